@@ -1,0 +1,62 @@
+# The thin entry point. `make` says what there is; CMakeLists.txt does the work.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+JOBS    ?= $(shell nproc)
+RANKS   ?= 32
+MPIEXEC ?= mpiexec.mpich
+CTEST   := ctest --output-on-failure --no-tests=error -j$(JOBS)
+SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.h' '*.hpp' '*.c'
+
+# $(call within,seconds): makes ctest stop, and fail, after that long.
+within = --stop-time $$(date -d '+$(1) seconds' +%T)
+
+.PHONY: help demo test sanitize soak format tidy clean packages build
+
+help: ## this text
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+packages:
+	@.ci/install-packages
+
+# $(call configure,directory,options): configures once; later runs let the build decide.
+configure = test -f $(1)/build.ninja || cmake -S . -B $(1) -G Ninja $(2)
+
+build: packages ## build everything into build/
+	@$(call configure,build,)
+	@cmake --build build -j$(JOBS)
+
+demo: build ## build, run the main benchmark on 32 ranks, plot it
+	@$(MPIEXEC) -n $(RANKS) build/bin/lsched bench fig9 --plot build/fig9.png
+	@echo "plot: build/fig9.png"
+
+test: build ## build, then run all tests (at most 15 minutes)
+	@cd build && $(CTEST) -LE soak $(call within,600)
+
+# Only the programs that hold `sanitize` tests are built, without MPI and benchmarks, and they run samples
+# of their matrices. `setarch -R` keeps the thread sanitizer happy where the kernel randomises addresses
+# further than it knows; a container that forbids it does without.
+sanitize: packages ## the sampled tests under address, undefined and thread sanitizers (at most 20 minutes)
+	@steady="setarch -R"; $$steady true 2>/dev/null || steady=; \
+	for kind in asan:address,undefined tsan:thread; do \
+	  dir=build-$${kind%%:*}; \
+	  $(call configure,$$dir,-DLSCHED_SANITIZE=$${kind#*:} -DLSCHED_MPI=OFF -DLSCHED_BENCH=OFF); \
+	  cmake --build $$dir -j$(JOBS) --target sanitize-tests; \
+	  echo "--- $$dir built after $$SECONDS s" >&2; \
+	  (cd $$dir && LSCHED_TEST_SAMPLE=1 $$steady $(CTEST) -L sanitize $(call within,420)); \
+	done
+
+soak: build ## the long tests, full matrices; hours
+	@cd build && LSCHED_TEST_FULL=1 $(CTEST) --timeout 14400
+	@build/bin/lsched soak
+
+format: ## clang-format over our sources
+	@$(SOURCES) | xargs -r clang-format -i
+
+tidy: build ## clang-tidy over our sources
+	@git ls-files -co --exclude-standard -- '*.cc' | grep -v '^tests/' \
+	  | xargs -r -P$(JOBS) -n1 clang-tidy -p build --quiet
+
+clean: ## remove what was built
+	@rm -rf build build-asan build-tsan

@@ -1,0 +1,388 @@
+/* libsched: collective communication as schedules. The C interface (C11, also valid C++).
+ *
+ * Conventions, stated once:
+ *  1. Every function that can fail returns an lsched_status: 0 done, LSCHED_PENDING (positive) not an error,
+ *     negative an error. Outputs are written on success only. A NULL handle or output is LSCHED_ERR_ARGUMENT.
+ *  2. Order of arguments: object, inputs, options, outputs, and last an optional lsched_diagnostic (NULL allowed)
+ *     that receives the detail of a failure.
+ *  3. Counts are elements, `_bytes` bytes, `_ns` nanoseconds; ranks are int32_t, everything else 64-bit.
+ *     A timeout of LSCHED_FOREVER never passes, 0 makes one attempt.
+ *  4. Structs that may grow begin with `struct_size`: set it to sizeof(the struct), or use the _init function.
+ *  5. Nothing prints, exits, aborts, installs signal handlers or forks; nothing throws.
+ *  6. Each function states:  Thread (who may call it)  Blocks  Memory (who owns what, how long)  Errors.
+ *     "Any" means any thread at any time. Functions on different runtimes never exclude each other.
+ *     LSCHED_ERR_PEER (a rank of this node died), LSCHED_ERR_TRANSPORT and LSCHED_ERR_INTERNAL can come from
+ *     every function that starts, waits or commits, and are not repeated.
+ *  7. "Collective" functions are called by all ranks of the world, in the same order. A rank whose own arguments
+ *     are bad still takes part: every rank returns, with an error that names both sides.
+ */
+#ifndef LSCHED_H
+#define LSCHED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define LSCHED_API __attribute__((visibility("default")))
+#else
+#define LSCHED_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Version ------------------------------------------------------------------------------------------------- */
+
+#define LSCHED_VERSION_MAJOR 0
+#define LSCHED_VERSION_MINOR 1
+#define LSCHED_VERSION_PATCH 0
+/* Moves only when the layout or the meaning of this interface does; checked when a runtime is opened. */
+#define LSCHED_ABI 1
+
+/* The library's package version, "0.1.0". Thread: any. Blocks: never. Memory: static. */
+LSCHED_API const char* lsched_version(void);
+
+/* The LSCHED_ABI the library was built with. Thread: any. Blocks: never. */
+LSCHED_API int lsched_abi(void);
+
+/* ---- Status -------------------------------------------------------------------------------------------------- */
+
+typedef enum lsched_status {
+  LSCHED_OK = 0,
+  LSCHED_PENDING = 1,           /* not finished yet; not an error */
+  LSCHED_ERR_ARGUMENT = -1,     /* an argument is null, negative or meaningless */
+  LSCHED_ERR_BOUNDS = -2,       /* a region leaves its buffer */
+  LSCHED_ERR_STATE = -3,        /* the call does not fit the object's present state */
+  LSCHED_ERR_CYCLE = -4,        /* the dependencies form a cycle */
+  LSCHED_ERR_UNMATCHED = -5,    /* sends and receives of the world do not pair up */
+  LSCHED_ERR_MISMATCH = -6,     /* ranks committed different things, or in a different order */
+  LSCHED_ERR_CONSTRAINT = -7,   /* the algorithm cannot do this world, count, dtype or operation */
+  LSCHED_ERR_UNSUPPORTED = -8,  /* not offered by this build or transport */
+  LSCHED_ERR_NOMEM = -9,
+  LSCHED_ERR_TRANSPORT = -10,   /* the medium below failed */
+  LSCHED_ERR_PEER = -11,        /* a rank died, or closed without leaving */
+  LSCHED_ERR_TIMEOUT = -12,
+  LSCHED_ERR_BUSY = -13,        /* something still uses the object */
+  LSCHED_ERR_VERSION = -14,     /* caller and library disagree about LSCHED_ABI */
+  LSCHED_ERR_INTERNAL = -15     /* an invariant of the library is broken: please report */
+} lsched_status;
+
+/* "LSCHED_ERR_PEER". Thread: any. Blocks: never. Memory: static; never NULL. */
+LSCHED_API const char* lsched_status_name(lsched_status status);
+
+/* One sentence. Thread: any. Blocks: never. Memory: static; never NULL. */
+LSCHED_API const char* lsched_status_text(lsched_status status);
+
+/* The detail of a failure. Written only when a function fails (or a wait times out); owned by the caller. */
+typedef struct lsched_diagnostic {
+  size_t struct_size;
+  lsched_status status;
+  int32_t rank;    /* the rank that is to blame or is waited for; -1: none */
+  uint32_t op;     /* the op of the schedule; UINT32_MAX: none */
+  uint64_t round;  /* 0: none */
+  char text[512];  /* one line, always terminated */
+} lsched_diagnostic;
+
+LSCHED_API void lsched_diagnostic_init(lsched_diagnostic* diagnostic);
+
+/* ---- Words ---------------------------------------------------------------------------------------------------- */
+
+typedef enum lsched_dtype {
+  LSCHED_I8, LSCHED_U8, LSCHED_I32, LSCHED_I64, LSCHED_U64, LSCHED_F16, LSCHED_BF16, LSCHED_F32, LSCHED_F64
+} lsched_dtype;
+
+/* Logical and bit operations: integers only. f16 and bf16 are combined in f32 and rounded once per combination. */
+typedef enum lsched_reduction {
+  LSCHED_SUM = 2, LSCHED_PROD, LSCHED_MIN, LSCHED_MAX, LSCHED_LAND, LSCHED_LOR, LSCHED_LXOR, LSCHED_BAND, LSCHED_BOR,
+  LSCHED_BXOR
+} lsched_reduction;
+
+#define LSCHED_FOREVER UINT64_MAX
+
+typedef struct lsched_runtime lsched_runtime;
+typedef struct lsched_builder lsched_builder;
+typedef struct lsched_schedule lsched_schedule;
+
+/* ---- Runtime --------------------------------------------------------------------------------------------------- */
+
+typedef enum lsched_progress_mode {
+  LSCHED_PROGRESS_THREAD = 0, /* an auxiliary thread serves the engine while the application computes */
+  LSCHED_PROGRESS_CALLER = 1  /* only threads inside lsched calls do */
+} lsched_progress_mode;
+
+typedef enum lsched_idle_mode {
+  LSCHED_IDLE_AUTO = 0, /* spin while cores are free for every local rank, else yield, then sleep */
+  LSCHED_IDLE_SPIN,
+  LSCHED_IDLE_YIELD,
+  LSCHED_IDLE_PARK
+} lsched_idle_mode;
+
+typedef struct lsched_config {
+  size_t struct_size;
+  lsched_progress_mode progress;
+  lsched_idle_mode idle;
+  int32_t progress_core;       /* operating-system core of the progress thread; -1: chosen from the topology if a
+                                  core is free for it, else left to the scheduler */
+  uint64_t region_bytes;       /* address space of this rank's shared region; 0: the machine's memory size */
+  uint64_t commit_timeout_ns;  /* for the collective create functions */
+} lsched_config;
+
+/* Fills in the defaults: progress thread, automatic idling, 60 s for commits, then what the environment says
+ * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park).  Thread: any. Blocks: never. */
+LSCHED_API void lsched_config_init(lsched_config* config);
+
+/* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where there is
+ * none.  config NULL: defaults.
+ * Thread: any, once per process and world.  Blocks: until all ranks have come, at most commit_timeout_ns.
+ * Memory: *runtime is the caller's until lsched_runtime_close.
+ * Errors: UNSUPPORTED in a process started by an MPI launcher (use lsched_runtime_open_mpi of lsched_mpi.h),
+ * VERSION, ARGUMENT, TIMEOUT, NOMEM. */
+#define lsched_runtime_open(config, runtime, diagnostic) \
+  lsched_runtime_open_abi(LSCHED_ABI, (config), (runtime), (diagnostic))
+LSCHED_API lsched_status lsched_runtime_open_abi(int abi, const lsched_config* config, lsched_runtime** runtime,
+                                                 lsched_diagnostic* diagnostic);
+
+/* A world of `ranks` ranks in this process, to be used by one thread (or more) each: runtimes[r] is rank r.
+ * Thread: any.  Blocks: never.  Memory: `runtimes` has room for `ranks` pointers; each is closed by itself.
+ * Errors: ARGUMENT, VERSION, NOMEM. */
+#define lsched_runtime_open_threads(ranks, config, runtimes, diagnostic) \
+  lsched_runtime_open_threads_abi(LSCHED_ABI, (ranks), (config), (runtimes), (diagnostic))
+LSCHED_API lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsched_config* config,
+                                                         lsched_runtime** runtimes, lsched_diagnostic* diagnostic);
+
+/* Stops the progress thread and leaves the world.  NULL is OK.
+ * Thread: any, once, with no other call on this runtime.  Blocks: until the progress thread has ended (one step).
+ * Memory: *runtime and everything from lsched_alloc is gone.  Errors: BUSY while schedules exist, nothing changed. */
+LSCHED_API lsched_status lsched_runtime_close(lsched_runtime* runtime);
+
+/* This process's rank, 0 … size-1; -1 for NULL.  Thread: any. Blocks: never. */
+LSCHED_API int32_t lsched_rank(const lsched_runtime* runtime);
+/* Ranks of the world; 0 for NULL.  Thread: any. Blocks: never. */
+LSCHED_API int32_t lsched_size(const lsched_runtime* runtime);
+
+/* One pass of the engine by the calling thread; *moved (optional) tells whether anything happened.
+ * Thread: any.  Blocks: never; another thread that drives the engine is left alone.  Errors: ARGUMENT. */
+LSCHED_API lsched_status lsched_progress(lsched_runtime* runtime, int* moved);
+
+/* Memory that local ranks can read directly: from such buffers even large messages are sent without a copy.
+ * 64-byte aligned, contents unspecified.  Thread: any. Blocks: never. Memory: until lsched_free or close.
+ * Errors: NOMEM, ARGUMENT. */
+LSCHED_API lsched_status lsched_alloc(lsched_runtime* runtime, uint64_t bytes, void** memory);
+/* Thread: any. Blocks: never. NULL is OK. No schedule may be bound to the memory any more. */
+LSCHED_API lsched_status lsched_free(lsched_runtime* runtime, void* memory);
+
+typedef struct lsched_stats {
+  size_t struct_size;
+  uint64_t rounds;         /* finished, all schedules */
+  uint64_t ops;            /* fired */
+  uint64_t messages_sent;  /* payload messages, null ones included */
+  uint64_t nulls_sent;     /* of these: without payload, because there was no contribution */
+  uint64_t bytes_sent;     /* payload */
+  uint64_t signals_sent;
+  uint64_t steps;          /* passes of the engine */
+} lsched_stats;
+
+/* Counters since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
+LSCHED_API lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats);
+
+/* One line about transport, ranks, idle policy and progress thread; truncated to `bytes`, always terminated.
+ * Thread: any. Blocks: never. Errors: ARGUMENT. */
+LSCHED_API lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_t bytes);
+
+/* ---- Ready-made schedules ---------------------------------------------------------------------------------------- */
+
+/* A barrier, to be run any number of times.  Collective.
+ * Thread: any, one collective create at a time per runtime.  Blocks: until all ranks have committed, at most
+ * commit_timeout_ns.  Memory: *schedule is the caller's until lsched_schedule_destroy.
+ * Errors: MISMATCH, TIMEOUT (naming a rank that did not come), NOMEM, STATE after an earlier commit timed out. */
+LSCHED_API lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule,
+                                               lsched_diagnostic* diagnostic);
+
+typedef struct lsched_allreduce_desc {
+  size_t struct_size;
+  const void* input;     /* count elements, or equal to output: in place */
+  void* output;          /* count elements */
+  uint64_t count;
+  lsched_dtype dtype;
+  lsched_reduction reduction;
+  const char* algorithm; /* a name `lsched list` shows; NULL or "auto": chosen */
+} lsched_allreduce_desc;
+
+/* output[i] on every rank = reduction over all ranks of input[i]; the same bits on every rank.  Collective.
+ * Thread, Blocks: as lsched_barrier_create.  Memory: input and output stay the caller's and must outlive the schedule
+ * or the next lsched_rebind; their contents belong to the schedule while a round runs.
+ * Errors: ARGUMENT (null buffer with count > 0, unknown dtype or reduction, partly overlapping buffers, unknown
+ * algorithm), CONSTRAINT, MISMATCH (ranks disagree about count, dtype, reduction or algorithm), else as barrier. */
+LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allreduce_desc* desc,
+                                                 lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+
+/* ---- Running ------------------------------------------------------------------------------------------------------ */
+
+/* Names a round of a schedule. A small value; needs no release. */
+typedef struct lsched_ticket {
+  lsched_schedule* schedule;
+  uint64_t round;
+} lsched_ticket;
+
+/* Starts the next round. One round may be outstanding.
+ * Thread: any, one at a time per schedule.  Blocks: never, but runs inline what can run at once.
+ * Memory: the bound buffers belong to the schedule until the round has ended.
+ * Errors: STATE if a round is outstanding or the schedule is partial (use lsched_offer). */
+LSCHED_API lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket);
+
+/* LSCHED_OK once the round has ended, LSCHED_PENDING before.  Thread: any. Blocks: never.
+ * Makes progress where there is no progress thread. */
+LSCHED_API lsched_status lsched_test(lsched_ticket ticket);
+
+/* Waits for the round's end; the waiting thread drives the engine itself.  May be repeated after TIMEOUT.
+ * Thread: any number.  Blocks: at most timeout_ns.
+ * Errors: TIMEOUT; the diagnostic then names the schedule, the round, the ops that have not fired and the ranks they
+ * wait for. */
+LSCHED_API lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
+
+/* lsched_start and lsched_wait in one, without letting go of the engine in between: the fastest way to run a round.
+ * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding. */
+LSCHED_API lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
+
+/* The same program over other memory: `inputs` and `outputs` in the order of the slots (an allreduce has one each).
+ * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
+ * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round;
+ * UNSUPPORTED for partial schedules, which own their buffers. */
+LSCHED_API lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs);
+
+/* Ends a schedule.  NULL is OK.  An ordinary one: local; no round may be outstanding.  A partial one: collective;
+ * leaves first if lsched_leave has not been called, then serves until every rank has left.
+ * Thread: any, with no other call on this schedule.  Blocks: never (ordinary), at most timeout_ns (partial).
+ * Memory: the schedule is gone, and its buffers are the caller's again.
+ * Errors: BUSY while a round runs, TIMEOUT: nothing is gone, call again. A schedule that has failed is always gone. */
+LSCHED_API lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns,
+                                                 lsched_diagnostic* diagnostic);
+
+typedef enum lsched_print_format { LSCHED_PRINT_TEXT = 0, LSCHED_PRINT_DOT = 1 } lsched_print_format;
+
+/* The compiled program of this rank as text.  *needed (optional) = bytes including the terminator; at most `bytes` are
+ * written, always terminated if bytes > 0.  Thread: any. Blocks: never. Errors: ARGUMENT. */
+LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format, char* text,
+                                               size_t bytes, size_t* needed);
+
+/* ---- Partial allreduce: wait-avoiding rounds ------------------------------------------------------------------------ */
+
+typedef enum lsched_activation {
+  LSCHED_FULL = 1, /* every rank's own call */
+  LSCHED_SOLO,     /* the first call of a round starts it on all ranks */
+  LSCHED_MAJORITY  /* one rank, drawn anew for each round from the seed, starts it: half of the ranks on average */
+} lsched_activation;
+
+typedef enum lsched_lag {
+  LSCHED_LATEST = 0, /* a result that was not collected is replaced by the next */
+  LSCHED_ACCUMULATE  /* it is combined into the next: no round is ever dropped */
+} lsched_lag;
+
+typedef struct lsched_partial_desc {
+  size_t struct_size;
+  uint64_t count;
+  lsched_dtype dtype;
+  lsched_reduction reduction;
+  lsched_activation activation;
+  uint64_t seed; /* of majority's draws; the same on all ranks */
+  lsched_lag lag;
+} lsched_partial_desc;
+
+/* What a collect delivered. */
+typedef struct lsched_report {
+  size_t struct_size;
+  uint64_t from, to;      /* rounds (from, to] are covered; from == to: nothing new, the result is untouched */
+  uint64_t contributors;  /* ranks whose contribution is in round `to`; the same on every rank */
+  uint64_t offers;        /* calls of lsched_offer inside the result */
+  uint64_t mine;          /* of this rank's, those sent in rounds (from, to] */
+  int32_t ranks;          /* size of the world */
+  int32_t has_result;     /* 0: nobody contributed anything, the result is untouched */
+} lsched_report;
+
+/* An allreduce in which nobody waits for the slowest (Li et al., PPoPP 2020). It owns its buffers and is served in
+ * the background from creation on: with solo or majority a rank takes part in a round even if it has not called, with
+ * what it has offered so far, or with nothing (null), which moves no bytes.  Collective.
+ * Thread, Blocks, Memory: as lsched_barrier_create.
+ * Errors: as lsched_allreduce_create; UNSUPPORTED for solo and majority without a progress thread, unless the
+ * configuration asks for LSCHED_PROGRESS_CALLER on purpose. */
+LSCHED_API lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
+                                                         lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+
+/* Deposits a contribution and calls for my next round: with c my c-th call and E the open round, c < E: that round is
+ * over, the contribution goes into the next one; c == E: I join, and start the round if the policy says so; c > E is
+ * remembered. Contributions that missed their round are combined with later ones: none is lost, none counts twice.
+ * Thread: one at a time per schedule.  Blocks: never; one pass over the data.
+ * Memory: `contribution` (count elements) is copied and the caller's again at return.
+ * Errors: ARGUMENT, STATE after lsched_leave or for ordinary schedules. */
+LSCHED_API lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
+
+/* Waits until the ticket's round is over, then copies the newest result that was not collected yet.
+ * Thread: one at a time per schedule; may be another than the offering one.  Blocks: at most timeout_ns.
+ * Memory: `result` has room for count elements; NULL drops the data.  `report` may be NULL.
+ * Errors: TIMEOUT (as lsched_wait), ARGUMENT. */
+LSCHED_API lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report,
+                                        lsched_diagnostic* diagnostic);
+
+/* Takes back what was offered and has not been sent, and forgets it; *offers (optional) = how many calls that was.
+ * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. */
+LSCHED_API lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers);
+
+/* From now on this rank counts as having called in every round, with nothing to contribute (what is pending is still
+ * sent). It goes on serving the others until lsched_schedule_destroy.
+ * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. Calling it twice is OK. */
+LSCHED_API lsched_status lsched_leave(lsched_schedule* schedule);
+
+/* ---- Schedules by hand: create, describe, commit ------------------------------------------------------------------------ */
+
+typedef struct lsched_op { uint32_t id; } lsched_op;
+typedef struct lsched_slot { uint32_t id; } lsched_slot;
+
+/* `count` elements of a slot from `offset` on. */
+typedef struct lsched_region {
+  lsched_slot slot;
+  uint64_t offset;
+  uint64_t count;
+} lsched_region;
+
+/* An empty schedule of this rank. Add functions keep the builder's first error, so a chain of them may be checked once,
+ * at commit; each also returns it.  `name` (NULL: "custom") must be the same on all ranks.
+ * Thread: any; a builder is one thread's at a time, for all functions below.  Blocks: never, all of them.
+ * Memory: *builder is the caller's until commit or destroy.  Errors: ARGUMENT. */
+LSCHED_API lsched_status lsched_builder_create(lsched_runtime* runtime, const char* name, lsched_builder** builder);
+LSCHED_API void lsched_builder_destroy(lsched_builder* builder);
+
+/* Buffers: `input` is only read, `output` written (both bound at commit, in the order of their declaration), `scratch`
+ * belongs to the schedule.  Errors: ARGUMENT (unknown dtype, count of 2^48 or more). */
+LSCHED_API lsched_status lsched_slot_input(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
+LSCHED_API lsched_status lsched_slot_output(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
+LSCHED_API lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
+
+/* Ops. `op` (optional) receives the new op. A tag is used once per peer and direction.
+ * Errors: ARGUMENT; what needs the whole schedule (peers, bounds, dtypes, tags) is judged at commit. */
+LSCHED_API lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op);
+LSCHED_API lsched_status lsched_add_send(lsched_builder* b, int32_t to, uint32_t tag, lsched_region source, lsched_op* op);
+LSCHED_API lsched_status lsched_add_recv(lsched_builder* b, int32_t from, uint32_t tag, lsched_region target, lsched_op* op);
+/* target = lower (reduction) higher, elementwise; `count` of all three must be equal. Regions are equal or disjoint. */
+LSCHED_API lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
+                                           lsched_region higher, lsched_region target, lsched_op* op);
+LSCHED_API lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_region target, lsched_op* op);
+
+/* `before` completes before a token reaches `after`.  Errors: ARGUMENT. */
+LSCHED_API lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsched_op after);
+
+/* The op fires on its `tokens`-th incoming token: 1 = any of its deps, 0 = all of them (the default). An op fires once a
+ * round; later tokens are absorbed.  Errors: ARGUMENT. */
+LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens);
+
+/* Compiles, binds and connects. Consumes the builder, also on failure.  Collective, also for ranks whose builder has an
+ * error.  Thread, Blocks, Memory: as lsched_allreduce_create; `inputs` and `outputs` hold one pointer per slot.
+ * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT; UNMATCHED (some send of the world has no receive); MISMATCH. */
+LSCHED_API lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs, void* const* outputs,
+                                               lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

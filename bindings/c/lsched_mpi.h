@@ -1,0 +1,39 @@
+/* libsched over MPI: opt-in, needs <mpi.h>. */
+#ifndef LSCHED_MPI_H
+#define LSCHED_MPI_H
+
+#include <mpi.h>
+
+#include "lsched.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How the ranks of a communicator reach each other. */
+typedef enum lsched_mpi_transport {
+  LSCHED_MPI_AUTO = 0, /* shared memory between ranks that can map it, MPI between the others */
+  LSCHED_MPI_ONLY = 1  /* everything through MPI */
+} lsched_mpi_transport;
+
+/* A world made of the ranks of `comm`, which is duplicated and stays the caller's. The environment variable
+ * LSCHED_RANKS_PER_NODE=k makes every k consecutive ranks a node of their own, for tests.  Collective over `comm`.
+ *
+ * Progress thread: where ranks talk through MPI it needs MPI_THREAD_MULTIPLE, unless the application makes no MPI calls
+ * of its own; below that level the runtime is driven by callers only, and lsched_runtime_describe says so.
+ *
+ * Thread: one that may call MPI.  Blocks: until all ranks of comm have come, at most commit_timeout_ns for the part that
+ * is ours.  Memory: close the runtime before MPI_Finalize.
+ * Errors: STATE (MPI is not initialised, or finalised), VERSION, ARGUMENT, TRANSPORT, NOMEM. When the launcher started
+ * another number of ranks than `comm` has, the diagnostic says so in one line even on success. */
+#define lsched_runtime_open_mpi(comm, transport, config, runtime, diagnostic) \
+  lsched_runtime_open_mpi_abi(LSCHED_ABI, (comm), (transport), (config), (runtime), (diagnostic))
+LSCHED_API lsched_status lsched_runtime_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,
+                                                     const lsched_config* config, lsched_runtime** runtime,
+                                                     lsched_diagnostic* diagnostic);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

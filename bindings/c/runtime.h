@@ -1,0 +1,87 @@
+// What stands behind the C handles: the composition root.
+//
+// A runtime is one rank's endpoint, engine, driver and (usually) progress thread, built from the bottom up and torn down
+// in reverse. The C functions check arguments, call C++ and translate failures; they hold no logic of their own.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "bindings/c/lsched.h"
+#include "libsched/commit.h"
+#include "offload/driver.h"
+#include "offload/progress_thread.h"
+
+namespace lsched {
+
+/// Options after defaults, environment and checks.
+struct runtime_options {
+  bool wants_thread = true;
+  idle_mode idle = idle_mode::automatic;
+  std::optional<unsigned> core;
+  std::uint64_t region_bytes = 0;
+  std::chrono::nanoseconds commit_timeout{};
+};
+
+/// Reads a caller's config (null: defaults and environment). ARGUMENT names the field that is wrong.
+result<runtime_options> read_config(const lsched_config* config);
+
+/// A deadline that far from now; LSCHED_FOREVER is never.
+driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
+
+/// Writes a failure where the caller wants it, and answers its code.
+lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round = 0);
+
+/// Runs a cold call. The only exceptions that can come up are the standard library's; none crosses the C interface.
+template <class Call>
+lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return report(diagnostic, {status::no_memory, "out of memory"});
+  } catch (const std::exception& what) {
+    return report(diagnostic, {status::internal, what.what()});
+  }
+}
+
+}  // namespace lsched
+
+struct lsched_runtime {
+  /// `local_ranks`: ranks that share this rank's cores. `may_have_thread`: false where the transport forbids one.
+  lsched_runtime(std::unique_ptr<lsched::endpoint> net, const lsched::runtime_options& options, unsigned local_ranks,
+                 bool may_have_thread, std::string remark);
+  ~lsched_runtime();
+
+  /// Commits, waiting for all ranks up to the configured limit. One thread at a time.
+  lsched::result<lsched::instance*> commit(const lsched::commit_request& request);
+
+  lsched::world place() const { return net_->place(); }
+  bool has_thread() const { return thread_.has_value(); }
+  bool wants_thread() const { return options_.wants_thread; }
+  lsched::engine& engine() { return engine_; }
+  lsched::driver& driver() { return driver_; }
+  lsched::endpoint& net() { return *net_; }
+  std::string describe() const;
+
+  std::atomic<std::uint64_t> schedules{0};
+
+ private:
+  lsched::runtime_options options_;
+  std::unique_ptr<lsched::endpoint> net_;
+  lsched::engine engine_;
+  lsched::driver driver_;
+  std::optional<lsched::progress_thread> thread_;
+  std::string remark_;
+  std::mutex commit_guard_;
+  bool is_out_of_step_ = false;  ///< a commit timed out: no later one can match
+};
+
+struct lsched_schedule {
+  lsched_runtime* runtime;
+  lsched::instance* it;
+  bool in_place = false;
+  bool is_partial() const { return it->program->is_partial(); }
+};

@@ -1,0 +1,10 @@
+/* The public header is plain C11, needs nothing before it, can be included twice, and links from C. */
+#include "lsched.h"
+#include "lsched.h"
+
+#include <string.h>
+
+int main(void) {
+  const char* name = lsched_status_name(LSCHED_OK);
+  return name != NULL && strlen(name) > 0 ? 0 : 1;
+}

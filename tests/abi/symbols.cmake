@@ -1,0 +1,41 @@
+# Compares the symbols that LIBRARY exports, each with its version node, with the list in GOLDEN
+# (MODE=compare), or writes that list (MODE=update). A library built without MPI lacks the symbols with
+# "mpi" in their name.
+cmake_minimum_required(VERSION 3.25)
+set(how "cmake --build build --target update-symbols")
+
+execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]+" lines "${output}")
+set(actual "")
+foreach(line IN LISTS lines)
+  if(line MATCHES " ([A-Za-z]) ([^ ]+)$" AND NOT CMAKE_MATCH_1 STREQUAL "A") # A: the version node itself
+    list(APPEND actual ${CMAKE_MATCH_2})
+  endif()
+endforeach()
+list(SORT actual)
+
+if(MODE STREQUAL "update")
+  if(NOT MPI)
+    message(FATAL_ERROR "the list is written from a build with MPI, so that it is complete")
+  endif()
+  list(JOIN actual "\n" text)
+  file(WRITE ${GOLDEN} "${text}\n")
+  return()
+endif()
+
+if(NOT EXISTS ${GOLDEN})
+  message(FATAL_ERROR "${GOLDEN} is missing; write it with: ${how}")
+endif()
+file(STRINGS ${GOLDEN} expected)
+if(NOT MPI)
+  list(FILTER expected EXCLUDE REGEX "mpi")
+endif()
+set(lost ${expected})
+set(added ${actual})
+list(REMOVE_ITEM lost ${actual} "")
+list(REMOVE_ITEM added ${expected} "")
+if(lost OR added)
+  list(JOIN lost "\n  " lost)
+  list(JOIN added "\n  " added)
+  message(FATAL_ERROR "exported symbols changed\nlost:\n  ${lost}\nadded:\n  ${added}\nIf that is meant: ${how}")
+endif()

@@ -1,0 +1,47 @@
+# Installs BUILD, moves the result to PREFIX (an installed tree must not know where it was put), and builds
+# and runs the program in CONSUMER against it through find_package and through pkg-config.
+cmake_minimum_required(VERSION 3.25)
+set(scratch ${PREFIX}.consumers)
+set(staging ${PREFIX}.staging)
+file(REMOVE_RECURSE ${PREFIX} ${scratch} ${staging})
+file(MAKE_DIRECTORY ${scratch})
+
+function(run)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE failed OUTPUT_VARIABLE text ERROR_VARIABLE text)
+  if(failed)
+    list(JOIN ARGV " " command)
+    message(FATAL_ERROR "${command}\n${text}")
+  endif()
+  set(output "${text}" PARENT_SCOPE)
+endfunction()
+
+function(expect_version how)
+  if(NOT output STREQUAL "${VERSION}\n")
+    message(FATAL_ERROR "the ${how} consumer printed `${output}`, not ${VERSION}")
+  endif()
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${staging})
+file(RENAME ${staging} ${PREFIX})
+foreach(file include/lsched.h ${LIBDIR}/libsched.so bin/lsched)
+  if(NOT EXISTS ${PREFIX}/${file})
+    message(FATAL_ERROR "${file} was not installed")
+  endif()
+endforeach()
+run(${PREFIX}/bin/lsched --help)
+
+run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${scratch}/cmake -G ${GENERATOR} -DCMAKE_C_COMPILER=${CC}
+  -DCMAKE_PREFIX_PATH=${PREFIX} -DWANTED=${VERSION})
+run(${CMAKE_COMMAND} --build ${scratch}/cmake)
+run(${scratch}/cmake/consumer)
+expect_version(CMake)
+
+set(ENV{PKG_CONFIG_PATH} ${PREFIX}/${LIBDIR}/pkgconfig)
+run(${PKG_CONFIG} --modversion libsched)
+expect_version(pkg-config)
+run(${PKG_CONFIG} --cflags --libs libsched)
+separate_arguments(flags UNIX_COMMAND "${output}")
+run(${CC} -std=c11 ${CONSUMER}/consumer.c -o ${scratch}/consumer ${flags})
+set(ENV{LD_LIBRARY_PATH} ${PREFIX}/${LIBDIR})
+run(${scratch}/consumer)
+expect_version(pkg-config)
