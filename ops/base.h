@@ -1,0 +1,55 @@
+// The integers everybody agrees on: ranks, ops, rounds, dtypes, memory spaces.
+//
+// A plain `int` is a loop counter; anything with a meaning has a type from here.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace lsched {
+
+/// Position of a process (or of a thread that plays one) in its world: 0 … size-1.
+using rank = std::int32_t;
+
+/// Index of an op inside its schedule.
+using op_id = std::uint32_t;
+
+/// One execution of an instance. Rounds start at 1 and only grow; 0 means "none yet".
+using round_no = std::uint64_t;
+
+inline constexpr op_id k_no_op = ~op_id{0};
+inline constexpr rank k_no_rank = -1;
+
+/// All that a generator is told about place.
+struct world {
+  rank self = 0;
+  rank size = 1;
+  friend bool operator==(const world&, const world&) = default;
+};
+
+/// Element types. f16 and bf16 are storage formats: arithmetic on them is done in f32.
+enum class dtype : std::uint8_t { i8, u8, i32, i64, u64, f16, bf16, f32, f64 };
+
+inline constexpr std::array<dtype, 9> k_all_dtypes{dtype::i8,  dtype::u8,   dtype::i32, dtype::i64, dtype::u64,
+                                                   dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
+
+/// Bytes of one element.
+constexpr std::size_t size_of(dtype type) {
+  constexpr std::array<std::uint8_t, 9> sizes{1, 1, 4, 8, 8, 2, 2, 4, 8};
+  return sizes[static_cast<std::size_t>(type)];
+}
+
+constexpr std::string_view name_of(dtype type) {
+  constexpr std::array<std::string_view, 9> names{"i8", "u8", "i32", "i64", "u64", "f16", "bf16", "f32", "f64"};
+  return names[static_cast<std::size_t>(type)];
+}
+
+constexpr bool is_floating(dtype type) { return type >= dtype::f16; }
+
+/// Where a buffer's bytes live. Only host memory can be bound today; a schedule over device
+/// memory is refused with `unsupported` at commit.
+enum class memory_space : std::uint8_t { host, device };
+
+}  // namespace lsched

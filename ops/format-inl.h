@@ -1,0 +1,166 @@
+// Formats: how an element in memory becomes a lane of arithmetic, and back. Compiled once for each SIMD
+// target; include it only from code that is itself written for ops that Highway re-includes.
+//
+// A format has an `element` (what memory holds), a `lane` (what arithmetic sees), and load and store for
+// any vector of lanes. The conversions of f16 and bf16 are exact one way and round to nearest even the other
+// way. They are spelled out here because Highway's portable ones truncate; only where the hardware has
+// rounding conversions of f16 do we let it.
+
+#include "hwy/highway.h"
+
+#if defined(LSCHED_OPS_FORMAT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSCHED_OPS_FORMAT_INL_H
+#undef LSCHED_OPS_FORMAT_INL_H
+#else
+#define LSCHED_OPS_FORMAT_INL_H
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lsched {
+namespace {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// The element is the lane.
+template <class Element>
+struct plain {
+  using element = Element;
+  using lane = Element;
+
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
+    return hn::LoadU(lanes, from);
+  }
+  template <class D>
+  static HWY_INLINE void store(D lanes, hn::VFromD<D> value, element* to) {
+    hn::StoreU(value, lanes, to);
+  }
+};
+
+/// Bytes in lanes of 16 bits, for products: no instruction set multiplies bytes. Wraps around on store.
+struct wide_byte {
+  using element = std::uint8_t;
+  using lane = std::uint16_t;
+
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
+    return hn::PromoteTo(lanes, hn::LoadU(hn::Rebind<element, D>(), from));
+  }
+  template <class D>
+  static HWY_INLINE void store(D, hn::VFromD<D> value, element* to) {
+    const hn::Rebind<element, D> bytes;
+    hn::StoreU(hn::TruncateTo(bytes, value), bytes, to);
+  }
+};
+
+/// The upper half of an f32.
+struct brain {
+  using element = std::uint16_t;
+  using lane = float;
+
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
+    const hn::Rebind<std::uint32_t, D> bits;
+    const auto narrow = hn::LoadU(hn::Rebind<element, D>(), from);
+    return hn::BitCast(lanes, hn::ShiftLeft<16>(hn::PromoteTo(bits, narrow)));
+  }
+
+  /// A tie has exactly the upper bit of the lost half set: adding 0x7FFF, and one more where the kept half
+  /// is odd, carries just when it should. The carry of the largest finite value gives infinity. The value
+  /// is no NaN other than the canonical one, whose lost half is zero.
+  template <class D>
+  static HWY_INLINE void store(D, hn::VFromD<D> value, element* to) {
+    const hn::Rebind<std::uint32_t, D> bits;
+    const hn::Rebind<std::int32_t, D> signed_bits;
+    const hn::Rebind<element, D> narrow;
+    const auto exact = hn::BitCast(bits, value);
+    const auto is_odd = hn::And(hn::ShiftRight<16>(exact), hn::Set(bits, 1u));
+    const auto rounded = hn::Add(hn::Add(exact, hn::Set(bits, 0x7FFFu)), is_odd);
+    const auto upper = hn::BitCast(signed_bits, hn::ShiftRight<16>(rounded));
+    hn::StoreU(hn::DemoteTo(narrow, upper), narrow, to);
+  }
+};
+
+/// IEEE binary16 by integer arithmetic, for targets without conversion instructions.
+struct portable_half {
+  using element = std::uint16_t;
+  using lane = float;
+
+  /// Moves the ten bits of fraction to the top of f32's 23 and corrects the bias of the exponent by 112:
+  /// once more for infinity and NaN; and for subnormals by reading the fraction as 2^-14 * (1 + fraction)
+  /// and subtracting 2^-14, which is exact.
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
+    const hn::Rebind<std::uint32_t, D> bits;
+    const auto half = hn::PromoteTo(bits, hn::LoadU(hn::Rebind<element, D>(), from));
+    const auto magnitude = hn::And(half, hn::Set(bits, 0x7FFFu));
+    const auto sign = hn::ShiftLeft<16>(hn::Xor(half, magnitude));
+    const auto bias = hn::Set(bits, 112u << 23);
+    const auto normal = hn::Add(hn::ShiftLeft<13>(magnitude), bias);
+    const auto special = hn::Add(normal, bias);
+    const auto shifted = hn::BitCast(lanes, hn::Add(normal, hn::Set(bits, 1u << 23)));
+    const auto subnormal = hn::BitCast(bits, hn::Sub(shifted, hn::Set(lanes, 0x1p-14F)));
+    const auto is_subnormal = hn::Lt(magnitude, hn::Set(bits, 0x0400u));
+    const auto is_special = hn::Gt(magnitude, hn::Set(bits, 0x7BFFu));
+    const auto finite = hn::IfThenElse(is_subnormal, subnormal, normal);
+    return hn::BitCast(lanes, hn::Or(sign, hn::IfThenElse(is_special, special, finite)));
+  }
+
+  /// Normal results round like `brain`. Subnormal ones let the adder round: in 0.5 + x one unit of the sum
+  /// is 2^-24, the unit of f16's subnormals. From 65520 up the rounding itself carries into infinity; f32
+  /// infinity and everything beyond 2^16 is set to it. The only NaN that comes here is the canonical one.
+  template <class D>
+  static HWY_INLINE void store(D lanes, hn::VFromD<D> value, element* to) {
+    const hn::Rebind<std::uint32_t, D> bits;
+    const hn::Rebind<std::int32_t, D> signed_bits;
+    const hn::Rebind<element, D> narrow;
+    const auto exact = hn::BitCast(bits, value);
+    const auto magnitude = hn::And(exact, hn::Set(bits, 0x7FFFFFFFu));
+    const auto sign = hn::ShiftRight<16>(hn::Xor(exact, magnitude));
+    const auto is_odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(bits, 1u));
+    const auto rebiased = hn::Sub(magnitude, hn::Set(bits, (112u << 23) - 0x0FFFu));
+    const auto normal = hn::ShiftRight<13>(hn::Add(rebiased, is_odd));
+    const auto sum = hn::Add(hn::BitCast(lanes, magnitude), hn::Set(lanes, 0.5F));
+    const auto subnormal = hn::Sub(hn::BitCast(bits, sum), hn::Set(bits, 126u << 23));
+    const auto is_nan = hn::Gt(magnitude, hn::Set(bits, 0x7F800000u));
+    const auto special = hn::IfThenElse(is_nan, hn::Set(bits, 0x7E00u), hn::Set(bits, 0x7C00u));
+    const auto is_special = hn::Gt(magnitude, hn::Set(bits, (143u << 23) - 1u));
+    const auto is_subnormal = hn::Lt(magnitude, hn::Set(bits, 113u << 23));
+    const auto finite = hn::IfThenElse(is_subnormal, subnormal, normal);
+    const auto result = hn::Or(sign, hn::IfThenElse(is_special, special, finite));
+    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(signed_bits, result)), narrow, to);
+  }
+};
+
+/// IEEE binary16 by the hardware's conversions (F16C, AVX-512), which round to nearest even.
+struct native_half {
+  using element = std::uint16_t;
+  using lane = float;
+
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    return hn::PromoteTo(lanes, hn::BitCast(half, hn::LoadU(hn::Rebind<element, D>(), from)));
+  }
+  template <class D>
+  static HWY_INLINE void store(D, hn::VFromD<D> value, element* to) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    const hn::Rebind<element, D> narrow;
+    hn::StoreU(hn::BitCast(narrow, hn::DemoteTo(half, value)), narrow, to);
+  }
+};
+
+// Better targets have lower numbers.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+using half = native_half;
+#else
+using half = portable_half;
+#endif
+
+}  // namespace HWY_NAMESPACE
+}  // namespace
+}  // namespace lsched
+HWY_AFTER_NAMESPACE();
+
+#endif  // LSCHED_OPS_FORMAT_INL_H

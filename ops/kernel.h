@@ -1,0 +1,61 @@
+// The arithmetic a compute op may ask for, and how to call it.
+//
+// Kernels know elements, never ranks. `reduce` is elementwise: c[i] = a[i] (op) b[i] for i < count.
+// a, b and c are either identical or disjoint (c == a and c == b are both allowed), need no alignment
+// beyond that of their element, and may be null only when count is 0. All kernels are pure functions of
+// their operands: the same bits in give the same bits out, at every SIMD level, on every rank, in the
+// default floating-point environment (round to nearest, subnormals kept). To keep that promise, where
+// IEEE 754 leaves a choice there is one here:
+//
+//   - Integer sum and prod wrap around. land, lor and lxor take any non-zero for true and answer 0 or 1.
+//   - f16 and bf16 are widened to f32, combined, and rounded once to nearest even; overflow is infinity.
+//   - A floating result that is NaN is always the positive quiet NaN without payload (f32: 0x7FC00000),
+//     whatever NaNs came in.
+//   - min and max are IEEE 754-2019 minimum and maximum: NaN if either operand is NaN, and -0 < +0.
+#pragma once
+
+#include <string_view>
+
+#include "ops/base.h"
+
+namespace lsched {
+
+enum class kernel : std::uint8_t { none, copy, sum, prod, min, max, land, lor, lxor, band, bor, bxor };
+
+inline constexpr std::array<kernel, 10> k_all_reductions{
+    kernel::sum, kernel::prod, kernel::min,  kernel::max, kernel::land,
+    kernel::lor, kernel::lxor, kernel::band, kernel::bor, kernel::bxor};
+
+std::string_view name_of(kernel what);
+
+/// Logical and bit operations exist for integers only; `none` and `copy` are not reductions.
+constexpr bool is_reduction(kernel what) { return what >= kernel::sum; }
+constexpr bool supports(kernel what, dtype type) {
+  return is_reduction(what) && (what < kernel::land || !is_floating(type));
+}
+
+/// c[i] = a[i] (op) b[i]. `a` is the operand of the lower rank.
+using reduce_fn = void (*)(const void* a, const void* b, void* c, std::size_t count);
+
+/// The best kernel this CPU can run, or nullptr where `supports` says no. Thread-safe, cheap, no allocation:
+/// commit looks a kernel up once, the data path calls the pointer.
+reduce_fn find_reduce(kernel what, dtype type);
+
+/// x[i] = x[i] * factor, computed in f64 for f64 and the integers' nearest value (round half to even,
+/// saturating, NaN gives 0) for integers, in f32 otherwise, where factor itself is rounded to f32 first.
+/// A factor of 1 changes nothing, also not i64 and u64 beyond 2^53. Used to turn sums into means.
+void scale(dtype type, void* x, std::size_t count, double factor);
+
+/// Name of the SIMD target that find_reduce dispatches to on this CPU ("AVX3" is AVX-512, "AVX2", "SSE4", …).
+std::string_view simd_target();
+
+/// Name of one of the targets that this build has and this CPU runs: place 0 is the best, the last one is
+/// plain scalar code. Empty beyond the last. force_simd_target takes each of these.
+std::string_view simd_target_at(std::size_t place);
+
+/// Restricts dispatch to one target, for tests and benchmarks; an empty name lifts the restriction.
+/// Returns false, and changes nothing, where this CPU or build lacks the target. Not thread-safe against
+/// concurrent find_reduce.
+bool force_simd_target(std::string_view name);
+
+}  // namespace lsched

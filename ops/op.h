@@ -1,0 +1,92 @@
+// The op: one record of a schedule, and the words it is made of.
+//
+// An op refers to buffers by number, never by address, so a schedule can be compared, printed, proved,
+// simulated and bound to new memory. The record is one cache line.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string_view>
+
+#include "ops/base.h"
+#include "ops/kernel.h"
+
+namespace lsched {
+
+/// What an op does when it fires.
+///
+/// A *signal* is a kind of send/recv pair, never a length: a signal edge is a monotone 64-bit register at the
+/// receiver, "the highest round known active". signal_recv is satisfied in round t iff its register holds at
+/// least t; with peer == self the register is the application's own call. `capture` takes what the application
+/// has offered so far into the op's buffer `c`, or makes that buffer null.
+enum class op_kind : std::uint8_t { nop, send, recv, compute, signal_send, signal_recv, capture };
+
+std::string_view name_of(op_kind kind);
+
+constexpr bool is_payload(op_kind kind) { return kind == op_kind::send || kind == op_kind::recv; }
+constexpr bool is_signal(op_kind kind) { return kind == op_kind::signal_send || kind == op_kind::signal_recv; }
+constexpr bool is_communication(op_kind kind) { return is_payload(kind) || is_signal(kind); }
+
+/// A 64-bit number that is known at commit (`imm`) or only when an op fires (`late`: index of a late extent,
+/// a slot of the instance's arena with a bound that is checked at commit and again at fire time).
+class extent {
+ public:
+  constexpr extent() = default;
+  static constexpr extent imm(std::uint64_t value) { return extent(value); }
+  static constexpr extent late(std::uint32_t index) { return extent(k_late | index); }
+
+  constexpr bool is_late() const { return (bits_ & k_late) != 0; }
+  constexpr std::uint64_t value() const { return bits_; }
+  constexpr std::uint32_t index() const { return static_cast<std::uint32_t>(bits_); }
+  friend constexpr bool operator==(extent, extent) = default;
+
+ private:
+  static constexpr std::uint64_t k_late = std::uint64_t{1} << 63;
+  explicit constexpr extent(std::uint64_t bits) : bits_(bits) {}
+  std::uint64_t bits_ = 0;
+};
+
+inline constexpr std::uint16_t k_no_buffer = 0xffff;
+inline constexpr std::uint64_t k_max_count = (std::uint64_t{1} << 48) - 1;
+
+/// A place in a buffer: buffer number and offset in elements. How far it reaches is the op's extent.
+class region {
+ public:
+  constexpr region() = default;
+  constexpr region(std::uint16_t buffer, std::uint64_t offset) : bits_(offset << 16 | buffer) {}
+
+  constexpr std::uint16_t buffer() const { return static_cast<std::uint16_t>(bits_); }
+  constexpr std::uint64_t offset() const { return bits_ >> 16; }
+  constexpr bool exists() const { return buffer() != k_no_buffer; }
+  friend constexpr bool operator==(region, region) = default;
+
+ private:
+  std::uint64_t bits_ = k_no_buffer;
+};
+
+/// | kind        | a      | b      | c       | peer | tag |
+/// |-------------|--------|--------|---------|------|-----|
+/// | nop         |        |        |         |      |     |
+/// | send        | source |        |         | to   | yes |
+/// | recv        |        |        | target  | from | yes |
+/// | compute     | lower  | higher | target  |      |     |  copy: c = a; reduction: c = a (op) b
+/// | signal_send |        |        |         | to   | yes |
+/// | signal_recv |        |        |         | from | yes |  from == self: the application's call
+/// | capture     |        |        | target  |      |     |
+struct op {
+  op_kind kind = op_kind::nop;
+  kernel what = kernel::none;
+  dtype type = dtype::u8;
+  bool in_place = false;       ///< recv: the payload may stay where the transport has it (set by compile)
+  rank peer = k_no_rank;
+  std::uint32_t need = 0;      ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
+  std::uint32_t tag = 0;       ///< unique per (peer, direction, payload or signal) within a schedule
+  extent count{};              ///< elements; a receive's is its capacity
+  region a{}, b{}, c{};
+  op_id releases_a = k_no_op;  ///< compute: the in-place recv whose payload `a` is (set by compile)
+  op_id releases_b = k_no_op;
+  friend bool operator==(const op&, const op&) = default;
+};
+static_assert(sizeof(op) <= 64);
+
+}  // namespace lsched

@@ -1,0 +1,612 @@
+// Every kernel against a scalar oracle that shares no code with it, on every SIMD target of this CPU.
+//
+// Elements are handled as bit patterns, so that "equal" means the same bits, for NaN and zero as well.
+#include "ops/kernel.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t k_seed = 20240607;
+constexpr std::array<std::size_t, 17> k_counts{0,  1,  2,  3,  5,  6,  7,    15,  16,
+                                               17, 31, 33, 63, 64, 65, 1000, 1001};
+
+// ---- targets
+
+std::vector<std::string> runnable_targets() {
+  std::vector<std::string> names;
+  while (!simd_target_at(names.size()).empty()) names.emplace_back(simd_target_at(names.size()));
+  return names;
+}
+
+/// Runs `body` once on each target, and leaves the best one in charge.
+void on_every_target(const std::function<void()>& body) {
+  for (const std::string& name : runnable_targets()) {
+    SCOPED_TRACE(name);
+    ASSERT_TRUE(force_simd_target(name));
+    body();
+  }
+  ASSERT_TRUE(force_simd_target(""));
+}
+
+// ---- the oracle: floating formats described by their parameters, arithmetic one element at a time
+
+struct binary_format {
+  int fraction_bits;
+  int least_exponent;
+  int greatest_exponent;
+};
+
+constexpr binary_format k_binary16{10, -14, 15};
+constexpr binary_format k_bfloat16{7, -126, 127};
+
+double decode(const binary_format& format, std::uint64_t bits) {
+  const double sign = (bits & 0x8000U) != 0 ? -1.0 : 1.0;
+  const int exponent = static_cast<int>((bits & 0x7FFFU) >> format.fraction_bits);
+  const int fraction = static_cast<int>(bits & ((1U << format.fraction_bits) - 1));
+  const int hidden = 1 << format.fraction_bits;
+  if (exponent == format.greatest_exponent - format.least_exponent + 2)
+    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN()
+                         : sign * std::numeric_limits<double>::infinity();
+  const int significand = exponent == 0 ? fraction : fraction + hidden;
+  return sign *
+         std::ldexp(significand, format.least_exponent + std::max(exponent, 1) - 1 - format.fraction_bits);
+}
+
+/// Rounds to a multiple of the last place of value's binade; a carry into the next binade lands on its bits.
+std::uint64_t encode(const binary_format& format, double value) {
+  const auto top = static_cast<std::uint64_t>(format.greatest_exponent - format.least_exponent + 2);
+  const std::uint64_t infinity = top << format.fraction_bits;
+  if (std::isnan(value)) return infinity + (1U << (format.fraction_bits - 1));
+  const std::uint64_t sign = std::signbit(value) ? 0x8000U : 0;
+  if (std::isinf(value)) return sign + infinity;
+  const int exponent =
+      value == 0.0 ? format.least_exponent : std::max(std::ilogb(value), format.least_exponent);
+  const double units = std::nearbyint(std::ldexp(std::fabs(value), format.fraction_bits - exponent));
+  const auto binade = static_cast<std::uint64_t>(exponent - format.least_exponent) << format.fraction_bits;
+  return sign + std::min(binade + static_cast<std::uint64_t>(units), infinity);
+}
+
+template <class Float>
+Float combine_floats(kernel what, Float a, Float b) {
+  if (what == kernel::sum) return a + b;
+  if (what == kernel::prod) return a * b;
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<Float>::quiet_NaN();
+  const bool a_is_less = a < b || (a == b && std::signbit(a) && !std::signbit(b));
+  return a_is_less == (what == kernel::min) ? a : b;
+}
+
+template <class Integer>
+std::uint64_t combine_integers(kernel what, std::uint64_t a_bits, std::uint64_t b_bits) {
+  const auto a = static_cast<Integer>(a_bits);
+  const auto b = static_cast<Integer>(b_bits);
+  switch (what) {
+    case kernel::sum:
+      return a_bits + b_bits;
+    case kernel::prod:
+      return a_bits * b_bits;
+    case kernel::min:
+      return static_cast<std::uint64_t>(a < b ? a : b);
+    case kernel::max:
+      return static_cast<std::uint64_t>(a < b ? b : a);
+    case kernel::land:
+      return a != 0 && b != 0 ? 1 : 0;
+    case kernel::lor:
+      return a != 0 || b != 0 ? 1 : 0;
+    case kernel::lxor:
+      return (a != 0) != (b != 0) ? 1 : 0;
+    case kernel::band:
+      return a_bits & b_bits;
+    case kernel::bor:
+      return a_bits | b_bits;
+    case kernel::bxor:
+      return a_bits ^ b_bits;
+    default:
+      return ~a_bits;
+  }
+}
+
+std::uint64_t low_bytes(std::uint64_t bits, dtype type) {
+  const auto unused = static_cast<int>(64 - 8 * size_of(type));
+  return bits << unused >> unused;
+}
+
+/// The double that an element means. Only for floating types.
+double value_of(dtype type, std::uint64_t bits) {
+  switch (type) {
+    case dtype::f16:
+      return decode(k_binary16, bits);
+    case dtype::bf16:
+      return decode(k_bfloat16, bits);
+    case dtype::f32:
+      return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    default:
+      return std::bit_cast<double>(bits);
+  }
+}
+
+/// The bits of a value of a floating type, NaN being the canonical one.
+std::uint64_t bits_of(dtype type, double value) {
+  switch (type) {
+    case dtype::f16:
+      return encode(k_binary16, value);
+    case dtype::bf16:
+      return encode(k_bfloat16, value);
+    case dtype::f32:
+      return std::isnan(value) ? 0x7FC00000U : std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    default:
+      return std::isnan(value) ? 0x7FF8000000000000U : std::bit_cast<std::uint64_t>(value);
+  }
+}
+
+std::uint64_t expected(kernel what, dtype type, std::uint64_t a, std::uint64_t b) {
+  switch (type) {
+    case dtype::i8:
+      return low_bytes(combine_integers<std::int8_t>(what, a, b), type);
+    case dtype::u8:
+      return low_bytes(combine_integers<std::uint8_t>(what, a, b), type);
+    case dtype::i32:
+      return low_bytes(combine_integers<std::int32_t>(what, a, b), type);
+    case dtype::i64:
+      return combine_integers<std::int64_t>(what, a, b);
+    case dtype::u64:
+      return combine_integers<std::uint64_t>(what, a, b);
+    case dtype::f64:
+      return bits_of(type, combine_floats(what, value_of(type, a), value_of(type, b)));
+    default:
+      break;
+  }
+  const auto lower = static_cast<float>(value_of(type, a));
+  const auto upper = static_cast<float>(value_of(type, b));
+  return bits_of(type, static_cast<double>(combine_floats(what, lower, upper)));
+}
+
+// ---- buffers
+
+/// `bytes` of memory with a page that must not be touched right behind the last one.
+class guarded_memory {
+ public:
+  explicit guarded_memory(std::size_t bytes) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
+    mapped_ = (bytes + page_ - 1) / page_ * page_ + page_;
+    start_ = static_cast<std::byte*>(
+        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (start_ == MAP_FAILED || mprotect(start_ + mapped_ - page_, page_, PROT_NONE) != 0) std::abort();
+  }
+  guarded_memory(const guarded_memory&) = delete;
+  guarded_memory& operator=(const guarded_memory&) = delete;
+  ~guarded_memory() { munmap(start_, mapped_); }
+
+  std::byte* last(std::size_t bytes) { return start_ + mapped_ - page_ - bytes; }
+
+ private:
+  std::size_t page_;
+  std::size_t mapped_ = 0;
+  std::byte* start_ = nullptr;
+};
+
+std::uint64_t read_element(const std::byte* from, std::size_t index, dtype type) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, from + index * size_of(type), size_of(type));  // little-endian, as every target we have
+  return bits;
+}
+
+void write_element(std::byte* to, std::size_t index, dtype type, std::uint64_t bits) {
+  std::memcpy(to + index * size_of(type), &bits, size_of(type));
+}
+
+/// Values where arithmetic goes wrong first: ends of ranges, zeros, infinities, NaNs of all kinds,
+/// subnormals.
+std::vector<std::uint64_t> hard_values(dtype type) {
+  const auto width = static_cast<int>(8 * size_of(type));
+  const std::uint64_t top = std::uint64_t{1} << (width - 1);
+  std::vector<std::uint64_t> values{0, 1, 2, 3, top, top + 1, top - 1, ~std::uint64_t{0}};
+  if (is_floating(type)) {
+    for (const double x : {1.0, -1.0, 1.5, 65504.0, 65519.0, 0x1p-14, 0x1p-24, 0x1p-126, 3e38})
+      values.push_back(bits_of(type, x));
+    const std::uint64_t infinity = bits_of(type, std::numeric_limits<double>::infinity());
+    for (const std::uint64_t special : {infinity, infinity - 1, infinity + 1, infinity + 3})
+      values.insert(values.end(), {special, special + top});
+    values.push_back(bits_of(type, std::nan("")) + top + 5);
+  }
+  return values;
+}
+
+class source {
+ public:
+  explicit source(dtype type) : type_(type), hard_(hard_values(type)) {}
+
+  std::uint64_t next() {
+    const std::uint64_t draw = random_();
+    if (draw % 3 == 0) return low_bytes(hard_[draw / 3 % hard_.size()], type_);
+    if (draw % 3 == 1 && is_floating(type_))
+      return bits_of(type_, static_cast<double>(draw >> 40) * 0x1p-20 - 8);
+    return low_bytes(random_(), type_);
+  }
+
+ private:
+  dtype type_;
+  std::vector<std::uint64_t> hard_;
+  std::mt19937_64 random_{k_seed};
+};
+
+struct operands {
+  std::vector<std::uint64_t> a;
+  std::vector<std::uint64_t> b;
+};
+
+operands draw_operands(dtype type, std::size_t count) {
+  source values(type);
+  operands drawn;
+  for (std::size_t i = 0; i < count; ++i) {
+    drawn.a.push_back(values.next());
+    drawn.b.push_back(values.next());
+  }
+  return drawn;
+}
+
+void for_every_kernel(const std::function<void(kernel, dtype)>& body) {
+  for (const dtype type : k_all_dtypes) {
+    for (const kernel what : k_all_reductions) {
+      if (!supports(what, type)) continue;
+      SCOPED_TRACE(std::string(name_of(what)) + " of " + std::string(name_of(type)));
+      body(what, type);
+    }
+  }
+}
+
+/// Applies a kernel to bit patterns, and gives back bit patterns.
+std::vector<std::uint64_t> reduced(kernel what, dtype type, const operands& in) {
+  const std::size_t count = in.a.size();
+  std::vector<std::byte> a(count * size_of(type));
+  std::vector<std::byte> b(a.size());
+  std::vector<std::byte> c(a.size());
+  for (std::size_t i = 0; i < count; ++i) write_element(a.data(), i, type, in.a[i]);
+  for (std::size_t i = 0; i < count; ++i) write_element(b.data(), i, type, in.b[i]);
+  find_reduce(what, type)(a.data(), b.data(), c.data(), count);
+  std::vector<std::uint64_t> out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(read_element(c.data(), i, type));
+  return out;
+}
+
+std::uint64_t reduced(kernel what, dtype type, std::uint64_t a, std::uint64_t b) {
+  return reduced(what, type, operands{{a}, {b}}).front();
+}
+
+std::vector<std::uint64_t> scaled(dtype type, const std::vector<std::uint64_t>& in, double factor) {
+  std::vector<std::byte> x(in.size() * size_of(type));
+  for (std::size_t i = 0; i < in.size(); ++i) write_element(x.data(), i, type, in[i]);
+  scale(type, x.data(), in.size(), factor);
+  std::vector<std::uint64_t> out;
+  for (std::size_t i = 0; i < in.size(); ++i) out.push_back(read_element(x.data(), i, type));
+  return out;
+}
+
+template <class T>
+T scaled_integer(dtype type, T value, double factor) {
+  return static_cast<T>(scaled(type, {low_bytes(static_cast<std::uint64_t>(value), type)}, factor).front());
+}
+
+// ---- names and tables
+
+TEST(kernel, names_are_distinct_and_complete) {
+  std::set<std::string_view> names{name_of(kernel::none), name_of(kernel::copy)};
+  for (const kernel what : k_all_reductions) names.insert(name_of(what));
+  EXPECT_EQ(names.size(), k_all_reductions.size() + 2);
+  EXPECT_FALSE(names.contains("unknown"));
+  EXPECT_EQ(name_of(kernel::lxor), "lxor");
+  EXPECT_EQ(name_of(kernel{200}), "unknown");
+}
+
+TEST(kernel, find_reduce_answers_exactly_what_supports_says) {
+  on_every_target([] {
+    for (const dtype type : k_all_dtypes)
+      for (const kernel what : k_all_reductions)
+        EXPECT_EQ(find_reduce(what, type) != nullptr, supports(what, type)) << name_of(what) << name_of(type);
+  });
+}
+
+TEST(kernel, what_is_no_reduction_or_no_type_has_no_kernel) {
+  EXPECT_EQ(find_reduce(kernel::none, dtype::f32), nullptr);
+  EXPECT_EQ(find_reduce(kernel::copy, dtype::f32), nullptr);
+  EXPECT_EQ(find_reduce(kernel{200}, dtype::f32), nullptr);
+  EXPECT_EQ(find_reduce(kernel::sum, dtype{200}), nullptr);
+}
+
+TEST(kernel, a_forced_target_stays_until_the_restriction_is_lifted) {
+  const std::string best(simd_target());
+  EXPECT_EQ(simd_target_at(0), best);
+  on_every_target([] {
+    const std::string forced(simd_target());
+    EXPECT_FALSE(force_simd_target("no such target"));
+    EXPECT_EQ(simd_target(), forced);
+  });
+  EXPECT_EQ(simd_target(), best);
+}
+
+TEST(kernel, each_target_has_kernels_of_its_own) {
+  std::set<reduce_fn> found;
+  on_every_target([&] { found.insert(find_reduce(kernel::sum, dtype::f32)); });
+  EXPECT_EQ(found.size(), runnable_targets().size());
+}
+
+// ---- results
+
+TEST(kernel, matches_the_oracle_at_every_count_and_offset_and_touches_nothing_else) {
+  SCOPED_TRACE(k_seed);
+  constexpr std::size_t k_room = 1001 * 8;
+  constexpr std::byte k_canary{0xA5};
+  guarded_memory a(k_room), b(k_room), c(k_room + 64);
+  const auto check_one = [&](kernel what, dtype type, std::size_t count, std::size_t room_behind) {
+    const std::size_t bytes = count * size_of(type);
+    const operands in = draw_operands(type, count);
+    std::byte* const out = c.last(bytes + room_behind * size_of(type));
+    std::fill(out - 64, c.last(0), k_canary);
+    for (std::size_t i = 0; i < count; ++i) write_element(a.last(bytes), i, type, in.a[i]);
+    for (std::size_t i = 0; i < count; ++i) write_element(b.last(bytes), i, type, in.b[i]);
+    find_reduce(what, type)(a.last(bytes), b.last(bytes), out, count);
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(read_element(out, i, type), expected(what, type, in.a[i], in.b[i]))
+          << "element " << i << " of " << count << std::hex << ": " << in.a[i] << ", " << in.b[i];
+    const auto is_intact = [&](std::byte value) { return value == k_canary; };
+    ASSERT_TRUE(std::all_of(out - 64, out, is_intact)) << "wrote before " << count;
+    ASSERT_TRUE(std::all_of(out + bytes, c.last(0), is_intact)) << "wrote behind " << count;
+  };
+  on_every_target([&] {
+    for_every_kernel([&](kernel what, dtype type) {
+      for (const std::size_t count : k_counts)
+        for (const std::size_t room_behind : {0u, 1u, 3u}) check_one(what, type, count, room_behind);
+    });
+  });
+}
+
+TEST(kernel, every_target_gives_the_same_bits) {
+  SCOPED_TRACE(k_seed);
+  for_every_kernel([](kernel what, dtype type) {
+    const operands in = draw_operands(type, 4099);
+    std::set<std::vector<std::uint64_t>> results;
+    on_every_target([&] { results.insert(reduced(what, type, in)); });
+    EXPECT_EQ(results.size(), 1U);
+  });
+}
+
+TEST(kernel, the_place_of_an_element_does_not_change_its_bits) {
+  on_every_target([] {
+    for_every_kernel([](kernel what, dtype type) {
+      const operands in = draw_operands(type, 300);
+      const std::vector<std::uint64_t> together = reduced(what, type, in);
+      for (std::size_t i = 0; i < in.a.size(); ++i)
+        ASSERT_EQ(reduced(what, type, in.a[i], in.b[i]), together[i]) << i;
+    });
+  });
+}
+
+TEST(kernel, the_result_may_replace_either_operand_or_both) {
+  const auto check_one = [](kernel what, dtype type, std::size_t count) {
+    const operands in = draw_operands(type, count);
+    const std::vector<std::uint64_t> apart = reduced(what, type, in);
+    std::vector<std::byte> a(count * size_of(type)), b(a.size()), same(a.size());
+    for (std::size_t i = 0; i < count; ++i) write_element(a.data(), i, type, in.a[i]);
+    for (std::size_t i = 0; i < count; ++i) write_element(b.data(), i, type, in.b[i]);
+    const std::vector<std::byte> first = a;
+    same = a;
+    find_reduce(what, type)(a.data(), b.data(), a.data(), count);
+    find_reduce(what, type)(first.data(), b.data(), b.data(), count);
+    find_reduce(what, type)(same.data(), same.data(), same.data(), count);
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(read_element(a.data(), i, type), apart[i]) << i;
+      ASSERT_EQ(read_element(b.data(), i, type), apart[i]) << i;
+      ASSERT_EQ(read_element(same.data(), i, type), expected(what, type, in.a[i], in.a[i])) << i;
+    }
+  };
+  on_every_target([&] {
+    for_every_kernel([&](kernel what, dtype type) {
+      for (const std::size_t count : {1u, 3u, 7u, 65u, 1001u}) check_one(what, type, count);
+    });
+  });
+}
+
+TEST(kernel, count_zero_takes_null_pointers) {
+  on_every_target([] {
+    for_every_kernel([](kernel what, dtype type) { find_reduce(what, type)(nullptr, nullptr, nullptr, 0); });
+    for (const dtype type : k_all_dtypes) scale(type, nullptr, 0, 0.5);
+  });
+}
+
+TEST(kernel, integers_wrap_around) {
+  on_every_target([] {
+    EXPECT_EQ(reduced(kernel::sum, dtype::i8, 0x7F, 1), 0x80U);
+    EXPECT_EQ(reduced(kernel::prod, dtype::u8, 0xFF, 0xFF), 0x01U);
+    EXPECT_EQ(reduced(kernel::prod, dtype::i32, 0x80000000U, 0xFFFFFFFFU), 0x80000000U);
+    EXPECT_EQ(reduced(kernel::sum, dtype::i64, 0x7FFFFFFFFFFFFFFFU, 1), 0x8000000000000000U);
+    EXPECT_EQ(reduced(kernel::prod, dtype::u64, 0x100000001U, 0x100000001U), 0x200000001U);
+  });
+}
+
+TEST(kernel, min_and_max_respect_the_sign_of_integers) {
+  on_every_target([] {
+    EXPECT_EQ(reduced(kernel::min, dtype::i8, 0xFF, 1), 0xFFU);
+    EXPECT_EQ(reduced(kernel::min, dtype::u8, 0xFF, 1), 1U);
+    EXPECT_EQ(reduced(kernel::max, dtype::i64, ~std::uint64_t{0}, 1), 1U);
+    EXPECT_EQ(reduced(kernel::max, dtype::u64, ~std::uint64_t{0}, 1), ~std::uint64_t{0});
+  });
+}
+
+TEST(kernel, a_nan_result_is_the_canonical_one_whatever_came_in) {
+  const auto nan_bits = [](dtype type) { return bits_of(type, std::nan("")); };
+  on_every_target([&] {
+    for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
+      const std::uint64_t infinity = bits_of(type, std::numeric_limits<double>::infinity());
+      const std::uint64_t sign = std::uint64_t{1} << (8 * size_of(type) - 1);
+      for (const kernel what : {kernel::sum, kernel::prod, kernel::min, kernel::max})
+        for (const std::uint64_t nan :
+             {infinity + 1, infinity + 5, nan_bits(type) + 1, nan_bits(type) + sign})
+          for (const std::uint64_t other : {nan, infinity + 7, infinity, std::uint64_t{0}, sign}) {
+            EXPECT_EQ(reduced(what, type, nan, other), nan_bits(type)) << name_of(what) << name_of(type);
+            EXPECT_EQ(reduced(what, type, other, nan), nan_bits(type)) << name_of(what) << name_of(type);
+          }
+      EXPECT_EQ(reduced(kernel::sum, type, infinity, infinity + sign), nan_bits(type));
+      EXPECT_EQ(reduced(kernel::prod, type, infinity + sign, 0), nan_bits(type));
+    }
+  });
+}
+
+TEST(kernel, negative_zero_is_less_than_positive_zero) {
+  on_every_target([] {
+    for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
+      const std::uint64_t negative = std::uint64_t{1} << (8 * size_of(type) - 1);
+      for (const auto& [a, b] :
+           {std::pair{negative, std::uint64_t{0}}, std::pair{std::uint64_t{0}, negative}}) {
+        EXPECT_EQ(reduced(kernel::min, type, a, b), negative) << name_of(type);
+        EXPECT_EQ(reduced(kernel::max, type, a, b), 0U) << name_of(type);
+        EXPECT_EQ(reduced(kernel::sum, type, a, b), 0U) << name_of(type);
+      }
+      EXPECT_EQ(reduced(kernel::sum, type, negative, negative), negative) << name_of(type);
+    }
+  });
+}
+
+// ---- 16-bit floats
+
+operands all_patterns_with(const std::function<std::uint64_t(std::uint64_t)>& partner) {
+  operands all;
+  for (std::uint64_t bits = 0; bits < 0x10000; ++bits) {
+    all.a.push_back(bits);
+    all.b.push_back(partner(bits));
+  }
+  return all;
+}
+
+TEST(kernel, every_pattern_of_16_bits_survives_the_way_through_f32) {
+  constexpr std::uint64_t k_negative_zero = 0x8000;
+  const operands all = all_patterns_with([](std::uint64_t) { return k_negative_zero; });
+  on_every_target([&] {
+    for (const dtype type : {dtype::f16, dtype::bf16}) {
+      const std::vector<std::uint64_t> sums = reduced(kernel::sum, type, all);
+      for (std::uint64_t bits = 0; bits < 0x10000; ++bits) {
+        const bool is_nan = std::isnan(value_of(type, bits));
+        ASSERT_EQ(sums[bits], is_nan ? bits_of(type, std::nan("")) : bits) << std::hex << bits;
+      }
+    }
+  });
+}
+
+TEST(kernel, f16_and_bf16_round_once_to_nearest_even_over_the_whole_range) {
+  SCOPED_TRACE(k_seed);
+  for (const dtype type : {dtype::f16, dtype::bf16}) {
+    source values(type);
+    const operands all = all_patterns_with([&](std::uint64_t) { return values.next(); });
+    for (const kernel what : {kernel::sum, kernel::prod}) {
+      std::vector<std::uint64_t> right;
+      for (std::size_t i = 0; i < all.a.size(); ++i)
+        right.push_back(expected(what, type, all.a[i], all.b[i]));
+      on_every_target([&] { EXPECT_EQ(reduced(what, type, all), right) << name_of(what) << name_of(type); });
+    }
+  }
+}
+
+TEST(kernel, f16_and_bf16_break_ties_towards_even_and_overflow_to_infinity) {
+  on_every_target([] {
+    const auto sum_of = [](dtype type, double a, double b) {
+      return value_of(type, reduced(kernel::sum, type, bits_of(type, a), bits_of(type, b)));
+    };
+    EXPECT_EQ(sum_of(dtype::f16, 2048, 1), 2048);
+    EXPECT_EQ(sum_of(dtype::f16, 2050, 1), 2052);
+    EXPECT_EQ(sum_of(dtype::f16, 65504, 15), 65504);
+    EXPECT_EQ(sum_of(dtype::f16, 65504, 16), std::numeric_limits<double>::infinity());
+    EXPECT_EQ(sum_of(dtype::f16, 0x1p-24, 0x1p-24), 0x1p-23);
+    EXPECT_EQ(sum_of(dtype::bf16, 256, 1), 256);
+    EXPECT_EQ(sum_of(dtype::bf16, 258, 1), 260);
+    EXPECT_EQ(sum_of(dtype::bf16, 258, -1), 256);
+    EXPECT_EQ(sum_of(dtype::bf16, 0x1.FEp127, 0x1p119), std::numeric_limits<double>::infinity());
+  });
+}
+
+// ---- scale
+
+TEST(scale, floats_match_the_oracle_and_every_target_agrees) {
+  SCOPED_TRACE(k_seed);
+  for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
+    const std::vector<std::uint64_t> in = draw_operands(type, 1001).a;
+    for (const double factor : {0.5, 1.0 / 3.0, -7.0, 0.0, 1e-30}) {
+      std::vector<std::uint64_t> right;
+      for (const std::uint64_t bits : in) {
+        const double value = value_of(type, bits);
+        const float narrow = static_cast<float>(value) * static_cast<float>(factor);
+        right.push_back(bits_of(type, type == dtype::f64 ? value * factor : static_cast<double>(narrow)));
+      }
+      on_every_target(
+          [&] { EXPECT_EQ(scaled(type, in, factor), right) << name_of(type) << " * " << factor; });
+    }
+  }
+}
+
+TEST(scale, touches_exactly_its_elements) {
+  guarded_memory memory(1001 * 8 + 64);
+  on_every_target([&] {
+    for (const dtype type : k_all_dtypes) {
+      for (const std::size_t count : k_counts) {
+        std::byte* const x = memory.last(count * size_of(type));
+        std::fill(x - 64, memory.last(0), std::byte{0x3C});
+        scale(type, x, count, 0.0);
+        ASSERT_TRUE(std::all_of(x - 64, x, [](std::byte value) { return value == std::byte{0x3C}; }));
+        ASSERT_TRUE(std::all_of(x, memory.last(0), [](std::byte value) { return value == std::byte{0}; }));
+      }
+    }
+  });
+}
+
+TEST(scale, integers_round_half_to_even) {
+  EXPECT_EQ(scaled_integer<std::int32_t>(dtype::i32, 5, 0.5), 2);
+  EXPECT_EQ(scaled_integer<std::int32_t>(dtype::i32, 7, 0.5), 4);
+  EXPECT_EQ(scaled_integer<std::int32_t>(dtype::i32, -7, 0.5), -4);
+  EXPECT_EQ(scaled_integer<std::uint8_t>(dtype::u8, 255, 1.0 / 3.0), 85);
+  EXPECT_EQ(scaled_integer<std::int64_t>(dtype::i64, -1001, 0.1), -100);
+}
+
+template <class T>
+void expect_saturation(dtype type) {
+  using limits = std::numeric_limits<T>;
+  EXPECT_EQ(scaled_integer<T>(type, limits::max(), 2.0), limits::max());
+  EXPECT_EQ(scaled_integer<T>(type, limits::max(), -4.0), limits::min());
+  EXPECT_EQ(scaled_integer<T>(type, T{1}, 1e300), limits::max());
+  EXPECT_EQ(scaled_integer<T>(type, T{1}, std::numeric_limits<double>::infinity()), limits::max());
+  EXPECT_EQ(scaled_integer<T>(type, T{1}, -std::numeric_limits<double>::infinity()), limits::min());
+  EXPECT_EQ(scaled_integer<T>(type, limits::min(), 0.0), T{0});
+  EXPECT_EQ(scaled_integer<T>(type, T{9}, std::nan("")), T{0});
+  EXPECT_EQ(scaled_integer<T>(type, T{100}, 0.5), T{50});
+}
+
+TEST(scale, integers_saturate_and_nan_gives_zero) {
+  expect_saturation<std::int8_t>(dtype::i8);
+  expect_saturation<std::uint8_t>(dtype::u8);
+  expect_saturation<std::int32_t>(dtype::i32);
+  expect_saturation<std::int64_t>(dtype::i64);
+  expect_saturation<std::uint64_t>(dtype::u64);
+}
+
+TEST(scale, a_factor_of_one_changes_nothing) {
+  constexpr std::int64_t k_no_double = (std::int64_t{1} << 53) + 1;
+  EXPECT_EQ(scaled_integer<std::int64_t>(dtype::i64, k_no_double, 1.0), k_no_double);
+  for (const dtype type : k_all_dtypes) {
+    const std::vector<std::uint64_t> in = draw_operands(type, 65).a;
+    EXPECT_EQ(scaled(type, in, 1.0), in) << name_of(type);
+  }
+}
+
+}  // namespace
+}  // namespace lsched
