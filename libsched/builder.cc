@@ -1,0 +1,167 @@
+#include "libsched/builder.h"
+
+#include <limits>
+
+// Appending only. What can be judged at once (an id that does not exist, a number that does not fit) is
+// refused here; everything that needs the whole schedule is judged in compile.cc.
+
+namespace lsched {
+namespace {
+
+/// Edge offsets are 32 bit, and k_no_op is no op.
+constexpr std::size_t k_most_ops = k_no_op;
+constexpr std::size_t k_most_deps = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t k_most_lates = std::numeric_limits<std::uint32_t>::max();
+
+std::string op_text(op_id id) { return "op " + std::to_string(id); }
+
+}  // namespace
+
+builder::builder(world place, std::string name) : place_(place), name_(std::move(name)) {
+  if (place.self >= 0 && place.self < place.size) return;
+  fail(status::argument, "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) +
+                             " is no place in a world");
+}
+
+void builder::fail(status code, std::string text, op_id where, rank peer) {
+  if (error() == nullptr) error_ = {code, std::move(text), peer, where};
+}
+
+// --- data --------------------------------------------------------------------------------------------------
+
+buffer_id builder::declare(buffer_role role, dtype type, std::uint64_t count, memory_space space) {
+  if (buffers_.size() >= k_no_buffer) {
+    fail(status::argument, "more than " + std::to_string(k_no_buffer) + " buffers");
+    return k_no_buffer;
+  }
+  if (count > k_max_count)
+    fail(status::argument, "buffer " + std::to_string(buffers_.size()) + ": more than 2^48-1 elements");
+  buffers_.push_back({.role = role, .space = space, .type = type, .count = count});
+  return static_cast<buffer_id>(buffers_.size() - 1);
+}
+
+const buffer& builder::at(buffer_id id) const {
+  static constexpr buffer k_nothing{};
+  return id < buffers_.size() ? buffers_[id] : k_nothing;
+}
+
+extent builder::late(std::uint64_t bound) {
+  if (lates_.size() >= k_most_lates) {
+    fail(status::argument, "too many late extents");
+    return extent::imm(0);
+  }
+  const auto index = static_cast<std::uint32_t>(lates_.size());
+  if (bound > k_max_count)
+    fail(status::argument, "late extent " + std::to_string(index) + ": bound above 2^48-1 elements");
+  lates_.push_back({.slot = index, .bound = bound});
+  return extent::late(index);
+}
+
+// --- ops ---------------------------------------------------------------------------------------------------
+
+op_id builder::append(const op& what, deps after) {
+  if (error() != nullptr) return k_no_op;
+  if (ops_.size() >= k_most_ops) {
+    fail(status::argument, "too many ops");
+    return k_no_op;
+  }
+  const auto id = static_cast<op_id>(ops_.size());
+  ops_.push_back(what);
+  for (const op_id before : after) dep(before, id);
+  return error() == nullptr ? id : k_no_op;
+}
+
+op_id builder::nop(deps after) { return append({}, after); }
+
+op_id builder::send(rank to, std::uint32_t tag, region source, extent count, deps after) {
+  return append({.kind = op_kind::send,
+                 .type = at(source.buffer()).type,
+                 .peer = to,
+                 .tag = tag,
+                 .count = count,
+                 .a = source},
+                after);
+}
+
+op_id builder::recv(rank from, std::uint32_t tag, region target, extent count, deps after) {
+  return append({.kind = op_kind::recv,
+                 .type = at(target.buffer()).type,
+                 .peer = from,
+                 .tag = tag,
+                 .count = count,
+                 .c = target},
+                after);
+}
+
+op_id builder::reduce(kernel what, region lower, region higher, region target, extent count, deps after) {
+  if (!is_reduction(what) && error() == nullptr) {
+    const auto id = static_cast<op_id>(ops_.size());
+    fail(status::argument, op_text(id) + " (compute): its kernel is not a reduction", id);
+  }
+  return append({.kind = op_kind::compute,
+                 .what = what,
+                 .type = at(target.buffer()).type,
+                 .count = count,
+                 .a = lower,
+                 .b = higher,
+                 .c = target},
+                after);
+}
+
+op_id builder::copy(region source, region target, extent count, deps after) {
+  return append({.kind = op_kind::compute,
+                 .what = kernel::copy,
+                 .type = at(target.buffer()).type,
+                 .count = count,
+                 .a = source,
+                 .c = target},
+                after);
+}
+
+op_id builder::signal_send(rank to, std::uint32_t tag, deps after) {
+  return append({.kind = op_kind::signal_send, .peer = to, .tag = tag}, after);
+}
+
+op_id builder::signal_recv(rank from, std::uint32_t tag, deps after) {
+  return append({.kind = op_kind::signal_recv, .peer = from, .tag = tag}, after);
+}
+
+op_id builder::call(deps after) { return signal_recv(place_.self, 0, after); }
+
+op_id builder::capture(kernel merge, region target, extent count, deps after) {
+  return append({.kind = op_kind::capture,
+                 .what = merge,
+                 .type = at(target.buffer()).type,
+                 .count = count,
+                 .c = target},
+                after);
+}
+
+// --- order -------------------------------------------------------------------------------------------------
+
+void builder::dep(op_id before, op_id after) {
+  if (before == k_no_op || after == k_no_op || error() != nullptr) return;
+  if (before >= ops_.size() || after >= ops_.size())
+    return fail(status::argument,
+                op_text(after) + ": dep on " + op_text(before) + ", but only " + std::to_string(ops_.size()) +
+                    " ops exist",
+                after);
+  if (deps_.size() >= k_most_deps) return fail(status::argument, op_text(after) + ": too many deps", after);
+  deps_.emplace_back(before, after);
+}
+
+void builder::set_need(op_id what, std::uint32_t need) {
+  if (error() != nullptr) return;
+  if (what >= ops_.size())
+    return fail(status::argument, "set_need of " + op_text(what) + ", which does not exist", what);
+  ops_[what].need = need;
+}
+
+void builder::set_exit(op_id what) {
+  if (error() != nullptr) return;
+  if (what >= ops_.size())
+    return fail(status::argument, "set_exit to " + op_text(what) + ", which does not exist", what);
+  exit_ = what;
+}
+
+}  // namespace lsched

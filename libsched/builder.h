@@ -1,0 +1,98 @@
+// The only way to make a schedule: append ops, add deps, compile.
+//
+// One thread. A builder keeps its first error, so a chain of adds may be checked once, at compile. Ids handed
+// out after an error are k_no_op and harmless.
+//
+// `need` defaults to "all". A fragment is nothing but a range of ops with an entry and an exit op; generators
+// compose by adding deps between them.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libsched/schedule.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// A buffer of the schedule under construction.
+using buffer_id = std::uint16_t;
+
+class builder {
+ public:
+  explicit builder(world place, std::string name = {});
+
+  // --- data ----------------------------------------------------------------------------------------------
+  buffer_id input(dtype type, std::uint64_t count) { return declare(buffer_role::input, type, count); }
+  buffer_id output(dtype type, std::uint64_t count) { return declare(buffer_role::output, type, count); }
+  buffer_id scratch(dtype type, std::uint64_t count) { return declare(buffer_role::scratch, type, count); }
+  buffer_id declare(buffer_role role, dtype type, std::uint64_t count, memory_space space = memory_space::host);
+
+  /// A new slot of the arena and the late extent that reads it; `bound` is the most it may ever hold.
+  extent late(std::uint64_t bound);
+
+  // --- ops: `after` are deps, all of which the op waits for unless set_need says otherwise -----------------
+  using deps = std::initializer_list<op_id>;
+  op_id nop(deps after = {});
+  op_id send(rank to, std::uint32_t tag, region source, extent count, deps after = {});
+  /// A receive with a late extent writes the actual number of elements into its slot.
+  op_id recv(rank from, std::uint32_t tag, region target, extent count, deps after = {});
+  op_id reduce(kernel what, region lower, region higher, region target, extent count, deps after = {});
+  op_id copy(region source, region target, extent count, deps after = {});
+  op_id signal_send(rank to, std::uint32_t tag, deps after = {});
+  op_id signal_recv(rank from, std::uint32_t tag, deps after = {});
+  /// The application's own call.
+  op_id call(deps after = {});
+  /// `merge` is how offers that missed their round are combined with later ones.
+  op_id capture(kernel merge, region target, extent count, deps after = {});
+
+  /// `before` must complete in a round before a token reaches `after`. k_no_op on either side is ignored, so a
+  /// generator can add "the previous step's send, if there was one" without an if.
+  void dep(op_id before, op_id after);
+
+  /// The op fires on its `need`-th token; 0 restores the default, "all".
+  void set_need(op_id what, std::uint32_t need);
+  void any(op_id what) { set_need(what, 1); }
+
+  /// The op whose completion, with that of every fired op, ends a round. Default: a nop after all leaves.
+  void set_exit(op_id what);
+
+  /// Declares that every rank's entry happens before every rank's exit (allreduce, allgather, barrier).
+  /// The engine then needs no credits. Wrong declarations are found by verify.
+  void declare_synchronising() { synchronising_ = true; }
+  void set_activation(activation starts) { starts_ = starts; }
+  void set_name(std::string name) { name_ = std::move(name); }
+
+  world place() const { return place_; }
+  /// An empty buffer where there is no such id, as after an error.
+  const buffer& at(buffer_id id) const;
+  std::size_t op_count() const { return ops_.size(); }
+  const failure* error() const { return error_.code == status::ok ? nullptr : &error_; }
+
+  /// Checks and freezes. Errors: the first one met while building; CYCLE; BOUNDS (a region or bound leaves
+  /// its buffer); ARGUMENT (peer out of range, self-message, tag used twice, need above the in-degree, mixed
+  /// dtypes, reduction without a kernel, operands that overlap in part, a dep added twice, a write to an input
+  /// other than by capture); UNSUPPORTED (device memory). The failure's op is the number handed out here.
+  result<schedule_ptr> compile() const;
+
+ private:
+  friend class compiler;
+  op_id append(const op& what, deps after);
+  void fail(status code, std::string text, op_id where = k_no_op, rank peer = k_no_rank);
+
+  world place_;
+  std::string name_;
+  std::vector<op> ops_;
+  std::vector<std::pair<op_id, op_id>> deps_;
+  std::vector<buffer> buffers_;
+  std::vector<late_extent> lates_;
+  op_id exit_ = k_no_op;
+  bool synchronising_ = false;
+  activation starts_{};
+  failure error_{status::ok, {}, k_no_rank, k_no_op};
+};
+
+}  // namespace lsched

@@ -1,0 +1,267 @@
+#include "libsched/schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <type_traits>
+
+namespace lsched {
+
+std::string_view name_of(buffer_role role) {
+  constexpr std::array<std::string_view, 3> names{"input", "output", "scratch"};
+  return names[static_cast<std::size_t>(role)];
+}
+
+std::string_view name_of(activation_policy policy) {
+  constexpr std::array<std::string_view, 4> names{"none", "full", "solo", "majority"};
+  return names[static_cast<std::size_t>(policy)];
+}
+
+std::uint64_t max_count(const schedule& program, const op& what) {
+  return what.count.is_late() ? program.lates()[what.count.index()].bound : what.count.value();
+}
+
+std::size_t count_of(const schedule& program, buffer_role role) {
+  const auto all = program.buffers();
+  return static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(), [role](const buffer& it) { return it.role == role; }));
+}
+
+// --- hash --------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// FNV-1a, 64 bit, fed with numbers as 8 little-endian bytes, whatever the machine's own order.
+class fingerprint {
+ public:
+  void add(std::uint64_t number) {
+    for (int shift = 0; shift < 64; shift += 8) {
+      value_ ^= (number >> shift) & 0xff;
+      value_ *= 0x100000001b3;
+    }
+  }
+  template <class Enum>
+  requires std::is_enum_v<Enum>
+  void add(Enum word) { add(static_cast<std::uint64_t>(word)); }
+  void add(extent count) { add(count.value()); }
+  void add(region place) { add(place.offset() << 16 | place.buffer()); }
+  template <class... Parts>
+  void add_all(Parts... parts) {
+    (add(parts), ...);
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325;
+};
+
+void add(fingerprint& sum, const op& it) {
+  sum.add_all(it.kind, it.what, it.type, std::uint64_t{it.in_place}, static_cast<std::uint64_t>(it.peer),
+              it.need, it.tag, it.count, it.a, it.b, it.c, it.releases_a, it.releases_b);
+}
+
+}  // namespace
+
+/// Everything but the name, which decides nothing. Lengths go before lists, so that no two lists can be
+/// confused with two others of the same concatenation. Roots follow from the deps.
+std::uint64_t hash_of(const schedule& program) {
+  fingerprint sum;
+  sum.add_all(static_cast<std::uint64_t>(program.place().self),
+              static_cast<std::uint64_t>(program.place().size), program.ops().size(),
+              program.buffers().size(), program.lates().size(), program.slots(), program.exit(),
+              std::uint64_t{program.is_synchronising()}, program.starts().policy, program.starts().seed);
+  for (const buffer& it : program.buffers()) sum.add_all(it.role, it.space, it.type, it.count);
+  for (const late_extent& it : program.lates()) sum.add_all(it.slot, it.bound);
+  for (op_id id = 0; id < program.ops().size(); ++id) {
+    add(sum, program.ops()[id]);
+    sum.add(program.successors(id).size());
+    for (const op_id next : program.successors(id)) sum.add(next);
+  }
+  return sum.value();
+}
+
+// --- text --------------------------------------------------------------------------------------------------
+
+namespace {
+
+void append(std::string& out, std::string_view text) { out += text; }
+void append(std::string& out, std::integral auto number) { out += std::to_string(number); }
+
+template <class... Parts>
+void append_all(std::string& out, const Parts&... parts) {
+  (append(out, parts), ...);
+}
+
+/// Printable ASCII stays; everything else, the quote and the backslash become \xHH.
+void append_quoted(std::string& out, std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  out += '"';
+  for (const char letter : text) {
+    const auto code = static_cast<unsigned char>(letter);
+    const bool is_plain = code >= 0x20 && code < 0x7f && letter != '"' && letter != '\\';
+    if (is_plain)
+      out += letter;
+    else
+      append_all(out, "\\x", digits.substr(code >> 4, 1), digits.substr(code & 15, 1));
+  }
+  out += '"';
+}
+
+void append_region(std::string& out, region place, extent count) {
+  append_all(out, "b", place.buffer(), "[", place.offset(), " +");
+  if (count.is_late())
+    append_all(out, "late ", count.index(), "]");
+  else
+    append_all(out, count.value(), "]");
+}
+
+void append_place(std::string& out, const op& it, region place) {
+  append_all(out, " ", name_of(it.type), " ");
+  append_region(out, place, it.count);
+}
+
+void append_compute(std::string& out, const op& it) {
+  append_place(out, it, it.c);
+  append_all(out, " = ", name_of(it.what), " ");
+  append_region(out, it.a, it.count);
+  if (it.what != kernel::copy) {
+    append(out, " ");
+    append_region(out, it.b, it.count);
+  }
+  if (it.releases_a != k_no_op) append_all(out, " releases_a ", it.releases_a);
+  if (it.releases_b != k_no_op) append_all(out, " releases_b ", it.releases_b);
+}
+
+/// What the op does, without its number and deps.
+void append_work(std::string& out, const op& it) {
+  append(out, name_of(it.kind));
+  if (it.kind == op_kind::compute) append_compute(out, it);
+  if (it.kind == op_kind::send) append_place(out, it, it.a);
+  if (it.kind == op_kind::recv || it.kind == op_kind::capture) append_place(out, it, it.c);
+  if (it.kind == op_kind::capture) append_all(out, " merge ", name_of(it.what));
+  if (!is_communication(it.kind)) return;
+  const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
+  append_all(out, is_out ? " to " : " from ", it.peer, " tag ", it.tag);
+  if (it.in_place) append(out, " in_place");
+}
+
+void append_head(std::string& out, const schedule& program) {
+  append(out, "libsched schedule 1\nname ");
+  append_quoted(out, program.name());
+  append_all(out, "\nrank ", program.place().self, " of ", program.place().size);
+  append_all(out, "\nflags", program.is_synchronising() ? " synchronising" : "");
+  append_all(out, "\nactivation ", name_of(program.starts().policy), " seed ", program.starts().seed);
+  append_all(out, "\nsizes buffers ", program.buffers().size(), " lates ", program.lates().size(), " slots ",
+             program.slots(), " ops ", program.ops().size(), " deps ", program.dep_count(), "\n");
+}
+
+void append_op(std::string& out, const schedule& program, op_id id) {
+  append_all(out, "op ", id, " ");
+  append_work(out, program.ops()[id]);
+  append_all(out, " need ", program.ops()[id].need);
+  if (!program.successors(id).empty()) append(out, " then");
+  for (const op_id next : program.successors(id)) append_all(out, " ", next);
+  out += '\n';
+}
+
+}  // namespace
+
+/// Lossless for whatever compile() made. Words are separated by one space, lines end in one newline, numbers
+/// are decimal without sign or leading zeros, lists are numbered from 0 without gaps. A reader knows from
+/// the sizes line how much is to come before the first list begins, and from the exit line that nothing was
+/// cut off. (In the grammar, { } is any number of times and [ ] is at most once.)
+///
+///     schedule   = "libsched schedule 1" NL
+///                  "name" quoted NL                        quoted: printable ASCII, all else as \xHH
+///                  "rank" N "of" N NL
+///                  "flags" [ "synchronising" ] NL
+///                  "activation" ( "none" | "full" | "solo" | "majority" ) "seed" N NL
+///                  "sizes buffers" N "lates" N "slots" N "ops" N "deps" N NL
+///                  { "buffer" N role space dtype N NL }    the last number: elements
+///                  { "late" N "slot" N "bound" N NL }
+///                  { "op" N work "need" N [ "then" N { N } ] NL }      then: the successors, ascending
+///                  "exit" N NL
+///     role       = "input" | "output" | "scratch"
+///     space      = "host" | "device"
+///     work       = "nop"
+///                | "send" dtype region "to" N "tag" N
+///                | "recv" dtype region "from" N "tag" N [ "in_place" ]
+///                | "compute" dtype region "= copy" region release       target = kernel source
+///                | "compute" dtype region "=" reduction region region release
+///                | "signal_send to" N "tag" N
+///                | "signal_recv from" N "tag" N            from the rank itself: the application's call
+///                | "capture" dtype region "merge" reduction
+///     release    = [ "releases_a" N ] [ "releases_b" N ]
+///     region     = "b"N"["N" +"count"]"                    buffer, offset, and the op's count, in elements
+///     count      = N | "late "N
+std::string to_text(const schedule& program) {
+  std::string out;
+  append_head(out, program);
+  std::size_t number = 0;
+  for (const buffer& it : program.buffers())
+    append_all(out, "buffer ", number++, " ", name_of(it.role),
+               it.space == memory_space::host ? " host " : " device ", name_of(it.type), " ", it.count, "\n");
+  number = 0;
+  for (const late_extent& it : program.lates())
+    append_all(out, "late ", number++, " slot ", it.slot, " bound ", it.bound, "\n");
+  for (op_id id = 0; id < program.ops().size(); ++id) append_op(out, program, id);
+  append_all(out, "exit ", program.exit(), "\n");
+  return out;
+}
+
+// --- picture -----------------------------------------------------------------------------------------------
+
+namespace {
+
+/// In the order of op_kind; signals are the paler relatives of payload.
+constexpr std::array<std::string_view, 7> k_colours{"white",   "#6fa8dc", "#93c47d", "#f6b26b",
+                                                    "#cfe2f3", "#d9ead3", "#ffe599"};
+
+std::vector<std::uint32_t> in_degrees(const schedule& program) {
+  std::vector<std::uint32_t> degree(program.ops().size(), 0);
+  for (op_id id = 0; id < program.ops().size(); ++id)
+    for (const op_id next : program.successors(id)) ++degree[next];
+  return degree;
+}
+
+/// With whom, what, where.
+void append_label(std::string& out, const op& it) {
+  append(out, name_of(it.kind));
+  if (it.what != kernel::none) append_all(out, " ", name_of(it.what));
+  const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
+  if (is_communication(it.kind)) append_all(out, is_out ? " to " : " from ", it.peer);
+  for (const region place : {it.a, it.b, it.c}) {
+    if (!place.exists()) continue;
+    append(out, "\\n");
+    append_region(out, place, it.count);
+  }
+}
+
+void append_node(std::string& out, const schedule& program, op_id id, std::uint32_t in_degree) {
+  const op& it = program.ops()[id];
+  append_all(out, "  o", id, " [label=\"", id, ": ");
+  append_label(out, it);
+  if (it.need < in_degree) append_all(out, "\\nneeds ", it.need, " of ", in_degree);
+  append_all(out, "\", fillcolor=\"", k_colours[static_cast<std::size_t>(it.kind)], "\"");
+  if (it.need < in_degree) append(out, ", style=\"filled,dashed\"");
+  if (id == program.exit()) append(out, ", peripheries=2");
+  append(out, "];\n");
+}
+
+}  // namespace
+
+/// Colours by kind, a dashed border where fewer tokens than deps are needed, a double border at the exit.
+std::string to_dot(const schedule& program) {
+  std::string out = "digraph schedule {\n  label=";
+  append_quoted(out, program.name() + " rank " + std::to_string(program.place().self) + " of " +
+                         std::to_string(program.place().size));
+  append(out, ";\n  node [shape=box, style=\"filled\", fontname=\"sans-serif\"];\n");
+  const std::vector<std::uint32_t> degree = in_degrees(program);
+  for (op_id id = 0; id < program.ops().size(); ++id) append_node(out, program, id, degree[id]);
+  for (op_id id = 0; id < program.ops().size(); ++id)
+    for (const op_id next : program.successors(id)) append_all(out, "  o", id, " -> o", next, ";\n");
+  append(out, "}\n");
+  return out;
+}
+
+}  // namespace lsched
