@@ -1,0 +1,49 @@
+// What a generator is: a pure function from place and data to a schedule, and the words that describe it.
+//
+// Generators know no clock, no globals, no environment and no addresses: equal arguments give equal
+// schedules. A collective that is built of parts has an `add_…` function for each part, which appends ops to
+// a builder and answers with a fragment; generators compose by handing one fragment's exit to the next as its
+// entry.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "collectives/shape.h"
+#include "libsched/builder.h"
+
+namespace lsched {
+
+/// A range of ops under construction. Nothing in it fires before `entry` has completed (k_no_op: before the
+/// round begins); when `exit` completes, every op in it that the collective needs has completed.
+struct fragment {
+  op_id entry = k_no_op;
+  op_id exit = k_no_op;
+};
+
+/// Tags of signals: one value per kind of fragment, so that an activation and a barrier can share a builder.
+/// Within one fragment no peer is signalled twice in the same direction.
+inline constexpr std::uint32_t k_activation_tag = 0;
+inline constexpr std::uint32_t k_barrier_tag = 1;
+
+/// The common signature. Collectives without data ask for an empty shape, ordinary ones for no activation.
+using generator = result<schedule_ptr> (*)(world place, const shape& data, const activation& starts);
+
+/// What a generator asks of its arguments, as data: callers query it instead of trying.
+struct constraints {
+  bool power_of_two = false;       ///< only worlds of 2^k ranks
+  bool needs_commutative = false;  ///< false: operands are combined in rank order, associativity is enough
+  bool moves_data = true;          ///< false: the shape must be empty
+  bool activates = false;          ///< true: an activation policy is required; false: it is refused
+  bool in_place = true;            ///< input and output may be the same memory
+  std::uint64_t min_count = 0;
+  std::string_view summary;  ///< one line for people
+};
+
+/// The first reason, if there is one, why a generator with these constraints cannot serve the request.
+/// `argument`: the request is meaningless by itself; `constraint`: another algorithm might do it.
+std::optional<failure> objection(const constraints& needs, world place, const shape& data,
+                                 const activation& starts);
+
+}  // namespace lsched

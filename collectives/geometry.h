@@ -1,0 +1,67 @@
+// Integer rank arithmetic that the generators share.
+//
+// Everything here is exact for every world size that a rank can number, 1 … 2^31-1.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "ops/base.h"
+
+namespace lsched {
+
+/// Largest k with 2^k <= size; size >= 1.
+constexpr int floor_log2(rank size) {
+  return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(size))) - 1;
+}
+
+/// Smallest k with 2^k >= size; size >= 1.
+constexpr int ceil_log2(rank size) {
+  return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(size) - 1));
+}
+
+/// The rank `distance` places after `self` on the ring of `size`; 0 <= distance < size.
+rank ring_after(rank self, rank distance, rank size);
+
+/// The rank `distance` places before `self` on the ring of `size`; 0 <= distance < size.
+rank ring_before(rank self, rank distance, rank size);
+
+/// P ranks folded onto the largest power of two, so that patterns on a hypercube serve every P.
+///
+///   P = 7:   rank      0   1   2   3   4   5   6
+///            role      P─x     P─x     P─x     c        P proxy, x its extra, c neither
+///            virtual   0       1       2       3        the core: proxies and the rest, 2^levels of them
+///
+/// The first 2*rem ranks form pairs: the even one is a proxy, which also speaks for the odd one, its extra.
+/// Invariants: size == core + rem, rem < core; a lower rank of the core has a lower virtual index, and
+/// an extra's rank lies between its proxy's and the next core rank's. Whoever combines blocks of virtual
+/// indices lower first therefore combines the contributions in rank order.
+class fold {
+ public:
+  explicit constexpr fold(rank size)
+      : levels_(floor_log2(size)), core_(rank{1} << levels_), rem_(size - core_) {}
+
+  constexpr int levels() const { return levels_; }  ///< dimensions of the hypercube
+  constexpr rank core() const { return core_; }     ///< 2^levels
+  constexpr rank rem() const { return rem_; }       ///< number of proxies, and of extras
+
+  constexpr bool is_proxy(rank r) const { return r < 2 * rem_ && r % 2 == 0; }
+  constexpr bool is_extra(rank r) const { return r < 2 * rem_ && r % 2 != 0; }
+
+  constexpr rank extra_of(rank proxy) const { return proxy + 1; }
+  constexpr rank proxy_of(rank extra) const { return extra - 1; }
+
+  /// Index in the hypercube of a rank that is no extra, and back.
+  constexpr rank virtual_of(rank r) const { return r < 2 * rem_ ? r / 2 : r - rem_; }
+  constexpr rank real_of(rank index) const { return index < rem_ ? 2 * index : index + rem_; }
+
+  /// The rank across dimension k of the hypercube, 0 <= k < levels; `r` is no extra.
+  rank across(rank r, int k) const;
+
+ private:
+  int levels_;
+  rank core_;
+  rank rem_;
+};
+
+}  // namespace lsched

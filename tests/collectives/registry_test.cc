@@ -1,0 +1,192 @@
+#include "collectives/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "collectives/geometry.h"
+#include "tests/support/sampling.h"
+#include "tests/support/symbolic_world.h"
+
+namespace lsched::testing {
+namespace {
+
+/// A request that the algorithm serves.
+shape data_for(const algorithm& it, std::uint64_t count) {
+  return it.needs->moves_data ? shape{.count = count, .type = dtype::f64, .what = kernel::sum} : shape{};
+}
+
+std::vector<activation> starts_for(const algorithm& it) {
+  if (!it.needs->activates) return {{}};
+  return {{.policy = activation_policy::full},
+          {.policy = activation_policy::solo},
+          {.policy = activation_policy::majority, .seed = 5}};
+}
+
+std::vector<schedule_ptr> worlds_of(const algorithm& it, rank size, const shape& data,
+                                    const activation& starts) {
+  return whole_world(size, [&](world place) { return it.generate(place, data, starts); });
+}
+
+std::string refusal(std::string_view collective, std::string_view name, world place, const shape& data,
+                    const activation& starts = {}) {
+  const auto made = generate(collective, name, place, data, starts);
+  return made ? "accepted" : std::string(name_of(made.error().code)) + ": " + made.error().text;
+}
+
+TEST(registry, names_are_unique_and_found) {
+  std::set<std::pair<std::string_view, std::string_view>> seen;
+  for (const algorithm& it : algorithms()) {
+    EXPECT_TRUE(seen.emplace(it.collective, it.name).second);
+    EXPECT_EQ(find(it.collective, it.name), &it);
+    EXPECT_NE(it.name, "auto");
+    EXPECT_FALSE(it.needs->summary.empty());
+  }
+  EXPECT_NE(find("allreduce", "recursive_doubling"), nullptr);
+  EXPECT_NE(find("barrier", "dissemination"), nullptr);
+  EXPECT_NE(find("partial_allreduce", "recursive_doubling"), nullptr);
+  EXPECT_EQ(find("allreduce", "dissemination"), nullptr);
+  EXPECT_EQ(find("allreduce", "auto"), nullptr);
+}
+
+TEST(registry, a_collectives_algorithms_stand_together) {
+  std::set<std::string_view> closed;
+  std::string_view last;
+  for (const algorithm& it : algorithms()) {
+    if (it.collective == last) continue;
+    EXPECT_TRUE(closed.insert(it.collective).second) << it.collective;
+    last = it.collective;
+  }
+}
+
+TEST(registry, auto_takes_the_first_that_fits) {
+  for (const algorithm& it : algorithms())
+    for (const activation& starts : starts_for(it)) {
+      const auto chosen = choose(it.collective, "auto", {.self = 2, .size = 3}, data_for(it, 4), starts);
+      ASSERT_TRUE(chosen) << chosen.error().text;
+      const auto first = std::ranges::find(algorithms(), it.collective, &algorithm::collective);
+      EXPECT_EQ(*chosen, &*first);
+      EXPECT_TRUE(generate(it.collective, "auto", {.self = 2, .size = 3}, data_for(it, 4), starts));
+    }
+}
+
+TEST(registry, schedules_are_named_after_their_algorithm_on_every_rank) {
+  for (const algorithm& it : algorithms())
+    for (const schedule_ptr& program : worlds_of(it, 3, data_for(it, 1), starts_for(it).front()))
+      EXPECT_EQ(program->name(), std::string(it.collective) + "/" + std::string(it.name));
+}
+
+// --- costs -------------------------------------------------------------------------------------------------
+
+/// The worst round of one caller, and the sum of what it moved.
+tally worst_of_single_callers(const std::vector<schedule_ptr>& programs) {
+  tally worst;
+  for (std::size_t who = 0; who < programs.size(); ++who) {
+    std::vector<bool> callers(programs.size(), false);
+    callers[who] = true;
+    symbolic_world all(programs, {.how = order::by_hops});
+    EXPECT_EQ(all.run({{.calls = callers, .pending = std::vector<bool>(programs.size(), true)}}), "");
+    worst.signals = std::max(worst.signals, all.took(0).signals);
+    worst.hops = std::max(worst.hops, all.took(0).hops);
+  }
+  return worst;
+}
+
+TEST(registry, declared_costs_are_the_counted_ones) {
+  for (const algorithm& it : algorithms())
+    for (const rank size : world_sizes())
+      for (const activation& starts : starts_for(it)) {
+        const shape data = data_for(it, 11);
+        const auto programs = worlds_of(it, size, data, starts);
+        symbolic_world all(programs, {.how = order::by_hops});
+        ASSERT_EQ(all.run(), "");
+        tally single = all.took(0);
+        const bool spreads = it.needs->activates && starts.policy != activation_policy::full;
+        if (spreads) single = worst_of_single_callers(programs);
+        const cost counted{.messages = all.took(0).messages,
+                           .bytes = all.took(0).bytes,
+                           .signals = all.took(0).signals,
+                           .signals_of_one = single.signals,
+                           .hops = single.hops};
+        const cost declared = it.cost_of(size, data, starts.policy);
+        EXPECT_EQ(declared, counted) << it.collective << " P=" << size << " " << name_of(starts.policy)
+                                     << ": " << declared.messages << "/" << counted.messages << " messages, "
+                                     << declared.signals << "/" << counted.signals << " signals, "
+                                     << declared.signals_of_one << "/" << counted.signals_of_one
+                                     << " of one, " << declared.hops << "/" << counted.hops << " hops";
+      }
+}
+
+TEST(registry, costs_scale_with_count_and_type_and_do_not_wrap) {
+  const algorithm& it = *find("allreduce", "recursive_doubling");
+  const auto bytes = [&](rank size, std::uint64_t count, dtype type) {
+    return it.cost_of(size, {.count = count, .type = type, .what = kernel::sum}, activation_policy::none)
+        .bytes;
+  };
+  EXPECT_EQ(bytes(6, 0, dtype::f64), 0u);
+  EXPECT_EQ(bytes(6, 1000, dtype::bf16), (4u * 2 + 2 * 2) * 1000u * 2);
+  EXPECT_EQ(bytes(std::numeric_limits<rank>::max(), k_max_count, dtype::f64),
+            std::numeric_limits<std::uint64_t>::max());
+}
+
+// --- constraints -------------------------------------------------------------------------------------------
+
+TEST(registry, declared_order_of_operands_is_kept) {
+  for (const algorithm& it : algorithms()) {
+    if (it.needs->needs_commutative || !it.needs->moves_data) continue;
+    for (const rank size : {3, 6, 7, 8}) {
+      const std::vector<bool> everybody(static_cast<std::size_t>(size), true);
+      symbolic_world all(worlds_of(it, size, data_for(it, 1), starts_for(it).front()), {.seed = 2});
+      ASSERT_EQ(all.run(), "");
+      EXPECT_EQ(all.allreduce_fault(0, everybody), "") << it.collective;
+    }
+  }
+}
+
+TEST(registry, a_declared_constraint_is_a_refusal_and_nothing_else_is) {
+  const world place{.self = 1, .size = 6};
+  for (const algorithm& it : algorithms()) {
+    const activation starts = starts_for(it).front();
+    EXPECT_EQ(refusal(it.collective, it.name, place, data_for(it, it.needs->min_count), starts), "accepted");
+    if (!it.needs->moves_data) continue;
+    shape in_place = data_for(it, 8);
+    in_place.in_place = true;
+    EXPECT_EQ(refusal(it.collective, it.name, place, in_place, starts) == "accepted", it.needs->in_place);
+  }
+}
+
+TEST(registry, bad_requests_say_what_to_change) {
+  const world place{.self = 0, .size = 3};
+  const shape sum{.count = 1, .what = kernel::sum};
+  const activation solo{.policy = activation_policy::solo};
+  EXPECT_EQ(
+      refusal("alreduce", "auto", place, sum),
+      "LSCHED_ERR_ARGUMENT: there is no collective \"alreduce\": choose one of \"allreduce\", \"barrier\", "
+      "\"partial_allreduce\"");
+  EXPECT_EQ(refusal("allreduce", "telepathy", place, sum),
+            "LSCHED_ERR_ARGUMENT: \"allreduce\" has no algorithm \"telepathy\": choose one of "
+            "\"recursive_doubling\", \"auto\"");
+  EXPECT_NE(refusal("barrier", "auto", place, sum).find("set count to 0"), std::string::npos);
+  EXPECT_NE(refusal("allreduce", "auto", place, sum, solo).find("set the policy to none"), std::string::npos);
+  EXPECT_NE(refusal("partial_allreduce", "auto", place, sum).find("full, solo or majority"),
+            std::string::npos);
+  EXPECT_NE(refusal("allreduce", "auto", {.self = -1, .size = 3}, sum).find("use 0 to 2"), std::string::npos);
+}
+
+/// Algorithms to come will have constraints that none of today's has.
+TEST(objection, knows_worlds_of_powers_of_two_and_least_counts) {
+  const constraints picky{.power_of_two = true, .min_count = 8, .summary = ""};
+  const auto code = [&](rank size, std::uint64_t count) {
+    const auto why = objection(picky, {.self = 0, .size = size}, {.count = count, .what = kernel::sum}, {});
+    return why ? why->code : status::ok;
+  };
+  EXPECT_EQ(code(4, 8), status::ok);
+  EXPECT_EQ(code(1, 9), status::ok);
+  EXPECT_EQ(code(6, 8), status::constraint);
+  EXPECT_EQ(code(4, 7), status::constraint);
+}
+
+}  // namespace
+}  // namespace lsched::testing

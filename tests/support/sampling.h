@@ -1,0 +1,35 @@
+// The matrices that collectives are tested on, and the wish to shrink them where time is short:
+// LSCHED_TEST_SAMPLE=1 (sanitizers, valgrind).
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "ops/base.h"
+
+namespace lsched::testing {
+
+inline bool sampled() {
+  const char* wish = std::getenv("LSCHED_TEST_SAMPLE");
+  return wish != nullptr && std::string_view(wish) == "1";
+}
+
+/// Awkward sizes included: every P up to 33, then the neighbourhoods of larger powers of two.
+inline std::vector<rank> world_sizes() {
+  if (sampled()) return {1, 2, 3, 5, 6, 7, 8, 13, 16, 17, 33};
+  std::vector<rank> sizes;
+  for (rank size = 1; size <= 33; ++size) sizes.push_back(size);
+  sizes.insert(sizes.end(), {47, 48, 63, 64, 65, 127, 128, 129});
+  return sizes;
+}
+
+inline std::set<std::uint64_t> counts_for(rank size) {
+  const auto ranks = static_cast<std::uint64_t>(size);
+  if (sampled()) return {0, 1, ranks + 1};
+  return {0, 1, 2, ranks - 1, ranks, ranks + 1, 1000};
+}
+
+}  // namespace lsched::testing
