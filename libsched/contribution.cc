@@ -1,0 +1,88 @@
+#include "libsched/contribution.h"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace lsched {
+
+std::optional<std::uint32_t> spares::take() {
+  std::uint32_t bits = bits_.load(std::memory_order_acquire);
+  while (bits != 0) {
+    if (bits_.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acq_rel))
+      return static_cast<std::uint32_t>(std::countr_zero(bits));
+  }
+  return std::nullopt;
+}
+
+void contribution::offer(const std::byte* gradient) {
+  if (const auto taken = pending_.take()) {
+    pending& old = buffers_[*taken];
+    if (how_.count > 0) how_.reduce(old.data, gradient, old.data, how_.count);
+    ++old.offers;
+    pending_.put(*taken);
+    return;
+  }
+  // The engine holds at most one buffer, so a spare one exists.
+  const auto spare = spares_.take();
+  pending& fresh = buffers_[*spare];
+  if (how_.bytes > 0) std::memcpy(fresh.data, gradient, how_.bytes);
+  fresh.offers = 1;
+  pending_.put(*spare);
+}
+
+std::uint64_t contribution::withdraw() {
+  const auto taken = pending_.take();
+  if (!taken) return 0;
+  const std::uint64_t offers = buffers_[*taken].offers;
+  spares_.put(*taken);
+  return offers;
+}
+
+delivery::delivery(combiner how, lag_policy lag, const std::array<std::byte*, k_buffers>& memory)
+    : how_(how), lag_(lag) {
+  for (std::uint32_t i = 0; i < k_buffers; ++i) slots_[i].data = memory[i];
+  writing_ = *spares_.take();
+}
+
+std::byte* delivery::publish(std::byte* data, const delivered& what) {
+  slot& fresh = slots_[writing_];
+  fresh.data = data;
+  fresh.what = what;
+  const auto uncollected = newest_.take();
+  if (uncollected) absorb(fresh, slots_[*uncollected]);
+  if (uncollected && fresh.what.null && !slots_[*uncollected].what.null) {
+    fresh.what.null = false;  // this round added nothing: the older result stands for both
+    std::swap(fresh.data, slots_[*uncollected].data);
+  }
+  newest_.put(writing_);
+  // One buffer is newest, at most one is with the application: the third is spare.
+  if (uncollected) spares_.put(*uncollected);
+  writing_ = *spares_.take();
+  return slots_[writing_].data;
+}
+
+void delivery::absorb(slot& into, const slot& older) const {
+  into.what.from = older.what.from;
+  into.what.mine += older.what.mine;
+  const bool both = !into.what.null && !older.what.null;
+  if (lag_ == lag_policy::accumulate) {
+    into.what.offers += older.what.offers;
+    if (both && how_.count > 0) how_.reduce(older.data, into.data, into.data, how_.count);
+  } else if (into.what.null) {
+    into.what.offers = older.what.offers;
+  }
+}
+
+std::optional<delivered> delivery::collect(std::byte* result) {
+  const auto taken = newest_.take();
+  if (!taken) return std::nullopt;
+  const slot& newest = slots_[*taken];
+  const delivered what = newest.what;
+  collected_ = what.to;
+  if (result != nullptr && !what.null && how_.bytes > 0) std::memcpy(result, newest.data, how_.bytes);
+  spares_.put(*taken);
+  return what;
+}
+
+}  // namespace lsched

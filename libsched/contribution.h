@@ -1,0 +1,143 @@
+// The two hand-overs between an application and a partial instance: what it offers, what it collects.
+//
+// A place is one atomic index; taking is an exchange with "empty", so there is always exactly one owner of a
+// buffer and nobody waits for anybody:
+//
+//     offer   (application)  takes the pending buffer or a spare one, adds, puts it back as pending
+//     capture (engine)       takes the pending buffer for this round; empty means null for this round
+//     publish (engine)       puts the finished result where the application finds the newest
+//     collect (application)  takes the newest result, gives the buffer back as spare
+//
+// Two contribution buffers suffice (one captured, one pending or being filled), and three result buffers (one
+// written, one newest, one with the application). A buffer's plain fields belong to whoever holds it; the
+// exchanges are acq_rel, so the next holder sees them.
+//
+// A gradient that missed its round stays pending and is merged into the next; nothing is lost and nothing is
+// counted twice. One application thread at a time per instance may offer, and one may collect.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "libsched/endpoint.h"
+#include "ops/kernel.h"
+
+namespace lsched {
+
+/// An exchangeable place for one of up to 31 buffers.
+class place {
+ public:
+  std::optional<std::uint32_t> take() {
+    const std::uint32_t held = held_.exchange(0, std::memory_order_acq_rel);
+    return held == 0 ? std::nullopt : std::optional(held - 1);
+  }
+  void put(std::uint32_t buffer) { held_.exchange(buffer + 1, std::memory_order_acq_rel); }
+
+ private:
+  std::atomic<std::uint32_t> held_{0};
+};
+
+/// A set of spare buffers: one bit each.
+class spares {
+ public:
+  explicit spares(std::uint32_t buffers) : bits_((1u << buffers) - 1) {}
+  void put(std::uint32_t buffer) { bits_.fetch_or(1u << buffer, std::memory_order_acq_rel); }
+  std::optional<std::uint32_t> take();
+
+ private:
+  std::atomic<std::uint32_t> bits_;
+};
+
+/// The elementwise arithmetic of an instance's data: how two values become one.
+struct combiner {
+  reduce_fn reduce = nullptr;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Application → engine.
+class contribution {
+ public:
+  static constexpr std::uint32_t k_buffers = 2;
+  struct pending {
+    std::byte* data = nullptr;
+    std::uint64_t offers = 0;
+  };
+
+  contribution(combiner how, std::byte* first, std::byte* second) : how_(how), buffers_{{first, 0}, {second, 0}} {}
+
+  /// Deposits a gradient. Application. One pass over it; never blocks.
+  void offer(const std::byte* gradient);
+
+  /// Takes back what is pending and forgets it. Application. Answers how many offers that were.
+  std::uint64_t withdraw();
+
+  /// Engine: the buffer to send this round, or nothing; it comes back through `done`.
+  std::optional<std::uint32_t> capture() { return pending_.take(); }
+  const pending& at(std::uint32_t buffer) const { return buffers_[buffer]; }
+  void done(std::uint32_t buffer) { spares_.put(buffer); }
+
+ private:
+  combiner how_;
+  pending buffers_[k_buffers];
+  place pending_;
+  spares spares_{k_buffers};
+};
+
+/// What one delivery covers: the rounds in (from, to], and what went into them.
+struct delivered {
+  round_no from = 0;
+  round_no to = 0;
+  std::uint64_t contributors = 0;  ///< of round `to`
+  std::uint64_t offers = 0;        ///< inside `to`'s result (latest) or inside all of (from, to] (accumulate)
+  std::uint64_t mine = 0;          ///< this rank's offers inside (from, to]
+  bool null = true;                ///< nobody contributed: there is no result
+};
+
+/// What happens to a result that is not collected before the next one is there.
+enum class lag_policy : std::uint8_t {
+  latest,      ///< the newest result replaces it
+  accumulate,  ///< it is combined into the newest: no round's result is ever dropped
+};
+
+/// Engine → application.
+class delivery {
+ public:
+  static constexpr std::uint32_t k_buffers = 3;
+  struct slot {
+    std::byte* data = nullptr;
+    delivered what{};
+  };
+
+  delivery(combiner how, lag_policy lag, const std::array<std::byte*, k_buffers>& memory);
+
+  /// Engine: where the next result is to be written.
+  std::byte* writing() const { return slots_[writing_].data; }
+
+  /// Engine: the round's result lies at `data` (which may have become another buffer by exchange of homes).
+  /// Answers where the next result is to be written.
+  std::byte* publish(std::byte* data, const delivered& what);
+
+  /// Application: copies the newest result out, if there is one not yet collected. An empty answer leaves
+  /// `result` untouched; so does a null one. Null `result` drops it.
+  std::optional<delivered> collect(std::byte* result);
+
+  /// Application: the last round collected.
+  round_no collected() const { return collected_; }
+
+ private:
+  void absorb(slot& into, const slot& older) const;
+
+  combiner how_;
+  lag_policy lag_;
+  slot slots_[k_buffers];
+  std::uint32_t writing_ = 0;  ///< engine only
+  round_no collected_ = 0;     ///< application only
+  place newest_;
+  spares spares_{k_buffers};
+};
+
+}  // namespace lsched

@@ -1,0 +1,535 @@
+#include "libsched/engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "libsched/draw.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t cookie_of(const instance& it, op_id id) { return std::uint64_t{it.index} << 32 | id; }
+
+const std::byte* at(const cell& value, region where, const op& what) {
+  return value.data + where.offset() * size_of(what.type);
+}
+
+}  // namespace
+
+engine::~engine() {
+  for (auto& it : instances_)
+    if (it != nullptr) release_memory(*it);
+}
+
+// --- commit and removal -------------------------------------------------------------------------------------------
+
+result<instance*> engine::add(schedule_ptr program, const binding& memory, const instance_options& options) {
+  auto it = std::make_unique<instance>();
+  it->program = std::move(program);
+  it->id = next_id_++;
+  it->label = it->program->name() + " #" + std::to_string(it->id);
+  const auto hole = std::find(instances_.begin(), instances_.end(), nullptr);
+  it->index = static_cast<std::uint32_t>(hole - instances_.begin());
+  if (auto why = reserve(*it, memory, options)) {
+    net_.detach(it->id);
+    release_memory(*it);
+    return *why;
+  }
+  if (hole == instances_.end()) instances_.emplace_back();
+  ++live_;
+  return (instances_[it->index] = std::move(it)).get();
+}
+
+std::optional<failure> engine::reserve(instance& it, const binding& memory, const instance_options& options) {
+  const schedule& program = *it.program;
+  const std::size_t ops = program.ops().size();
+  it.counts.resize(ops);
+  it.completed.resize(ops);
+  it.ready.resize(ops);
+  it.links.resize(ops, k_no_link);
+  it.cells.resize(program.buffers().size());
+  it.slots.resize(program.slots());
+  for (rank r = 0; r < program.place().size; ++r) it.present.push_back(r);
+  find_arithmetic(it);
+
+  const std::vector<edge_spec> edges = edges_of(it);
+  auto links = net_.attach(it.id, !program.is_synchronising(), edges);
+  if (!links) return links.error();
+  for (std::size_t i = 0; i < edges.size(); ++i)
+    it.links[static_cast<op_id>(edges[i].cookie)] = (*links)[i];
+
+  std::vector<bool> stays_in_place(program.buffers().size());
+  for (const op& what : program.ops())
+    if (what.kind == op_kind::recv && what.in_place && net_.receives_in_place()) stays_in_place[what.c.buffer()] = true;
+  for (std::size_t b = 0; b < it.cells.size(); ++b) {
+    if (program.buffers()[b].role != buffer_role::scratch || stays_in_place[b]) continue;
+    it.cells[b].home = own(it, program.buffers()[b].bytes());
+    it.cells[b].exchangeable = true;
+    if (it.cells[b].home == nullptr) return failure{status::no_memory, "no memory left for scratch buffers"};
+  }
+  if (program.is_partial()) return reserve_partial(it, options);
+  set_binding(it, memory);
+  return std::nullopt;
+}
+
+// A partial instance owns its input and output: contribution and result buffers.
+std::optional<failure> engine::reserve_partial(instance& it, const instance_options& options) {
+  const schedule& program = *it.program;
+  const op* combining = nullptr;
+  for (op_id id = 0; id < program.ops().size(); ++id) {
+    const op& what = program.ops()[id];
+    if (what.kind == op_kind::signal_recv && what.peer == program.place().self) it.call = id;
+    if (what.kind == op_kind::capture) {
+      it.input_buffer = what.c.buffer();
+      combining = &what;
+    }
+  }
+  for (std::uint16_t b = 0; b < program.buffers().size(); ++b)
+    if (program.buffers()[b].role == buffer_role::output) it.output_buffer = b;
+  if (it.call == k_no_op || combining == nullptr || it.output_buffer == k_no_buffer)
+    return failure{status::argument, "a partial schedule needs a call, a capture and an output"};
+
+  const buffer& data = program.buffers()[it.input_buffer];
+  const combiner how{find_reduce(combining->what, data.type), data.count, data.bytes()};
+  std::byte* memory[contribution::k_buffers + delivery::k_buffers];
+  for (std::byte*& place : memory)
+    if ((place = own(it, data.bytes())) == nullptr)
+      return failure{status::no_memory, "no memory left for contribution and result buffers"};
+  it.offers = std::make_unique<contribution>(how, memory[0], memory[1]);
+  it.results = std::make_unique<delivery>(how, options.lag, std::array{memory[2], memory[3], memory[4]});
+  it.cells[it.output_buffer].exchangeable = true;
+  return std::nullopt;
+}
+
+std::byte* engine::own(instance& it, std::uint64_t bytes) {
+  std::byte* place = net_.allocate(std::max<std::uint64_t>(bytes, 1));
+  if (place != nullptr) it.owned.push_back(place);
+  return place;
+}
+
+void engine::find_arithmetic(instance& it) {
+  const auto ops = it.program->ops();
+  it.reductions.resize(ops.size(), nullptr);
+  for (op_id id = 0; id < ops.size(); ++id) {
+    const op& what = ops[id];
+    if (what.kind == op_kind::compute && is_reduction(what.what)) it.reductions[id] = find_reduce(what.what, what.type);
+    if (what.kind == op_kind::signal_recv && what.peer != it.program->place().self) it.signal_receives.push_back(id);
+  }
+}
+
+std::vector<edge_spec> engine::edges_of(const instance& it) const {
+  const schedule& program = *it.program;
+  std::vector<edge_spec> edges;
+  for (op_id id = 0; id < program.ops().size(); ++id) {
+    const op& what = program.ops()[id];
+    if (!is_communication(what.kind) || what.peer == program.place().self) continue;
+    edge_spec edge{.outgoing = what.kind == op_kind::send || what.kind == op_kind::signal_send,
+                   .signal = is_signal(what.kind),
+                   .peer = what.peer,
+                   .tag = what.tag,
+                   .cookie = cookie_of(it, id)};
+    if (!edge.signal) edge.capacity = max_count(program, what) * size_of(what.type);
+    if (what.kind == op_kind::recv) edge.in_place = what.in_place && net_.receives_in_place();
+    if (what.kind == op_kind::send)
+      edge.foreign = !program.is_partial() && program.buffers()[what.a.buffer()].role != buffer_role::scratch;
+    edges.push_back(edge);
+  }
+  return edges;
+}
+
+void engine::set_binding(instance& it, const binding& memory) {
+  std::size_t inputs = 0;
+  std::size_t outputs = 0;
+  for (std::size_t b = 0; b < it.cells.size(); ++b) {
+    const buffer_role role = it.program->buffers()[b].role;
+    if (role == buffer_role::input) it.cells[b].data = memory.inputs.at(inputs++);
+    if (role == buffer_role::output) it.cells[b].data = it.cells[b].home = memory.outputs.at(outputs++);
+  }
+}
+
+status engine::open(instance& it) {
+  if (const status answer = net_.link(it.id); answer != status::ok) return answer;
+  if (it.program->is_partial()) begin_round(it);
+  advance(it);
+  return status::ok;
+}
+
+status engine::bind(instance& it, const binding& memory) {
+  if (it.program->is_partial()) return status::unsupported;
+  if (it.phase != phase::idle || it.called.load() != it.finished.load()) return status::state;
+  set_binding(it, memory);
+  return status::ok;
+}
+
+status engine::remove(instance& it) {
+  const bool quiet = it.phase == phase::closed || it.phase == phase::failed ||
+                     (it.phase == phase::idle && it.called.load() == it.finished.load());
+  if (!quiet || it.posted.load()) return status::busy;
+  net_.detach(it.id);
+  release_memory(it);
+  instances_[it.index].reset();
+  --live_;
+  return status::ok;
+}
+
+void engine::release_memory(instance& it) {
+  for (std::byte* place : it.owned) net_.deallocate(place);
+  it.owned.clear();
+}
+
+// --- the step -------------------------------------------------------------------------------------------------------
+
+void engine::post(instance& it) {
+  if (it.posted.exchange(true)) return;  // linked in already: the owner will look after that
+  instance* head = posted_.load();
+  do {
+    it.next_posted = head;
+  } while (!posted_.compare_exchange_weak(head, &it));
+}
+
+bool engine::step() {
+  ++counters_.steps;
+  const bool told = drain_mailbox();
+  const bool moved = poll_endpoint();
+  return told || moved;
+}
+
+bool engine::drain_mailbox() {
+  if (posted_.load() == nullptr) return false;
+  instance* it = posted_.exchange(nullptr);
+  const bool any = it != nullptr;
+  while (it != nullptr) {
+    instance* next = it->next_posted;
+    it->posted.store(false);  // before looking: a post from now on links it in again
+    look(*it);
+    advance(*it);
+    it = next;
+  }
+  return any;
+}
+
+bool engine::poll_endpoint() {
+  const std::size_t count = net_.poll(news_);
+  for (std::size_t i = 0; i < count; ++i) {
+    const completion& news = news_[i];
+    instance* it = instances_[news.cookie >> 32].get();
+    const auto id = static_cast<op_id>(news.cookie);
+    if (it == nullptr) continue;
+    if (it->phase == phase::closing && news.round == k_last_round) {
+      last_signal_seen(*it);
+      continue;
+    }
+    if (it->phase != phase::running || news.round != it->round) continue;  // armed for a round that is over
+    const op& what = it->program->ops()[id];
+    if (what.kind == op_kind::recv) arrived(*it, what, news.what);
+    if (is_payload(what.kind)) --it->outstanding, --outstanding_;
+    complete(*it, id);
+    advance(*it);
+  }
+  return count != 0;
+}
+
+// The application may have called since.
+void engine::look(instance& it) {
+  if (it.phase == phase::idle && it.called.load() > it.round) begin_round(it);
+  if (it.phase == phase::running && it.call != k_no_op && it.completed[it.call] != it.round &&
+      satisfies(it.called.load(), it.round) && is_candidate(it))
+    complete(it, it.call);
+}
+
+// Runs the instance until it has to wait. A finished round of a partial instance opens the next.
+void engine::advance(instance& it) {
+  for (;;) {
+    while (it.ready_head != it.ready_tail) {
+      fire(it, it.ready[it.ready_head++]);
+      if (it.phase != phase::running) return;
+    }
+    if (it.phase != phase::running || !it.exited || it.outstanding != 0) return;
+    end_round(it);
+    if (!it.program->is_partial() || it.phase != phase::idle) return;
+    begin_round(it);
+  }
+}
+
+void engine::begin_round(instance& it) {
+  ++it.round;
+  it.phase = phase::running;
+  it.exited = false;
+  it.outstanding = 0;
+  it.ready_head = it.ready_tail = 0;
+  for (cell& value : it.cells) {
+    value.null = false;
+    value.tally = {};
+  }
+  if (it.results != nullptr) {
+    cell& output = it.cells[it.output_buffer];
+    output.home = it.results->writing();
+    output.null = true;
+  }
+  for (const op_id root : it.program->roots()) it.ready[it.ready_tail++] = root;
+}
+
+void engine::end_round(instance& it) {
+  ++counters_.rounds;
+  it.phase = phase::idle;
+  if (it.results != nullptr) {
+    const cell& output = it.cells[it.output_buffer];
+    const std::uint64_t mine = it.captured ? it.offers->at(*it.captured).offers : 0;
+    it.results->publish(output.home, {it.round - 1, it.round, output.tally.contributors, output.tally.offers, mine, output.null});
+    if (it.captured) it.offers->done(*std::exchange(it.captured, std::nullopt));
+    if (output.tally.leaver != k_no_rank) std::erase(it.present, output.tally.leaver);
+  } else {
+    for (const op_id id : it.signal_receives)
+      if (it.completed[id] != it.round) net_.disarm(it.links[id]);
+  }
+  it.finished.store(it.round);
+  published_ = true;
+  if (it.present.empty()) begin_closing(it);
+}
+
+// Everybody has left and everybody knows. A signal of the last round may still be on its way to us, so every
+// signal edge carries one more, its last; when all of them are here, no peer will touch this instance again.
+void engine::begin_closing(instance& it) {
+  it.phase = phase::closing;
+  it.last_signals = 1;
+  const auto ops = it.program->ops();
+  for (op_id id = 0; id < ops.size(); ++id)
+    if (ops[id].kind == op_kind::signal_send) net_.signal(it.links[id], k_last_round);
+  for (const op_id id : it.signal_receives)
+    if (!net_.arm(it.links[id], k_last_round)) ++it.last_signals;
+  last_signal_seen(it);
+}
+
+void engine::last_signal_seen(instance& it) {
+  if (--it.last_signals != 0) return;
+  it.phase = phase::closed;
+  it.finished.store(k_last_round);
+  published_ = true;
+}
+
+// --- firing ---------------------------------------------------------------------------------------------------------
+
+void engine::complete(instance& it, op_id id) {
+  it.completed[id] = it.round;
+  if (id == it.program->exit()) it.exited = true;
+  const auto ops = it.program->ops();
+  for (const op_id after : it.program->successors(id))
+    if (deliver(it.counts[after], ops[after].need, it.round)) it.ready[it.ready_tail++] = after;
+}
+
+void engine::fire(instance& it, op_id id) {
+  ++counters_.ops;
+  const op& what = it.program->ops()[id];
+  switch (what.kind) {
+    case op_kind::nop: return complete(it, id);
+    case op_kind::send: return fire_send(it, id, what);
+    case op_kind::recv: return fire_recv(it, id, what);
+    case op_kind::compute: return fire_compute(it, id, what);
+    case op_kind::capture: return fire_capture(it, id, what);
+    case op_kind::signal_recv: return fire_signal_recv(it, id, what);
+    case op_kind::signal_send:
+      ++counters_.signals_sent;
+      net_.signal(it.links[id], it.round);
+      return complete(it, id);
+  }
+}
+
+void engine::fire_send(instance& it, op_id id, const op& what) {
+  const cell& source = it.cells[what.a.buffer()];
+  const std::uint64_t bytes = amount(it, what) * size_of(what.type);
+  if (it.phase != phase::running) return;
+  ++counters_.messages_sent;
+  source.null ? ++counters_.nulls_sent : counters_.bytes_sent += bytes;
+  const message letter{source.null ? nullptr : at(source, what.a, what), source.null ? 0 : bytes, source.tally, source.null};
+  if (net_.send(it.links[id], it.round, letter))
+    complete(it, id);
+  else
+    ++it.outstanding, ++outstanding_;
+}
+
+void engine::fire_recv(instance& it, op_id id, const op& what) {
+  const cell& target = it.cells[what.c.buffer()];
+  std::byte* into = target.home == nullptr ? nullptr : target.home + what.c.offset() * size_of(what.type);
+  arrival news;
+  if (net_.receive(it.links[id], it.round, into, news)) {
+    arrived(it, what, news);
+    complete(it, id);
+  } else {
+    ++it.outstanding, ++outstanding_;
+  }
+}
+
+void engine::arrived(instance& it, const op& what, const arrival& news) {
+  cell& target = it.cells[what.c.buffer()];
+  target.null = news.null;
+  target.tally = news.tally;
+  const bool stays = what.in_place && net_.receives_in_place();
+  if (!news.null) target.data = stays ? news.data : target.home;
+  if (what.count.is_late()) {
+    const late_extent& late = it.program->lates()[what.count.index()];
+    it.slots[late.slot] = news.bytes / size_of(what.type);
+  }
+}
+
+void engine::fire_signal_recv(instance& it, op_id id, const op& what) {
+  const bool is_call = what.peer == it.program->place().self;
+  const bool is_satisfied = is_call ? satisfies(it.called.load(), it.round) && is_candidate(it)
+                                    : net_.arm(it.links[id], it.round);
+  if (is_satisfied) complete(it, id);
+}
+
+bool engine::is_candidate(const instance& it) const {
+  const activation& starts = it.program->starts();
+  if (starts.policy != activation_policy::majority || it.present.empty()) return true;
+  return draw(starts.seed, it.round, it.present) == it.program->place().self;
+}
+
+// Takes what the application has offered so far; nothing offered is a null contribution.
+void engine::fire_capture(instance& it, op_id id, const op& what) {
+  cell& input = it.cells[what.c.buffer()];
+  const rank self = it.program->place().self;
+  const bool is_present = std::binary_search(it.present.begin(), it.present.end(), self);
+  input.tally.leaver = it.leaving.load() && is_present ? self : k_no_rank;
+  it.captured = it.offers->capture();
+  input.null = !it.captured.has_value();
+  if (it.captured) {
+    const contribution::pending& mine = it.offers->at(*it.captured);
+    input.data = mine.data;
+    input.tally.contributors = 1;
+    input.tally.offers = mine.offers;
+  }
+  complete(it, id);
+}
+
+void engine::fire_compute(instance& it, op_id id, const op& what) {
+  const cell& a = it.cells[what.a.buffer()];
+  cell& target = it.cells[what.c.buffer()];
+  if (what.what == kernel::copy) {
+    target.tally = a.tally;
+    target.null = a.null;
+    if (!a.null) select(it, what, what.a, what.releases_a != k_no_op);
+  } else {
+    const cell& b = it.cells[what.b.buffer()];
+    target.tally = merge(a.tally, b.tally);
+    target.null = a.null && b.null;
+    if (!a.null && !b.null) {
+      std::byte* into = target.home + what.c.offset() * size_of(what.type);
+      if (const std::uint64_t count = amount(it, what); count > 0)
+        it.reductions[id](at(a, what.a, what), at(b, what.b, what), into, count);
+      target.data = target.home;
+    } else if (!target.null) {
+      a.null ? select(it, what, what.b, what.releases_b != k_no_op) : select(it, what, what.a, what.releases_a != k_no_op);
+    }
+  }
+  release_payload(it, what.releases_a);
+  release_payload(it, what.releases_b);
+  if (it.phase == phase::running) complete(it, id);
+}
+
+// target = the one operand there is. In a partial schedule, where this happens whenever a contribution is null, a
+// whole value that lives in our own memory is not copied: target takes over its home and leaves its own in
+// exchange. That is sound because an exchange changes no `data`: ops that read the old value still find it, and
+// the next write to either buffer goes to memory whose readers a dep has already waited for.
+void engine::select(instance& it, const op& what, region from, bool payload_in_place) {
+  cell& source = it.cells[from.buffer()];
+  cell& target = it.cells[what.c.buffer()];
+  const buffer& whole = it.program->buffers()[what.c.buffer()];
+  const bool is_whole = it.program->is_partial() && !what.count.is_late() && what.count.value() == whole.count &&
+                        it.program->buffers()[from.buffer()].bytes() == whole.bytes();
+  const bool is_ours = !(payload_in_place && net_.receives_in_place());
+  if (is_whole && is_ours && target.exchangeable && source.exchangeable && source.data == source.home) {
+    std::swap(source.home, target.home);
+    target.data = target.home;
+    return;
+  }
+  if (is_whole && is_ours && what.c.buffer() != it.output_buffer && target.exchangeable) {
+    target.data = source.data;  // the input, which nobody writes this round
+    return;
+  }
+  if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0) {
+    std::byte* into = target.home + what.c.offset() * size_of(what.type);
+    if (into != at(source, from, what)) std::memmove(into, at(source, from, what), bytes);
+  }
+  target.data = target.home;
+}
+
+void engine::release_payload(instance& it, op_id receive) {
+  if (receive == k_no_op || !net_.receives_in_place()) return;
+  if (!it.cells[it.program->ops()[receive].c.buffer()].null) net_.release(it.links[receive], it.round);
+}
+
+std::uint64_t engine::amount(instance& it, const op& what) {
+  if (!what.count.is_late()) return what.count.value();
+  const late_extent& late = it.program->lates()[what.count.index()];
+  if (it.slots[late.slot] <= late.bound) return it.slots[late.slot];
+  fail(it, status::bounds, k_no_rank);
+  return 0;
+}
+
+// --- failure --------------------------------------------------------------------------------------------------------
+
+void engine::fail(instance& it, status why, rank culprit) {
+  if (it.phase == phase::failed) return;
+  it.phase = phase::failed;
+  outstanding_ -= it.outstanding;
+  it.culprit.store(culprit);
+  it.verdict.store(why);
+  published_ = true;
+}
+
+void engine::fail_all(status why, rank culprit) {
+  for (auto& it : instances_)
+    if (it != nullptr && it->phase != phase::closed) fail(*it, why, culprit);
+}
+
+namespace {
+
+/// Whether a partial instance's open round has been activated here.
+bool has_begun(const instance& it) {
+  const auto ops = it.program->ops();
+  for (op_id id = 0; id < ops.size(); ++id)
+    if (ops[id].kind == op_kind::capture && it.completed[id] == it.round) return true;
+  return false;
+}
+
+/// Who could activate it.
+std::string describe_start(const instance& it, rank* waits_for) {
+  const activation& starts = it.program->starts();
+  const rank self = it.program->place().self;
+  if (starts.policy == activation_policy::full) return " not started: it waits for this rank's own call";
+  if (starts.policy == activation_policy::solo) return " not started: no rank has called for it";
+  const rank drawn = draw(starts.seed, it.round, it.present);
+  if (waits_for != nullptr) *waits_for = drawn;
+  return " not started: it waits for the call of rank " + std::to_string(drawn) + (drawn == self ? " (this one)" : "");
+}
+
+}  // namespace
+
+std::string engine::describe_wait(const instance& it, rank* waits_for) const {
+  const schedule& program = *it.program;
+  std::string text = it.label + ", round " + std::to_string(it.phase == phase::running ? it.round : it.round + 1) + ":";
+  if (it.call != k_no_op && it.phase == phase::running && !has_begun(it)) return text + describe_start(it, waits_for);
+  std::size_t unfired = 0;
+  std::vector<rank> ranks;
+  for (op_id id = 0; id < program.ops().size() && it.phase == phase::running; ++id) {
+    const op& what = program.ops()[id];
+    if (it.completed[id] == it.round) continue;
+    const bool is_root = what.need == 0;
+    const bool has_fired = is_root || (it.counts[id].stamp == it.round && it.counts[id].tokens >= what.need);
+    if (!has_fired && ++unfired <= 8) text += (unfired == 1 ? " unfired ops " : ",") + std::to_string(id);
+    if (has_fired && is_communication(what.kind) && what.peer != program.place().self) ranks.push_back(what.peer);
+  }
+  if (unfired > 8) text += ",… (" + std::to_string(unfired) + ")";
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  if (!ranks.empty()) text += "; waits for rank";
+  for (std::size_t i = 0; i < ranks.size() && i < 8; ++i) text += (i == 0 ? " " : ",") + std::to_string(ranks[i]);
+  if (ranks.size() > 8) text += ",…";
+  if (it.phase == phase::idle) text += " not started here";
+  if (it.phase == phase::closing) text += " closing, " + std::to_string(it.last_signals) + " peers have not said their last";
+  if (waits_for != nullptr && !ranks.empty()) *waits_for = ranks.front();
+  return text;
+}
+
+}  // namespace lsched

@@ -1,0 +1,127 @@
+// The engine: fires ops. Single-threaded, no thread of its own, no clock, no policy.
+//
+// step() is a fixed sequence: drain the mailbox, poll the endpoint, fire what became ready (a FIFO per instance,
+// no recursion), publish finished rounds. It allocates nothing, locks nothing and makes no system call of its
+// own. Exactly one thread at a time owns the engine (offload/driver.h says which); every function here is for
+// the owner unless it says "any thread".
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "libsched/endpoint.h"
+#include "libsched/instance.h"
+
+namespace lsched {
+
+/// Counters for people and tests; the owner writes them.
+struct engine_counters {
+  std::uint64_t steps = 0;
+  std::uint64_t ops = 0;
+  std::uint64_t rounds = 0;
+  std::uint64_t messages_sent = 0;
+  std::uint64_t nulls_sent = 0;     ///< of messages_sent: without payload
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t signals_sent = 0;
+};
+
+class engine {
+ public:
+  explicit engine(endpoint& net) : net_(net) {}
+  ~engine();
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  // --- cold: commit and removal (libsched/commit.h puts them in order) ---------------------------------------
+
+  /// Reserves everything for a schedule. On failure nothing of it remains, but the instance id is used up, so
+  /// that ids stay equal on ranks that went on.
+  result<instance*> add(schedule_ptr program, const binding& memory, const instance_options& options);
+
+  /// Uses up an instance id without an instance (this rank's arguments were bad; the others must not notice).
+  void skip() { ++next_id_; }
+  std::uint32_t last_id() const { return next_id_ - 1; }
+
+  /// Connects the links and, for a partial instance, opens round 1.
+  status open(instance& it);
+
+  /// New user memory, between rounds. STATE while a round runs.
+  status bind(instance& it, const binding& memory);
+
+  /// BUSY while a round runs or peers may still signal.
+  status remove(instance& it);
+
+  // --- data path ------------------------------------------------------------------------------------------------
+
+  /// Any thread: tells the owner to look at the instance's registers. Never blocks, never full.
+  void post(instance& it);
+  bool has_posts() const { return posted_.load() != nullptr; }
+
+  /// One pass. Answers whether anything moved.
+  bool step();
+
+  /// Whether a message could make something happen.
+  bool is_listening() const { return net_.is_listening(); }
+
+  /// Whether a round is under way: messages are due soon, unlike with a partial instance that merely serves.
+  bool is_busy() const { return outstanding_ != 0; }
+
+  /// Answers once per batch of finished rounds (or failures): somebody may be waiting for them.
+  bool take_published() { return std::exchange(published_, false); }
+
+  /// Ends every instance with an error; waiters see it.
+  void fail_all(status why, rank culprit);
+
+  /// For people: what the instance is waiting for, in one line, and one rank it waits for.
+  std::string describe_wait(const instance& it, rank* waits_for) const;
+
+  endpoint& net() { return net_; }
+  const engine_counters& counters() const { return counters_; }
+  std::size_t instance_count() const { return live_; }
+
+ private:
+  std::optional<failure> reserve(instance& it, const binding& memory, const instance_options& options);
+  std::optional<failure> reserve_partial(instance& it, const instance_options& options);
+  std::byte* own(instance& it, std::uint64_t bytes);
+  void find_arithmetic(instance& it);
+  void set_binding(instance& it, const binding& memory);
+  std::vector<edge_spec> edges_of(const instance& it) const;
+  void release_memory(instance& it);
+
+  bool drain_mailbox();
+  bool poll_endpoint();
+  void look(instance& it);
+  void advance(instance& it);
+  void begin_round(instance& it);
+  void end_round(instance& it);
+  void begin_closing(instance& it);
+  void last_signal_seen(instance& it);
+  void fail(instance& it, status why, rank culprit);
+
+  void fire(instance& it, op_id id);
+  void fire_send(instance& it, op_id id, const op& what);
+  void fire_recv(instance& it, op_id id, const op& what);
+  void fire_compute(instance& it, op_id id, const op& what);
+  void fire_capture(instance& it, op_id id, const op& what);
+  void fire_signal_recv(instance& it, op_id id, const op& what);
+  void select(instance& it, const op& what, region from, bool payload_in_place);
+  void release_payload(instance& it, op_id receive);
+  void arrived(instance& it, const op& what, const arrival& news);
+  void complete(instance& it, op_id id);
+  bool is_candidate(const instance& it) const;
+  std::uint64_t amount(instance& it, const op& what);
+
+  endpoint& net_;
+  std::vector<std::unique_ptr<instance>> instances_;
+  std::size_t live_ = 0;
+  std::uint32_t next_id_ = 0;
+  std::atomic<instance*> posted_{nullptr};
+  bool published_ = false;
+  std::uint64_t outstanding_ = 0;  ///< over all instances
+  engine_counters counters_;
+  std::vector<completion> news_ = std::vector<completion>(64);
+};
+
+}  // namespace lsched

@@ -1,0 +1,93 @@
+// A schedule bound to buffers, links and counters: what the engine runs, round after round.
+//
+// Everything a round needs is reserved here, once. The engine's owner owns all of it except the three atomics
+// and the two hand-overs of a partial instance; docs/threading.md has a row for each.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libsched/contribution.h"
+#include "libsched/endpoint.h"
+#include "libsched/firing.h"
+#include "libsched/schedule.h"
+
+namespace lsched {
+
+/// The value of one symbolic buffer in the current round.
+struct cell {
+  std::byte* home = nullptr;        ///< where the next write goes; null where payloads stay in place
+  const std::byte* data = nullptr;  ///< where the value is: home, a peer's memory, or another buffer's home
+  census tally{};
+  bool null = false;
+  bool exchangeable = false;        ///< the engine owns the memory and may exchange homes of equal size
+};
+
+/// User memory for the schedule's inputs and outputs, in the builder's order. Partial schedules have none: their
+/// buffers belong to the instance.
+struct binding {
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+};
+
+struct instance_options {
+  lag_policy lag = lag_policy::latest;
+};
+
+enum class phase : std::uint8_t {
+  idle,     ///< committed, no round open
+  running,  ///< a round is open (a partial instance: always)
+  closing,  ///< every rank has left; last signals are under way
+  closed,   ///< no message will ever come or go again
+  failed,
+};
+
+struct instance {
+  schedule_ptr program;
+  std::uint32_t id = 0;     ///< commit order, equal on every rank
+  std::uint32_t index = 0;  ///< place in the engine's table
+
+  // --- what a round is made of ---
+  round_no round = 0;
+  enum phase phase = phase::idle;
+  std::uint32_t outstanding = 0;  ///< ops fired and not completed
+  bool exited = false;
+  std::vector<token_count> counts;
+  std::vector<round_no> completed;  ///< last round in which each op completed
+  std::vector<op_id> ready;         ///< FIFO of this round: an op enters at most once
+  std::uint32_t ready_head = 0;
+  std::uint32_t ready_tail = 0;
+  std::vector<cell> cells;
+  std::vector<std::uint64_t> slots;
+  std::vector<reduce_fn> reductions;  ///< by op
+  std::vector<link_id> links;         ///< by op
+  std::vector<op_id> signal_receives;
+  std::vector<std::byte*> owned;      ///< memory from the endpoint
+  std::string label;                  ///< for people: "allreduce.recursive_doubling #3"
+
+  // --- partial instances ---
+  std::unique_ptr<contribution> offers;
+  std::unique_ptr<delivery> results;
+  std::optional<std::uint32_t> captured;
+  op_id call = k_no_op;
+  std::uint16_t input_buffer = k_no_buffer;
+  std::uint16_t output_buffer = k_no_buffer;
+  std::vector<rank> present;        ///< ranks whose leave is not yet agreed
+  std::uint32_t last_signals = 0;   ///< in-edges that still owe theirs
+
+  // --- crossings ---
+  std::atomic<round_no> called{0};    ///< application → engine: rounds asked for; k_last_round after leave
+  std::atomic<round_no> finished{0};  ///< engine → application: rounds ended; k_last_round once closed
+  std::atomic<status> verdict{status::ok};
+  std::atomic<rank> culprit{k_no_rank};
+  std::atomic<bool> leaving{false};
+
+  // --- the engine's mailbox: a posted instance is linked in at most once ---
+  std::atomic<bool> posted{false};
+  instance* next_posted = nullptr;
+};
+
+}  // namespace lsched

@@ -1,0 +1,436 @@
+#include "libsched/shm_endpoint.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace lsched {
+
+/// A landing cell: one cache line of header with room for a small payload, then the eager area. The stamp is
+/// written last, by the sender; everything else is plain memory that the stamp publishes.
+struct alignas(64) shm_cell {
+  static constexpr std::uint64_t k_small = 16;
+
+  std::atomic<std::uint64_t> stamp;
+  std::uint64_t bytes;
+  std::uint64_t source;  ///< offset of a shown payload; 0: the payload is in the cell
+  census tally;
+  std::uint64_t null;
+  std::byte small[k_small];
+
+  std::byte* eager() { return bytes <= k_small ? small : reinterpret_cast<std::byte*>(this + 1); }
+};
+static_assert(sizeof(shm_cell) == 64 && offsetof(shm_cell, small) == 48);
+
+namespace {
+
+/// How peers find each other's ends of an edge: a row per edge in the owner's region.
+struct edge_row {
+  std::int32_t peer;
+  std::uint32_t tag;
+  std::uint32_t outgoing;
+  std::uint32_t signal;
+  std::uint64_t capacity;
+  std::uint64_t offset;  ///< incoming payload: first cell; outgoing payload: consumed word; incoming signal: register
+};
+
+/// The rows follow the table's head.
+struct edge_table {
+  std::uint64_t rows;
+  edge_row* row() { return reinterpret_cast<edge_row*>(this + 1); }
+  const edge_row* row() const { return reinterpret_cast<const edge_row*>(this + 1); }
+};
+
+constexpr std::uint64_t eager_capacity(std::uint64_t capacity) {
+  if (capacity <= shm_cell::k_small) return 0;
+  return (std::min(capacity, shm_endpoint::k_eager_bytes) + 63) / 64 * 64;
+}
+
+constexpr std::uint64_t cell_bytes(std::uint64_t capacity) { return sizeof(shm_cell) + eager_capacity(capacity); }
+
+/// Bytes an edge needs in its owner's region.
+constexpr std::uint64_t own_bytes(const edge_spec& edge) {
+  if (edge.signal) return edge.outgoing ? 0 : 64;
+  return edge.outgoing ? 64 : 2 * cell_bytes(edge.capacity);
+}
+
+/// Messages that are too large for the cell and lie where peers cannot look.
+constexpr bool needs_staging(const edge_spec& edge) {
+  return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > shm_endpoint::k_eager_bytes;
+}
+
+int watch_process(std::int32_t process) {
+  return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+}
+
+}  // namespace
+
+result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_segment> segment, rank self) {
+  if (self < 0 || self >= segment->ranks())
+    return failure{status::argument, "rank " + std::to_string(self) + " is outside a world of " +
+                                         std::to_string(segment->ranks()), self};
+  std::int32_t nobody = 0;  // whoever enters its process first has the rank; a loser changes nothing
+  shm_page& page = segment->page(self);
+  if (!page.process.compare_exchange_strong(nobody, static_cast<std::int32_t>(getpid())))
+    return failure{status::state, "rank " + std::to_string(self) + " is taken already", self};
+  page.state_of_rank.store(shm_page::open);
+  return std::unique_ptr<shm_endpoint>(new shm_endpoint(std::move(segment), self));
+}
+
+shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self)
+    : segment_(std::move(segment)),
+      heap_(segment_, self),
+      self_(self),
+      page_(&segment_->page(self)),
+      peer_processes_(static_cast<std::size_t>(segment_->ranks()), -1) {}
+
+shm_endpoint::~shm_endpoint() {
+  close();
+  for (const int process : peer_processes_)
+    if (process >= 0) ::close(process);
+}
+
+void shm_endpoint::close() { page_->state_of_rank.store(shm_page::closed); }
+
+// --- commit -----------------------------------------------------------------------------------------------------
+
+result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
+  reap();
+  // Ids that this rank left out have nothing here; peers that attached them need not wait for it.
+  for (; next_id_ < id; ++next_id_) publish_released(next_id_);
+  next_id_ = id + 1;
+  const std::uint32_t slot = id % shm_page::k_ids;
+  if (occupies(slot)) return failure{status::no_memory, "too many schedules exist at once"};
+  for (const edge_spec& edge : edges)
+    if (edge.peer < 0 || edge.peer >= segment_->ranks()) {
+      publish_released(id);
+      return failure{status::argument, "an edge leaves the world", edge.peer};
+    }
+
+  const std::uint64_t table_bytes = (sizeof(edge_table) + edges.size() * sizeof(edge_row) + 63) / 64 * 64;
+  std::uint64_t bytes = table_bytes;
+  for (const edge_spec& edge : edges) bytes += own_bytes(edge);
+  block held;
+  held.memory = heap_.allocate(bytes);
+  if (held.memory == nullptr) {
+    publish_released(id);
+    return failure{status::no_memory, "this rank's shared region is full"};
+  }
+  std::memset(static_cast<void*>(held.memory), 0, table_bytes);
+  auto* table = new (held.memory) edge_table{edges.size()};
+
+  bool out_of_memory = false;
+  std::byte* place = held.memory + table_bytes;
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    const edge_spec& edge = edges[i];
+    link_id link = static_cast<link_id>(links_.size());
+    if (free_links_.empty()) {
+      links_.emplace_back();
+    } else {
+      link = free_links_.back();
+      free_links_.pop_back();
+    }
+    link_state& state = links_[link] = link_state{};
+    state.spec = edge;
+    state.instance = id;
+    state.credits = credits;
+    if (needs_staging(edge)) {
+      state.staging = heap_.allocate(edge.capacity);
+      if (state.staging == nullptr) out_of_memory = true;
+      held.stagings.push_back(state.staging);
+    }
+    if (edge.signal ? !edge.outgoing : edge.outgoing) {
+      state.word = new (place) std::atomic<std::uint64_t>(0);
+    } else if (!edge.signal) {
+      for (std::uint64_t k = 0; k < 2; ++k) state.cells[k] = new (place + k * cell_bytes(edge.capacity)) shm_cell{};
+    }
+    table->row()[i] = {edge.peer, edge.tag, edge.outgoing, edge.signal, edge.capacity, segment_->offset_of(place)};
+    place += own_bytes(edge);
+    held.links.push_back(link);
+    if (std::find(held.peers.begin(), held.peers.end(), edge.peer) == held.peers.end()) held.peers.push_back(edge.peer);
+  }
+  watches_.reserve(links_.size());
+  page_->table[slot].store(segment_->offset_of(held.memory));
+  std::vector<link_id> answer = held.links;
+  blocks_.emplace(id, std::move(held));
+  if (out_of_memory) {
+    detach(id);
+    return failure{status::no_memory, "this rank's shared region is full"};
+  }
+  return answer;
+}
+
+status shm_endpoint::post_record(std::span<const std::byte> record) {
+  const std::uint64_t number = ++records_;
+  std::memcpy(page_->record[number % 2], record.data(), std::min(record.size(), record_bytes));
+  page_->record_number.store(number);
+  return status::ok;
+}
+
+status shm_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
+  for (rank r = 0; r < segment_->ranks(); ++r) {
+    if (segment_->page(r).record_number.load() >= records_) continue;
+    if (missing != nullptr) *missing = r;
+    return status::pending;
+  }
+  for (rank r = 0; r < segment_->ranks(); ++r)
+    std::memcpy(all.data() + static_cast<std::size_t>(r) * record_bytes, segment_->page(r).record[records_ % 2],
+                record_bytes);
+  return status::ok;
+}
+
+status shm_endpoint::link(std::uint32_t id) {
+  const auto found = blocks_.find(id);
+  if (found == blocks_.end()) return status::internal;
+  for (const link_id link : found->second.links)
+    if (const status answer = connect(links_[link]); answer != status::ok) return answer;
+  for (const rank peer : found->second.peers) watch_peer(peer);
+  return status::ok;
+}
+
+void shm_endpoint::watch_peer(rank peer) {
+  int& watched = peer_processes_[static_cast<std::size_t>(peer)];
+  const std::int32_t process = segment_->page(peer).process.load();
+  if (watched < 0 && process != 0 && process != getpid()) watched = watch_process(process);
+}
+
+// Finds the peer's row of the same edge and points this end at it.
+status shm_endpoint::connect(link_state& state) {
+  const edge_spec& edge = state.spec;
+  shm_page& peer = segment_->page(edge.peer);
+  const std::uint64_t offset = peer.table[state.instance % shm_page::k_ids].load();
+  if (!segment_->holds(edge.peer, offset, sizeof(edge_table))) return status::unmatched;
+  const auto* table = reinterpret_cast<const edge_table*>(segment_->at(offset));
+  if (table->rows > segment_->stride() / sizeof(edge_row) ||
+      !segment_->holds(edge.peer, offset, sizeof(edge_table) + table->rows * sizeof(edge_row)))
+    return status::unmatched;
+  for (std::uint64_t i = 0; i < table->rows; ++i) {
+    const edge_row& row = table->row()[i];
+    if (row.peer != self_ || row.tag != edge.tag || (row.outgoing != 0) == edge.outgoing ||
+        (row.signal != 0) != edge.signal)
+      continue;
+    edge_spec opposite = edge;
+    opposite.outgoing = !edge.outgoing;
+    if (row.capacity != edge.capacity || !segment_->holds(edge.peer, row.offset, own_bytes(opposite)))
+      return status::unmatched;
+    std::byte* place = segment_->at(row.offset);
+    state.peer_bell = &peer.bell;
+    if (edge.outgoing && !edge.signal) {
+      for (std::uint64_t k = 0; k < 2; ++k)
+        state.cells[k] = reinterpret_cast<shm_cell*>(place + k * cell_bytes(edge.capacity));
+    } else if (edge.outgoing || !edge.signal) {
+      state.word = reinterpret_cast<std::atomic<std::uint64_t>*>(place);
+    }
+    return status::ok;
+  }
+  return status::unmatched;
+}
+
+void shm_endpoint::detach(std::uint32_t id) {
+  const auto found = blocks_.find(id);
+  if (found == blocks_.end()) return;
+  for (const link_id link : found->second.links) {
+    disarm(link);
+    free_links_.push_back(link);
+  }
+  retired_.emplace_back(id, std::move(found->second));
+  blocks_.erase(found);
+  publish_released(id);
+  reap();
+}
+
+/// Whether a block of this rank, in use or retired, has the slot.
+bool shm_endpoint::occupies(std::uint32_t slot) const {
+  const auto has_slot = [slot](const auto& entry) { return entry.first % shm_page::k_ids == slot; };
+  return std::ranges::any_of(blocks_, has_slot) || std::ranges::any_of(retired_, has_slot);
+}
+
+// Says of older instances in the slot, too, that they are released: so not while one is in use.
+void shm_endpoint::publish_released(std::uint32_t id) {
+  for (const auto& [other, unused] : blocks_)
+    if (other % shm_page::k_ids == id % shm_page::k_ids) return;
+  page_->released[id % shm_page::k_ids].store(id + 1);
+}
+
+// A peer may write to a retired block until it has released its own end too.
+void shm_endpoint::reap() {
+  std::erase_if(retired_, [this](auto& entry) {
+    auto& [id, held] = entry;
+    for (const rank peer : held.peers) {
+      const shm_page& page = segment_->page(peer);
+      const std::uint32_t released = page.released[id % shm_page::k_ids].load();
+      const bool may_write = static_cast<std::int32_t>(released - (id + 1)) < 0;  // a peer may be ids ahead
+      if (may_write && page.state_of_rank.load() == shm_page::open) return false;
+    }
+    heap_.deallocate(held.memory);
+    for (std::byte* staging : held.stagings) heap_.deallocate(staging);
+    return true;
+  });
+}
+
+// --- data path: sending -----------------------------------------------------------------------------------------
+
+bool shm_endpoint::send(link_id link, round_no round, const message& what) {
+  link_state& state = links_[link];
+  if (state.credits && round > 2 && state.word->load() < round - 2) {
+    state.delayed = what;
+    state.delayed_round = round;
+    add_watch(link, state.word, round - 2, awaited::credit);
+    return false;
+  }
+  return transmit(link, round, what);
+}
+
+// True if the source may change at once.
+bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
+  link_state& state = links_[link];
+  shm_cell& cell = *state.cells[round % 2];
+  cell.bytes = what.bytes;
+  cell.tally = what.tally;
+  cell.null = what.null ? 1 : 0;
+  cell.source = 0;
+  const bool shown = !what.null && what.bytes > k_eager_bytes;
+  if (shown)
+    cell.source = stage(state, what);
+  else if (!what.null && what.bytes > 0)
+    std::memcpy(cell.eager(), what.data, what.bytes);
+  cell.stamp.exchange(round);  // publishes the cell, and is the fence the doorbell needs
+  ring_if_needed(*state.peer_bell);
+  if (shown) add_watch(link, state.word, round, awaited::consumed);
+  return !shown;
+}
+
+// Where peers can read the message: in place if it lies in our region, else in a copy. The copy's previous
+// reader is done: a shown send completes only when it was consumed.
+std::uint64_t shm_endpoint::stage(link_state& state, const message& what) {
+  if (heap_.owns(what.data, what.bytes)) return segment_->offset_of(what.data);
+  std::memcpy(state.staging, what.data, what.bytes);
+  return segment_->offset_of(state.staging);
+}
+
+void shm_endpoint::signal(link_id link, round_no round) {
+  link_state& state = links_[link];
+  if (state.word->load() >= round) return;  // we are its only writer
+  state.word->exchange(round);
+  ring_if_needed(*state.peer_bell);
+}
+
+// --- data path: receiving ---------------------------------------------------------------------------------------
+
+bool shm_endpoint::receive(link_id link, round_no round, std::byte* into, arrival& out) {
+  link_state& state = links_[link];
+  const shm_cell& cell = *state.cells[round % 2];
+  if (cell.stamp.load() >= round) return take(link, round, into, out);
+  state.into = into;
+  add_watch(link, &cell.stamp, round, awaited::message);
+  return false;
+}
+
+// Always true; the message is there.
+bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& out) {
+  link_state& state = links_[link];
+  shm_cell& cell = *state.cells[round % 2];
+  out = {into, std::min(cell.bytes, state.spec.capacity), cell.tally, cell.null != 0};
+  state.shown = cell.source != 0 && segment_->holds(state.spec.peer, cell.source, out.bytes);
+  const std::byte* payload = state.shown ? segment_->at(cell.source) : cell.eager();
+  if (state.spec.in_place && !out.null) {
+    out.data = payload;
+    return true;
+  }
+  if (!out.null && out.bytes > 0) std::memcpy(into, payload, out.bytes);
+  release(link, round);
+  return true;
+}
+
+void shm_endpoint::release(link_id link, round_no round) {
+  link_state& state = links_[link];
+  if (!state.shown && !state.credits) return;
+  state.word->exchange(round);
+  state.shown = false;
+  ring_if_needed(*state.peer_bell);
+}
+
+bool shm_endpoint::arm(link_id link, round_no round) {
+  link_state& state = links_[link];
+  if (state.watch_at != k_no_watch) drop_watch(state.watch_at);
+  if (state.word->load() >= round) return true;
+  add_watch(link, state.word, round, awaited::signal);
+  return false;
+}
+
+void shm_endpoint::disarm(link_id link) {
+  if (links_[link].watch_at != k_no_watch) drop_watch(links_[link].watch_at);
+}
+
+// --- data path: polling -----------------------------------------------------------------------------------------
+
+void shm_endpoint::add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what) {
+  links_[link].watch_at = static_cast<std::uint32_t>(watches_.size());
+  watches_.push_back({word, goal, link, what});  // reserved at attach: one watch per link
+}
+
+void shm_endpoint::drop_watch(std::uint32_t index) {
+  links_[watches_[index].link].watch_at = k_no_watch;
+  if (index + 1 != watches_.size()) {
+    watches_[index] = watches_.back();
+    links_[watches_[index].link].watch_at = index;
+  }
+  watches_.pop_back();
+}
+
+std::size_t shm_endpoint::poll(std::span<completion> out) {
+  std::size_t found = 0;
+  for (std::uint32_t i = 0; i < watches_.size() && found < out.size();) {
+    const watch due = watches_[i];
+    if (due.word->load() < due.goal) {
+      ++i;
+      continue;
+    }
+    drop_watch(i);
+    if (complete(due, out[found])) ++found;
+  }
+  return found;
+}
+
+bool shm_endpoint::complete(const watch& due, completion& out) {
+  link_state& state = links_[due.link];
+  out.cookie = state.spec.cookie;
+  out.round = due.what == awaited::credit ? state.delayed_round : due.goal;
+  switch (due.what) {
+    case awaited::message: return take(due.link, due.goal, state.into, out.what);
+    case awaited::credit: return transmit(due.link, state.delayed_round, state.delayed);
+    case awaited::consumed:
+    case awaited::signal: return true;
+  }
+  return true;
+}
+
+rank shm_endpoint::find_dead_peer() {
+  for (const watch& waiting : watches_) {
+    const rank peer = links_[waiting.link].spec.peer;
+    if (segment_->page(peer).state_of_rank.load() == shm_page::closed && waiting.word->load() < waiting.goal)
+      return peer;
+  }
+  for (rank peer = 0; peer < segment_->ranks(); ++peer) {
+    const shm_page& page = segment_->page(peer);
+    const bool closed = page.state_of_rank.load() == shm_page::closed;
+    if (closed ? page.record_number.load() < records_ : has_ended(peer)) return peer;
+  }
+  return k_no_rank;
+}
+
+// A process that ended before it was first watched is not found by its number any more.
+bool shm_endpoint::has_ended(rank peer) {
+  watch_peer(peer);
+  pollfd ended{peer_processes_[static_cast<std::size_t>(peer)], POLLIN, 0};
+  if (ended.fd >= 0) return ::poll(&ended, 1, 0) > 0;
+  const std::int32_t process = segment_->page(peer).process.load();
+  return process != 0 && process != getpid() && kill(process, 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace lsched

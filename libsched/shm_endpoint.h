@@ -1,0 +1,120 @@
+// Transport `shm`: the ranks of one node, as processes or as threads.
+//
+// A payload edge is two landing cells in the receiver's region, by round parity, and one `consumed` word in the
+// sender's. Small messages are copied into the cell; larger ones are *shown*: the cell says where they lie in the
+// sender's region and the receiver reads them there, reduces straight from them, and then writes `consumed`. A
+// large message from memory that peers cannot see is first copied to a staging area of the edge. A signal edge is
+// one word in the receiver's region.
+//
+// Every shared word has one writer. Whatever this rank waits for is of one form, "that word has reached this
+// value", so polling is one loop over a dense list. docs/transport.md draws the layout.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "libsched/endpoint.h"
+#include "libsched/shm_segment.h"
+
+namespace lsched {
+
+struct shm_cell;
+
+class shm_endpoint final : public endpoint {
+ public:
+  /// Messages up to this size are copied into the landing cell; above, the receiver reads the sender's memory.
+  static constexpr std::uint64_t k_eager_bytes = 8192;
+
+  /// Takes rank `self`'s place in the segment. A rank may be taken once.
+  static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self);
+  ~shm_endpoint() override;
+
+  world place() const override { return {self_, segment_->ranks()}; }
+  std::string_view name() const override { return "shm"; }
+  std::byte* allocate(std::size_t bytes) override { return heap_.allocate(bytes); }
+  void deallocate(std::byte* memory) override { heap_.deallocate(memory); }
+  bool receives_in_place() const override { return true; }
+
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
+  status post_record(std::span<const std::byte> record) override;
+  status gather_records(std::span<std::byte> all, rank* missing) override;
+  status link(std::uint32_t id) override;
+  void detach(std::uint32_t id) override;
+
+  bool send(link_id link, round_no round, const message& what) override;
+  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override;
+  void release(link_id link, round_no round) override;
+  void signal(link_id link, round_no round) override;
+  bool arm(link_id link, round_no round) override;
+  void disarm(link_id link) override;
+  std::size_t poll(std::span<completion> out) override;
+  bool is_listening() const override { return !watches_.empty(); }
+  rank find_dead_peer() override;
+  doorbell& bell() override { return page_->bell; }
+  void close() override;
+
+ private:
+  enum class awaited : std::uint8_t { message, credit, consumed, signal };
+
+  /// "`word` has reached `goal`."
+  struct watch {
+    const std::atomic<std::uint64_t>* word;
+    std::uint64_t goal;
+    link_id link;
+    awaited what;
+  };
+
+  struct link_state {
+    edge_spec spec;
+    std::uint32_t instance = 0;
+    bool credits = false;
+    bool shown = false;                            ///< in: the message being read lies in the peer's memory
+    shm_cell* cells[2] = {nullptr, nullptr};       ///< out: the peer's; in: ours
+    std::atomic<std::uint64_t>* word = nullptr;    ///< out: our consumed word, or the peer's register; in: theirs, ours
+    std::byte* staging = nullptr;                  ///< out: reserved where the source may be foreign
+    doorbell* peer_bell = nullptr;
+    std::byte* into = nullptr;                     ///< in: where the awaited message is to go
+    message delayed{};                             ///< out: waits for credit
+    round_no delayed_round = 0;
+    std::uint32_t watch_at = k_no_watch;
+  };
+  static constexpr std::uint32_t k_no_watch = ~std::uint32_t{0};
+
+  struct block {                       ///< what one instance holds of this rank's region
+    std::byte* memory = nullptr;
+    std::vector<link_id> links;
+    std::vector<rank> peers;
+    std::vector<std::byte*> stagings;
+  };
+
+  shm_endpoint(std::shared_ptr<shm_segment> segment, rank self);
+  status connect(link_state& state);
+  bool transmit(link_id link, round_no round, const message& what);
+  bool take(link_id link, round_no round, std::byte* into, arrival& out);
+  std::uint64_t stage(link_state& state, const message& what);
+  bool complete(const watch& due, completion& out);
+  void add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what);
+  void drop_watch(std::uint32_t index);
+  void reap();
+  bool occupies(std::uint32_t slot) const;
+  void publish_released(std::uint32_t id);
+  void watch_peer(rank peer);
+  bool has_ended(rank peer);
+
+  std::shared_ptr<shm_segment> segment_;
+  shm_heap heap_;
+  rank self_;
+  shm_page* page_;
+  std::vector<link_state> links_;
+  std::vector<link_id> free_links_;
+  std::vector<watch> watches_;
+  std::unordered_map<std::uint32_t, block> blocks_;
+  std::deque<std::pair<std::uint32_t, block>> retired_;  ///< detached here, perhaps still visible to a peer
+  std::vector<int> peer_processes_;                      ///< pidfds by rank; -1: same process or not watched
+  std::uint64_t records_ = 0;
+  std::uint32_t next_id_ = 0;                            ///< ids below were attached, refused or skipped
+};
+
+}  // namespace lsched

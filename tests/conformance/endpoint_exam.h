@@ -1,0 +1,640 @@
+// The exam of transports: libsched/endpoint.h as questions. A transport enrols with a world and three lines:
+//
+//     class inproc_exam : public testing::TestWithParam<exam::question> {};
+//     TEST_P(inproc_exam, passes) { inproc_exam_world world; EXPECT_EQ(exam::ask(GetParam(), world), ""); }
+//     INSTANTIATE_TEST_SUITE_P(every, inproc_exam, testing::ValuesIn(exam::k_questions), exam::name_of_question);
+//
+// A question is a plain function; ask() answers what is wrong, or nothing. endpoint_exam_test.cc shows that
+// faulty transports fail it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "libsched/firing.h"
+#include "tests/conformance/exam_bench.h"
+
+namespace lsched::exam {
+
+inline constexpr std::array<std::uint64_t, 10> k_sizes{0, 1, 8, 16, 17, 64, 8191, 8192, 8193, 1 << 20};
+
+// --- one message --------------------------------------------------------------------------------------------------
+
+enum class first { send, receive };
+
+/// One message over each route of the instance, all at once; the sends (or receives) of all routes come first.
+inline void transfer(bench& b, round_no round, const std::vector<parcel>& what, first order) {
+  for (const bool sending : {order == first::send, order != first::send})
+    for (std::size_t i = 0; i < what.size(); ++i) sending ? b.post_send(i, round, what[i]) : b.post_receive(i, round);
+  for (std::size_t i = 0; i < what.size(); ++i) b.await_parcel(i, what[i]);
+  for (std::size_t i = 0; i < what.size(); ++i) b.await_sent(i);
+  b.fence();
+}
+
+/// The four kinds of payload route of one capacity: sources that are foreign or allocated, targets that are
+/// given or in place.
+inline std::vector<route> kinds_of_route(std::uint64_t capacity) {
+  std::vector<route> routes;
+  for (const bool foreign : {false, true})
+    for (const bool in_place : {false, true})
+      routes.push_back({.tag = static_cast<std::uint32_t>(routes.size()),
+                        .capacity = capacity,
+                        .foreign = foreign,
+                        .in_place = in_place});
+  return routes;
+}
+
+inline void payloads_of_every_size_arrive_intact(bench& b, first order) {
+  b.start(2);
+  for (const std::uint64_t capacity : k_sizes) {
+    b.connect(kinds_of_route(capacity));
+    round_no round = 0;
+    for (const std::uint64_t bytes : k_sizes) {
+      if (bytes > capacity) continue;
+      ++round;
+      std::vector<parcel> what;
+      for (std::size_t i = 0; i < b.routes(); ++i) what.push_back({bytes, 100 * round + i});
+      transfer(b, round, what, order);
+    }
+    b.disconnect();
+  }
+}
+
+inline void payloads_arrive_when_sent_first(bench& b) { payloads_of_every_size_arrive_intact(b, first::send); }
+inline void payloads_arrive_when_received_first(bench& b) { payloads_of_every_size_arrive_intact(b, first::receive); }
+
+inline void null_moves_nothing_but_its_tally(bench& b) {
+  b.start(2);
+  b.connect(kinds_of_route(20000));
+  for (round_no round = 1; round <= 24; ++round) {
+    std::vector<parcel> what;
+    for (std::size_t i = 0; i < b.routes(); ++i)
+      what.push_back({b.dice(2) * 20000, b.dice(1000), b.dice(3) != 0});
+    transfer(b, round, what, round % 2 == 0 ? first::send : first::receive);
+  }
+}
+
+// --- many messages ------------------------------------------------------------------------------------------------
+
+/// Payloads change their kind from round to round: empty, small, eager, large, null.
+inline parcel parcel_of(std::size_t route, round_no round, std::uint64_t capacity) {
+  constexpr std::array<std::uint64_t, 7> sizes{8, 0, 16, 300, 8192, 8193, 20000};
+  const std::uint64_t seed = mix(round * 1000 + route);
+  return {std::min(sizes[seed % sizes.size()], capacity), seed, seed / 8 % 5 == 0};
+}
+
+/// Every rank sends to every other in every round and starts the next as soon as its own is over, while others
+/// lag: one round of run-ahead, which two landing slots must bear.
+inline void rounds_run_back_to_back(bench& b) {
+  constexpr round_no k_rounds = 200;
+  b.start(3);
+  std::vector<route> routes;
+  for (rank from = 0; from < 3; ++from)
+    for (rank to = 0; to < 3; ++to)
+      if (from != to)
+        routes.push_back({.from = from, .to = to, .capacity = 20000, .foreign = from == 1, .in_place = to == 2});
+  b.connect(routes);
+
+  std::array<round_no, 3> round{};
+  std::array<bool, 6> taken{};
+  taken.fill(true);
+  const auto is_idle = [&](rank r) {
+    for (std::size_t i = 0; i < routes.size(); ++i)
+      if ((routes[i].from == r && !b.is_sent(i)) || (routes[i].to == r && !taken[i])) return false;
+    return true;
+  };
+  const auto step = [&](rank r) {
+    round_no& now = round[static_cast<std::size_t>(r)];
+    if (is_idle(r) && now <= k_rounds && ++now <= k_rounds) {
+      for (std::size_t i = 0; i < routes.size(); ++i) {
+        if (routes[i].from == r) b.post_send(i, now, parcel_of(i, now, 20000));
+        if (routes[i].to != r) continue;
+        b.post_receive(i, now);
+        taken[i] = false;
+      }
+    }
+    b.poll(r, 1 + b.dice(4));
+    for (std::size_t i = 0; i < routes.size(); ++i) {
+      if (routes[i].to != r || taken[i] || !b.is_received(i)) continue;
+      b.verify(i, parcel_of(i, now, 20000));
+      b.release(i);
+      taken[i] = true;
+    }
+  };
+  bool ran_ahead = false;
+  const auto all_done = [&] {
+    for (int k = 0; k < 8; ++k) {
+      const rank lucky = static_cast<rank>(b.dice(3));
+      if (b.has(lucky)) step(lucky);
+      ran_ahead |= *std::ranges::max_element(round) > *std::ranges::min_element(round);
+    }
+    for (rank r = 0; r < 3; ++r)
+      if (b.has(r) && round[static_cast<std::size_t>(r)] <= k_rounds) return false;
+    return true;
+  };
+  b.until(all_done, "200 rounds");
+  demand(ran_ahead || !b.has_all(), "no rank ever ran ahead");
+}
+
+/// With credits the sender goes as fast as it may while the receiver dawdles and holds on to what it has.
+inline void credits_hold_back_a_fast_sender(bench& b, const route& kind) {
+  constexpr round_no k_rounds = 100;
+  b.connect({kind}, true);
+  round_no started = 0;
+  round_no asked = 0;
+  round_no consumed = 0;
+  std::uint64_t lead = 0;
+  const auto send_on = [&] {
+    while (b.is_sent(0) && started < k_rounds) {
+      ++started;
+      b.post_send(0, started, parcel_of(0, started, kind.capacity));
+    }
+    const round_no sent = started - (b.is_sent(0) ? 0 : 1);
+    const bool holds = kind.in_place && !(asked > 0 && parcel_of(0, asked, kind.capacity).null);
+    const round_no given_up = b.is_received(0) && !holds ? asked : consumed;
+    lead = std::max(lead, sent - std::min(sent, given_up));
+  };
+  const auto dawdle = [&] {
+    if (b.dice(8) != 0) return;
+    if (asked == consumed && asked < k_rounds) {
+      b.post_receive(0, ++asked);
+    } else if (b.is_received(0)) {
+      b.verify(0, parcel_of(0, asked, kind.capacity));
+      if (b.dice(3) != 0) return;  // it must stay unchanged until released
+      b.release(0);
+      consumed = asked;
+    }
+  };
+  const auto is_done = [&] {
+    if (b.has(kind.from)) send_on();
+    if (b.has(kind.to)) dawdle();
+    return (!b.has(kind.from) || (started == k_rounds && b.is_sent(0))) && (!b.has(kind.to) || consumed == k_rounds);
+  };
+  b.until(is_done, "100 rounds with credits");
+  if (b.has_all()) demand(lead <= 2 && lead >= 1, "the sender was ", lead, " rounds ahead of the receiver");
+  b.fence();
+  b.disconnect();
+}
+
+inline void nothing_is_overwritten_with_credits(bench& b) {
+  b.start(2);
+  for (const std::uint64_t capacity : {std::uint64_t{8}, std::uint64_t{20000}})
+    for (const route& kind : kinds_of_route(capacity)) credits_hold_back_a_fast_sender(b, kind);
+}
+
+/// The sender is two messages ahead, if it can, whenever the receiver looks.
+inline void messages_of_one_edge_arrive_in_order(bench& b) {
+  constexpr round_no k_rounds = 100;
+  b.start(2);
+  b.connect({{.capacity = 16}}, true);
+  round_no sent = 0;
+  round_no received = 0;
+  const auto is_done = [&] {
+    while (b.has(0) && b.is_sent(0) && sent < k_rounds && (!b.has(1) || sent < received + 2)) {
+      ++sent;
+      b.post_send(0, sent, {16, sent});
+    }
+    const bool is_time = !b.is_sent(0) || sent == std::min(received + 2, k_rounds);
+    if (b.has(1) && received < k_rounds && (!b.has(0) || (is_time && received < sent))) {
+      b.post_receive(0, ++received);
+      b.await_parcel(0, {16, received});
+    }
+    return (!b.has(0) || (sent == k_rounds && b.is_sent(0))) && (!b.has(1) || received == k_rounds);
+  };
+  b.until(is_done, "100 messages in order");
+}
+
+/// Twenty edges each way between one pair, sent in one order and received in another.
+inline void edges_between_one_pair_are_told_apart_by_tag(bench& b) {
+  b.start(2);
+  std::vector<route> routes;
+  for (std::uint32_t tag = 0; tag < 20; ++tag) {
+    routes.push_back({.from = 0, .to = 1, .tag = tag * 7 % 20, .capacity = 64});
+    routes.push_back({.from = 1, .to = 0, .tag = tag * 3 % 20, .capacity = 64});
+  }
+  b.connect(routes);
+  const auto content = [](std::size_t i, round_no round) { return parcel{64, 1000 * round + i}; };
+  for (round_no round = 1; round <= 4; ++round) {
+    for (std::size_t i = 0; i < routes.size(); ++i) b.post_send(i * 11 % 40, round, content(i * 11 % 40, round));
+    for (std::size_t i = 0; i < routes.size(); ++i) b.post_receive(i * 23 % 40, round);
+    for (std::size_t i = 0; i < routes.size(); ++i) b.await_parcel(i, content(i, round));
+    for (std::size_t i = 0; i < routes.size(); ++i) b.await_sent(i);
+    b.fence();
+  }
+}
+
+/// Sends and receives of forty edges fit through an output for one completion; none is lost or repeated.
+inline void a_narrow_poll_loses_nothing(bench& b) {
+  b.start(2);
+  std::vector<route> routes;
+  for (std::uint32_t tag = 0; tag < 40; ++tag)
+    routes.push_back({.tag = tag, .capacity = 9000, .foreign = tag % 3 == 0, .in_place = tag % 2 == 0});
+  b.connect(routes);
+  for (std::size_t i = 0; i < routes.size(); ++i) b.post_receive(i, 1);
+  for (std::size_t i = 0; i < routes.size(); ++i) b.post_send(i, 1, {9000, i});
+  std::vector<bool> taken(routes.size(), !b.has(1));
+  const auto is_done = [&] {
+    for (rank r = 0; r < 2; ++r) {
+      if (!b.has(r)) continue;
+      demand(b.poll(r, 0) == 0, "a poll without room found something");
+      b.poll(r, 1);
+    }
+    b.world().pump();
+    for (std::size_t i = 0; i < routes.size(); ++i) {
+      if (taken[i] || !b.is_received(i)) continue;
+      b.verify(i, {9000, i});
+      b.release(i);
+      taken[i] = true;
+    }
+    for (std::size_t i = 0; i < routes.size(); ++i)
+      if (!taken[i] || !b.is_sent(i)) return false;
+    return true;
+  };
+  b.until(is_done, "forty messages, one by one");
+  b.settle();
+}
+
+/// Whoever has linked may send, though its peer has not linked yet; and may be gone by the time it does.
+inline void a_fast_rank_may_send_before_its_peer_has_linked(bench& b) {
+  b.start(2);
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    b.attach({{.capacity = 16}});
+    b.exchange();
+    if (b.has(0)) demand(b.at(0).link(b.id()) == status::ok, "the sender cannot link");
+    b.post_send(0, 1, {16, i});
+    const bool gone = b.is_sent(0) && b.has(0);
+    if (gone) b.detach(0);
+    if (b.has(1)) demand(b.at(1).link(b.id()) == status::ok, "the receiver cannot link after the sender's message");
+    b.post_receive(0, 1);
+    b.await_parcel(0, {16, i});
+    b.await_sent(0);
+    b.disconnect();
+  }
+}
+
+// --- signals ------------------------------------------------------------------------------------------------------
+
+inline const std::vector<route> k_signal{{.signal = true}};
+
+inline void await_wakes(bench& b, int wakes) {
+  if (b.has(1)) b.until([&] { return b.wakes(0) >= wakes; }, "a signal");
+  b.settle();
+  demand(!b.has(1) || b.wakes(0) == wakes, "a register woke its reader ", b.wakes(0), " times instead of ", wakes);
+}
+
+inline void await_register(bench& b, round_no round) {
+  const auto has_risen = [&] {
+    const bool holds = b.arm(0, round);
+    b.disarm(0);
+    return holds;
+  };
+  b.until(has_risen, "a register to rise");
+}
+
+inline void a_signal_wakes_whoever_is_armed_once(bench& b) {
+  b.start(2);
+  b.connect(k_signal);
+  for (round_no round = 1; round <= 20; ++round) {
+    demand(!b.has(1) || !b.arm(0, round), "a register was ahead of its signals");
+    b.fence();
+    b.signal(0, round);
+    await_wakes(b, static_cast<int>(round));
+    demand(b.arm(0, round), "a register forgot its signal");
+    b.fence();
+  }
+}
+
+inline void a_register_satisfies_every_round_up_to_its_own(bench& b) {
+  b.start(2);
+  b.connect(k_signal);
+  b.signal(0, 5);
+  await_register(b, 5);
+  for (round_no round = 1; round <= 5; ++round) demand(b.arm(0, round), "round 5 does not satisfy round ", round);
+  demand(!b.has(1) || !b.arm(0, 6), "round 5 satisfies round 6");
+  b.disarm(0);
+  await_wakes(b, 0);
+}
+
+inline void signals_may_merge_but_never_sink(bench& b) {
+  b.start(2);
+  b.connect(k_signal);
+  demand(!b.has(1) || !b.arm(0, 50), "a register was ahead of its signals");
+  b.fence();
+  for (round_no round = 1; round <= 50; ++round) {
+    b.signal(0, round);
+    if (b.dice(3) == 0) b.turn();
+  }
+  await_wakes(b, 1);
+  b.fence();
+  b.signal(0, 20);
+  b.settle();
+  demand(b.arm(0, 50), "a register sank");
+}
+
+inline void the_last_round_satisfies_every_round(bench& b) {
+  b.start(2);
+  b.connect(k_signal);
+  b.signal(0, 3);
+  b.signal(0, k_last_round);
+  await_register(b, k_last_round);
+  b.signal(0, 4);
+  b.settle();
+  demand(b.arm(0, k_last_round) && b.arm(0, 1000), "the last round did not stay the last");
+}
+
+inline void arming_again_replaces_the_round(bench& b) {
+  b.start(2);
+  b.connect(k_signal);
+  demand(!b.has(1) || (!b.arm(0, 2) && !b.arm(0, 5)), "a register was ahead of its signals");
+  b.fence();
+  b.signal(0, 2);
+  b.settle();
+  demand(b.wakes(0) == 0, "the replaced round woke its reader");
+  b.fence();
+  b.signal(0, 5);
+  await_wakes(b, 1);
+}
+
+/// Both before the signal has come and between its coming and the poll.
+inline void disarming_drops_the_completion(bench& b) {
+  b.start(2);
+  b.connect(k_signal);
+  for (round_no round = 1; round <= 30; ++round) {
+    if (b.has(1)) b.arm(0, round);
+    b.signal(0, round);
+    for (std::uint64_t k = b.dice(20); k > 0; --k) b.world().pump();
+    b.disarm(0);
+    demand(!b.has(1) || !b.at(1).is_listening(), "a disarmed rank listens");
+    b.settle(40);
+    demand(b.wakes(0) == 0, "a disarmed register woke its reader");
+    await_register(b, round);
+  }
+}
+
+// --- commit -------------------------------------------------------------------------------------------------------
+
+/// Exchange after exchange, rank 0 always one ahead of the others: it posts its next record before they gather.
+inline void records_are_exchanged_again_and_again(bench& b) {
+  b.start(3);
+  for (int k = 0; k < 20; ++k) b.exchange();
+  std::array<std::byte, endpoint::record_bytes> record{};
+  std::vector<std::byte> all(3 * record.size());
+  const auto gather = [&](rank r, int round) {
+    status answer = status::pending;
+    b.until([&] { return (answer = b.at(r).gather_records(all, nullptr)) != status::pending; }, "the records");
+    demand(answer == status::ok, "rank ", r, " cannot gather");
+    for (std::size_t i = 0; i < all.size(); ++i)
+      demand(std::to_integer<int>(all[i]) == round, "rank ", r, " gathered a record of another exchange");
+  };
+  const auto post = [&](rank r, int round) {
+    record.fill(std::byte(round));
+    demand(b.at(r).post_record(record) == status::ok, "rank ", r, " cannot post");
+  };
+  for (rank r = 0; r < 3; ++r)
+    if (b.has(r)) post(r, 1);
+  for (int round = 1; round <= 20; ++round) {
+    if (b.has(0)) gather(0, round);
+    if (b.has(0)) post(0, round + 1);
+    for (rank r = 1; r < 3; ++r)
+      if (b.has(r)) gather(r, round);
+    for (rank r = 1; r < 3; ++r)
+      if (b.has(r)) post(r, round + 1);
+  }
+}
+
+inline void an_exchange_is_pending_while_a_record_is_missing(bench& b) {
+  b.start(3);
+  for (rank absent = 0; absent < 3; ++absent) {
+    std::vector<std::byte> all(3 * endpoint::record_bytes);
+    const std::vector<std::byte> record(endpoint::record_bytes);
+    for (rank r = 0; r < 3; ++r)
+      if (b.has(r) && r != absent) demand(b.at(r).post_record(record) == status::ok, "cannot post");
+    for (rank r = 0; r < 3; ++r) {
+      if (!b.has(r) || r == absent) continue;
+      for (int k = 0; k < 20; ++k, b.turn()) {
+        rank missing = k_no_rank;
+        demand(b.at(r).gather_records(all, &missing) == status::pending, "gathered a record that is not there");
+        demand(missing != r && missing < 3, "rank ", missing, " is not missing");
+        if (b.has_all()) demand(missing == absent || missing == k_no_rank, "rank ", missing, " is not missing");
+      }
+    }
+    b.fence();
+    if (b.has(absent)) demand(b.at(absent).post_record(record) == status::ok, "cannot post");
+    for (rank r = 0; r < 3; ++r)
+      if (b.has(r))
+        b.until([&] { return b.at(r).gather_records(all, nullptr) == status::ok; }, "the last record");
+    b.fence();
+  }
+}
+
+/// Rank 0 has `mine`, rank 1 has `theirs`; both must find out. Afterwards both work as before.
+inline void demand_unmatched(bench& b, const std::vector<edge_spec>& mine, const std::vector<edge_spec>& theirs,
+                             std::string_view how) {
+  const std::uint32_t id = b.take_id();
+  for (rank r = 0; r < 2; ++r)
+    if (b.has(r)) demand(b.at(r).attach(id, false, r == 0 ? mine : theirs).has_value(), "cannot attach");
+  b.exchange();
+  for (rank r = 0; r < 2; ++r)
+    if (b.has(r))
+      demand(b.at(r).link(id) == status::unmatched, "rank ", r, " linked edges that differ in ", how);
+  b.fence();
+  for (rank r = 0; r < 2; ++r)
+    if (b.has(r)) b.at(r).detach(id);
+}
+
+inline void edges_that_do_not_match_are_not_linked(bench& b) {
+  b.start(2);
+  const edge_spec out{.outgoing = true, .peer = 1, .tag = 3, .capacity = 64};
+  const edge_spec in{.peer = 0, .tag = 3, .capacity = 64};
+  const auto with = [](edge_spec it, auto&& change) {
+    change(it);
+    return std::vector<edge_spec>{it};
+  };
+  demand_unmatched(b, {out}, with(in, [](edge_spec& it) { it.capacity = 65; }), "capacity");
+  demand_unmatched(b, {out}, with(in, [](edge_spec& it) { it.tag = 4; }), "tag");
+  demand_unmatched(b, {out}, with(in, [](edge_spec& it) { it.outgoing = true; }), "direction");
+  demand_unmatched(b, {out}, with(in, [](edge_spec& it) { it.signal = true; }), "kind");
+  b.connect(kinds_of_route(64));
+  transfer(b, 1, {{8, 1}, {8, 2}, {8, 3}, {8, 4}}, first::send);
+}
+
+/// Instances come and go: ten thousand times the same memory and the same links.
+inline void instances_that_come_and_go_leave_nothing(bench& b) {
+  b.start(2);
+  const std::vector<route> routes{{.capacity = 65536, .foreign = true},
+                                  {.from = 1, .to = 0, .capacity = 65536, .foreign = true, .in_place = true},
+                                  {.tag = 9, .signal = true}};
+  for (std::uint64_t k = 0; k < 10'000; ++k) {
+    b.connect(routes);
+    for (std::size_t i = 0; i < routes.size(); ++i)
+      for (const bool outgoing : {false, true})
+        demand(b.link(i, outgoing) == k_no_link || b.link(i, outgoing) < 16, "links are not used again");
+    if (k % 100 == 0) {
+      transfer(b, 1, {{300, k}, {30000, k + 1}}, first::send);
+      b.signal(2, 1);
+    }
+    if (k % 2 == 0) b.detach(1);
+    b.disconnect();
+  }
+  demand(b.world().leftovers().empty(), b.world().leftovers());
+}
+
+// --- manners ------------------------------------------------------------------------------------------------------
+
+inline void listening_means_that_something_may_come(bench& b) {
+  b.start(2);
+  b.connect({{.capacity = 20000, .in_place = true}, {.tag = 1, .signal = true}});
+  const auto listens = [&](rank r) { return b.has(r) && b.at(r).is_listening(); };
+  const auto demand_silence = [&](std::string_view when) {
+    demand(!listens(0) && !listens(1), "a rank listens ", when);
+  };
+  demand_silence("before anything was posted");
+  for (round_no round = 1; round <= 20; ++round) {
+    b.post_receive(0, round);
+    demand(listens(1) == (b.has(1) && !b.is_received(0)), "a posted receive is not listened for");
+    b.fence();
+    b.post_send(0, round, {round % 2 * 20000, round});
+    demand(listens(0) == !b.is_sent(0), "a send under way is not listened for");
+    b.await_parcel(0, {round % 2 * 20000, round});
+    b.await_sent(0);
+    demand_silence("after everything has come");
+    if (b.has(1)) demand(!b.arm(1, round) && listens(1), "an armed register is not listened for");
+    b.disarm(1);
+    demand_silence("after its register was disarmed");
+    b.fence();
+  }
+}
+
+inline void allocated_memory_is_aligned_and_apart(bench& b) {
+  b.start(2);
+  for (rank r = 0; r < 2; ++r) {
+    if (!b.has(r)) continue;
+    std::vector<std::byte*> pieces;
+    for (std::uint64_t bytes = 0; bytes < 20'000; bytes = bytes * 2 + 1) {
+      pieces.push_back(b.at(r).allocate(bytes));
+      demand(pieces.back() != nullptr, "no memory for ", bytes, " bytes");
+      demand(reinterpret_cast<std::uintptr_t>(pieces.back()) % 64 == 0, bytes, " bytes are not aligned to 64");
+      parcel{bytes, bytes}.write(pieces.back());
+    }
+    std::uint64_t bytes = 0;
+    for (std::byte* piece : pieces) {
+      demand(parcel{bytes, bytes}.first_difference(piece) == bytes, "two pieces of memory overlap");
+      b.at(r).deallocate(piece);
+      bytes = bytes * 2 + 1;
+    }
+    b.at(r).deallocate(nullptr);
+  }
+}
+
+inline void a_closed_peer_is_found_where_something_waits_for_it(bench& b) {
+  if (!b.world().sees_closed_peers()) return;
+  b.start(3);
+  b.connect({{.from = 1, .to = 0, .capacity = 8}, {.from = 2, .to = 0, .capacity = 8}});
+  b.post_send(0, 1, {8, 1});
+  const bool sent_at_once = b.is_sent(0);
+  const auto receive = [&] {
+    b.post_receive(0, 1);
+    b.await_parcel(0, {8, 1});
+  };
+  if (!sent_at_once) receive();
+  b.await_sent(0);
+  b.fence();
+  if (b.has(1)) b.at(1).close();
+  b.fence();
+  if (sent_at_once) receive();  // what was sent before is not lost
+  if (!b.has(0)) return;
+  b.post_receive(1, 1);
+  demand(b.at(0).find_dead_peer() == k_no_rank, "a peer that nothing waits for is missed");
+  b.post_receive(0, 2);
+  b.until([&] { return b.at(0).find_dead_peer() == 1; }, "a closed peer to be found");
+}
+
+inline void a_message_rings_a_bell_that_somebody_sleeps_on(bench& b) {
+  if (!b.world().rings_bells()) return;
+  b.start(2);
+  b.connect({{.capacity = 8}, {.tag = 1, .signal = true}});
+  const auto rings = [&](doorbell::side side, round_no round) {
+    const std::uint32_t epoch = b.has(1) ? b.at(1).bell().word[side].load() : 0;
+    b.fence();
+    b.post_send(0, round, {8, round});
+    b.signal(1, round);
+    b.fence();
+    const auto is_rung = [&] { return !b.has(1) || b.at(1).bell().word[side].load() != epoch; };
+    for (int k = 0; k < 100 && !is_rung(); ++k) {
+      for (rank r = 0; r < 2; ++r)
+        if (b.has(r) && b.at(r).is_time_driven()) b.poll(r, 0);
+      b.world().pump();
+    }
+    return is_rung();
+  };
+  for (round_no round = 1; round <= 40; ++round) {
+    b.post_receive(0, round);
+    if (b.has(1)) {
+      b.arm(1, round);
+      doorbell& bell = b.at(1).bell();
+      bell.polling = round % 4 == 3 ? 1 : 0;
+      bell.sleepers = round % 4 == 1 || round % 4 == 3 ? 1 : 0;
+      bell.wanted = round % 4 == 2 ? 1 : 0;
+    }
+    const doorbell::side side = round % 4 == 2 ? doorbell::auxiliary : doorbell::waiter;
+    const bool rang = rings(side, round);
+    const bool must_ring = round % 4 == 1 || round % 4 == 2;
+    demand(!b.has(1) || rang == must_ring, must_ring ? "a bell did not ring" : "a bell rang though nobody sleeps");
+    b.await_parcel(0, {8, round});
+    b.await_sent(0);
+    b.fence();
+  }
+}
+
+// --- the list -----------------------------------------------------------------------------------------------------
+
+struct question {
+  const char* name;
+  void (*ask)(bench&);
+};
+
+inline constexpr question k_questions[]{
+    {"payloads_arrive_when_sent_first", payloads_arrive_when_sent_first},
+    {"payloads_arrive_when_received_first", payloads_arrive_when_received_first},
+    {"null_moves_nothing_but_its_tally", null_moves_nothing_but_its_tally},
+    {"rounds_run_back_to_back", rounds_run_back_to_back},
+    {"nothing_is_overwritten_with_credits", nothing_is_overwritten_with_credits},
+    {"messages_of_one_edge_arrive_in_order", messages_of_one_edge_arrive_in_order},
+    {"edges_between_one_pair_are_told_apart_by_tag", edges_between_one_pair_are_told_apart_by_tag},
+    {"a_narrow_poll_loses_nothing", a_narrow_poll_loses_nothing},
+    {"a_fast_rank_may_send_before_its_peer_has_linked", a_fast_rank_may_send_before_its_peer_has_linked},
+    {"a_signal_wakes_whoever_is_armed_once", a_signal_wakes_whoever_is_armed_once},
+    {"a_register_satisfies_every_round_up_to_its_own", a_register_satisfies_every_round_up_to_its_own},
+    {"signals_may_merge_but_never_sink", signals_may_merge_but_never_sink},
+    {"the_last_round_satisfies_every_round", the_last_round_satisfies_every_round},
+    {"arming_again_replaces_the_round", arming_again_replaces_the_round},
+    {"disarming_drops_the_completion", disarming_drops_the_completion},
+    {"records_are_exchanged_again_and_again", records_are_exchanged_again_and_again},
+    {"an_exchange_is_pending_while_a_record_is_missing", an_exchange_is_pending_while_a_record_is_missing},
+    {"edges_that_do_not_match_are_not_linked", edges_that_do_not_match_are_not_linked},
+    {"instances_that_come_and_go_leave_nothing", instances_that_come_and_go_leave_nothing},
+    {"listening_means_that_something_may_come", listening_means_that_something_may_come},
+    {"allocated_memory_is_aligned_and_apart", allocated_memory_is_aligned_and_apart},
+    {"a_closed_peer_is_found_where_something_waits_for_it", a_closed_peer_is_found_where_something_waits_for_it},
+    {"a_message_rings_a_bell_that_somebody_sleeps_on", a_message_rings_a_bell_that_somebody_sleeps_on},
+};
+
+/// What is wrong with the transport, or nothing. A transport that calls itself ill fails too.
+inline std::string ask(const question& what, exam_world& world) {
+  bench b(world);
+  try {
+    what.ask(b);
+    for (rank r = 0; r < b.ranks(); ++r)
+      if (b.has(r)) demand(b.at(r).health() == status::ok, "rank ", r, " is not in good health");
+    b.fence();
+  } catch (const complaint& found) {
+    return found.text;
+  }
+  return {};
+}
+
+inline std::string name_of_question(const ::testing::TestParamInfo<question>& it) { return it.param.name; }
+
+/// Names, not bytes, in gtest's output.
+inline void PrintTo(const question& it, std::ostream* out) { *out << it.name; }
+
+}  // namespace lsched::exam

@@ -1,0 +1,192 @@
+// An endpoint with one thing wrong with it, around a good one: shows that the exam of transports can be failed.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "libsched/endpoint.h"
+#include "libsched/firing.h"
+
+namespace lsched::testing {
+
+enum class fault {
+  none,
+  drops_null,
+  loses_tally,
+  writes_beside,
+  says_sent_too_early,
+  loses_first_message,
+  repeats_old_message,
+  swaps_messages,
+  crosses_tags,
+  ignores_credits,
+  loses_completion,
+  repeats_completion,
+  miscounts_when_narrow,
+  loses_signals,
+  wakes_early,
+  truncates_last_round,
+  keeps_first_arm,
+  keeps_disarmed,
+  mixes_records,
+  gathers_too_early,
+  links_anything,
+  never_detaches,
+  never_listens,
+  misaligns_memory,
+  overlooks_closed,
+  never_rings,
+  ill,
+};
+
+class faulty_endpoint final : public endpoint {
+ public:
+  faulty_endpoint(endpoint& good, fault what) : good_(good), fault_(what) {}
+
+  world place() const override { return good_.place(); }
+  std::string_view name() const override { return good_.name(); }
+  bool receives_in_place() const override { return good_.receives_in_place(); }
+  status post_record(std::span<const std::byte> record) override { return good_.post_record(record); }
+  void release(link_id link, round_no round) override { good_.release(link, round); }
+  bool is_listening() const override { return !has(fault::never_listens) && good_.is_listening(); }
+  bool is_time_driven() const override { return good_.is_time_driven(); }
+  rank find_dead_peer() override { return has(fault::overlooks_closed) ? k_no_rank : good_.find_dead_peer(); }
+  status health() const override { return has(fault::ill) ? status::internal : good_.health(); }
+  doorbell& bell() override { return has(fault::never_rings) ? silent_ : good_.bell(); }
+  void close() override { good_.close(); }
+
+  std::byte* allocate(std::size_t bytes) override {
+    std::byte* const place = good_.allocate(bytes + skew());
+    return place == nullptr ? nullptr : place + skew();
+  }
+  void deallocate(std::byte* memory) override { good_.deallocate(memory == nullptr ? nullptr : memory - skew()); }
+
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override {
+    std::vector<edge_spec> mine(edges.begin(), edges.end());
+    for (edge_spec& it : mine)
+      if (has(fault::crosses_tags) && !it.outgoing && (it.tag == 1 || it.tag == 2)) it.tag = 3 - it.tag;
+    auto links = good_.attach(id, credits && !has(fault::ignores_credits), mine);
+    if (!links) return links;
+    for (std::size_t i = 0; i < edges.size(); ++i) {
+      edges_[(*links)[i]] = {.spec = edges[i]};
+      in_place_[edges[i].cookie] = edges[i].in_place;
+    }
+    return links;
+  }
+
+  status gather_records(std::span<std::byte> all, rank* missing) override {
+    const status answer = good_.gather_records(all, missing);
+    if (answer == status::ok && has(fault::mixes_records))
+      std::swap_ranges(all.begin(), all.begin() + record_bytes, all.begin() + record_bytes);
+    return has(fault::gathers_too_early) ? status::ok : answer;
+  }
+
+  status link(std::uint32_t id) override {
+    const status answer = good_.link(id);
+    return has(fault::links_anything) ? status::ok : answer;
+  }
+
+  void detach(std::uint32_t id) override {
+    if (!has(fault::never_detaches)) good_.detach(id);
+  }
+
+  bool send(link_id link, round_no round, const message& what) override {
+    edge& it = edges_[link];
+    if (has(fault::loses_first_message) && round == 1) return true;
+    if (has(fault::swaps_messages) && what.bytes <= it.older.size()) return send_swapped(it, link, round, what);
+    if (has(fault::repeats_old_message) && what.bytes <= it.older.size() && !what.null) {
+      message old = what;
+      if (round % 5 == 0) old.data = it.older.data();
+      const bool done = good_.send(link, round, old);
+      std::copy_n(what.data, what.bytes, it.older.data());
+      return done;
+    }
+    const bool done = good_.send(link, round, what);
+    if (done || !has(fault::says_sent_too_early)) return done;
+    swallowed_.push_back(it.spec.cookie);
+    return true;
+  }
+
+  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override {
+    if (!good_.receive(link, round, into, out)) return false;
+    spoil(out, edges_[link].spec.in_place);
+    return true;
+  }
+
+  void signal(link_id link, round_no round) override {
+    if (has(fault::loses_signals) && round % 5 == 0) return;
+    good_.signal(link, has(fault::truncates_last_round) && round == k_last_round ? 0 : round);
+  }
+
+  bool arm(link_id link, round_no round) override {
+    edge& it = edges_[link];
+    if (has(fault::keeps_first_arm) && it.armed) return false;
+    it.armed = !good_.arm(link, has(fault::wakes_early) ? round - 1 : round);
+    return !it.armed;
+  }
+
+  void disarm(link_id link) override {
+    edges_[link].armed = false;
+    if (!has(fault::keeps_disarmed)) good_.disarm(link);
+  }
+
+  std::size_t poll(std::span<completion> out) override {
+    const std::size_t found = good_.poll(out);
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < found; ++i) {
+      const auto hidden = std::ranges::find(swallowed_, out[i].cookie);
+      if (hidden != swallowed_.end())
+        swallowed_.erase(hidden);
+      else if (!has(fault::loses_completion) || ++completions_ % 7 != 0)
+        out[kept++] = out[i];
+    }
+    for (std::size_t i = 0; i < kept; ++i) spoil(out[i].what, in_place_[out[i].cookie]);
+    if (has(fault::repeats_completion) && kept > 0 && kept < out.size()) {
+      out[kept] = out[kept - 1];
+      ++kept;
+    }
+    return has(fault::miscounts_when_narrow) && out.empty() ? 1 : kept;
+  }
+
+ private:
+  struct edge {
+    edge_spec spec{};
+    bool armed = false;
+    std::vector<std::byte> older = std::vector<std::byte>(4096);
+    message stashed{};
+  };
+
+  bool has(fault what) const { return fault_ == what; }
+  std::size_t skew() const { return has(fault::misaligns_memory) ? 8 : 0; }
+
+  // Odd rounds are kept until their successor, which then goes first.
+  bool send_swapped(edge& it, link_id link, round_no round, const message& what) {
+    if (round % 2 == 1) {
+      it.stashed = what;
+      it.stashed.data = it.older.data();
+      if (!what.null) std::copy_n(what.data, what.bytes, it.older.data());
+      return true;
+    }
+    return good_.send(link, round - 1, what) && good_.send(link, round, it.stashed);
+  }
+
+  void spoil(arrival& out, bool in_place) const {
+    if (has(fault::drops_null)) out.null = false;
+    if (has(fault::loses_tally)) out.tally = {};
+    if (has(fault::writes_beside) && !in_place && out.data != nullptr)
+      const_cast<std::byte*>(out.data)[out.bytes] = std::byte{0};
+  }
+
+  endpoint& good_;
+  fault fault_;
+  std::map<link_id, edge> edges_;
+  std::map<std::uint64_t, bool> in_place_;
+  std::vector<std::uint64_t> swallowed_;
+  int completions_ = 0;
+  doorbell silent_{};
+};
+
+}  // namespace lsched::testing
