@@ -1,0 +1,251 @@
+#include "offload/driver.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <climits>
+
+namespace lsched {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto k_liveness_period = 200ms;   // how often an idle rank looks whether its peers are alive
+constexpr auto k_first_poll_nap = 50us;     // between polls of a transport that cannot wake us …
+constexpr auto k_longest_poll_nap = 1ms;    // … growing to this while nothing comes
+constexpr int k_last_looks = 8;             // steps of a leaving owner before it hands over work that keeps coming
+constexpr int k_patience = 64;              // attempts to get the engine before sleeping
+
+bool is_over(const instance& it, round_no round) {
+  return it.finished.load() >= round || it.verdict.load() != status::ok;
+}
+
+status answer_of(const instance& it, round_no round) {
+  return it.finished.load() >= round ? status::ok : it.verdict.load();
+}
+
+}  // namespace
+
+// --- ownership --------------------------------------------------------------------------------------------------
+
+void driver::take_over() {
+  bell_.polling.store(1);
+  is_idle_ = false;
+}
+
+bool driver::step() {
+  const bool moved = engine_.step();
+  if (engine_.take_published() && bell_.sleepers.load() != 0) ring(bell_, doorbell::waiter, INT_MAX);
+  return moved;
+}
+
+// Nobody polls from here on. Says who wants to hear of messages, then looks once more for those whose sender
+// still saw us polling. True: something moved.
+bool driver::announce_and_look() {
+  const bool listened = engine_.is_listening();
+  bell_.wanted.store(listened && has_auxiliary_.load() ? 1 : 0);
+  bell_.polling.store(0);
+  const bool moved = step();
+  return moved || (engine_.is_listening() && !listened);
+}
+
+void driver::let_go() {
+  for (;;) {
+    int looks = 0;
+    while (announce_and_look() && ++looks < k_last_looks) {
+    }
+    const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && engine_.is_listening());
+    owner_.store(0);
+    if (engine_.has_posts() && try_acquire()) continue;  // posted after our last look by a thread we shut out
+    if (bell_.sleepers.load() != 0)
+      ring(bell_, doorbell::waiter);
+    else if (has_more && has_auxiliary_.load())
+      ring(bell_, doorbell::auxiliary);
+    return;
+  }
+}
+
+void driver::stand_aside() {
+  rivals_.fetch_add(1);
+  for (int i = 0; i < k_patience && owner_.load() != 0; ++i) sched_yield();
+  rivals_.fetch_sub(1);
+}
+
+void driver::with_engine(const std::function<void()>& job) {
+  while (!try_acquire()) stand_aside();
+  take_over();
+  job();
+  let_go();
+}
+
+bool driver::progress() {
+  if (!try_acquire()) return false;
+  take_over();
+  const bool moved = step();
+  check_peers(clock::now());
+  let_go();
+  return moved;
+}
+
+// --- idling -----------------------------------------------------------------------------------------------------
+
+// After a step that moved nothing. False: time to sleep.
+bool driver::keep_polling(clock::time_point now) {
+  if (!is_idle_) {
+    is_idle_ = true;
+    idle_since_ = now;
+  }
+  check_peers(now);
+  return idle_once(policy_, now - idle_since_);
+}
+
+void driver::check_peers(clock::time_point now) {
+  if (now - last_check_ < k_liveness_period) return;
+  last_check_ = now;
+  if (const status health = engine_.net().health(); health != status::ok) engine_.fail_all(health, k_no_rank);
+  if (const rank dead = engine_.net().find_dead_peer(); dead != k_no_rank) engine_.fail_all(status::peer, dead);
+  if (engine_.take_published() && bell_.sleepers.load() != 0) ring(bell_, doorbell::waiter, INT_MAX);
+}
+
+driver::nanoseconds driver::nap_before(clock::time_point deadline) {
+  nanoseconds nap = engine_.is_listening() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
+  if (engine_.net().is_time_driven() && engine_.is_listening()) {
+    poll_nap_ = std::clamp<nanoseconds>(poll_nap_ * 2, k_first_poll_nap, k_longest_poll_nap);
+    nap = poll_nap_;
+  }
+  if (deadline == clock::time_point::max()) return nap;
+  return std::clamp<nanoseconds>(deadline - clock::now(), 0ns, nap);
+}
+
+// --- application threads ----------------------------------------------------------------------------------------
+
+status driver::start(instance& it, round_no* round) {
+  if (it.verdict.load() != status::ok) return it.verdict.load();
+  round_no last = it.finished.load();
+  if (!it.called.compare_exchange_strong(last, last + 1)) return status::state;
+  if (round != nullptr) *round = last + 1;
+  poke(it);
+  return status::ok;
+}
+
+void driver::poke(instance& it) {
+  engine_.post(it);
+  if (!try_acquire()) return;  // the owner looks at posts after it has let go
+  take_over();
+  let_go();
+}
+
+status driver::run(instance& it, clock::time_point deadline) {
+  if (it.verdict.load() != status::ok) return it.verdict.load();
+  round_no last = it.finished.load();
+  if (!it.called.compare_exchange_strong(last, last + 1)) return status::state;
+  engine_.post(it);
+  return wait(it, last + 1, deadline);
+}
+
+status driver::wait(instance& it, round_no round, clock::time_point deadline) {
+  for (bool first = true;; first = false) {
+    if (is_over(it, round)) return first ? answer_of(it, round) : leave(answer_of(it, round));
+    if (!first && clock::now() >= deadline) return leave(status::timeout);
+    if (try_acquire()) {
+      take_over();
+      if (const status answer = drive(it, round, deadline); answer != status::pending) return answer;
+    } else {
+      stand_aside();
+      if (owner_.load() != 0) wait_for_owner(it, round, deadline);
+    }
+  }
+}
+
+// Runs the engine until the round is over, the deadline has passed, another thread wants it, or it is time to
+// sleep; the last two, after sleeping, answer PENDING. Does not own the engine afterwards.
+status driver::drive(const instance& it, round_no round, clock::time_point deadline) {
+  for (std::uint32_t polls = 0;; ++polls) {
+    const bool moved = step();
+    if (is_over(it, round)) break;
+    if (moved) {
+      is_idle_ = false;
+      poll_nap_ = 0ns;
+      continue;
+    }
+    if (polls % 16 != 15) continue;  // asking for the time costs as much as a poll
+    const clock::time_point now = clock::now();
+    if (now >= deadline) {
+      let_go();
+      return is_over(it, round) ? answer_of(it, round) : status::timeout;
+    }
+    const bool is_due = !keep_polling(now);
+    if (is_over(it, round)) break;
+    if (is_due) {
+      park(it, round, deadline);
+      return status::pending;
+    }
+    if (rivals_.load() != 0) {
+      let_go();
+      sched_yield();
+      return status::pending;
+    }
+  }
+  let_go();
+  return answer_of(it, round);
+}
+
+// The owner goes to sleep: announce, look once more, let go, sleep. It stays registered while others poll.
+void driver::park(const instance& it, round_no round, clock::time_point deadline) {
+  const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
+  bell_.sleepers.fetch_add(1);
+  const bool moved = announce_and_look();
+  const nanoseconds nap = nap_before(deadline);
+  owner_.store(0);
+  if (!moved && !is_over(it, round) && !engine_.has_posts()) sleep_on(bell_, doorbell::waiter, epoch, nap);
+  bell_.sleepers.fetch_sub(1);
+}
+
+// Another thread owns the engine. Either it sees us registered when it publishes or lets go, and rings; or we see
+// here that it has.
+void driver::wait_for_owner(const instance& it, round_no round, clock::time_point deadline) {
+  const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
+  bell_.sleepers.fetch_add(1);
+  if (!is_over(it, round) && owner_.load() != 0) {
+    const nanoseconds left = deadline == clock::time_point::max() ? nanoseconds(k_liveness_period) : deadline - clock::now();
+    sleep_on(bell_, doorbell::waiter, epoch, std::clamp<nanoseconds>(left, 0ns, k_liveness_period));
+  }
+  bell_.sleepers.fetch_sub(1);
+}
+
+// A waiter that slept leaves: it may have been the one that was to hear of messages.
+status driver::leave(status answer) {
+  if (try_acquire()) {
+    take_over();
+    let_go();
+  }
+  return answer;
+}
+
+// --- the auxiliary thread ---------------------------------------------------------------------------------------
+
+void driver::serve(const std::atomic<bool>& stop) {
+  has_auxiliary_.store(true);
+  while (!stop.load()) {
+    std::uint32_t epoch = bell_.word[doorbell::auxiliary].load();
+    nanoseconds nap = 1h;
+    if (try_acquire()) {
+      take_over();
+      while (!stop.load() && rivals_.load() == 0) {
+        if (step()) {
+          is_idle_ = false;
+          poll_nap_ = 0ns;
+        } else if (!keep_polling(clock::now()) || !engine_.is_busy()) {
+          break;
+        }
+      }
+      epoch = bell_.word[doorbell::auxiliary].load();
+      nap = nap_before(clock::time_point::max());
+      let_go();
+    }
+    if (!stop.load()) sleep_on(bell_, doorbell::auxiliary, epoch, nap);
+  }
+  has_auxiliary_.store(false);
+}
+
+}  // namespace lsched

@@ -1,0 +1,89 @@
+// The driver: who runs the engine, and when he sleeps. One per rank.
+//
+// Exactly one thread at a time owns the engine. A thread that waits drives it in place, so the latency path has
+// no hand-over; a thread that starts something runs it inline for as long as it moves, then lets go; the
+// auxiliary thread (offload/progress_thread.h) takes over while the application computes. Nobody spins when there
+// is nothing to do: see libsched/doorbell.h for why no wake-up is lost, docs/threading.md for every crossing.
+//
+//     acquire: owner 0 → 1                    let go: polling = 0, one more step, owner 1 → 0,
+//     polling = 1, step, step, …                      and again if something was posted meanwhile;
+//                                                     then wake a successor if one is due
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "libsched/engine.h"
+#include "offload/idle_policy.h"
+
+namespace lsched {
+
+class driver {
+ public:
+  using clock = std::chrono::steady_clock;
+
+  driver(engine& what, idle_policy policy) : engine_(what), bell_(what.net().bell()), policy_(policy) {}
+  driver(const driver&) = delete;
+  driver& operator=(const driver&) = delete;
+
+  /// Runs `job` as the owner of the engine; waits for the ownership as long as it takes. For cold paths. Any
+  /// thread but the owner.
+  void with_engine(const std::function<void()>& job);
+
+  /// Asks for the next round of an ordinary instance. STATE if one is outstanding or the instance has failed.
+  /// Never blocks: runs it inline if the engine is free. Answers the round.
+  status start(instance& it, round_no* round);
+
+  /// Tells the engine to look at the instance's registers, and runs it inline if the engine is free.
+  void poke(instance& it);
+
+  /// Until `round` of the instance has ended. TIMEOUT after `deadline`; the instance's verdict if it has failed.
+  /// Any number of threads. Makes at least one attempt at progress.
+  status wait(instance& it, round_no round, clock::time_point deadline);
+
+  /// Starts a round and waits for it, without letting go of the engine in between.
+  status run(instance& it, clock::time_point deadline);
+
+  /// The auxiliary thread's life: owns the engine while nobody else does, sleeps while nothing happens.
+  void serve(const std::atomic<bool>& stop);
+
+  /// Wakes the auxiliary thread, for example to let it see its stop flag.
+  void wake_auxiliary() { ring(bell_, doorbell::auxiliary); }
+
+  /// One pass by the caller. Answers whether anything moved; false also if another thread owns the engine.
+  bool progress();
+
+ private:
+  using nanoseconds = std::chrono::nanoseconds;
+
+  bool try_acquire() { return owner_.load() == 0 && owner_.exchange(1) == 0; }
+  void take_over();
+  void let_go();
+  bool announce_and_look();
+  bool step();
+  bool keep_polling(clock::time_point now);
+  void check_peers(clock::time_point now);
+  void stand_aside();
+  status drive(const instance& it, round_no round, clock::time_point deadline);
+  void park(const instance& it, round_no round, clock::time_point deadline);
+  void wait_for_owner(const instance& it, round_no round, clock::time_point deadline);
+  status leave(status answer);
+  nanoseconds nap_before(clock::time_point deadline);
+
+  engine& engine_;
+  doorbell& bell_;
+  const idle_policy policy_;
+  std::atomic<std::uint32_t> owner_{0};
+  std::atomic<std::uint32_t> rivals_{0};          ///< threads that want the engine and cannot have it
+  std::atomic<bool> has_auxiliary_{false};
+
+  // The owner's:
+  clock::time_point idle_since_{};
+  bool is_idle_ = false;
+  clock::time_point last_check_{};
+  nanoseconds poll_nap_{0};                       ///< grows while a time-driven transport stays silent
+};
+
+}  // namespace lsched

@@ -1,0 +1,77 @@
+#include "offload/pinning.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#if LSCHED_HAVE_HWLOC
+#include <hwloc.h>
+#endif
+
+namespace lsched {
+
+bool bind_this_thread(unsigned core) {
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  CPU_SET(core, &only);
+  return pthread_setaffinity_np(pthread_self(), sizeof only, &only) == 0;
+}
+
+#if LSCHED_HAVE_HWLOC
+
+namespace {
+
+/// A loaded topology restricted to what this process may use.
+class topology {
+ public:
+  topology() {
+    if (hwloc_topology_init(&tree_) != 0) return;
+    is_loaded_ = hwloc_topology_load(tree_) == 0;
+  }
+  ~topology() { hwloc_topology_destroy(tree_); }
+  topology(const topology&) = delete;
+  topology& operator=(const topology&) = delete;
+
+  explicit operator bool() const { return is_loaded_; }
+  hwloc_topology_t get() const { return tree_; }
+
+ private:
+  hwloc_topology_t tree_ = nullptr;
+  bool is_loaded_ = false;
+};
+
+}  // namespace
+
+std::optional<unsigned> core_near_caller(unsigned local_ranks) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  const int here = sched_getcpu();
+  if (here < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return std::nullopt;
+  // With less than two cores a rank, another rank's application thread may be on any core: do not get in its way.
+  if (static_cast<unsigned>(CPU_COUNT(&allowed)) < 2 * local_ranks) return std::nullopt;
+
+  const topology machine;
+  if (!machine) return std::nullopt;
+  hwloc_obj_t mine = hwloc_get_pu_obj_by_os_index(machine.get(), static_cast<unsigned>(here));
+  for (hwloc_obj_t around = mine; around != nullptr; around = around->parent) {
+    hwloc_obj_t near = nullptr;
+    while ((near = hwloc_get_next_obj_inside_cpuset_by_type(machine.get(), around->cpuset, HWLOC_OBJ_PU, near)) != nullptr)
+      if (near->os_index != static_cast<unsigned>(here) && CPU_ISSET(near->os_index, &allowed)) return near->os_index;
+  }
+  return std::nullopt;
+}
+
+std::string topology_library() {
+  const unsigned version = hwloc_get_api_version();
+  return "hwloc " + std::to_string(version >> 16) + "." + std::to_string((version >> 8) & 0xff) + "." +
+         std::to_string(version & 0xff);
+}
+
+#else
+
+std::optional<unsigned> core_near_caller(unsigned) { return std::nullopt; }
+
+std::string topology_library() { return "none"; }
+
+#endif
+
+}  // namespace lsched
