@@ -1,0 +1,156 @@
+// Schedules by hand: the C face of the builder.
+#include "bindings/c/runtime.h"
+#include "libsched/builder.h"
+
+struct lsched_builder {
+  lsched_runtime* runtime;
+  lsched::builder content;
+  std::string name;
+};
+
+namespace lsched {
+namespace {
+
+lsched_status state_of(const lsched_builder& b) {
+  const failure* error = b.content.error();
+  return static_cast<lsched_status>(error == nullptr ? status::ok : error->code);
+}
+
+lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, std::uint64_t count, lsched_slot* slot) {
+  if (b == nullptr || slot == nullptr || type < LSCHED_I8 || type > LSCHED_F64) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    const buffer_id id = b->content.declare(role, static_cast<dtype>(type), count);
+    if (const lsched_status answer = state_of(*b); answer != LSCHED_OK) return answer;
+    slot->id = id;
+    return LSCHED_OK;
+  });
+}
+
+/// Regions arrive unchecked; what does not fit the packed form is refused here, the rest at commit.
+bool fits(const lsched_region& where) { return where.slot.id < k_no_buffer && where.offset <= k_max_count && where.count <= k_max_count; }
+
+region packed(const lsched_region& where) { return {static_cast<std::uint16_t>(where.slot.id), where.offset}; }
+
+template <class Append>
+lsched_status add_op(lsched_builder* b, lsched_op* op, Append&& append) {
+  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    const op_id id = append(b->content);
+    if (const lsched_status answer = state_of(*b); answer != LSCHED_OK) return answer;
+    if (op != nullptr) op->id = id;
+    return LSCHED_OK;
+  });
+}
+
+result<schedule_ptr> compile(lsched_builder& b, const void* const* inputs, void* const* outputs, binding* memory) {
+  auto program = b.content.compile();
+  if (!program) return program;
+  std::size_t next_input = 0;
+  std::size_t next_output = 0;
+  for (const buffer& data : (*program)->buffers()) {
+    if (data.role == buffer_role::scratch) continue;
+    const bool is_input = data.role == buffer_role::input;
+    const void* place = nullptr;
+    if (is_input && inputs != nullptr) place = inputs[next_input++];
+    if (!is_input && outputs != nullptr) place = outputs[next_output++];
+    if (place == nullptr && data.count > 0) return failure{status::argument, "an input or output slot has no memory"};
+    if (is_input)
+      memory->inputs.push_back(static_cast<const std::byte*>(place));
+    else
+      memory->outputs.push_back(static_cast<std::byte*>(const_cast<void*>(place)));
+  }
+  return program;
+}
+
+}  // namespace
+}  // namespace lsched
+
+using namespace lsched;
+
+extern "C" {
+
+lsched_status lsched_builder_create(lsched_runtime* runtime, const char* name, lsched_builder** builder) {
+  if (runtime == nullptr || builder == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    const std::string called = name == nullptr ? "custom" : name;
+    *builder = new lsched_builder{runtime, lsched::builder(runtime->place(), called), called};
+    return LSCHED_OK;
+  });
+}
+
+void lsched_builder_destroy(lsched_builder* builder) { delete builder; }
+
+lsched_status lsched_slot_input(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot) {
+  return add_slot(b, buffer_role::input, dtype, count, slot);
+}
+
+lsched_status lsched_slot_output(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot) {
+  return add_slot(b, buffer_role::output, dtype, count, slot);
+}
+
+lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot) {
+  return add_slot(b, buffer_role::scratch, dtype, count, slot);
+}
+
+lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op) {
+  return add_op(b, op, [](builder& to) { return to.nop(); });
+}
+
+lsched_status lsched_add_send(lsched_builder* b, int32_t peer, uint32_t tag, lsched_region source, lsched_op* op) {
+  if (!fits(source)) return LSCHED_ERR_ARGUMENT;
+  return add_op(b, op, [&](builder& to) { return to.send(peer, tag, packed(source), extent::imm(source.count)); });
+}
+
+lsched_status lsched_add_recv(lsched_builder* b, int32_t peer, uint32_t tag, lsched_region target, lsched_op* op) {
+  if (!fits(target)) return LSCHED_ERR_ARGUMENT;
+  return add_op(b, op, [&](builder& to) { return to.recv(peer, tag, packed(target), extent::imm(target.count)); });
+}
+
+lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower, lsched_region higher,
+                                lsched_region target, lsched_op* op) {
+  if (!fits(lower) || !fits(higher) || !fits(target) || reduction < LSCHED_SUM || reduction > LSCHED_BXOR) return LSCHED_ERR_ARGUMENT;
+  if (lower.count != target.count || higher.count != target.count) return LSCHED_ERR_ARGUMENT;
+  return add_op(b, op, [&](builder& to) {
+    return to.reduce(static_cast<kernel>(reduction), packed(lower), packed(higher), packed(target), extent::imm(target.count));
+  });
+}
+
+lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_region target, lsched_op* op) {
+  if (!fits(source) || !fits(target) || source.count != target.count) return LSCHED_ERR_ARGUMENT;
+  return add_op(b, op, [&](builder& to) { return to.copy(packed(source), packed(target), extent::imm(target.count)); });
+}
+
+lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsched_op after) {
+  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    b->content.dep(before.id, after.id);
+    return state_of(*b);
+  });
+}
+
+lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens) {
+  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    b->content.set_need(op.id, tokens);
+    return state_of(*b);
+  });
+}
+
+lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs, void* const* outputs,
+                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+  if (builder == nullptr) return report(diagnostic, {status::argument, "builder is null"});
+  const std::unique_ptr<lsched_builder> owned(builder);
+  return guarded(diagnostic, [&] {
+    binding memory;
+    auto program = schedule == nullptr ? result<schedule_ptr>(failure{status::argument, "schedule is null"})
+                                       : compile(*owned, inputs, outputs, &memory);
+    auto handle = std::make_unique<lsched_schedule>();
+    const auto committed = owned->runtime->commit({"hand-written schedule " + owned->name, std::move(program), std::move(memory)});
+    if (!committed) return report(diagnostic, committed.error());
+    *handle = {owned->runtime, *committed, false};
+    *schedule = handle.release();
+    return LSCHED_OK;
+  });
+}
+
+}  // extern "C"

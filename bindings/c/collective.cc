@@ -1,0 +1,145 @@
+// The ready-made schedules of the C interface: check, describe, commit.
+#include "bindings/c/runtime.h"
+#include "collectives/registry.h"
+
+namespace lsched {
+namespace {
+
+result<dtype> read_dtype(lsched_dtype type) {
+  if (type < LSCHED_I8 || type > LSCHED_F64) return failure{status::argument, "dtype is not an lsched_dtype"};
+  return static_cast<dtype>(type);
+}
+
+result<kernel> read_reduction(lsched_reduction what) {
+  if (what < LSCHED_SUM || what > LSCHED_BXOR) return failure{status::argument, "reduction is not an lsched_reduction"};
+  return static_cast<kernel>(what);
+}
+
+static_assert(static_cast<int>(dtype::f64) == LSCHED_F64 && static_cast<int>(kernel::sum) == LSCHED_SUM &&
+              static_cast<int>(kernel::bxor) == LSCHED_BXOR);
+static_assert(static_cast<int>(activation_policy::full) == LSCHED_FULL &&
+              static_cast<int>(activation_policy::majority) == LSCHED_MAJORITY);
+
+result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reduction what) {
+  const auto element = read_dtype(type);
+  if (!element) return element.error();
+  const auto combine = read_reduction(what);
+  if (!combine) return combine.error();
+  if (!supports(*combine, *element))
+    return failure{status::argument, std::string(name_of(*combine)) + " does not exist for " + std::string(name_of(*element))};
+  if (count > k_max_count) return failure{status::argument, "count is above 2^48-1"};
+  return shape{count, *element, *combine, false};
+}
+
+std::string text_of(const shape& data) {
+  return std::string(name_of(data.what)) + " " + std::string(name_of(data.type)) + " count " + std::to_string(data.count);
+}
+
+/// Buffers of an allreduce: usable, and either the same or disjoint.
+result<shape> read_buffers(const lsched_allreduce_desc& desc) {
+  auto data = read_shape(desc.count, desc.dtype, desc.reduction);
+  if (!data) return data;
+  if (desc.count > 0 && (desc.input == nullptr || desc.output == nullptr))
+    return failure{status::argument, "input or output is null but count is " + std::to_string(desc.count)};
+  const auto input = reinterpret_cast<std::uintptr_t>(desc.input);
+  const auto output = reinterpret_cast<std::uintptr_t>(desc.output);
+  const std::uint64_t bytes = desc.count * size_of(data->type);
+  data->in_place = desc.count > 0 && input == output;
+  if (!data->in_place && input < output + bytes && output < input + bytes)
+    return failure{status::argument, "input and output overlap without being the same"};
+  return data;
+}
+
+/// The request even if this rank's arguments are bad: the others have to learn of it.
+lsched_status commit(lsched_runtime* runtime, const commit_request& request, bool in_place, lsched_schedule** schedule,
+                     lsched_diagnostic* diagnostic) {
+  auto handle = std::make_unique<lsched_schedule>();
+  const auto committed = runtime->commit(request);
+  if (!committed) return report(diagnostic, committed.error());
+  *handle = {runtime, *committed, in_place};
+  *schedule = handle.release();
+  return LSCHED_OK;
+}
+
+commit_request describe_allreduce(lsched_runtime* runtime, const lsched_allreduce_desc& desc, bool* in_place) {
+  const auto data = desc.struct_size == sizeof desc
+                        ? read_buffers(desc)
+                        : result<shape>(failure{status::argument, "struct_size is not sizeof(lsched_allreduce_desc)"});
+  if (!data) return {"allreduce with bad arguments", data.error()};
+  const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
+  const auto how = choose("allreduce", wanted, runtime->place(), *data);
+  if (!how) return {"allreduce " + text_of(*data), how.error()};
+  *in_place = data->in_place;
+  return {"allreduce " + std::string((*how)->name) + " " + text_of(*data),
+          (*how)->generate(runtime->place(), *data, {}),
+          {{static_cast<const std::byte*>(desc.input)}, {static_cast<std::byte*>(desc.output)}}};
+}
+
+result<activation> read_activation(const lsched_runtime& runtime, const lsched_partial_desc& desc) {
+  if (desc.activation < LSCHED_FULL || desc.activation > LSCHED_MAJORITY)
+    return failure{status::argument, "activation is not an lsched_activation"};
+  if (desc.lag != LSCHED_LATEST && desc.lag != LSCHED_ACCUMULATE) return failure{status::argument, "lag is not an lsched_lag"};
+  if (desc.activation != LSCHED_FULL && runtime.wants_thread() && !runtime.has_thread())
+    return failure{status::unsupported,
+                   "solo and majority need a progress thread, and this transport cannot have one (over MPI it needs "
+                   "MPI_THREAD_MULTIPLE); ask for LSCHED_PROGRESS_CALLER to drive them by your own calls"};
+  return activation{static_cast<activation_policy>(desc.activation), desc.seed};
+}
+
+commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_desc& desc) {
+  const auto data = desc.struct_size == sizeof desc
+                        ? read_shape(desc.count, desc.dtype, desc.reduction)
+                        : result<shape>(failure{status::argument, "struct_size is not sizeof(lsched_partial_desc)"});
+  if (!data) return {"partial allreduce with bad arguments", data.error()};
+  const auto starts = read_activation(*runtime, desc);
+  if (!starts) return {"partial allreduce " + text_of(*data), starts.error()};
+  const std::string agreement = "partial allreduce " + std::string(name_of(starts->policy)) + " seed " +
+                                std::to_string(starts->seed) + " " + text_of(*data);
+  return {agreement,
+          generate("partial_allreduce", "auto", runtime->place(), *data, *starts),
+          {},
+          {static_cast<lag_policy>(desc.lag)}};
+}
+
+}  // namespace
+}  // namespace lsched
+
+using namespace lsched;
+
+extern "C" {
+
+lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (runtime == nullptr || schedule == nullptr) return report(diagnostic, {status::argument, "runtime or schedule is null"});
+    return commit(runtime, {"barrier", generate("barrier", "auto", runtime->place(), {})}, false, schedule, diagnostic);
+  });
+}
+
+lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allreduce_desc* desc,
+                                      lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
+    bool in_place = false;
+    lsched_schedule* unwanted = nullptr;
+    const commit_request request =
+        desc == nullptr || schedule == nullptr
+            ? commit_request{"allreduce with bad arguments", failure{status::argument, "desc or schedule is null"}}
+            : describe_allreduce(runtime, *desc, &in_place);
+    return commit(runtime, request, in_place, schedule == nullptr ? &unwanted : schedule, diagnostic);
+  });
+}
+
+lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
+                                              lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
+    lsched_schedule* unwanted = nullptr;
+    const commit_request request =
+        desc == nullptr || schedule == nullptr
+            ? commit_request{"partial allreduce with bad arguments", failure{status::argument, "desc or schedule is null"}}
+            : describe_partial(runtime, *desc);
+    return commit(runtime, request, false, schedule == nullptr ? &unwanted : schedule, diagnostic);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,315 @@
+#include "bindings/c/runtime.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "libsched/shm_endpoint.h"
+#include "offload/pinning.h"
+
+namespace lsched {
+namespace {
+
+using namespace std::chrono_literals;
+
+#define LSCHED_TEXT_OF(number) #number
+#define LSCHED_VERSION_TEXT(major, minor, patch) \
+  LSCHED_TEXT_OF(major) "." LSCHED_TEXT_OF(minor) "." LSCHED_TEXT_OF(patch)
+constexpr char k_version[] = LSCHED_VERSION_TEXT(LSCHED_VERSION_MAJOR, LSCHED_VERSION_MINOR, LSCHED_VERSION_PATCH);
+
+constexpr std::uint64_t k_commit_timeout_ns = 60'000'000'000;
+
+/// The contract with the local launcher.
+struct launch {
+  int descriptor = -1;
+  rank self = 0;
+  rank size = 1;
+};
+
+std::optional<long> number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  long value = 0;
+  const auto [end, error] = std::from_chars(text, text + std::strlen(text), value);
+  return error == std::errc() && *end == '\0' ? std::optional(value) : std::nullopt;
+}
+
+std::optional<launch> find_launch() {
+  const auto descriptor = number_in("LSCHED_RUN_FD");
+  const auto self = number_in("LSCHED_RUN_RANK");
+  const auto size = number_in("LSCHED_RUN_SIZE");
+  if (!descriptor || !self || !size) return std::nullopt;
+  return launch{static_cast<int>(*descriptor), static_cast<rank>(*self), static_cast<rank>(*size)};
+}
+
+/// How many ranks an MPI launcher has started, if one has.
+std::optional<long> mpi_launch_size() {
+  for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
+    if (const auto size = number_in(variable)) return size;
+  return std::nullopt;
+}
+
+failure wrong_abi(int abi) {
+  return {status::version, "the caller was compiled for ABI " + std::to_string(abi) + ", this library has ABI " +
+                               std::to_string(LSCHED_ABI)};
+}
+
+// All ranks must be there before the first commit looks at them.
+status wait_for_ranks(shm_segment& segment, std::chrono::nanoseconds limit, rank* missing) {
+  const auto deadline = driver::clock::now() + limit;
+  for (rank r = 0; r < segment.ranks(); ++r) {
+    while (segment.page(r).state_of_rank.load() == shm_page::absent) {
+      *missing = r;
+      if (driver::clock::now() > deadline) return status::timeout;
+      std::this_thread::sleep_for(100us);
+    }
+  }
+  return status::ok;
+}
+
+lsched_status open_process(const runtime_options& options, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
+  const auto where = find_launch();
+  if (const auto size = mpi_launch_size(); !where && size && *size > 1)
+    return report(diagnostic, {status::unsupported, "this process is one of " + std::to_string(*size) +
+                                                        " started by an MPI launcher: open the runtime with "
+                                                        "lsched_runtime_open_mpi, or start it with `lsched run`"});
+  auto segment = where ? shm_segment::adopt(dup(where->descriptor)) : shm_segment::create(1, options.region_bytes);
+  if (!segment) return report(diagnostic, segment.error());
+  if (where && where->size != (*segment)->ranks())
+    return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
+  auto net = shm_endpoint::open(*segment, where ? where->self : 0);
+  if (!net) return report(diagnostic, net.error());
+  rank missing = k_no_rank;
+  if (const status answer = wait_for_ranks(**segment, options.commit_timeout, &missing); answer != status::ok)
+    return report(diagnostic, {answer, "rank " + std::to_string(missing) + " did not open its runtime in time", missing});
+  const auto ranks = static_cast<unsigned>((*segment)->ranks());
+  *runtime = new lsched_runtime(std::move(*net), options, ranks, true, {});
+  return LSCHED_OK;
+}
+
+}  // namespace
+
+driver::clock::time_point deadline_after(std::uint64_t timeout_ns) {
+  constexpr auto k_longest = static_cast<std::uint64_t>(std::chrono::nanoseconds(24h * 365 * 100).count());
+  if (timeout_ns > k_longest) return driver::clock::time_point::max();
+  return driver::clock::now() + std::chrono::nanoseconds(timeout_ns);
+}
+
+lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round) {
+  if (diagnostic != nullptr && diagnostic->struct_size >= sizeof(lsched_diagnostic)) {
+    diagnostic->status = static_cast<lsched_status>(why.code);
+    diagnostic->rank = why.peer;
+    diagnostic->op = why.op;
+    diagnostic->round = round;
+    const std::size_t length = std::min(why.text.size(), sizeof diagnostic->text - 1);
+    std::memcpy(diagnostic->text, why.text.data(), length);
+    diagnostic->text[length] = '\0';
+  }
+  return static_cast<lsched_status>(why.code);
+}
+
+result<runtime_options> read_config(const lsched_config* config) {
+  lsched_config filled;
+  lsched_config_init(&filled);
+  if (config != nullptr) {
+    if (config->struct_size != sizeof filled)
+      return failure{status::argument, "lsched_config.struct_size is not sizeof(lsched_config): use lsched_config_init"};
+    filled = *config;
+  }
+  if (filled.progress != LSCHED_PROGRESS_THREAD && filled.progress != LSCHED_PROGRESS_CALLER)
+    return failure{status::argument, "lsched_config.progress is neither THREAD nor CALLER"};
+  if (filled.idle < LSCHED_IDLE_AUTO || filled.idle > LSCHED_IDLE_PARK)
+    return failure{status::argument, "lsched_config.idle is not an lsched_idle_mode"};
+  runtime_options options;
+  options.wants_thread = filled.progress == LSCHED_PROGRESS_THREAD;
+  options.idle = static_cast<idle_mode>(filled.idle);
+  if (filled.progress_core >= 0) options.core = static_cast<unsigned>(filled.progress_core);
+  options.region_bytes = filled.region_bytes;
+  constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
+  options.commit_timeout = std::chrono::nanoseconds(std::min(filled.commit_timeout_ns, k_most));
+  return options;
+}
+
+}  // namespace lsched
+
+using namespace lsched;
+
+lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const runtime_options& options, unsigned local_ranks,
+                               bool may_have_thread, std::string remark)
+    : options_(options),
+      net_(std::move(net)),
+      engine_(*net_),
+      driver_(engine_, make_idle_policy(options.idle, local_ranks, usable_cores())),
+      remark_(std::move(remark)) {
+  if (!options.wants_thread || !may_have_thread) return;
+  thread_.emplace(driver_, options.core ? options.core : core_near_caller(local_ranks));
+}
+
+lsched_runtime::~lsched_runtime() {
+  thread_.reset();
+  net_->close();
+}
+
+result<instance*> lsched_runtime::commit(const commit_request& request) {
+  const std::lock_guard lock(commit_guard_);
+  if (is_out_of_step_)
+    return failure{status::state, "an earlier commit timed out; this runtime cannot commit any more, only close"};
+  const auto deadline = driver::clock::now() + options_.commit_timeout;
+  std::optional<commitment> step;
+  driver_.with_engine([&] { step.emplace(engine_, request); });
+  for (auto nap = std::chrono::microseconds(0);; nap = std::min(nap + std::chrono::microseconds(10), std::chrono::microseconds(500))) {
+    status answer = status::pending;
+    rank dead = k_no_rank;
+    driver_.with_engine([&] {
+      answer = step->advance();
+      if (answer == status::pending && nap.count() % 100 == 0) dead = net_->find_dead_peer();
+    });
+    if (answer == status::ok) {
+      ++schedules;
+      return step->committed();
+    }
+    if (answer != status::pending) return step->why();
+    if (dead == k_no_rank && driver::clock::now() < deadline) {
+      std::this_thread::sleep_for(nap);
+      continue;
+    }
+    is_out_of_step_ = true;
+    driver_.with_engine([&] { step->abandon(); });
+    if (dead == k_no_rank) return step->why();
+    return failure{status::peer, "rank " + std::to_string(dead) + " died before it committed", dead};
+  }
+}
+
+std::string lsched_runtime::describe() const {
+  const world place = net_->place();
+  std::string text = "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " over " +
+                     std::string(net_->name()) + ", ";
+  text += thread_ ? "progress thread" : "driven by callers";
+  if (!remark_.empty()) text += "; " + remark_;
+  return text;
+}
+
+extern "C" {
+
+const char* lsched_version(void) { return k_version; }
+
+int lsched_abi(void) { return LSCHED_ABI; }
+
+const char* lsched_status_name(lsched_status code) { return name_of(static_cast<status>(code)).data(); }
+
+const char* lsched_status_text(lsched_status code) { return text_of(static_cast<status>(code)).data(); }
+
+void lsched_diagnostic_init(lsched_diagnostic* diagnostic) {
+  if (diagnostic == nullptr) return;
+  *diagnostic = {};
+  diagnostic->struct_size = sizeof *diagnostic;
+  diagnostic->rank = k_no_rank;
+  diagnostic->op = k_no_op;
+}
+
+void lsched_config_init(lsched_config* config) {
+  if (config == nullptr) return;
+  *config = {};
+  config->struct_size = sizeof *config;
+  config->progress_core = -1;
+  config->commit_timeout_ns = k_commit_timeout_ns;
+  if (const char* mode = std::getenv("LSCHED_PROGRESS"))
+    config->progress = std::strcmp(mode, "caller") == 0 ? LSCHED_PROGRESS_CALLER : LSCHED_PROGRESS_THREAD;
+  if (const char* mode = std::getenv("LSCHED_IDLE"))
+    if (const auto parsed = parse_idle_mode(mode)) config->idle = static_cast<lsched_idle_mode>(*parsed);
+}
+
+lsched_status lsched_runtime_open_abi(int abi, const lsched_config* config, lsched_runtime** runtime,
+                                      lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (abi != LSCHED_ABI) return report(diagnostic, wrong_abi(abi));
+    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
+    const auto options = read_config(config);
+    if (!options) return report(diagnostic, options.error());
+    return open_process(*options, runtime, diagnostic);
+  });
+}
+
+lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsched_config* config,
+                                              lsched_runtime** runtimes, lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (abi != LSCHED_ABI) return report(diagnostic, wrong_abi(abi));
+    if (runtimes == nullptr || ranks < 1)
+      return report(diagnostic, {status::argument, "a world needs at least one rank, and room for its runtimes"});
+    const auto options = read_config(config);
+    if (!options) return report(diagnostic, options.error());
+    auto segment = shm_segment::create(ranks, options->region_bytes);
+    if (!segment) return report(diagnostic, segment.error());
+    std::vector<std::unique_ptr<lsched_runtime>> opened;
+    for (rank r = 0; r < ranks; ++r) {
+      auto net = shm_endpoint::open(*segment, r);
+      if (!net) return report(diagnostic, net.error());
+      opened.push_back(std::make_unique<lsched_runtime>(std::move(*net), *options, static_cast<unsigned>(ranks), true, ""));
+    }
+    for (rank r = 0; r < ranks; ++r) runtimes[r] = opened[static_cast<std::size_t>(r)].release();
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_runtime_close(lsched_runtime* runtime) {
+  if (runtime == nullptr) return LSCHED_OK;
+  if (runtime->schedules.load() != 0) return LSCHED_ERR_BUSY;
+  delete runtime;
+  return LSCHED_OK;
+}
+
+int32_t lsched_rank(const lsched_runtime* runtime) { return runtime == nullptr ? k_no_rank : runtime->place().self; }
+
+int32_t lsched_size(const lsched_runtime* runtime) { return runtime == nullptr ? 0 : runtime->place().size; }
+
+lsched_status lsched_progress(lsched_runtime* runtime, int* moved) {
+  if (runtime == nullptr) return LSCHED_ERR_ARGUMENT;
+  const bool any = runtime->driver().progress();
+  if (moved != nullptr) *moved = any ? 1 : 0;
+  return LSCHED_OK;
+}
+
+lsched_status lsched_alloc(lsched_runtime* runtime, uint64_t bytes, void** memory) {
+  if (runtime == nullptr || memory == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    std::byte* place = runtime->net().allocate(std::max<std::uint64_t>(bytes, 1));
+    if (place == nullptr) return LSCHED_ERR_NOMEM;
+    *memory = place;
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_free(lsched_runtime* runtime, void* memory) {
+  if (runtime == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    runtime->net().deallocate(static_cast<std::byte*>(memory));
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats) {
+  if (runtime == nullptr || stats == nullptr || stats->struct_size != sizeof *stats) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    engine_counters now;
+    runtime->driver().with_engine([&] { now = runtime->engine().counters(); });
+    *stats = {sizeof *stats, now.rounds, now.ops, now.messages_sent, now.nulls_sent, now.bytes_sent, now.signals_sent, now.steps};
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_t bytes) {
+  if (runtime == nullptr || text == nullptr || bytes == 0) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    const std::string line = runtime->describe();
+    const std::size_t length = std::min(line.size(), bytes - 1);
+    std::memcpy(text, line.data(), length);
+    text[length] = '\0';
+    return LSCHED_OK;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,200 @@
+// Running, inspecting and ending schedules, and the two ends of a partial one.
+#include <cstring>
+
+#include "bindings/c/runtime.h"
+
+namespace lsched {
+namespace {
+
+/// Turns a wait's answer into the caller's, with the reason where it is not ok.
+lsched_status explain(const lsched_schedule& schedule, status answer, round_no round, lsched_diagnostic* diagnostic) {
+  if (answer == status::ok || diagnostic == nullptr) return static_cast<lsched_status>(answer);
+  return guarded(diagnostic, [&] {
+    failure why{answer, schedule.it->label, schedule.it->culprit.load()};
+    if (answer == status::timeout) {
+      schedule.runtime->driver().with_engine(
+          [&] { why.text = schedule.runtime->engine().describe_wait(*schedule.it, &why.peer); });
+    } else if (answer == status::peer) {
+      why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
+    } else {
+      why.text += ": " + std::string(text_of(answer));
+    }
+    return report(diagnostic, why, round);
+  });
+}
+
+lsched_status wait_for(const lsched_schedule& schedule, round_no round, std::uint64_t timeout_ns,
+                       lsched_diagnostic* diagnostic) {
+  const status answer = schedule.runtime->driver().wait(*schedule.it, round, deadline_after(timeout_ns));
+  return explain(schedule, answer, round, diagnostic);
+}
+
+bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
+bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
+
+lsched_status refuse(const lsched_schedule* schedule) {
+  return schedule == nullptr ? LSCHED_ERR_ARGUMENT : LSCHED_ERR_STATE;
+}
+
+}  // namespace
+}  // namespace lsched
+
+using namespace lsched;
+
+extern "C" {
+
+// --- running --------------------------------------------------------------------------------------------------------
+
+lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
+  if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (!is_ordinary(schedule)) return refuse(schedule);
+  round_no round = 0;
+  const status answer = schedule->runtime->driver().start(*schedule->it, &round);
+  if (answer == status::ok) *ticket = {schedule, round};
+  return static_cast<lsched_status>(answer);
+}
+
+lsched_status lsched_test(lsched_ticket ticket) {
+  if (ticket.schedule == nullptr) return LSCHED_ERR_ARGUMENT;
+  const instance& it = *ticket.schedule->it;
+  if (it.finished.load() < ticket.round) (void)ticket.schedule->runtime->driver().progress();
+  if (it.finished.load() >= ticket.round) return LSCHED_OK;
+  const status verdict = it.verdict.load();
+  return verdict == status::ok ? LSCHED_PENDING : static_cast<lsched_status>(verdict);
+}
+
+lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
+  if (ticket.schedule == nullptr) return report(diagnostic, {status::argument, "the ticket names no schedule"});
+  return wait_for(*ticket.schedule, ticket.round, timeout_ns, diagnostic);
+}
+
+lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
+  if (!is_ordinary(schedule)) return report(diagnostic, {static_cast<status>(refuse(schedule)), "not an ordinary schedule"});
+  const status answer = schedule->runtime->driver().run(*schedule->it, deadline_after(timeout_ns));
+  if (answer == status::state)
+    return report(diagnostic, {answer, schedule->it->label + ": a round is outstanding: wait for it first"});
+  return explain(*schedule, answer, schedule->it->called.load(), diagnostic);
+}
+
+lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs) {
+  if (schedule == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (schedule->is_partial()) return LSCHED_ERR_UNSUPPORTED;
+  return guarded(nullptr, [&] {
+    const lsched::schedule& program = *schedule->it->program;
+    binding memory;
+    const std::size_t input_count = count_of(program, buffer_role::input);
+    const std::size_t output_count = count_of(program, buffer_role::output);
+    if ((input_count > 0 && inputs == nullptr) || (output_count > 0 && outputs == nullptr)) return LSCHED_ERR_ARGUMENT;
+    for (std::size_t i = 0; i < input_count; ++i) memory.inputs.push_back(static_cast<const std::byte*>(inputs[i]));
+    for (std::size_t i = 0; i < output_count; ++i) memory.outputs.push_back(static_cast<std::byte*>(outputs[i]));
+    std::size_t next_input = 0;
+    std::size_t next_output = 0;
+    for (const buffer& data : program.buffers()) {
+      if (data.count == 0) continue;
+      if (data.role == buffer_role::input && memory.inputs[next_input] == nullptr) return LSCHED_ERR_ARGUMENT;
+      if (data.role == buffer_role::output && memory.outputs[next_output] == nullptr) return LSCHED_ERR_ARGUMENT;
+      next_input += data.role == buffer_role::input ? 1 : 0;
+      next_output += data.role == buffer_role::output ? 1 : 0;
+    }
+    if (input_count == 1 && output_count == 1 && (inputs[0] == outputs[0]) != schedule->in_place) return LSCHED_ERR_ARGUMENT;
+    status answer = status::internal;
+    schedule->runtime->driver().with_engine([&] { answer = schedule->runtime->engine().bind(*schedule->it, memory); });
+    return static_cast<lsched_status>(answer);
+  });
+}
+
+// --- ending ---------------------------------------------------------------------------------------------------------
+
+lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
+  if (schedule == nullptr) return LSCHED_OK;
+  if (schedule->is_partial()) {
+    (void)lsched_leave(schedule);
+    const lsched_status answer = wait_for(*schedule, k_last_round, timeout_ns, diagnostic);
+    if (answer == LSCHED_ERR_TIMEOUT) return answer;
+  }
+  return guarded(diagnostic, [&] {
+    lsched_runtime* runtime = schedule->runtime;
+    status answer = status::internal;
+    runtime->driver().with_engine([&] {
+      (void)runtime->engine().step();  // the mailbox may still hold it
+      answer = runtime->engine().remove(*schedule->it);
+    });
+    if (answer != status::ok) return report(diagnostic, {answer, schedule->it->label + ": a round is outstanding"});
+    --runtime->schedules;
+    delete schedule;
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format, char* text, size_t bytes,
+                                    size_t* needed) {
+  if (schedule == nullptr || (text == nullptr && bytes > 0)) return LSCHED_ERR_ARGUMENT;
+  if (format != LSCHED_PRINT_TEXT && format != LSCHED_PRINT_DOT) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    const lsched::schedule& program = *schedule->it->program;
+    const std::string whole = format == LSCHED_PRINT_DOT ? to_dot(program) : to_text(program);
+    if (needed != nullptr) *needed = whole.size() + 1;
+    if (bytes == 0) return LSCHED_OK;
+    const std::size_t length = std::min(whole.size(), bytes - 1);
+    std::memcpy(text, whole.data(), length);
+    text[length] = '\0';
+    return LSCHED_OK;
+  });
+}
+
+// --- partial --------------------------------------------------------------------------------------------------------
+
+lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket) {
+  if (!is_partial(schedule)) return refuse(schedule);
+  instance& it = *schedule->it;
+  const buffer& data = it.program->buffers()[it.input_buffer];
+  if (ticket == nullptr || (contribution == nullptr && data.count > 0)) return LSCHED_ERR_ARGUMENT;
+  if (const status verdict = it.verdict.load(); verdict != status::ok) return static_cast<lsched_status>(verdict);
+  if (it.leaving.load()) return LSCHED_ERR_STATE;
+  it.offers->offer(static_cast<const std::byte*>(contribution));
+  const round_no mine = it.called.load() + 1;
+  it.called.store(mine);
+  *ticket = {schedule, mine};
+  if (mine > it.finished.load()) schedule->runtime->driver().poke(it);
+  return LSCHED_OK;
+}
+
+lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
+                             lsched_diagnostic* diagnostic) {
+  const lsched_schedule* schedule = ticket.schedule;
+  if (!is_partial(schedule)) return report(diagnostic, {static_cast<status>(refuse(schedule)), "not a partial schedule's ticket"});
+  if (report_to != nullptr && report_to->struct_size != sizeof *report_to)
+    return report(diagnostic, {status::argument, "struct_size is not sizeof(lsched_report)"});
+  if (const lsched_status answer = wait_for(*schedule, ticket.round, timeout_ns, diagnostic); answer != LSCHED_OK)
+    return answer;
+  instance& it = *schedule->it;
+  const auto got = it.results->collect(static_cast<std::byte*>(result));
+  if (report_to == nullptr) return LSCHED_OK;
+  *report_to = {sizeof *report_to, it.results->collected(), it.results->collected(), 0, 0, 0, it.program->place().size, 0};
+  if (!got) return LSCHED_OK;
+  report_to->from = got->from;
+  report_to->to = got->to;
+  report_to->contributors = got->contributors;
+  report_to->offers = got->offers;
+  report_to->mine = got->mine;
+  report_to->has_result = got->null ? 0 : 1;
+  return LSCHED_OK;
+}
+
+lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
+  if (!is_partial(schedule)) return refuse(schedule);
+  const std::uint64_t taken = schedule->it->offers->withdraw();
+  if (offers != nullptr) *offers = taken;
+  return LSCHED_OK;
+}
+
+lsched_status lsched_leave(lsched_schedule* schedule) {
+  if (!is_partial(schedule)) return refuse(schedule);
+  instance& it = *schedule->it;
+  it.leaving.store(true);  // before the call, so that the round the call starts sees it
+  it.called.store(k_last_round);
+  schedule->runtime->driver().poke(it);
+  return LSCHED_OK;
+}
+
+}  // extern "C"
