@@ -1,4 +1,4 @@
-// Allreduce by recursive doubling, for every P by a fold (Thakur, Rabenseifner and Gropp, 2005, section 4.5).
+// Allreduce by recursive doubling, for every P by a fold (Thakur, Rabenseifner and Gropp, 2005).
 //
 //   fold      an extra sends its input to its proxy, which combines the two
 //   step j    core ranks across dimension j exchange what they have and combine it     j = 0 … L-1

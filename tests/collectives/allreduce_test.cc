@@ -63,7 +63,9 @@ TEST(allreduce, in_place_schedules_work_out_of_place_too) {
 
 TEST(allreduce, nobody_is_more_than_one_round_ahead) {
   for (const rank size : {2, 3, 6, 8}) {
-    symbolic_world all(allreduces(size, sums(5)), {.seed = 3});
+    const auto programs = allreduces(size, sums(5));
+    for (const schedule_ptr& program : programs) EXPECT_TRUE(program->is_synchronising());
+    symbolic_world all(programs, {.seed = 3});
     EXPECT_EQ(all.run(40), "");
     EXPECT_EQ(all.furthest_ahead(), 1u);
   }
@@ -200,11 +202,14 @@ TEST(allreduce_sabotage, a_changed_op_is_noticed) {
   EXPECT_TRUE(says(with(op_kind::send, [](op& it) { it = {.need = it.need}; }), "waits forever"));
 }
 
-TEST(allreduce_sabotage, a_copy_that_never_fires_is_noticed) {
-  auto bad = allreduces(1, sums(1));
-  bad[0] = with_op(*bad[0], 0, [](op& it) { it.need = 1; });
+TEST(allreduce_sabotage, a_reduction_that_never_fires_is_noticed) {
+  auto bad = allreduces(2, sums(1));
+  for (schedule_ptr& program : bad)
+    for (op_id id = 0; id < program->ops().size(); ++id)
+      if (program->ops()[id].kind == op_kind::compute)
+        program = with_op(*program, id, [](op& it) { ++it.need; });
   const std::string fault = fault_of(bad, {}, 1);
-  EXPECT_NE(fault.find("never fires"), std::string::npos) << fault;
+  EXPECT_NE(fault.find("(compute) never fires"), std::string::npos) << fault;
 }
 
 /// The pattern on the core alone, as if the world's size were a power of two.

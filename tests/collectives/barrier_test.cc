@@ -41,7 +41,9 @@ TEST(barrier, holds_behind_an_entry) {
 
 TEST(barrier, nobody_is_more_than_one_round_ahead) {
   for (const rank size : {2, 5, 8}) {
-    symbolic_world all(whole_world(size, barrier_dissemination), {.seed = 7});
+    const auto programs = whole_world(size, barrier_dissemination);
+    for (const schedule_ptr& program : programs) EXPECT_TRUE(program->is_synchronising());
+    symbolic_world all(programs, {.seed = 7});
     EXPECT_EQ(all.run(30), "");
     EXPECT_EQ(all.furthest_ahead(), 1u);
   }

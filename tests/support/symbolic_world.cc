@@ -193,7 +193,7 @@ void symbolic_world::end_if_over(rank r) {
   rank_state& me = ranks_[at(r)];
   if (!me.is_running || me.in_flight != 0 || me.ops[me.program->exit()].completed != me.round) return;
   me.is_running = false;
-  for (std::uint16_t b = 0; b < me.memory_of.size(); ++b) {
+  for (std::size_t b = 0; b < me.memory_of.size(); ++b) {
     if (me.program->buffers()[b].role != buffer_role::output) continue;
     results_[index_of(me.round)][at(r)] = me.memories[me.memory_of[b]].content;
     break;
