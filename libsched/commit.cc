@@ -111,7 +111,8 @@ status commitment::judge() {
     if (text_of(of.agreement) == text_of(first.agreement) && of.number == first.number &&
         of.is_synchronising == first.is_synchronising)
       continue;
-    const rank other = self == r ? 0 : r;
+    const bool is_mine = text_of(of.agreement) == text_of(mine.agreement) && of.number == mine.number;
+    const rank other = is_mine ? 0 : r;  // one of the two differs from this rank's
     undo({status::mismatch, rank_text(self) + " commits " + std::string(text_of(mine.agreement)) + " as #" + std::to_string(mine.number) + ", but " +
                                 rank_text(other) + " commits " + std::string(text_of(all[static_cast<std::size_t>(other)].agreement)) +
                                 " as #" + std::to_string(all[static_cast<std::size_t>(other)].number),

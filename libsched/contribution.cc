@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace lsched {
@@ -56,6 +57,7 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
     std::swap(fresh.data, slots_[*uncollected].data);
   }
   newest_.put(writing_);
+  published_.store(what.to, std::memory_order_release);
   // One buffer is newest, at most one is with the application: the third is spare.
   if (uncollected) spares_.put(*uncollected);
   writing_ = *spares_.take();
@@ -74,15 +76,22 @@ void delivery::absorb(slot& into, const slot& older) const {
   }
 }
 
+// While the engine exchanges the newest result for a newer one, its place is empty for a moment: that is no reason to
+// answer "nothing new". The wait is for one publish at most, which waits for nobody.
 std::optional<delivered> delivery::collect(std::byte* result) {
-  const auto taken = newest_.take();
-  if (!taken) return std::nullopt;
-  const slot& newest = slots_[*taken];
-  const delivered what = newest.what;
-  collected_ = what.to;
-  if (result != nullptr && !what.null && how_.bytes > 0) std::memcpy(result, newest.data, how_.bytes);
-  spares_.put(*taken);
-  return what;
+  for (;;) {
+    const round_no published = published_.load(std::memory_order_acquire);
+    if (const auto taken = newest_.take()) {
+      const slot& newest = slots_[*taken];
+      const delivered what = newest.what;
+      if (result != nullptr && !what.null && how_.bytes > 0) std::memcpy(result, newest.data, how_.bytes);
+      collected_ = what.to;
+      spares_.put(*taken);
+      return what;
+    }
+    if (collected_ >= published) return std::nullopt;
+    std::this_thread::yield();
+  }
 }
 
 }  // namespace lsched

@@ -137,6 +137,7 @@ class delivery {
   std::uint32_t writing_ = 0;  ///< engine only
   round_no collected_ = 0;     ///< application only
   place newest_;
+  std::atomic<round_no> published_{0};  ///< engine → application: the last round put into its place
   spares spares_{k_buffers};
 };
 

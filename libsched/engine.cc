@@ -379,10 +379,14 @@ void engine::fire_signal_recv(instance& it, op_id id, const op& what) {
   if (is_satisfied) complete(it, id);
 }
 
+// Whether this rank's call starts the round. A rank whose leave is agreed counts as having called in every round;
+// if that started rounds, they would follow each other without end for as long as anybody stays.
 bool engine::is_candidate(const instance& it) const {
   const activation& starts = it.program->starts();
-  if (starts.policy != activation_policy::majority || it.present.empty()) return true;
-  return draw(starts.seed, it.round, it.present) == it.program->place().self;
+  const rank self = it.program->place().self;
+  if (it.present.empty()) return true;
+  if (starts.policy == activation_policy::solo) return std::binary_search(it.present.begin(), it.present.end(), self);
+  return starts.policy != activation_policy::majority || draw(starts.seed, it.round, it.present) == self;
 }
 
 // Takes what the application has offered so far; nothing offered is a null contribution.

@@ -75,15 +75,15 @@ class edge {
   edge_end receiver;
 
   std::array<slot, 2> slots{};
-  std::vector<std::byte> memory;  ///< of both slots
-  round_no sent = 0;      ///< last round that departed
-  round_no received = 0;  ///< last round the receiver asked for
-  round_no consumed = 0;  ///< as the receiver knows
-  round_no credited = 0;  ///< as the sender knows
-  message delayed{};      ///< waits for credit
+  std::unique_ptr<std::byte[]> memory;  ///< of both slots
+  round_no sent = 0;                    ///< last round that departed
+  round_no received = 0;                ///< last round the receiver asked for
+  round_no consumed = 0;                ///< as the receiver knows
+  round_no credited = 0;                ///< as the sender knows
+  message delayed{};                    ///< waits for credit
 
-  round_no raised = 0;    ///< as the sender knows
-  round_no value = 0;     ///< as the receiver knows
+  round_no raised = 0;  ///< as the sender knows
+  round_no value = 0;   ///< as the receiver knows
   std::array<round_no, 2> flying_values{};
   std::uint32_t flying = 0;
 
@@ -105,7 +105,8 @@ struct flight {
   }
 };
 
-/// What a rank has posted for the exchanges of commit records. Two are kept: a rank may be one exchange ahead.
+/// What a rank has posted for the exchanges of commit records. Two are kept: a rank may be one exchange
+/// ahead.
 struct posted_records {
   std::uint64_t number = 0;
   std::array<std::array<std::byte, endpoint::record_bytes>, 2> content{};
@@ -152,7 +153,8 @@ class inproc_endpoint final : public endpoint {
   void deallocate(std::byte* memory) override { ::operator delete(memory, k_alignment); }
   bool receives_in_place() const override { return true; }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits,
+                                      std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override;
   status gather_records(std::span<std::byte> all, rank* missing) override;
   status link(std::uint32_t id) override;
@@ -172,7 +174,7 @@ class inproc_endpoint final : public endpoint {
   doorbell& bell() override { return bell_; }
   void close() override { mine().here = inproc_world::state::presence::closed; }
 
-  // --- called by the world -------------------------------------------------------------------------------------
+  // --- called by the world -------------------------------------------------------------------------------
   void payload_arrived(edge& on);
   void credit_arrived(edge& on, round_no round);
   void signal_arrived(edge& on);
@@ -216,7 +218,7 @@ class inproc_endpoint final : public endpoint {
   doorbell bell_{};
 };
 
-// --- the world --------------------------------------------------------------------------------------------------
+// --- the world -------------------------------------------------------------------------------------------
 
 inproc_world::inproc_world(rank ranks, std::uint64_t seed, inproc_options options) : state_(new state) {
   state_->seed = seed;
@@ -230,8 +232,10 @@ inproc_world::~inproc_world() = default;
 
 result<std::unique_ptr<endpoint>> inproc_world::open(rank self) {
   if (self < 0 || static_cast<std::size_t>(self) >= state_->places.size())
-    return failure{status::argument, "rank " + std::to_string(self) + " is outside a world of " +
-                                         std::to_string(state_->places.size()), self};
+    return failure{
+        status::argument,
+        "rank " + std::to_string(self) + " is outside a world of " + std::to_string(state_->places.size()),
+        self};
   state::seat& here = state_->places[static_cast<std::size_t>(self)];
   if (here.here != state::presence::absent)
     return failure{status::state, "rank " + std::to_string(self) + " is taken already", self};
@@ -267,7 +271,8 @@ void inproc_world::state::depart(edge& on, enum flight::kind kind, round_no roun
 
 void inproc_world::state::arrive(const flight& what) {
   edge& on = *what.on;
-  inproc_endpoint* const sender = on.sender.is_live() ? places[static_cast<std::size_t>(on.name.source)].user : nullptr;
+  inproc_endpoint* const sender =
+      on.sender.is_live() ? places[static_cast<std::size_t>(on.name.source)].user : nullptr;
   inproc_endpoint* const receiver =
       on.receiver.is_live() ? places[static_cast<std::size_t>(on.name.target)].user : nullptr;
   switch (what.kind) {
@@ -312,7 +317,7 @@ void inproc_world::state::remove_if_unused(edge& it) {
   edges.erase(edge_name{it.name});
 }
 
-// --- commit -----------------------------------------------------------------------------------------------------
+// --- commit ----------------------------------------------------------------------------------------------
 
 inproc_endpoint::~inproc_endpoint() {
   while (!instances_.empty()) detach(instances_.begin()->first);
@@ -337,8 +342,8 @@ result<std::vector<link_id>> inproc_endpoint::attach(std::uint32_t id, bool cred
     const link_id link = exists ? add_link(id, credits, spec) : k_no_link;
     if (link == k_no_link) {
       detach(id);
-      return failure{status::argument, exists ? "two edges of one tag and direction" : "an edge leaves the world",
-                     spec.peer};
+      return failure{status::argument,
+                     exists ? "two edges of one tag and direction" : "an edge leaves the world", spec.peer};
     }
     links.push_back(link);
   }
@@ -364,9 +369,9 @@ link_id inproc_endpoint::add_link(std::uint32_t id, bool credits, const edge_spe
   links_[link] = {.spec = spec, .on = &on, .instance = id};
   end = {.attached = true, .credits = credits, .capacity = spec.capacity, .link = link};
   if (!spec.signal && !spec.outgoing) {
-    on.memory.resize(2 * spec.capacity);
-    on.slots[0].memory = on.memory.data();
-    on.slots[1].memory = on.memory.data() + spec.capacity;
+    on.memory = std::make_unique_for_overwrite<std::byte[]>(2 * spec.capacity);
+    on.slots[0].memory = on.memory.get();
+    on.slots[1].memory = on.memory.get() + spec.capacity;
   }
   return link;
 }
@@ -428,13 +433,14 @@ void inproc_endpoint::drop_link(link_id link) {
 void inproc_endpoint::give_up_sending(edge& it) {
   for (slot& landing : it.slots) {
     if (landing.phase == slot::phase::empty || landing.carriage == carriage::copied) continue;
-    expect(landing.phase != slot::phase::held, links_[it.sender.link], landing.round, "detached while it is read");
+    expect(landing.phase != slot::phase::held, links_[it.sender.link], landing.round,
+           "detached while it is read");
     if (it.receiver.attached) std::memcpy(landing.memory, landing.what.data, landing.what.bytes);
     landing.carriage = carriage::copied;
   }
 }
 
-// --- data path: sending -----------------------------------------------------------------------------------------
+// --- data path: sending ----------------------------------------------------------------------------------
 
 // A broken invariant of the caller: fails this endpoint, and says why once.
 bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round, const char* complaint) {
@@ -442,9 +448,9 @@ bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round
   health_ = status::internal;
   if (world_.first_fault.empty())
     world_.first_fault = "rank " + std::to_string(self_) + ", instance " + std::to_string(where.instance) +
-                         (where.spec.outgoing ? ", edge to " : ", edge from ") + std::to_string(where.spec.peer) +
-                         " tag " + std::to_string(where.spec.tag) + ", round " + std::to_string(round) + ": " +
-                         complaint;
+                         (where.spec.outgoing ? ", edge to " : ", edge from ") +
+                         std::to_string(where.spec.peer) + " tag " + std::to_string(where.spec.tag) +
+                         ", round " + std::to_string(round) + ": " + complaint;
   return false;
 }
 
@@ -511,7 +517,8 @@ void inproc_endpoint::credit_arrived(edge& on, round_no round) {
 void inproc_endpoint::signal(link_id link, round_no round) {
   link_state& it = links_[link];
   edge& on = *it.on;
-  if (!expect(it.spec.outgoing && it.spec.signal, it, round, "signalled on an edge that carries no signals")) return;
+  if (!expect(it.spec.outgoing && it.spec.signal, it, round, "signalled on an edge that carries no signals"))
+    return;
   if (round <= on.raised) return;
   on.raised = round;
   const bool merges = world_.draw() % 2 == 0;
@@ -523,20 +530,22 @@ void inproc_endpoint::signal(link_id link, round_no round) {
   world_.depart(on, flight::kind::signal, round);
 }
 
-// --- data path: receiving ---------------------------------------------------------------------------------------
+// --- data path: receiving --------------------------------------------------------------------------------
 
 bool inproc_endpoint::receive(link_id link, round_no round, std::byte* into, arrival& out) {
   link_state& it = links_[link];
   edge& on = *it.on;
   out = {into, 0, {}, true};
-  if (!expect(!it.spec.outgoing && !it.spec.signal, it, round, "received on an edge that receives no payload") ||
+  if (!expect(!it.spec.outgoing && !it.spec.signal, it, round,
+              "received on an edge that receives no payload") ||
       !expect(round == on.received + 1, it, round, "received, but not the round after the last one") ||
       !expect(it.wait.kind == waits::nothing, it, round, "received while an earlier receive is under way") ||
       !expect(on.slots[(round + 1) % 2].phase != slot::phase::held, it, round, "received before a release"))
     return true;
   on.received = round;
   it.into = into;
-  if (const slot& landing = on.slots[round % 2]; landing.phase == slot::phase::arrived && landing.round == round) {
+  if (const slot& landing = on.slots[round % 2];
+      landing.phase == slot::phase::arrived && landing.round == round) {
     take(it, round, into, out);
     return true;
   }
@@ -588,7 +597,8 @@ void inproc_endpoint::release(link_id link, round_no round) {
 
 bool inproc_endpoint::arm(link_id link, round_no round) {
   link_state& it = links_[link];
-  if (!expect(!it.spec.outgoing && it.spec.signal, it, round, "armed an edge that has no register")) return true;
+  if (!expect(!it.spec.outgoing && it.spec.signal, it, round, "armed an edge that has no register"))
+    return true;
   forget(link);
   if (it.on->value >= round) return true;
   await(link, waits::signal, round);
@@ -604,7 +614,7 @@ void inproc_endpoint::signal_arrived(edge& on) {
   if (waited.kind == waits::signal && !waited.due && on.value >= waited.round) satisfy(on.receiver.link);
 }
 
-// --- data path: completions -------------------------------------------------------------------------------------
+// --- data path: completions ------------------------------------------------------------------------------
 
 void inproc_endpoint::await(link_id link, waits what, round_no round) {
   links_[link].wait = {what, false, round};
@@ -644,11 +654,16 @@ bool inproc_endpoint::can_be_satisfied(const link_state& it) const {
   const edge& on = *it.on;
   switch (it.wait.kind) {
     case waits::nothing:
-    case waits::delivery: return true;
-    case waits::arrival: return on.sent >= it.wait.round;
-    case waits::credit: return on.consumed + 2 >= it.wait.round;
-    case waits::consumption: return on.consumed >= it.wait.round;
-    case waits::signal: return on.raised >= it.wait.round;
+    case waits::delivery:
+      return true;
+    case waits::arrival:
+      return on.sent >= it.wait.round;
+    case waits::credit:
+      return on.consumed + 2 >= it.wait.round;
+    case waits::consumption:
+      return on.consumed >= it.wait.round;
+    case waits::signal:
+      return on.raised >= it.wait.round;
   }
   return true;
 }

@@ -167,7 +167,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
 
 status shm_endpoint::post_record(std::span<const std::byte> record) {
   const std::uint64_t number = ++records_;
-  std::memcpy(page_->record[number % 2], record.data(), std::min(record.size(), record_bytes));
+  std::copy_n(record.begin(), std::min(record.size(), record_bytes), page_->record[number % 2]);
   page_->record_number.store(number);
   return status::ok;
 }
@@ -337,6 +337,10 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
   shm_cell& cell = *state.cells[round % 2];
   out = {into, std::min(cell.bytes, state.spec.capacity), cell.tally, cell.null != 0};
   state.shown = cell.source != 0 && segment_->holds(state.spec.peer, cell.source, out.bytes);
+  if (!state.shown && !out.null && (cell.source != 0 || cell.bytes > k_eager_bytes)) {
+    health_ = status::transport;  // the peer's words make no sense: nothing of theirs is followed
+    out.bytes = 0;
+  }
   const std::byte* payload = state.shown ? segment_->at(cell.source) : cell.eager();
   if (state.spec.in_place && !out.null) {
     out.data = payload;

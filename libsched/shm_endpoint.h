@@ -52,6 +52,7 @@ class shm_endpoint final : public endpoint {
   std::size_t poll(std::span<completion> out) override;
   bool is_listening() const override { return !watches_.empty(); }
   rank find_dead_peer() override;
+  status health() const override { return health_; }
   doorbell& bell() override { return page_->bell; }
   void close() override;
 
@@ -114,6 +115,7 @@ class shm_endpoint final : public endpoint {
   std::deque<std::pair<std::uint32_t, block>> retired_;  ///< detached here, perhaps still visible to a peer
   std::vector<int> peer_processes_;                      ///< pidfds by rank; -1: same process or not watched
   std::uint64_t records_ = 0;
+  status health_ = status::ok;
   std::uint32_t next_id_ = 0;                            ///< ids below were attached, refused or skipped
 };
 

@@ -28,10 +28,9 @@ status answer_of(const instance& it, round_no round) {
 
 // --- ownership --------------------------------------------------------------------------------------------------
 
-void driver::take_over() {
-  bell_.polling.store(1);
-  is_idle_ = false;
-}
+// Keeps the record of idling: threads that pass the engine around without moving anything are idle together, and
+// must all go to sleep.
+void driver::take_over() { bell_.polling.store(1); }
 
 bool driver::step() {
   const bool moved = engine_.step();
@@ -74,8 +73,11 @@ void driver::stand_aside() {
 void driver::with_engine(const std::function<void()>& job) {
   while (!try_acquire()) stand_aside();
   take_over();
+  struct release {  // also if the job throws
+    driver& held;
+    ~release() { held.let_go(); }
+  } const at_end{*this};
   job();
-  let_go();
 }
 
 bool driver::progress() {
@@ -110,7 +112,9 @@ void driver::check_peers(clock::time_point now) {
 driver::nanoseconds driver::nap_before(clock::time_point deadline) {
   nanoseconds nap = engine_.is_listening() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
   if (engine_.net().is_time_driven() && engine_.is_listening()) {
-    poll_nap_ = std::clamp<nanoseconds>(poll_nap_ * 2, k_first_poll_nap, k_longest_poll_nap);
+    // While a round is under way a message is due soon; a partial instance that merely serves can wait longer.
+    const nanoseconds longest = engine_.is_busy() ? nanoseconds(k_first_poll_nap) : nanoseconds(k_longest_poll_nap);
+    poll_nap_ = std::clamp<nanoseconds>(poll_nap_ * 2, k_first_poll_nap, longest);
     nap = poll_nap_;
   }
   if (deadline == clock::time_point::max()) return nap;
@@ -149,6 +153,7 @@ status driver::wait(instance& it, round_no round, clock::time_point deadline) {
     if (!first && clock::now() >= deadline) return leave(status::timeout);
     if (try_acquire()) {
       take_over();
+      if (first) is_idle_ = false;
       if (const status answer = drive(it, round, deadline); answer != status::pending) return answer;
     } else {
       stand_aside();
@@ -166,7 +171,6 @@ status driver::drive(const instance& it, round_no round, clock::time_point deadl
     if (moved) {
       is_idle_ = false;
       poll_nap_ = 0ns;
-      continue;
     }
     if (polls % 16 != 15) continue;  // asking for the time costs as much as a poll
     const clock::time_point now = clock::now();
@@ -174,7 +178,7 @@ status driver::drive(const instance& it, round_no round, clock::time_point deadl
       let_go();
       return is_over(it, round) ? answer_of(it, round) : status::timeout;
     }
-    const bool is_due = !keep_polling(now);
+    const bool is_due = !moved && !keep_polling(now);
     if (is_over(it, round)) break;
     if (is_due) {
       park(it, round, deadline);
@@ -231,6 +235,7 @@ void driver::serve(const std::atomic<bool>& stop) {
     nanoseconds nap = 1h;
     if (try_acquire()) {
       take_over();
+      is_idle_ = false;
       while (!stop.load() && rivals_.load() == 0) {
         if (step()) {
           is_idle_ = false;

@@ -6,18 +6,31 @@ struct lsched_builder {
   lsched_runtime* runtime;
   lsched::builder content;
   std::string name;
+  std::optional<lsched::failure> refusal{};  ///< the first error, if it was found here and not by the content
 };
 
 namespace lsched {
 namespace {
 
 lsched_status state_of(const lsched_builder& b) {
-  const failure* error = b.content.error();
+  const failure* error = b.refusal ? &*b.refusal : b.content.error();
   return static_cast<lsched_status>(error == nullptr ? status::ok : error->code);
 }
 
+/// An argument that the content cannot even be told. Kept like any other first error: commit must not succeed
+/// without the op that was meant.
+lsched_status refuse(lsched_builder* b, const char* text) {
+  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    if (state_of(*b) == LSCHED_OK) b->refusal = failure{status::argument, text};
+    return LSCHED_ERR_ARGUMENT;
+  });
+}
+
 lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, std::uint64_t count, lsched_slot* slot) {
-  if (b == nullptr || slot == nullptr || type < LSCHED_I8 || type > LSCHED_F64) return LSCHED_ERR_ARGUMENT;
+  if (slot == nullptr) return refuse(b, "a slot was declared without room for its number");
+  if (type < LSCHED_I8 || type > LSCHED_F64) return refuse(b, "a slot's dtype is not an lsched_dtype");
+  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
     const buffer_id id = b->content.declare(role, static_cast<dtype>(type), count);
     if (const lsched_status answer = state_of(*b); answer != LSCHED_OK) return answer;
@@ -43,6 +56,7 @@ lsched_status add_op(lsched_builder* b, lsched_op* op, Append&& append) {
 }
 
 result<schedule_ptr> compile(lsched_builder& b, const void* const* inputs, void* const* outputs, binding* memory) {
+  if (b.refusal) return *b.refusal;
   auto program = b.content.compile();
   if (!program) return program;
   std::size_t next_input = 0;
@@ -97,26 +111,30 @@ lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op) {
 }
 
 lsched_status lsched_add_send(lsched_builder* b, int32_t peer, uint32_t tag, lsched_region source, lsched_op* op) {
-  if (!fits(source)) return LSCHED_ERR_ARGUMENT;
+  if (!fits(source)) return refuse(b, "a send's region names no slot, or has 2^48 elements or more");
   return add_op(b, op, [&](builder& to) { return to.send(peer, tag, packed(source), extent::imm(source.count)); });
 }
 
 lsched_status lsched_add_recv(lsched_builder* b, int32_t peer, uint32_t tag, lsched_region target, lsched_op* op) {
-  if (!fits(target)) return LSCHED_ERR_ARGUMENT;
+  if (!fits(target)) return refuse(b, "a receive's region names no slot, or has 2^48 elements or more");
   return add_op(b, op, [&](builder& to) { return to.recv(peer, tag, packed(target), extent::imm(target.count)); });
 }
 
 lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower, lsched_region higher,
                                 lsched_region target, lsched_op* op) {
-  if (!fits(lower) || !fits(higher) || !fits(target) || reduction < LSCHED_SUM || reduction > LSCHED_BXOR) return LSCHED_ERR_ARGUMENT;
-  if (lower.count != target.count || higher.count != target.count) return LSCHED_ERR_ARGUMENT;
+  if (reduction < LSCHED_SUM || reduction > LSCHED_BXOR) return refuse(b, "a reduce's reduction is not an lsched_reduction");
+  if (!fits(lower) || !fits(higher) || !fits(target))
+    return refuse(b, "a reduce's region names no slot, or has 2^48 elements or more");
+  if (lower.count != target.count || higher.count != target.count)
+    return refuse(b, "a reduce's regions have different counts");
   return add_op(b, op, [&](builder& to) {
     return to.reduce(static_cast<kernel>(reduction), packed(lower), packed(higher), packed(target), extent::imm(target.count));
   });
 }
 
 lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_region target, lsched_op* op) {
-  if (!fits(source) || !fits(target) || source.count != target.count) return LSCHED_ERR_ARGUMENT;
+  if (!fits(source) || !fits(target)) return refuse(b, "a copy's region names no slot, or has 2^48 elements or more");
+  if (source.count != target.count) return refuse(b, "a copy's regions have different counts");
   return add_op(b, op, [&](builder& to) { return to.copy(packed(source), packed(target), extent::imm(target.count)); });
 }
 

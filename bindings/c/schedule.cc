@@ -89,14 +89,16 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
     for (std::size_t i = 0; i < output_count; ++i) memory.outputs.push_back(static_cast<std::byte*>(outputs[i]));
     std::size_t next_input = 0;
     std::size_t next_output = 0;
+    bool has_data = false;
     for (const buffer& data : program.buffers()) {
-      if (data.count == 0) continue;
-      if (data.role == buffer_role::input && memory.inputs[next_input] == nullptr) return LSCHED_ERR_ARGUMENT;
-      if (data.role == buffer_role::output && memory.outputs[next_output] == nullptr) return LSCHED_ERR_ARGUMENT;
-      next_input += data.role == buffer_role::input ? 1 : 0;
-      next_output += data.role == buffer_role::output ? 1 : 0;
+      if (data.role == buffer_role::scratch) continue;
+      const bool is_input = data.role == buffer_role::input;
+      const void* place = is_input ? inputs[next_input++] : outputs[next_output++];
+      if (place == nullptr && data.count > 0) return LSCHED_ERR_ARGUMENT;
+      has_data = has_data || data.count > 0;
     }
-    if (input_count == 1 && output_count == 1 && (inputs[0] == outputs[0]) != schedule->in_place) return LSCHED_ERR_ARGUMENT;
+    if (has_data && input_count == 1 && output_count == 1 && (inputs[0] == outputs[0]) != schedule->in_place)
+      return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
     schedule->runtime->driver().with_engine([&] { answer = schedule->runtime->engine().bind(*schedule->it, memory); });
     return static_cast<lsched_status>(answer);
@@ -109,8 +111,8 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
   if (schedule == nullptr) return LSCHED_OK;
   if (schedule->is_partial()) {
     (void)lsched_leave(schedule);
-    const lsched_status answer = wait_for(*schedule, k_last_round, timeout_ns, diagnostic);
-    if (answer == LSCHED_ERR_TIMEOUT) return answer;
+    const status answer = schedule->runtime->driver().wait(*schedule->it, k_last_round, deadline_after(timeout_ns));
+    if (answer == status::timeout) return explain(*schedule, answer, k_last_round, diagnostic);
   }
   return guarded(diagnostic, [&] {
     lsched_runtime* runtime = schedule->runtime;

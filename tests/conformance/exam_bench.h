@@ -1,9 +1,9 @@
-// What the questions of endpoint_exam.h work with: a world of endpoints, routes between them, and parcels whose
-// contents both ends can compute. A question that is not answered as demanded throws a complaint.
+// What the questions of endpoint_exam.h work with: a world of endpoints, routes between them, and parcels
+// whose contents both ends can compute. A question that is not answered as demanded throws a complaint.
 //
 // The ranks may all live in this process, driven by one thread, or be spread over processes that all ask the
-// same questions: whatever concerns a rank that is not here is skipped, and fence() keeps the processes together.
-// Nothing here waits for ever: whoever waits longer than the world's patience complains.
+// same questions: whatever concerns a rank that is not here is skipped, and fence() keeps the processes
+// together. Nothing here waits for ever: whoever waits longer than the world's patience complains.
 #pragma once
 
 #include <algorithm>
@@ -54,10 +54,7 @@ struct complaint {
 
 inline std::string in_words(std::string_view text) { return std::string(text); }
 template <class Integer>
-  requires std::is_integral_v<Integer>
-std::string in_words(Integer number) {
-  return std::to_string(number);
-}
+requires std::is_integral_v<Integer> std::string in_words(Integer number) { return std::to_string(number); }
 
 template <class... Parts>
 void demand(bool holds, const Parts&... parts) {
@@ -88,26 +85,32 @@ struct route {
 
 /// A message, known to both ends.
 struct parcel {
-  std::uint64_t bytes = 0;
-  std::uint64_t seed = 0;
+  std::uint64_t bytes;
+  std::uint64_t seed;
   bool null = false;
 
-  census tally() const { return {static_cast<std::uint32_t>(seed % 7 + 1), static_cast<rank>(seed % 5) - 1, seed}; }
+  census tally() const {
+    return {static_cast<std::uint32_t>(seed % 7 + 1), static_cast<rank>(seed % 5) - 1, seed};
+  }
 
   void write(std::byte* place) const {
-    for (std::uint64_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
-      const std::uint64_t word = mix(seed * 0x100000 + at);
-      std::memcpy(place + at, &word, std::min<std::uint64_t>(sizeof word, bytes - at));
+    for (std::uint64_t at = 0; at < bytes; at += k_word) {
+      const std::uint64_t word = word_at(at);
+      std::memcpy(place + at, &word, std::min(k_word, bytes - at));
     }
   }
 
-  /// Index of the first byte that differs, or `bytes`.
+  /// Where the eight bytes begin that differ first, or `bytes`.
   std::uint64_t first_difference(const std::byte* place) const {
-    std::vector<std::byte> expected(bytes + 1);
-    write(expected.data());
-    const auto end = expected.begin() + static_cast<std::ptrdiff_t>(bytes);
-    return static_cast<std::uint64_t>(std::mismatch(expected.begin(), end, place).first - expected.begin());
+    for (std::uint64_t at = 0; at < bytes; at += k_word) {
+      const std::uint64_t word = word_at(at);
+      if (std::memcmp(place + at, &word, std::min(k_word, bytes - at)) != 0) return at;
+    }
+    return bytes;
   }
+
+  static constexpr std::uint64_t k_word = sizeof(std::uint64_t);
+  std::uint64_t word_at(std::uint64_t at) const { return mix(seed * 0x100000 + at); }
 };
 
 class bench {
@@ -120,11 +123,13 @@ class bench {
   void start(rank ranks);
   rank ranks() const { return static_cast<rank>(ends_.size()); }
   bool has(rank of) const { return ends_[static_cast<std::size_t>(of)] != nullptr; }
-  bool has_all() const { return std::ranges::all_of(ends_, [](const endpoint* it) { return it != nullptr; }); }
+  bool has_all() const {
+    return std::ranges::all_of(ends_, [](const endpoint* it) { return it != nullptr; });
+  }
   endpoint& at(rank of) { return *ends_[static_cast<std::size_t>(of)]; }
   exam_world& world() { return world_; }
 
-  // --- instances: one at a time ---------------------------------------------------------------------------------
+  // --- instances: one at a time --------------------------------------------------------------------------
   void connect(std::vector<route> routes, bool credits = false);
   void attach(std::vector<route> routes, bool credits = false);
   void exchange();
@@ -140,7 +145,7 @@ class bench {
     return outgoing ? routes_[index].out : routes_[index].in;
   }
 
-  // --- payloads: `is_sent` and `is_received` tell, `await_*` wait ---------------------------------------------
+  // --- payloads: `is_sent` and `is_received` tell, `await_*` wait ----------------------------------------
   void post_send(std::size_t index, round_no round, const parcel& what);
   bool is_sent(std::size_t index) const { return routes_[index].sent; }
   void post_receive(std::size_t index, round_no round);
@@ -150,13 +155,13 @@ class bench {
   void await_sent(std::size_t index);
   void await_parcel(std::size_t index, const parcel& what);  ///< waits, verifies, releases
 
-  // --- signals ----------------------------------------------------------------------------------------------------
+  // --- signals -------------------------------------------------------------------------------------------
   void signal(std::size_t index, round_no round);
   bool arm(std::size_t index, round_no round);  ///< true where the target is not here
   void disarm(std::size_t index);
   int wakes(std::size_t index) const { return routes_[index].wakes; }
 
-  // --- time -------------------------------------------------------------------------------------------------------
+  // --- time ----------------------------------------------------------------------------------------------
   std::size_t poll(rank of, std::size_t width = 16);
   void turn();
   void settle(int turns = 200) {
@@ -172,7 +177,7 @@ class bench {
 
  private:
   static constexpr std::size_t k_margin = 64;
-  static constexpr std::byte k_untouched{0x77};
+  static constexpr int k_untouched = 0x77;
 
   struct route_state {
     route path;
@@ -190,6 +195,11 @@ class bench {
   };
 
   std::byte* target_of(route_state& it) const { return it.target.data() + k_margin; }
+  static bool is_untouched(const std::byte* from, const std::byte* to) {
+    return *from == std::byte{k_untouched} &&
+           std::memcmp(from, from + 1, static_cast<std::size_t>(to - from - 1)) ==
+               0;  // each like the one before
+  }
   void mark_sent(route_state& it);
   void note(rank of, const completion& news);
   std::array<std::byte, endpoint::record_bytes> record_of(rank of) const;
@@ -250,7 +260,7 @@ inline void bench::note(rank of, const completion& news) {
   }
 }
 
-// --- instances --------------------------------------------------------------------------------------------------
+// --- instances -------------------------------------------------------------------------------------------
 
 inline void bench::connect(std::vector<route> routes, bool credits) {
   attach(std::move(routes), credits);
@@ -280,7 +290,7 @@ inline void bench::attach(std::vector<route> routes, bool credits) {
   }
   for (route_state& it : routes_) {
     if (it.path.signal) continue;
-    if (has(it.path.to)) it.target.assign(it.path.capacity + 2 * k_margin, k_untouched);
+    if (has(it.path.to)) it.target.resize(it.path.capacity + 2 * k_margin);
     if (!has(it.path.from)) continue;
     if (it.path.foreign) it.foreign_source.resize(it.path.capacity + 1);
     it.source = it.path.foreign ? it.foreign_source.data() : at(it.path.from).allocate(it.path.capacity + 1);
@@ -313,7 +323,8 @@ inline void bench::gather_record(rank of) {
   demand(answer == status::ok, "rank ", of, " cannot gather the records");
   for (rank r = 0; r < ranks(); ++r) {
     const auto expected = record_of(r);
-    demand(std::memcmp(all.data() + static_cast<std::size_t>(r) * expected.size(), expected.data(), expected.size()) == 0,
+    demand(std::memcmp(all.data() + static_cast<std::size_t>(r) * expected.size(), expected.data(),
+                       expected.size()) == 0,
            "rank ", of, " gathered a wrong record of rank ", r);
   }
 }
@@ -333,7 +344,7 @@ inline void bench::disconnect() {
   routes_.clear();
 }
 
-// --- payloads ---------------------------------------------------------------------------------------------------
+// --- payloads --------------------------------------------------------------------------------------------
 
 inline void bench::post_send(std::size_t index, round_no round, const parcel& what) {
   route_state& it = routes_[index];
@@ -354,7 +365,7 @@ inline void bench::mark_sent(route_state& it) {
 inline void bench::post_receive(std::size_t index, round_no round) {
   route_state& it = routes_[index];
   if (!has(it.path.to)) return;
-  std::ranges::fill(it.target, k_untouched);
+  std::memset(it.target.data(), k_untouched, it.target.size());
   const bool stays = it.path.in_place && at(it.path.to).receives_in_place();
   it.receiving = true;
   it.round = round;
@@ -372,17 +383,18 @@ inline void bench::verify(std::size_t index, const parcel& what) const {
   demand(got.tally == what.tally(), "route ", index, " round ", it.round, ": the tally is wrong");
   std::uint64_t written = 0;
   if (!what.null) {
-    demand(got.bytes == what.bytes, "route ", index, " round ", it.round, ": ", got.bytes, " bytes, not ", what.bytes);
-    demand(it.path.in_place || got.data == target, "route ", index, ": the payload is not where it was asked for");
+    demand(got.bytes == what.bytes, "route ", index, " round ", it.round, ": ", got.bytes, " bytes, not ",
+           what.bytes);
+    demand(it.path.in_place || got.data == target, "route ", index,
+           ": the payload is not where it was asked for");
     const std::uint64_t differs = what.first_difference(got.data);
-    demand(differs == what.bytes, "route ", index, " round ", it.round, ": byte ", differs, " of ", what.bytes,
-           " is wrong");
+    demand(differs == what.bytes, "route ", index, " round ", it.round, ": of ", what.bytes,
+           " bytes, those from ", differs, " are wrong");
     if (got.data == target) written = what.bytes;
   }
-  const auto is_touched = [](std::byte any) { return any != k_untouched; };
-  demand(!std::any_of(it.target.data(), target, is_touched) &&
-             !std::any_of(target + written, it.target.data() + it.target.size(), is_touched),
-         "route ", index, " round ", it.round, ": bytes beside the payload were written");
+  const std::byte* const end = it.target.data() + it.target.size();
+  demand(is_untouched(it.target.data(), target) && is_untouched(target + written, end), "route ", index,
+         " round ", it.round, ": bytes beside the payload were written");
 }
 
 inline void bench::release(std::size_t index) {
@@ -404,7 +416,7 @@ inline void bench::await_parcel(std::size_t index, const parcel& what) {
   release(index);
 }
 
-// --- signals ----------------------------------------------------------------------------------------------------
+// --- signals ---------------------------------------------------------------------------------------------
 
 inline void bench::signal(std::size_t index, round_no round) {
   route_state& it = routes_[index];

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/conformance/endpoint_exam.h"
+#include "tests/support/sampling.h"
 
 namespace lsched {
 namespace {
@@ -37,24 +38,25 @@ class inproc_exam_world final : public exam::exam_world {
   std::vector<std::unique_ptr<endpoint>> ends_;
 };
 
-class inproc_exam : public testing::TestWithParam<exam::question> {};
+class inproc_exam : public ::testing::TestWithParam<exam::question> {};
 
 TEST_P(inproc_exam, passes) {
   for (const std::uint64_t seed : {1u, 2u, 3u})
     for (const std::uint32_t delay : {1u, 7u}) {
+      if (testing::sampled() && (seed != 1 || delay != 7)) continue;
       inproc_exam_world world(seed, {.max_delay_steps = delay, .late_sends = seed != 3});
       EXPECT_EQ(exam::ask(GetParam(), world), "") << "seed " << seed << ", delay " << delay;
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(every, inproc_exam, testing::ValuesIn(exam::k_questions), exam::name_of_question);
+INSTANTIATE_TEST_SUITE_P(every, inproc_exam, ::testing::ValuesIn(exam::k_questions), exam::name_of_question);
 
-// --- replay -------------------------------------------------------------------------------------------------------
+// --- replay ----------------------------------------------------------------------------------------------
 
 /// Two ranks, linked by the given edges from rank 0 to rank 1.
 struct pair_of_ranks {
-  explicit pair_of_ranks(std::uint64_t seed, std::uint32_t edges = 1, std::uint64_t capacity = 64, bool credits = false,
-                         inproc_options options = {})
+  explicit pair_of_ranks(std::uint64_t seed, std::uint32_t edges = 1, std::uint64_t capacity = 64,
+                         bool credits = false, inproc_options options = {})
       : world(2, seed, options), sender(std::move(*world.open(0))), receiver(std::move(*world.open(1))) {
     std::vector<edge_spec> out;
     std::vector<edge_spec> in;
@@ -85,7 +87,8 @@ struct event {
 };
 
 /// Completions of 16 messages, with the time of each.
-std::vector<event> history_of(std::uint64_t seed, std::uint32_t* late_sends = nullptr, inproc_options options = {}) {
+std::vector<event> history_of(std::uint64_t seed, std::uint32_t* late_sends = nullptr,
+                              inproc_options options = {}) {
   pair_of_ranks it(seed, 16, 64, false, options);
   std::vector<std::byte> targets(16 * 64);
   arrival out{};
@@ -109,7 +112,8 @@ std::vector<event> history_of(std::uint64_t seed, std::uint32_t* late_sends = nu
 }
 
 TEST(inproc, repeats_the_same_events_for_the_same_seed) {
-  for (std::uint64_t seed = 0; seed < 10; ++seed) EXPECT_EQ(history_of(seed), history_of(seed)) << "seed " << seed;
+  for (std::uint64_t seed = 0; seed < 10; ++seed)
+    EXPECT_EQ(history_of(seed), history_of(seed)) << "seed " << seed;
 }
 
 TEST(inproc, orders_events_differently_for_different_seeds) {
@@ -120,7 +124,8 @@ TEST(inproc, orders_events_differently_for_different_seeds) {
     EXPECT_EQ(order.size(), 16u);
     return order;
   };
-  for (std::uint64_t seed = 0; seed < 10; ++seed) EXPECT_NE(order_of(seed), order_of(seed + 1)) << "seed " << seed;
+  for (std::uint64_t seed = 0; seed < 10; ++seed)
+    EXPECT_NE(order_of(seed), order_of(seed + 1)) << "seed " << seed;
 }
 
 TEST(inproc, completes_some_sends_at_once_and_some_later) {
@@ -145,9 +150,10 @@ TEST(inproc, is_time_driven_while_something_is_on_its_way) {
   EXPECT_FALSE(it.receiver->is_time_driven());
 }
 
-// --- finding out --------------------------------------------------------------------------------------------------
+// --- finding out -----------------------------------------------------------------------------------------
 
-// Whoever overwrites a source before its send is done sends something else, unless the message was copied at once.
+// Whoever overwrites a source before its send is done sends something else, unless the message was copied at
+// once.
 TEST(inproc, shows_a_source_that_was_overwritten_too_early) {
   int spoiled = 0;
   int late = 0;
@@ -163,6 +169,31 @@ TEST(inproc, shows_a_source_that_was_overwritten_too_early) {
   }
   EXPECT_GT(late, 0);
   EXPECT_EQ(spoiled, late);
+}
+
+// Of sends that are done later, some wait for the arrival only and some for the receiver, which is shown the
+// source.
+TEST(inproc, reads_some_sources_on_arrival_and_shows_others_until_release) {
+  std::array<int, 2> late{};
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    pair_of_ranks it(seed, 2);
+    if (it.sender->send(it.outs[1], 1, it.letter())) continue;
+    std::array<completion, 1> news{};
+    std::size_t done = 0;
+    for (int k = 0; k < 100; ++k) done += it.sender->poll(news);
+    const bool shown = done == 0;
+    ++late[shown ? 1 : 0];
+    arrival out{};
+    ASSERT_TRUE(it.receiver->receive(it.ins[1], 1, nullptr, out));
+    EXPECT_EQ(out.data == it.source.data(), shown);
+    for (int k = 0; k < 100; ++k) done += it.sender->poll(news);
+    EXPECT_EQ(done, shown ? 0u : 1u) << "a source that is read must stay";
+    it.receiver->release(it.ins[1], 1);
+    for (int k = 0; k < 100; ++k) done += it.sender->poll(news);
+    EXPECT_EQ(done, 1u);
+  }
+  EXPECT_GT(late[0], 3);
+  EXPECT_GT(late[1], 3);
 }
 
 TEST(inproc, spoils_a_payload_once_it_was_released) {
@@ -195,7 +226,8 @@ TEST(inproc, notices_sends_that_break_the_contract) {
     it.sender->send(it.outs[0], 1, it.letter());
     return it.sender->send(it.outs[0], 1, it.letter());
   });
-  expect_fault("not the round after", [](pair_of_ranks& it) { return it.sender->send(it.outs[0], 2, it.letter()); });
+  expect_fault("not the round after",
+               [](pair_of_ranks& it) { return it.sender->send(it.outs[0], 2, it.letter()); });
   expect_fault("still in use", [](pair_of_ranks& it) {
     for (round_no round = 1; round <= 3; ++round) it.sender->send(it.outs[0], round, it.letter());
     return true;
@@ -235,7 +267,7 @@ TEST(inproc, notices_receives_that_break_the_contract) {
   });
 }
 
-// --- places and peers ---------------------------------------------------------------------------------------------
+// --- places and peers ------------------------------------------------------------------------------------
 
 TEST(inproc, gives_each_rank_once) {
   inproc_world world(3, 1);

@@ -1,21 +1,47 @@
-#include <gtest/gtest.h>
-
+// Transport `shm`: passes the exam with its ranks in one process, driven by one
+// thread, as threads and as processes; bears peers that die; leaves nothing behind.
 #include "libsched/shm_endpoint.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <thread>
+
 #include "tests/conformance/endpoint_exam.h"
+#include "tests/support/child_ranks.h"
+#include "tests/support/sampling.h"
 
 namespace lsched {
 namespace {
 
+using std::chrono::steady_clock;
+using testing::child_ranks;
+using testing::sampled;
+
 constexpr std::size_t k_stride = std::size_t{64} << 20;
+
+std::shared_ptr<shm_segment> segment_for(rank ranks) { return *shm_segment::create(ranks, k_stride); }
+
+std::unique_ptr<shm_endpoint> end_of(const std::shared_ptr<shm_segment>& segment, rank self) {
+  return std::move(*shm_endpoint::open(segment, self));
+}
+
+// --- the exam --------------------------------------------------------------------------------------------
 
 class shm_exam_world final : public exam::exam_world {
  public:
   std::vector<endpoint*> make(rank ranks) override {
-    ends_.clear();
-    const std::shared_ptr<shm_segment> segment = *shm_segment::create(ranks, k_stride);
-    for (rank r = 0; r < ranks; ++r) ends_.push_back(std::move(*shm_endpoint::open(segment, r)));
+    const auto segment = segment_for(ranks);
     std::vector<endpoint*> all;
-    for (const auto& end : ends_) all.push_back(end.get());
+    for (rank r = 0; r < ranks; ++r) all.push_back(ends_.emplace_back(end_of(segment, r)).get());
     return all;
   }
 
@@ -23,14 +49,547 @@ class shm_exam_world final : public exam::exam_world {
   std::vector<std::unique_ptr<shm_endpoint>> ends_;
 };
 
-class shm_exam : public testing::TestWithParam<exam::question> {};
+class shm_exam : public ::testing::TestWithParam<exam::question> {};
 
 TEST_P(shm_exam, passes) {
   shm_exam_world world;
   EXPECT_EQ(exam::ask(GetParam(), world), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(every, shm_exam, testing::ValuesIn(exam::k_questions), exam::name_of_question);
+INSTANTIATE_TEST_SUITE_P(every, shm_exam, ::testing::ValuesIn(exam::k_questions), exam::name_of_question);
+
+/// What ranks apart share besides their segments, mapped before they part.
+struct common_ground {
+  struct words {
+    std::atomic<std::uint32_t> arrivals;  ///< at fences
+    std::atomic<std::uint32_t> stage;     ///< of a test
+  };
+  common_ground()
+      : page(mmap(nullptr, sizeof(words), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
+        word(*new (page) words{}) {}
+  ~common_ground() { munmap(page, sizeof(words)); }
+
+  void* page;
+  words& word;
+  std::array<std::shared_ptr<shm_segment>, 4> segments{{{}, {}, segment_for(2), segment_for(3)}};
+};
+
+/// One rank on its own, as a process or as a thread; the other ranks are somewhere else.
+class lonely_exam_world final : public exam::exam_world {
+ public:
+  lonely_exam_world(common_ground& ground, rank self, std::uint32_t parties)
+      : ground_(ground), self_(self), parties_(parties) {}
+  std::vector<endpoint*> make(rank ranks) override {
+    std::vector<endpoint*> all(static_cast<std::size_t>(ranks));
+    if (self_ >= ranks) return all;
+    end_ = end_of(ground_.segments[static_cast<std::size_t>(ranks)], self_);
+    all[static_cast<std::size_t>(self_)] = end_.get();
+    return all;
+  }
+  void pump() override { sched_yield(); }
+  void enter_fence() override {
+    entered_ += parties_;
+    ground_.word.arrivals.fetch_add(1);
+  }
+  bool is_fence_open() override { return ground_.word.arrivals.load() >= entered_; }
+
+ private:
+  common_ground& ground_;
+  rank self_;
+  std::uint32_t parties_;
+  std::uint32_t entered_ = 0;
+  std::unique_ptr<shm_endpoint> end_;
+};
+
+class shm_process_exam : public ::testing::TestWithParam<exam::question> {};
+
+TEST_P(shm_process_exam, passes) {
+  common_ground ground;
+  child_ranks ranks(3, [&](rank self) {
+    lonely_exam_world world(ground, self, 3);
+    const std::string answer = exam::ask(GetParam(), world);
+    if (!answer.empty()) std::fprintf(stderr, "process %d: %s\n", self, answer.c_str());
+    return answer.empty() ? 0 : 1;
+  });
+  EXPECT_EQ(ranks.wait(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(every, shm_process_exam, ::testing::ValuesIn(exam::k_questions),
+                         exam::name_of_question);
+
+class shm_thread_exam : public ::testing::TestWithParam<exam::question> {};
+
+TEST_P(shm_thread_exam, passes) {
+  common_ground ground;
+  std::array<std::string, 3> answers;
+  std::array<std::thread, 3> ranks;
+  for (rank self = 0; self < 3; ++self)
+    ranks[static_cast<std::size_t>(self)] = std::thread([&, self] {
+      lonely_exam_world world(ground, self, 3);
+      answers[static_cast<std::size_t>(self)] = exam::ask(GetParam(), world);
+    });
+  for (std::thread& it : ranks) it.join();
+  for (const std::string& answer : answers) EXPECT_EQ(answer, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(every, shm_thread_exam, ::testing::ValuesIn(exam::k_questions),
+                         exam::name_of_question);
+
+// --- ranks apart -----------------------------------------------------------------------------------------
+
+/// To and fro between ranks 0 and 1, every byte verified.
+void play_ping_pong(exam::bench& b, round_no rounds, std::uint64_t bytes) {
+  b.connect(
+      {{.from = 0, .to = 1, .capacity = bytes, .in_place = true}, {.from = 1, .to = 0, .capacity = bytes}});
+  for (round_no round = 1; round <= rounds; ++round) {
+    for (std::size_t way = 0; way < 2; ++way) {
+      b.post_send(way, round, {bytes, 2 * round + way});
+      b.post_receive(way, round);
+      b.await_parcel(way, {bytes, 2 * round + way});
+    }
+    for (std::size_t way = 0; way < 2; ++way) b.await_sent(way);
+  }
+  b.disconnect();
+}
+
+/// Runs in a child: 0, or 1 with a complaint on stderr.
+template <class Play>
+int play(common_ground& ground, rank self, Play&& what) {
+  try {
+    lonely_exam_world world(ground, self, 2);
+    exam::bench b(world);
+    b.start(2);
+    what(b);
+    return 0;
+  } catch (const exam::complaint& found) {
+    std::fprintf(stderr, "rank %d: %s\n", self, found.text.c_str());
+    return 1;
+  }
+}
+
+TEST(shm, plays_ping_pong_between_processes) {
+  common_ground ground;
+  child_ranks ranks(2, [&](rank self) {
+    return play(ground, self, [](exam::bench& b) {
+      play_ping_pong(b, sampled() ? 10'000 : 100'000, 8);
+      play_ping_pong(b, sampled() ? 20 : 100, std::uint64_t{1} << 20);
+    });
+  });
+  EXPECT_EQ(ranks.wait(), "");
+}
+
+/// Waits for a stage of the test, which another process declares.
+bool await_stage(common_ground& ground, std::uint32_t stage) {
+  for (const auto limit = steady_clock::now() + std::chrono::seconds(20); steady_clock::now() < limit;
+       sched_yield())
+    if (ground.word.stage.load() >= stage) return true;
+  return false;
+}
+
+TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
+  common_ground ground;
+  child_ranks ranks(2, [&](rank self) {
+    return play(ground, self, [&](exam::bench& b) {
+      b.connect({{.from = 1, .to = 0, .capacity = 8}});
+      b.post_send(0, 1, {8, 1});
+      if (b.has(1)) await_stage(ground, 2);  // never: it is killed
+      b.post_receive(0, 1);
+      b.await_parcel(0, {8, 1});
+      b.post_receive(0, 2);
+      exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a living peer is called dead");
+      ground.word.stage.store(1);
+      b.until([&] { return b.at(0).find_dead_peer() == 1; }, "a killed peer to be found");
+    });
+  });
+  ASSERT_TRUE(await_stage(ground, 1));
+  ranks.kill(1);
+  EXPECT_EQ(ranks.wait(0), "");
+}
+
+// Its process id is no more when it is looked for.
+TEST(shm, finds_a_peer_that_died_before_it_took_part_in_an_exchange) {
+  common_ground ground;
+  child_ranks ranks(2, [&](rank self) {
+    return play(ground, self, [&](exam::bench& b) {
+      if (b.has(1)) {
+        ground.word.stage.store(1);
+        await_stage(ground, 3);  // never: it is killed
+      }
+      await_stage(ground, 2);
+      b.attach({{.from = 1, .to = 0, .capacity = 8}});
+      b.post_record(0);
+      std::vector<std::byte> all(2 * endpoint::record_bytes);
+      rank missing = k_no_rank;
+      exam::demand(b.at(0).gather_records(all, &missing) == status::pending && missing == 1,
+                   "rank 1 is not missing");
+      b.until([&] { return b.at(0).find_dead_peer() == 1; }, "a dead peer to be found");
+    });
+  });
+  ASSERT_TRUE(await_stage(ground, 1));
+  ranks.kill(1);
+  ground.word.stage.store(2);
+  EXPECT_EQ(ranks.wait(0), "");
+}
+
+TEST(shm, finds_a_closed_peer_that_will_never_post_its_record) {
+  const auto segment = segment_for(2);
+  const auto end = end_of(segment, 0);
+  ASSERT_EQ(end->post_record({}), status::ok);
+  EXPECT_EQ(end->find_dead_peer(), k_no_rank);
+  end_of(segment, 1)->close();
+  EXPECT_EQ(end->find_dead_peer(), 1);
+}
+
+/// Sleeps for a message as prescribed; a sleep that lasts to its end though a message was there is a lost
+/// one.
+template <class Condition>
+void sleep_until(exam::bench& b, rank self, Condition&& holds, int& lost) {
+  doorbell& bell = b.at(self).bell();
+  for (int k = 0; k < 20; ++k) {
+    if (holds()) return;
+    b.poll(self);
+  }
+  const auto limit = steady_clock::now() + b.world().patience();
+  while (!holds()) {
+    exam::demand(lost < 3 && steady_clock::now() < limit, "waited too long for a message");
+    const std::uint32_t epoch = bell.word[doorbell::waiter].load();
+    bell.sleepers.fetch_add(1);
+    b.poll(self);
+    if (!holds()) {
+      const auto is_unrung = [&] { return holds() && bell.word[doorbell::waiter].load() == epoch; };
+      for (int k = 0; k < 2; ++k) {  // the second time unless the ring is only just on its way
+        if (k == 0 || is_unrung()) sleep_on(bell, doorbell::waiter, epoch, std::chrono::seconds(1));
+        b.poll(self);
+      }
+      if (is_unrung()) ++lost;
+    }
+    bell.sleepers.fetch_sub(1);
+  }
+}
+
+TEST(shm, loses_no_message_between_threads_that_sleep) {
+  common_ground ground;
+  const round_no rounds = sampled() ? 2'000 : 20'000;
+  std::array<int, 2> lost{};
+  std::array<int, 2> answers{};
+  const auto run = [&](rank self) {
+    answers[static_cast<std::size_t>(self)] = play(ground, self, [&](exam::bench& b) {
+      b.connect({{.from = 0, .to = 1, .capacity = 20000, .in_place = true},
+                 {.from = 1, .to = 0, .capacity = 20000}});
+      const auto mine = static_cast<std::size_t>(self);
+      for (round_no round = 1; round <= rounds; ++round) {
+        for (std::size_t way = 0; way < 2; ++way) b.post_send(way, round, exam::parcel_of(way, round, 20000));
+        for (std::size_t way = 0; way < 2; ++way) b.post_receive(way, round);
+        sleep_until(
+            b, self, [&] { return b.is_received(1 - mine); }, lost[mine]);
+        b.await_parcel(1 - mine, exam::parcel_of(1 - mine, round, 20000));
+        sleep_until(
+            b, self, [&] { return b.is_sent(mine); }, lost[mine]);
+      }
+    });
+  };
+  std::thread other(run, 1);
+  run(0);
+  other.join();
+  EXPECT_EQ(answers, (std::array<int, 2>{}));
+  EXPECT_EQ(lost, (std::array<int, 2>{}));
+}
+
+// --- instances -------------------------------------------------------------------------------------------
+
+/// More than half of a region: two of them do not fit at once.
+edge_spec large_edge(rank peer, std::uint32_t tag = 0) {
+  return {.outgoing = true, .foreign = true, .peer = peer, .tag = tag, .capacity = k_stride / 8 * 5};
+}
+
+TEST(shm, gives_back_what_a_rank_left_out) {
+  const auto segment = segment_for(2);
+  const auto end = end_of(segment, 0);
+  const auto other = end_of(segment, 1);
+  ASSERT_TRUE(end->attach(0, false, std::vector{large_edge(1)}));
+  end->detach(0);
+  EXPECT_FALSE(end->attach(1, false, std::vector{large_edge(1)})) << "the peer may still write to instance 0";
+  ASSERT_TRUE(other->attach(2, false, {}));  // instances 0 and 1 never were, here
+  EXPECT_TRUE(end->attach(2, false, std::vector{large_edge(1)}));
+}
+
+TEST(shm, gives_back_everything_when_it_cannot_attach) {
+  const auto segment = segment_for(2);
+  const auto end = end_of(segment, 0);
+  const auto other = end_of(segment, 1);
+  ASSERT_TRUE(other->attach(0, false, std::vector{large_edge(0)}));
+  const auto refused = end->attach(0, false, std::vector{large_edge(1, 0), large_edge(1, 1)});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, status::no_memory);
+  other->detach(0);
+  EXPECT_TRUE(end->attach(1, false, std::vector{large_edge(1)}));
+  EXPECT_TRUE(other->attach(1, false, std::vector{large_edge(0)}));
+}
+
+TEST(shm, refuses_edges_out_of_the_world) {
+  const auto end = end_of(segment_for(2), 0);
+  EXPECT_EQ(end->attach(0, false, std::vector{large_edge(2)}).error().code, status::argument);
+  EXPECT_EQ(end->attach(1, false, std::vector{large_edge(-1)}).error().code, status::argument);
+}
+
+TEST(shm, bears_as_many_instances_as_there_are_ids) {
+  const auto end = end_of(segment_for(1), 0);
+  for (std::uint32_t id = 0; id < shm_page::k_ids; ++id) ASSERT_TRUE(end->attach(id, false, {}));
+  EXPECT_EQ(end->attach(shm_page::k_ids, false, {}).error().code, status::no_memory);
+  end->detach(1);
+  EXPECT_TRUE(end->attach(shm_page::k_ids + 1, false, {}));
+}
+
+TEST(shm, reuses_an_id_that_a_peer_has_reused_already) {
+  const auto segment = segment_for(2);
+  const auto end = end_of(segment, 0);
+  const auto fast = end_of(segment, 1);
+  ASSERT_TRUE(end->attach(0, false, std::vector{large_edge(1)}));
+  ASSERT_TRUE(fast->attach(0, false, {}));
+  end->detach(0);
+  fast->detach(0);
+  ASSERT_TRUE(fast->attach(shm_page::k_ids, false, {}));
+  fast->detach(shm_page::k_ids);
+  EXPECT_TRUE(end->attach(shm_page::k_ids, false, std::vector{large_edge(1)}));
+}
+
+// --- places ----------------------------------------------------------------------------------------------
+
+TEST(shm, gives_each_rank_once) {
+  const auto segment = segment_for(3);
+  const auto end = end_of(segment, 2);
+  EXPECT_EQ(shm_endpoint::open(segment, 2).error().code, status::state);
+  EXPECT_EQ(shm_endpoint::open(segment, 3).error().code, status::argument);
+  EXPECT_EQ(shm_endpoint::open(segment, -1).error().code, status::argument);
+}
+
+// The loser's process ends; the owner must not be taken for dead.
+TEST(shm, leaves_a_rank_to_its_owner_when_another_process_wants_it) {
+  const auto segment = segment_for(2);
+  const auto owner = end_of(segment, 1);
+  child_ranks thief(1, [&](rank) { return shm_endpoint::open(segment, 1) ? 1 : 0; });
+  EXPECT_EQ(thief.wait(), "");
+  EXPECT_EQ(segment->page(1).process.load(), getpid());
+  EXPECT_EQ(end_of(segment, 0)->find_dead_peer(), k_no_rank);
+}
+
+// --- the segment -----------------------------------------------------------------------------------------
+
+TEST(shm_segment, has_no_name) {
+  const auto segment = segment_for(2);
+  const auto end = end_of(segment, 0);
+  const std::string file =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(segment->descriptor()));
+  EXPECT_EQ(file.rfind("/memfd:", 0), 0u) << file;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    EXPECT_EQ(entry.path().string().find("sched"), std::string::npos) << entry.path();
+}
+
+TEST(shm_segment, refuses_worlds_that_cannot_be) {
+  EXPECT_EQ(shm_segment::create(0).error().code, status::argument);
+  EXPECT_EQ(shm_segment::create(-1).error().code, status::argument);
+  EXPECT_EQ(shm_segment::create(2, ~std::size_t{0}).error().code, status::no_memory);
+  EXPECT_EQ(shm_segment::create(std::numeric_limits<rank>::max(), k_stride).error().code, status::no_memory);
+}
+
+TEST(shm_segment, shows_the_same_bytes_through_every_mapping) {
+  const auto segment = shm_segment::create(3, 5000);  // rounded up to pages
+  ASSERT_TRUE(segment);
+  const auto second = shm_segment::adopt(dup((*segment)->descriptor()));
+  ASSERT_TRUE(second);
+  EXPECT_EQ((*second)->ranks(), 3);
+  EXPECT_EQ((*second)->stride(), 8192u);
+  for (rank r = 0; r < 3; ++r) {
+    const std::uint64_t last = (*segment)->region_start(r) + 8191;
+    *(*segment)->at(last) = std::byte(r + 1);
+    EXPECT_EQ(*(*second)->at(last), std::byte(r + 1));
+  }
+}
+
+TEST(shm_segment, knows_which_region_holds_what) {
+  const auto segment = *shm_segment::create(2, 8192);
+  const std::uint64_t start = segment->region_start(1);
+  EXPECT_TRUE(segment->holds(1, start, 8192));
+  EXPECT_TRUE(segment->holds(1, start + 8192, 0));
+  EXPECT_FALSE(segment->holds(1, start, 8193));
+  EXPECT_FALSE(segment->holds(1, start + 1, 8192));
+  EXPECT_FALSE(segment->holds(1, start - 1, 1));
+  EXPECT_FALSE(segment->holds(0, start, 1));
+  EXPECT_FALSE(segment->holds(1, ~std::uint64_t{0}, 2));
+  EXPECT_FALSE(segment->holds(1, start, ~std::uint64_t{0}));
+}
+
+/// A file whose first words are those of `like`, with word `index` replaced, and of `like`'s size plus
+/// `more`.
+int forged(const shm_segment& like, std::size_t index, std::uint64_t word, off_t more = 0) {
+  std::array<std::uint64_t, 4> words{};
+  const auto bytes = static_cast<ssize_t>(sizeof words);
+  EXPECT_EQ(pread(like.descriptor(), words.data(), sizeof words, 0), bytes);
+  if (index < words.size()) words[index] = word;
+  const int file = memfd_create("forged", MFD_CLOEXEC);
+  const auto size = static_cast<off_t>(like.region_start(like.ranks()));
+  EXPECT_EQ(ftruncate(file, size + more), 0);
+  EXPECT_EQ(pwrite(file, words.data(), sizeof words, 0), bytes);
+  return file;
+}
+
+TEST(shm_segment, adopts_only_what_describes_itself_truly) {
+  const auto segment = *shm_segment::create(2, 8192);
+  EXPECT_TRUE(shm_segment::adopt(forged(*segment, 4, 0)));
+  struct lie {
+    std::size_t index;
+    std::uint64_t word;
+    off_t more;
+  };
+  constexpr std::uint64_t k_half = std::uint64_t{1} << 63;
+  const lie lies[]{{0, 7, 0},     // magic
+                   {1, 4096, 0},  // stride
+                   {1, 0, 0},
+                   {1, 8191, 0},
+                   {1, 8192 + k_half, 0},  // twice that is 16384 again
+                   {2, 4096, 0},           // start of the regions
+                   {2, segment->region_start(1), 0},
+                   {2, segment->region_start(0) - 8192, -8192},
+                   {3, 1, 0},  // ranks
+                   {3, 0, 0},
+                   {3, 3, 0},
+                   {3, ~std::uint64_t{0}, 0},
+                   {3, 2 + (std::uint64_t{1} << 32), 0},
+                   {4, 0, 4096},  // the file's size
+                   {4, 0, -4096},
+                   {4, 0, -1}};
+  for (const lie& it : lies) {
+    const auto answer = shm_segment::adopt(forged(*segment, it.index, it.word, it.more));
+    ASSERT_FALSE(answer) << it.index << " " << it.word << " " << it.more;
+    EXPECT_EQ(answer.error().code, status::version);
+  }
+}
+
+TEST(shm_segment, takes_garbage_over_and_refuses_it) {
+  std::array<int, 2> pipe_ends{};
+  ASSERT_EQ(pipe(pipe_ends.data()), 0);
+  const int empty = memfd_create("empty", MFD_CLOEXEC);
+  for (const int garbage : {pipe_ends[0], pipe_ends[1], empty, open("/dev/null", O_RDWR),
+                            open("/proc/self/exe", O_RDONLY), open("/", O_RDONLY | O_DIRECTORY)}) {
+    ASSERT_GE(garbage, 0);
+    EXPECT_FALSE(shm_segment::adopt(garbage));
+    EXPECT_EQ(fcntl(garbage, F_GETFD), -1) << "the descriptor was not closed";
+  }
+  EXPECT_EQ(shm_segment::adopt(-1).error().code, status::transport);
+}
+
+// --- the heap --------------------------------------------------------------------------------------------
+
+constexpr std::size_t k_small_stride = std::size_t{1} << 20;
+
+/// What the heap should be like: pieces in order of their place.
+struct reference_heap {
+  std::map<std::uint64_t, std::uint64_t> pieces;  ///< offset in the region -> bytes
+  std::uint64_t size = k_small_stride;
+
+  bool has_room_for(std::uint64_t bytes) const {
+    const std::uint64_t alignment = bytes >= 4096 ? 4096 : 64;
+    std::uint64_t end = 0;
+    const auto fits = [&](std::uint64_t next) {
+      return (end + alignment - 1) / alignment * alignment + bytes <= next;
+    };
+    for (const auto& [place, length] : pieces) {
+      if (fits(place)) return true;
+      end = (place + std::max<std::uint64_t>(length, 1) + 63) / 64 * 64;
+    }
+    return fits(size);
+  }
+  bool is_free(std::uint64_t place, std::uint64_t bytes) const {
+    const auto next = pieces.lower_bound(place);
+    if (next != pieces.end() && next->first < place + std::max<std::uint64_t>(bytes, 1)) return false;
+    return next == pieces.begin() || std::prev(next)->first + std::prev(next)->second <= place;
+  }
+};
+
+TEST(shm_heap, agrees_with_a_reference_and_coalesces) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const auto segment = *shm_segment::create(2, k_small_stride);
+    shm_heap heap(segment, 1);
+    reference_heap expected;
+    const std::byte* const start = segment->at(segment->region_start(1));
+    std::uint64_t dice = mix(seed);
+    const auto roll = [&](std::uint64_t sides) { return (dice = mix(dice)) % sides; };
+    const auto drop_any = [&] {
+      const auto any =
+          std::next(expected.pieces.begin(), static_cast<std::ptrdiff_t>(roll(expected.pieces.size())));
+      std::byte* const place = segment->at(segment->region_start(1) + any->first);
+      ASSERT_EQ((exam::parcel{any->second, any->first}).first_difference(place), any->second)
+          << "seed " << seed;
+      heap.deallocate(place);
+      expected.pieces.erase(any);
+    };
+    for (int k = 0; k < 4000; ++k) {
+      if (!expected.pieces.empty() && roll(5) < 2) {
+        drop_any();
+        continue;
+      }
+      const std::uint64_t bytes = roll(8) == 0 ? roll(40'000) : roll(600);
+      std::byte* const place = heap.allocate(bytes);
+      ASSERT_EQ(place != nullptr, expected.has_room_for(bytes))
+          << "seed " << seed << ", " << bytes << " bytes";
+      if (place == nullptr) continue;
+      const auto offset = static_cast<std::uint64_t>(place - start);
+      ASSERT_EQ(offset % (bytes >= 4096 ? 4096 : 64), 0u);
+      ASSERT_TRUE(heap.owns(place, bytes));
+      ASSERT_TRUE(expected.is_free(offset, bytes)) << "seed " << seed;
+      exam::parcel{bytes, offset}.write(place);
+      expected.pieces[offset] = bytes;
+    }
+    EXPECT_GT(expected.pieces.size(), 100u);
+    while (!expected.pieces.empty()) drop_any();
+    std::byte* const all = heap.allocate(k_small_stride);
+    EXPECT_EQ(all, start) << "seed " << seed;
+    EXPECT_EQ(heap.allocate(1), nullptr);
+  }
+}
+
+TEST(shm_heap, refuses_what_no_region_can_hold) {
+  const auto segment = *shm_segment::create(1, k_small_stride);
+  shm_heap heap(segment, 0);
+  for (const std::size_t bytes :
+       {k_small_stride + 1, ~std::size_t{0}, ~std::size_t{0} - 62, ~std::size_t{0} - 63})
+    EXPECT_EQ(heap.allocate(bytes), nullptr) << bytes;
+  EXPECT_NE(heap.allocate(k_small_stride), nullptr);
+}
+
+TEST(shm_heap, ignores_what_it_did_not_give) {
+  const auto segment = *shm_segment::create(2, k_small_stride);
+  shm_heap heap(segment, 0);
+  std::byte mine{};
+  std::byte* const given = heap.allocate(128);
+  heap.deallocate(&mine);
+  heap.deallocate(given + 64);
+  heap.deallocate(nullptr);
+  EXPECT_NE(heap.allocate(64), given);
+  EXPECT_FALSE(heap.owns(&mine, 1));
+  EXPECT_FALSE(heap.owns(given, k_small_stride + 1));
+  EXPECT_FALSE(heap.owns(segment->at(segment->region_start(1)), 1));
+}
+
+TEST(shm_heap, may_be_used_by_several_threads) {
+  const auto segment = *shm_segment::create(1, k_small_stride);
+  shm_heap heap(segment, 0);
+  std::atomic<int> wrong{0};
+  const auto work = [&](std::uint64_t seed) {
+    for (std::uint64_t k = 0; k < 2000; ++k) {
+      const exam::parcel what{mix(seed + k) % 500, seed + k};
+      std::byte* const place = heap.allocate(what.bytes);
+      what.write(place);
+      if (what.first_difference(place) != what.bytes) ++wrong;
+      heap.deallocate(place);
+    }
+  };
+  std::thread other(work, 1'000'000);
+  work(2'000'000);
+  other.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_NE(heap.allocate(k_small_stride), nullptr);
+}
 
 }  // namespace
 }  // namespace lsched

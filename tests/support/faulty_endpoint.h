@@ -1,4 +1,5 @@
-// An endpoint with one thing wrong with it, around a good one: shows that the exam of transports can be failed.
+// An endpoint with one thing wrong with it, around a good one: shows that the exam of transports can be
+// failed.
 #pragma once
 
 #include <algorithm>
@@ -62,9 +63,12 @@ class faulty_endpoint final : public endpoint {
     std::byte* const place = good_.allocate(bytes + skew());
     return place == nullptr ? nullptr : place + skew();
   }
-  void deallocate(std::byte* memory) override { good_.deallocate(memory == nullptr ? nullptr : memory - skew()); }
+  void deallocate(std::byte* memory) override {
+    good_.deallocate(memory == nullptr ? nullptr : memory - skew());
+  }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override {
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits,
+                                      std::span<const edge_spec> edges) override {
     std::vector<edge_spec> mine(edges.begin(), edges.end());
     for (edge_spec& it : mine)
       if (has(fault::crosses_tags) && !it.outgoing && (it.tag == 1 || it.tag == 2)) it.tag = 3 - it.tag;
@@ -96,7 +100,8 @@ class faulty_endpoint final : public endpoint {
   bool send(link_id link, round_no round, const message& what) override {
     edge& it = edges_[link];
     if (has(fault::loses_first_message) && round == 1) return true;
-    if (has(fault::swaps_messages) && what.bytes <= it.older.size()) return send_swapped(it, link, round, what);
+    if (has(fault::swaps_messages) && what.bytes <= it.older.size())
+      return send_swapped(it, link, round, what);
     if (has(fault::repeats_old_message) && what.bytes <= it.older.size() && !what.null) {
       message old = what;
       if (round % 5 == 0) old.data = it.older.data();

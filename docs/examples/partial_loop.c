@@ -1,0 +1,65 @@
+/* A loop with one slow rank that nobody waits for.  lsched run -n 3 build/examples/partial_loop
+ *
+ * Every step of a rank computes a gradient (here: 1) and offers it; collect delivers what the world has
+ * summed up since the last time. A gradient of the slow rank joins whatever round is open when it comes. At
+ * the end every rank has received every gradient exactly once. */
+#include <lsched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <threads.h>
+#include <time.h>
+
+enum { k_steps = 20, k_millisecond = 1000000 };
+static const uint64_t k_timeout_ns = 20000000000u;
+
+static void must(lsched_status status, const char* call, const lsched_diagnostic* why) {
+  if (status == LSCHED_OK) return;
+  fprintf(stderr, "%s: %s %s\n", call, lsched_status_name(status), why->text);
+  exit(1);
+}
+
+static void compute_for(long ms) { thrd_sleep(&(struct timespec){.tv_nsec = ms * k_millisecond}, NULL); }
+
+int main(void) {
+  lsched_runtime* world = NULL;
+  lsched_schedule* partial = NULL;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  must(lsched_runtime_open(NULL, &world, &why), "open", &why);
+  const int32_t rank = lsched_rank(world);
+  const int32_t ranks = lsched_size(world);
+  const int is_slow = rank == ranks - 1 && ranks > 1;
+
+  const lsched_partial_desc desc = {.struct_size = sizeof desc,
+                                    .count = 1,
+                                    .dtype = LSCHED_I64,
+                                    .reduction = LSCHED_SUM,
+                                    .activation = LSCHED_SOLO,
+                                    .lag = LSCHED_ACCUMULATE};
+  must(lsched_partial_allreduce_create(world, &desc, &partial, &why), "create", &why);
+
+  int64_t gradient = 1, result = 0, total = 0;
+  lsched_report report = {.struct_size = sizeof report};
+  for (int step = 1; step <= k_steps; ++step) {
+    lsched_ticket ticket;
+    compute_for(is_slow ? 20 : 2);
+    must(lsched_offer(partial, &gradient, &ticket), "offer", &why);
+    must(lsched_collect(ticket, &result, k_timeout_ns, &report, &why), "collect", &why);
+    if (report.has_result) total += result;
+    if (rank == 0)
+      printf("step %2d: rounds %d to %d, %d of %d ranks in the last one, %d gradients, %d of them mine\n",
+             step, (int)report.from + 1, (int)report.to, (int)report.contributors, (int)report.ranks,
+             (int)report.offers, (int)report.mine);
+  }
+
+  /* What is still pending is sent while we leave; the rounds end when every rank has left. */
+  const lsched_ticket last = {partial, UINT64_MAX};
+  must(lsched_leave(partial), "leave", &why);
+  must(lsched_collect(last, &result, k_timeout_ns, &report, &why), "collect", &why);
+  if (report.has_result) total += result;
+  must(lsched_schedule_destroy(partial, k_timeout_ns, &why), "destroy", &why);
+  must(lsched_runtime_close(world), "close", &why);
+
+  if (rank == 0) printf("%d gradients of %d ranks: all delivered\n", (int)total, (int)ranks);
+  return total == (int64_t)ranks * k_steps ? 0 : 1;
+}

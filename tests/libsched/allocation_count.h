@@ -1,0 +1,25 @@
+// Counts what this test program allocates. The replaced operators are in engine_test.cc.
+#pragma once
+
+#include <cstdint>
+
+namespace lsched::testing {
+
+/// Counts calls of operator new, of any thread, while it lives. One at a time.
+class counting_allocations {
+ public:
+  counting_allocations();
+  ~counting_allocations();
+  counting_allocations(const counting_allocations&) = delete;
+  counting_allocations& operator=(const counting_allocations&) = delete;
+
+  std::uint64_t count() const;
+
+ private:
+  std::uint64_t before_;
+};
+
+/// Live allocations that asked for 64 bytes of alignment or more: what the inproc transport has handed out.
+std::int64_t aligned_allocations();
+
+}  // namespace lsched::testing

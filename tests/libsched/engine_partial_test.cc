@@ -1,0 +1,537 @@
+// Partial schedules on the engine, every rank in one thread: who starts a round, what is captured, what everybody
+// is told about it, and how ranks leave. The oracle keeps every offer of every rank in a queue: a round's report
+// says how many of this rank's oldest offers are inside, so each result is known exactly.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <numeric>
+#include <optional>
+
+#include "collectives/partial.h"
+#include "libsched/draw.h"
+#include "libsched/engine.h"
+#include "tests/libsched/allocation_count.h"
+#include "tests/support/lockstep_world.h"
+#include "tests/support/sampling.h"
+
+namespace lsched {
+namespace {
+
+using testing::lockstep_world;
+
+constexpr rank k_most_ranks = 33;
+using vector_of_integers = std::vector<std::int64_t>;
+
+std::string text_of(activation_policy policy, rank size, std::uint64_t seed) {
+  return std::string(name_of(policy)) + ", " + std::to_string(size) + " ranks, seed " + std::to_string(seed);
+}
+
+/// What a rank was told of the rounds in (from, to].
+struct delivery_record {
+  delivered what;
+  vector_of_integers result;
+};
+
+class partial_bench {
+ public:
+  partial_bench(rank size, std::uint64_t seed, activation starts, lag_policy lag, std::uint64_t count = 3)
+      : world(size, seed), count_(count), starts_(starts), pending_(static_cast<std::size_t>(size)) {
+    const shape data{count, dtype::i64, kernel::sum, false};
+    its = world.commit([&](rank r) {
+      return commit_request{"partial", partial_allreduce({r, size}, data, starts), {}, {lag}};
+    });
+    present.resize(static_cast<std::size_t>(size));
+    std::iota(present.begin(), present.end(), 0);
+  }
+
+  rank size() const { return world.size(); }
+  instance& at(rank r) { return *its[static_cast<std::size_t>(r)]; }
+  std::deque<vector_of_integers>& pending(rank r) { return pending_[static_cast<std::size_t>(r)]; }
+
+  void offer(rank r) {
+    vector_of_integers gradient(count_);
+    for (auto& value : gradient) value = static_cast<std::int64_t>(world.draw_below(1u << 20)) - (1 << 19);
+    at(r).offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
+    pending(r).push_back(std::move(gradient));
+  }
+
+  void call(rank r, round_no round) {
+    if (at(r).called < round) at(r).called.store(round);
+    world.at(r).post(at(r));
+  }
+
+  void leave(rank r) {
+    at(r).leaving.store(true);
+    call(r, k_last_round);
+    std::erase(present, r);
+  }
+
+  /// A random set of ranks that is enough to start the round.
+  std::vector<bool> draw_callers(round_no round) {
+    std::vector<bool> calls(its.size());
+    const std::uint64_t density = 1 + world.draw_below(4);
+    for (const rank r : present) calls[static_cast<std::size_t>(r)] = starts_.policy == activation_policy::full || world.draw_below(4) < density;
+    const rank sure = starts_.policy == activation_policy::majority
+                          ? draw(starts_.seed, round, at(0).present)
+                          : present[world.draw_below(present.size())];
+    calls[static_cast<std::size_t>(sure)] = true;
+    return calls;
+  }
+
+  /// Calls, offers and steps in any order, until the round is over everywhere. One in `one_in` callers has nothing
+  /// to offer; ranks that do not call sometimes offer all the same.
+  void run_round(round_no round, std::uint64_t one_in = 4) {
+    const std::vector<bool> calls = draw_callers(round);
+    for (rank r = 0; r < size(); ++r) {
+      const bool offers = calls[static_cast<std::size_t>(r)] ? world.draw_below(one_in) != 0 : world.draw_below(5) == 0;
+      const bool is_here = std::ranges::find(present, r) != present.end();
+      if (offers && is_here) offer(r);
+      if (calls[static_cast<std::size_t>(r)]) call(r, round);
+      for (std::uint64_t steps = world.draw_below(2 * static_cast<std::uint64_t>(size())); steps > 0; --steps) world.step();
+      if (is_here && world.draw_below(8) == 0) offer(r);  // perhaps after the capture
+    }
+    run_until_round(round);
+  }
+
+  bool run_until_round(round_no round) {
+    return world.run_until([&] {
+      round_no first = k_last_round;
+      round_no last = 0;
+      for (const instance* it : its) {
+        const round_no at_least = it->finished == k_last_round ? it->round : it->finished.load();
+        first = std::min(first, it->finished.load());
+        last = std::max(last, at_least);
+      }
+      if (first < last) {
+        EXPECT_LE(last - first, 1u) << "somebody ran ahead; " << world.describe();
+      }
+      return first >= round;
+    });
+  }
+
+  std::optional<delivery_record> collect(rank r) {
+    delivery_record got{{}, vector_of_integers(count_, -12345)};
+    const auto what = at(r).results->collect(reinterpret_cast<std::byte*>(got.result.data()));
+    if (!what) return std::nullopt;
+    got.what = *what;
+    if (got.what.null) {
+      EXPECT_EQ(got.result, vector_of_integers(count_, -12345)) << "a null result was written";
+    }
+    return got;
+  }
+
+  /// Takes the oldest `offers` of a rank's pending offers: they have been sent. Adds them to `sum`.
+  void take_pending(rank r, std::uint64_t offers, vector_of_integers& sum) {
+    ASSERT_LE(offers, pending(r).size()) << "more was sent than offered";
+    for (; offers > 0; --offers) {
+      for (std::size_t i = 0; i < count_; ++i) sum[i] += pending(r).front()[i];
+      pending(r).pop_front();
+    }
+  }
+
+  /// Collects at every rank: the same result and report everywhere, and exactly what was captured.
+  void check_round(round_no round) {
+    vector_of_integers sum(count_);
+    std::uint64_t offers = 0;
+    std::uint64_t contributors = 0;
+    std::vector<delivery_record> got;
+    for (rank r = 0; r < size(); ++r) {
+      auto one = collect(r);
+      ASSERT_TRUE(one.has_value()) << "rank " << r << "; " << world.describe();
+      take_pending(r, one->what.mine, sum);
+      offers += one->what.mine;
+      contributors += one->what.mine > 0 ? 1u : 0u;
+      got.push_back(std::move(*one));
+      EXPECT_FALSE(collect(r).has_value()) << "delivered twice";
+    }
+    for (const delivery_record& one : got) {
+      ASSERT_EQ(one.what.from, round - 1);
+      ASSERT_EQ(one.what.to, round);
+      ASSERT_EQ(one.what.offers, offers) << world.describe();
+      ASSERT_EQ(one.what.contributors, contributors) << world.describe();
+      ASSERT_EQ(one.what.null, contributors == 0) << world.describe();
+      if (!one.what.null) {
+        ASSERT_EQ(one.result, sum) << world.describe();
+      }
+    }
+  }
+
+  void remove() {
+    world.remove(its);
+    EXPECT_EQ(world.net().edges(), 0u) << "edges are left over";
+  }
+
+  bool is_closed() const {
+    return std::ranges::all_of(its, [](const instance* it) { return it->finished == k_last_round; });
+  }
+
+  lockstep_world world;
+  std::vector<instance*> its;
+  std::vector<rank> present;
+
+ private:
+  std::uint64_t count_;
+  activation starts_;
+  std::vector<std::deque<vector_of_integers>> pending_;
+};
+
+constexpr activation_policy k_policies[] = {activation_policy::full, activation_policy::solo, activation_policy::majority};
+
+template <class Check>
+void for_every_world(Check&& check) {
+  for (const activation_policy policy : k_policies)
+    for (rank size = 1; size <= k_most_ranks; size += testing::sampled() ? 4 : 1)
+      for (const std::uint64_t seed : {1u, 2u}) {
+        const ::testing::ScopedTrace trace(__FILE__, __LINE__, text_of(policy, size, seed));
+        check(policy, size, seed);
+        if (::testing::Test::HasFailure()) return;
+      }
+}
+
+// --- rounds ----------------------------------------------------------------------------------------------------------
+
+TEST(partial, every_offer_is_in_exactly_one_round_and_all_ranks_are_told_the_same) {
+  for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
+    for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate}) {
+      partial_bench bench(size, seed, {policy, seed}, lag);
+      if (size > 2) bench.world.set_pace(size / 2, 10);
+      for (round_no round = 1; round <= 12; ++round) {
+        bench.run_round(round);
+        bench.check_round(round);
+        if (::testing::Test::HasFailure()) return;
+      }
+      for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).offers->withdraw(), bench.pending(r).size());
+    }
+  });
+}
+
+TEST(partial, nobody_offers_then_the_round_is_null) {
+  for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
+    partial_bench bench(size, seed, {policy, seed}, lag_policy::latest);
+    for (round_no round = 1; round <= 3; ++round) {
+      for (rank r = 0; r < size; ++r) bench.call(r, round);
+      if (!bench.run_until_round(round)) return;
+      bench.check_round(round);
+    }
+    for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.world.at(r).counters().bytes_sent, 0u);
+  });
+}
+
+TEST(partial, a_count_of_zero_works_like_any_other) {
+  for (const activation_policy policy : k_policies)
+    for (const rank size : {1, 3, 5, 6, 7, 8}) {
+      partial_bench bench(size, 8, {policy, 8}, lag_policy::accumulate, 0);
+      for (round_no round = 1; round <= 4; ++round) {
+        bench.run_round(round);
+        bench.check_round(round);
+      }
+    }
+}
+
+TEST(partial, one_active_rank_of_32_moves_one_buffer_to_each_other_rank_and_no_more) {
+  constexpr std::uint64_t count = 1000;
+  for (rank active = 0; active < 32; active += 5) {
+    partial_bench bench(32, 3, {activation_policy::solo, 0}, lag_policy::latest, count);
+    bench.offer(active);
+    bench.call(active, 1);
+    ASSERT_TRUE(bench.run_until_round(1));
+    bench.check_round(1);
+    std::uint64_t bytes = 0;
+    std::uint64_t signals = 0;
+    for (rank r = 0; r < 32; ++r) {
+      bytes += bench.world.at(r).counters().bytes_sent;
+      signals += bench.world.at(r).counters().signals_sent;
+    }
+    EXPECT_EQ(bytes, 31 * count * sizeof(std::int64_t));
+    EXPECT_EQ(signals, 31u);
+  }
+}
+
+TEST(partial, a_majority_round_waits_for_the_drawn_rank_and_for_no_other) {
+  for (const rank size : {2, 3, 5, 8, 13})
+    for (const std::uint64_t seed : {1u, 2u, 3u}) {
+      partial_bench bench(size, seed, {activation_policy::majority, seed}, lag_policy::latest);
+      for (round_no round = 1; round <= 8; ++round) {
+        const rank drawn = draw(seed, round, bench.at(0).present);
+        for (rank r = 0; r < size; ++r)
+          if (r != drawn) bench.call(r, round);
+        bench.world.settle();
+        for (rank r = 0; r < size; ++r) ASSERT_EQ(bench.at(r).finished, round - 1);
+        rank waits_for = k_no_rank;
+        (void)bench.world.at(0).describe_wait(bench.at(0), &waits_for);
+        EXPECT_EQ(waits_for, drawn);
+        bench.call(drawn, round);
+        ASSERT_TRUE(bench.run_until_round(round));
+      }
+    }
+}
+
+TEST(partial, a_full_round_waits_for_everybody) {
+  for (const rank size : {2, 3, 5, 8}) {
+    partial_bench bench(size, 4, {activation_policy::full, 0}, lag_policy::latest);
+    for (round_no round = 1; round <= 4; ++round) {
+      const auto last = static_cast<rank>(bench.world.draw_below(static_cast<std::uint64_t>(size)));
+      for (rank r = 0; r < size; ++r)
+        if (r != last) bench.call(r, round);
+      bench.world.settle();
+      for (rank r = 0; r < size; ++r) ASSERT_EQ(bench.at(r).finished, round - 1);
+      bench.call(last, round);
+      ASSERT_TRUE(bench.run_until_round(round));
+    }
+  }
+}
+
+TEST(partial, a_call_that_comes_early_starts_its_round_when_that_opens) {
+  for (const rank size : {3, 5, 8}) {
+    partial_bench bench(size, 4, {activation_policy::solo, 0}, lag_policy::latest);
+    bench.call(1, 3);
+    ASSERT_TRUE(bench.run_until_round(3));
+    bench.world.settle();
+    for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).finished, 3u);
+    bench.call(0, 2);  // long over
+    bench.world.settle();
+    for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).finished, 3u);
+  }
+}
+
+TEST(partial, what_is_withdrawn_is_not_sent) {
+  for (const rank size : {1, 3, 5}) {
+    partial_bench bench(size, 6, {activation_policy::solo, 0}, lag_policy::latest);
+    EXPECT_EQ(bench.at(0).offers->withdraw(), 0u);
+    for (int i = 0; i < 3; ++i) bench.offer(0);
+    EXPECT_EQ(bench.at(0).offers->withdraw(), 3u);
+    bench.pending(0).clear();
+    bench.call(0, 1);
+    ASSERT_TRUE(bench.run_until_round(1));
+    bench.check_round(1);
+    bench.offer(0);
+    bench.call(0, 2);
+    ASSERT_TRUE(bench.run_until_round(2));
+    bench.check_round(2);
+  }
+}
+
+// --- results that are not collected in time -----------------------------------------------------------------------------
+
+// Rank 0 collects every round and so knows them all; the others collect now and then.
+TEST(partial, a_late_collect_delivers_the_newest_result_or_the_sum_of_all) {
+  for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate})
+    for (const rank size : {2, 3, 5, 8})
+      for (const std::uint64_t seed : {1u, 2u, 3u}) {
+        partial_bench bench(size, seed, {activation_policy::solo, seed}, lag);
+        std::vector<delivery_record> history{{}};
+        for (round_no round = 1; round <= 40; ++round) {
+          bench.run_round(round, 2);
+          history.push_back(*bench.collect(0));
+          ASSERT_EQ(history.back().what.to, round);
+          const auto late = static_cast<rank>(1 + bench.world.draw_below(static_cast<std::uint64_t>(size - 1)));
+          const auto got = bench.collect(late);
+          if (!got) continue;
+          ASSERT_EQ(got->what.to, round);
+          vector_of_integers expected(3);
+          std::uint64_t offers = 0;
+          bool null = true;
+          for (round_no past = got->what.from + 1; past <= round; ++past) {
+            const delivery_record& one = history[past];
+            if (one.what.null) continue;
+            if (lag == lag_policy::latest) std::ranges::fill(expected, 0), offers = 0;
+            for (std::size_t i = 0; i < 3; ++i) expected[i] += one.result[i];
+            offers += one.what.offers;
+            null = false;
+          }
+          ASSERT_EQ(got->what.null, null) << bench.world.describe();
+          ASSERT_EQ(got->what.offers, offers) << bench.world.describe();
+          if (!null) {
+            ASSERT_EQ(got->result, expected) << "rank " << late << "; " << bench.world.describe();
+          }
+        }
+      }
+}
+
+TEST(partial, intervals_of_deliveries_are_adjacent) {
+  partial_bench bench(3, 5, {activation_policy::solo, 5}, lag_policy::accumulate);
+  std::vector<round_no> seen(3);
+  for (round_no round = 1; round <= 60; ++round) {
+    bench.run_round(round);
+    const auto r = static_cast<rank>(bench.world.draw_below(3));
+    const auto got = bench.collect(r);
+    if (!got) continue;
+    EXPECT_EQ(got->what.from, seen[static_cast<std::size_t>(r)]);
+    EXPECT_EQ(got->what.to, round);
+    seen[static_cast<std::size_t>(r)] = round;
+    EXPECT_EQ(bench.at(r).results->collected(), round);
+  }
+}
+
+// --- leaving ------------------------------------------------------------------------------------------------------------
+
+/// After everybody has left: nothing was lost, and everything is given back.
+void check_end(partial_bench& bench, std::vector<vector_of_integers> totals, const vector_of_integers& offered) {
+  ASSERT_TRUE(bench.world.run_until([&] { return bench.is_closed(); }));
+  bench.world.settle();
+  for (rank r = 0; r < bench.size(); ++r) {
+    EXPECT_EQ(bench.at(r).phase, phase::closed);
+    if (const auto last = bench.collect(r); last && !last->what.null)
+      for (std::size_t i = 0; i < 3; ++i) totals[static_cast<std::size_t>(r)][i] += last->result[i];
+    EXPECT_EQ(totals[static_cast<std::size_t>(r)], offered) << "rank " << r << "; " << bench.world.describe();
+    EXPECT_EQ(bench.at(r).offers->withdraw(), 0u);
+  }
+  bench.remove();
+}
+
+struct account {
+  explicit account(partial_bench& bench) : bench_(bench), totals(static_cast<std::size_t>(bench.size()), vector_of_integers(3)) {}
+  void collect_some() {
+    for (rank r = 0; r < bench_.size(); ++r) {
+      if (bench_.world.draw_below(2) == 0) continue;
+      const auto got = bench_.collect(r);
+      for (std::size_t i = 0; got && !got->what.null && i < 3; ++i) totals[static_cast<std::size_t>(r)][i] += got->result[i];
+    }
+  }
+  vector_of_integers offered() const {
+    vector_of_integers sum(3);
+    for (rank r = 0; r < bench_.size(); ++r)
+      for (const auto& gradient : bench_.pending(r))
+        for (std::size_t i = 0; i < 3; ++i) sum[i] += gradient[i];
+    return sum;
+  }
+  partial_bench& bench_;
+  std::vector<vector_of_integers> totals;
+};
+
+TEST(partial_leave, ranks_leave_one_after_another_between_rounds) {
+  const std::int64_t before = testing::aligned_allocations();
+  for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
+    partial_bench bench(size, seed, {policy, seed}, lag_policy::accumulate);
+    account books(bench);
+    while (!bench.present.empty()) {
+      const round_no open = bench.at(0).finished + 1;
+      bench.run_round(open);
+      books.collect_some();
+      bench.leave(bench.present[bench.world.draw_below(bench.present.size())]);
+      for (std::uint64_t steps = bench.world.draw_below(50); steps > 0; --steps) bench.world.step();
+      bench.world.settle();
+    }
+    check_end(bench, books.totals, books.offered());
+  });
+  EXPECT_EQ(testing::aligned_allocations(), before) << "memory is not returned";
+}
+
+TEST(partial_leave, all_ranks_leave_at_once_in_the_middle_of_rounds) {
+  for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
+    partial_bench bench(size, seed, {policy, seed}, lag_policy::accumulate);
+    account books(bench);
+    for (round_no round = 1; round <= 3; ++round) {
+      bench.run_round(round);
+      books.collect_some();
+    }
+    for (rank r = 0; r < size; ++r) {
+      if (bench.world.draw_below(2) == 0) bench.offer(r);
+      bench.leave(r);
+      for (std::uint64_t steps = bench.world.draw_below(4); steps > 0; --steps) bench.world.step();
+    }
+    check_end(bench, books.totals, books.offered());
+  });
+}
+
+TEST(partial_leave, all_ranks_leave_before_the_first_call) {
+  for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
+    partial_bench bench(size, seed, {policy, seed}, lag_policy::latest);
+    for (rank r = size; r-- > 0;) bench.leave(r);
+    check_end(bench, std::vector<vector_of_integers>(static_cast<std::size_t>(size), vector_of_integers(3)), vector_of_integers(3));
+  });
+}
+
+TEST(partial_leave, what_was_offered_before_leaving_is_still_sent) {
+  for (const activation_policy policy : k_policies)
+    for (const rank size : {1, 2, 3, 5, 7}) {
+      partial_bench bench(size, 12, {policy, 12}, lag_policy::accumulate);
+      account books(bench);
+      for (rank r = 0; r < size; ++r) {
+        bench.offer(r);
+        bench.offer(r);
+        bench.leave(r);
+      }
+      check_end(bench, books.totals, books.offered());
+    }
+}
+
+// Rounds go on, at the pace of those who stay: a rank that has left counts as having called, but starts nothing.
+TEST(partial_leave, a_rank_that_has_left_serves_the_others_and_starts_no_rounds_of_its_own) {
+  for (const activation_policy policy : k_policies)
+    for (const rank size : {2, 3, 5, 8})
+      for (rank early = 0; early < size; ++early) {
+        partial_bench bench(size, 7, {policy, 7}, lag_policy::accumulate);
+        account books(bench);
+        bench.leave(early);
+        bench.world.settle();
+        for (int i = 0; i < 10; ++i) {
+          const round_no open = bench.at(0).finished + 1;
+          for (const rank r : bench.present) bench.offer(r);
+          for (const rank r : bench.present) bench.call(r, open);
+          ASSERT_TRUE(bench.run_until_round(open));
+          bench.world.settle();
+          ASSERT_EQ(bench.at(0).finished, open) << bench.world.describe();
+          books.collect_some();
+        }
+        const auto others = bench.present;
+        for (const rank r : others) bench.leave(r);
+        check_end(bench, books.totals, books.offered());
+      }
+}
+
+TEST(partial_leave, an_instance_that_serves_is_not_removed) {
+  partial_bench bench(3, 2, {activation_policy::solo, 0}, lag_policy::latest);
+  for (const rank r : {0, 1}) bench.leave(r);
+  bench.world.settle();
+  for (const rank r : {0, 1, 2}) EXPECT_EQ(bench.world.at(r).remove(bench.at(r)), status::busy);
+  bench.leave(2);
+  ASSERT_TRUE(bench.world.run_until([&] { return bench.is_closed(); }));
+  bench.remove();
+}
+
+TEST(partial_leave, ranks_that_have_closed_may_be_removed_while_others_are_closing) {
+  for (const std::uint64_t seed : {1u, 2u, 3u, 4u, 5u})
+    for (const rank size : {2, 3, 5, 8}) {
+      partial_bench bench(size, seed, {activation_policy::solo, 0}, lag_policy::latest);
+      bench.world.set_pace(0, 20);
+      for (rank r = 0; r < size; ++r) bench.leave(r);
+      std::vector<bool> is_gone(bench.its.size());
+      std::size_t gone = 0;
+      for (int n = 0; gone < bench.its.size(); ++n) {
+        ASSERT_LT(n, 100'000) << bench.world.describe();
+        bench.world.step();
+        for (std::size_t r = 0; r < is_gone.size(); ++r)
+          if (!is_gone[r] && bench.its[r]->finished == k_last_round && bench.world.at(static_cast<rank>(r)).remove(*bench.its[r]) == status::ok) {
+            is_gone[r] = true;
+            ++gone;
+            bench.world.forget(static_cast<rank>(r), bench.its[r]);
+          }
+      }
+      EXPECT_EQ(bench.world.net().edges(), 0u);
+      EXPECT_EQ(bench.world.net().in_flight(), 0u);
+    }
+}
+
+TEST(partial, another_schedule_may_come_after_one_has_gone) {
+  lockstep_world world(5, 3);
+  for (int i = 0; i < 4; ++i) {
+    const auto its = world.commit([&](rank r) {
+      return commit_request{"partial", partial_allreduce({r, 5}, {2, dtype::i64, kernel::sum, false}, {activation_policy::solo, 0})};
+    });
+    ASSERT_FALSE(its.empty());
+    for (rank r = 0; r < 5; ++r) {
+      its[static_cast<std::size_t>(r)]->leaving.store(true);
+      its[static_cast<std::size_t>(r)]->called.store(k_last_round);
+      world.at(r).post(*its[static_cast<std::size_t>(r)]);
+    }
+    ASSERT_TRUE(world.run_until([&] { return std::ranges::all_of(its, [](auto* it) { return it->finished == k_last_round; }); }));
+    world.remove(its);
+    EXPECT_EQ(world.net().edges(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace lsched
