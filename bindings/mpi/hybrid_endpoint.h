@@ -1,0 +1,80 @@
+// Transport `hybrid`: shared memory between the ranks of a node, MPI between nodes.
+//
+// Each edge belongs to one of the two, decided by its peer; the lowest bit of a link says which. Commit
+// records go through MPI, which knows everybody. The two number ranks differently: this endpoint and MPI
+// speak of ranks of the world, shared memory of places within the node.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "bindings/mpi/mpi_endpoint.h"
+#include "libsched/shm_endpoint.h"
+
+namespace lsched {
+
+class hybrid_endpoint final : public endpoint {
+ public:
+  /// `node`: the world's ranks at the places 0, 1, … of the shared segment.
+  hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far,
+                  std::vector<rank> node);
+  ~hybrid_endpoint() override { hybrid_endpoint::close(); }
+
+  bool allows_auxiliary_thread() const { return far_->allows_auxiliary_thread(); }
+
+  world place() const override { return far_->place(); }
+  std::string_view name() const override { return "hybrid"; }
+  std::byte* allocate(std::size_t bytes) override { return near_->allocate(bytes); }
+  void deallocate(std::byte* memory) override { near_->deallocate(memory); }
+  bool receives_in_place() const override { return true; }
+
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits,
+                                      std::span<const edge_spec> edges) override;
+  status post_record(std::span<const std::byte> record) override { return far_->post_record(record); }
+  status gather_records(std::span<std::byte> all, rank* missing) override {
+    return far_->gather_records(all, missing);
+  }
+  status link(std::uint32_t id) override;
+  void detach(std::uint32_t id) override;
+
+  bool send(link_id link, round_no round, const message& what) override {
+    return is_far(link) ? far_->send(inner(link), round, what) : near_->send(inner(link), round, what);
+  }
+  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override {
+    return is_far(link) ? far_->receive(inner(link), round, into, out)
+                        : near_->receive(inner(link), round, into, out);
+  }
+  void release(link_id link, round_no round) override {
+    is_far(link) ? far_->release(inner(link), round) : near_->release(inner(link), round);
+  }
+  void signal(link_id link, round_no round) override {
+    is_far(link) ? far_->signal(inner(link), round) : near_->signal(inner(link), round);
+  }
+  bool arm(link_id link, round_no round) override {
+    return is_far(link) ? far_->arm(inner(link), round) : near_->arm(inner(link), round);
+  }
+  void disarm(link_id link) override {
+    is_far(link) ? far_->disarm(inner(link)) : near_->disarm(inner(link));
+  }
+  std::size_t poll(std::span<completion> out) override;
+
+  bool is_listening() const override { return near_->is_listening() || far_->is_listening(); }
+  bool is_time_driven() const override { return far_->is_time_driven(); }
+  rank find_dead_peer() override;
+  status health() const override { return far_->health(); }
+  doorbell& bell() override { return near_->bell(); }
+  void close() override;
+
+ private:
+  static constexpr bool is_far(link_id link) { return (link & 1) != 0; }
+  static constexpr link_id inner(link_id link) { return link >> 1; }
+
+  std::unique_ptr<shm_endpoint> near_;
+  std::unique_ptr<mpi_endpoint> far_;
+  std::vector<rank> node_;                   ///< world's rank by place in the node
+  std::unordered_map<rank, rank> place_of_;  ///< the inverse; cold path
+  bool far_is_first_ = false;                ///< whose news poll takes first, by turns
+};
+
+}  // namespace lsched

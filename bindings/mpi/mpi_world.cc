@@ -1,0 +1,172 @@
+#include "bindings/mpi/mpi_world.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bindings/mpi/hybrid_endpoint.h"
+#include "bindings/mpi/node_segment.h"
+
+namespace lsched {
+namespace {
+
+/// A communicator that we made.
+class owned_comm {
+ public:
+  owned_comm() = default;
+  owned_comm(const owned_comm&) = delete;
+  owned_comm& operator=(const owned_comm&) = delete;
+  ~owned_comm() {
+    if (comm != MPI_COMM_NULL) (void)MPI_Comm_free(&comm);
+  }
+  MPI_Comm comm = MPI_COMM_NULL;
+};
+
+failure mpi_failure(const char* what) { return {status::transport, std::string(what) + " failed"}; }
+
+/// The smallest of everybody's values.
+template <std::size_t N>
+bool minimise(MPI_Comm all, std::array<std::int64_t, N>& values) {
+  std::array<std::int64_t, N> mine = values;
+  MPI_Request request = MPI_REQUEST_NULL;
+  return MPI_Iallreduce(mine.data(), values.data(), static_cast<int>(N), MPI_INT64_T, MPI_MIN, all,
+                        &request) == MPI_SUCCESS &&
+         await_request(request) == MPI_SUCCESS;
+}
+
+/// An option is equal everywhere if its minimum is its maximum.
+std::optional<failure> objection_to(MPI_Comm all, const mpi_options& options) {
+  const auto transport = static_cast<std::int64_t>(options.transport);
+  const auto region = static_cast<std::int64_t>(options.region_bytes);
+  const std::int64_t per_node = options.ranks_per_node;
+  const std::int64_t tags = options.limits.highest_tag;
+  const auto chunk = static_cast<std::int64_t>(options.limits.chunk_bytes);
+  std::array<std::int64_t, 10> ends{transport, -transport, region, -region, per_node,
+                                    -per_node, tags,       -tags,  chunk,   -chunk};
+  if (!minimise(all, ends)) return mpi_failure("MPI_Iallreduce");
+  constexpr std::array<const char*, 5> names{"the transport", "the region size", "the ranks per node",
+                                             "the highest tag", "the chunk size"};
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (ends[2 * i] != -ends[2 * i + 1])
+      return failure{status::mismatch, std::string("the ranks disagree about ") + names[i]};
+  if (per_node < 0) return failure{status::argument, "the number of ranks per node is negative"};
+  return std::nullopt;
+}
+
+/// The ranks that MPI believes to share memory; of those, where nodes are emulated, the neighbours in rank.
+std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_node, owned_comm& node,
+                                       rank& real_size) {
+  owned_comm real;
+  if (MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, self, MPI_INFO_NULL, &real.comm) != MPI_SUCCESS)
+    return mpi_failure("MPI_Comm_split_type");
+  if (MPI_Comm_size(real.comm, &real_size) != MPI_SUCCESS) return mpi_failure("MPI_Comm_size");
+  const int colour = ranks_per_node > 0 ? self / ranks_per_node : 0;
+  if (MPI_Comm_split(real.comm, colour, self, &node.comm) != MPI_SUCCESS)
+    return mpi_failure("MPI_Comm_split");
+  return std::nullopt;
+}
+
+/// The world's rank of each rank of the node.
+std::optional<std::vector<rank>> members_of(MPI_Comm node, rank self) {
+  int size = 0;
+  if (MPI_Comm_size(node, &size) != MPI_SUCCESS) return std::nullopt;
+  std::vector<rank> members(static_cast<std::size_t>(size));
+  MPI_Request request = MPI_REQUEST_NULL;
+  static_assert(sizeof(rank) == sizeof(std::int32_t));
+  if (MPI_Iallgather(&self, 1, MPI_INT32_T, members.data(), 1, MPI_INT32_T, node, &request) != MPI_SUCCESS ||
+      await_request(request) != MPI_SUCCESS)
+    return std::nullopt;
+  return members;
+}
+
+std::string ranks_in_words(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " rank" : " ranks");
+}
+
+std::string sharing_in_words(std::size_t local, std::size_t size) {
+  const std::string near = "shared memory with " + ranks_in_words(local - 1);
+  return local == size ? near : near + ", MPI with " + ranks_in_words(size - local);
+}
+
+using opened_endpoint = result<std::unique_ptr<endpoint>>;
+
+opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_options& options,
+                              mpi_info& found) {
+  const auto [self, size] = far->place();
+  owned_comm node;
+  auto why = find_candidates(far->communicator(), self, options.ranks_per_node, node, found.node_ranks);
+  if (why) return *why;
+  if (options.transport == mpi_transport::mpi_only) {
+    found.text = "MPI with everybody, as asked for";
+    return std::unique_ptr<endpoint>(std::move(far));
+  }
+  auto members = members_of(node.comm, self);
+  if (!members) return mpi_failure("MPI_Iallgather");
+  if (members->size() == 1) {
+    found.text = "MPI with everybody: no other rank on this node";
+    return std::unique_ptr<endpoint>(std::move(far));
+  }
+  auto near = share_segment(node.comm, options.region_bytes);
+  if (!near) {
+    found.text = "MPI with everybody: " + ranks_in_words(members->size()) + " cannot share memory, rank " +
+                 std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +
+                 " says: " + near.error().text;
+    return std::unique_ptr<endpoint>(std::move(far));
+  }
+  found.sharing_ranks = static_cast<rank>(members->size());
+  found.text = sharing_in_words(members->size(), static_cast<std::size_t>(size));
+  return std::unique_ptr<endpoint>(
+      std::make_unique<hybrid_endpoint>(std::move(*near), std::move(far), std::move(*members)));
+}
+
+/// A number in the environment, or -1.
+long number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return -1;
+  const std::string_view digits(text);
+  long value = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return error == std::errc() && end == digits.data() + digits.size() ? value : -1;
+}
+
+}  // namespace
+
+result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options,
+                                                    mpi_info* info) {
+  auto far = mpi_endpoint::open(comm, options.limits);
+  if (!far) return far.error();
+  const MPI_Comm all = (*far)->communicator();  // lives as long as the endpoint, which only success hands on
+  if (auto why = objection_to(all, options)) return *why;
+
+  mpi_info found;
+  found.allows_auxiliary_thread = (*far)->allows_auxiliary_thread();
+  auto opened = open_suitable(std::move(*far), options, found);
+  if (opened && info != nullptr) *info = std::move(found);
+  return opened;
+}
+
+bool mpi_allows_auxiliary_thread() {
+  int level = MPI_THREAD_SINGLE;
+  return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
+}
+
+std::string launcher_mismatch() {
+  int size = 0;
+  if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS) return {};
+  const std::string advice = ", but MPI_COMM_WORLD has " + ranks_in_words(static_cast<std::size_t>(size)) +
+                             ": the program was built with one MPI and started by another's mpiexec";
+  for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
+    if (const long said = number_in(variable); said > 0 && said != size)
+      return std::string(variable) + "=" + std::to_string(said) + advice;
+  for (const char* variable : {"PMI_RANK", "PMIX_RANK"})  // PMIx does not put the size into the environment
+    if (const long said = number_in(variable); said >= size)
+      return std::string(variable) + "=" + std::to_string(said) + advice;
+  return {};
+}
+
+}  // namespace lsched

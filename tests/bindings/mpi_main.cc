@@ -1,0 +1,728 @@
+// mpi_check: the MPI endpoints, alone and under real engines. Run as `mpiexec -n {2,3,4,5} mpi_check`; an
+// argument keeps only the checks whose name contains it.
+//
+// Every wait is bounded, and a watchdog ends a process that hangs all the same. The first failed check ends
+// the run: what follows it in another process would only wait for this one. LSCHED_TEST_FULL=1 runs 2000
+// rounds of everything, large vectors included.
+#include <mpi.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bindings/mpi/hybrid_endpoint.h"
+#include "bindings/mpi/mpi_endpoint.h"
+#include "bindings/mpi/mpi_world.h"
+#include "bindings/mpi/node_segment.h"
+#include "collectives/allreduce.h"
+#include "collectives/barrier.h"
+#include "collectives/partial.h"
+#include "libsched/commit.h"
+#include "offload/driver.h"
+#include "offload/progress_thread.h"
+#include "tests/conformance/endpoint_exam.h"
+
+namespace lsched {
+namespace {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+constexpr auto k_patience = 20s;
+constexpr auto k_hasty = 8s;  // a farewell that took longer was cut short
+
+struct context {
+  rank self = 0;
+  rank size = 1;
+  std::string only;
+  bool is_full = false;
+  int passed = 0;
+};
+context g_run;
+
+// --- reporting
+// --------------------------------------------------------------------------------------------------
+
+extern "C" void bark(int) {
+  constexpr char text[] = "mpi_check: the watchdog ended a process that hung\n";
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(125);
+  _exit(124);
+}
+
+/// Waits for MPI, asleep: the ranks that we wait for may need the core.
+bool settle(MPI_Request& request) {
+  for (int is_done = 0;;) {
+    if (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (is_done != 0) return true;
+    std::this_thread::sleep_for(50us);
+  }
+}
+
+/// Runs one check on every rank; it answers what is wrong, or nothing.
+template <class Check>
+void check(const std::string& name, Check&& what) {
+  if (name.find(g_run.only) == std::string::npos) return;
+  const clock::time_point begin = clock::now();
+  const std::string wrong = what();
+  if (!wrong.empty())
+    std::fprintf(stderr, "FAILED %s, rank %d: %s\n", name.c_str(), g_run.self, wrong.c_str());
+  int mine = wrong.empty() ? 0 : 1;
+  int all = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request) != MPI_SUCCESS ||
+      !settle(request))
+    all = 1;
+  if (all == 0) {
+    ++g_run.passed;
+    if (g_run.self == 0 && std::getenv("LSCHED_TEST_TIMES") != nullptr)
+      std::fprintf(stderr, "%8.3f s  %s\n", std::chrono::duration<double>(clock::now() - begin).count(),
+                   name.c_str());
+    return;
+  }
+  if (g_run.self == 0) std::printf("%d passed, 1 failed\n", g_run.passed);
+  std::fflush(stdout);
+  std::this_thread::sleep_for(200ms);  // lets the other ranks say what they saw
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+std::string in_words(const failure& why) { return std::string(name_of(why.code)) + ": " + why.text; }
+
+// --- the exam
+// ---------------------------------------------------------------------------------------------------
+
+struct mode {
+  const char* name;
+  mpi_options options;
+};
+
+std::vector<mode> modes() {
+  return {{"mpi", {.transport = mpi_transport::mpi_only}},
+          {"hybrid", {.region_bytes = std::uint64_t{1} << 30}},
+          {"emulated", {.ranks_per_node = g_run.size > 2 ? 2 : 1, .region_bytes = std::uint64_t{1} << 30}}};
+}
+
+struct too_few_processes {};
+
+/// Each process is one rank; processes beyond the world asked for stay at the fences.
+class mpi_exam_world final : public exam::exam_world {
+ public:
+  mpi_exam_world(const mpi_options& options, bool is_one_node)
+      : options_(options), is_one_node_(is_one_node) {}
+  ~mpi_exam_world() override { (void)leave(); }
+
+  std::vector<endpoint*> make(rank ranks) override {
+    if (ranks > g_run.size) throw too_few_processes{};
+    exam::demand(leave(), "the farewell was cut short");
+    exam::demand(MPI_Comm_split(MPI_COMM_WORLD, g_run.self < ranks ? 0 : MPI_UNDEFINED, g_run.self, &comm_) ==
+                     MPI_SUCCESS,
+                 "MPI_Comm_split failed");
+    std::vector<endpoint*> all(static_cast<std::size_t>(ranks), nullptr);
+    if (comm_ == MPI_COMM_NULL) return all;
+    auto opened = open_mpi_endpoint(comm_, options_, &info_);
+    exam::demand(opened.has_value(), opened ? "" : opened.error().text);
+    mine_ = std::move(*opened);
+    all[static_cast<std::size_t>(g_run.self)] = mine_.get();
+    return all;
+  }
+  void pump() override {
+    if (mine_ == nullptr)
+      std::this_thread::sleep_for(200us);
+    else
+      sched_yield();
+  }
+  void enter_fence() override {
+    if (MPI_Ibarrier(MPI_COMM_WORLD, &fence_) != MPI_SUCCESS) throw exam::complaint{"MPI_Ibarrier failed"};
+  }
+  bool is_fence_open() override {
+    int is_done = 0;
+    return MPI_Test(&fence_, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_done != 0;
+  }
+  std::chrono::milliseconds patience() const override { return k_patience; }
+  bool sees_closed_peers() const override { return is_one_node_; }
+  bool rings_bells() const override { return is_one_node_; }
+
+  /// Whether all peers said goodbye in time.
+  bool leave() {
+    const clock::time_point begin = clock::now();
+    mine_.reset();
+    if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+    return clock::now() - begin < k_hasty;
+  }
+
+ private:
+  mpi_options options_;
+  bool is_one_node_;
+  mpi_info info_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Request fence_ = MPI_REQUEST_NULL;
+  std::unique_ptr<endpoint> mine_;
+};
+
+std::string examine(const exam::question& question, const mpi_options& options) {
+  const bool is_one_node = options.transport == mpi_transport::automatic && options.ranks_per_node == 0;
+  mpi_exam_world world(options, is_one_node);
+  try {
+    std::string wrong = exam::ask(question, world);
+    if (!world.leave() && wrong.empty()) wrong = "the farewell was cut short";
+    return wrong;
+  } catch (const too_few_processes&) {
+    return {};  // asked where there are enough
+  }
+}
+
+// --- questions to MPI in particular
+// -----------------------------------------------------------------------------
+
+/// Sizes around the limits of bounce buffers and chunks, in every kind of route, sent first and received
+/// first.
+void payloads_around_the_limits(exam::bench& b) {
+  constexpr std::uint64_t k_bounce = mpi_endpoint::k_bounce_bytes;
+  constexpr std::uint64_t k_chunk = 40000;
+  b.start(2);
+  for (const std::uint64_t capacity :
+       {k_bounce - 1, k_bounce, k_bounce + 1, 3 * k_chunk + 1, std::uint64_t{1} << 20}) {
+    b.connect(exam::kinds_of_route(capacity));
+    round_no round = 0;
+    for (const std::uint64_t bytes :
+         {std::uint64_t{0}, std::uint64_t{1}, k_bounce - 1, k_bounce, k_bounce + 1, k_chunk, k_chunk + 1,
+          2 * k_chunk, 3 * k_chunk + 1, std::uint64_t{1} << 20}) {
+      if (bytes > capacity) continue;
+      ++round;
+      std::vector<exam::parcel> what;
+      for (std::size_t i = 0; i < b.routes(); ++i)
+        what.push_back({bytes, 100 * round + i, (round + i) % 5 == 0});
+      for (exam::parcel& it : what)
+        if (it.null) it.bytes = 0;
+      exam::transfer(b, round, what, round % 2 == 0 ? exam::first::send : exam::first::receive);
+    }
+    b.disconnect();
+  }
+}
+
+/// More control edges than fit into one batch, raised again while earlier values are on their way; and the
+/// last values reach a peer though their instance has been detached by the time they leave.
+void crowds_of_signals_merge_and_outlive_their_instance(exam::bench& b) {
+  constexpr std::uint32_t k_edges = 150;
+  b.start(2);
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    std::vector<exam::route> routes;
+    for (std::uint32_t tag = 0; tag < k_edges; ++tag) routes.push_back({.tag = tag, .signal = true});
+    b.connect(routes);
+    for (round_no round = 1; round <= 40; ++round)
+      for (std::size_t i = 0; i < k_edges; ++i) b.signal(i, round);
+    for (std::size_t i = 0; i < k_edges; ++i) b.signal(i, k_last_round);
+    b.detach(0);
+    std::vector<bool> is_armed(k_edges);
+    for (std::size_t i = 0; i < k_edges; ++i) is_armed[i] = b.has(1) && !b.arm(i, k_last_round);
+    for (std::size_t i = 0; i < k_edges; ++i)
+      b.until([&] { return !is_armed[i] || b.wakes(i) == 1; }, "the last signal of a crowd");
+    b.fence();
+    b.disconnect();
+  }
+}
+
+/// Every rank sends to every other at once, with credits, more rounds than the credits allow unconsumed.
+void everybody_sends_to_everybody(exam::bench& b, bool credits) {
+  const rank size = std::min<rank>(g_run.size, 5);
+  b.start(size);
+  std::vector<exam::route> routes;
+  for (rank from = 0; from < size; ++from)
+    for (rank to = 0; to < size; ++to)
+      if (from != to)
+        routes.push_back({.from = from,
+                          .to = to,
+                          .tag = 5,
+                          .capacity = 50000,
+                          .foreign = from % 2 == 0,
+                          .in_place = to % 2 == 0});
+  b.connect(routes, credits);
+  for (round_no round = 1; round <= 60; ++round) {
+    const auto letter = [round](std::size_t i) {
+      constexpr std::array<std::uint64_t, 5> sizes{8, 0, 16384, 50000, 3000};
+      return exam::parcel{sizes[(round + i) % sizes.size()], 1000 * round + i};
+    };
+    for (std::size_t i = 0; i < routes.size(); ++i) b.post_receive(i, round);
+    for (std::size_t i = 0; i < routes.size(); ++i) b.post_send(i, round, letter(i));
+    for (std::size_t i = 0; i < routes.size(); ++i) {
+      b.await_parcel(i, letter(i));
+      b.await_sent(i);
+    }
+  }
+  b.fence();
+}
+
+/// With credits, the message of round 3 does not leave before that of round 1 has been consumed: what has
+/// left would be known to its sender as done.
+void a_sender_without_credit_waits(exam::bench& b) {
+  for (const bool in_place : {false, true}) {
+    b.start(2);
+    b.connect({{.capacity = 100, .in_place = in_place}}, true);
+    for (round_no round = 1; round <= 9; ++round) {
+      b.post_send(0, round, {8, round});
+      if (round < 3) {
+        b.await_sent(0);
+        continue;
+      }
+      b.settle();
+      exam::demand(!b.has(0) || !b.is_sent(0), "round ", round, " left without credit");
+      b.fence();
+      b.post_receive(0, round - 2);
+      b.await_parcel(0, {8, round - 2});
+      b.await_sent(0);
+      b.fence();
+    }
+  }
+}
+
+/// Whatever an instance left unreceived, large payloads too, has gone with the world that it was sent in: the
+/// next one, for which MPI uses the same communicator number again, does not find it.
+void unreceived_messages_do_not_haunt_the_next_world(exam::bench& b) {
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    b.start(2);
+    b.connect({{.capacity = 100}, {.tag = 1, .capacity = 100000}});
+    const auto seed = static_cast<std::uint64_t>(repetition);
+    b.post_send(0, 1, {8, seed});
+    b.post_receive(0, 1);
+    b.await_parcel(0, {8, seed});
+    b.post_send(0, 2, {8, seed});
+    b.post_send(1, 1, {90000, seed});
+    b.fence();
+    b.disconnect();
+  }
+}
+
+/// Messages as large as a bounce buffer, sent three deep while the receiver looks away: none is overwritten
+/// by a later one that uses the same buffer.
+void bounce_buffers_are_not_overwritten(exam::bench& b) {
+  constexpr std::uint64_t k_bytes = mpi_endpoint::k_bounce_bytes;
+  b.start(2);
+  b.connect({{.capacity = k_bytes}});
+  for (round_no round = 1; round <= 60; round += 3) {
+    b.post_send(0, round, {k_bytes, round});
+    b.post_send(0, round + 1, {k_bytes, round + 1});
+    b.post_send(0, round + 2, {k_bytes, round + 2});
+    for (round_no next = round; next < round + 3; ++next) {
+      b.post_receive(0, next);
+      b.await_parcel(0, {k_bytes, next});
+    }
+    b.await_sent(0);
+    b.fence();
+  }
+}
+
+/// Of what other transports forbid: to send three deep, to leave while a message is under way.
+constexpr exam::question k_mpi_only_questions[]{
+    {"bounce_buffers_are_not_overwritten", bounce_buffers_are_not_overwritten},
+    {"unreceived_messages_do_not_haunt_the_next_world", unreceived_messages_do_not_haunt_the_next_world},
+};
+
+constexpr exam::question k_mpi_questions[]{
+    {"a_sender_without_credit_waits", a_sender_without_credit_waits},
+    {"payloads_around_the_limits", payloads_around_the_limits},
+    {"crowds_of_signals_merge_and_outlive_their_instance",
+     crowds_of_signals_merge_and_outlive_their_instance},
+    {"everybody_sends_to_everybody", [](exam::bench& b) { everybody_sends_to_everybody(b, false); }},
+    {"everybody_sends_to_everybody_with_credits",
+     [](exam::bench& b) { everybody_sends_to_everybody(b, true); }},
+};
+
+/// Tags run out for good, by linked edges only, and at both ends alike.
+std::string tags_run_out_on_both_sides() {
+  auto opened = mpi_endpoint::open(MPI_COMM_WORLD, {.highest_tag = 5});
+  if (!opened) return in_words(opened.error());
+  mpi_endpoint& net = **opened;
+  auto commit = [&, id = std::uint32_t{0}](std::uint32_t edges, bool links) mutable -> status {
+    std::vector<edge_spec> ends;
+    for (std::uint32_t tag = 0; tag < edges && g_run.self < 2; ++tag)
+      ends.push_back({.outgoing = g_run.self == 0, .peer = 1 - g_run.self, .tag = tag, .capacity = 8});
+    const auto links_of_edges = net.attach(++id, false, ends);
+    if (!links_of_edges) return links_of_edges.error().code;
+    std::vector<std::byte> all(endpoint::record_bytes * static_cast<std::size_t>(g_run.size));
+    if (const status answer = net.post_record(all); answer != status::ok) return answer;
+    status answer = status::pending;
+    const clock::time_point deadline = clock::now() + k_patience;
+    while ((answer = net.gather_records(all, nullptr)) == status::pending && clock::now() < deadline)
+      sched_yield();
+    if (answer == status::ok && links) answer = net.link(id);
+    net.detach(id);
+    return answer;
+  };
+  const bool is_end = g_run.self < 2;
+  if (commit(4, false) != status::ok) return "four edges do not fit into five tags";
+  if (commit(3, true) != status::ok) return "an unlinked instance kept its tags";
+  if (is_end && commit(3, true) != status::no_memory) return "six edges fit into five tags";
+  if (commit(2, true) != status::ok) return "a refused instance kept its tags";
+  if (is_end && commit(1, true) != status::no_memory) return "tags were used twice";
+  return {};
+}
+
+/// A node that cannot share memory uses MPI and says why; ranks that disagree are told.
+std::string a_node_that_cannot_share_says_why() {
+  mpi_info info;
+  auto opened = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 60}, &info);
+  if (!opened) return in_words(opened.error());
+  if ((*opened)->name() != "mpi") return "it shares more memory than there are addresses";
+  if (info.describe().find("cannot share memory") == std::string::npos)
+    return "it does not say why: " + info.describe();
+  if (info.sharing_ranks != 1 || info.node_ranks != g_run.size) return "it counts its ranks wrong";
+  opened = open_mpi_endpoint(MPI_COMM_WORLD, {.ranks_per_node = g_run.self == 0 ? 1 : 2});
+  if (opened || opened.error().code != status::mismatch) return "ranks disagreed and were not told";
+  opened = open_mpi_endpoint(MPI_COMM_WORLD, {.limits = {.chunk_bytes = 0}});
+  if (opened || opened.error().code != status::argument) return "chunks without bytes were accepted";
+  return {};
+}
+
+std::string the_endpoint_fits_the_node() {
+  for (const mode& it : modes()) {
+    mpi_info info;
+    auto opened = open_mpi_endpoint(MPI_COMM_WORLD, it.options, &info);
+    if (!opened) return in_words(opened.error());
+    rank expected = 1;
+    if (it.options.transport == mpi_transport::automatic) expected = g_run.size;
+    if (it.options.ranks_per_node > 0) {
+      const rank k = it.options.ranks_per_node;
+      expected = std::min(k, g_run.size - g_run.self / k * k);
+    }
+    if (info.sharing_ranks != expected)
+      return std::string(it.name) + " shares with the wrong ranks: " + info.describe();
+    if (((*opened)->name() == "hybrid") != (expected > 1))
+      return std::string(it.name) + " is " + std::string((*opened)->name());
+    if ((*opened)->place() != world{g_run.self, g_run.size})
+      return std::string(it.name) + " does not know its place";
+    if (info.allows_auxiliary_thread != mpi_allows_auxiliary_thread())
+      return "thread levels contradict each other";
+  }
+  return {};
+}
+
+/// A ring of one edge from each rank to the next, linked.
+struct ring {
+  std::unique_ptr<mpi_endpoint> net;
+  link_id to_next = k_no_link;
+  link_id from_previous = k_no_link;
+};
+
+std::string open_ring(ring& it, const mpi_limits& limits) {
+  auto opened = mpi_endpoint::open(MPI_COMM_WORLD, limits);
+  if (!opened) return in_words(opened.error());
+  it.net = std::move(*opened);
+  const rank next = (g_run.self + 1) % g_run.size;
+  const rank previous = (g_run.self + g_run.size - 1) % g_run.size;
+  const std::vector<edge_spec> ends{{.outgoing = true, .peer = next, .capacity = 8},
+                                    {.peer = previous, .capacity = 8}};
+  const auto links = it.net->attach(0, false, ends);
+  if (!links) return in_words(links.error());
+  it.to_next = (*links)[0];
+  it.from_previous = (*links)[1];
+  std::vector<std::byte> all(endpoint::record_bytes * static_cast<std::size_t>(g_run.size));
+  if (it.net->post_record(all) != status::ok) return "cannot post a record";
+  const clock::time_point deadline = clock::now() + k_patience;
+  while (it.net->gather_records(all, nullptr) == status::pending && clock::now() < deadline) sched_yield();
+  return it.net->link(0) == status::ok ? "" : "cannot link";
+}
+
+/// What no endpoint sends, on the tag of a payload edge: too short for a header, a header of another round,
+/// and longer than the receive. Each is a failure of the transport, and none is delivered.
+std::string a_broken_message_is_noticed() {
+  for (const std::size_t bytes : {std::size_t{7}, std::size_t{64}, std::size_t{4096}}) {
+    ring it;
+    if (std::string wrong = open_ring(it, {.farewell = 1ms}); !wrong.empty()) return wrong;
+    constexpr int k_first_tag = 1;
+    const std::vector<std::byte> garbage(bytes, std::byte{0x11});
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (MPI_Isend(garbage.data(), static_cast<int>(bytes), MPI_BYTE, (g_run.self + 1) % g_run.size,
+                  k_first_tag, it.net->communicator(), &request) != MPI_SUCCESS)
+      return "MPI_Isend failed";
+    std::byte target[8];
+    arrival news;
+    std::array<completion, 4> out;
+    bool is_delivered = it.net->receive(it.from_previous, 1, target, news);
+    const clock::time_point deadline = clock::now() + k_patience;
+    while (it.net->health() == status::ok && !is_delivered && clock::now() < deadline)
+      is_delivered = it.net->poll(out) != 0;
+    if (!settle(request)) return "the message did not leave";
+    if (is_delivered) return std::to_string(bytes) + " bytes of garbage were delivered";
+    if (it.net->health() != status::transport)
+      return std::to_string(bytes) + " bytes of garbage were not noticed";
+    if (it.net->poll(out) != 0) return "an ill endpoint has news";
+  }
+  return {};
+}
+
+/// The farewell is bounded: a receive that nobody serves holds it up for as long as allowed, and no longer.
+/// (UCX may remark at exit that a request was never given back. That is the point.)
+std::string a_farewell_without_answer_is_bounded() {
+  constexpr auto k_farewell = 300ms;
+  ring it;
+  if (std::string wrong = open_ring(it, {.farewell = k_farewell}); !wrong.empty()) return wrong;
+  std::byte target[8];
+  arrival news;
+  if (it.net->receive(it.from_previous, 1, target, news)) return "received what nobody sent";
+  const clock::time_point begin = clock::now();
+  it.net->close();
+  if (clock::now() - begin < k_farewell) return "it did not wait for its peers";
+  if (clock::now() - begin > k_farewell + 5s) return "it waited for ever";
+  return {};
+}
+
+std::string a_foreign_launcher_is_noticed() {
+  if (const std::string text = launcher_mismatch(); !text.empty())
+    return "it complains about its own launcher: " + text;
+  setenv("OMPI_COMM_WORLD_SIZE", "17", 1);
+  const std::string by_size = launcher_mismatch();
+  setenv("OMPI_COMM_WORLD_SIZE", std::to_string(g_run.size).c_str(), 1);
+  const std::string by_nothing = launcher_mismatch();
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  setenv("PMIX_RANK", "17", 1);
+  const std::string by_rank = launcher_mismatch();
+  unsetenv("PMIX_RANK");
+  if (by_size.find("OMPI_COMM_WORLD_SIZE=17") == std::string::npos) return "a wrong size is not noticed";
+  if (by_rank.find("PMIX_RANK=17") == std::string::npos) return "a wrong rank is not noticed";
+  return by_nothing;
+}
+
+// --- real engines
+// -----------------------------------------------------------------------------------------------
+
+/// An endpoint, its engine and its driver. Checks that everything goes away in order.
+class station {
+ public:
+  explicit station(const mpi_options& options) {
+    auto opened = open_mpi_endpoint(MPI_COMM_WORLD, options);
+    exam::demand(opened.has_value(), opened ? "" : opened.error().text);
+    net_ = std::move(*opened);
+    engine_.emplace(*net_);
+    driver_.emplace(
+        *engine_, make_idle_policy(idle_mode::automatic, static_cast<unsigned>(g_run.size), usable_cores()));
+  }
+
+  driver& drive() { return *driver_; }
+  world place() const { return net_->place(); }
+
+  instance& commit(const commit_request& what) {
+    std::optional<commitment> under_way;
+    driver_->with_engine([&] { under_way.emplace(*engine_, what); });
+    status answer = status::pending;
+    const clock::time_point deadline = clock::now() + k_patience;
+    while (answer == status::pending && clock::now() < deadline) {
+      driver_->with_engine([&] { answer = under_way->advance(); });
+      if (answer == status::pending) sched_yield();
+    }
+    exam::demand(answer == status::ok, "commit: ", name_of(answer), " ", under_way->why().text);
+    return *under_way->committed();
+  }
+
+  void demand_ok(status answer, const instance& it, round_no round) {
+    if (answer == status::ok) return;
+    std::string text;
+    driver_->with_engine([&] { text = engine_->describe_wait(it, nullptr); });
+    exam::demand(false, "round ", round, ": ", name_of(answer), ", ", text);
+  }
+
+  void remove(instance& it) {
+    status answer = status::internal;
+    driver_->with_engine([&] { answer = engine_->remove(it); });
+    exam::demand(answer == status::ok, "remove: ", name_of(answer));
+  }
+
+  /// Everybody has to close; a farewell that has to be cut short takes longer than this allows.
+  void close() {
+    exam::demand(engine_->instance_count() == 0, "instances remain");
+    exam::demand(net_->health() == status::ok, "the endpoint is not in good health");
+    const clock::time_point begin = clock::now();
+    net_->close();
+    exam::demand(clock::now() - begin < k_hasty, "the farewell was cut short");
+  }
+
+ private:
+  std::unique_ptr<endpoint> net_;
+  std::optional<engine> engine_;
+  std::optional<driver> driver_;
+};
+
+using numbers = std::vector<std::int64_t>;
+
+clock::time_point soon() { return clock::now() + k_patience; }
+
+std::byte* bytes_of(numbers& it) { return reinterpret_cast<std::byte*>(it.data()); }
+
+/// Each rank's element k in round r is rank + r + k.
+void run_allreduce(station& at, std::uint64_t count, int rounds) {
+  const world place = at.place();
+  numbers input(count);
+  numbers output(count);
+  instance& it = at.commit({"allreduce " + std::to_string(count),
+                            allreduce_recursive_doubling(place, {count, dtype::i64, kernel::sum, false}),
+                            {{bytes_of(input)}, {bytes_of(output)}},
+                            {}});
+  const std::int64_t size = place.size;
+  for (int round = 1; round <= rounds; ++round) {
+    for (std::size_t k = 0; k < count; ++k) input[k] = place.self + round + static_cast<std::int64_t>(k);
+    at.demand_ok(at.drive().run(it, soon()), it, static_cast<round_no>(round));
+    for (std::size_t k = 0; k < count; ++k)
+      exam::demand(output[k] == size * (round + static_cast<std::int64_t>(k)) + size * (size - 1) / 2,
+                   "round ", round, ", element ", k, " is ", output[k]);
+  }
+  at.remove(it);
+}
+
+/// Every offer's element k is 1 + k mod 3, so a result tells how many offers are in it. What was offered is
+/// found in the results, all of it, once: on every rank, after everybody has left.
+void run_partial(station& at, activation_policy policy, std::uint64_t count, int rounds) {
+  const world place = at.place();
+  numbers gradient(count);
+  numbers result(count);
+  for (std::size_t k = 0; k < count; ++k) gradient[k] = 1 + static_cast<std::int64_t>(k % 3);
+  instance& it = at.commit({std::string(name_of(policy)) + " " + std::to_string(count),
+                            partial_allreduce(place, {count, dtype::i64, kernel::sum, false}, {policy, 7}),
+                            {},
+                            {lag_policy::accumulate}});
+  std::uint64_t found = 0;
+  const auto collect = [&] {
+    const auto got = it.results->collect(bytes_of(result));
+    if (!got || got->null) return;
+    found += got->offers;
+    for (std::size_t k = 0; k < count; ++k)
+      exam::demand(result[k] == gradient[k] * static_cast<std::int64_t>(got->offers), "rounds ", got->from,
+                   " to ", got->to, ", element ", k, " is ", result[k], " with ", got->offers, " offers");
+  };
+  for (int round = 1; round <= rounds; ++round) {
+    it.offers->offer(bytes_of(gradient));
+    it.called.store(static_cast<round_no>(round));
+    at.drive().poke(it);
+    at.demand_ok(at.drive().wait(it, static_cast<round_no>(round), soon()), it, static_cast<round_no>(round));
+    collect();
+  }
+  it.leaving.store(true);
+  it.called.store(k_last_round);
+  at.drive().poke(it);
+  at.demand_ok(at.drive().wait(it, k_last_round, soon()), it, k_last_round);
+  collect();
+  const auto offered = static_cast<std::uint64_t>(rounds) * static_cast<std::uint64_t>(place.size);
+  exam::demand(found == offered, offered, " offers were made, the results hold ", found);
+  at.remove(it);
+}
+
+/// A schedule of signals only; nothing to compare, but every round must end.
+void run_barrier(station& at, int rounds) {
+  instance& it = at.commit({"barrier", barrier_dissemination(at.place()), {}, {}});
+  for (int round = 1; round <= rounds; ++round)
+    at.demand_ok(at.drive().run(it, soon()), it, static_cast<round_no>(round));
+  at.remove(it);
+}
+
+/// `job` on a new station, then the station is closed; with an auxiliary thread where asked for.
+template <class Job>
+std::string on_station(const mpi_options& options, bool has_auxiliary, Job&& job) {
+  try {
+    station at(options);
+    {
+      std::optional<progress_thread> helper;
+      if (has_auxiliary) helper.emplace(at.drive(), std::nullopt);
+      job(at);
+    }
+    at.close();
+  } catch (const exam::complaint& found) {
+    return found.text;
+  }
+  return {};
+}
+
+int rounds_of(std::uint64_t count) {
+  if (g_run.is_full) return 2000;
+  return count > 10000 ? 60 : 1000;
+}
+
+void check_engines(const mode& how) {
+  const std::string prefix = std::string("engine.") + how.name + ".";
+  for (const std::uint64_t count : {0u, 1u, 7u, 1000u, 100000u}) {
+    const std::string suffix = "." + std::to_string(count);
+    const int rounds = rounds_of(count);
+    check(prefix + "allreduce" + suffix, [&] {
+      return on_station(how.options, false, [&](station& at) { run_allreduce(at, count, rounds); });
+    });
+    check(prefix + "solo" + suffix, [&] {
+      return on_station(how.options, false,
+                        [&](station& at) { run_partial(at, activation_policy::solo, count, rounds); });
+    });
+    check(prefix + "majority" + suffix, [&] {
+      return on_station(how.options, false,
+                        [&](station& at) { run_partial(at, activation_policy::majority, count, rounds); });
+    });
+  }
+  check(prefix + "with_auxiliary_thread", [&] {
+    if (!mpi_allows_auxiliary_thread()) return std::string("MPI_THREAD_MULTIPLE was asked for and refused");
+    return on_station(how.options, true, [&](station& at) {
+      run_allreduce(at, 100, 100);
+      run_partial(at, activation_policy::solo, 5000, 100);
+      run_partial(at, activation_policy::majority, 3, 100);
+    });
+  });
+  check(prefix + "one_after_another", [&] {
+    return on_station(how.options, false, [&](station& at) {
+      for (int i = 0; i < 20; ++i) {
+        run_allreduce(at, static_cast<std::uint64_t>(i) * 500, 5);
+        run_partial(at, activation_policy::solo, static_cast<std::uint64_t>(i) * 300, 5);
+        run_barrier(at, 20);
+      }
+    });
+  });
+}
+
+void check_endpoints() {
+  check("launcher", a_foreign_launcher_is_noticed);
+  check("world.fits", the_endpoint_fits_the_node);
+  check("world.says_why", a_node_that_cannot_share_says_why);
+  check("tags", tags_run_out_on_both_sides);
+  for (const exam::question& it : k_mpi_only_questions)
+    check(std::string("exam.mpi.") + it.name,
+          [&] { return examine(it, {.transport = mpi_transport::mpi_only}); });
+  for (const mode& how : modes()) {
+    mpi_options options = how.options;
+    options.limits.chunk_bytes = 40000;
+    const std::string prefix = std::string("exam.") + how.name + ".";
+    for (const exam::question& it : k_mpi_questions)
+      check(prefix + it.name, [&] { return examine(it, options); });
+    if (g_run.size > 3) continue;  // more ranks than any question of the exam is about
+    for (const exam::question& it : exam::k_questions)
+      check(prefix + it.name, [&] { return examine(it, options); });
+  }
+}
+
+}  // namespace
+}  // namespace lsched
+
+int main(int argc, char** argv) {
+  using namespace lsched;
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(MPI_COMM_WORLD, &g_run.self);
+  MPI_Comm_size(MPI_COMM_WORLD, &g_run.size);
+  if (argc > 1) g_run.only = argv[1];
+  g_run.is_full = std::getenv("LSCHED_TEST_FULL") != nullptr;
+  std::signal(SIGALRM, bark);
+  alarm(g_run.is_full ? 3500 : 115);
+
+  check_endpoints();
+  for (const mode& how : modes()) check_engines(how);
+  check("broken", a_broken_message_is_noticed);
+  check("farewell", a_farewell_without_answer_is_bounded);
+
+  // An application may finalise MPI first; what it closes afterwards must not call it.
+  auto survivor = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 20});
+  MPI_Finalize();
+  if (!survivor) return 1;
+  survivor->reset();
+  if (g_run.self == 0) std::printf("%d passed, 0 failed\n", g_run.passed);
+  return g_run.passed > 0 ? 0 : 1;
+}
