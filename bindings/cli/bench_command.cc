@@ -1,0 +1,223 @@
+// `lsched bench`: the benchmarks of microbench/, from the command line.
+#include <memory>
+
+#include "bindings/cli/commands.h"
+#include "bindings/cli/session.h"
+#include "microbench/benchmarks.h"
+#include "microbench/harness.h"
+
+namespace lsched::cli {
+namespace {
+
+/// What a benchmark that runs in a world asks of it.
+struct world_words {
+  std::int32_t ranks = 0;
+  std::string transport = "auto";
+};
+
+std::shared_ptr<world_words> add_world_options(CLI::App& command, std::int32_t default_ranks) {
+  const auto words = std::make_shared<world_words>();
+  command
+      .add_option("-n,--ranks", words->ranks,
+                  "Number of ranks; started by hand, the command starts them itself (then " +
+                      std::to_string(default_ranks) + " by default)")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--transport", words->transport, "What the ranks talk through; mpi: everything through MPI")
+      ->check(CLI::IsMember({"auto", "shm", "mpi"}))
+      ->capture_default_str();
+  return words;
+}
+
+/// `--json` alone, or with "-": standard output.
+void add_json_option(CLI::App& command, std::string& json) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--json",
+          [&json](const std::vector<std::string>& words) {
+            json = words.empty() || words[0].empty() ? "-" : words[0];
+          },
+          "Write one JSON line per result to FILE; without FILE to standard output, and the tables to "
+          "standard error")
+      ->expected(0, 1)
+      ->type_name("[FILE]");
+}
+
+/// `--sizes 64,4K,1M`
+void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes) {
+  std::string defaults;
+  for (const std::uint64_t bytes : sizes) defaults += (defaults.empty() ? "" : ",") + bench::size_text(bytes);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--sizes",
+          [&sizes](const std::vector<std::string>& words) {
+            sizes.clear();
+            for (const std::string& word : words) sizes.push_back(bench::parse_size(word));
+          },
+          "Message sizes in bytes, with K, M or G for binary multiples [" + defaults + "]")
+      ->delimiter(',')
+      ->check([](const std::string& word) {
+        try {
+          bench::parse_size(word);
+          return std::string();
+        } catch (const bench::failed& why) {
+          return std::string(why.what());
+        }
+      });
+}
+
+/// Joins the world, or becomes its launcher, and runs the benchmark on every rank.
+int in_world(const command_context& context, const world_words& words, std::int32_t default_ranks,
+             const std::function<int(session&)>& benchmark) {
+  const session_options options{
+      .ranks = words.ranks, .default_ranks = default_ranks, .transport = words.transport};
+  if (const auto status = session::relaunch(context, options)) return *status;
+  session here = session::open(options);
+  const int status = benchmark(here);
+  here.close();
+  return status;
+}
+
+/// For a benchmark that makes its own world in one process: under a launcher rank 0 runs it, and the others
+/// wait.
+int in_one_process(const std::function<int()>& benchmark) {
+  if (find_origin() == origin::alone) return benchmark();
+  session here = session::open({});
+  int status = 0;
+  {
+    bench::team ranks(here.runtime());
+    if (ranks.is_root()) status = benchmark();
+    ranks.barrier();
+  }
+  here.close();
+  return status;
+}
+
+void add_fig9(CLI::App& bench, command_context& context) {
+  CLI::App* command =
+      bench.add_subcommand("fig9", "Latency under a linear skew: MPI, solo, majority (the main benchmark)");
+  constexpr std::int32_t k_ranks = 32;
+  const auto words = add_world_options(*command, k_ranks);
+  const auto options = std::make_shared<bench::fig9_options>();
+  command
+      ->add_option("--iters", options->iterations,
+                   "Iterations of solo and majority, exactly, and at most of MPI "
+                   "[64, fewer where they take too long]")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--seed", options->seed, "Seed of majority's draws")->capture_default_str();
+  add_sizes_option(*command, options->sizes);
+  command->add_option("--only", options->only, "Measure one of the three")
+      ->check(CLI::IsMember({"mpi", "solo", "majority"}));
+  command->add_option("--skew-ms", options->skew_ms, "Rank r calls this many ms x r later than rank 0")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--mpi-seconds", options->mpi_seconds,
+                   "Time for all MPI rows together (but >= 5 iterations a size)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--plot", options->plot, "Draw the figure with gnuplot")->type_name("FILE.png");
+  add_json_option(*command, options->json);
+  command->footer("Example:  mpiexec -n 32 lsched bench fig9 --plot fig9.png --json fig9.jsonl");
+  command->callback([&context, words, options] {
+    context.action = [&context, words, options] {
+      return in_world(context, *words, k_ranks, [&](session& here) {
+        options->transport = here.transport();
+        return bench::run_fig9(here.runtime(), *options);
+      });
+    };
+  });
+}
+
+void add_idle(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand("idle", "Processor time of ranks that wait for a late one");
+  constexpr std::int32_t k_ranks = 8;
+  const auto words = add_world_options(*command, k_ranks);
+  const auto options = std::make_shared<bench::idle_options>();
+  command->add_option("--seconds", options->seconds, "How late the last rank is")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  add_json_option(*command, options->json);
+  command->callback([&context, words, options] {
+    context.action = [&context, words, options] {
+      return in_world(context, *words, k_ranks,
+                      [&](session& here) { return bench::run_idle(here.runtime(), *options); });
+    };
+  });
+}
+
+void add_engine(CLI::App& bench, command_context& context) {
+  CLI::App* command =
+      bench.add_subcommand("engine", "Time per op without communication, beside oneTBB's flow graph");
+  const auto options = std::make_shared<bench::engine_options>();
+  command->add_option("--rounds", options->rounds, "Rounds of each side and graph")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  add_json_option(*command, options->json);
+  command->callback([&context, options] {
+    context.action = [options] { return in_one_process([&] { return bench::run_engine(*options); }); };
+  });
+}
+
+void add_coll(CLI::App& bench, command_context& context) {
+  CLI::App* command =
+      bench.add_subcommand("coll", "Latency of a balanced allreduce, beside MPI's three forms");
+  constexpr std::int32_t k_ranks = 2;
+  const auto words = add_world_options(*command, k_ranks);
+  const auto options = std::make_shared<bench::coll_options>();
+  command->add_option("--coll", options->collective, "The collective")
+      ->check(CLI::IsMember({"allreduce"}))
+      ->capture_default_str();
+  command
+      ->add_option("--algorithm", options->algorithm,
+                   "A name `lsched list` shows, auto, or all: each that can")
+      ->capture_default_str();
+  add_sizes_option(*command, options->sizes);
+  command->add_option("--iters", options->iterations, "Rounds of each cell, at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--cell-seconds", options->cell_seconds, "Time for each cell")
+      ->check(CLI::Range(0.001, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--in-place", options->in_place, "Input and output are the same buffer, on both sides");
+  command->add_flag("--pin", options->pin,
+                    "Bind the application thread of rank r to the r-th core, round robin");
+  add_json_option(*command, options->json);
+  command->footer("Example:  mpiexec -n 2 lsched bench coll --pin --sizes 8,1K,64K,1M");
+  command->callback([&context, words, options] {
+    context.action = [&context, words, options] {
+      return in_world(context, *words, k_ranks,
+                      [&](session& here) { return bench::run_coll(here.runtime(), *options); });
+    };
+  });
+}
+
+void add_async(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand(
+      "async", "Solo rounds while the other rank computes, with and without progress threads");
+  const auto options = std::make_shared<bench::async_options>();
+  command->add_option("--seconds", options->seconds, "How long rank 1 computes")
+      ->check(CLI::Range(0.01, 60.0))
+      ->capture_default_str();
+  command->add_option("--count", options->count, "Floats in a contribution")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 28))
+      ->capture_default_str();
+  add_json_option(*command, options->json);
+  command->callback([&context, options] {
+    context.action = [options] { return in_one_process([&] { return bench::run_async(*options); }); };
+  });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, command_context& context) {
+  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, idle, engine, async");
+  command->require_subcommand(1);
+  add_fig9(*command, context);
+  add_coll(*command, context);
+  add_idle(*command, context);
+  add_engine(*command, context);
+  add_async(*command, context);
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,46 @@
+// Starts the ranks of a world on this machine, and waits for them.
+//
+// The contract with lsched_runtime_open: each rank inherits the descriptor of a shared segment and finds in
+// its environment that descriptor's number, its rank and the number of ranks. There are no names, no files
+// and no network. Ranks die with the launcher, however that ends.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lsched::cli {
+
+inline constexpr const char* k_run_descriptor = "LSCHED_RUN_FD";
+inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
+inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";
+
+/// Exit statuses of the launcher's own, as timeout(1) and env(1) have them.
+inline constexpr int k_exit_timeout = 124;
+inline constexpr int k_exit_not_executable = 126;
+inline constexpr int k_exit_not_found = 127;
+
+struct launch_request {
+  std::int32_t ranks = 1;
+  std::string path;                                ///< of the program, to be executed as it is
+  std::vector<std::string> words;                  ///< its arguments, its name first
+  std::string title = "lsched run";                ///< begins each line the launcher prints
+  std::optional<std::chrono::milliseconds> limit;  ///< after it, what is left is killed
+  bool bind = false;  ///< rank r to the r-th core this process may use, round robin
+};
+
+/// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are
+/// passed on to the ranks; one line on standard error tells of each rank that fails.
+///
+/// Answers 0 if all ranks exit with 0, else the status of the one that failed first, 128 + n for death by
+/// signal n; k_exit_timeout if none had failed when the limit passed. Throws command_failure if not all could
+/// be started: those that were are gone then. Call it from a process with one thread.
+int launch(const launch_request& request);
+
+/// The file that `name` means, searched in PATH unless it contains a slash. Answers 0 and the path, or
+/// k_exit_not_found or k_exit_not_executable.
+int find_executable(const std::string& name, std::string& path);
+
+}  // namespace lsched::cli

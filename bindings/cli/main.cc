@@ -1,0 +1,116 @@
+// The command `lsched`: reads the command line, runs one subcommand, turns failures into one line and a
+// status.
+//
+//   0  done        1  failed: one line on standard error        2  the command line makes no sense
+// `run` answers what its program answers.
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "bindings/cli/commands.h"
+#include "bindings/cli/session.h"
+
+namespace lsched::cli {
+namespace {
+
+constexpr int k_exit_failure = 1;
+constexpr int k_exit_usage = 2;
+
+std::string version_line() {
+  return std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(lsched_abi()) + ")";
+}
+
+void add_commands(CLI::App& app, command_context& context) {
+  add_info_command(app, context);
+  add_list_command(app, context);
+  add_show_command(app, context);
+  add_run_command(app, context);
+  add_soak_command(app, context);
+#if LSCHED_HAVE_BENCH
+  add_bench_command(app, context);
+#endif
+}
+
+/// The words that are ours, in the order the parser takes them: last one first, without the command's own
+/// name.
+std::vector<std::string> words_to_parse(command_context& context) {
+  const auto end = context.arguments.begin() + static_cast<std::ptrdiff_t>(find_program(context.arguments));
+  context.program.assign(end, context.arguments.end());
+  std::vector<std::string> words(context.arguments.begin() + 1, end);
+  return {words.rbegin(), words.rend()};
+}
+
+/// Which command's help the user should read.
+std::string help_hint(const CLI::App& app) {
+  const auto named = app.get_subcommands();
+  return named.empty() ? "lsched --help" : "lsched " + named.front()->get_name() + " --help";
+}
+
+/// The parser would only say that a command is missing.
+void expect_known_command(const CLI::App& app, const command_context& context) {
+  if (context.arguments.size() < 2 || context.arguments[1].starts_with('-')) return;
+  const std::string& word = context.arguments[1];
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == word) return;
+    known += " " + command->get_name();
+  }
+  throw CLI::ParseError("there is no command \"" + word + "\"; there are" + known,
+                        CLI::ExitCodes::ExtrasError);
+}
+
+int act(CLI::App& app, command_context& context) {
+  try {
+    expect_known_command(app, context);
+    app.parse(words_to_parse(context));
+    return context.action();
+  } catch (const CLI::Success& wish) {  // --help, --version
+    return app.exit(wish);
+  } catch (const CLI::ParseError& mistake) {
+    std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", mistake.what(), help_hint(app).c_str());
+    return k_exit_usage;
+  } catch (const std::exception& why) {
+    std::fprintf(stderr, "lsched: %s\n", why.what());
+    session::abort_failed_world();
+    return k_exit_failure;
+  }
+}
+
+std::string text_of_failure(lsched_status code, std::string_view detail) {
+  std::string text = lsched_status_name(code);
+  text += ": ";
+  return text.append(detail);
+}
+
+}  // namespace
+
+command_failure::command_failure(lsched_status code, std::string_view detail)
+    : std::runtime_error(text_of_failure(code, detail)) {}
+
+command_failure::command_failure(const failure& why)
+    : command_failure(static_cast<lsched_status>(why.code), why.text) {}
+
+void require(lsched_status code, std::string_view call, const lsched_diagnostic* diagnostic) {
+  if (code == LSCHED_OK) return;
+  const bool has_detail = diagnostic != nullptr && diagnostic->status == code && diagnostic->text[0] != '\0';
+  const std::string plain = std::string(call) + ": " + lsched_status_text(code);
+  throw command_failure(code, has_detail ? diagnostic->text : plain.c_str());
+}
+
+}  // namespace lsched::cli
+
+int main(int argc, char** argv) {
+  using namespace lsched::cli;
+  command_context context;
+  context.arguments.assign(argv, argv + argc);
+  if (context.arguments.empty()) context.arguments.emplace_back("lsched");
+  CLI::App app("Collective communication as schedules: run ranks, look at schedules, check a machine.",
+               "lsched");
+  app.footer(
+      "Example:  lsched run -n 4 ./my_program\n"
+      "`lsched COMMAND --help` explains a command.");
+  app.set_version_flag("--version", version_line(), "Print the version and the ABI");
+  app.require_subcommand(1);
+  add_commands(app, context);
+  return act(app, context);
+}

@@ -1,0 +1,80 @@
+// `lsched run`: a program as P ranks on this machine, without any MPI.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+
+#include "bindings/cli/commands.h"
+#include "bindings/cli/launcher.h"
+
+namespace lsched::cli {
+namespace {
+
+constexpr std::int32_t k_most_ranks = 1 << 20;
+constexpr double k_longest_seconds = 1e9;
+
+/// Options of `run` that take the next word as their value.
+constexpr std::array<std::string_view, 3> k_with_value{"-n", "--ranks", "--timeout"};
+
+struct run_options {
+  std::int32_t ranks = 1;
+  double timeout_s = 0;
+  bool bind = false;
+};
+
+int run(const command_context& context, const run_options& options) {
+  launch_request request;
+  request.ranks = options.ranks;
+  request.words = context.program;
+  request.bind = options.bind;
+  if (options.timeout_s > 0)
+    request.limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
+  const std::string& name = context.program.front();
+  const int missing = find_executable(name, request.path);
+  if (missing == 0) return launch(request);
+  std::fprintf(stderr, "lsched: cannot run \"%s\": %s\n", name.c_str(),
+               missing == k_exit_not_found ? "no such program" : "it is not executable");
+  return missing;
+}
+
+}  // namespace
+
+std::size_t find_program(const std::vector<std::string>& arguments) {
+  if (arguments.size() < 2 || arguments[1] != "run") return arguments.size();
+  std::size_t place = 2;
+  while (place < arguments.size() && arguments[place].starts_with('-') && arguments[place] != "-") {
+    if (arguments[place] == "--") return place + 1;
+    const bool has_value =
+        std::find(k_with_value.begin(), k_with_value.end(), arguments[place]) != k_with_value.end();
+    place += has_value ? 2 : 1;
+  }
+  return std::min(place, arguments.size());
+}
+
+void add_run_command(CLI::App& app, command_context& context) {
+  CLI::App* command = app.add_subcommand("run", "Start a program as P ranks on this machine");
+  const auto options = std::make_shared<run_options>();
+  command->add_option("-n,--ranks", options->ranks, "Number of ranks")
+      ->required()
+      ->check(CLI::Range(1, k_most_ranks));
+  command
+      ->add_option("--timeout", options->timeout_s, "Seconds after which the ranks that are left are ended")
+      ->check(CLI::Range(0.001, k_longest_seconds));
+  command->add_flag("--bind", options->bind, "Pin rank r to the r-th core this process may use, round robin");
+  // For the help text: main() has set these words aside, because they are not ours to parse.
+  command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
+  command->footer(
+      "The program finds its world through lsched_runtime_open. Standard input goes to rank 0; SIGINT, "
+      "SIGTERM\n"
+      "and SIGHUP are passed on; no rank outlives this command.\n"
+      "Exit status: 0 if every rank exits with 0, else the status of the rank that failed first (128 + n if "
+      "signal\n"
+      "n killed it); 124 when the time limit passed; 126, 127 if PROGRAM cannot be executed or found.\n"
+      "Example:  lsched run -n 4 --timeout 60 ./my_program --size 1000");
+  command->callback([&context, options] {
+    if (context.program.empty()) throw CLI::RequiredError("PROGRAM");
+    context.action = [&context, options] { return run(context, *options); };
+  });
+}
+
+}  // namespace lsched::cli

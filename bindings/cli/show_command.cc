@@ -1,0 +1,121 @@
+// `lsched show`: the compiled schedule of one rank, or of all of them.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/words.h"
+
+namespace lsched::cli {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+struct show_options {
+  std::string collective;
+  std::string algorithm = "auto";
+  std::int32_t ranks = 4;
+  std::int32_t rank = 0;
+  bool all = false;
+  data_options data;
+  std::string activation;
+  std::uint64_t seed = 1;
+  bool as_dot = false;
+  bool as_json = false;
+};
+
+/// The constraints that decide what the request looks like. All algorithms of a collective agree about them.
+const constraints& needs_of(const std::string& collective) {
+  const auto known = algorithms();
+  const auto place = std::find_if(known.begin(), known.end(),
+                                  [&](const algorithm& it) { return it.collective == collective; });
+  if (place != known.end()) return *place->needs;
+  throw command_failure(choose(collective, "auto", {}, {}).error());
+}
+
+json describe(region place) { return {{"buffer", place.buffer()}, {"offset", place.offset()}}; }
+
+json describe(const schedule& program, op_id id) {
+  const op& it = program.ops()[id];
+  json entry{{"id", id}, {"kind", name_of(it.kind)}, {"need", it.need}};
+  if (is_communication(it.kind)) {
+    entry["peer"] = it.peer;
+    entry["tag"] = it.tag;
+  }
+  if (it.kind == op_kind::compute || it.kind == op_kind::capture) entry["what"] = name_of(it.what);
+  if (it.a.exists() || it.c.exists()) {
+    entry["dtype"] = name_of(it.type);
+    entry["count"] = max_count(program, it);
+  }
+  if (it.a.exists()) entry["a"] = describe(it.a);
+  if (it.b.exists()) entry["b"] = describe(it.b);
+  if (it.c.exists()) entry["c"] = describe(it.c);
+  entry["then"] = program.successors(id);
+  return entry;
+}
+
+json describe(const schedule& program) {
+  json all{{"name", program.name()},
+           {"rank", program.place().self},
+           {"ranks", program.place().size},
+           {"synchronising", program.is_synchronising()},
+           {"activation", name_of(program.starts().policy)},
+           {"seed", program.starts().seed},
+           {"exit", program.exit()}};
+  all["buffers"] = json::array();
+  for (const buffer& it : program.buffers())
+    all["buffers"].push_back({{"role", name_of(it.role)}, {"dtype", name_of(it.type)}, {"count", it.count}});
+  all["ops"] = json::array();
+  for (op_id id = 0; id < program.ops().size(); ++id) all["ops"].push_back(describe(program, id));
+  return all;
+}
+
+schedule_ptr compile(const show_options& options, std::int32_t rank) {
+  const constraints& needs = needs_of(options.collective);
+  return require(generate(options.collective, options.algorithm, {.self = rank, .size = options.ranks},
+                          shape_of(needs, options.data),
+                          activation_of(needs, options.activation, options.seed)));
+}
+
+int show(const show_options& options) {
+  const std::int32_t first = options.all ? 0 : options.rank;
+  const std::int32_t end = options.all ? options.ranks : options.rank + 1;
+  json list = json::array();
+  for (std::int32_t rank = first; rank < end; ++rank) {
+    const schedule_ptr program = compile(options, rank);
+    if (options.as_json)
+      list.push_back(describe(*program));
+    else
+      std::fputs((options.as_dot ? to_dot(*program) : to_text(*program)).c_str(), stdout);
+  }
+  if (options.as_json) std::printf("%s\n", (options.all ? list : list.front()).dump(2).c_str());
+  return 0;
+}
+
+}  // namespace
+
+void add_show_command(CLI::App& app, command_context& context) {
+  CLI::App* command = app.add_subcommand("show", "Print the compiled schedule of a collective");
+  const auto options = std::make_shared<show_options>();
+  command->add_option("COLLECTIVE", options->collective, "A collective that `lsched list` shows")->required();
+  command->add_option("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
+  command->add_option("--ranks", options->ranks, "Size of the world")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  auto* rank = command->add_option("--rank", options->rank, "Whose schedule")->check(CLI::NonNegativeNumber);
+  rank->capture_default_str();
+  command->add_flag("--all", options->all, "Every rank's")->excludes(rank);
+  add_data_options(*command, options->data);
+  command->add_option("--activation", options->activation, "Policy of a partial collective (default: solo)")
+      ->check(CLI::IsMember(activation_names()));
+  command->add_option("--seed", options->seed, "Seed of the policy majority")->capture_default_str();
+  auto* dot = command->add_flag("--dot", options->as_dot, "Print Graphviz instead of the text form");
+  command->add_flag("--json", options->as_json, "Print a JSON object; with --all, an array of them")
+      ->excludes(dot);
+  command->footer(
+      "Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot | dot -Tsvg > allreduce.svg");
+  command->callback([&context, options] { context.action = [options] { return show(*options); }; });
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,348 @@
+// `lsched soak`: partial allreduces for as long as one likes, every result of which is checked.
+//
+//   N times      wait a random while, offer, collect, check          (soak_ledger.h says what)
+//   then         leave; collect until every rank has left and nothing is on its way
+//   then         totals of all results == totals of all offers, by ordinary allreduces; equal on every rank
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "bindings/cli/session.h"
+#include "bindings/cli/soak_ledger.h"
+#include "bindings/cli/words.h"
+#include "libsched/draw.h"
+
+namespace lsched::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+using json = nlohmann::ordered_json;
+
+constexpr std::int32_t k_default_ranks = 4;
+constexpr auto k_least_sleep = 50us;  ///< shorter delays yield instead: a sleep overshoots by about that much
+constexpr std::uint64_t k_most_lines = 20;  ///< violations printed by a rank; the others are counted
+
+struct soak_options {
+  std::string policy = "solo";
+  std::uint64_t rounds = 1'000'000;
+  std::uint64_t seed = 1;
+  std::uint64_t count = 16;
+  double delay_us = 20;
+  std::string delay = "auto";
+  double timeout_s = 30;
+  std::string json_file;
+  bool progress = false;
+  session_options world{.default_ranks = k_default_ranks};
+};
+
+lsched_activation activation_named(const std::string& name) {
+  if (name == "full") return LSCHED_FULL;
+  return name == "solo" ? LSCHED_SOLO : LSCHED_MAJORITY;
+}
+
+// --- waiting a random while
+// ----------------------------------------------------------------------------------
+
+/// Exponentially distributed with the given mean; a function of (seed, rank, round) alone.
+clock::duration draw_delay(const soak_options& options, std::int32_t rank, std::uint64_t round) {
+  constexpr std::uint64_t k_salt = 0x64656c6179;  // other numbers than the contributions'
+  const std::uint64_t bits = mix(mix(mix(options.seed ^ k_salt) ^ static_cast<std::uint64_t>(rank)) ^ round);
+  const double uniform = static_cast<double>(bits >> 11) * 0x1p-53;  // [0, 1)
+  return std::chrono::duration_cast<clock::duration>(
+      std::chrono::duration<double, std::micro>(-std::log1p(-uniform) * options.delay_us));
+}
+
+void wait(const soak_options& options, clock::duration time) {
+  if (time <= clock::duration::zero()) return;
+  const auto end = clock::now() + time;
+  const bool sleeps = options.delay == "sleep" || (options.delay == "auto" && time >= k_least_sleep);
+  if (sleeps) return std::this_thread::sleep_until(end);
+  while (clock::now() < end)
+    if (options.delay != "busy") sched_yield();
+}
+
+// --- one rank
+// ------------------------------------------------------------------------------------------------
+
+class soak {
+ public:
+  soak(const soak_options& options, session& here)
+      : options_(options),
+        here_(here),
+        timeout_ns_(static_cast<std::uint64_t>(options.timeout_s * 1e9)),
+        ledger_({.self = here.rank(), .size = here.size()}, options.count, options.seed,
+                options.policy == "full",
+                [this](std::uint64_t call, const std::string& what) { complain(call, what); }) {
+    const bool has_terminal = isatty(STDERR_FILENO) != 0;
+    reports_progress_ = here.rank() == 0 && (options.progress || has_terminal);
+    overwrites_ = has_terminal;
+  }
+
+  /// Answers the violations of all ranks.
+  std::uint64_t run() {
+    create();
+    begin_ = clock::now();
+    for (std::uint64_t call = 1; call <= options_.rounds; ++call) {
+      wait(options_, draw_delay(options_, here_.rank(), call));
+      play_round();
+      if (reports_progress_) report_progress();
+    }
+    drain();
+    seconds_ = std::chrono::duration<double>(clock::now() - begin_).count();
+    destroy();
+    return settle();
+  }
+
+  json summary(std::uint64_t violations) const;
+
+ private:
+  void create();
+  void play_round();
+  void drain();
+  void destroy();
+  std::uint64_t settle();
+  void collect(lsched_ticket ticket, std::uint64_t checked_round);
+  lsched_status try_collect(lsched_ticket ticket, std::uint64_t checked_round);
+  std::vector<std::uint64_t> combine(std::vector<std::uint64_t> values, lsched_reduction how);
+  void expect(lsched_status code, const char* call) const;
+  void complain(std::uint64_t call, const std::string& what);
+  void report_progress();
+
+  const soak_options& options_;
+  session& here_;
+  std::uint64_t timeout_ns_;
+  soak_ledger ledger_;
+  lsched_schedule* schedule_ = nullptr;
+  lsched_diagnostic detail_{};
+  clock::time_point begin_{};
+  clock::time_point last_line_{};
+  double seconds_ = 0;
+  bool reports_progress_ = false;
+  bool overwrites_ = false;
+  std::uint64_t lines_ = 0;
+};
+
+/// The library's failure, with who met it and where.
+void soak::expect(lsched_status code, const char* call) const {
+  if (code == LSCHED_OK) return;
+  const bool has_detail = detail_.status == code && detail_.text[0] != '\0';
+  const std::string where =
+      "rank " + std::to_string(here_.rank()) + ", call " + std::to_string(ledger_.calls()) + ": ";
+  throw command_failure(
+      code, where + (has_detail ? detail_.text : std::string(call) + ": " + lsched_status_text(code)));
+}
+
+void soak::create() {
+  lsched_diagnostic_init(&detail_);
+  lsched_partial_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.count = options_.count;
+  desc.dtype = LSCHED_I64;  // sums wrap around, as those of the ledger's unsigned numbers do
+  desc.reduction = LSCHED_SUM;
+  desc.activation = activation_named(options_.policy);
+  desc.seed = options_.seed;
+  desc.lag = LSCHED_ACCUMULATE;
+  expect(lsched_partial_allreduce_create(here_.runtime(), &desc, &schedule_, &detail_),
+         "lsched_partial_allreduce_create");
+}
+
+void soak::play_round() {
+  lsched_ticket ticket{};
+  expect(lsched_offer(schedule_, ledger_.contribute().data(), &ticket), "lsched_offer");
+  collect(ticket, ticket.round);
+}
+
+lsched_status soak::try_collect(lsched_ticket ticket, std::uint64_t checked_round) {
+  lsched_report report{};
+  report.struct_size = sizeof report;
+  const lsched_status answer = lsched_collect(ticket, ledger_.result(), timeout_ns_, &report, &detail_);
+  if (answer == LSCHED_OK) ledger_.check(report, checked_round);
+  return answer;
+}
+
+void soak::collect(lsched_ticket ticket, std::uint64_t checked_round) {
+  expect(try_collect(ticket, checked_round), "lsched_collect");
+}
+
+/// Leaves, and collects until there is nothing more: the rounds of a schedule that every rank has left end at
+/// UINT64_MAX. Other ranks may be busy for longer than one timeout, but not without any round ending.
+void soak::drain() {
+  expect(lsched_leave(schedule_), "lsched_leave");
+  for (;;) {
+    const lsched_status answer = try_collect({schedule_, UINT64_MAX}, 0);
+    if (answer == LSCHED_OK) break;
+    if (answer != LSCHED_ERR_TIMEOUT) expect(answer, "lsched_collect");
+    const lsched_diagnostic why = detail_;
+    const std::uint64_t before = ledger_.last_round();
+    collect({schedule_, before}, 0);
+    if (ledger_.last_round() != before) continue;
+    detail_ = why;
+    expect(answer, "lsched_collect");
+  }
+  ledger_.check_mine();
+}
+
+void soak::destroy() {
+  expect(lsched_schedule_destroy(std::exchange(schedule_, nullptr), timeout_ns_, &detail_),
+         "lsched_schedule_destroy");
+}
+
+/// All ranks together, by an ordinary allreduce in place.
+std::vector<std::uint64_t> soak::combine(std::vector<std::uint64_t> values, lsched_reduction how) {
+  lsched_allreduce_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.input = values.data();
+  desc.output = values.data();
+  desc.count = values.size();
+  desc.dtype = LSCHED_U64;
+  desc.reduction = how;
+  lsched_schedule* schedule = nullptr;
+  expect(lsched_allreduce_create(here_.runtime(), &desc, &schedule, &detail_), "lsched_allreduce_create");
+  expect(lsched_run(schedule, timeout_ns_, &detail_), "lsched_run");
+  expect(lsched_schedule_destroy(schedule, timeout_ns_, &detail_), "lsched_schedule_destroy");
+  return values;
+}
+
+/// The world's books must balance, and all ranks must have the same ones.
+std::uint64_t soak::settle() {
+  ledger_.check_totals(combine(ledger_.offered(), LSCHED_SUM));
+  std::vector<std::uint64_t> books = ledger_.delivered();
+  books.push_back(ledger_.last_round());
+  const bool agrees = combine(books, LSCHED_MIN) == combine(books, LSCHED_MAX);
+  if (!agrees) complain(ledger_.calls(), "ranks do not agree about totals and last round");
+  return combine({ledger_.violations() + (agrees ? 0 : 1)}, LSCHED_SUM).front();
+}
+
+void soak::complain(std::uint64_t call, const std::string& what) {
+  if (++lines_ > k_most_lines) return;
+  std::fprintf(stderr, "lsched soak: violation on rank %d, call %llu: %s\n", here_.rank(),
+               static_cast<unsigned long long>(call), what.c_str());
+  if (lines_ == k_most_lines)
+    std::fprintf(stderr, "lsched soak: rank %d counts the others silently\n", here_.rank());
+}
+
+void soak::report_progress() {
+  const auto now = clock::now();
+  const std::uint64_t done = ledger_.calls();
+  const bool is_last = done == options_.rounds;
+  if (now - std::max(begin_, last_line_) < 1s && !(is_last && overwrites_)) return;
+  last_line_ = now;
+  const double rate = static_cast<double>(done) / std::chrono::duration<double>(now - begin_).count();
+  std::fprintf(stderr, "%slsched soak: %s, %llu of %llu rounds, %.0f rounds/s, %.0f s left%s",
+               overwrites_ ? "\r\033[K" : "", options_.policy.c_str(), static_cast<unsigned long long>(done),
+               static_cast<unsigned long long>(options_.rounds), rate,
+               static_cast<double>(options_.rounds - done) / rate, overwrites_ && !is_last ? "" : "\n");
+}
+
+json soak::summary(std::uint64_t violations) const {
+  return {{"bench", "soak"},
+          {"policy", options_.policy},
+          {"ranks", here_.size()},
+          {"rounds", options_.rounds},
+          {"violations", violations},
+          {"rounds_of_world", ledger_.last_round()},
+          {"seconds", seconds_},
+          {"rounds_per_s", static_cast<double>(options_.rounds) / seconds_},
+          {"nap_mean", ledger_.mean_contributors()},
+          {"transport", here_.transport()},
+          {"count", options_.count},
+          {"delay_us", options_.delay_us},
+          {"delay", options_.delay},
+          {"seed", options_.seed},
+          {"version", lsched_version()}};
+}
+
+// --- the command
+// ---------------------------------------------------------------------------------------------
+
+struct file_closer {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using file_handle = std::unique_ptr<std::FILE, file_closer>;
+
+/// Where rank 0 writes its JSON line: opened before the work begins, so that a bad name costs nothing. Null:
+/// standard output, or not rank 0.
+file_handle open_json(const soak_options& options, std::int32_t rank) {
+  if (rank != 0 || options.json_file.empty() || options.json_file == "-") return nullptr;
+  file_handle file(std::fopen(options.json_file.c_str(), "w"));
+  if (file == nullptr)
+    throw command_failure("cannot write " + options.json_file + ": " + std::strerror(errno));
+  return file;
+}
+
+void write_line(std::FILE* file, const std::string& name, const json& line) {
+  const bool is_written = std::fprintf(file, "%s\n", line.dump().c_str()) > 0 && std::fflush(file) == 0;
+  if (!is_written) throw command_failure("cannot write " + name + ": " + std::strerror(errno));
+}
+
+int run_soak(const command_context& context, const soak_options& options) {
+  if (const auto status = session::relaunch(context, options.world)) return *status;
+  session here = session::open(options.world);
+  const file_handle file = open_json(options, here.rank());
+  soak work(options, here);
+  const std::uint64_t violations = work.run();
+  if (here.rank() == 0) {
+    const std::string name = file == nullptr ? "standard output" : options.json_file;
+    write_line(file == nullptr ? stdout : file.get(), name, work.summary(violations));
+    if (violations != 0)
+      std::fprintf(stderr, "lsched soak: %llu violations\n", static_cast<unsigned long long>(violations));
+  }
+  here.close();
+  return violations == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+void add_soak_command(CLI::App& app, command_context& context) {
+  CLI::App* command = app.add_subcommand("soak", "Check partial allreduces round by round, for long");
+  const auto options = std::make_shared<soak_options>();
+  command->add_option("--policy", options->policy, "Who starts a round")
+      ->check(CLI::IsMember(activation_names()))
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Calls of each rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Of delays, contributions and majority's draws")
+      ->capture_default_str();
+  command->add_option("--ranks", options->world.ranks, "Ranks to start where no launcher has (default: 4)")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--count", options->count, "Integers in a contribution, at least 3")
+      ->check(CLI::Range(soak_ledger::k_least_count, std::uint64_t{1} << 32))
+      ->capture_default_str();
+  command
+      ->add_option("--delay-us", options->delay_us,
+                   "Mean of the exponentially distributed pause before each call")
+      ->check(CLI::Range(0.0, 1e9))
+      ->capture_default_str();
+  command->add_option("--delay", options->delay, "How to pause; auto sleeps from 50 us on and yields below")
+      ->check(CLI::IsMember({"auto", "busy", "sleep"}))
+      ->capture_default_str();
+  command->add_option("--transport", options->world.transport, "mpi: all messages through MPI")
+      ->check(CLI::IsMember({"auto", "shm", "mpi"}))
+      ->capture_default_str();
+  command->add_option("--timeout", options->timeout_s, "Seconds without any progress that are a failure")
+      ->check(CLI::Range(0.001, 1e9))
+      ->capture_default_str();
+  command
+      ->add_option("--json", options->json_file, "File for the result (\"-\", or nothing: standard output)")
+      ->expected(0, 1);
+  command->add_flag("--progress", options->progress,
+                    "Report every second, even if standard error is no terminal");
+  command->footer(
+      "Prints one JSON line when done; exit status 1 if any check failed.\n"
+      "Example:  lsched soak --policy majority --ranks 8 --rounds 1000000\n"
+      "          mpiexec -n 32 lsched soak --policy solo --transport mpi");
+  command->callback(
+      [&context, options] { context.action = [&context, options] { return run_soak(context, *options); }; });
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,33 @@
+// The words of the command line for the library's enumerations, and the shape of a request made of them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bindings/cli/commands.h"
+#include "collectives/registry.h"
+
+namespace lsched::cli {
+
+/// --count, --dtype and --op as `list` and `show` take them. Names were checked by the parser.
+struct data_options {
+  std::uint64_t count = 1024;
+  std::string type = "f32";
+  std::string reduction = "sum";
+};
+
+void add_data_options(CLI::App& command, data_options& data);
+
+/// What a collective with these constraints is told: those that move no data get an empty shape.
+shape shape_of(const constraints& needs, const data_options& data);
+
+/// "solo", "majority", "full".
+const std::vector<std::string>& activation_names();
+
+/// The activation a collective with these constraints is asked for: none for ordinary ones if `name` is
+/// empty. Partial ones default to solo.
+activation activation_of(const constraints& needs, const std::string& name, std::uint64_t seed);
+
+}  // namespace lsched::cli

@@ -1,0 +1,511 @@
+// libsched for C++20: owners for the handles of <lsched.h>, spans for buffers, exceptions for errors.
+//
+// Header only; it calls nothing but <lsched.h>, so it works with every library of the same LSCHED_ABI. What
+// each function does, who may call it and how long it blocks is said there; here is only what differs:
+//  - A failure throws lsched::error in the caller's own translation unit. LSCHED_PENDING is not a failure.
+//  - Objects own their handle and can be moved, not copied. A moved-from object may only be destroyed or
+//  assigned to.
+//  - Destructors never throw and never wait. A partial schedule ends together with the other ranks', so end
+//  it with
+//    close(); a runtime whose schedules still exist stays open.
+//  - Buffers are spans, and stay the caller's: they outlive the schedule, as in C.
+#ifndef LSCHED_HPP
+#define LSCHED_HPP
+
+#include <lsched.h>
+
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lsched {
+// Inline, so that its symbols are not those of a program that has this namespace for itself.
+inline namespace cpp {
+
+// --- errors ------------------------------------------------------------------------------------------------
+
+class error : public std::runtime_error {
+ public:
+  error(lsched_status status, const lsched_diagnostic& detail)
+      : std::runtime_error(text_of(status, detail)), status_(status), detail_(detail) {}
+
+  lsched_status status() const noexcept { return status_; }
+  /// Rank, op and round to blame, as far as they are known.
+  const lsched_diagnostic& diagnostic() const noexcept { return detail_; }
+
+ private:
+  static std::string text_of(lsched_status status, const lsched_diagnostic& detail) {
+    const char* text = detail.text[0] != '\0' ? detail.text : lsched_status_text(status);
+    return std::string(lsched_status_name(status)) + ": " + text;
+  }
+
+  lsched_status status_;
+  lsched_diagnostic detail_;
+};
+
+namespace detail {
+
+/// A diagnostic to be filled in by one call, and judged after it.
+class call {
+ public:
+  call() { lsched_diagnostic_init(&detail_); }
+  lsched_diagnostic* diagnostic() { return &detail_; }
+  void operator()(lsched_status status) const {
+    if (status < 0) throw error(status, detail_);
+  }
+
+ private:
+  lsched_diagnostic detail_{};
+};
+
+inline void expect(lsched_status status) { call()(status); }
+
+}  // namespace detail
+
+// --- words -------------------------------------------------------------------------------------------------
+
+/// The lsched_dtype of an element type. The 16-bit floating types have none in C++20: use the C interface.
+template <class T>
+struct dtype_of;
+template <>
+struct dtype_of<std::int8_t> {
+  static constexpr lsched_dtype value = LSCHED_I8;
+};
+template <>
+struct dtype_of<std::uint8_t> {
+  static constexpr lsched_dtype value = LSCHED_U8;
+};
+template <>
+struct dtype_of<std::int32_t> {
+  static constexpr lsched_dtype value = LSCHED_I32;
+};
+template <>
+struct dtype_of<std::int64_t> {
+  static constexpr lsched_dtype value = LSCHED_I64;
+};
+template <>
+struct dtype_of<std::uint64_t> {
+  static constexpr lsched_dtype value = LSCHED_U64;
+};
+template <>
+struct dtype_of<float> {
+  static constexpr lsched_dtype value = LSCHED_F32;
+};
+template <>
+struct dtype_of<double> {
+  static constexpr lsched_dtype value = LSCHED_F64;
+};
+
+template <class T>
+concept element = requires {
+  { dtype_of<T>::value } -> std::convertible_to<lsched_dtype>;
+};
+
+/// A timeout. `forever` never passes; a negative time is none at all.
+class timeout {
+ public:
+  template <class Rep, class Period>
+  constexpr timeout(std::chrono::duration<Rep, Period> time)  // NOLINT(google-explicit-constructor)
+      : ns_(to_ns(time)) {}
+  static constexpr timeout forever() { return timeout(LSCHED_FOREVER); }
+  constexpr std::uint64_t ns() const { return ns_; }
+
+ private:
+  explicit constexpr timeout(std::uint64_t ns) : ns_(ns) {}
+  template <class Rep, class Period>
+  static constexpr std::uint64_t to_ns(std::chrono::duration<Rep, Period> time) {
+    if (time <= time.zero()) return 0;
+    constexpr auto k_most = std::chrono::duration<double>(std::chrono::nanoseconds::max());
+    if (std::chrono::duration<double>(time) >= k_most) return LSCHED_FOREVER;
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+  }
+  std::uint64_t ns_;
+};
+
+/// What a collect delivered: lsched_report without its size.
+struct report {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  std::uint64_t contributors = 0;
+  std::uint64_t offers = 0;
+  std::uint64_t mine = 0;
+  std::int32_t ranks = 0;
+  bool has_result = false;
+};
+
+// --- ticket and schedule -----------------------------------------------------------------------------------
+
+/// Names a round of a schedule, which must live as long as the ticket is used.
+class ticket {
+ public:
+  ticket() = default;
+  explicit ticket(lsched_ticket handle) : handle_(handle) {}
+
+  std::uint64_t round() const { return handle_.round; }
+  lsched_ticket handle() const { return handle_; }
+
+  /// Whether the round has ended.
+  bool test() const {
+    const lsched_status answer = lsched_test(handle_);
+    detail::expect(answer);
+    return answer == LSCHED_OK;
+  }
+  void wait(timeout limit = timeout::forever()) const {
+    detail::call call;
+    call(lsched_wait(handle_, limit.ns(), call.diagnostic()));
+  }
+
+ private:
+  lsched_ticket handle_{};
+};
+
+/// An ordinary schedule: an allreduce, a barrier, or one made by hand.
+class schedule {
+ public:
+  schedule() = default;
+  explicit schedule(lsched_schedule* handle) : handle_(handle) {}
+  schedule(schedule&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
+  schedule& operator=(schedule&& from) noexcept {
+    std::swap(handle_, from.handle_);
+    return *this;
+  }
+  ~schedule() { static_cast<void>(lsched_schedule_destroy(handle_, 0, nullptr)); }
+
+  explicit operator bool() const { return handle_ != nullptr; }
+  lsched_schedule* handle() const { return handle_; }
+
+  ticket start() {
+    lsched_ticket started{};
+    detail::expect(lsched_start(handle_, &started));
+    return ticket(started);
+  }
+  void run(timeout limit = timeout::forever()) {
+    detail::call call;
+    call(lsched_run(handle_, limit.ns(), call.diagnostic()));
+  }
+
+  /// One pointer per slot, in the order of declaration.
+  void rebind(std::span<const void* const> inputs, std::span<void* const> outputs) {
+    detail::expect(lsched_rebind(handle_, inputs.data(), outputs.data()));
+  }
+
+  std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const { return print(handle_, format); }
+
+  /// The destructor, but it tells: BUSY while a round runs.
+  void close() {
+    detail::call call;
+    call(lsched_schedule_destroy(handle_, 0, call.diagnostic()));
+    handle_ = nullptr;
+  }
+
+ private:
+  friend class partial_base;
+  static std::string print(const lsched_schedule* handle, lsched_print_format format) {
+    std::size_t needed = 0;
+    detail::expect(lsched_schedule_print(handle, format, nullptr, 0, &needed));
+    std::string text(needed, '\0');
+    detail::expect(lsched_schedule_print(handle, format, text.data(), text.size(), nullptr));
+    text.resize(needed - 1);
+    return text;
+  }
+
+  lsched_schedule* handle_ = nullptr;
+};
+
+/// What partial schedules of all element types have in common.
+class partial_base {
+ public:
+  partial_base() = default;
+  explicit partial_base(lsched_schedule* handle) : handle_(handle) {}
+  partial_base(partial_base&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
+  partial_base& operator=(partial_base&& from) noexcept {
+    std::swap(handle_, from.handle_);
+    return *this;
+  }
+  ~partial_base() { static_cast<void>(lsched_schedule_destroy(handle_, 0, nullptr)); }
+
+  explicit operator bool() const { return handle_ != nullptr; }
+  lsched_schedule* handle() const { return handle_; }
+  std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const {
+    return schedule::print(handle_, format);
+  }
+
+  /// Answers how many offers were taken back.
+  std::uint64_t withdraw() {
+    std::uint64_t offers = 0;
+    detail::expect(lsched_withdraw(handle_, &offers));
+    return offers;
+  }
+  void leave() { detail::expect(lsched_leave(handle_)); }
+
+  /// Serves until every rank has left, then ends the schedule. Collective. May be repeated after a timeout.
+  void close(timeout limit = timeout::forever()) {
+    detail::call call;
+    call(lsched_schedule_destroy(handle_, limit.ns(), call.diagnostic()));
+    handle_ = nullptr;
+  }
+
+ protected:
+  lsched_schedule* handle_ = nullptr;
+};
+
+/// A partial allreduce over elements of type T.
+template <element T>
+class partial_allreduce : public partial_base {
+ public:
+  partial_allreduce() = default;
+  partial_allreduce(lsched_schedule* handle, std::uint64_t count) : partial_base(handle), count_(count) {}
+
+  std::uint64_t count() const { return count_; }
+
+  ticket offer(std::span<const T> contribution) {
+    expect_count(contribution.size());
+    lsched_ticket offered{};
+    detail::expect(lsched_offer(handle_, contribution.data(), &offered));
+    return ticket(offered);
+  }
+
+  /// `result` is untouched where the report has no result.
+  report collect(ticket which, std::span<T> result, timeout limit = timeout::forever()) {
+    expect_count(result.size());
+    lsched_report filled{};
+    filled.struct_size = sizeof filled;
+    detail::call call;
+    call(lsched_collect(which.handle(), result.data(), limit.ns(), &filled, call.diagnostic()));
+    return {filled.from, filled.to,    filled.contributors,   filled.offers,
+            filled.mine, filled.ranks, filled.has_result != 0};
+  }
+
+ private:
+  void expect_count(std::size_t size) const {
+    if (size != count_) throw std::invalid_argument("lsched: the buffer's size is not the schedule's count");
+  }
+  std::uint64_t count_ = 0;
+};
+
+// --- runtime -----------------------------------------------------------------------------------------------
+
+/// Options of a partial allreduce.
+struct partial_options {
+  lsched_activation activation = LSCHED_SOLO;
+  lsched_reduction reduction = LSCHED_SUM;
+  lsched_lag lag = LSCHED_LATEST;
+  std::uint64_t seed = 0;
+};
+
+class runtime {
+ public:
+  /// lsched_runtime_open with defaults, or with a configuration from default_config().
+  runtime() : runtime(default_config()) {}
+  explicit runtime(const lsched_config& config) {
+    detail::call call;
+    call(lsched_runtime_open(&config, &handle_, call.diagnostic()));
+  }
+  /// Takes a handle over, for example from lsched_runtime_open_mpi.
+  explicit runtime(lsched_runtime* handle) : handle_(handle) {}
+  runtime(runtime&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
+  runtime& operator=(runtime&& from) noexcept {
+    std::swap(handle_, from.handle_);
+    return *this;
+  }
+  ~runtime() { static_cast<void>(lsched_runtime_close(handle_)); }
+
+  /// A world of threads of this process: element r is rank r's.
+  static std::vector<runtime> open_threads(std::int32_t ranks,
+                                           const lsched_config& config = default_config()) {
+    std::vector<lsched_runtime*> handles(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
+    std::vector<runtime> opened;
+    opened.reserve(handles.size());
+    detail::call call;
+    call(lsched_runtime_open_threads(ranks, &config, handles.data(), call.diagnostic()));
+    for (lsched_runtime* handle : handles) opened.emplace_back(handle);
+    return opened;
+  }
+
+  static lsched_config default_config() {
+    lsched_config config{};
+    lsched_config_init(&config);
+    return config;
+  }
+
+  explicit operator bool() const { return handle_ != nullptr; }
+  lsched_runtime* handle() const { return handle_; }
+  std::int32_t rank() const { return lsched_rank(handle_); }
+  std::int32_t size() const { return lsched_size(handle_); }
+
+  bool progress() {
+    int moved = 0;
+    detail::expect(lsched_progress(handle_, &moved));
+    return moved != 0;
+  }
+  lsched_stats stats() const {
+    lsched_stats counters{};
+    counters.struct_size = sizeof counters;
+    detail::expect(lsched_runtime_stats(handle_, &counters));
+    return counters;
+  }
+  std::string describe() const {
+    std::array<char, 512> text{};
+    detail::expect(lsched_runtime_describe(handle_, text.data(), text.size()));
+    return text.data();
+  }
+
+  /// The destructor, but it tells: BUSY while schedules exist.
+  void close() {
+    detail::expect(lsched_runtime_close(handle_));
+    handle_ = nullptr;
+  }
+
+  /// Memory that local ranks read directly; freed when `count` elements are no longer needed, or with the
+  /// runtime.
+  template <element T>
+  std::span<T> allocate(std::uint64_t count) {
+    if (count > UINT64_MAX / sizeof(T)) throw std::length_error("lsched: more bytes than 64 bits can count");
+    void* memory = nullptr;
+    detail::expect(lsched_alloc(handle_, count * sizeof(T), &memory));
+    return {static_cast<T*>(memory), static_cast<std::size_t>(count)};
+  }
+  template <element T>
+  void free(std::span<T> memory) {
+    detail::expect(lsched_free(handle_, memory.data()));
+  }
+
+  schedule barrier() {
+    lsched_schedule* made = nullptr;
+    detail::call call;
+    call(lsched_barrier_create(handle_, &made, call.diagnostic()));
+    return schedule(made);
+  }
+
+  /// output = reduction of all ranks' inputs. Both spans have the same size; the same memory means in place.
+  template <element T>
+  schedule allreduce(std::span<const T> input, std::span<T> output, lsched_reduction reduction = LSCHED_SUM,
+                     const char* algorithm = nullptr) {
+    if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
+    lsched_allreduce_desc desc{};
+    desc.struct_size = sizeof desc;
+    desc.input = input.data();
+    desc.output = output.data();
+    desc.count = output.size();
+    desc.dtype = dtype_of<T>::value;
+    desc.reduction = reduction;
+    desc.algorithm = algorithm;
+    lsched_schedule* made = nullptr;
+    detail::call call;
+    call(lsched_allreduce_create(handle_, &desc, &made, call.diagnostic()));
+    return schedule(made);
+  }
+  template <element T>
+  schedule allreduce(std::span<T> in_place, lsched_reduction reduction = LSCHED_SUM,
+                     const char* algorithm = nullptr) {
+    return allreduce(std::span<const T>(in_place), in_place, reduction, algorithm);
+  }
+
+  template <element T>
+  partial_allreduce<T> partial(std::uint64_t count, const partial_options& options = {}) {
+    lsched_partial_desc desc{};
+    desc.struct_size = sizeof desc;
+    desc.count = count;
+    desc.dtype = dtype_of<T>::value;
+    desc.reduction = options.reduction;
+    desc.activation = options.activation;
+    desc.seed = options.seed;
+    desc.lag = options.lag;
+    lsched_schedule* made = nullptr;
+    detail::call call;
+    call(lsched_partial_allreduce_create(handle_, &desc, &made, call.diagnostic()));
+    return {made, count};
+  }
+
+ private:
+  lsched_runtime* handle_ = nullptr;
+};
+
+// --- schedules by hand -------------------------------------------------------------------------------------
+
+/// Appends ops; the first mistake throws where it is made. (Commit is collective: a rank that throws before
+/// it must not leave the others waiting there. Catch the error and commit() all the same: every rank then
+/// learns of it.)
+class builder {
+ public:
+  explicit builder(runtime& place, const char* name = nullptr) {
+    detail::expect(lsched_builder_create(place.handle(), name, &handle_));
+  }
+  builder(builder&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
+  builder& operator=(builder&& from) noexcept {
+    std::swap(handle_, from.handle_);
+    return *this;
+  }
+  ~builder() { lsched_builder_destroy(handle_); }
+
+  lsched_builder* handle() const { return handle_; }
+
+  template <element T>
+  lsched_slot input(std::uint64_t count) {
+    return slot(lsched_slot_input, dtype_of<T>::value, count);
+  }
+  template <element T>
+  lsched_slot output(std::uint64_t count) {
+    return slot(lsched_slot_output, dtype_of<T>::value, count);
+  }
+  template <element T>
+  lsched_slot scratch(std::uint64_t count) {
+    return slot(lsched_slot_scratch, dtype_of<T>::value, count);
+  }
+
+  lsched_op nop() { return add(lsched_add_nop); }
+  lsched_op send(std::int32_t to, std::uint32_t tag, lsched_region source) {
+    return add(lsched_add_send, to, tag, source);
+  }
+  lsched_op recv(std::int32_t from, std::uint32_t tag, lsched_region target) {
+    return add(lsched_add_recv, from, tag, target);
+  }
+  lsched_op copy(lsched_region source, lsched_region target) { return add(lsched_add_copy, source, target); }
+  lsched_op reduce(lsched_reduction reduction, lsched_region lower, lsched_region higher,
+                   lsched_region target) {
+    return add(lsched_add_reduce, reduction, lower, higher, target);
+  }
+
+  void dep(lsched_op before, lsched_op after) { detail::expect(lsched_add_dep(handle_, before, after)); }
+  void need(lsched_op op, std::uint32_t tokens) { detail::expect(lsched_set_need(handle_, op, tokens)); }
+  void any(lsched_op op) { need(op, 1); }
+
+  /// One pointer per slot, in the order of declaration. Consumes the builder, also on failure. Collective.
+  schedule commit(std::span<const void* const> inputs, std::span<void* const> outputs) {
+    lsched_schedule* made = nullptr;
+    detail::call call;
+    call(lsched_builder_commit(std::exchange(handle_, nullptr), inputs.data(), outputs.data(), &made,
+                               call.diagnostic()));
+    return schedule(made);
+  }
+
+ private:
+  lsched_slot slot(lsched_status (*declare)(lsched_builder*, lsched_dtype, std::uint64_t, lsched_slot*),
+                   lsched_dtype type, std::uint64_t count) {
+    lsched_slot made{};
+    detail::expect(declare(handle_, type, count, &made));
+    return made;
+  }
+  template <class Append, class... Arguments>
+  lsched_op add(Append append, Arguments... arguments) {
+    lsched_op made{};
+    detail::expect(append(handle_, arguments..., &made));
+    return made;
+  }
+
+  lsched_builder* handle_ = nullptr;
+};
+
+}  // namespace cpp
+}  // namespace lsched
+
+#endif

@@ -1,0 +1,69 @@
+// The benchmarks behind `lsched bench`: options and entry points. docs/benchmarks.md says how to run and read
+// them.
+//
+// Each is called by every rank of a runtime with equal options, and answers the exit status: 0, or 1 if a
+// result was wrong. Failures of the library and unusable options are thrown as `failed`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+
+namespace lsched::bench {
+
+/// Latency of MPI_Allreduce, solo and majority under a linear skew: Fig. 8 and 9 of Li et al., PPoPP 2020.
+struct fig9_options {
+  std::optional<std::uint64_t>
+      iterations;          ///< of solo and majority, exactly; not set: 64, fewer if they take too long
+  std::uint64_t seed = 1;  ///< of majority's draws
+  std::vector<std::uint64_t> sizes{64, 512, 4096, 32768, 262144, 4194304};  ///< bytes, multiples of 4
+  std::string only;  ///< "mpi", "solo", "majority"; empty: all three
+  double skew_ms = 1;
+  double mpi_seconds = 60;  ///< of all MPI rows together; at least 5 iterations a size
+  std::string plot;         ///< a PNG; empty: none
+  std::string transport;    ///< what the runtime talks through: a label for the results
+  std::string json;
+};
+int run_fig9(lsched_runtime* runtime, const fig9_options& options);
+
+/// Processor time of ranks that wait for a late one.
+struct idle_options {
+  double seconds = 5;
+  std::string json;
+};
+int run_idle(lsched_runtime* runtime, const idle_options& options);
+
+/// Time per op of schedules without communication, beside oneTBB's flow graph. Makes a world of its own: one
+/// rank.
+struct engine_options {
+  std::uint64_t rounds = 2000;  ///< of each side and graph
+  std::string json;
+};
+int run_engine(const engine_options& options);
+
+/// Latency of a balanced collective beside MPI's three forms.
+struct coll_options {
+  std::string collective = "allreduce";
+  std::string algorithm = "auto";                                       ///< "all": each that can
+  std::vector<std::uint64_t> sizes{8, 64, 1024, 8192, 65536, 1048576};  ///< bytes, multiples of 4
+  std::uint64_t iterations = 20000;                                     ///< at most, of each cell
+  double cell_seconds = 0.5;
+  bool in_place = false;
+  bool pin = false;  ///< the application thread of rank r to core r
+  std::string json;
+};
+int run_coll(lsched_runtime* runtime, const coll_options& options);
+
+/// Solo rounds while the other rank computes, with and without progress threads. Makes worlds of its own: two
+/// ranks in this process.
+struct async_options {
+  double seconds = 2;          ///< of computing
+  std::uint64_t count = 1024;  ///< floats
+  std::string json;
+};
+int run_async(const async_options& options);
+
+}  // namespace lsched::bench

@@ -1,0 +1,160 @@
+// Time per op of the engine alone: 1024 ops that do nothing, one rank, through the public interface. A round
+// is started, fired, stamped and published, as in any other schedule. oneTBB's flow graph runs the same two
+// graphs beside it.
+//
+//     chain   0 → 1 → 2 → … → 1023              every op waits for one
+//     fan     0 → {1 … 1022} → 1023             one op releases many, one op waits for many
+#include <nlohmann/json.hpp>
+
+#include "microbench/benchmarks.h"
+#include "microbench/harness.h"
+#include "microbench/tbb_flow.h"
+
+namespace lsched::bench {
+namespace {
+
+constexpr std::size_t k_ops = 1024;
+constexpr std::uint64_t k_blocks = 10;  // the sides take turns
+
+struct runtime_closer {
+  void operator()(lsched_runtime* runtime) const { lsched_runtime_close(runtime); }
+};
+using runtime_handle = std::unique_ptr<lsched_runtime, runtime_closer>;
+
+runtime_handle open_world_of_one() {
+  lsched_runtime* runtime = nullptr;
+  auto why = fresh_diagnostic();
+  expect_ok(lsched_runtime_open_threads(1, nullptr, &runtime, &why), "lsched_runtime_open_threads", why);
+  return runtime_handle(runtime);
+}
+
+schedule_handle make_schedule(lsched_runtime* runtime, graph_kind kind) {
+  lsched_builder* builder = nullptr;
+  expect_ok(lsched_builder_create(runtime, kind == graph_kind::chain ? "chain" : "fan", &builder),
+            "lsched_builder_create");
+  std::vector<lsched_op> ops(k_ops);
+  for (lsched_op& op : ops) lsched_add_nop(builder, &op);  // the builder keeps its first error for the commit
+  if (kind == graph_kind::chain)
+    for (std::size_t i = 0; i + 1 < k_ops; ++i) lsched_add_dep(builder, ops[i], ops[i + 1]);
+  else
+    for (std::size_t i = 1; i + 1 < k_ops; ++i) {
+      lsched_add_dep(builder, ops[0], ops[i]);
+      lsched_add_dep(builder, ops[i], ops[k_ops - 1]);
+    }
+  lsched_schedule* schedule = nullptr;
+  auto why = fresh_diagnostic();
+  expect_ok(lsched_builder_commit(builder, nullptr, nullptr, &schedule, &why), "lsched_builder_commit", why);
+  return schedule_handle(schedule);
+}
+
+std::uint64_t ops_fired(lsched_runtime* runtime) {
+  lsched_stats stats{.struct_size = sizeof stats};
+  expect_ok(lsched_runtime_stats(runtime, &stats), "lsched_runtime_stats");
+  return stats.ops;
+}
+
+/// Somebody who can run the graph once.
+struct contender {
+  const char* impl;
+  std::string variant;
+  std::function<void()> run;
+  std::function<std::uint64_t()> fired;  ///< ops so far
+  std::vector<double> ns_per_op{};
+};
+
+void run_block(contender& who, std::uint64_t rounds, bool is_timed) {
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    const auto begin = clock::now();
+    who.run();
+    const auto end = clock::now();
+    if (is_timed) who.ns_per_op.push_back(ns_between(begin, end) / static_cast<double>(k_ops));
+  }
+}
+
+/// Rounds in turns; each side has to show that it fired every op of every round.
+void measure(std::vector<contender>& contenders, std::uint64_t rounds) {
+  const std::uint64_t in_block = std::max<std::uint64_t>(rounds / k_blocks, 1);
+  for (contender& who : contenders) {
+    const std::uint64_t before = who.fired();
+    run_block(who, in_block, false);
+    if (who.fired() - before != in_block * k_ops)
+      throw failed(std::string(who.impl) + " fired " + std::to_string(who.fired() - before) +
+                   " ops instead of " + std::to_string(in_block * k_ops));
+  }
+  for (std::uint64_t block = 0; block < k_blocks; ++block)
+    for (contender& who : contenders) run_block(who, in_block, true);
+}
+
+void measure_graph(graph_kind kind, const engine_options& options, lsched_runtime* runtime, table& lines,
+                   reporter& out) {
+  const char* what = kind == graph_kind::chain ? "chain" : "fan";
+  auto schedule = make_schedule(runtime, kind);
+  std::vector<contender> contenders;
+  contenders.push_back({"libsched", "lsched_run",
+                        [&] { expect_ok(lsched_run(schedule.get(), k_patience_ns, nullptr), "lsched_run"); },
+                        [&] { return ops_fired(runtime); }});
+  contenders.push_back({"libsched", "lsched_start, lsched_wait",
+                        [&] {
+                          lsched_ticket ticket{};
+                          expect_ok(lsched_start(schedule.get(), &ticket), "lsched_start");
+                          expect_ok(lsched_wait(ticket, k_patience_ns, nullptr), "lsched_wait");
+                        },
+                        [&] { return ops_fired(runtime); }});
+#if LSCHED_HAVE_TBB
+  std::vector<std::unique_ptr<tbb_flow>> graphs;
+  for (const std::string& variant : tbb_flow::variants()) {
+    tbb_flow& graph = *graphs.emplace_back(std::make_unique<tbb_flow>(kind, k_ops, variant));
+    contenders.push_back({"onetbb", variant, [&graph] { graph.run(); }, [&graph] { return graph.visits(); }});
+  }
+#endif
+  out.progress("%s", what);
+  measure(contenders, options.rounds);
+  close(std::move(schedule));
+
+  const contender* best_rival = nullptr;
+  summary best{};
+  for (const contender& who : contenders) {
+    const summary s = summarise(who.ns_per_op);
+    lines.add({what, who.impl, who.variant, text("%.1f", s.median), text("%.1f", s.p95)});
+    if (std::string_view(who.impl) == "onetbb" && (best_rival == nullptr || s.median < best.median)) {
+      best_rival = &who;
+      best = s;
+    }
+  }
+  const auto write = [&](const contender& who, const summary& s) {
+    out.json({{"bench", "engine"},
+              {"impl", who.impl},
+              {"what", what},
+              {"ns_per_op", s.median},
+              {"p95_ns_per_op", s.p95},
+              {"variant", who.variant},
+              {"ops", k_ops},
+              {"rounds", s.samples}});
+  };
+  write(contenders[0], summarise(contenders[0].ns_per_op));
+  if (best_rival != nullptr) write(*best_rival, best);
+}
+
+}  // namespace
+
+int run_engine(const engine_options& options) {
+  if (options.rounds == 0) throw failed("--rounds 0 measures nothing");
+  const runtime_handle runtime = open_world_of_one();
+  {
+    team ranks(runtime.get());
+    reporter out("engine", options.json, true);
+    out.introduce(ranks);
+    table lines({"graph", "", "how", "ns per op", "p95"});
+    measure_graph(graph_kind::chain, options, runtime.get(), lines, out);
+    measure_graph(graph_kind::fan, options, runtime.get(), lines, out);
+    out.print(lines);
+    out.say("%zu ops that do nothing, %llu rounds; medians. JSON holds the fastest way of oneTBB's.", k_ops,
+            static_cast<unsigned long long>(options.rounds));
+#if !LSCHED_HAVE_TBB
+    out.say("oneTBB rows: none, oneTBB is not in this build");
+#endif
+  }
+  return 0;
+}
+
+}  // namespace lsched::bench

@@ -1,0 +1,170 @@
+// What every benchmark shares: the ranks as a team, summaries of samples, the spin probe, and the ways
+// results leave.
+//
+// A benchmark is a function that every rank of a world calls. Ranks start a measurement together (the
+// library's own barrier), keep their samples to themselves while it runs, and combine them afterwards with an
+// ordinary allreduce. Only rank 0 speaks: JSON lines where asked, a table beside them, progress on standard
+// error. A call of the library that fails throws `failed`; the command turns it into one line and an exit
+// code.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+
+namespace lsched::bench {
+
+using clock = std::chrono::steady_clock;
+
+double ms_between(clock::time_point from, clock::time_point to);
+double ns_between(clock::time_point from, clock::time_point to);
+
+/// Why a benchmark cannot go on.
+struct failed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Longest wait for other ranks before a benchmark gives up.
+inline constexpr std::uint64_t k_patience_ns = 120'000'000'000;
+
+lsched_diagnostic fresh_diagnostic();
+/// Throws `failed`, naming the call, unless the answer is OK.
+void expect_ok(lsched_status answer, const char* call, const lsched_diagnostic& why = fresh_diagnostic());
+
+struct schedule_closer {
+  void operator()(lsched_schedule* schedule) const;
+};
+/// Owns a schedule; the deleter is for early exits. The normal end is `close`, which waits and reports.
+using schedule_handle = std::unique_ptr<lsched_schedule, schedule_closer>;
+void close(schedule_handle schedule);
+
+struct memory_closer {
+  lsched_runtime* runtime;
+  void operator()(float* memory) const { lsched_free(runtime, memory); }
+};
+/// Floats from lsched_alloc.
+using shared_floats = std::unique_ptr<float[], memory_closer>;
+shared_floats allocate_shared(lsched_runtime* runtime, std::size_t count);
+
+/// The ranks of a runtime, in step. Every member function but the plain questions is collective.
+class team {
+ public:
+  explicit team(lsched_runtime* runtime);
+
+  lsched_runtime* runtime() const { return runtime_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  bool is_root() const { return rank_ == 0; }
+  /// Ranks on this machine.
+  int local_ranks() const { return local_ranks_; }
+  /// Cores this process could use when the team was made.
+  int cores() const { return cores_; }
+  /// True when ranks have to share cores, so that a peer that spins while it waits is punished by the
+  /// scheduler.
+  bool is_oversubscribed() const { return local_ranks_ > cores_; }
+
+  /// Returns when every rank has called it.
+  void barrier();
+
+  /// Elementwise over all ranks; `values` has the same length everywhere.
+  std::vector<double> combine(const std::vector<double>& values, lsched_reduction reduction);
+  double combine(double value, lsched_reduction reduction);
+
+  /// What rank 0 says. Cheap enough to stand between two iterations.
+  bool root_says(bool value);
+
+ private:
+  lsched_runtime* runtime_;
+  int rank_;
+  int size_;
+  int cores_;
+  int local_ranks_ = 0;
+  schedule_handle barrier_;
+  std::unique_ptr<double> word_;  ///< what agree_ works on
+  schedule_handle agree_;
+};
+
+struct summary {
+  std::size_t samples = 0;
+  double mean = 0, median = 0, p95 = 0, max = 0;
+};
+/// Percentiles by nearest rank. All zero for no samples.
+summary summarise(std::vector<double> samples);
+
+/// Prevents the compiler from moving work across a clock read, or dropping a result nobody reads.
+inline void keep(const void* result) { asm volatile("" : : "r"(result) : "memory"); }
+
+/// Milliseconds this process has used the processor, all threads, user and system.
+double cpu_ms();
+
+/// The cores the calling thread may use, ascending. Empty if the system does not tell.
+std::vector<unsigned> allowed_cores();
+
+/// Median one-way latency in ns of a flag between two threads of this process: it tells a slow mode of the
+/// machine from a slow library. Takes about 20 ms. More than 1 µs means a single core, or a busy machine.
+double spin_probe_ns();
+
+/// "64", "4K", "1M" …
+std::string size_text(std::uint64_t bytes);
+/// The reverse, with suffix K, M or G (binary). Throws `failed` for anything else.
+std::uint64_t parse_size(std::string_view text);
+
+/// Rows of text, right-aligned under their headings.
+class table {
+ public:
+  explicit table(std::vector<std::string> headings) : rows_{std::move(headings)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  void print(std::FILE* to) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+/// printf into a string.
+[[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...);
+
+/// Where results go. On ranks other than 0 everything is accepted and dropped.
+class reporter {
+ public:
+  /// `json`: empty for none, "-" for standard output (human text then goes to standard error), else a file.
+  reporter(std::string_view name, std::string_view json, bool is_root);
+
+  /// A result. The spin probe's answer is added to it, once `introduce` has asked.
+  void json(nlohmann::json line);
+  void print(const table& rows);
+  /// The lines a report starts with: transport, ranks, cores, and the spin probe, during which other ranks
+  /// sleep. Collective; before any pinning.
+  void introduce(team& ranks);
+  /// One line for the reader of the table.
+  [[gnu::format(printf, 2, 3)]] void say(const char* format, ...);
+  /// What is going on now, on standard error: overwrites itself on a terminal, a line every five seconds
+  /// elsewhere.
+  [[gnu::format(printf, 2, 3)]] void progress(const char* format, ...);
+
+ private:
+  struct file_closer {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  void end_progress();
+
+  std::string name_;
+  bool is_root_;
+  std::unique_ptr<std::FILE, file_closer> file_;
+  std::FILE* json_ = nullptr;
+  std::FILE* text_ = stdout;
+  bool on_terminal_;
+  bool in_progress_ = false;
+  double spin_ns_ = 0;
+  clock::time_point last_progress_{};
+};
+
+}  // namespace lsched::bench
