@@ -1,0 +1,1059 @@
+// The C interface through lsched.h alone, with threads as ranks: what each function promises, and every error that
+// its comment documents. Every wait has a timeout.
+#include "bindings/c/lsched.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr std::uint64_t k_limit_ns = 30'000'000'000;  // for what must happen
+constexpr std::uint64_t k_short_ns = 20'000'000;      // for what must not
+
+using integers = std::vector<std::int64_t>;
+
+/// What a C program may pass where the header says an enum.
+template <class Enum>
+Enum any_value(int number) {
+  Enum value;
+  static_assert(sizeof value == sizeof number);
+  std::memcpy(&value, &number, sizeof value);
+  return value;
+}
+
+struct diagnostic : lsched_diagnostic {
+  diagnostic() { lsched_diagnostic_init(this); }
+  bool says(const std::string& word) const { return std::string(text).find(word) != std::string::npos; }
+};
+
+#define EXPECT_SAYS(what, word) EXPECT_TRUE((what).says(word)) << "the text is: " << (what).text
+
+lsched_config test_config() {
+  lsched_config config;
+  lsched_config_init(&config);
+  config.region_bytes = 64 << 20;
+  config.commit_timeout_ns = k_limit_ns;
+  return config;
+}
+
+/// A world of threads. Closing it must succeed: whatever a test creates, it destroys.
+class world_of_threads {
+ public:
+  explicit world_of_threads(int32_t ranks, lsched_config config = test_config()) : runtimes_(static_cast<std::size_t>(ranks)) {
+    diagnostic why;
+    if (lsched_runtime_open_threads(ranks, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
+  }
+  ~world_of_threads() {
+    for (lsched_runtime* one : runtimes_) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
+  }
+  world_of_threads(const world_of_threads&) = delete;
+  world_of_threads& operator=(const world_of_threads&) = delete;
+
+  int32_t size() const { return static_cast<int32_t>(runtimes_.size()); }
+  lsched_runtime* at(int32_t rank) const { return runtimes_[static_cast<std::size_t>(rank)]; }
+
+  void each(const std::function<void(lsched_runtime*, int32_t)>& body) const {
+    std::vector<std::jthread> threads;
+    for (int32_t r = 0; r < size(); ++r) threads.emplace_back([&, r] { body(at(r), r); });
+  }
+
+ private:
+  std::vector<lsched_runtime*> runtimes_;
+};
+
+lsched_allreduce_desc describe(const integers& input, integers& output) {
+  lsched_allreduce_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.input = input.data();
+  desc.output = output.data();
+  desc.count = output.size();
+  desc.dtype = LSCHED_I64;
+  desc.reduction = LSCHED_SUM;
+  return desc;
+}
+
+lsched_partial_desc describe_partial(std::uint64_t count, lsched_activation activation, lsched_lag lag = LSCHED_LATEST) {
+  lsched_partial_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.count = count;
+  desc.dtype = LSCHED_I64;
+  desc.reduction = LSCHED_SUM;
+  desc.activation = activation;
+  desc.lag = lag;
+  return desc;
+}
+
+lsched_schedule* create(lsched_runtime* runtime, const lsched_allreduce_desc& desc) {
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+  return schedule;
+}
+
+lsched_schedule* create(lsched_runtime* runtime, const lsched_partial_desc& desc) {
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+  return schedule;
+}
+
+void destroy(lsched_schedule* schedule) {
+  diagnostic why;
+  EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+}
+
+/// After whatever has failed before, a world works: one allreduce on all ranks.
+void expect_works(lsched_runtime* runtime) {
+  integers input(3, lsched_rank(runtime) + 1);
+  integers output(3);
+  lsched_schedule* schedule = create(runtime, describe(input, output));
+  if (schedule == nullptr) return;
+  diagnostic why;
+  EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+  const int32_t ranks = lsched_size(runtime);
+  EXPECT_EQ(output, integers(3, ranks * (ranks + 1) / 2));
+  destroy(schedule);
+}
+
+/// An allreduce on two ranks of which rank 0 has started its round.
+struct half_started {
+  half_started() {
+    world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe(inputs[r], outputs[r])); });
+    EXPECT_EQ(lsched_start(schedules[0], &ticket), LSCHED_OK);
+  }
+  void finish() {
+    std::jthread other([&] { EXPECT_EQ(lsched_run(schedules[1], k_limit_ns, nullptr), LSCHED_OK); });
+    EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(outputs[0], integers(4, 3));
+  }
+  ~half_started() {
+    for (lsched_schedule* one : schedules) destroy(one);
+  }
+  world_of_threads world{2};
+  integers inputs[2]{integers(4, 1), integers(4, 2)}, outputs[2]{integers(4), integers(4)};
+  lsched_schedule* schedules[2]{};
+  lsched_ticket ticket{};
+};
+
+// --- version, status ---------------------------------------------------------------------------------------------------
+
+TEST(c_version, text_and_number_fit_the_header) {
+  const std::string expected = std::to_string(LSCHED_VERSION_MAJOR) + "." + std::to_string(LSCHED_VERSION_MINOR) + "." + std::to_string(LSCHED_VERSION_PATCH);
+  EXPECT_EQ(lsched_version(), expected);
+  EXPECT_EQ(lsched_abi(), LSCHED_ABI);
+}
+
+TEST(c_version, a_caller_with_another_abi_is_refused) {
+  lsched_runtime* runtime = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_runtime_open_abi(LSCHED_ABI + 1, nullptr, &runtime, &why), LSCHED_ERR_VERSION);
+  EXPECT_EQ(why.status, LSCHED_ERR_VERSION);
+  EXPECT_SAYS(why, std::to_string(LSCHED_ABI + 1));
+  EXPECT_EQ(lsched_runtime_open_threads_abi(LSCHED_ABI - 1, 1, nullptr, &runtime, &why), LSCHED_ERR_VERSION);
+  EXPECT_EQ(runtime, nullptr);
+}
+
+TEST(c_status, every_code_has_a_name_and_a_sentence) {
+  EXPECT_STREQ(lsched_status_name(LSCHED_OK), "LSCHED_OK");
+  EXPECT_STREQ(lsched_status_name(LSCHED_ERR_PEER), "LSCHED_ERR_PEER");
+  std::vector<std::string> names;
+  for (int code = LSCHED_ERR_INTERNAL; code <= LSCHED_PENDING; ++code) {
+    names.emplace_back(lsched_status_name(static_cast<lsched_status>(code)));
+    EXPECT_GT(std::strlen(lsched_status_text(static_cast<lsched_status>(code))), 5u);
+  }
+  std::ranges::sort(names);
+  EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
+  EXPECT_NE(lsched_status_name(any_value<lsched_status>(-999)), nullptr);
+  EXPECT_NE(lsched_status_text(any_value<lsched_status>(999)), nullptr);
+}
+
+TEST(c_status, a_diagnostic_of_another_size_is_left_alone) {
+  diagnostic why;
+  why.struct_size = sizeof(size_t);
+  std::strcpy(why.text, "mine");
+  EXPECT_EQ(lsched_runtime_open(nullptr, nullptr, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_STREQ(why.text, "mine");
+  lsched_diagnostic_init(nullptr);
+}
+
+// --- runtime -----------------------------------------------------------------------------------------------------------
+
+TEST(c_runtime, null_handles_are_errors_and_never_crash) {
+  lsched_stats stats{sizeof stats, 0, 0, 0, 0, 0, 0, 0};
+  char text[8];
+  void* memory = nullptr;
+  EXPECT_EQ(lsched_runtime_close(nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_rank(nullptr), -1);
+  EXPECT_EQ(lsched_size(nullptr), 0);
+  EXPECT_EQ(lsched_progress(nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_alloc(nullptr, 8, &memory), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_free(nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_runtime_stats(nullptr, &stats), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_runtime_describe(nullptr, text, sizeof text), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_runtime_open_threads(1, nullptr, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_runtime_open(nullptr, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  lsched_config_init(nullptr);
+}
+
+TEST(c_runtime, a_world_needs_at_least_one_rank) {
+  lsched_runtime* runtime = nullptr;
+  for (const int32_t ranks : {0, -1, std::numeric_limits<int32_t>::min()}) {
+    diagnostic why;
+    EXPECT_EQ(lsched_runtime_open_threads(ranks, nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(why.status, LSCHED_ERR_ARGUMENT);
+  }
+}
+
+TEST(c_runtime, a_wrong_configuration_is_refused_by_name) {
+  lsched_runtime* runtime = nullptr;
+  const auto expect_refusal = [&](const char* word, const std::function<void(lsched_config&)>& spoil) {
+    lsched_config config = test_config();
+    spoil(config);
+    diagnostic why;
+    EXPECT_EQ(lsched_runtime_open_threads(1, &config, &runtime, &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_SAYS(why, word);
+    EXPECT_EQ(lsched_runtime_open(&config, &runtime, nullptr), LSCHED_ERR_ARGUMENT);
+  };
+  expect_refusal("struct_size", [](lsched_config& c) { c.struct_size = 3; });
+  expect_refusal("progress", [](lsched_config& c) { c.progress = any_value<lsched_progress_mode>(7); });
+  expect_refusal("idle", [](lsched_config& c) { c.idle = any_value<lsched_idle_mode>(9); });
+}
+
+TEST(c_runtime, a_region_beyond_the_address_space_is_no_memory) {
+  lsched_config config = test_config();
+  config.region_bytes = std::uint64_t{1} << 62;
+  lsched_runtime* runtime = nullptr;
+  EXPECT_EQ(lsched_runtime_open_threads(2, &config, &runtime, nullptr), LSCHED_ERR_NOMEM);
+}
+
+TEST(c_runtime, alone_it_is_a_world_of_one) {
+  const lsched_config config = test_config();
+  lsched_runtime* runtime = nullptr;
+  diagnostic why;
+  ASSERT_EQ(lsched_runtime_open(&config, &runtime, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(lsched_rank(runtime), 0);
+  EXPECT_EQ(lsched_size(runtime), 1);
+  expect_works(runtime);
+  EXPECT_EQ(lsched_runtime_close(runtime), LSCHED_OK);
+}
+
+TEST(c_runtime, under_an_mpi_launcher_the_other_open_is_asked_for) {
+  setenv("PMI_SIZE", "2", 1);
+  lsched_runtime* runtime = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_runtime_open(nullptr, &runtime, &why), LSCHED_ERR_UNSUPPORTED);
+  unsetenv("PMI_SIZE");
+  EXPECT_SAYS(why, "lsched_runtime_open_mpi");
+}
+
+TEST(c_runtime, the_environment_changes_the_defaults) {
+  setenv("LSCHED_PROGRESS", "caller", 1);
+  setenv("LSCHED_IDLE", "park", 1);
+  lsched_config config;
+  lsched_config_init(&config);
+  unsetenv("LSCHED_PROGRESS");
+  unsetenv("LSCHED_IDLE");
+  EXPECT_EQ(config.struct_size, sizeof config);
+  EXPECT_EQ(config.progress, LSCHED_PROGRESS_CALLER);
+  EXPECT_EQ(config.idle, LSCHED_IDLE_PARK);
+  lsched_config_init(&config);
+  EXPECT_EQ(config.progress, LSCHED_PROGRESS_THREAD);
+  EXPECT_EQ(config.idle, LSCHED_IDLE_AUTO);
+}
+
+TEST(c_runtime, describes_itself_within_the_room_there_is) {
+  const world_of_threads world(2);
+  char text[200];
+  ASSERT_EQ(lsched_runtime_describe(world.at(1), text, sizeof text), LSCHED_OK);
+  EXPECT_NE(std::string(text).find("rank 1 of 2"), std::string::npos) << text;
+  char little[5] = "####";
+  EXPECT_EQ(lsched_runtime_describe(world.at(1), little, 4), LSCHED_OK);
+  EXPECT_EQ(std::string(little), std::string(text).substr(0, 3));
+  EXPECT_EQ(lsched_runtime_describe(world.at(1), text, 0), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_runtime_describe(world.at(1), nullptr, 5), LSCHED_ERR_ARGUMENT);
+}
+
+TEST(c_runtime, counts_what_it_does) {
+  const world_of_threads world(2);
+  world.each([](lsched_runtime* runtime, int32_t) { expect_works(runtime); });
+  lsched_stats stats{};
+  EXPECT_EQ(lsched_runtime_stats(world.at(0), &stats), LSCHED_ERR_ARGUMENT) << "struct_size is not set";
+  stats.struct_size = sizeof stats;
+  ASSERT_EQ(lsched_runtime_stats(world.at(0), &stats), LSCHED_OK);
+  EXPECT_EQ(stats.rounds, 1u);
+  EXPECT_EQ(stats.messages_sent, 1u);
+  EXPECT_EQ(stats.bytes_sent, 3 * sizeof(std::int64_t));
+  EXPECT_EQ(stats.nulls_sent, 0u);
+  EXPECT_GT(stats.steps, 0u);
+}
+
+TEST(c_runtime, memory_is_aligned_given_back_and_refused_when_there_is_none) {
+  const world_of_threads world(1);
+  void* memory = nullptr;
+  EXPECT_EQ(lsched_alloc(world.at(0), 8, nullptr), LSCHED_ERR_ARGUMENT);
+  for (const std::uint64_t bytes : {0u, 1u, 100u, 1u << 20}) {
+    ASSERT_EQ(lsched_alloc(world.at(0), bytes, &memory), LSCHED_OK);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 64, 0u);
+    std::memset(memory, 1, bytes);
+    EXPECT_EQ(lsched_free(world.at(0), memory), LSCHED_OK);
+  }
+  for (const std::uint64_t bytes : {std::uint64_t{65} << 20, std::uint64_t{1} << 48, UINT64_MAX}) {
+    memory = nullptr;
+    EXPECT_EQ(lsched_alloc(world.at(0), bytes, &memory), LSCHED_ERR_NOMEM);
+    EXPECT_EQ(memory, nullptr);
+  }
+  for (int i = 0; i < 200; ++i) {  // 200 MiB through a region of 64: it is given back
+    ASSERT_EQ(lsched_alloc(world.at(0), 1 << 20, &memory), LSCHED_OK);
+    ASSERT_EQ(lsched_free(world.at(0), memory), LSCHED_OK);
+  }
+  EXPECT_EQ(lsched_free(world.at(0), nullptr), LSCHED_OK);
+}
+
+TEST(c_runtime, is_not_closed_while_it_has_schedules) {
+  const world_of_threads world(2);
+  lsched_schedule* barriers[2]{};
+  world.each([&](lsched_runtime* runtime, int32_t r) { EXPECT_EQ(lsched_barrier_create(runtime, &barriers[r], nullptr), LSCHED_OK); });
+  EXPECT_EQ(lsched_runtime_close(world.at(0)), LSCHED_ERR_BUSY);
+  world.each([&](lsched_runtime*, int32_t r) { EXPECT_EQ(lsched_run(barriers[r], k_limit_ns, nullptr), LSCHED_OK); });
+  for (lsched_schedule* one : barriers) destroy(one);
+}
+
+// --- creating: this rank's arguments --------------------------------------------------------------------------------------
+
+TEST(c_allreduce, bad_arguments_are_named_and_change_nothing) {
+  const world_of_threads world(1);
+  integers memory(10, 1);
+  integers output(10);
+  const auto expect_refusal = [&](const char* word, const std::function<void(lsched_allreduce_desc&)>& spoil) {
+    lsched_allreduce_desc desc = describe(memory, output);
+    spoil(desc);
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_allreduce_create(world.at(0), &desc, &schedule, &why), LSCHED_ERR_ARGUMENT) << word;
+    EXPECT_EQ(schedule, nullptr);
+    EXPECT_SAYS(why, word);
+  };
+  using desc = lsched_allreduce_desc;
+  expect_refusal("struct_size", [](desc& d) { d.struct_size = 0; });
+  expect_refusal("null", [](desc& d) { d.input = nullptr; });
+  expect_refusal("null", [](desc& d) { d.output = nullptr; });
+  expect_refusal("dtype", [](desc& d) { d.dtype = any_value<lsched_dtype>(9); });
+  expect_refusal("dtype", [](desc& d) { d.dtype = any_value<lsched_dtype>(-1); });
+  expect_refusal("reduction", [](desc& d) { d.reduction = any_value<lsched_reduction>(1); });
+  expect_refusal("reduction", [](desc& d) { d.reduction = any_value<lsched_reduction>(12); });
+  expect_refusal("band", [](desc& d) { d.dtype = LSCHED_F64, d.reduction = LSCHED_BAND; });
+  expect_refusal("2^48", [](desc& d) { d.count = std::uint64_t{1} << 48; });
+  expect_refusal("overlap", [&](desc& d) { d.output = memory.data() + 1, d.count = 5; });
+  expect_refusal("overlap", [&](desc& d) { d.input = memory.data() + 4, d.output = memory.data(), d.count = 5; });
+  expect_refusal("no_such_thing", [](desc& d) { d.algorithm = "no_such_thing"; });
+  expect_refusal("recursive_doubling", [](desc& d) { d.algorithm = ""; });
+  expect_works(world.at(0));
+}
+
+TEST(c_allreduce, null_pointers_are_errors) {
+  const world_of_threads world(1);
+  integers memory(4), output(4);
+  const lsched_allreduce_desc desc = describe(memory, output);
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_allreduce_create(nullptr, &desc, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_allreduce_create(world.at(0), nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_allreduce_create(world.at(0), &desc, nullptr, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_barrier_create(nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_barrier_create(world.at(0), nullptr, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_partial_allreduce_create(nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_partial_allreduce_create(world.at(0), nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  expect_works(world.at(0));
+}
+
+TEST(c_allreduce, neighbouring_buffers_do_not_overlap_and_empty_ones_may_be_null) {
+  const world_of_threads world(1);
+  integers memory(10, 7);
+  lsched_allreduce_desc desc = describe(memory, memory);
+  desc.count = 5;
+  desc.output = memory.data() + 5;
+  destroy(create(world.at(0), desc));
+  desc.count = 0;
+  desc.input = desc.output = nullptr;
+  lsched_schedule* empty = create(world.at(0), desc);
+  EXPECT_EQ(lsched_run(empty, k_limit_ns, nullptr), LSCHED_OK);
+  const void* inputs[] = {nullptr};
+  void* outputs[] = {nullptr};
+  EXPECT_EQ(lsched_rebind(empty, inputs, outputs), LSCHED_OK);
+  EXPECT_EQ(lsched_run(empty, k_limit_ns, nullptr), LSCHED_OK);
+  destroy(empty);
+}
+
+TEST(c_allreduce, more_than_the_region_holds_is_no_memory_on_every_rank) {
+  const world_of_threads world(3);
+  world.each([](lsched_runtime* runtime, int32_t) {
+    integers memory(1);
+    lsched_allreduce_desc desc = describe(memory, memory);
+    desc.count = (std::uint64_t{1} << 48) - 1;
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_ERR_NOMEM) << why.text;
+    expect_works(runtime);
+  });
+}
+
+// --- creating: disagreements ------------------------------------------------------------------------------------------------
+
+/// Every rank's create fails with `code`; the text names both sides, or what is wrong, and the next create works.
+void expect_disagreement(lsched_status code, const std::vector<std::string>& words,
+                         const std::function<lsched_status(lsched_runtime*, int32_t, lsched_schedule**, lsched_diagnostic*)>& make) {
+  const world_of_threads world(3);
+  world.each([&](lsched_runtime* runtime, int32_t r) {
+    for (int again = 0; again < 2; ++again) {
+      lsched_schedule* schedule = nullptr;
+      diagnostic why;
+      EXPECT_EQ(make(runtime, r, &schedule, &why), code) << "rank " << r << ": " << why.text;
+      EXPECT_EQ(why.status, code);
+      EXPECT_EQ(schedule, nullptr);
+      for (const std::string& word : words) EXPECT_SAYS(why, word);
+      expect_works(runtime);
+    }
+  });
+}
+
+void expect_allreduce_mismatch(const std::vector<std::string>& words, const std::function<void(lsched_allreduce_desc&)>& change) {
+  for (int32_t odd = 0; odd < 3; ++odd)
+    expect_disagreement(LSCHED_ERR_MISMATCH, words, [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+      integers input(8), output(8);
+      lsched_allreduce_desc desc = describe(input, output);
+      if (r == odd) change(desc);
+      return lsched_allreduce_create(runtime, &desc, schedule, why);
+    });
+}
+
+TEST(c_mismatch, counts) { expect_allreduce_mismatch({"count 8", "count 7"}, [](lsched_allreduce_desc& d) { d.count = 7; }); }
+TEST(c_mismatch, dtypes) { expect_allreduce_mismatch({"i64", "f64"}, [](lsched_allreduce_desc& d) { d.dtype = LSCHED_F64; }); }
+TEST(c_mismatch, reductions) { expect_allreduce_mismatch({"sum", "max"}, [](lsched_allreduce_desc& d) { d.reduction = LSCHED_MAX; }); }
+
+TEST(c_mismatch, order) {
+  expect_disagreement(LSCHED_ERR_MISMATCH, {"barrier", "allreduce"}, [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+    integers input(8), output(8);
+    const lsched_allreduce_desc desc = describe(input, output);
+    return r == 1 ? lsched_barrier_create(runtime, schedule, why) : lsched_allreduce_create(runtime, &desc, schedule, why);
+  });
+}
+
+TEST(c_mismatch, activations_and_seeds) {
+  for (const bool seeds : {false, true})
+    expect_disagreement(LSCHED_ERR_MISMATCH, {"partial"}, [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+      lsched_partial_desc desc = describe_partial(4, LSCHED_MAJORITY);
+      if (r == 2 && seeds) desc.seed = 5;
+      if (r == 2 && !seeds) desc.activation = LSCHED_SOLO;
+      return lsched_partial_allreduce_create(runtime, &desc, schedule, why);
+    });
+}
+
+TEST(c_mismatch, bad_arguments_of_one_rank_are_told_to_all) {
+  const world_of_threads world(3);
+  world.each([](lsched_runtime* runtime, int32_t r) {
+    for (int32_t bad = 0; bad < 3; ++bad) {
+      integers input(8), output(8);
+      lsched_allreduce_desc desc = describe(input, output);
+      if (r == bad) desc.input = nullptr;
+      lsched_schedule* schedule = nullptr;
+      diagnostic why;
+      EXPECT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_ERR_ARGUMENT);
+      EXPECT_SAYS(why, "null");
+      if (r != bad) {
+        EXPECT_EQ(why.rank, bad);
+        EXPECT_SAYS(why, "rank " + std::to_string(bad));
+      }
+      expect_works(runtime);
+    }
+  });
+}
+
+TEST(c_mismatch, a_rank_that_does_not_come_is_named_and_then_nothing_can_be_committed) {
+  lsched_config config = test_config();
+  config.commit_timeout_ns = k_short_ns;
+  const world_of_threads world(3, config);
+  std::barrier both(2);
+  world.each([&](lsched_runtime* runtime, int32_t r) {
+    if (r == 1) return;
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_barrier_create(runtime, &schedule, &why), LSCHED_ERR_TIMEOUT);
+    both.arrive_and_wait();  // neither is early enough to be missed by the other
+    EXPECT_EQ(why.rank, 1);
+    EXPECT_SAYS(why, "rank 1");
+    EXPECT_EQ(lsched_barrier_create(runtime, &schedule, &why), LSCHED_ERR_STATE);
+    EXPECT_EQ(schedule, nullptr);
+  });
+}
+
+TEST(c_mismatch, a_rank_that_has_closed_is_named_at_once) {
+  world_of_threads world(2);
+  std::vector<lsched_runtime*> pair(2);
+  lsched_config config = test_config();
+  ASSERT_EQ(lsched_runtime_open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_runtime_close(pair[1]), LSCHED_OK);
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_barrier_create(pair[0], &schedule, &why), LSCHED_ERR_PEER);
+  EXPECT_EQ(why.rank, 1);
+  EXPECT_EQ(lsched_runtime_close(pair[0]), LSCHED_OK);
+}
+
+// --- running -----------------------------------------------------------------------------------------------------------------
+
+TEST(c_running, null_schedules_and_tickets_are_errors) {
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_start(nullptr, &ticket), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_test(ticket), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_wait(ticket, 0, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_run(nullptr, 0, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_rebind(nullptr, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_destroy(nullptr, 0, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_schedule_print(nullptr, LSCHED_PRINT_TEXT, nullptr, 0, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_offer(nullptr, &ticket, &ticket), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_collect(ticket, nullptr, 0, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_withdraw(nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_leave(nullptr), LSCHED_ERR_ARGUMENT);
+}
+
+TEST(c_running, one_round_may_be_outstanding) {
+  half_started it;
+  lsched_ticket other{};
+  diagnostic why;
+  EXPECT_EQ(lsched_start(it.schedules[0], &other), LSCHED_ERR_STATE);
+  EXPECT_EQ(other.schedule, nullptr);
+  EXPECT_EQ(lsched_start(it.schedules[0], nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_run(it.schedules[0], 0, &why), LSCHED_ERR_STATE);
+  EXPECT_SAYS(why, "outstanding");
+  it.finish();
+}
+
+TEST(c_running, a_running_schedule_is_neither_rebound_nor_destroyed_and_still_works) {
+  half_started it;
+  integers other(4);
+  const void* inputs[] = {it.inputs[0].data()};
+  void* outputs[] = {other.data()};
+  diagnostic why;
+  EXPECT_EQ(lsched_rebind(it.schedules[0], inputs, outputs), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_schedule_destroy(it.schedules[0], 0, &why), LSCHED_ERR_BUSY);
+  EXPECT_SAYS(why, "outstanding");
+  it.finish();
+}
+
+TEST(c_running, a_timeout_names_schedule_round_ops_and_ranks_and_the_wait_may_be_repeated) {
+  half_started it;
+  EXPECT_EQ(lsched_test(it.ticket), LSCHED_PENDING);
+  for (const std::uint64_t timeout : {std::uint64_t{0}, k_short_ns}) {
+    diagnostic why;
+    EXPECT_EQ(lsched_wait(it.ticket, timeout, &why), LSCHED_ERR_TIMEOUT);
+    EXPECT_EQ(why.status, LSCHED_ERR_TIMEOUT);
+    EXPECT_EQ(why.rank, 1);
+    EXPECT_EQ(why.round, 1u);
+    for (const char* word : {"allreduce", "round 1", "unfired ops", "rank 1"}) EXPECT_SAYS(why, word);
+  }
+  EXPECT_EQ(lsched_wait(it.ticket, 0, nullptr), LSCHED_ERR_TIMEOUT);
+  it.finish();
+  EXPECT_EQ(lsched_test(it.ticket), LSCHED_OK);
+  EXPECT_EQ(lsched_wait(it.ticket, 0, nullptr), LSCHED_OK);
+}
+
+TEST(c_running, a_run_that_times_out_leaves_its_round_outstanding) {
+  half_started it;
+  it.finish();
+  diagnostic why;
+  EXPECT_EQ(lsched_run(it.schedules[0], k_short_ns, &why), LSCHED_ERR_TIMEOUT);
+  EXPECT_EQ(why.round, 2u);
+  it.ticket = {it.schedules[0], why.round};
+  it.finish();
+}
+
+TEST(c_running, a_ticket_of_a_round_nobody_has_started_is_pending) {
+  half_started it;
+  it.finish();
+  const lsched_ticket future{it.schedules[0], 5};
+  EXPECT_EQ(lsched_test(future), LSCHED_PENDING);
+  diagnostic why;
+  EXPECT_EQ(lsched_wait(future, k_short_ns, &why), LSCHED_ERR_TIMEOUT);
+  EXPECT_SAYS(why, "not started");
+}
+
+TEST(c_running, rebinding_moves_a_schedule_and_refuses_what_it_was_not_compiled_for) {
+  const world_of_threads world(3);
+  world.each([](lsched_runtime* runtime, int32_t r) {
+    integers input(4, r), output(4), other_input(4, 10 * r), other_output(4);
+    lsched_schedule* schedule = create(runtime, describe(input, output));
+    const void* inputs[] = {other_input.data()};
+    void* outputs[] = {other_output.data()};
+    const void* nothing_in[] = {nullptr};
+    void* nothing_out[] = {nullptr};
+    EXPECT_EQ(lsched_rebind(schedule, nullptr, outputs), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_rebind(schedule, inputs, nullptr), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_rebind(schedule, nothing_in, outputs), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_rebind(schedule, inputs, nothing_out), LSCHED_ERR_ARGUMENT);
+    const void* same[] = {other_output.data()};
+    EXPECT_EQ(lsched_rebind(schedule, same, outputs), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_OK);
+    EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(other_output, integers(4, 30));
+    EXPECT_EQ(output, integers(4));
+    destroy(schedule);
+
+    lsched_schedule* in_place = create(runtime, describe(input, input));
+    EXPECT_EQ(lsched_rebind(in_place, inputs, outputs), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_rebind(in_place, same, outputs), LSCHED_OK);
+    destroy(in_place);
+  });
+}
+
+TEST(c_running, shared_memory_buffers_and_large_vectors) {
+  const world_of_threads world(3);
+  world.each([](lsched_runtime* runtime, int32_t r) {
+    constexpr std::uint64_t count = 100'000;
+    void* memory = nullptr;
+    ASSERT_EQ(lsched_alloc(runtime, count * sizeof(std::int64_t), &memory), LSCHED_OK);
+    auto* values = static_cast<std::int64_t*>(memory);
+    integers unused(1);
+    lsched_allreduce_desc desc = describe(unused, unused);
+    desc.input = desc.output = memory;
+    desc.count = count;
+    lsched_schedule* schedule = create(runtime, desc);
+    for (int round = 1; round <= 3; ++round) {
+      for (std::uint64_t i = 0; i < count; ++i) values[i] = r + static_cast<std::int64_t>(i);
+      EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+      for (std::uint64_t i = 0; i < count; ++i)
+        if (values[i] != 3 + 3 * static_cast<std::int64_t>(i)) {
+          ADD_FAILURE() << "element " << i;
+          break;
+        }
+    }
+    destroy(schedule);
+    EXPECT_EQ(lsched_free(runtime, memory), LSCHED_OK);
+  });
+}
+
+TEST(c_running, nobody_passes_a_barrier_alone) {
+  const world_of_threads world(3);
+  std::atomic<int> entered{0};
+  world.each([&](lsched_runtime* runtime, int32_t) {
+    lsched_schedule* barrier = nullptr;
+    EXPECT_EQ(lsched_barrier_create(runtime, &barrier, nullptr), LSCHED_OK);
+    for (int round = 1; round <= 20; ++round) {
+      ++entered;
+      EXPECT_EQ(lsched_run(barrier, k_limit_ns, nullptr), LSCHED_OK);
+      EXPECT_GE(entered.load(), 3 * round);
+    }
+    destroy(barrier);
+  });
+}
+
+TEST(c_running, callers_drive_where_there_is_no_progress_thread) {
+  lsched_config config = test_config();
+  config.progress = LSCHED_PROGRESS_CALLER;
+  const world_of_threads world(2, config);
+  integers inputs[2]{integers(4, 1), integers(4, 2)}, outputs[2]{integers(4), integers(4)};
+  lsched_schedule* schedules[2]{};
+  lsched_ticket tickets[2]{};
+  world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe(inputs[r], outputs[r])); });
+  for (int r = 0; r < 2; ++r) ASSERT_EQ(lsched_start(schedules[r], &tickets[r]), LSCHED_OK);
+  for (int i = 0; i < 1000 && lsched_test(tickets[0]) == LSCHED_PENDING; ++i) EXPECT_EQ(lsched_progress(world.at(1), nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_test(tickets[0]), LSCHED_OK);
+  for (int r = 0; r < 2; ++r) EXPECT_EQ(lsched_wait(tickets[r], k_limit_ns, nullptr), LSCHED_OK);
+  EXPECT_EQ(outputs[1], integers(4, 3));
+  for (lsched_schedule* one : schedules) destroy(one);
+}
+
+// --- printing ------------------------------------------------------------------------------------------------------------------
+
+TEST(c_printing, text_and_picture_fit_the_room_they_are_given) {
+  const world_of_threads world(1);
+  integers input(4), output(4);
+  lsched_schedule* schedule = create(world.at(0), describe(input, output));
+  for (const auto& [format, word] : {std::pair(LSCHED_PRINT_TEXT, "libsched schedule 1"), std::pair(LSCHED_PRINT_DOT, "digraph")}) {
+    size_t needed = 0;
+    ASSERT_EQ(lsched_schedule_print(schedule, format, nullptr, 0, &needed), LSCHED_OK);
+    std::string text(needed, '#');
+    ASSERT_EQ(lsched_schedule_print(schedule, format, text.data(), needed, nullptr), LSCHED_OK);
+    EXPECT_EQ(text.find('\0'), needed - 1);
+    EXPECT_NE(text.find(word), std::string::npos);
+    char little[6] = "#####";
+    ASSERT_EQ(lsched_schedule_print(schedule, format, little, 5, nullptr), LSCHED_OK);
+    EXPECT_EQ(std::string(little), text.substr(0, 4));
+  }
+  EXPECT_EQ(lsched_schedule_print(schedule, any_value<lsched_print_format>(2), nullptr, 0, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, nullptr, 10, nullptr), LSCHED_ERR_ARGUMENT);
+  destroy(schedule);
+}
+
+// --- partial ----------------------------------------------------------------------------------------------------------------------
+
+TEST(c_partial, bad_arguments_are_named) {
+  const world_of_threads world(1);
+  const auto expect_refusal = [&](const char* word, const std::function<void(lsched_partial_desc&)>& spoil) {
+    lsched_partial_desc desc = describe_partial(4, LSCHED_SOLO);
+    spoil(desc);
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_partial_allreduce_create(world.at(0), &desc, &schedule, &why), LSCHED_ERR_ARGUMENT) << word;
+    EXPECT_SAYS(why, word);
+    EXPECT_EQ(schedule, nullptr);
+  };
+  using desc = lsched_partial_desc;
+  expect_refusal("struct_size", [](desc& d) { d.struct_size = 1; });
+  expect_refusal("activation", [](desc& d) { d.activation = any_value<lsched_activation>(0); });
+  expect_refusal("activation", [](desc& d) { d.activation = any_value<lsched_activation>(4); });
+  expect_refusal("lag", [](desc& d) { d.lag = any_value<lsched_lag>(2); });
+  expect_refusal("dtype", [](desc& d) { d.dtype = any_value<lsched_dtype>(77); });
+  expect_refusal("reduction", [](desc& d) { d.reduction = any_value<lsched_reduction>(77); });
+  expect_refusal("2^48", [](desc& d) { d.count = UINT64_MAX; });
+  expect_works(world.at(0));
+}
+
+lsched_report empty_report() {
+  lsched_report report{};
+  report.struct_size = sizeof report;
+  return report;
+}
+
+TEST(c_partial, ordinary_and_partial_functions_refuse_each_others_schedules) {
+  const world_of_threads world(1);
+  integers input(4, 1), output(4);
+  lsched_schedule* ordinary = create(world.at(0), describe(input, output));
+  lsched_schedule* partial = create(world.at(0), describe_partial(4, LSCHED_SOLO));
+  lsched_ticket ticket{};
+  const void* inputs[] = {input.data()};
+  void* outputs[] = {output.data()};
+  EXPECT_EQ(lsched_start(partial, &ticket), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_run(partial, 0, nullptr), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_rebind(partial, inputs, outputs), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_offer(ordinary, input.data(), &ticket), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_withdraw(ordinary, nullptr), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_leave(ordinary), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_start(ordinary, &ticket), LSCHED_OK);
+  EXPECT_EQ(lsched_collect(ticket, output.data(), 0, nullptr, nullptr), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
+  destroy(ordinary);
+  destroy(partial);
+}
+
+TEST(c_partial, what_is_offered_is_collected_once) {
+  const world_of_threads world(1);
+  lsched_schedule* schedule = create(world.at(0), describe_partial(4, LSCHED_SOLO));
+  integers gradient(4, 5), result(4, -1);
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_offer(schedule, nullptr, &ticket), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_offer(schedule, gradient.data(), nullptr), LSCHED_ERR_ARGUMENT);
+  ASSERT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+  lsched_report report{};
+  EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_ERR_ARGUMENT) << "struct_size is not set";
+  report = empty_report();
+  ASSERT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+  EXPECT_EQ(result, gradient);
+  EXPECT_EQ(report.from, 0u);
+  EXPECT_EQ(report.to, 1u);
+  EXPECT_EQ(report.contributors, 1u);
+  EXPECT_EQ(report.offers, 1u);
+  EXPECT_EQ(report.mine, 1u);
+  EXPECT_EQ(report.ranks, 1);
+  EXPECT_EQ(report.has_result, 1);
+
+  std::ranges::fill(result, -1);
+  ASSERT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+  EXPECT_EQ(report.from, report.to);
+  EXPECT_EQ(report.to, 1u);
+  EXPECT_EQ(report.has_result, 0);
+  EXPECT_EQ(result, integers(4, -1));
+  destroy(schedule);
+}
+
+TEST(c_partial, everything_offered_arrives_on_every_rank) {
+  for (const lsched_activation activation : {LSCHED_FULL, LSCHED_SOLO, LSCHED_MAJORITY}) {
+    const world_of_threads world(3);
+    integers totals(3);
+    world.each([&](lsched_runtime* runtime, int32_t r) {
+      lsched_schedule* schedule = create(runtime, describe_partial(2, activation, LSCHED_ACCUMULATE));
+      const integers gradient(2, r + 1);
+      integers result(2);
+      lsched_ticket ticket{};
+      const auto collect = [&] {
+        lsched_report report = empty_report();
+        EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+        if (report.has_result != 0) totals[static_cast<std::size_t>(r)] += result[0];
+      };
+      for (int i = 0; i < 50; ++i) {
+        EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+        collect();
+      }
+      EXPECT_EQ(lsched_leave(schedule), LSCHED_OK);
+      EXPECT_EQ(lsched_leave(schedule), LSCHED_OK);
+      lsched_ticket none{};
+      EXPECT_EQ(lsched_offer(schedule, gradient.data(), &none), LSCHED_ERR_STATE);
+      ticket.round = UINT64_MAX;  // every round there will be
+      collect();
+      destroy(schedule);
+    });
+    EXPECT_EQ(totals, integers(3, 50 * (1 + 2 + 3)));
+  }
+}
+
+// Rank 1 never calls, so rank 0's second offer of a full schedule stays pending.
+TEST(c_partial, a_pending_offer_may_be_withdrawn) {
+  const world_of_threads world(2);
+  lsched_schedule* schedules[2]{};
+  world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, LSCHED_FULL)); });
+  const integers gradient(2, 4);
+  lsched_ticket first{}, ticket{};
+  EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &first), LSCHED_OK);  // captured at once: its call starts its part
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &ticket), LSCHED_OK);
+  diagnostic why;
+  EXPECT_EQ(lsched_collect(first, nullptr, k_short_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
+  EXPECT_EQ(why.rank, 1);
+  std::uint64_t offers = 0;
+  EXPECT_EQ(lsched_withdraw(schedules[0], &offers), LSCHED_OK);
+  EXPECT_EQ(offers, 3u);
+  EXPECT_EQ(lsched_withdraw(schedules[0], &offers), LSCHED_OK);
+  EXPECT_EQ(offers, 0u);
+  world.each([&](lsched_runtime*, int32_t r) { destroy(schedules[r]); });
+}
+
+TEST(c_partial, destroying_times_out_until_everybody_has_left_and_then_succeeds) {
+  const world_of_threads world(2);
+  lsched_schedule* schedules[2]{};
+  world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, LSCHED_SOLO)); });
+  for (int i = 0; i < 2; ++i) {
+    diagnostic why;
+    EXPECT_EQ(lsched_schedule_destroy(schedules[0], k_short_ns, &why), LSCHED_ERR_TIMEOUT);
+    EXPECT_SAYS(why, "partial_allreduce");
+  }
+  const integers gradient(2, 4);
+  integers result(2);
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_offer(schedules[1], gradient.data(), &ticket), LSCHED_OK);  // rank 0 serves on
+  EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, nullptr, nullptr), LSCHED_OK);
+  world.each([&](lsched_runtime*, int32_t r) { destroy(schedules[r]); });
+}
+
+TEST(c_partial, callers_drive_a_solo_schedule_if_they_ask_for_it) {
+  lsched_config config = test_config();
+  config.progress = LSCHED_PROGRESS_CALLER;
+  const world_of_threads world(2, config);
+  world.each([](lsched_runtime* runtime, int32_t) {
+    lsched_schedule* schedule = create(runtime, describe_partial(2, LSCHED_SOLO));
+    const integers gradient(2, 4);
+    lsched_ticket ticket{};
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+      EXPECT_EQ(lsched_collect(ticket, nullptr, k_limit_ns, nullptr, nullptr), LSCHED_OK);
+    }
+    destroy(schedule);
+  });
+}
+
+// --- schedules by hand --------------------------------------------------------------------------------------------------------------
+
+/// A builder with one input and one output of four integers.
+struct hand {
+  explicit hand(lsched_runtime* runtime) {
+    EXPECT_EQ(lsched_builder_create(runtime, "by_hand", &b), LSCHED_OK);
+    EXPECT_EQ(lsched_slot_input(b, LSCHED_I64, 4, &in), LSCHED_OK);
+    EXPECT_EQ(lsched_slot_output(b, LSCHED_I64, 4, &out), LSCHED_OK);
+  }
+  lsched_status commit(lsched_schedule** schedule, lsched_diagnostic* why) {
+    const void* inputs[] = {input.data()};
+    void* outputs[] = {output.data()};
+    return lsched_builder_commit(b, inputs, outputs, schedule, why);
+  }
+  lsched_builder* b = nullptr;
+  lsched_slot in{}, out{};
+  integers input = integers(4, 5), output = integers(4);
+};
+
+void expect_refused_commit(lsched_status code, const char* word, const std::function<void(hand&)>& write) {
+  const world_of_threads world(1);
+  hand h(world.at(0));
+  write(h);
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(h.commit(&schedule, &why), code) << why.text;
+  EXPECT_SAYS(why, word);
+  EXPECT_EQ(schedule, nullptr);
+  expect_works(world.at(0));
+}
+
+TEST(c_builder, null_arguments_are_errors) {
+  const world_of_threads world(1);
+  lsched_builder* b = nullptr;
+  lsched_slot slot{};
+  lsched_schedule* schedule = nullptr;
+  EXPECT_EQ(lsched_builder_create(nullptr, nullptr, &b), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_builder_create(world.at(0), nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_slot_input(nullptr, LSCHED_I64, 4, &slot), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_slot_output(nullptr, LSCHED_I64, 4, &slot), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_slot_scratch(nullptr, LSCHED_I64, 4, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_add_nop(nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_add_send(nullptr, 0, 0, {}, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_add_recv(nullptr, 0, 0, {}, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_add_reduce(nullptr, LSCHED_SUM, {}, {}, {}, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_add_copy(nullptr, {}, {}, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_add_dep(nullptr, {}, {}), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_set_need(nullptr, {}, 1), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_builder_commit(nullptr, nullptr, nullptr, &schedule, nullptr), LSCHED_ERR_ARGUMENT);
+  lsched_builder_destroy(nullptr);
+  ASSERT_EQ(lsched_builder_create(world.at(0), nullptr, &b), LSCHED_OK);
+  lsched_builder_destroy(b);
+}
+
+TEST(c_builder, the_first_error_is_kept_until_commit) {
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "dtype", [](hand& h) {
+    lsched_slot slot{};
+    EXPECT_EQ(lsched_slot_scratch(h.b, any_value<lsched_dtype>(50), 4, &slot), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_add_nop(h.b, nullptr), LSCHED_ERR_ARGUMENT);
+  });
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "2^48", [](hand& h) {
+    lsched_slot slot{};
+    EXPECT_EQ(lsched_slot_scratch(h.b, LSCHED_U8, std::uint64_t{1} << 48, &slot), LSCHED_ERR_ARGUMENT);
+  });
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "region", [](hand& h) {
+    EXPECT_EQ(lsched_add_copy(h.b, {{70000}, 0, 4}, {h.out, 0, 4}, nullptr), LSCHED_ERR_ARGUMENT);
+  });
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "counts", [](hand& h) {
+    EXPECT_EQ(lsched_add_copy(h.b, {h.in, 0, 3}, {h.out, 0, 4}, nullptr), LSCHED_ERR_ARGUMENT);
+  });
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "reduction", [](hand& h) {
+    EXPECT_EQ(lsched_add_reduce(h.b, any_value<lsched_reduction>(0), {h.in, 0, 4}, {h.in, 0, 4}, {h.out, 0, 4}, nullptr), LSCHED_ERR_ARGUMENT);
+  });
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "dep", [](hand& h) {
+    EXPECT_EQ(lsched_add_dep(h.b, {7}, {8}), LSCHED_ERR_ARGUMENT);
+  });
+}
+
+TEST(c_builder, what_needs_the_whole_schedule_is_judged_at_commit) {
+  expect_refused_commit(LSCHED_ERR_CYCLE, "waits for itself", [](hand& h) {
+    lsched_op x{}, y{};
+    lsched_add_nop(h.b, &x);
+    lsched_add_nop(h.b, &y);
+    lsched_add_dep(h.b, x, y);
+    lsched_add_dep(h.b, y, x);
+  });
+  expect_refused_commit(LSCHED_ERR_BOUNDS, "leaves its buffer", [](hand& h) { lsched_add_copy(h.b, {h.in, 1, 4}, {h.out, 0, 4}, nullptr); });
+  for (const int32_t peer : {1, -1, 0})  // outside, and the rank itself
+    expect_refused_commit(LSCHED_ERR_ARGUMENT, "peer", [&](hand& h) { lsched_add_send(h.b, peer, 0, {h.in, 0, 4}, nullptr); });
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "input", [](hand& h) { lsched_add_copy(h.b, {h.out, 0, 4}, {h.in, 0, 4}, nullptr); });
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "need", [](hand& h) {
+    lsched_op x{};
+    lsched_add_nop(h.b, &x);
+    lsched_set_need(h.b, x, 3);
+  });
+}
+
+TEST(c_builder, slots_need_memory) {
+  const world_of_threads world(1);
+  hand h(world.at(0));
+  lsched_add_copy(h.b, {h.in, 0, 4}, {h.out, 0, 4}, nullptr);
+  const void* inputs[] = {h.input.data()};
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_builder_commit(h.b, inputs, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_SAYS(why, "memory");
+}
+
+TEST(c_builder, a_tag_is_used_once_per_peer_and_direction) {
+  expect_disagreement(LSCHED_ERR_ARGUMENT, {"tag"}, [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+    hand h(runtime);
+    for (int twice = 0; r == 0 && twice < 2; ++twice) lsched_add_send(h.b, 1, 3, {h.in, 0, 4}, nullptr);
+    return h.commit(schedule, why);
+  });
+}
+
+TEST(c_builder, a_send_without_a_receive_is_unmatched_on_every_rank) {
+  expect_disagreement(LSCHED_ERR_UNMATCHED, {"pair up"}, [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+    hand h(runtime);
+    if (r == 0) lsched_add_send(h.b, 1, 0, {h.in, 0, 4}, nullptr);
+    if (r == 1) lsched_add_recv(h.b, 0, 1, {h.out, 0, 4}, nullptr);
+    return h.commit(schedule, why);
+  });
+}
+
+TEST(c_builder, names_must_agree) {
+  expect_disagreement(LSCHED_ERR_MISMATCH, {"by_hand", "custom"}, [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+    if (r != 2) return hand(runtime).commit(schedule, why);
+    lsched_builder* b = nullptr;
+    EXPECT_EQ(lsched_builder_create(runtime, nullptr, &b), LSCHED_OK);
+    return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
+  });
+}
+
+// Ranks 1 and 2 send to rank 0, which goes on with whichever comes first.
+TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
+  const world_of_threads world(3);
+  std::vector<std::unique_ptr<hand>> hands(3);
+  lsched_schedule* schedules[3]{};
+  world.each([&](lsched_runtime* runtime, int32_t r) {
+    hands[static_cast<std::size_t>(r)] = std::make_unique<hand>(runtime);
+    hand& h = *hands[static_cast<std::size_t>(r)];
+    if (r == 0) {
+      lsched_op got[2]{}, first{}, answer{};
+      for (int32_t peer = 1; peer < 3; ++peer)
+        EXPECT_EQ(lsched_add_recv(h.b, peer, 0, {h.out, static_cast<std::uint64_t>(peer) - 1, 1}, &got[peer - 1]), LSCHED_OK);
+      EXPECT_EQ(lsched_add_nop(h.b, &first), LSCHED_OK);
+      for (const lsched_op op : got) EXPECT_EQ(lsched_add_dep(h.b, op, first), LSCHED_OK);
+      EXPECT_EQ(lsched_set_need(h.b, first, 1), LSCHED_OK);
+      EXPECT_EQ(lsched_add_send(h.b, 1, 1, {h.in, 0, 1}, &answer), LSCHED_OK);
+      EXPECT_EQ(lsched_add_dep(h.b, first, answer), LSCHED_OK);
+    } else {
+      EXPECT_EQ(lsched_add_send(h.b, 0, 0, {h.in, 0, 1}, nullptr), LSCHED_OK);
+      if (r == 1) {
+        EXPECT_EQ(lsched_add_recv(h.b, 0, 1, {h.out, 0, 1}, nullptr), LSCHED_OK);
+      }
+    }
+    diagnostic why;
+    EXPECT_EQ(h.commit(&schedules[r], &why), LSCHED_OK) << why.text;
+  });
+  for (int round = 0; round < 3; ++round) {
+    lsched_ticket zero{};
+    EXPECT_EQ(lsched_start(schedules[0], &zero), LSCHED_OK);
+    EXPECT_EQ(lsched_run(schedules[1], k_limit_ns, nullptr), LSCHED_OK);  // rank 2 has not come yet
+    EXPECT_EQ(lsched_test(zero), LSCHED_PENDING);
+    EXPECT_EQ(lsched_run(schedules[2], k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_wait(zero, k_limit_ns, nullptr), LSCHED_OK);
+  }
+  EXPECT_EQ(hands[0]->output, (integers{5, 5, 0, 0}));
+  for (lsched_schedule* one : schedules) destroy(one);
+}
+
+// --- more than 2 GiB ------------------------------------------------------------------------------------------------------------------
+
+// Needs about 15 GiB: two inputs, two outputs, and a copy of each input where the other rank can read it.
+TEST(large_message_soak, an_allreduce_of_more_than_two_gibibytes_gets_every_byte_right) {
+  constexpr std::uint64_t count = (std::uint64_t{1} << 31) + 17;
+  lsched_config config = test_config();
+  config.region_bytes = 0;
+  const world_of_threads world(2, config);
+  world.each([](lsched_runtime* runtime, int32_t r) {
+    std::vector<std::uint8_t> input(count), output(count);
+    const std::uint64_t factor = r == 0 ? 0x9e3779b97f4a7c15u : 0xbf58476d1ce4e5b9u;
+    const auto value = [](std::uint64_t by, std::uint64_t i) { return static_cast<std::uint8_t>((i * by) >> 56); };
+    for (std::uint64_t i = 0; i < count; ++i) input[i] = value(factor, i);
+    lsched_allreduce_desc desc{sizeof desc, input.data(), output.data(), count, LSCHED_U8, LSCHED_SUM, nullptr};
+    lsched_schedule* schedule = create(runtime, desc);
+    if (schedule == nullptr) return;
+    diagnostic why;
+    EXPECT_EQ(lsched_run(schedule, 20 * k_limit_ns, &why), LSCHED_OK) << why.text;
+    std::uint64_t wrong = 0;
+    for (std::uint64_t i = 0; i < count; ++i)
+      if (output[i] != static_cast<std::uint8_t>(value(0x9e3779b97f4a7c15u, i) + value(0xbf58476d1ce4e5b9u, i))) ++wrong;
+    EXPECT_EQ(wrong, 0u);
+    destroy(schedule);
+  });
+}
+
+}  // namespace

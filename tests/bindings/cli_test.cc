@@ -1,0 +1,541 @@
+// The command as people and scripts meet it: words in, text and an exit status out.
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+using nlohmann::json;
+using words = std::vector<std::string>;
+
+constexpr std::chrono::seconds k_limit = 60s;
+
+/// A program under test. It never outlives its limit, nor this object.
+class program {
+ public:
+  explicit program(const words& command, const std::map<std::string, std::string>& environment = {})
+      : deadline_(clock::now() + k_limit) {
+    std::array<int, 2> out{};
+    std::array<int, 2> err{};
+    if (pipe2(out.data(), O_CLOEXEC) != 0 || pipe2(err.data(), O_CLOEXEC) != 0)
+      throw std::runtime_error("pipe2");
+    std::vector<char*> arguments;
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    process_ = fork();
+    if (process_ == 0) {
+      alarm(static_cast<unsigned>(k_limit.count()) + 5);
+      dup2(out[1], STDOUT_FILENO);
+      dup2(err[1], STDERR_FILENO);
+      for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+      execvp(arguments[0], arguments.data());
+      _exit(125);
+    }
+    close(out[1]);
+    close(err[1]);
+    streams_ = {stream{out[0], {}}, stream{err[0], {}}};
+  }
+  program(const program&) = delete;
+  program& operator=(const program&) = delete;
+  ~program() {
+    if (process_ > 0) {
+      ::kill(process_, SIGKILL);
+      waitpid(process_, nullptr, 0);
+    }
+    for (stream& it : streams_)
+      if (it.descriptor >= 0) close(it.descriptor);
+  }
+
+  /// Reads until the program, and everything it has started, has closed its output; then its exit status, 128
+  /// + n if signal n ended it, or -1 if the limit passed.
+  int finish() {
+    while (streams_[0].descriptor >= 0 || streams_[1].descriptor >= 0)
+      if (!read_some()) return -1;
+    int how = 0;
+    if (waitpid(process_, &how, 0) != std::exchange(process_, 0)) return -1;
+    return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
+  }
+
+  /// Reads until standard output (error) holds `text` that many times. False if it never did.
+  bool wait_for_output(const std::string& text, int times) { return wait_for(0, text, times); }
+  bool wait_for_error(const std::string& text, int times) { return wait_for(1, text, times); }
+
+  void send(int signal) const { ::kill(process_, signal); }
+  const std::string& out() const { return streams_[0].text; }
+  const std::string& err() const { return streams_[1].text; }
+
+ private:
+  struct stream {
+    int descriptor = -1;
+    std::string text{};
+  };
+
+  bool wait_for(std::size_t which, const std::string& text, int times) {
+    const auto seen = [&] {
+      const std::string& all = streams_[which].text;
+      int count = 0;
+      for (auto at = all.find(text); at != std::string::npos; at = all.find(text, at + 1)) ++count;
+      return count >= times;
+    };
+    while (!seen())
+      if (streams_[which].descriptor < 0 || !read_some()) return false;
+    return true;
+  }
+
+  bool read_some() {
+    std::array<pollfd, 2> waits{};
+    for (std::size_t i = 0; i < 2; ++i) waits[i] = {streams_[i].descriptor, POLLIN, 0};
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - clock::now());
+    if (left <= 0ms || poll(waits.data(), waits.size(), static_cast<int>(left.count())) <= 0) return false;
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (waits[i].revents == 0) continue;
+      std::array<char, 4096> piece{};
+      const ssize_t got = read(streams_[i].descriptor, piece.data(), piece.size());
+      if (got > 0)
+        streams_[i].text.append(piece.data(), static_cast<std::size_t>(got));
+      else
+        close(std::exchange(streams_[i].descriptor, -1));
+    }
+    return true;
+  }
+
+  clock::time_point deadline_;
+  pid_t process_ = -1;
+  std::array<stream, 2> streams_{};
+};
+
+struct outcome {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+outcome run(words command, const std::map<std::string, std::string>& environment = {}) {
+  program it(command, environment);
+  const int status = it.finish();
+  return {status, it.out(), it.err()};
+}
+
+words lsched(words arguments) {
+  arguments.insert(arguments.begin(), LSCHED_TEST_COMMAND);
+  return arguments;
+}
+
+/// `lsched run …` of a shell script that sees its rank.
+words shell_ranks(words options, const std::string& script) {
+  words command{"run"};
+  command.insert(command.end(), options.begin(), options.end());
+  for (const char* word : {"/bin/sh", "-c"}) command.emplace_back(word);
+  command.push_back(script);
+  return lsched(std::move(command));
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// --- words, help, exit statuses
+// ------------------------------------------------------------------------------
+
+TEST(Command, help_and_version_succeed) {
+  const outcome version = run(lsched({"--version"}));
+  EXPECT_EQ(version.status, 0);
+  EXPECT_EQ(version.out,
+            std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(LSCHED_ABI) + ")\n");
+  for (const words& arguments :
+       {words{}, words{"info"}, words{"list"}, words{"show"}, words{"run"}, words{"soak"}}) {
+    words with_help = arguments;
+    with_help.emplace_back("--help");
+    const outcome help = run(lsched(with_help));
+    EXPECT_EQ(help.status, 0) << help.err;
+    EXPECT_TRUE(contains(help.out, "Example:  lsched ")) << help.out;
+  }
+}
+
+TEST(Command, words_that_make_no_sense_end_with_2) {
+  const std::vector<std::pair<words, std::string>> mistakes{
+      {{}, "required"},
+      {{"lits"}, "\"lits\""},
+      {{"list", "--rnaks", "3"}, "--rnaks"},
+      {{"list", "--ranks", "0"}, "--ranks"},
+      {{"show"}, "COLLECTIVE"},
+      {{"show", "barrier", "--rank", "0", "--all"}, "--all"},
+      {{"soak", "--policy", "sometimes"}, "--policy"},
+      {{"soak", "--count", "2"}, "--count"},
+      {{"run", "-n", "0", "true"}, "--ranks"},
+      {{"run", "-n", "2"}, "PROGRAM"},
+      {{"run", "true"}, "--ranks"},
+      {{"run", "-n", "2", "--bnid", "true"}, "--bnid"},
+  };
+  for (const auto& [arguments, part] : mistakes) {
+    const outcome it = run(lsched(arguments));
+    EXPECT_EQ(it.status, 2) << part << ": " << it.err;
+    EXPECT_TRUE(contains(it.err, part)) << part << ": " << it.err;
+    EXPECT_EQ(it.out, "");
+  }
+}
+
+TEST(Command, failures_of_the_library_are_one_line_and_1) {
+  const std::vector<std::pair<words, std::string>> requests{
+      {{"show", "allsing"}, "lsched: LSCHED_ERR_ARGUMENT: "},
+      {{"show", "allreduce", "--op", "band", "--dtype", "f32"}, "lsched: LSCHED_ERR_ARGUMENT: "},
+      {{"show", "allreduce", "--algorithm", "magic"}, "lsched: LSCHED_ERR_ARGUMENT: "},
+      {{"show", "barrier", "--ranks", "3", "--rank", "3"}, "lsched: LSCHED_ERR_ARGUMENT: "},
+  };
+  for (const auto& [arguments, start] : requests) {
+    const outcome it = run(lsched(arguments));
+    EXPECT_EQ(it.status, 1) << it.err;
+    EXPECT_EQ(it.err.rfind(start, 0), 0u) << it.err;
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
+  }
+}
+
+// --- info, list, show
+// ------------------------------------------------------------------------------------------
+
+TEST(CommandInfo, json_tells_version_machine_and_environment) {
+  const outcome it = run(lsched({"info", "--json", "--ranks", "1000000"}), {{"LSCHED_IDLE", "yield"}});
+  ASSERT_EQ(it.status, 0) << it.err;
+  const json info = json::parse(it.out);
+  EXPECT_EQ(info["version"], lsched_version());
+  EXPECT_EQ(info["abi"], LSCHED_ABI);
+  EXPECT_GE(info["cores"]["usable"], 1);
+  EXPECT_LE(info["cores"]["usable"], info["cores"]["affinity"]);
+  EXPECT_FALSE(info["build"]["simd"].get<std::string>().empty());
+  EXPECT_EQ(info["idle"]["yield_ns"], "forever");
+  EXPECT_EQ(info["idle"]["ranks"], 1000000);
+  const auto& variables = info["environment"];
+  const auto idle = std::find_if(variables.begin(), variables.end(),
+                                 [](const json& v) { return v["name"] == "LSCHED_IDLE"; });
+  ASSERT_NE(idle, variables.end());
+  EXPECT_EQ((*idle)["value"], "yield");
+  EXPECT_EQ((*idle)["source"], "environment");
+}
+
+TEST(CommandInfo, warns_of_misspelt_variables_and_values) {
+  const outcome it =
+      run(lsched({"info"}), {{"LSCHED_PROGESS", "thread"}, {"LSCHED_IDLE", "snooze"}, {"LSCHED_Q", "1"}});
+  EXPECT_EQ(it.status, 0);
+  EXPECT_TRUE(contains(it.err, "did you mean LSCHED_PROGRESS?")) << it.err;
+  EXPECT_TRUE(contains(it.err, "LSCHED_IDLE=snooze is not understood")) << it.err;
+  EXPECT_TRUE(contains(it.err, "LSCHED_Q is not a variable of libsched\n")) << it.err;
+}
+
+TEST(CommandInfo, is_silent_about_a_clean_environment) {
+  const outcome it = run(lsched({"info"}));
+  EXPECT_EQ(it.status, 0);
+  EXPECT_EQ(it.err, "");
+  EXPECT_TRUE(contains(it.out, "usable")) << it.out;
+}
+
+TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
+  for (const std::string ranks : {"1", "3", "6", "8"}) {
+    const outcome listed =
+        run(lsched({"list", "--json", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
+    ASSERT_EQ(listed.status, 0) << listed.err;
+    for (const json& entry : json::parse(listed.out)) {
+      const auto collective = entry["collective"].get<std::string>();
+      const outcome shown = run(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks",
+                                        ranks, "--all", "--count", "10", "--dtype", "f64", "--json"}));
+      ASSERT_EQ(shown.status, 0) << shown.err;
+      std::uint64_t messages = 0;
+      std::uint64_t bytes = 0;
+      for (const json& program : json::parse(shown.out))
+        for (const json& op : program["ops"]) {
+          if (op["kind"] != "send") continue;
+          ++messages;
+          bytes += op["count"].get<std::uint64_t>() * 8;
+        }
+      EXPECT_EQ(entry["cost"]["messages"], messages) << collective << " on " << ranks;
+      EXPECT_EQ(entry["cost"]["bytes"], bytes) << collective << " on " << ranks;
+    }
+  }
+}
+
+TEST(CommandList, says_why_an_algorithm_cannot) {
+  const outcome it = run(lsched({"list", "--json", "--dtype", "f32", "--op", "bxor"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  for (const json& entry : json::parse(it.out)) {
+    const bool moves_data = entry["constraints"]["moves_data"];
+    EXPECT_EQ(entry["objection"].is_null(), !moves_data);
+    EXPECT_EQ(entry["cost"].is_null(), moves_data);
+  }
+  const outcome text = run(lsched({"list", "--ranks", "5"}));
+  EXPECT_TRUE(contains(text.out, "partial_allreduce")) << text.out;
+}
+
+TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
+  const outcome text = run(lsched({"show", "allreduce", "--ranks", "6", "--rank", "5"}));
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(text.out.rfind("libsched schedule 1\n", 0), 0u);
+  EXPECT_TRUE(contains(text.out, "\nrank 5 of 6\n")) << text.out;
+
+  const outcome dot = run(lsched({"show", "barrier", "--ranks", "3", "--all", "--dot"}));
+  std::size_t graphs = 0;
+  for (auto at = dot.out.find("digraph"); at != std::string::npos; at = dot.out.find("digraph", at + 1))
+    ++graphs;
+  EXPECT_EQ(graphs, 3u) << dot.out;
+
+  const outcome parsed = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--rank", "2",
+                                     "--activation", "majority", "--seed", "9", "--json"}));
+  ASSERT_EQ(parsed.status, 0) << parsed.err;
+  const json program = json::parse(parsed.out);
+  EXPECT_EQ(program["rank"], 2);
+  EXPECT_EQ(program["activation"], "majority");
+  EXPECT_EQ(program["seed"], 9);
+  EXPECT_LT(program["exit"], program["ops"].size());
+}
+
+// --- run
+// ---------------------------------------------------------------------------------------------------------
+
+TEST(CommandRun, gives_each_rank_its_place_and_its_own_words) {
+  const outcome it = run(shell_ranks({"-n", "3"},
+                                     "echo rank $LSCHED_RUN_RANK of $LSCHED_RUN_SIZE fd $LSCHED_RUN_FD; "
+                                     "test -e /proc/self/fd/$LSCHED_RUN_FD"));
+  EXPECT_EQ(it.status, 0) << it.err;
+  for (const char* line : {"rank 0 of 3 fd ", "rank 1 of 3 fd ", "rank 2 of 3 fd "})
+    EXPECT_TRUE(contains(it.out, line)) << it.out;
+
+  // Words after the program are the program's, even those that we know ourselves; so is a program called like
+  // a command.
+  const outcome echo = run(lsched({"run", "-n", "1", "echo", "list", "--help", "-n", "--version"}));
+  EXPECT_EQ(echo.out, "list --help -n --version\n") << echo.err;
+  const outcome named = run(lsched({"run", "-n1", "--", "info"}));
+  EXPECT_EQ(named.status, 127) << named.out;
+}
+
+TEST(CommandRun, standard_input_is_rank_0s) {
+  const outcome it = run({"/bin/sh", "-c",
+                          std::string("echo hello | ") + LSCHED_TEST_COMMAND +
+                              " run -n 2 /bin/sh -c 'read word; echo $LSCHED_RUN_RANK:$word'"});
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, "0:hello\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "1:\n")) << it.out;
+}
+
+TEST(CommandRun, answers_the_status_of_the_rank_that_failed) {
+  const outcome it = run(shell_ranks({"-n", "3"}, "test $LSCHED_RUN_RANK != 1 || exit 7"));
+  EXPECT_EQ(it.status, 7) << it.err;
+  EXPECT_TRUE(contains(it.err, "rank 1 (pid ")) << it.err;
+  EXPECT_TRUE(contains(it.err, "exited with status 7")) << it.err;
+}
+
+TEST(CommandRun, tells_of_a_rank_that_was_killed) {
+  const outcome it = run(shell_ranks({"-n", "3"}, "test $LSCHED_RUN_RANK != 2 || kill -KILL $$"));
+  EXPECT_EQ(it.status, 128 + SIGKILL) << it.err;
+  EXPECT_TRUE(contains(it.err, "lsched run: rank 2 (pid ")) << it.err;
+  EXPECT_TRUE(contains(it.err, "was killed by signal 9 (Killed)\n")) << it.err;
+}
+
+/// Three ranks of a soak that would take for ever; before it joins, each does as `script` says.
+words endless_ranks(const std::string& script) {
+  return shell_ranks({"-n", "3"},
+                     script + "; exec " + LSCHED_TEST_COMMAND + " soak --rounds 1000000000000 --progress");
+}
+
+TEST(CommandRun, survivors_of_a_killed_rank_learn_of_it_and_end) {
+  program it(endless_ranks("test $LSCHED_RUN_RANK != 1 || echo pid $$"));
+  ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
+  const pid_t victim = std::stoi(it.out().substr(4));
+  ASSERT_GT(victim, 1);
+  kill(victim, SIGKILL);
+  EXPECT_EQ(it.finish(), 128 + SIGKILL) << it.err();
+  EXPECT_TRUE(contains(it.err(), "rank 1 (pid " + std::to_string(victim) + ") was killed by signal 9"))
+      << it.err();
+  EXPECT_TRUE(contains(it.err(), "lsched: LSCHED_ERR_PEER: ")) << it.err();
+}
+
+TEST(CommandRun, nobody_waits_for_a_rank_that_died_before_it_joined) {
+  const auto begin = clock::now();
+  const outcome it = run(endless_ranks("test $LSCHED_RUN_RANK != 1 || kill -KILL $$"));
+  EXPECT_EQ(it.status, 128 + SIGKILL) << it.err;
+  EXPECT_TRUE(contains(it.err, "lsched: LSCHED_ERR_PEER: ")) << it.err;
+  EXPECT_LT(clock::now() - begin, 30s);  // the limit for joining is a minute
+}
+
+TEST(CommandRun, ends_ranks_that_take_too_long) {
+  const outcome soft =
+      run(shell_ranks({"-n", "2", "--timeout", "0.2"}, "test $LSCHED_RUN_RANK = 0 || exec sleep 1000"));
+  EXPECT_EQ(soft.status, 124) << soft.err;
+  EXPECT_TRUE(contains(soft.err, "time limit of 0.2 s reached: ending 1 of 2 ranks\n")) << soft.err;
+  EXPECT_TRUE(contains(soft.err, "rank 1 (pid ")) << soft.err;
+
+  const outcome stubborn = run(shell_ranks({"-n", "1", "--timeout", "0.2"}, "trap '' TERM; exec sleep 1000"));
+  EXPECT_EQ(stubborn.status, 124) << stubborn.err;
+  EXPECT_TRUE(contains(stubborn.err, "was killed by signal 9")) << stubborn.err;
+}
+
+TEST(CommandRun, programs_that_do_not_exist_are_refused_before_anything_starts) {
+  const outcome missing = run(lsched({"run", "-n", "2", "no-such-program-anywhere"}));
+  EXPECT_EQ(missing.status, 127);
+  EXPECT_EQ(missing.err, "lsched: cannot run \"no-such-program-anywhere\": no such program\n");
+  const outcome forbidden = run(lsched({"run", "-n", "2", LSCHED_TEST_SOURCE_DIR "/CMakeLists.txt"}));
+  EXPECT_EQ(forbidden.status, 126);
+}
+
+TEST(CommandRun, programs_that_cannot_be_executed_fail_with_the_reason) {
+  std::array<char, 32> path{"/tmp/lsched-test-XXXXXX"};
+  const int file = mkstemp(path.data());
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(write(file,
+                  "\x7f"
+                  "ELF, not really",
+                  16),
+            16);
+  fchmod(file, 0700);
+  close(file);
+  const outcome it = run(lsched({"run", "-n", "2", path.data()}));
+  unlink(path.data());
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "lsched: cannot start rank 0: ")) << it.err;
+}
+
+TEST(CommandRun, passes_signals_on) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    program it(shell_ranks({"-n", "2"}, "trap 'exit 9' TERM INT; echo ready; while :; do sleep 0.02; done"));
+    ASSERT_TRUE(it.wait_for_output("ready\n", 2)) << it.err();
+    it.send(signal);
+    EXPECT_EQ(it.finish(), 9) << it.err();
+  }
+}
+
+TEST(CommandRun, no_rank_outlives_the_launcher) {
+  program it(shell_ranks({"-n", "3"}, "echo ready; exec sleep 1000"));
+  ASSERT_TRUE(it.wait_for_output("ready\n", 3)) << it.err();
+  it.send(SIGKILL);
+  EXPECT_EQ(it.finish(), 128 + SIGKILL);  // not before the last rank has closed its output
+}
+
+TEST(CommandRun, bind_gives_each_rank_one_core) {
+  const outcome it = run(shell_ranks({"-n", "3", "--bind"}, "nproc"));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(it.out, "1\n1\n1\n");
+}
+
+// --- soak
+// ---------------------------------------------------------------------------------------------------------
+
+/// The one line that a run over `ranks` ranks prints, having found nothing.
+void expect_clean(const outcome& it, const std::string& policy, int ranks) {
+  ASSERT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(it.err, "");
+  const json line = json::parse(it.out);
+  EXPECT_EQ(line["bench"], "soak");
+  EXPECT_EQ(line["policy"], policy);
+  EXPECT_EQ(line["ranks"], ranks);
+  EXPECT_EQ(line["rounds"], 200);
+  EXPECT_EQ(line["violations"], 0);
+  EXPECT_GE(line["rounds_of_world"], 200);
+  EXPECT_GT(line["nap_mean"], 0.0);
+  EXPECT_LE(line["nap_mean"], ranks);
+}
+
+class CommandStress : public testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(CommandStress, violates_nothing) {
+  const auto [policy, ranks] = GetParam();
+  expect_clean(run(lsched({"soak", "--policy", policy, "--ranks", std::to_string(ranks), "--rounds", "200",
+                           "--delay-us", "100", "--seed", "7"})),
+               policy, ranks);
+}
+
+INSTANTIATE_TEST_SUITE_P(policies, CommandStress,
+                         testing::Combine(testing::Values("solo", "majority", "full"),
+                                          testing::Values(1, 2, 3)),
+                         [](const auto& it) {
+                           return std::string(std::get<0>(it.param)) + std::to_string(std::get<1>(it.param));
+                         });
+
+TEST(CommandJoin, a_world_of_the_launcher_is_used) {
+  const words soak{LSCHED_TEST_COMMAND, "soak", "--rounds", "200", "--delay", "busy"};
+  words command = lsched({"run", "-n", "2"});
+  command.insert(command.end(), soak.begin(), soak.end());
+  expect_clean(run(command), "solo", 2);
+
+  command.insert(command.end(), {"--ranks", "3"});
+  const outcome other = run(command);
+  EXPECT_EQ(other.status, 1);
+  EXPECT_TRUE(contains(other.err, "--ranks 3, but the launcher started 2")) << other.err;
+}
+
+TEST(CommandJoin, json_goes_to_the_file_that_was_named) {
+  const std::string path = testing::TempDir() + "lsched-soak-" + std::to_string(getpid()) + ".json";
+  const outcome it = run(lsched({"soak", "--ranks", "2", "--rounds", "200", "--json", path}));
+  EXPECT_EQ(it.out, "");
+  std::FILE* file = std::fopen(path.c_str(), "r");
+  ASSERT_NE(file, nullptr) << it.err;
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  unlink(path.c_str());
+  expect_clean({it.status, text, it.err}, "solo", 2);
+
+  const outcome nowhere =
+      run(lsched({"soak", "--ranks", "1", "--rounds", "1", "--json", "/no/such/folder/file"}));
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_TRUE(contains(nowhere.err, "cannot write /no/such/folder/file")) << nowhere.err;
+}
+
+TEST(CommandJoin, contradictory_environments_are_errors) {
+  const outcome half = run(lsched({"soak", "--rounds", "1"}), {{"LSCHED_RUN_RANK", "0"}});
+  EXPECT_EQ(half.status, 1);
+  EXPECT_TRUE(contains(half.err, "only some are set")) << half.err;
+  const outcome stale = run(lsched({"soak", "--rounds", "1"}),
+                            {{"LSCHED_RUN_FD", "77"}, {"LSCHED_RUN_RANK", "0"}, {"LSCHED_RUN_SIZE", "2"}});
+  EXPECT_EQ(stale.status, 1);
+  EXPECT_TRUE(contains(stale.err, "lsched: LSCHED_ERR_")) << stale.err;
+  const outcome alone = run(lsched({"soak", "--rounds", "1", "--transport", "mpi"}));
+  EXPECT_EQ(alone.status, 1);
+  EXPECT_TRUE(contains(alone.err, "MPI launcher")) << alone.err;
+}
+
+#if LSCHED_HAVE_MPI
+
+TEST(CommandJoin, a_launcher_of_another_mpi_is_named_instead_of_running_singletons) {
+  const outcome it =
+      run(lsched({"soak", "--rounds", "1"}), {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}});
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "the launcher started 2 ranks, but MPI_COMM_WORLD has 1 rank")) << it.err;
+}
+
+TEST(CommandJoin, an_mpi_world_is_used_over_both_transports) {
+  for (const std::string transport : {"auto", "mpi"}) {
+    const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "soak", "--rounds", "200",
+                            "--transport", transport});
+    expect_clean(it, "solo", 2);
+    EXPECT_EQ(json::parse(it.out)["transport"], transport == "mpi" ? "mpi" : "shm+mpi");
+  }
+}
+
+#else
+
+TEST(CommandJoin, ranks_of_mpi_are_refused_by_a_build_without_it) {
+  const outcome it = run(lsched({"soak", "--rounds", "1"}), {{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}});
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "built without MPI")) << it.err;
+}
+
+#endif
+
+}  // namespace

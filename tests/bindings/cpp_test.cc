@@ -1,0 +1,181 @@
+// The C++ header, as a user sees it: this file includes nothing else of ours.
+#include "bindings/cpp/lsched.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <numeric>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::seconds k_limit = 20s;
+
+/// One thread per rank of a world of threads, all joined. What a rank throws is the test's failure.
+void as_ranks(std::int32_t ranks, const std::function<void(lsched::runtime&)>& body) {
+  std::vector<lsched::runtime> world = lsched::runtime::open_threads(ranks);
+  std::vector<std::thread> threads;
+  for (lsched::runtime& mine : world)
+    threads.emplace_back([&] {
+      try {
+        body(mine);
+        mine.close();
+      } catch (const std::exception& why) {
+        ADD_FAILURE() << why.what();
+      }
+    });
+  for (std::thread& it : threads) it.join();
+}
+
+template <class T>
+constexpr bool k_is_move_only = std::is_nothrow_move_constructible_v<T>&& std::is_move_assignable_v<T> &&
+                                !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
+static_assert(k_is_move_only<lsched::runtime> && k_is_move_only<lsched::schedule> &&
+              k_is_move_only<lsched::builder> && k_is_move_only<lsched::partial_allreduce<float>>);
+static_assert(lsched::element<double> && !lsched::element<char*> && !lsched::element<bool>);
+
+TEST(CppHeader, allreduce_runs_in_and_out_of_place) {
+  as_ranks(3, [](lsched::runtime& world) {
+    std::vector<float> input(5, static_cast<float>(world.rank() + 1));
+    std::vector<float> output(5);
+    lsched::schedule sum = world.allreduce<float>(input, output);
+    sum.run(k_limit);
+    EXPECT_EQ(output, std::vector<float>(5, 6.0f));
+
+    std::vector<std::int64_t> both{world.rank(), -world.rank()};
+    lsched::schedule most = world.allreduce<std::int64_t>(std::span(both), LSCHED_MAX);
+    const lsched::ticket round = most.start();
+    round.wait(k_limit);
+    EXPECT_TRUE(round.test());
+    EXPECT_EQ(both, (std::vector<std::int64_t>{2, 0}));
+    most.close();
+    EXPECT_FALSE(most);
+  });
+}
+
+TEST(CppHeader, barrier_and_print_work_on_moved_schedules) {
+  as_ranks(2, [](lsched::runtime& world) {
+    lsched::schedule first = world.barrier();
+    lsched::schedule second = std::move(first);
+    EXPECT_FALSE(first);
+    second.run(k_limit);
+    EXPECT_EQ(second.print().rfind("libsched schedule 1\n", 0), 0u);
+    EXPECT_NE(second.print(LSCHED_PRINT_DOT).find("digraph"), std::string::npos);
+  });
+}
+
+TEST(CppHeader, partial_allreduce_delivers_every_offer_once) {
+  as_ranks(3, [](lsched::runtime& world) {
+    auto partial =
+        world.partial<std::int64_t>(2, {.activation = LSCHED_MAJORITY, .lag = LSCHED_ACCUMULATE, .seed = 3});
+    std::vector<std::int64_t> result(2);
+    std::int64_t total = 0;
+    const auto take = [&](lsched::ticket which) {
+      const lsched::report report = partial.collect(which, result, k_limit);
+      EXPECT_EQ(report.ranks, 3);
+      if (report.has_result) total += result[0];
+    };
+    for (std::int64_t call = 0; call < 10; ++call) take(partial.offer(std::vector<std::int64_t>{1, call}));
+    partial.leave();
+    take(lsched::ticket({partial.handle(), UINT64_MAX}));
+    EXPECT_EQ(total, 30);
+    partial.close(k_limit);
+  });
+}
+
+TEST(CppHeader, builder_makes_a_schedule) {
+  as_ranks(3, [](lsched::runtime& world) {
+    lsched::builder ring(world, "ring");
+    const lsched_slot in = ring.input<double>(1);
+    const lsched_slot out = ring.output<double>(2);
+    const std::int32_t right = (world.rank() + 1) % world.size();
+    const std::int32_t left = (world.rank() + world.size() - 1) % world.size();
+    ring.send(right, 0, {in, 0, 1});
+    const lsched_op arrival = ring.recv(left, 0, {out, 0, 1});
+    const lsched_op sum = ring.reduce(LSCHED_SUM, {in, 0, 1}, {out, 0, 1}, {out, 1, 1});
+    ring.dep(arrival, sum);
+    ring.any(sum);
+    const double mine = world.rank();
+    std::array<double, 2> got{};
+    const void* inputs[] = {&mine};
+    void* outputs[] = {got.data()};
+    lsched::schedule shift = ring.commit(inputs, outputs);
+    shift.run(k_limit);
+    EXPECT_EQ(got, (std::array<double, 2>{static_cast<double>(left), static_cast<double>(left) + mine}));
+  });
+}
+
+TEST(CppHeader, failures_throw_with_status_and_detail) {
+  lsched::runtime alone = std::move(lsched::runtime::open_threads(1).front());
+  std::vector<float> data(4);
+  try {
+    lsched::schedule none = alone.allreduce<float>(std::span(data), LSCHED_SUM, "no such algorithm");
+    FAIL() << "an unknown algorithm was accepted";
+  } catch (const lsched::error& why) {
+    EXPECT_EQ(why.status(), LSCHED_ERR_ARGUMENT);
+    EXPECT_NE(std::string(why.what()).find("LSCHED_ERR_ARGUMENT: "), std::string::npos) << why.what();
+    EXPECT_NE(std::string(why.diagnostic().text).find("no such algorithm"), std::string::npos) << why.what();
+  }
+  EXPECT_THROW(alone.allreduce<float>(std::span<const float>(data).first(3), std::span(data)),
+               std::invalid_argument);
+}
+
+TEST(CppHeader, busy_runtimes_say_so_and_stay_open) {
+  lsched::runtime alone = std::move(lsched::runtime::open_threads(1).front());
+  lsched::schedule barrier = alone.barrier();
+  try {
+    alone.close();
+    FAIL() << "closed under a schedule";
+  } catch (const lsched::error& why) {
+    EXPECT_EQ(why.status(), LSCHED_ERR_BUSY);
+  }
+  barrier.run(k_limit);
+  barrier.close();
+  alone.close();
+  EXPECT_FALSE(alone);
+}
+
+TEST(CppHeader, a_rank_that_stays_away_is_a_timeout_not_a_hang) {
+  std::latch has_timed_out(1);
+  as_ranks(2, [&](lsched::runtime& world) {
+    lsched::schedule barrier = world.barrier();
+    if (world.rank() == 1) {
+      has_timed_out.wait();
+      return barrier.run(k_limit);
+    }
+    const lsched::ticket round = barrier.start();
+    EXPECT_THROW(round.wait(1ms), lsched::error);
+    has_timed_out.count_down();
+    round.wait(k_limit);  // a timeout can be waited out
+  });
+}
+
+TEST(CppHeader, timeouts_are_nanoseconds_and_saturate) {
+  EXPECT_EQ(lsched::timeout(3us).ns(), 3000u);
+  EXPECT_EQ(lsched::timeout(-1s).ns(), 0u);
+  EXPECT_EQ(lsched::timeout(std::chrono::hours::max()).ns(), LSCHED_FOREVER);
+  EXPECT_EQ(lsched::timeout::forever().ns(), LSCHED_FOREVER);
+  EXPECT_EQ(lsched::timeout(std::chrono::duration<double>(1.5)).ns(), 1'500'000'000u);
+}
+
+TEST(CppHeader, shared_memory_serves_as_buffers) {
+  as_ranks(2, [](lsched::runtime& world) {
+    const std::span<float> data = world.allocate<float>(100);
+    std::iota(data.begin(), data.end(), 0.0f);
+    lsched::schedule sum = world.allreduce<float>(data);
+    sum.run(k_limit);
+    EXPECT_EQ(data[99], 198.0f);
+    sum.close();
+    world.free(data);
+    EXPECT_GE(world.stats().rounds, 1u);
+    EXPECT_NE(world.describe().find("of 2"), std::string::npos) << world.describe();
+  });
+}
+
+}  // namespace

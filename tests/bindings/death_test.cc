@@ -1,0 +1,200 @@
+// Ranks as processes, and what the others notice when one of them is killed at any moment.
+//
+// The victim is killed after a drawn number of its rounds and a drawn number of spins, so it dies in the middle of
+// anything. Every survivor has to get LSCHED_ERR_PEER, naming it, and then to end in good order.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <new>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+#include "libsched/draw.h"
+#include "libsched/shm_segment.h"
+#include "tests/support/child_ranks.h"
+#include "tests/support/sampling.h"
+
+namespace lsched {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr rank k_ranks = 4;
+constexpr std::uint64_t k_limit_ns = 20'000'000'000;
+constexpr double k_longest_notice_ms = 5000;  // 1 s is promised; machines that run tests stall
+
+enum class work : std::uint8_t { allreduce, solo, majority };
+constexpr std::array k_works{work::allreduce, work::solo, work::majority};
+
+/// What parent and children share.
+struct board {
+  std::atomic<std::uint64_t> rounds[k_ranks];
+  std::atomic<std::int64_t> noticed_at_ns[k_ranks];
+};
+
+std::int64_t now_ns() { return std::chrono::nanoseconds(clock::now().time_since_epoch()).count(); }
+
+class shared_board {
+ public:
+  shared_board() : place_(mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) { new (place_) board{}; }
+  ~shared_board() { munmap(place_, sizeof(board)); }
+  shared_board(const shared_board&) = delete;
+  shared_board& operator=(const shared_board&) = delete;
+  board* operator->() const { return static_cast<board*>(place_); }
+
+ private:
+  void* place_;
+};
+
+std::set<std::string> names_in_shared_memory() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) names.insert(entry.path().filename().string());
+  return names;
+}
+
+/// As the local launcher does it.
+lsched_runtime* join(const shm_segment& segment, rank self) {
+  setenv("LSCHED_RUN_FD", std::to_string(segment.descriptor()).c_str(), 1);
+  setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);
+  setenv("LSCHED_RUN_SIZE", std::to_string(segment.ranks()).c_str(), 1);
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  lsched_runtime* runtime = nullptr;
+  if (lsched_runtime_open(nullptr, &runtime, &why) != LSCHED_OK) std::fprintf(stderr, "rank %d: %s\n", self, why.text);
+  return runtime;
+}
+
+constexpr std::size_t k_count = 2000;  // 16 kB: read in the sender's memory
+
+struct buffers {
+  std::vector<double> input = std::vector<double>(k_count, 1), output = std::vector<double>(k_count);
+};
+
+lsched_schedule* create(lsched_runtime* runtime, work what, buffers& memory) {
+  lsched_schedule* schedule = nullptr;
+  if (what == work::allreduce) {
+    const lsched_allreduce_desc desc{sizeof desc, memory.input.data(), memory.output.data(), k_count, LSCHED_F64, LSCHED_SUM, nullptr};
+    return lsched_allreduce_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
+  }
+  const lsched_partial_desc desc{sizeof desc, k_count, LSCHED_F64, LSCHED_SUM,
+                                 what == work::solo ? LSCHED_SOLO : LSCHED_MAJORITY, 5, LSCHED_ACCUMULATE};
+  return lsched_partial_allreduce_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
+}
+
+lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsched_diagnostic* why) {
+  if (what == work::allreduce) return lsched_run(schedule, k_limit_ns, why);
+  lsched_ticket ticket{};
+  const lsched_status answer = lsched_offer(schedule, memory.input.data(), &ticket);
+  if (answer == LSCHED_ERR_PEER) {  // noticed in the background: any wait says who
+    ticket = {schedule, UINT64_MAX};
+    return lsched_wait(ticket, k_limit_ns, why);
+  }
+  return answer != LSCHED_OK ? answer : lsched_collect(ticket, memory.output.data(), k_limit_ns, nullptr, why);
+}
+
+/// A child's life: rounds without end. Survivors answer 0, and otherwise which expectation failed.
+int live(const shm_segment& segment, rank self, work what, rank victim, shared_board& common) {
+  lsched_runtime* runtime = join(segment, self);
+  if (runtime == nullptr) return 10;
+  buffers memory;
+  lsched_schedule* schedule = create(runtime, what, memory);
+  if (schedule == nullptr) return 11;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  lsched_status answer = LSCHED_OK;
+  while (answer == LSCHED_OK) {
+    answer = run_one(schedule, what, memory, &why);
+    common->rounds[self].fetch_add(1);
+  }
+  common->noticed_at_ns[self].store(now_ns());
+  if (answer != LSCHED_ERR_PEER) return std::fprintf(stderr, "rank %d: %s: %s\n", self, lsched_status_name(answer), why.text), 12;
+  if (why.rank != victim) return std::fprintf(stderr, "rank %d blames rank %d: %s\n", self, why.rank, why.text), 13;
+  if (lsched_schedule_destroy(schedule, k_limit_ns, nullptr) != LSCHED_OK) return 14;
+  return lsched_runtime_close(runtime) == LSCHED_OK ? 0 : 15;
+}
+
+/// Milliseconds until the last survivor knew, or a failure.
+double kill_one(work what, std::uint64_t seed) {
+  const std::uint64_t draw = mix(seed);
+  const auto victim = static_cast<rank>(draw % k_ranks);
+  const std::uint64_t rounds = 1 + (draw >> 8) % 40;
+  auto segment = shm_segment::create(k_ranks, 64 << 20);
+  shared_board common;
+  testing::child_ranks children(k_ranks, [&](rank self) { return live(**segment, self, what, victim, common); });
+  const auto deadline = clock::now() + std::chrono::seconds(20);
+  while (common->rounds[victim].load() < rounds && clock::now() < deadline) usleep(50);
+  EXPECT_GE(common->rounds[victim].load(), rounds) << "the world never got going";
+  for (std::uint64_t spins = (draw >> 16) % 20'000; spins > 0; --spins) (void)common->rounds[0].load();
+  const std::int64_t killed_at = now_ns();
+  children.kill(victim);
+  EXPECT_EQ(children.wait(), "") << "seed " << seed << ", work " << static_cast<int>(what);
+  double longest = 0;
+  for (rank r = 0; r < k_ranks; ++r)
+    if (r != victim) longest = std::max(longest, static_cast<double>(common->noticed_at_ns[r].load() - killed_at) * 1e-6);
+  return longest;
+}
+
+void kill_many(std::uint64_t points) {
+  const std::set<std::string> before = names_in_shared_memory();
+  double longest = 0;
+  for (std::uint64_t point = 0; point < points && !::testing::Test::HasFailure(); ++point)
+    longest = std::max(longest, kill_one(k_works[point % k_works.size()], 100 + point));
+  EXPECT_LT(longest, k_longest_notice_ms);
+  ::testing::Test::RecordProperty("longest_notice_us", static_cast<int>(longest * 1000));
+  std::printf("the slowest survivor noticed after %.0f ms\n", longest);
+  EXPECT_EQ(names_in_shared_memory(), before);
+}
+
+TEST(death, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(std::getenv("LSCHED_TEST_FULL") != nullptr ? 32 : 8); }
+
+TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(96); }
+
+TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
+  auto segment = shm_segment::create(3, 64 << 20);
+  testing::child_ranks children(3, [&](rank self) {
+    lsched_runtime* runtime = join(**segment, self);
+    if (runtime == nullptr) return 10;
+    if (self == 1) return 0;  // ends without closing, which is a death
+    lsched_schedule* schedule = nullptr;
+    lsched_diagnostic why;
+    lsched_diagnostic_init(&why);
+    if (lsched_barrier_create(runtime, &schedule, &why) != LSCHED_ERR_PEER) return 11;
+    if (why.rank != 1) return 12;
+    return lsched_runtime_close(runtime) == LSCHED_OK ? 0 : 13;
+  });
+  EXPECT_EQ(children.wait(), "");
+}
+
+TEST(death, processes_compute_what_threads_do_and_end_without_a_trace) {
+  const std::set<std::string> before = names_in_shared_memory();
+  auto segment = shm_segment::create(k_ranks, 64 << 20);
+  testing::child_ranks children(k_ranks, [&](rank self) {
+    lsched_runtime* runtime = join(**segment, self);
+    if (runtime == nullptr || lsched_rank(runtime) != self || lsched_size(runtime) != k_ranks) return 10;
+    for (const work what : k_works) {
+      buffers memory;
+      lsched_schedule* schedule = create(runtime, what, memory);
+      if (schedule == nullptr) return 11;
+      for (int round = 0; round < 50; ++round) {
+        if (run_one(schedule, what, memory, nullptr) != LSCHED_OK) return 12;
+        if (what == work::allreduce && memory.output[k_count - 1] != k_ranks) return 13;
+      }
+      if (lsched_schedule_destroy(schedule, k_limit_ns, nullptr) != LSCHED_OK) return 14;
+    }
+    return lsched_runtime_close(runtime) == LSCHED_OK ? 0 : 15;
+  });
+  EXPECT_EQ(children.wait(), "");
+  EXPECT_EQ(names_in_shared_memory(), before);
+}
+
+}  // namespace
+}  // namespace lsched

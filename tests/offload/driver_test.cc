@@ -1,0 +1,451 @@
+// The driver with real threads over shared memory: ranks are threads, each with or without an auxiliary one. Every
+// wait has a deadline; a missed one reports what the rank waits for.
+#include "offload/driver.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "collectives/allreduce.h"
+#include "collectives/barrier.h"
+#include "collectives/partial.h"
+#include "libsched/commit.h"
+#include "libsched/draw.h"
+#include "libsched/shm_endpoint.h"
+#include "offload/progress_thread.h"
+#include "tests/support/sampling.h"
+
+namespace lsched {
+namespace {
+
+using namespace std::chrono_literals;
+using clock = driver::clock;
+using integers = std::vector<std::int64_t>;
+
+constexpr auto k_limit = 30s;  // for what must happen
+
+const std::byte* bytes_of(const integers& from) { return reinterpret_cast<const std::byte*>(from.data()); }
+std::byte* bytes_of(integers& from) { return reinterpret_cast<std::byte*>(from.data()); }
+
+/// One rank: everything the C interface's runtime is made of.
+class node {
+ public:
+  node(const std::shared_ptr<shm_segment>& segment, rank self, idle_policy policy, bool has_auxiliary)
+      : net_(std::move(*shm_endpoint::open(segment, self))), engine_(*net_), driver_(engine_, policy) {
+    if (has_auxiliary) auxiliary_.emplace(driver_, std::nullopt);
+  }
+
+  engine& at() { return engine_; }
+  driver& by() { return driver_; }
+  shm_endpoint& net() { return *net_; }
+  world place() const { return net_->place(); }
+
+  instance* commit(const commit_request& what) {
+    std::optional<commitment> step;
+    driver_.with_engine([&] { step.emplace(engine_, what); });
+    status answer = status::pending;
+    for (const auto deadline = clock::now() + k_limit; answer == status::pending && clock::now() < deadline; std::this_thread::yield())
+      driver_.with_engine([&] { answer = step->advance(); });
+    if (answer == status::ok) return step->committed();
+    ADD_FAILURE() << "commit: " << name_of(answer) << " " << step->why().text;
+    return nullptr;
+  }
+
+  instance* commit_allreduce(const integers& input, integers& output) {
+    const shape data{input.size(), dtype::i64, kernel::sum, false};
+    return commit({"allreduce", allreduce_recursive_doubling(place(), data), {{bytes_of(input)}, {bytes_of(output)}}});
+  }
+
+  instance* commit_partial(std::uint64_t count, activation starts, lag_policy lag) {
+    return commit({"partial", partial_allreduce(place(), {count, dtype::i64, kernel::sum, false}, starts), {}, {lag}});
+  }
+
+  /// Waits for what must happen.
+  bool wait(instance& it, round_no round) { return judge(it, driver_.wait(it, round, clock::now() + k_limit)); }
+  bool run(instance& it) { return judge(it, driver_.run(it, clock::now() + k_limit)); }
+
+  void call(instance& it, round_no round) {
+    if (it.called < round) it.called.store(round);
+    driver_.poke(it);
+  }
+
+  bool leave(instance& it) {
+    it.leaving.store(true);
+    call(it, k_last_round);
+    return wait(it, k_last_round);
+  }
+
+  void remove(instance& it) {
+    driver_.with_engine([&] {
+      (void)engine_.step();
+      EXPECT_EQ(engine_.remove(it), status::ok);
+    });
+  }
+
+  std::string describe(instance& it, rank* waits_for = nullptr) {
+    std::string text;
+    driver_.with_engine([&] { text = engine_.describe_wait(it, waits_for); });
+    return text;
+  }
+
+ private:
+  bool judge(instance& it, status answer) {
+    if (answer == status::ok) return true;
+    ADD_FAILURE() << "rank " << place().self << ": " << name_of(answer) << ": " << describe(it);
+    return false;
+  }
+
+  std::unique_ptr<shm_endpoint> net_;
+  engine engine_;
+  driver driver_;
+  std::optional<progress_thread> auxiliary_;
+};
+
+/// Delays of nobody knows how long: a few spins or a few yields.
+class jitter {
+ public:
+  jitter(std::uint64_t seed, rank self) : state_(mix(seed) ^ static_cast<std::uint64_t>(self)) {}
+  std::uint64_t below(std::uint64_t limit) { return (state_ = mix(state_)) % limit; }
+  void delay() {
+    const std::uint64_t choice = below(8);
+    for (std::uint64_t n = choice < 3 ? below(2000) : 0; n > 0; --n) sink_ = sink_ + n;
+    for (std::uint64_t n = choice == 3 ? below(4) : 0; n > 0; --n) std::this_thread::yield();
+  }
+
+ private:
+  std::uint64_t state_;
+  std::atomic<std::uint64_t> sink_{0};
+};
+
+struct setting {
+  rank ranks = 2;
+  bool has_auxiliary = false;
+  idle_mode idle = idle_mode::automatic;
+  unsigned cores = 2;
+};
+
+/// Runs `body` as every rank of a world, a thread each.
+template <class Body>
+void with_world(const setting& how, Body&& body) {
+  auto segment = shm_segment::create(how.ranks, 64 << 20);
+  ASSERT_TRUE(segment);
+  const idle_policy policy = make_idle_policy(how.idle, static_cast<unsigned>(how.ranks), how.cores);
+  std::vector<std::unique_ptr<node>> nodes;
+  for (rank r = 0; r < how.ranks; ++r) nodes.push_back(std::make_unique<node>(*segment, r, policy, how.has_auxiliary));
+  std::vector<std::jthread> threads;
+  for (rank r = 0; r < how.ranks; ++r) threads.emplace_back([&, r] { body(*nodes[static_cast<std::size_t>(r)]); });
+  threads.clear();
+}
+
+std::string text_of(const setting& how) {
+  return std::to_string(how.ranks) + " ranks, " + (how.has_auxiliary ? "auxiliary threads" : "callers drive") + ", idle mode " +
+         std::to_string(static_cast<int>(how.idle));
+}
+
+std::vector<setting> settings() {
+  std::vector<setting> all;
+  for (const bool has_auxiliary : {false, true})
+    for (const rank ranks : {2, 3, 5, 7, 8}) all.push_back({ranks, has_auxiliary});
+  for (const idle_mode mode : {idle_mode::park, idle_mode::yield, idle_mode::spin})
+    for (const bool has_auxiliary : {false, true}) all.push_back({2, has_auxiliary, mode});
+  all.push_back({5, true, idle_mode::park});
+  return all;
+}
+
+// --- allreduce -----------------------------------------------------------------------------------------------------------
+
+void run_allreduces(node& me, int rounds, std::size_t count, std::uint64_t seed) {
+  integers input(count);
+  integers output(count);
+  instance* it = me.commit_allreduce(input, output);
+  if (it == nullptr) return;
+  jitter delays(seed, me.place().self);
+  const std::int64_t size = me.place().size;
+  for (std::int64_t round = 1; round <= rounds; ++round) {
+    for (std::size_t i = 0; i < count; ++i) input[i] = round * (me.place().self + 1) + static_cast<std::int64_t>(i);
+    delays.delay();
+    if (delays.below(2) == 0) {
+      round_no asked = 0;
+      EXPECT_EQ(me.by().start(*it, &asked), status::ok);
+      EXPECT_EQ(asked, static_cast<round_no>(round));
+      delays.delay();
+      if (!me.wait(*it, asked)) return;
+    } else if (!me.run(*it)) {
+      return;
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      if (output[i] != round * size * (size + 1) / 2 + size * static_cast<std::int64_t>(i)) {
+        ADD_FAILURE() << "rank " << me.place().self << ", round " << round << ", element " << i << ": " << output[i] << "; seed " << seed;
+        return;
+      }
+  }
+  me.remove(*it);
+}
+
+TEST(driver, allreduce_rounds_are_exact_whoever_drives) {
+  for (const setting& how : settings()) {
+    SCOPED_TRACE(text_of(how));
+    const int rounds = testing::sampled() ? 30 : 150;
+    with_world(how, [&](node& me) { run_allreduces(me, rounds, 5, 1); });
+    with_world(how, [&](node& me) { run_allreduces(me, rounds / 5, 3000, 2); });  // read in the sender's memory
+    if (HasFailure()) return;
+  }
+}
+
+// --- partial rounds -------------------------------------------------------------------------------------------------------
+
+// Everybody offers ones; in the end each rank has collected all of them.
+void run_partials(node& me, activation starts, int rounds, std::size_t count, std::uint64_t seed) {
+  instance* it = me.commit_partial(count, starts, lag_policy::accumulate);
+  if (it == nullptr) return;
+  jitter delays(seed, me.place().self);
+  integers ones(count, 1);
+  integers got(count);
+  std::int64_t total = 0;
+  const auto collect = [&] {
+    const auto what = it->results->collect(bytes_of(got));
+    if (!what || what->null) return;
+    EXPECT_TRUE(std::ranges::all_of(got, [&](std::int64_t value) { return value == got[0]; }));
+    EXPECT_EQ(static_cast<std::uint64_t>(got[0]), what->offers);
+    EXPECT_LE(what->contributors, static_cast<std::uint64_t>(me.place().size));
+    total += got[0];
+  };
+  for (int round = 1; round <= rounds; ++round) {
+    delays.delay();
+    it->offers->offer(bytes_of(ones));
+    me.call(*it, static_cast<round_no>(round));
+    delays.delay();
+    if (delays.below(4) == 0) continue;  // somebody who does not wait
+    if (!me.wait(*it, static_cast<round_no>(round))) return;
+    collect();
+  }
+  if (!me.leave(*it)) return;
+  collect();
+  EXPECT_EQ(total, std::int64_t{rounds} * me.place().size) << "rank " << me.place().self << "; seed " << seed;
+  me.remove(*it);
+}
+
+void check_partials(const setting& how, int rounds, std::uint64_t seed) {
+  for (const activation_policy policy : {activation_policy::solo, activation_policy::majority, activation_policy::full}) {
+    SCOPED_TRACE(text_of(how) + ", " + std::string(name_of(policy)));
+    with_world(how, [&](node& me) { run_partials(me, {policy, seed}, rounds, 3, seed); });
+    with_world(how, [&](node& me) { run_partials(me, {policy, seed}, rounds / 5, 3000, seed); });
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(driver, partial_rounds_lose_nothing_whoever_drives) {
+  for (const setting& how : settings()) {
+    check_partials(how, testing::sampled() ? 20 : 60, 3);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(driver_soak, rounds_of_all_kinds_for_a_long_time) {
+  for (std::uint64_t seed = 10; seed < 20; ++seed)
+    for (const setting& how : settings()) {
+      check_partials(how, 1000, seed);
+      with_world(how, [&](node& me) { run_allreduces(me, 2000, 5, seed); });
+      if (HasFailure()) return;
+    }
+}
+
+// Offers of ranks that compute all the time are served by the auxiliary threads alone.
+TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
+  for (const rank ranks : {2, 3, 5}) {
+    std::atomic<bool> is_over{false};
+    with_world({ranks, true}, [&](node& me) {
+      instance* it = me.commit_partial(4, {activation_policy::solo, 0}, lag_policy::accumulate);
+      if (it == nullptr) return;
+      if (me.place().self == 0) {
+        for (round_no round = 1; round <= 50; ++round) {
+          me.call(*it, round);
+          if (!me.wait(*it, round)) break;
+        }
+        is_over.store(true);
+      } else {
+        // No call into the library. The deadline only ends a test that has failed already.
+        for (const auto deadline = clock::now() + k_limit; !is_over.load() && clock::now() < deadline;) std::this_thread::yield();
+        EXPECT_GE(it->finished.load() + 1, 50u);
+      }
+      me.leave(*it);
+      me.remove(*it);
+    });
+  }
+}
+
+// --- several threads of one rank ----------------------------------------------------------------------------------------------
+
+TEST(driver, several_threads_of_a_rank_wait_for_schedules_of_their_own) {
+  for (const bool has_auxiliary : {false, true})
+    for (const idle_mode mode : {idle_mode::automatic, idle_mode::park}) {
+      constexpr std::size_t threads = 3;
+      with_world({2, has_auxiliary, mode}, [&](node& me) {
+        std::vector<integers> inputs(threads, integers(4)), outputs = inputs;
+        std::vector<instance*> its;
+        for (std::size_t t = 0; t < threads; ++t) its.push_back(me.commit_allreduce(inputs[t], outputs[t]));
+        if (std::ranges::find(its, nullptr) != its.end()) return;
+        std::vector<std::jthread> waiters;
+        for (std::size_t t = 0; t < threads; ++t)
+          waiters.emplace_back([&, t] {
+            jitter delays(t, me.place().self);
+            for (std::int64_t round = 1; round <= (testing::sampled() ? 30 : 200); ++round) {
+              inputs[t].assign(4, round + static_cast<std::int64_t>(t));
+              delays.delay();
+              if (!me.run(*its[t])) return;
+              EXPECT_EQ(outputs[t], integers(4, 2 * (round + static_cast<std::int64_t>(t))));
+            }
+          });
+        waiters.clear();
+        for (instance* it : its) me.remove(*it);
+      });
+    }
+}
+
+TEST(driver, one_thread_starts_and_any_number_wait) {
+  for (const bool has_auxiliary : {false, true})
+    with_world({3, has_auxiliary}, [&](node& me) {
+      integers input(4, 1);
+      integers output(4);
+      instance* it = me.commit_allreduce(input, output);
+      if (it == nullptr) return;
+      for (round_no round = 1; round <= 40; ++round) {
+        std::vector<std::jthread> waiters;  // some come before the round is asked for
+        for (int t = 0; t < 2; ++t) waiters.emplace_back([&] { me.wait(*it, round); });
+        EXPECT_EQ(me.by().start(*it, nullptr), status::ok);
+        waiters.emplace_back([&] { me.wait(*it, round); });
+        waiters.clear();
+        EXPECT_EQ(output, integers(4, 3));
+      }
+      me.remove(*it);
+    });
+}
+
+// --- state and time -------------------------------------------------------------------------------------------------------------
+
+/// Rank 0 alone, with a rank 1 that has committed and is asked to do things step by step.
+struct pair_of_nodes {
+  explicit pair_of_nodes(bool has_auxiliary = false, idle_mode mode = idle_mode::automatic) {
+    auto segment = shm_segment::create(2, 64 << 20);
+    const idle_policy policy = make_idle_policy(mode, 2, 2);
+    zero = std::make_unique<node>(*segment, 0, policy, has_auxiliary);
+    one = std::make_unique<node>(*segment, 1, policy, has_auxiliary);
+    std::jthread other([&] { its[1] = one->commit_allreduce(inputs[1], outputs[1]); });
+    its[0] = zero->commit_allreduce(inputs[0], outputs[0]);
+  }
+  std::unique_ptr<node> zero, one;
+  integers inputs[2]{integers(4, 1), integers(4, 2)}, outputs[2]{integers(4), integers(4)};
+  instance* its[2]{};
+};
+
+TEST(driver, a_wait_times_out_says_for_what_and_succeeds_after_the_late_rank_has_come) {
+  for (const bool has_auxiliary : {false, true}) {
+    pair_of_nodes pair(has_auxiliary);
+    ASSERT_TRUE(pair.its[0] != nullptr && pair.its[1] != nullptr);
+    EXPECT_EQ(pair.zero->by().start(*pair.its[0], nullptr), status::ok);
+    EXPECT_EQ(pair.zero->by().start(*pair.its[0], nullptr), status::state);
+    const auto before = clock::now();
+    EXPECT_EQ(pair.zero->by().wait(*pair.its[0], 1, before + 20ms), status::timeout);
+    EXPECT_GE(clock::now() - before, 20ms);
+    EXPECT_EQ(pair.zero->by().wait(*pair.its[0], 1, clock::now()), status::timeout);
+    rank waits_for = k_no_rank;
+    const std::string text = pair.zero->describe(*pair.its[0], &waits_for);
+    EXPECT_EQ(waits_for, 1);
+    for (const char* word : {"allreduce", "round 1", "unfired ops", "rank 1"}) EXPECT_NE(text.find(word), std::string::npos) << text;
+
+    std::jthread late([&] { EXPECT_TRUE(pair.one->run(*pair.its[1])); });
+    EXPECT_TRUE(pair.zero->wait(*pair.its[0], 1));
+    EXPECT_EQ(pair.outputs[0], integers(4, 3));
+  }
+}
+
+TEST(driver, a_deadline_holds_while_other_schedules_are_busy) {
+  with_world({2, false}, [](node& me) {
+    integers input(4, 1), output(4), idle_output(4);
+    instance* busy = me.commit_allreduce(input, output);
+    instance* idle = me.commit_allreduce(input, idle_output);
+    if (busy == nullptr || idle == nullptr) return;
+    std::atomic<bool> has_timed_out{false};
+    std::jthread waiter([&] {
+      EXPECT_EQ(me.by().wait(*idle, 1, clock::now() + 50ms), status::timeout);
+      has_timed_out.store(true);
+    });
+    // Both ranks run the same number of rounds; the waiter's deadline passes somewhere among them.
+    for (int round = 0; round < (testing::sampled() ? 200 : 3000); ++round)
+      if (!me.run(*busy)) return;
+    waiter.join();
+    EXPECT_TRUE(has_timed_out.load());
+  });
+}
+
+TEST(driver, a_peer_that_closes_without_coming_ends_the_wait) {
+  for (const bool has_auxiliary : {false, true}) {
+    pair_of_nodes pair(has_auxiliary);
+    ASSERT_TRUE(pair.its[0] != nullptr && pair.its[1] != nullptr);
+    EXPECT_EQ(pair.zero->by().start(*pair.its[0], nullptr), status::ok);
+    std::jthread closing([&] { pair.one->by().with_engine([&] { pair.one->net().close(); }); });
+    EXPECT_EQ(pair.zero->by().wait(*pair.its[0], 1, clock::now() + k_limit), status::peer);
+    EXPECT_EQ(pair.its[0]->culprit.load(), 1);
+    EXPECT_EQ(pair.zero->by().start(*pair.its[0], nullptr), status::peer);
+    pair.zero->remove(*pair.its[0]);
+  }
+}
+
+TEST(driver, a_job_that_throws_gives_the_engine_back) {
+  pair_of_nodes pair;
+  EXPECT_THROW(pair.zero->by().with_engine([] { throw std::runtime_error("on purpose"); }), std::runtime_error);
+  std::jthread other([&] { EXPECT_TRUE(pair.one->run(*pair.its[1])); });
+  EXPECT_TRUE(pair.zero->run(*pair.its[0]));
+}
+
+// --- idleness ----------------------------------------------------------------------------------------------------------------------
+
+std::chrono::microseconds processor_time() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return std::chrono::seconds(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + std::chrono::microseconds(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+constexpr auto k_window = 500ms;          // here, doing nothing for a while is what is measured
+constexpr auto k_allowance = k_window / 20;  // 5 % of one core, for the entire world
+
+TEST(driver_idleness, a_world_that_serves_partial_schedules_and_is_not_called_sleeps) {
+  with_world({4, true}, [&](node& me) {
+    instance* it = me.commit_partial(100, {activation_policy::solo, 0}, lag_policy::latest);
+    if (it == nullptr) return;
+    me.call(*it, 1);
+    if (!me.wait(*it, 1)) return;
+    if (me.place().self == 0) {
+      const auto before = processor_time();
+      std::this_thread::sleep_for(k_window);
+      EXPECT_LT(processor_time() - before, k_allowance);
+    }
+    me.leave(*it);  // the others wait for rank 0 here, in their sleep
+    me.remove(*it);
+  });
+}
+
+TEST(driver_idleness, threads_that_wait_for_a_late_rank_sleep_however_many_they_are) {
+  for (const bool has_auxiliary : {false, true})
+    for (const int threads : {1, 2, 3}) {
+      pair_of_nodes pair(has_auxiliary);
+      ASSERT_TRUE(pair.its[0] != nullptr && pair.its[1] != nullptr);
+      EXPECT_EQ(pair.zero->by().start(*pair.its[0], nullptr), status::ok);
+      const auto before = processor_time();
+      const auto deadline = clock::now() + k_window;
+      std::vector<std::jthread> waiters;
+      for (int t = 0; t < threads; ++t)
+        waiters.emplace_back([&] { EXPECT_EQ(pair.zero->by().wait(*pair.its[0], 1, deadline), status::timeout); });
+      waiters.clear();
+      EXPECT_LT(processor_time() - before, k_allowance) << threads << " threads, " << has_auxiliary;
+    }
+}
+
+}  // namespace
+}  // namespace lsched
