@@ -32,7 +32,9 @@ class recursive_doubling {
     } else {
       write_core();
     }
-    return {.entry = entry_, .exit = exit_};
+    // A payload is held for the reader of step j, which may wait for the send of step j-1: always an earlier step, so
+    // nobody waits in a circle. Only in place with one dimension does step 0 wait for its own send.
+    return {.entry = entry_, .exit = exit_, .holding = !(data_.in_place && folded_.levels() == 1)};
   }
 
  private:
@@ -143,7 +145,9 @@ result<schedule_ptr> allreduce_recursive_doubling(world place, const shape& data
   builder to(place, "allreduce/recursive_doubling");
   const buffer_id input = to.input(data.type, data.count);
   const buffer_id output = to.output(data.type, data.count);
-  to.set_exit(add_allreduce(to, data, input, output, k_no_op).exit);
+  const fragment body = add_allreduce(to, data, input, output, k_no_op);
+  to.set_exit(body.exit);
+  if (body.holding) to.declare_holding();
   to.declare_synchronising();
   return to.compile();
 }

@@ -20,6 +20,7 @@ namespace lsched {
 struct fragment {
   op_id entry = k_no_op;
   op_id exit = k_no_op;
+  bool holding = false;  ///< its receives satisfy builder::declare_holding
 };
 
 /// Tags of signals: one value per kind of fragment, so that an activation and a barrier can share a builder.

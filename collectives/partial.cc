@@ -20,6 +20,7 @@ result<schedule_ptr> make_partial(world place, const shape& data, const activati
   const fragment awake = add_activation(to, starts.policy, data.what, input, extent::imm(data.count));
   const fragment collective = body(to, data, input, output, awake.exit);
   to.set_exit(collective.exit);
+  if (collective.holding) to.declare_holding();
   to.set_activation(starts);
   to.declare_synchronising();
   return to.compile();

@@ -63,6 +63,12 @@ class builder {
   /// Declares that every rank's entry happens before every rank's exit (allreduce, allgather, barrier).
   /// The engine then needs no credits. Wrong declarations are found by verify.
   void declare_synchronising() { synchronising_ = true; }
+
+  /// Declares that no rank's send may be waited for, directly or through others, by the reader of the payload that
+  /// the send's receiver holds back in turn. A received payload may then stay where the sender has it until its reader
+  /// fires, and the send completes only then. Without it a payload stays only if its reader can fire at once, and is
+  /// copied otherwise, so that a send never waits for more than its receive. Wrong declarations deadlock.
+  void declare_holding() { holding_ = true; }
   void set_activation(activation starts) { starts_ = starts; }
   void set_name(std::string name) { name_ = std::move(name); }
 
@@ -91,6 +97,7 @@ class builder {
   std::vector<late_extent> lates_;
   op_id exit_ = k_no_op;
   bool synchronising_ = false;
+  bool holding_ = false;
   activation starts_{};
   failure error_{status::ok, {}, k_no_rank, k_no_op};
 };

@@ -304,6 +304,7 @@ void compiler::write_head() {
   parts_.lates = source_.lates_;
   parts_.slots = static_cast<std::uint32_t>(source_.lates_.size());
   parts_.synchronising = source_.synchronising_;
+  parts_.holding = source_.holding_;
   parts_.starts = source_.starts_;
 }
 

@@ -48,6 +48,11 @@ std::optional<failure> engine::reserve(instance& it, const binding& memory, cons
   it.completed.resize(ops);
   it.ready.resize(ops);
   it.links.resize(ops, k_no_link);
+  it.readers.resize(ops, k_no_op);
+  it.held.resize(ops);
+  for (op_id id = 0; id < ops; ++id)
+    for (const op_id receive : {program.ops()[id].releases_a, program.ops()[id].releases_b})
+      if (receive != k_no_op) it.readers[receive] = id;
   it.cells.resize(program.buffers().size());
   it.slots.resize(program.slots());
   for (rank r = 0; r < program.place().size; ++r) it.present.push_back(r);
@@ -61,7 +66,8 @@ std::optional<failure> engine::reserve(instance& it, const binding& memory, cons
 
   std::vector<bool> stays_in_place(program.buffers().size());
   for (const op& what : program.ops())
-    if (what.kind == op_kind::recv && what.in_place && net_.receives_in_place()) stays_in_place[what.c.buffer()] = true;
+    if (what.kind == op_kind::recv && what.in_place && net_.receives_in_place() && program.is_holding())
+      stays_in_place[what.c.buffer()] = true;
   for (std::size_t b = 0; b < it.cells.size(); ++b) {
     if (program.buffers()[b].role != buffer_role::scratch || stays_in_place[b]) continue;
     it.cells[b].home = own(it, program.buffers()[b].bytes());
@@ -222,9 +228,11 @@ bool engine::poll_endpoint() {
     }
     if (it->phase != phase::running || news.round != it->round) continue;  // armed for a round that is over
     const op& what = it->program->ops()[id];
-    if (what.kind == op_kind::recv) arrived(*it, what, news.what);
     if (is_payload(what.kind)) --it->outstanding, --outstanding_;
-    complete(*it, id);
+    if (what.kind == op_kind::recv)
+      arrived(*it, id, what, news.what);
+    else
+      complete(*it, id);
     advance(*it);
   }
   return count != 0;
@@ -352,24 +360,36 @@ void engine::fire_recv(instance& it, op_id id, const op& what) {
   const cell& target = it.cells[what.c.buffer()];
   std::byte* into = target.home == nullptr ? nullptr : target.home + what.c.offset() * size_of(what.type);
   arrival news;
-  if (net_.receive(it.links[id], it.round, into, news)) {
-    arrived(it, what, news);
-    complete(it, id);
-  } else {
+  if (net_.receive(it.links[id], it.round, into, news))
+    arrived(it, id, what, news);
+  else
     ++it.outstanding, ++outstanding_;
-  }
 }
 
-void engine::arrived(instance& it, const op& what, const arrival& news) {
+void engine::arrived(instance& it, op_id id, const op& what, const arrival& news) {
   cell& target = it.cells[what.c.buffer()];
   target.null = news.null;
   target.tally = news.tally;
-  const bool stays = what.in_place && net_.receives_in_place();
-  if (!news.null) target.data = stays ? news.data : target.home;
+  it.held[id] = !news.null && what.in_place && net_.receives_in_place() ? 1 : 0;
+  if (!news.null) target.data = it.held[id] != 0 ? news.data : target.home;
   if (what.count.is_late()) {
     const late_extent& late = it.program->lates()[what.count.index()];
     it.slots[late.slot] = news.bytes / size_of(what.type);
   }
+  complete(it, id);
+  if (it.held[id] != 0 && !it.program->is_holding()) take_home(it, id, what);
+}
+
+// The payload lies where the sender has it, and the sender waits until it is released. If its reader cannot fire at
+// once, what the reader still waits for may in turn wait for that sender: so the payload is copied and released.
+void engine::take_home(instance& it, op_id id, const op& what) {
+  const op_id reader = it.readers[id];
+  const token_count& tokens = it.counts[reader];
+  if (tokens.stamp == it.round && tokens.tokens >= it.program->ops()[reader].need) return;
+  cell& target = it.cells[what.c.buffer()];
+  if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0) std::memcpy(target.home, target.data, bytes);
+  target.data = target.home;
+  release_payload(it, id);
 }
 
 void engine::fire_signal_recv(instance& it, op_id id, const op& what) {
@@ -412,7 +432,7 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
   if (what.what == kernel::copy) {
     target.tally = a.tally;
     target.null = a.null;
-    if (!a.null) select(it, what, what.a, what.releases_a != k_no_op);
+    if (!a.null) select(it, what, what.a, what.releases_a);
   } else {
     const cell& b = it.cells[what.b.buffer()];
     target.tally = merge(a.tally, b.tally);
@@ -423,7 +443,7 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
         it.reductions[id](at(a, what.a, what), at(b, what.b, what), into, count);
       target.data = target.home;
     } else if (!target.null) {
-      a.null ? select(it, what, what.b, what.releases_b != k_no_op) : select(it, what, what.a, what.releases_a != k_no_op);
+      a.null ? select(it, what, what.b, what.releases_b) : select(it, what, what.a, what.releases_a);
     }
   }
   release_payload(it, what.releases_a);
@@ -435,13 +455,13 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
 // whole value that lives in our own memory is not copied: target takes over its home and leaves its own in
 // exchange. That is sound because an exchange changes no `data`: ops that read the old value still find it, and
 // the next write to either buffer goes to memory whose readers a dep has already waited for.
-void engine::select(instance& it, const op& what, region from, bool payload_in_place) {
+void engine::select(instance& it, const op& what, region from, op_id payload) {
   cell& source = it.cells[from.buffer()];
   cell& target = it.cells[what.c.buffer()];
   const buffer& whole = it.program->buffers()[what.c.buffer()];
   const bool is_whole = it.program->is_partial() && !what.count.is_late() && what.count.value() == whole.count &&
                         it.program->buffers()[from.buffer()].bytes() == whole.bytes();
-  const bool is_ours = !(payload_in_place && net_.receives_in_place());
+  const bool is_ours = payload == k_no_op || it.held[payload] == 0;
   if (is_whole && is_ours && target.exchangeable && source.exchangeable && source.data == source.home) {
     std::swap(source.home, target.home);
     target.data = target.home;
@@ -459,8 +479,9 @@ void engine::select(instance& it, const op& what, region from, bool payload_in_p
 }
 
 void engine::release_payload(instance& it, op_id receive) {
-  if (receive == k_no_op || !net_.receives_in_place()) return;
-  if (!it.cells[it.program->ops()[receive].c.buffer()].null) net_.release(it.links[receive], it.round);
+  if (receive == k_no_op || it.held[receive] == 0) return;
+  it.held[receive] = 0;
+  net_.release(it.links[receive], it.round);
 }
 
 std::uint64_t engine::amount(instance& it, const op& what) {

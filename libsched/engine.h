@@ -106,9 +106,10 @@ class engine {
   void fire_compute(instance& it, op_id id, const op& what);
   void fire_capture(instance& it, op_id id, const op& what);
   void fire_signal_recv(instance& it, op_id id, const op& what);
-  void select(instance& it, const op& what, region from, bool payload_in_place);
+  void select(instance& it, const op& what, region from, op_id payload);
   void release_payload(instance& it, op_id receive);
-  void arrived(instance& it, const op& what, const arrival& news);
+  void arrived(instance& it, op_id id, const op& what, const arrival& news);
+  void take_home(instance& it, op_id id, const op& what);
   void complete(instance& it, op_id id);
   bool is_candidate(const instance& it) const;
   std::uint64_t amount(instance& it, const op& what);

@@ -64,6 +64,8 @@ struct instance {
   std::vector<std::uint64_t> slots;
   std::vector<reduce_fn> reductions;  ///< by op
   std::vector<link_id> links;         ///< by op
+  std::vector<op_id> readers;         ///< by op: of an in-place receive, the compute that reads its payload
+  std::vector<std::uint8_t> held;     ///< by op: the in-place receive's payload awaits its reader
   std::vector<op_id> signal_receives;
   std::vector<std::byte*> owned;      ///< memory from the endpoint
   std::string label;                  ///< for people: "allreduce.recursive_doubling #3"

@@ -69,7 +69,7 @@ std::uint64_t hash_of(const schedule& program) {
   sum.add_all(static_cast<std::uint64_t>(program.place().self),
               static_cast<std::uint64_t>(program.place().size), program.ops().size(),
               program.buffers().size(), program.lates().size(), program.slots(), program.exit(),
-              std::uint64_t{program.is_synchronising()}, program.starts().policy, program.starts().seed);
+              std::uint64_t{program.is_synchronising()} | std::uint64_t{program.is_holding()} << 1, program.starts().policy, program.starts().seed);
   for (const buffer& it : program.buffers()) sum.add_all(it.role, it.space, it.type, it.count);
   for (const late_extent& it : program.lates()) sum.add_all(it.slot, it.bound);
   for (op_id id = 0; id < program.ops().size(); ++id) {
@@ -149,7 +149,8 @@ void append_head(std::string& out, const schedule& program) {
   append(out, "libsched schedule 1\nname ");
   append_quoted(out, program.name());
   append_all(out, "\nrank ", program.place().self, " of ", program.place().size);
-  append_all(out, "\nflags", program.is_synchronising() ? " synchronising" : "");
+  append_all(out, "\nflags", program.is_synchronising() ? " synchronising" : "",
+             program.is_holding() ? " holding" : "");
   append_all(out, "\nactivation ", name_of(program.starts().policy), " seed ", program.starts().seed);
   append_all(out, "\nsizes buffers ", program.buffers().size(), " lates ", program.lates().size(), " slots ",
              program.slots(), " ops ", program.ops().size(), " deps ", program.dep_count(), "\n");
@@ -174,7 +175,7 @@ void append_op(std::string& out, const schedule& program, op_id id) {
 ///     schedule   = "libsched schedule 1" NL
 ///                  "name" quoted NL                        quoted: printable ASCII, all else as \xHH
 ///                  "rank" N "of" N NL
-///                  "flags" [ "synchronising" ] NL
+///                  "flags" [ "synchronising" ] [ "holding" ] NL
 ///                  "activation" ( "none" | "full" | "solo" | "majority" ) "seed" N NL
 ///                  "sizes buffers" N "lates" N "slots" N "ops" N "deps" N NL
 ///                  { "buffer" N role space dtype N NL }    the last number: elements

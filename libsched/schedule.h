@@ -70,6 +70,7 @@ class schedule {
     std::uint32_t slots = 0;
     op_id exit = k_no_op;
     bool synchronising = false;  ///< declared: every rank's entry happens before every rank's exit
+    bool holding = false;        ///< declared: an in-place payload may wait for its reader, however long
     activation starts{};
     friend bool operator==(const parts&, const parts&) = default;
   };
@@ -88,6 +89,7 @@ class schedule {
   std::uint32_t slots() const { return parts_.slots; }
   op_id exit() const { return parts_.exit; }
   bool is_synchronising() const { return parts_.synchronising; }
+  bool is_holding() const { return parts_.holding; }
   const activation& starts() const { return parts_.starts; }
   bool is_partial() const { return parts_.starts.policy != activation_policy::none; }
 

@@ -414,7 +414,12 @@ bool shm_endpoint::complete(const watch& due, completion& out) {
   return true;
 }
 
+// The dead before the closed: whoever has noticed a death ends its schedules and closes, and is not to blame.
 rank shm_endpoint::find_dead_peer() {
+  for (rank peer = 0; peer < segment_->ranks(); ++peer) {
+    const shm_page& page = segment_->page(peer);
+    if (page.state_of_rank.load() != shm_page::closed && has_ended(peer)) return peer;
+  }
   for (const watch& waiting : watches_) {
     const rank peer = links_[waiting.link].spec.peer;
     if (segment_->page(peer).state_of_rank.load() == shm_page::closed && waiting.word->load() < waiting.goal)
@@ -422,8 +427,7 @@ rank shm_endpoint::find_dead_peer() {
   }
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
     const shm_page& page = segment_->page(peer);
-    const bool closed = page.state_of_rank.load() == shm_page::closed;
-    if (closed ? page.record_number.load() < records_ : has_ended(peer)) return peer;
+    if (page.state_of_rank.load() == shm_page::closed && page.record_number.load() < records_) return peer;
   }
   return k_no_rank;
 }

@@ -30,7 +30,6 @@ struct cell {
   float* output;
   std::size_t count;
   std::function<void()> run;
-  std::uint64_t rounds_in_block = 0;
   std::vector<double> us{};  ///< this rank's
   double wrong = 0;          ///< elements, this rank's
 };
@@ -82,29 +81,35 @@ std::vector<double> time_rounds(cell& c, team& ranks, std::uint64_t rounds) {
   return us;
 }
 
-/// How many rounds fit into the cell's time, judged by a few of them.
-std::uint64_t plan_block(cell& c, team& ranks, const coll_options& options) {
-  verify(c, ranks, 0);  // touches every page
-  time_rounds(c, ranks, 2);
-  const double us = ranks.combine(summarise(time_rounds(c, ranks, 3)).median, LSCHED_MAX);
-  const double fitting = options.cell_seconds * 1e6 / std::max(us, 0.01);
-  const double rounds = std::min(fitting, static_cast<double>(options.iterations));
-  return std::max<std::uint64_t>(static_cast<std::uint64_t>(rounds) / k_blocks, 1);
+/// A block of rounds, in portions that double until half of the block's time is over: the next would take the
+/// rest. A few rounds cannot tell how long many will take where ranks share cores.
+void run_block(cell& c, team& ranks, const coll_options& options) {
+  const std::uint64_t most = std::max<std::uint64_t>(options.iterations / k_blocks, 1);
+  const double share_ms = options.cell_seconds * 1e3 / static_cast<double>(k_blocks);
+  const auto start = clock::now();
+  std::uint64_t portion = 1;
+  for (std::uint64_t done = 0; done < most; portion *= 2) {
+    const std::uint64_t rounds = std::min(portion, most - done);
+    const auto us = time_rounds(c, ranks, rounds);
+    c.us.insert(c.us.end(), us.begin(), us.end());
+    done += rounds;
+    if (ranks.root_says(ms_between(start, clock::now()) > share_ms / 2)) return;
+  }
 }
 
 void measure(std::vector<cell>& cells, team& ranks, const coll_options& options, const std::string& label,
              reporter& out) {
   for (cell& c : cells) {
     out.progress("%s, warming up %s %s", label.c_str(), c.impl, c.form);
-    c.rounds_in_block = plan_block(c, ranks, options);
+    verify(c, ranks, 0);  // touches every page
+    time_rounds(c, ranks, 2);
   }
   for (std::uint64_t block = 1; block <= k_blocks; ++block)
     for (cell& c : cells) {
       out.progress("%s, block %d of %d, %s %s", label.c_str(), static_cast<int>(block),
                    static_cast<int>(k_blocks), c.impl, c.form);
       verify(c, ranks, block);
-      const auto us = time_rounds(c, ranks, c.rounds_in_block);
-      c.us.insert(c.us.end(), us.begin(), us.end());
+      run_block(c, ranks, options);
       if (c.input != c.output) c.wrong += count_wrong(c, ranks.size(), block);
     }
 }

@@ -120,8 +120,8 @@ typedef enum lsched_idle_mode {
 
 typedef struct lsched_config {
   size_t struct_size;
-  lsched_progress_mode progress;
-  lsched_idle_mode idle;
+  int32_t progress;            /* an lsched_progress_mode */
+  int32_t idle;                /* an lsched_idle_mode */
   int32_t progress_core;       /* operating-system core of the progress thread; -1: chosen from the topology if a
                                   core is free for it, else left to the scheduler */
   uint64_t region_bytes;       /* address space of this rank's shared region; 0: the machine's memory size */
@@ -129,7 +129,8 @@ typedef struct lsched_config {
 } lsched_config;
 
 /* Fills in the defaults: progress thread, automatic idling, 60 s for commits, then what the environment says
- * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park).  Thread: any. Blocks: never. */
+ * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park; another word there makes opening fail with
+ * ARGUMENT).  Thread: any. Blocks: never. */
 LSCHED_API void lsched_config_init(lsched_config* config);
 
 /* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where there is

@@ -21,6 +21,9 @@ using namespace std::chrono_literals;
   LSCHED_TEXT_OF(major) "." LSCHED_TEXT_OF(minor) "." LSCHED_TEXT_OF(patch)
 constexpr char k_version[] = LSCHED_VERSION_TEXT(LSCHED_VERSION_MAJOR, LSCHED_VERSION_MINOR, LSCHED_VERSION_PATCH);
 
+/// What lsched_config_init, which cannot fail, makes of an environment variable it does not understand; opening does fail.
+constexpr int k_misspelt = 99;
+
 constexpr std::uint64_t k_commit_timeout_ns = 60'000'000'000;
 
 /// The contract with the local launcher.
@@ -38,19 +41,26 @@ std::optional<long> number_in(const char* variable) {
   return error == std::errc() && *end == '\0' ? std::optional(value) : std::nullopt;
 }
 
-std::optional<launch> find_launch() {
+/// Nothing where no local launcher has started this process. A contradictory environment is an error: a world of one
+/// in its place would give wrong sums without a word.
+result<std::optional<launch>> find_launch() {
+  const bool is_started = std::getenv("LSCHED_RUN_FD") != nullptr || std::getenv("LSCHED_RUN_RANK") != nullptr ||
+                          std::getenv("LSCHED_RUN_SIZE") != nullptr;
+  if (!is_started) return std::optional<launch>();
   const auto descriptor = number_in("LSCHED_RUN_FD");
   const auto self = number_in("LSCHED_RUN_RANK");
   const auto size = number_in("LSCHED_RUN_SIZE");
-  if (!descriptor || !self || !size) return std::nullopt;
-  return launch{static_cast<int>(*descriptor), static_cast<rank>(*self), static_cast<rank>(*size)};
+  if (!descriptor || !self || !size)
+    return failure{status::argument, "LSCHED_RUN_FD, LSCHED_RUN_RANK and LSCHED_RUN_SIZE must be three numbers, as `lsched run` sets them"};
+  return std::optional(launch{static_cast<int>(*descriptor), static_cast<rank>(*self), static_cast<rank>(*size)});
 }
 
 /// How many ranks an MPI launcher has started, if one has.
 std::optional<long> mpi_launch_size() {
   for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
     if (const auto size = number_in(variable)) return size;
-  return std::nullopt;
+  const auto self = number_in("PMIX_RANK");  // its launchers do not say how many there are
+  return self && *self > 0 ? std::optional(*self + 1) : std::nullopt;
 }
 
 failure wrong_abi(int abi) {
@@ -72,9 +82,11 @@ status wait_for_ranks(shm_segment& segment, std::chrono::nanoseconds limit, rank
 }
 
 lsched_status open_process(const runtime_options& options, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
-  const auto where = find_launch();
+  const auto found = find_launch();
+  if (!found) return report(diagnostic, found.error());
+  const std::optional<launch>& where = *found;
   if (const auto size = mpi_launch_size(); !where && size && *size > 1)
-    return report(diagnostic, {status::unsupported, "this process is one of " + std::to_string(*size) +
+    return report(diagnostic, {status::unsupported, "this process is one of at least " + std::to_string(*size) +
                                                         " started by an MPI launcher: open the runtime with "
                                                         "lsched_runtime_open_mpi, or start it with `lsched run`"});
   auto segment = where ? shm_segment::adopt(dup(where->descriptor)) : shm_segment::create(1, options.region_bytes);
@@ -121,9 +133,9 @@ result<runtime_options> read_config(const lsched_config* config) {
     filled = *config;
   }
   if (filled.progress != LSCHED_PROGRESS_THREAD && filled.progress != LSCHED_PROGRESS_CALLER)
-    return failure{status::argument, "lsched_config.progress is neither THREAD nor CALLER"};
+    return failure{status::argument, "progress (lsched_config or LSCHED_PROGRESS) is neither thread nor caller"};
   if (filled.idle < LSCHED_IDLE_AUTO || filled.idle > LSCHED_IDLE_PARK)
-    return failure{status::argument, "lsched_config.idle is not an lsched_idle_mode"};
+    return failure{status::argument, "idle (lsched_config or LSCHED_IDLE) is none of auto, spin, yield, park"};
   runtime_options options;
   options.wants_thread = filled.progress == LSCHED_PROGRESS_THREAD;
   options.idle = static_cast<idle_mode>(filled.idle);
@@ -218,9 +230,11 @@ void lsched_config_init(lsched_config* config) {
   config->progress_core = -1;
   config->commit_timeout_ns = k_commit_timeout_ns;
   if (const char* mode = std::getenv("LSCHED_PROGRESS"))
-    config->progress = std::strcmp(mode, "caller") == 0 ? LSCHED_PROGRESS_CALLER : LSCHED_PROGRESS_THREAD;
+    config->progress = std::strcmp(mode, "caller") == 0   ? int{LSCHED_PROGRESS_CALLER}
+                       : std::strcmp(mode, "thread") == 0 ? int{LSCHED_PROGRESS_THREAD}
+                                                          : k_misspelt;
   if (const char* mode = std::getenv("LSCHED_IDLE"))
-    if (const auto parsed = parse_idle_mode(mode)) config->idle = static_cast<lsched_idle_mode>(*parsed);
+    config->idle = parse_idle_mode(mode) ? static_cast<int>(*parse_idle_mode(mode)) : k_misspelt;
 }
 
 lsched_status lsched_runtime_open_abi(int abi, const lsched_config* config, lsched_runtime** runtime,

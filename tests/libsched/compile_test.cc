@@ -691,6 +691,7 @@ const std::map<std::string, change> k_changes{
     {"slots", [](parts& p) { p.slots = 2; }},
     {"exit", [](parts& p) { p.exit = 1; }},
     {"synchronising", [](parts& p) { p.synchronising = true; }},
+    {"holding", [](parts& p) { p.holding = true; }},
     {"policy", [](parts& p) { p.starts.policy = activation_policy::solo; }},
     {"seed", [](parts& p) { p.starts.seed = 1; }},
     {"buffer role", [](parts& p) { p.buffers[0].role = buffer_role::input; }},

@@ -451,6 +451,7 @@ schedule::parts parts_of(const schedule& from) {
   copy.slots = from.slots();
   copy.exit = from.exit();
   copy.synchronising = from.is_synchronising();
+  copy.holding = from.is_holding();
   copy.starts = from.starts();
   return copy;
 }
