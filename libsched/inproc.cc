@@ -642,7 +642,7 @@ std::size_t inproc_endpoint::poll(std::span<completion> out) {
     link_state& it = links_[queue_[i]];
     const struct wait done = std::exchange(it.wait, {});
     --waiting_;
-    out[i] = {it.spec.cookie, {}};
+    out[i] = {it.spec.cookie, done.round, {}};
     if (done.kind == waits::arrival) take(it, done.round, it.into, out[i].what);
   }
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(found));

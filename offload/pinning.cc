@@ -62,7 +62,7 @@ std::optional<unsigned> core_near_caller(unsigned local_ranks) {
 
 std::string topology_library() {
   const unsigned version = hwloc_get_api_version();
-  return "hwloc, API " + std::to_string(version >> 16) + "." + std::to_string((version >> 8) & 0xff) + "." +
+  return "hwloc API " + std::to_string(version >> 16) + "." + std::to_string((version >> 8) & 0xff) + "." +
          std::to_string(version & 0xff);
 }
 

@@ -14,7 +14,7 @@ std::optional<unsigned> core_near_caller(unsigned local_ranks);
 /// Binds the calling thread to one core. False, and nothing changed, if the system refuses.
 bool bind_this_thread(unsigned core);
 
-/// "hwloc, API 2.8.0" or "none".
+/// "hwloc API 2.8.0" or "none".
 std::string topology_library();
 
 }  // namespace lsched

@@ -182,7 +182,7 @@ constexpr activation_policy k_policies[] = {activation_policy::full, activation_
 template <class Check>
 void for_every_world(Check&& check) {
   for (const activation_policy policy : k_policies)
-    for (rank size = 1; size <= k_most_ranks; size += testing::sampled() ? 4 : 1)
+    for (rank size = 1; size <= k_most_ranks; size += testing::sampled() && size > 2 ? 7 : 1)
       for (const std::uint64_t seed : {1u, 2u}) {
         const ::testing::ScopedTrace trace(__FILE__, __LINE__, text_of(policy, size, seed));
         check(policy, size, seed);

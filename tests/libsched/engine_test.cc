@@ -479,7 +479,9 @@ TEST(engine, a_slot_above_its_bound_fails_the_schedule_and_sends_nothing) {
   EXPECT_EQ(echo.world.at(0).counters().messages_sent, 0u);
   EXPECT_FALSE(echo.world.at(0).is_busy());
   EXPECT_EQ(echo.world.at(1).remove(*echo.its[1]), status::busy);
+  EXPECT_TRUE(echo.world.at(1).is_busy());
   echo.world.at(1).fail_all(status::peer, 0);
+  EXPECT_FALSE(echo.world.at(1).is_busy());
   EXPECT_EQ(echo.its[1]->culprit.load(), 0);
   echo.world.settle();
   echo.world.remove(echo.its);

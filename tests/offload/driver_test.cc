@@ -404,6 +404,97 @@ TEST(driver, a_job_that_throws_gives_the_engine_back) {
   EXPECT_TRUE(pair.zero->run(*pair.its[0]));
 }
 
+// --- wake-ups ----------------------------------------------------------------------------------------------------------------------
+
+/// A lost wake-up does not hang: a sleeper looks up every 200 ms, whether its peers are alive. So it shows as a
+/// round that takes about that long, where a round takes microseconds. A few are forgiven to a busy machine.
+class stalls {
+ public:
+  template <class Round>
+  void measure(Round&& round) {
+    const auto before = clock::now();
+    round();
+    if (clock::now() - before >= 100ms) ++count_;
+  }
+  ~stalls() { EXPECT_LE(count_.load(), 4) << "wake-ups are lost"; }
+
+ private:
+  std::atomic<int> count_{0};
+};
+
+int wakeup_rounds() { return testing::sampled() ? 300 : 3000; }
+
+TEST(driver_wakeups, are_not_lost_between_ranks_that_sleep_at_once) {
+  for (const bool has_auxiliary : {false, true}) {
+    stalls slow;
+    with_world({2, has_auxiliary, idle_mode::park}, [&](node& me) {
+      integers input(4, 1), output(4);
+      instance* it = me.commit_allreduce(input, output);
+      if (it == nullptr) return;
+      jitter delays(7, me.place().self);
+      for (int round = 0; round < wakeup_rounds(); ++round) {
+        delays.delay();
+        slow.measure([&] { me.run(*it); });
+      }
+      me.remove(*it);
+    });
+  }
+}
+
+TEST(driver_wakeups, reach_the_thread_whose_round_another_thread_has_finished) {
+  for (const bool has_auxiliary : {false, true}) {
+    stalls slow;
+    constexpr std::size_t threads = 3;
+    with_world({2, has_auxiliary, idle_mode::park}, [&](node& me) {
+      std::vector<integers> inputs(threads, integers(4)), outputs = inputs;
+      std::vector<instance*> its;
+      for (std::size_t t = 0; t < threads; ++t) its.push_back(me.commit_allreduce(inputs[t], outputs[t]));
+      if (std::ranges::find(its, nullptr) != its.end()) return;
+      std::vector<std::jthread> waiters;
+      for (std::size_t t = 0; t < threads; ++t)
+        waiters.emplace_back([&, t] {
+          jitter delays(t, me.place().self);
+          for (int round = 0; round < wakeup_rounds() / 3; ++round) {
+            delays.delay();
+            slow.measure([&] { me.run(*its[t]); });
+          }
+        });
+      waiters.clear();
+      for (instance* it : its) me.remove(*it);
+    });
+  }
+}
+
+// Nobody waits inside the library, so only inline steps and the auxiliary threads make progress.
+TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_none_waits) {
+  stalls slow;
+  constexpr std::size_t threads = 2;
+  with_world({2, true, idle_mode::park}, [&](node& me) {
+    std::vector<integers> inputs(threads, integers(4)), outputs = inputs;
+    std::vector<instance*> its;
+    for (std::size_t t = 0; t < threads; ++t) its.push_back(me.commit_allreduce(inputs[t], outputs[t]));
+    if (std::ranges::find(its, nullptr) != its.end()) return;
+    std::vector<std::jthread> starters;
+    for (std::size_t t = 0; t < threads; ++t)
+      starters.emplace_back([&, t] {
+        jitter delays(t, me.place().self);
+        for (round_no round = 1; round <= static_cast<round_no>(wakeup_rounds()); ++round) {
+          delays.delay();
+          slow.measure([&] {
+            EXPECT_EQ(me.by().start(*its[t], nullptr), status::ok);
+            for (const auto deadline = clock::now() + k_limit; its[t]->finished.load() < round && clock::now() < deadline;) std::this_thread::yield();
+          });
+          if (its[t]->finished.load() < round) {
+            ADD_FAILURE() << "nobody finished round " << round;
+            return;
+          }
+        }
+      });
+    starters.clear();
+    for (instance* it : its) me.remove(*it);
+  });
+}
+
 // --- idleness ----------------------------------------------------------------------------------------------------------------------
 
 std::chrono::microseconds processor_time() {
