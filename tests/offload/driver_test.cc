@@ -4,12 +4,18 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collectives/allreduce.h"
@@ -493,6 +499,151 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_n
     starters.clear();
     for (instance* it : its) me.remove(*it);
   });
+}
+
+// --- wake-ups, at the worst moment ------------------------------------------------------------------------------------------------
+
+/// Two ranks of which only this one exists: the other is a register that the test raises, wherever the driver asks
+/// the endpoint something. So an event falls into exactly the gap that a race would have to hit.
+class scripted_endpoint final : public endpoint {
+ public:
+  world place() const override { return {0, 2}; }
+  std::string_view name() const override { return "scripted"; }
+  std::byte* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
+  void deallocate(std::byte* memory) override { delete[] memory; }
+  bool receives_in_place() const override { return true; }
+  result<std::vector<link_id>> attach(std::uint32_t, bool, std::span<const edge_spec> edges) override {
+    std::vector<link_id> links;
+    for (const edge_spec& edge : edges) {
+      links.push_back(static_cast<link_id>(registers_.size()));
+      registers_.emplace_back(std::make_unique<std::atomic<round_no>>(0));
+      armed_.push_back({edge.cookie, 0});
+    }
+    return links;
+  }
+  status post_record(std::span<const std::byte>) override { return status::ok; }
+  status gather_records(std::span<std::byte>, rank*) override { return status::pending; }
+  status link(std::uint32_t) override { return status::ok; }
+  void detach(std::uint32_t) override {}
+  bool send(link_id, round_no, const message&) override { return true; }
+  bool receive(link_id, round_no, std::byte*, arrival&) override { return true; }
+  void release(link_id, round_no) override {}
+  void signal(link_id, round_no) override {}
+  bool arm(link_id link, round_no round) override {
+    if (*registers_[link] >= round) return true;
+    armed_[link].round = round;
+    return false;
+  }
+  void disarm(link_id link) override { armed_[link].round = 0; }
+  std::size_t poll(std::span<completion> out) override {
+    std::size_t found = 0;
+    for (std::size_t link = 0; link < armed_.size(); ++link)
+      if (armed_[link].round != 0 && *registers_[link] >= armed_[link].round)
+        out[found++] = {armed_[link].cookie, std::exchange(armed_[link].round, 0), {}};
+    return found;
+  }
+  bool is_listening() const override {
+    happen(when_asked_for_listening);
+    return std::ranges::any_of(armed_, [](const arm_state& one) { return one.round != 0; });
+  }
+  bool is_time_driven() const override {
+    happen(when_asked_for_time);
+    return false;
+  }
+  doorbell& bell() override { return bell_; }
+  void close() override {}
+
+  /// What the other rank does to signal a round. Any thread.
+  void raise(std::size_t link, round_no round) {
+    registers_[link]->exchange(round);
+    ring_if_needed(bell_);
+  }
+
+  // Happen once.
+  mutable std::function<void()> when_asked_for_listening, when_asked_for_time;
+
+ private:
+  struct arm_state {
+    std::uint64_t cookie;
+    round_no round;
+  };
+  static void happen(std::function<void()>& what) {
+    if (what) std::exchange(what, nullptr)();
+  }
+  std::vector<std::unique_ptr<std::atomic<round_no>>> registers_;
+  std::vector<arm_state> armed_;
+  doorbell bell_{};
+};
+
+/// A driver over it that sleeps as soon as it may, with two schedules that wait for one signal each.
+struct scripted_rank {
+  scripted_rank() {
+    for (std::uint32_t tag = 0; tag < 2; ++tag) {
+      builder to({0, 2}, "one signal");
+      to.signal_recv(1, tag);
+      its[tag] = *what.add(*to.compile(), {}, {});
+      EXPECT_EQ(what.open(*its[tag]), status::ok);
+    }
+  }
+  scripted_endpoint net;
+  engine what{net};
+  driver by{what, make_idle_policy(idle_mode::park, 1, 1)};
+  instance* its[2]{};
+};
+
+constexpr auto k_much_less_than_a_liveness_period = 100ms;
+
+TEST(driver_wakeups, see_a_message_that_comes_just_before_polling_is_given_up) {
+  scripted_rank it;
+  it.net.when_asked_for_listening = [&] { it.net.raise(0, 1); };  // the bell is silent: somebody polls
+  const auto before = clock::now();
+  EXPECT_EQ(it.by.run(*it.its[0], before + k_limit), status::ok);
+  EXPECT_LT(clock::now() - before, k_much_less_than_a_liveness_period);
+}
+
+TEST(driver_wakeups, see_a_post_that_comes_between_the_last_look_and_letting_go) {
+  scripted_rank it;
+  it.net.raise(0, 1);
+  it.net.raise(1, 1);
+  it.net.when_asked_for_time = [&] {
+    std::jthread([&] { EXPECT_EQ(it.by.start(*it.its[1], nullptr), status::ok); });  // finds the engine taken
+  };
+  EXPECT_EQ(it.by.start(*it.its[0], nullptr), status::ok);
+  EXPECT_EQ(it.its[0]->finished, 1u);
+  EXPECT_EQ(it.its[1]->finished, 1u);
+}
+
+/// Until the kernel says that the thread sleeps.
+void expect_asleep(const std::atomic<pid_t>& id) {
+  for (const auto deadline = clock::now() + k_limit; clock::now() < deadline; std::this_thread::yield()) {
+    std::ifstream file("/proc/self/task/" + std::to_string(id.load()) + "/stat");
+    std::string line;
+    if (id.load() == 0 || !std::getline(file, line)) continue;
+    if (const auto name_end = line.rfind(") "); name_end != std::string::npos && line[name_end + 2] == 'S') return;
+  }
+  ADD_FAILURE() << "it does not go to sleep";
+}
+
+TEST(driver_wakeups, reach_a_sleeper_whose_round_was_finished_by_another_one) {
+  scripted_rank it;
+  for (instance* one : it.its) EXPECT_EQ(it.by.start(*one, nullptr), status::ok);
+  std::atomic<pid_t> ids[2]{};
+  std::jthread longer([&] {
+    ids[0] = gettid();
+    EXPECT_EQ(it.by.wait(*it.its[1], 1, clock::now() + k_limit), status::ok);
+  });
+  expect_asleep(ids[0]);  // first, so the bell wakes it first
+  clock::time_point before{};
+  std::jthread shorter([&] {
+    ids[1] = gettid();
+    EXPECT_EQ(it.by.wait(*it.its[0], 1, clock::now() + k_limit), status::ok);
+    EXPECT_LT(clock::now() - before, k_much_less_than_a_liveness_period);
+  });
+  expect_asleep(ids[1]);
+  before = clock::now();
+  it.net.raise(0, 1);
+  shorter.join();
+  it.net.raise(1, 1);
 }
 
 // --- idleness ----------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,18 @@
+#include <lsched.h>
+#include <stdio.h>
+
+int main(void) {
+  lsched_runtime* world;
+  lsched_schedule* sum;
+  lsched_diagnostic why = {.struct_size = sizeof why};
+  if (lsched_runtime_open(NULL, &world, &why)) return puts(why.text), 1;
+  double mine = 1.0 + lsched_rank(world), total = 0;
+  lsched_allreduce_desc desc = {sizeof desc, &mine, &total, 1, LSCHED_F64, LSCHED_SUM, NULL};
+  if (lsched_allreduce_create(world, &desc, &sum, &why)) return puts(why.text), 1;
+  for (int round = 1; round <= 3; ++round, mine *= 10) {
+    if (lsched_run(sum, LSCHED_FOREVER, &why)) return puts(why.text), 1;
+    if (lsched_rank(world) == 0) printf("round %d: %g\n", round, total);
+  }
+  lsched_schedule_destroy(sum, 0, NULL);
+  return lsched_runtime_close(world) != LSCHED_OK;
+}
