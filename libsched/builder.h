@@ -61,7 +61,7 @@ class builder {
   void set_exit(op_id what);
 
   /// Declares that every rank's entry happens before every rank's exit (allreduce, allgather, barrier).
-  /// The engine then needs no credits. Wrong declarations are found by verify.
+  /// The engine then needs no credits. A wrong declaration lets a fast rank overwrite messages.
   void declare_synchronising() { synchronising_ = true; }
 
   /// Declares that no rank's send may be waited for, directly or through others, by the reader of the payload that
