@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <vector>
 
 #include "ops/base.h"
 
@@ -62,6 +63,42 @@ class fold {
   int levels_;
   rank core_;
   rank rem_;
+};
+
+/// P ranks as a k-nomial tree with root 0, for every P: the parent of a rank is the rank with its lowest digit, in base
+/// k, that is not zero set to zero.
+///
+///   P = 10, k = 4:   0 ── 1, 2, 3, 4, 8      4 ── 5, 6, 7      8 ── 9
+///
+/// Invariant: a rank and all below it are neighbours, the subtrees of its children ascending. Whoever combines what
+/// its children send in their order therefore combines the contributions in rank order.
+class knomial {
+ public:
+  constexpr knomial(rank size, rank radix) : size_(size), radix_(radix) {}
+
+  /// Of a rank other than 0.
+  constexpr rank parent_of(rank r) const {
+    std::int64_t step = 1;
+    while (r / step % radix_ == 0) step *= radix_;
+    return static_cast<rank>(r - r / step % radix_ * step);
+  }
+
+  /// Ascending.
+  std::vector<rank> children_of(rank r) const;
+
+  /// Edges between a rank and the root: its digits that are not zero.
+  constexpr int depth_of(rank r) const {
+    int digits = 0;
+    for (; r > 0; r /= radix_) digits += r % radix_ != 0 ? 1 : 0;
+    return digits;
+  }
+
+  /// The largest depth of any rank.
+  int depth() const;
+
+ private:
+  rank size_;
+  rank radix_;
 };
 
 }  // namespace lsched

@@ -4,6 +4,7 @@
 
 #include "collectives/activation.h"
 #include "collectives/allreduce.h"
+#include "collectives/allreduce_tree.h"
 
 namespace lsched {
 
@@ -29,6 +30,11 @@ result<schedule_ptr> make_partial(world place, const shape& data, const activati
 result<schedule_ptr> partial_allreduce(world place, const shape& data, const activation& starts) {
   if (const auto why = objection(k_partial_allreduce_constraints, place, data, starts)) return *why;
   return make_partial(place, data, starts, "partial_allreduce/recursive_doubling", add_allreduce);
+}
+
+result<schedule_ptr> partial_allreduce_tree(world place, const shape& data, const activation& starts) {
+  if (const auto why = objection(k_partial_allreduce_constraints, place, data, starts)) return *why;
+  return make_partial(place, data, starts, "partial_allreduce/tree", add_allreduce_tree);
 }
 
 }  // namespace lsched

@@ -24,8 +24,9 @@ using add_collective = fragment (*)(builder& to, const shape& data, buffer_id in
 result<schedule_ptr> make_partial(world place, const shape& data, const activation& starts, std::string name,
                                   add_collective body);
 
-/// Partial allreduce by recursive doubling. Any P, any count; never in place.
+/// Partial allreduce by recursive doubling, and by a tree. Any P, any count; never in place.
 result<schedule_ptr> partial_allreduce(world place, const shape& data, const activation& starts);
+result<schedule_ptr> partial_allreduce_tree(world place, const shape& data, const activation& starts);
 
 extern const constraints k_partial_allreduce_constraints;
 

@@ -1,10 +1,12 @@
 #include "collectives/registry.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <string>
 
 #include "collectives/allreduce.h"
+#include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
 #include "collectives/geometry.h"
 #include "collectives/partial.h"
@@ -55,6 +57,36 @@ cost cost_of_partial_allreduce(rank size, const shape& data, activation_policy p
   return total;
 }
 
+cost cost_of_tree(rank size, const shape& data, activation_policy) {
+  const std::uint64_t messages = 2 * (wide(size) - 1);
+  return {.messages = messages,
+          .bytes = times(messages, times(data.count, size_of(data.type))),
+          .hops = 2 * static_cast<std::uint64_t>(knomial(size, k_tree_radix).depth())};
+}
+
+// Hops with a single caller, the worst one: the call's longest way to some rank, from there to the root, and from the
+// root to the deepest rank. The call's longest way to a rank crosses all dimensions; it is longer by one where it
+// ends, at an extra, and by one where it begins, if the rank opposite in the cube has an extra to begin at.
+cost cost_of_partial_tree(rank size, const shape& data, activation_policy policy) {
+  cost total = cost_of_tree(size, data, policy);
+  if (policy == activation_policy::full) return total;
+  const fold folded(size);
+  const knomial tree(size, k_tree_radix);
+  std::uint64_t longest = 0;
+  for (rank r = 0; r < size; ++r) {
+    const rank woken_by = folded.is_extra(r) ? folded.proxy_of(r) : r;
+    const rank opposite = folded.real_of(folded.core() - 1 - folded.virtual_of(woken_by));
+    const bool begins_at_extra = folded.is_proxy(opposite) && folded.extra_of(opposite) != r;
+    const std::uint64_t way = static_cast<std::uint64_t>(folded.levels()) + (folded.is_extra(r) ? 1 : 0) +
+                              (begins_at_extra ? 1 : 0) + static_cast<std::uint64_t>(tree.depth_of(r));
+    longest = std::max(longest, way);
+  }
+  total.signals = wide(folded.core()) * static_cast<std::uint64_t>(folded.levels()) + 2 * wide(folded.rem());
+  total.signals_of_one = wide(size) - 1;
+  total.hops = longest + static_cast<std::uint64_t>(tree.depth());
+  return total;
+}
+
 // --- the table ---------------------------------------------------------------------------------------------
 
 constexpr constraints k_barrier_constraints{.moves_data = false,
@@ -70,12 +102,20 @@ result<schedule_ptr> generate_allreduce(world place, const shape& data, const ac
   return allreduce_recursive_doubling(place, data);
 }
 
+result<schedule_ptr> generate_allreduce_tree(world place, const shape& data, const activation& starts) {
+  if (const auto why = objection(k_allreduce_tree_constraints, place, data, starts)) return *why;
+  return allreduce_tree(place, data);
+}
+
 constexpr std::array k_algorithms{
     algorithm{"allreduce", "recursive_doubling", generate_allreduce, &k_allreduce_constraints,
               cost_of_allreduce},
+    algorithm{"allreduce", "tree", generate_allreduce_tree, &k_allreduce_tree_constraints, cost_of_tree},
     algorithm{"barrier", "dissemination", generate_barrier, &k_barrier_constraints, cost_of_barrier},
     algorithm{"partial_allreduce", "recursive_doubling", partial_allreduce, &k_partial_allreduce_constraints,
               cost_of_partial_allreduce},
+    algorithm{"partial_allreduce", "tree", partial_allreduce_tree, &k_partial_allreduce_constraints,
+              cost_of_partial_tree},
 };
 
 // --- names -------------------------------------------------------------------------------------------------
@@ -122,13 +162,24 @@ const algorithm* find(std::string_view collective, std::string_view name) {
 }
 
 result<const algorithm*> choose(std::string_view collective, std::string_view name, world place,
-                                const shape& data, const activation& starts) {
+                                const shape& data, const activation& starts, bool is_crowded) {
   std::optional<failure> last;
+  const algorithm* best = nullptr;
+  std::pair<std::uint64_t, std::uint64_t> least;
   for (const algorithm& it : k_algorithms) {
     if (it.collective != collective || (name != "auto" && name != it.name)) continue;
-    last = objection(*it.needs, place, data, starts);
-    if (!last) return &it;
+    if (auto why = objection(*it.needs, place, data, starts)) {
+      last = std::move(why);
+      continue;
+    }
+    const cost all = it.cost_of(place.size, data, starts.policy);
+    const std::uint64_t moves = all.messages + all.signals;
+    const auto price = is_crowded ? std::pair(moves, all.hops) : std::pair(all.hops, moves);
+    if (best != nullptr && price >= least) continue;
+    best = &it;
+    least = price;
   }
+  if (best != nullptr) return best;
   return last ? *last : unknown(collective, name);
 }
 

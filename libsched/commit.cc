@@ -3,20 +3,18 @@
 #include <algorithm>
 #include <cstring>
 
-#include "libsched/draw.h"
+#include "libsched/edge_balance.h"
 
 namespace lsched {
 namespace {
 
 /// What a rank tells the others. Plain bytes: it crosses process and node borders.
 struct record {
-  std::uint64_t number;    ///< instance id: catches ranks that commit in different orders
-  std::uint64_t sends;
-  std::uint64_t receives;
-  std::int32_t code;       ///< this rank's own verdict on its arguments
+  std::uint64_t number;  ///< instance id: catches ranks that commit in different orders
+  std::int32_t code;     ///< this rank's own verdict on its arguments
   std::int32_t is_synchronising;
-  char agreement[224];
-  char error[224];
+  char agreement[176];
+  char detail[320];      ///< the text that goes with an error, or the edge_balance
 };
 static_assert(sizeof(record) <= endpoint::record_bytes);
 
@@ -32,34 +30,20 @@ std::string_view text_of(const char (&from)[N]) {
   return {from, strnlen(from, N)};
 }
 
+static_assert(std::is_trivially_copyable_v<edge_balance> && sizeof(edge_balance) <= sizeof(record::detail));
+
 std::string rank_text(rank r) { return "rank " + std::to_string(r); }
 
 }  // namespace
-
-edge_sums sums_of(const schedule& program) {
-  edge_sums sums;
-  const world place = program.place();
-  for (const op& what : program.ops()) {
-    if (!is_communication(what.kind) || what.peer == place.self) continue;
-    const bool outgoing = what.kind == op_kind::send || what.kind == op_kind::signal_send;
-    const rank from = outgoing ? place.self : what.peer;
-    const rank to = outgoing ? what.peer : place.self;
-    std::uint64_t hash = mix(static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint32_t>(to));
-    hash = mix(hash ^ (std::uint64_t{what.tag} << 1 | (is_signal(what.kind) ? 1u : 0u)));
-    hash = mix(hash ^ (is_signal(what.kind) ? 0 : max_count(program, what) * size_of(what.type)));
-    (outgoing ? sums.sends : sums.receives) += hash;
-  }
-  return sums;
-}
 
 commitment::commitment(engine& where, const commit_request& request)
     : engine_(where), records_(static_cast<std::size_t>(where.net().place().size) * endpoint::record_bytes) {
   record mine{};
   copy_text(mine.agreement, request.agreement);
   if (request.program) {
-    const edge_sums sums = sums_of(**request.program);
-    mine.sends = sums.sends;
-    mine.receives = sums.receives;
+    edge_balance edges;
+    edges.add(**request.program);
+    std::memcpy(mine.detail, &edges, sizeof edges);
     mine.is_synchronising = (*request.program)->is_synchronising() ? 1 : 0;
     auto added = engine_.add(*request.program, request.memory, request.options);
     if (added)
@@ -72,7 +56,7 @@ commitment::commitment(engine& where, const commit_request& request)
   }
   mine.number = engine_.last_id();
   mine.code = static_cast<std::int32_t>(why_.code);
-  copy_text(mine.error, why_.text);
+  if (why_.code != status::ok) copy_text(mine.detail, why_.text);
   std::byte bytes[endpoint::record_bytes]{};
   std::memcpy(bytes, &mine, sizeof mine);
   if (const status answer = engine_.net().post_record(bytes); answer != status::ok) undo({answer, "posting the commit record failed"});
@@ -94,16 +78,17 @@ status commitment::judge() {
   const rank size = engine_.net().place().size;
   const rank self = engine_.net().place().self;
   std::vector<record> all(static_cast<std::size_t>(size));
-  edge_sums total;
+  edge_balance world;
   for (rank r = 0; r < size; ++r) {
     record& of = all[static_cast<std::size_t>(r)];
     std::memcpy(&of, records_.data() + static_cast<std::size_t>(r) * endpoint::record_bytes, sizeof of);
-    total.sends += of.sends;
-    total.receives += of.receives;
+    edge_balance edges;
+    std::memcpy(&edges, of.detail, sizeof edges);
+    world.add(edges);  // not looked at if any rank has an error there instead
   }
   for (rank r = 0; r < size && why_.code == status::ok; ++r)
     if (const record& of = all[static_cast<std::size_t>(r)]; of.code != 0)
-      undo({static_cast<status>(of.code), rank_text(r) + " could not commit: " + std::string(text_of(of.error)), r});
+      undo({static_cast<status>(of.code), rank_text(r) + " could not commit: " + std::string(text_of(of.detail)), r});
   for (rank r = 0; r < size && why_.code == status::ok; ++r) {
     const record& of = all[static_cast<std::size_t>(r)];
     const record& mine = all[static_cast<std::size_t>(self)];
@@ -118,8 +103,8 @@ status commitment::judge() {
                                 " as #" + std::to_string(all[static_cast<std::size_t>(other)].number),
           other});
   }
-  if (why_.code == status::ok && total.sends != total.receives)
-    undo({status::unmatched, "the sends and receives of all ranks do not pair up in peer, tag, kind and size"});
+  if (why_.code == status::ok && !world.is_even())
+    undo({status::unmatched, world.odd_end().value_or("many sends and receives of the world do not pair up in peer, tag, kind and size")});
   if (why_.code == status::ok)
     if (const status answer = engine_.open(*it_); answer != status::ok)
       undo({answer, "the edges of " + it_->label + " could not be connected"});

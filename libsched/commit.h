@@ -4,9 +4,8 @@
 // about to commit, gathers everybody's, and connects only if all agree. A rank whose own arguments are bad still
 // publishes a record, with its error, so that every rank returns and none is left waiting.
 //
-// The record also carries two sums over hashes of all send and receive ends of this rank. If every send of the
-// world has its receive, with the same peer, tag, kind and capacity, the world's two totals are equal; if not,
-// they differ (up to 2^-64), and every rank knows without another message.
+// The record also carries this rank's part of the world's edge_balance: whether every send has its receive, with
+// the same peer, tag, kind and capacity, every rank knows without another message.
 #pragma once
 
 #include <chrono>
@@ -51,12 +50,5 @@ class commitment {
   rank missing_ = k_no_rank;
   std::vector<std::byte> records_;
 };
-
-/// The edges of one rank as two numbers, see above.
-struct edge_sums {
-  std::uint64_t sends = 0;
-  std::uint64_t receives = 0;
-};
-edge_sums sums_of(const schedule& program);
 
 }  // namespace lsched

@@ -19,6 +19,9 @@
 // between S1 and S2 (store buffers!) both could look away at the same time. An exchange is that fence: x86
 // pays for one locked instruction, and thread sanitizers understand it.
 //
+// A sleeper may take its announcement back without having slept; a sender may already have counted on it. So whoever
+// takes back `sleepers` polls once more, or rings, before it goes its way.
+//
 // The words are single-writer or changed by one atomic instruction: a process that dies at any point leaves
 // nothing locked.
 #pragma once

@@ -435,15 +435,17 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
     if (!a.null) select(it, what, what.a, what.releases_a);
   } else {
     const cell& b = it.cells[what.b.buffer()];
+    const bool has_a = !a.null;  // the target may be one of the two
+    const bool has_b = !b.null;
     target.tally = merge(a.tally, b.tally);
-    target.null = a.null && b.null;
-    if (!a.null && !b.null) {
+    target.null = !has_a && !has_b;
+    if (has_a && has_b) {
       std::byte* into = target.home + what.c.offset() * size_of(what.type);
       if (const std::uint64_t count = amount(it, what); count > 0)
         it.reductions[id](at(a, what.a, what), at(b, what.b, what), into, count);
       target.data = target.home;
     } else if (!target.null) {
-      a.null ? select(it, what, what.b, what.releases_b) : select(it, what, what.a, what.releases_a);
+      has_a ? select(it, what, what.a, what.releases_a) : select(it, what, what.b, what.releases_b);
     }
   }
   release_payload(it, what.releases_a);
@@ -533,7 +535,7 @@ std::string describe_start(const instance& it, rank* waits_for) {
 
 std::string engine::describe_wait(const instance& it, rank* waits_for) const {
   const schedule& program = *it.program;
-  std::string text = it.label + ", round " + std::to_string(it.phase == phase::running ? it.round : it.round + 1) + ":";
+  std::string text = it.label + ", round " + std::to_string(open_round(it)) + ":";
   if (it.call != k_no_op && it.phase == phase::running && !has_begun(it)) return text + describe_start(it, waits_for);
   std::size_t unfired = 0;
   std::vector<rank> ranks;

@@ -92,4 +92,7 @@ struct instance {
   instance* next_posted = nullptr;
 };
 
+/// The round that is under way, or else the one that the next call opens.
+inline round_no open_round(const instance& it) { return it.phase == phase::running ? it.round : it.round + 1; }
+
 }  // namespace lsched

@@ -77,7 +77,7 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
   std::int32_t nobody = 0;  // whoever enters its process first has the rank; a loser changes nothing
   shm_page& page = segment->page(self);
   if (!page.process.compare_exchange_strong(nobody, static_cast<std::int32_t>(getpid())))
-    return failure{status::state, "rank " + std::to_string(self) + " is taken already", self};
+    return failure{status::state, "rank " + std::to_string(self) + " has joined this world before: a rank joins once", self};
   page.state_of_rank.store(shm_page::open);
   return std::unique_ptr<shm_endpoint>(new shm_endpoint(std::move(segment), self));
 }

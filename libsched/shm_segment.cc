@@ -13,7 +13,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c31;  // the layout below; changes with it
+constexpr std::uint64_t k_magic = 0x6465686373626c32;  // the layout below; changes with it
 constexpr std::size_t k_page_bytes = 4096;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -39,6 +39,7 @@ struct shm_segment::header {
   std::uint64_t stride;
   std::uint64_t data_offset;
   std::int64_t ranks;
+  std::uint64_t cores;
 
   // Nothing of it is believed before it fits the file: a descriptor may be anything.
   bool describes(std::uint64_t bytes) const {
@@ -50,7 +51,7 @@ struct shm_segment::header {
   }
 };
 
-result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t stride_bytes) {
+result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t stride_bytes, unsigned cores) {
   if (ranks < 1) return failure{status::argument, "a world needs at least one rank"};
   const std::uint64_t stride = round_up(stride_bytes != 0 ? stride_bytes : machine_bytes(), k_page_bytes);
   const std::uint64_t data_offset = data_offset_of(ranks);
@@ -60,7 +61,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
 
   const int descriptor = memfd_create("libsched", MFD_CLOEXEC);
   if (descriptor < 0) return system_failure("memfd_create");
-  header first{k_magic, stride, data_offset, ranks};
+  header first{k_magic, stride, data_offset, ranks, cores};
   if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0 ||
       pwrite(descriptor, &first, sizeof first, 0) != static_cast<ssize_t>(sizeof first)) {
     const failure why = system_failure("sizing the segment");
@@ -103,6 +104,8 @@ const shm_segment::header& shm_segment::head() const {
 }
 
 rank shm_segment::ranks() const { return static_cast<rank>(head().ranks); }
+
+unsigned shm_segment::cores() const { return static_cast<unsigned>(head().cores); }
 
 std::size_t shm_segment::stride() const { return head().stride; }
 

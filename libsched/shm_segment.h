@@ -38,8 +38,8 @@ struct shm_page {
 class shm_segment {
  public:
   /// A new segment for `ranks` ranks of one process, or of processes that will inherit or receive `descriptor()`.
-  /// `stride_bytes` 0 chooses the machine's memory size.
-  static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0);
+  /// `stride_bytes` 0 chooses the machine's memory size. `cores`: what the ranks share, if the creator knows.
+  static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0);
 
   /// Maps a segment that another process created. Takes the descriptor over, also on failure.
   static result<std::shared_ptr<shm_segment>> adopt(int descriptor);
@@ -49,6 +49,7 @@ class shm_segment {
   shm_segment& operator=(const shm_segment&) = delete;
 
   rank ranks() const;
+  unsigned cores() const;  ///< as its creator said; 0: unknown
   int descriptor() const { return descriptor_; }
   std::size_t stride() const;
 

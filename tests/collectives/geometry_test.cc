@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 namespace lsched {
@@ -104,6 +106,56 @@ TEST(fold, serves_the_largest_world) {
   EXPECT_FALSE(folded.is_proxy(k_largest - 1));
   EXPECT_EQ(folded.virtual_of(k_largest - 1), folded.core() - 1);
   EXPECT_EQ(folded.real_of(folded.core() - 1), k_largest - 1);
+}
+
+TEST(knomial, the_example_of_the_header) {
+  const knomial tree(10, 4);
+  EXPECT_EQ(tree.children_of(0), (std::vector<rank>{1, 2, 3, 4, 8}));
+  EXPECT_EQ(tree.children_of(4), (std::vector<rank>{5, 6, 7}));
+  EXPECT_EQ(tree.children_of(8), (std::vector<rank>{9}));
+  EXPECT_EQ(tree.parent_of(9), 8);
+}
+
+/// All ranks below one, itself included, in the order in which its children stand.
+void collect(const knomial& tree, rank r, std::vector<rank>& below) {
+  below.push_back(r);
+  for (const rank child : tree.children_of(r)) collect(tree, child, below);
+}
+
+TEST(knomial, everybody_is_below_the_root_once_and_in_rank_order) {
+  for (const rank radix : {2, 3, 4, 8})
+    for (rank size = 1; size <= 300; ++size) {
+      std::vector<rank> below;
+      collect(knomial(size, radix), 0, below);
+      std::vector<rank> everybody(static_cast<std::size_t>(size));
+      std::iota(everybody.begin(), everybody.end(), 0);
+      ASSERT_EQ(below, everybody) << "P=" << size << " k=" << radix;
+    }
+}
+
+TEST(knomial, parents_children_and_depths_fit_together) {
+  for (const rank radix : {2, 4})
+    for (rank size = 1; size <= 300; ++size) {
+      const knomial tree(size, radix);
+      int deepest = 0;
+      ASSERT_EQ(tree.depth_of(0), 0);
+      for (rank r = 0; r < size; ++r) {
+        deepest = std::max(deepest, tree.depth_of(r));
+        for (const rank child : tree.children_of(r)) {
+          ASSERT_EQ(tree.parent_of(child), r);
+          ASSERT_EQ(tree.depth_of(child), tree.depth_of(r) + 1);
+        }
+      }
+      ASSERT_EQ(tree.depth(), deepest) << "P=" << size << " k=" << radix;
+    }
+}
+
+TEST(knomial, serves_the_largest_world) {
+  const knomial tree(k_largest, 4);
+  EXPECT_EQ(tree.parent_of(1 << 30), 0);
+  EXPECT_EQ(tree.children_of(0).back(), 1 << 30);
+  EXPECT_EQ(tree.depth(), 16);
+  EXPECT_LE(tree.depth_of(k_largest - 1), tree.depth());
 }
 
 }  // namespace

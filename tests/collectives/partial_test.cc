@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "collectives/allreduce.h"
@@ -17,9 +18,14 @@ constexpr activation k_solo{.policy = activation_policy::solo};
 
 shape sums(std::uint64_t count) { return {.count = count, .what = kernel::sum}; }
 
-std::vector<schedule_ptr> partials(rank size, std::uint64_t count, const activation& starts = k_solo) {
-  return whole_world(size, [&](world place) { return partial_allreduce(place, sums(count), starts); });
+using partial = result<schedule_ptr> (*)(world, const shape&, const activation&);
+
+std::vector<schedule_ptr> partials(rank size, std::uint64_t count, const activation& starts = k_solo,
+                                   partial generate = partial_allreduce) {
+  return whole_world(size, [&](world place) { return generate(place, sums(count), starts); });
 }
+
+constexpr std::array<partial, 2> k_partials{partial_allreduce, partial_allreduce_tree};
 
 /// Random callers (at least one, or all) and random pending sets, among them nobody and everybody.
 std::vector<round_plan> random_plans(std::mt19937_64& random, std::size_t size, bool everybody_calls) {
@@ -59,14 +65,15 @@ std::string fault_in_any_order(const std::vector<schedule_ptr>& programs, bool e
 }
 
 TEST(partial, exactly_what_was_pending_is_in_and_null_where_nothing_was) {
-  for (const rank size : world_sizes())
-    for (const std::uint64_t count : counts_for(size))
-      for (const auto policy :
-           {activation_policy::solo, activation_policy::majority, activation_policy::full})
-        EXPECT_EQ(fault_in_any_order(partials(size, count, {.policy = policy}),
-                                     policy == activation_policy::full, count == 1 ? 8 : 1),
-                  "")
-            << "P=" << size << " count=" << count << " " << name_of(policy);
+  for (const partial generate : k_partials)
+    for (const rank size : world_sizes())
+      for (const std::uint64_t count : counts_for(size))
+        for (const auto policy :
+             {activation_policy::solo, activation_policy::majority, activation_policy::full}) {
+          const auto programs = partials(size, count, {.policy = policy}, generate);
+          EXPECT_EQ(fault_in_any_order(programs, policy == activation_policy::full, count == 1 ? 8 : 1), "")
+              << programs[0]->name() << " P=" << size << " count=" << count << " " << name_of(policy);
+        }
 }
 
 TEST(partial, every_pending_set_works) {
@@ -77,7 +84,8 @@ TEST(partial, every_pending_set_works) {
       for (rank r = 0; r < size; ++r) plans.back().pending.push_back((set >> r & 1u) != 0);
       plans.back().calls[set % static_cast<unsigned>(size)] = true;
     }
-    EXPECT_EQ(fault_of(partials(size, 2), plans, {.seed = 4}), "") << "P=" << size;
+    for (const partial generate : k_partials)
+      EXPECT_EQ(fault_of(partials(size, 2, k_solo, generate), plans, {.seed = 4}), "") << "P=" << size;
   }
 }
 

@@ -61,15 +61,34 @@ TEST(registry, a_collectives_algorithms_stand_together) {
   }
 }
 
-TEST(registry, auto_takes_the_first_that_fits) {
+/// Of what an algorithm declares, `auto` goes by hops where ranks have cores of their own, else by messages.
+TEST(registry, auto_takes_the_cheapest) {
   for (const algorithm& it : algorithms())
-    for (const activation& starts : starts_for(it)) {
-      const auto chosen = choose(it.collective, "auto", {.self = 2, .size = 3}, data_for(it, 4), starts);
-      ASSERT_TRUE(chosen) << chosen.error().text;
-      const auto first = std::ranges::find(algorithms(), it.collective, &algorithm::collective);
-      EXPECT_EQ(*chosen, &*first);
-      EXPECT_TRUE(generate(it.collective, "auto", {.self = 2, .size = 3}, data_for(it, 4), starts));
-    }
+    for (const rank size : {1, 2, 3, 4, 8, 33})
+      for (const activation& starts : starts_for(it))
+        for (const bool is_crowded : {false, true}) {
+          const world place{.self = 0, .size = size};
+          const shape data = data_for(it, 4);
+          const auto chosen = choose(it.collective, "auto", place, data, starts, is_crowded);
+          ASSERT_TRUE(chosen) << chosen.error().text;
+          const cost best = (*chosen)->cost_of(size, data, starts.policy);
+          const cost other = it.cost_of(size, data, starts.policy);
+          if (is_crowded)
+            EXPECT_LE(best.messages + best.signals, other.messages + other.signals) << it.collective << " " << size;
+          else
+            EXPECT_LE(best.hops, other.hops) << it.collective << " " << size;
+          EXPECT_TRUE(generate(it.collective, "auto", place, data, starts));
+        }
+  const shape sum{.count = 1, .what = kernel::sum};
+  EXPECT_EQ((*choose("allreduce", "auto", {.self = 0, .size = 32}, sum, {}, false))->name, "recursive_doubling");
+  EXPECT_EQ((*choose("allreduce", "auto", {.self = 0, .size = 32}, sum, {}, true))->name, "tree");
+}
+
+TEST(registry, a_named_algorithm_is_taken_whatever_it_costs) {
+  const shape sum{.count = 1, .what = kernel::sum};
+  for (const bool is_crowded : {false, true})
+    for (const std::string_view name : {"recursive_doubling", "tree"})
+      EXPECT_EQ((*choose("allreduce", name, {.self = 0, .size = 32}, sum, {}, is_crowded))->name, name);
 }
 
 TEST(registry, schedules_are_named_after_their_algorithm_on_every_rank) {
@@ -111,7 +130,7 @@ TEST(registry, declared_costs_are_the_counted_ones) {
                            .signals_of_one = single.signals,
                            .hops = single.hops};
         const cost declared = it.cost_of(size, data, starts.policy);
-        EXPECT_EQ(declared, counted) << it.collective << " P=" << size << " " << name_of(starts.policy)
+        EXPECT_EQ(declared, counted) << it.collective << " " << it.name << " P=" << size << " " << name_of(starts.policy)
                                      << ": " << declared.messages << "/" << counted.messages << " messages, "
                                      << declared.signals << "/" << counted.signals << " signals, "
                                      << declared.signals_of_one << "/" << counted.signals_of_one
@@ -167,7 +186,7 @@ TEST(registry, bad_requests_say_what_to_change) {
       "\"partial_allreduce\"");
   EXPECT_EQ(refusal("allreduce", "telepathy", place, sum),
             "LSCHED_ERR_ARGUMENT: \"allreduce\" has no algorithm \"telepathy\": choose one of "
-            "\"recursive_doubling\", \"auto\"");
+            "\"recursive_doubling\", \"tree\", \"auto\"");
   EXPECT_NE(refusal("barrier", "auto", place, sum).find("set count to 0"), std::string::npos);
   EXPECT_NE(refusal("allreduce", "auto", place, sum, solo).find("set the policy to none"), std::string::npos);
   EXPECT_NE(refusal("partial_allreduce", "auto", place, sum).find("full, solo or majority"),

@@ -9,6 +9,8 @@
 #include <numeric>
 #include <optional>
 
+#include "collectives/allreduce_tree.h"
+#include "collectives/geometry.h"
 #include "collectives/partial.h"
 #include "libsched/draw.h"
 #include "libsched/engine.h"
@@ -36,11 +38,16 @@ struct delivery_record {
 
 class partial_bench {
  public:
-  partial_bench(rank size, std::uint64_t seed, activation starts, lag_policy lag, std::uint64_t count = 3)
+  using generator = result<schedule_ptr> (*)(lsched::world, const shape&, const activation&);
+
+  /// Without a generator, one of them by the seed.
+  partial_bench(rank size, std::uint64_t seed, activation starts, lag_policy lag, std::uint64_t count = 3,
+                generator generate = nullptr)
       : world(size, seed), count_(count), starts_(starts), pending_(static_cast<std::size_t>(size)) {
     const shape data{count, dtype::i64, kernel::sum, false};
+    if (generate == nullptr) generate = world.draw_below(2) == 0 ? partial_allreduce : partial_allreduce_tree;
     its = world.commit([&](rank r) {
-      return commit_request{"partial", partial_allreduce({r, size}, data, starts), {}, {lag}};
+      return commit_request{"partial", generate({r, size}, data, starts), {}, {lag}};
     });
     present.resize(static_cast<std::size_t>(size));
     std::iota(present.begin(), present.end(), 0);
@@ -230,10 +237,14 @@ TEST(partial, a_count_of_zero_works_like_any_other) {
     }
 }
 
-TEST(partial, one_active_rank_of_32_moves_one_buffer_to_each_other_rank_and_no_more) {
+/// By the tree it first goes up to the root.
+TEST(partial, one_active_rank_of_32_moves_one_buffer_to_each_other_rank_and_hardly_more) {
   constexpr std::uint64_t count = 1000;
-  for (rank active = 0; active < 32; active += 5) {
-    partial_bench bench(32, 3, {activation_policy::solo, 0}, lag_policy::latest, count);
+  for (rank run = 0; run < 14; ++run) {
+    const rank active = run / 2 * 5;
+    const bool is_tree = run % 2 != 0;
+    partial_bench bench(32, 3, {activation_policy::solo, 0}, lag_policy::latest, count,
+                        is_tree ? partial_allreduce_tree : partial_allreduce);
     bench.offer(active);
     bench.call(active, 1);
     ASSERT_TRUE(bench.run_until_round(1));
@@ -244,7 +255,8 @@ TEST(partial, one_active_rank_of_32_moves_one_buffer_to_each_other_rank_and_no_m
       bytes += bench.world.at(r).counters().bytes_sent;
       signals += bench.world.at(r).counters().signals_sent;
     }
-    EXPECT_EQ(bytes, 31 * count * sizeof(std::int64_t));
+    const auto hops_up = static_cast<std::uint64_t>(is_tree ? knomial(32, k_tree_radix).depth_of(active) : 0);
+    EXPECT_EQ(bytes, (31 + hops_up) * count * sizeof(std::int64_t));
     EXPECT_EQ(signals, 31u);
   }
 }

@@ -602,9 +602,9 @@ TEST(engine_commit, sends_and_receives_that_do_not_pair_up_are_unmatched_on_ever
   const auto tag = [](rank r) { return commit_request{"m", one_message(r, static_cast<std::uint32_t>(r), 4, dtype::i32, false)}; };
   const auto size = [](rank r) { return commit_request{"m", one_message(r, 0, r == 0 ? 5 : 4, dtype::i32, false)}; };
   const auto peer = [](rank r) { return commit_request{"m", one_message(r == 0 ? 2 : r, 0, 4, dtype::i32, false)}; };
-  expect_refusal(world, tag, status::unmatched, "pair up");
-  expect_refusal(world, size, status::unmatched, "pair up");
-  expect_refusal(world, peer, status::unmatched, "pair up");
+  expect_refusal(world, tag, status::unmatched, "with tag");
+  expect_refusal(world, size, status::unmatched, "bytes");
+  expect_refusal(world, peer, status::unmatched, "16 bytes with tag 0");
 }
 
 TEST(engine_commit, ranks_must_agree_on_whether_a_schedule_synchronises) {

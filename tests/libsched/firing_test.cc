@@ -131,8 +131,7 @@ TEST(firing, agrees_with_the_reference_on_every_dag_need_and_completion_order) {
 // Two ops: without a dep the points are {}, {0}, {0,1}, {1}, {1,0}; with one they are {}, {0}, {0,1}.
 TEST(firing, the_explorer_visits_each_point_of_each_order) { EXPECT_EQ(examine(the_rule, 2).points, 8u); }
 
-// --- sabotage: rules that are wrong in one respect each
-// ------------------------------------------------------
+// --- sabotage: rules that are wrong in one respect each ----------------------------------------------------
 
 TEST(firing, the_checker_catches_a_rule_that_fires_again_on_late_tokens) {
   const rule wrong = [](token_count& count, std::uint32_t need, round_no round) {
@@ -173,8 +172,7 @@ TEST(firing, the_checker_catches_a_rule_that_takes_any_token_for_enough) {
   EXPECT_GT(examine(wrong, 3).faulty, 0u);
 }
 
-// --- the same, by hand
-// ---------------------------------------------------------------------------------------
+// --- the same, by hand -------------------------------------------------------------------------------------
 
 TEST(firing, a_quorum_fires_on_its_last_token_and_absorbs_the_late_ones) {
   token_count count;
