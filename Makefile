@@ -27,9 +27,10 @@ build: packages ## build everything into build/
 	@$(call configure,build,)
 	@cmake --build build -j$(JOBS)
 
-demo: build ## build, run the main benchmark on 32 ranks, plot it
+demo: packages ## build the command, run the main benchmark on 32 ranks, plot it
+	@$(call configure,build,)
+	@cmake --build build -j$(JOBS) --target lsched
 	@$(MPIEXEC) -n $(RANKS) build/bin/lsched bench fig9 --plot build/fig9.png
-	@echo "plot: build/fig9.png"
 
 test: build ## build, then run all tests (at most 15 minutes)
 	@cd build && $(CTEST) -LE soak $(call within,600)

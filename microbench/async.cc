@@ -39,7 +39,8 @@ schedule_handle make_solo(lsched_runtime* runtime, std::uint64_t count) {
                                  .reduction = LSCHED_SUM,
                                  .activation = LSCHED_SOLO,
                                  .seed = 1,
-                                 .lag = LSCHED_LATEST};
+                                 .lag = LSCHED_LATEST,
+                                 .algorithm = nullptr};
   lsched_schedule* schedule = nullptr;
   auto why = fresh_diagnostic();
   expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why),
@@ -128,9 +129,7 @@ outcome measure(lsched_progress_mode progress, const async_options& options) {
 }  // namespace
 
 int run_async(const async_options& options) {
-  if (!(options.seconds > 0)) throw failed("--seconds must be positive");
-  if (options.count == 0) throw failed("--count must be positive");
-  reporter out("async", options.json, true);
+  reporter out("async", options.json);
   out.say(
       "async: rank 1 computes for %g s, rank 0 runs solo rounds of %llu floats; spin probe %.0f ns one way",
       options.seconds, static_cast<unsigned long long>(options.count), spin_probe_ns());

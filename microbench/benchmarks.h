@@ -1,8 +1,9 @@
 // The benchmarks behind `lsched bench`: options and entry points. docs/benchmarks.md says how to run and read
 // them.
 //
-// Each is called by every rank of a runtime with equal options, and answers the exit status: 0, or 1 if a
-// result was wrong. Failures of the library and unusable options are thrown as `failed`.
+// Each is called by every rank of a runtime with equal options, which the command line has checked, and answers the
+// exit status: 0, or 1 if a result was wrong. Failures are thrown: `agreed` if every rank meets the same one and can
+// leave in order, else `failed`.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +17,12 @@ namespace lsched::bench {
 
 /// Latency of MPI_Allreduce, solo and majority under a linear skew: Fig. 8 and 9 of Li et al., PPoPP 2020.
 struct fig9_options {
-  std::optional<std::uint64_t>
-      iterations;          ///< of solo and majority, exactly; not set: 64, fewer if they take too long
+  /// Of solo and majority, exactly; not set: 64, fewer if they take too long.
+  std::optional<std::uint64_t> iterations;
   std::uint64_t seed = 1;  ///< of majority's draws
   std::vector<std::uint64_t> sizes{64, 512, 4096, 32768, 262144, 4194304};  ///< bytes, multiples of 4
-  std::string only;  ///< "mpi", "solo", "majority"; empty: all three
+  std::string only;                ///< "mpi", "solo", "majority"; empty: all three
+  std::string algorithm = "auto";  ///< of solo and majority
   double skew_ms = 1;
   double mpi_seconds = 60;  ///< of all MPI rows together; at least 5 iterations a size
   std::string plot;         ///< a PNG; empty: none

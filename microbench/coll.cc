@@ -10,6 +10,7 @@
 #include "collectives/registry.h"
 #include "microbench/benchmarks.h"
 #include "microbench/harness.h"
+#include "offload/cores.h"
 #include "offload/pinning.h"
 #if LSCHED_HAVE_MPI
 #include "microbench/mpi_rival.h"
@@ -135,7 +136,7 @@ std::vector<std::string> algorithms_for(const coll_options& options, const team&
   const shape data = shape_of(count, options.in_place);
   if (options.algorithm != "all") {
     const auto chosen = choose(options.collective, options.algorithm, place, data);
-    if (!chosen) throw failed(chosen.error().text);
+    if (!chosen) throw agreed(chosen.error().text);
     return {std::string((*chosen)->name)};
   }
   std::vector<std::string> names;
@@ -247,22 +248,11 @@ void pin(const team& ranks, reporter& out) {
   out.say("pinned: application thread of rank r on the r-th of %zu cores", cores.size());
 }
 
-void check_options(const coll_options& options) {
-  if (options.collective != "allreduce")
-    throw failed("--coll " + options.collective + ": only allreduce is measured");
-  if (options.sizes.empty()) throw failed("--sizes names none");
-  for (const std::uint64_t bytes : options.sizes)
-    if (bytes == 0 || bytes % sizeof(float) != 0)
-      throw failed("size " + std::to_string(bytes) + " is not a positive multiple of 4 bytes (floats)");
-  if (options.iterations == 0) throw failed("--iters 0 measures nothing");
-}
-
 }  // namespace
 
 int run_coll(lsched_runtime* runtime, const coll_options& options) {
-  check_options(options);
   team ranks(runtime);
-  reporter out("coll", options.json, ranks.is_root());
+  reporter out("coll", options.json, ranks);
   out.introduce(ranks);
 #if LSCHED_HAVE_MPI
   const std::string why_not = why_no_mpi(ranks.size());

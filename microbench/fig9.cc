@@ -50,15 +50,16 @@ struct observation {
 /// solo or majority. A contribution is all ones.
 class partial_side {
  public:
-  partial_side(lsched_runtime* runtime, lsched_activation activation, std::size_t count, std::uint64_t seed)
+  partial_side(lsched_runtime* runtime, lsched_activation activation, std::size_t count, const fig9_options& options)
       : send_(count), result_(count) {
     const lsched_partial_desc desc{.struct_size = sizeof desc,
                                    .count = count,
                                    .dtype = LSCHED_F32,
                                    .reduction = LSCHED_SUM,
                                    .activation = activation,
-                                   .seed = seed,
-                                   .lag = LSCHED_LATEST};
+                                   .seed = options.seed,
+                                   .lag = LSCHED_LATEST,
+                                   .algorithm = options.algorithm.c_str()};
     lsched_schedule* schedule = nullptr;
     auto why = fresh_diagnostic();
     expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why),
@@ -282,7 +283,7 @@ class figure {
   }
 
   void measure_partial(const char* what, lsched_activation activation, std::uint64_t bytes) {
-    partial_side side(ranks_.runtime(), activation, bytes / sizeof(float), options_.seed);
+    partial_side side(ranks_.runtime(), activation, bytes / sizeof(float), options_);
     const budget limit{std::min(k_least, most()), most(), options_.iterations ? 0 : k_partial_seconds};
     const record seen = run_cell(ranks_, side, options_.skew_ms, limit, label(what, bytes), out_);
     side.end();
@@ -371,21 +372,12 @@ void print_table(const team& ranks, const std::vector<fig9_row>& rows, const fig
         ranks.local_ranks(), ranks.cores());
 }
 
-void check_options(const fig9_options& options) {
-  if (options.sizes.empty()) throw failed("--sizes names none");
-  for (const std::uint64_t bytes : options.sizes)
-    if (bytes == 0 || bytes % sizeof(float) != 0)
-      throw failed("size " + std::to_string(bytes) + " is not a positive multiple of 4 bytes (floats)");
-  if (options.iterations == 0u) throw failed("--iters 0 measures nothing");
-  if (!(options.skew_ms >= 0)) throw failed("--skew-ms is negative");
-}
-
 }  // namespace
 
 int run_fig9(lsched_runtime* runtime, const fig9_options& options) {
-  check_options(options);
   team ranks(runtime);
-  reporter out("fig9", options.json, ranks.is_root());
+  reporter out("fig9", options.json, ranks);
+  if (!options.plot.empty()) on_root(ranks, [&] { expect_writable(options.plot); });
   out.introduce(ranks);
 #if LSCHED_HAVE_MPI
   const std::string why_not = why_no_mpi(ranks.size());
@@ -393,7 +385,7 @@ int run_fig9(lsched_runtime* runtime, const fig9_options& options) {
 #else
   const std::string why_not = "MPI is not in this build";
 #endif
-  if (!why_not.empty() && options.only == "mpi") throw failed("no MPI rows: " + why_not);
+  if (!why_not.empty() && options.only == "mpi") throw agreed("no MPI rows: " + why_not);
   if (!why_not.empty() && options.only.empty()) out.say("MPI rows: none, %s", why_not.c_str());
 
   figure all(ranks, options, out);

@@ -109,6 +109,18 @@ std::string script_of(const std::filesystem::path& png, const std::filesystem::p
 
 }  // namespace
 
+void expect_writable(const std::string& png) {
+  const std::filesystem::path picture(png);
+  for (const char* extension : {".png", ".dat", ".gp"}) {
+    const auto path = std::filesystem::path(picture).replace_extension(extension);
+    const bool is_new = !std::filesystem::exists(path);
+    std::ofstream file(path, std::ios::app);
+    if (!file) throw failed("cannot write " + path.string() + ": " + std::strerror(errno));
+    file.close();
+    if (is_new) std::filesystem::remove(path);
+  }
+}
+
 bool plot_fig9(const std::string& png, std::span<const fig9_row> rows, int ranks, reporter& out) {
   const std::filesystem::path picture(png);
   const auto data = std::filesystem::path(picture).replace_extension(".dat");

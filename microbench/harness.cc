@@ -8,13 +8,16 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <cerrno>
 #include <cmath>
 #include <cstdarg>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <thread>
 
-#include "offload/idle_policy.h"
+#include "offload/cores.h"
 #include "offload/pinning.h"
 
 namespace lsched::bench {
@@ -133,6 +136,16 @@ bool team::root_says(bool value) {
   return *word_ > 0;
 }
 
+void on_root(team& ranks, const std::function<void()>& job) {
+  std::optional<failed> why;
+  try {
+    if (ranks.is_root()) job();
+  } catch (const failed& caught) {
+    why = caught;
+  }
+  if (ranks.root_says(why.has_value())) throw agreed(why ? why->what() : "");
+}
+
 // ---- samples ----
 
 summary summarise(std::vector<double> samples) {
@@ -208,16 +221,6 @@ std::vector<double> bounce(ping_pong& words) {
 }
 
 }  // namespace
-
-std::vector<unsigned> allowed_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  std::vector<unsigned> cores;
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return cores;
-  for (unsigned core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &mask)) cores.push_back(core);
-  return cores;
-}
 
 // Where the threads run is decided here and not by the scheduler, which may leave both on one core for the
 // time this takes. If it refuses, the probe says what it then sees.
@@ -304,16 +307,25 @@ void table::print(std::FILE* to) const {
 
 // ---- reporter ----
 
-reporter::reporter(std::string_view name, std::string_view json, bool is_root)
-    : name_(name), is_root_(is_root), on_terminal_(isatty(STDERR_FILENO) != 0) {
-  if (!is_root_ || json.empty()) return;
+reporter::reporter(std::string_view name, std::string_view json, team& ranks)
+    : name_(name), is_root_(ranks.is_root()), on_terminal_(isatty(STDERR_FILENO) != 0) {
+  on_root(ranks, [&] { open(json); });
+}
+
+reporter::reporter(std::string_view name, std::string_view json)
+    : name_(name), is_root_(true), on_terminal_(isatty(STDERR_FILENO) != 0) {
+  open(json);
+}
+
+void reporter::open(std::string_view json) {
+  if (json.empty()) return;
   if (json == "-") {
     json_ = stdout;
     text_ = stderr;
     return;
   }
   file_.reset(std::fopen(std::string(json).c_str(), "w"));
-  if (!file_) throw failed("cannot write " + std::string(json));
+  if (!file_) throw failed("cannot write " + std::string(json) + ": " + std::strerror(errno));
   json_ = file_.get();
 }
 

@@ -34,6 +34,11 @@ struct failed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The same on every rank, for one reason and with the world intact: what() is empty where another rank says why.
+struct agreed : failed {
+  using failed::failed;
+};
+
 /// Longest wait for other ranks before a benchmark gives up.
 inline constexpr std::uint64_t k_patience_ns = 120'000'000'000;
 
@@ -107,9 +112,6 @@ inline void keep(const void* result) { asm volatile("" : : "r"(result) : "memory
 /// Milliseconds this process has used the processor, all threads, user and system.
 double cpu_ms();
 
-/// The cores the calling thread may use, ascending. Empty if the system does not tell.
-std::vector<unsigned> allowed_cores();
-
 /// Median one-way latency in ns of a flag between two threads of this process: it tells a slow mode of the
 /// machine from a slow library. Takes about 20 ms. More than 1 µs means a single core, or a busy machine.
 double spin_probe_ns();
@@ -118,6 +120,9 @@ double spin_probe_ns();
 std::string size_text(std::uint64_t bytes);
 /// The reverse, with suffix K, M or G (binary). Throws `failed` for anything else.
 std::uint64_t parse_size(std::string_view text);
+
+/// Does a job on rank 0. If it throws `failed`, every rank throws `agreed`. Collective.
+void on_root(team& ranks, const std::function<void()>& job);
 
 /// Rows of text, right-aligned under their headings.
 class table {
@@ -136,7 +141,10 @@ class table {
 class reporter {
  public:
   /// `json`: empty for none, "-" for standard output (human text then goes to standard error), else a file.
-  reporter(std::string_view name, std::string_view json, bool is_root);
+  /// Collective; every rank throws `agreed` if the file cannot be written.
+  reporter(std::string_view name, std::string_view json, team& ranks);
+  /// The same for a benchmark of one process; throws `failed`.
+  reporter(std::string_view name, std::string_view json);
 
   /// A result. The spin probe's answer is added to it, once `introduce` has asked.
   void json(nlohmann::json line);
@@ -154,6 +162,7 @@ class reporter {
   struct file_closer {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
+  void open(std::string_view json);
   void end_progress();
 
   std::string name_;

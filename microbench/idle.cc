@@ -22,7 +22,8 @@ schedule_handle make_full(lsched_runtime* runtime) {
                                  .reduction = LSCHED_SUM,
                                  .activation = LSCHED_FULL,
                                  .seed = 0,
-                                 .lag = LSCHED_LATEST};
+                                 .lag = LSCHED_LATEST,
+                                 .algorithm = nullptr};
   lsched_schedule* schedule = nullptr;
   auto why = fresh_diagnostic();
   expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why),
@@ -44,9 +45,8 @@ bool run_round(const schedule_handle& schedule, int ranks) {
 }  // namespace
 
 int run_idle(lsched_runtime* runtime, const idle_options& options) {
-  if (!(options.seconds > 0)) throw failed("--seconds must be positive");
   team ranks(runtime);
-  reporter out("idle", options.json, ranks.is_root());
+  reporter out("idle", options.json, ranks);
   out.introduce(ranks);
   auto schedule = make_full(runtime);
   bool is_right = run_round(schedule, ranks.size());

@@ -24,10 +24,6 @@ struct idle_policy {
 /// "auto", "spin", "yield", "park".
 result<idle_mode> parse_idle_mode(std::string_view text);
 
-/// Cores this process may use: the smaller of its affinity mask and its cgroup's CPU quota (version 1 or 2),
-/// at least 1. Reads the operating system; cold path.
-unsigned usable_cores();
-
 /// The policy for `local_ranks` ranks that share `cores` cores.
 idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned cores);
 

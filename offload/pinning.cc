@@ -3,6 +3,10 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
+
+#include "offload/cores.h"
+
 #if LSCHED_HAVE_HWLOC
 #include <hwloc.h>
 #endif
@@ -42,12 +46,10 @@ class topology {
 }  // namespace
 
 std::optional<unsigned> core_near_caller(unsigned local_ranks) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
+  const std::vector<unsigned> allowed = allowed_cores();
   const int here = sched_getcpu();
-  if (here < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return std::nullopt;
   // With less than two cores a rank, another rank's application thread may be on any core: do not get in its way.
-  if (static_cast<unsigned>(CPU_COUNT(&allowed)) < 2 * local_ranks) return std::nullopt;
+  if (here < 0 || allowed.size() < 2 * local_ranks) return std::nullopt;
 
   const topology machine;
   if (!machine) return std::nullopt;
@@ -55,7 +57,8 @@ std::optional<unsigned> core_near_caller(unsigned local_ranks) {
   for (hwloc_obj_t around = mine; around != nullptr; around = around->parent) {
     hwloc_obj_t near = nullptr;
     while ((near = hwloc_get_next_obj_inside_cpuset_by_type(machine.get(), around->cpuset, HWLOC_OBJ_PU, near)) != nullptr)
-      if (near->os_index != static_cast<unsigned>(here) && CPU_ISSET(near->os_index, &allowed)) return near->os_index;
+      if (near->os_index != static_cast<unsigned>(here) && std::ranges::binary_search(allowed, near->os_index))
+        return near->os_index;
   }
   return std::nullopt;
 }

@@ -51,8 +51,9 @@ result<shape> read_buffers(const lsched_allreduce_desc& desc) {
 }
 
 /// The request even if this rank's arguments are bad: the others have to learn of it.
-lsched_status commit(lsched_runtime* runtime, const commit_request& request, bool in_place, lsched_schedule** schedule,
+lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_place, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
+  if (schedule == nullptr) request.program = failure{status::argument, "schedule is null"};
   auto handle = std::make_unique<lsched_schedule>();
   const auto committed = runtime->commit(request);
   if (!committed) return report(diagnostic, committed.error());
@@ -67,7 +68,7 @@ commit_request describe_allreduce(lsched_runtime* runtime, const lsched_allreduc
                         : result<shape>(failure{status::argument, "struct_size is not sizeof(lsched_allreduce_desc)"});
   if (!data) return {"allreduce with bad arguments", data.error()};
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto how = choose("allreduce", wanted, runtime->place(), *data);
+  const auto how = choose("allreduce", wanted, runtime->place(), *data, {}, runtime->is_crowded());
   if (!how) return {"allreduce " + text_of(*data), how.error()};
   *in_place = data->in_place;
   return {"allreduce " + std::string((*how)->name) + " " + text_of(*data),
@@ -81,8 +82,8 @@ result<activation> read_activation(const lsched_runtime& runtime, const lsched_p
   if (desc.lag != LSCHED_LATEST && desc.lag != LSCHED_ACCUMULATE) return failure{status::argument, "lag is not an lsched_lag"};
   if (desc.activation != LSCHED_FULL && runtime.wants_thread() && !runtime.has_thread())
     return failure{status::unsupported,
-                   "solo and majority need a progress thread, and this transport cannot have one (over MPI it needs "
-                   "MPI_THREAD_MULTIPLE); ask for LSCHED_PROGRESS_CALLER to drive them by your own calls"};
+                   "solo and majority need a progress thread, which has to call MPI, and that needs "
+                   "MPI_THREAD_MULTIPLE; or ask for LSCHED_PROGRESS_CALLER to drive them by your own calls"};
   return activation{static_cast<activation_policy>(desc.activation), desc.seed};
 }
 
@@ -93,10 +94,13 @@ commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_de
   if (!data) return {"partial allreduce with bad arguments", data.error()};
   const auto starts = read_activation(*runtime, desc);
   if (!starts) return {"partial allreduce " + text_of(*data), starts.error()};
-  const std::string agreement = "partial allreduce " + std::string(name_of(starts->policy)) + " seed " +
-                                std::to_string(starts->seed) + " " + text_of(*data);
+  const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
+  const auto how = choose("partial_allreduce", wanted, runtime->place(), *data, *starts, runtime->is_crowded());
+  if (!how) return {"partial allreduce " + text_of(*data), how.error()};
+  const std::string agreement = "partial allreduce " + std::string((*how)->name) + " " + std::string(name_of(starts->policy)) +
+                                " seed " + std::to_string(starts->seed) + " " + text_of(*data);
   return {agreement,
-          generate("partial_allreduce", "auto", runtime->place(), *data, *starts),
+          (*how)->generate(runtime->place(), *data, *starts),
           {},
           {static_cast<lag_policy>(desc.lag)}};
 }
@@ -110,7 +114,7 @@ extern "C" {
 
 lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (runtime == nullptr || schedule == nullptr) return report(diagnostic, {status::argument, "runtime or schedule is null"});
+    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
     return commit(runtime, {"barrier", generate("barrier", "auto", runtime->place(), {})}, false, schedule, diagnostic);
   });
 }
@@ -120,12 +124,10 @@ lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allr
   return guarded(diagnostic, [&] {
     if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
     bool in_place = false;
-    lsched_schedule* unwanted = nullptr;
-    const commit_request request =
-        desc == nullptr || schedule == nullptr
-            ? commit_request{"allreduce with bad arguments", failure{status::argument, "desc or schedule is null"}}
-            : describe_allreduce(runtime, *desc, &in_place);
-    return commit(runtime, request, in_place, schedule == nullptr ? &unwanted : schedule, diagnostic);
+    commit_request request = desc == nullptr
+                                 ? commit_request{"allreduce with bad arguments", failure{status::argument, "desc is null"}}
+                                 : describe_allreduce(runtime, *desc, &in_place);
+    return commit(runtime, std::move(request), in_place, schedule, diagnostic);
   });
 }
 
@@ -133,12 +135,10 @@ lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime, const lsc
                                               lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    lsched_schedule* unwanted = nullptr;
-    const commit_request request =
-        desc == nullptr || schedule == nullptr
-            ? commit_request{"partial allreduce with bad arguments", failure{status::argument, "desc or schedule is null"}}
-            : describe_partial(runtime, *desc);
-    return commit(runtime, request, false, schedule == nullptr ? &unwanted : schedule, diagnostic);
+    commit_request request =
+        desc == nullptr ? commit_request{"partial allreduce with bad arguments", failure{status::argument, "desc is null"}}
+                        : describe_partial(runtime, *desc);
+    return commit(runtime, std::move(request), false, schedule, diagnostic);
   });
 }
 

@@ -4,7 +4,7 @@
  *  1. Every function that can fail returns an lsched_status: 0 done, LSCHED_PENDING (positive) not an error,
  *     negative an error. Outputs are written on success only. A NULL handle or output is LSCHED_ERR_ARGUMENT.
  *  2. Order of arguments: object, inputs, options, outputs, and last an optional lsched_diagnostic (NULL allowed)
- *     that receives the detail of a failure.
+ *     that receives the detail of a failure. Functions without one fail only as their "Errors" say.
  *  3. Counts are elements, `_bytes` bytes, `_ns` nanoseconds; ranks are int32_t, everything else 64-bit.
  *     A timeout of LSCHED_FOREVER never passes, 0 makes one attempt.
  *  4. Structs that may grow begin with `struct_size`: set it to sizeof(the struct), or use the _init function.
@@ -14,7 +14,8 @@
  *     LSCHED_ERR_PEER (a rank of this node died), LSCHED_ERR_TRANSPORT and LSCHED_ERR_INTERNAL can come from
  *     every function that starts, waits or commits, and are not repeated.
  *  7. "Collective" functions are called by all ranks of the world, in the same order. A rank whose own arguments
- *     are bad still takes part: every rank returns, with an error that names both sides.
+ *     are bad still takes part: every rank returns, with an error that names both sides. Only a NULL runtime or
+ *     builder, which belongs to no world, returns at once and leaves the others to their commit timeout.
  */
 #ifndef LSCHED_H
 #define LSCHED_H
@@ -124,7 +125,8 @@ typedef struct lsched_config {
   int32_t idle;                /* an lsched_idle_mode */
   int32_t progress_core;       /* operating-system core of the progress thread; -1: chosen from the topology if a
                                   core is free for it, else left to the scheduler */
-  uint64_t region_bytes;       /* address space of this rank's shared region; 0: the machine's memory size */
+  uint64_t region_bytes;       /* address space of this rank's shared region, at least what the runtime itself
+                                  needs; 0: the machine's memory size */
   uint64_t commit_timeout_ns;  /* for the collective create functions */
 } lsched_config;
 
@@ -134,11 +136,11 @@ typedef struct lsched_config {
 LSCHED_API void lsched_config_init(lsched_config* config);
 
 /* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where there is
- * none.  config NULL: defaults.
+ * none.  config NULL: defaults. A rank joins its world once: closing is leaving it for good.
  * Thread: any, once per process and world.  Blocks: until all ranks have come, at most commit_timeout_ns.
  * Memory: *runtime is the caller's until lsched_runtime_close.
  * Errors: UNSUPPORTED in a process started by an MPI launcher (use lsched_runtime_open_mpi of lsched_mpi.h),
- * VERSION, ARGUMENT, TIMEOUT, NOMEM. */
+ * STATE (this rank has joined before), VERSION, ARGUMENT, TIMEOUT (naming a rank that did not come), NOMEM. */
 #define lsched_runtime_open(config, runtime, diagnostic) \
   lsched_runtime_open_abi(LSCHED_ABI, (config), (runtime), (diagnostic))
 LSCHED_API lsched_status lsched_runtime_open_abi(int abi, const lsched_config* config, lsched_runtime** runtime,
@@ -233,13 +235,13 @@ typedef struct lsched_ticket {
 LSCHED_API lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket);
 
 /* LSCHED_OK once the round has ended, LSCHED_PENDING before.  Thread: any. Blocks: never.
- * Makes progress where there is no progress thread. */
+ * Makes progress where there is no progress thread.  Errors: STATE: the round has not been started. */
 LSCHED_API lsched_status lsched_test(lsched_ticket ticket);
 
 /* Waits for the round's end; the waiting thread drives the engine itself.  May be repeated after TIMEOUT.
  * Thread: any number.  Blocks: at most timeout_ns.
  * Errors: TIMEOUT; the diagnostic then names the schedule, the round, the ops that have not fired and the ranks they
- * wait for. */
+ * wait for. STATE: the round has not been started. */
 LSCHED_API lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
 /* lsched_start and lsched_wait in one, without letting go of the engine in between: the fastest way to run a round.
@@ -287,7 +289,8 @@ typedef struct lsched_partial_desc {
   lsched_reduction reduction;
   lsched_activation activation;
   uint64_t seed; /* of majority's draws; the same on all ranks */
-  lsched_lag lag;
+  lsched_lag lag;        /* each rank's own choice */
+  const char* algorithm; /* a name `lsched list` shows; NULL or "auto": chosen */
 } lsched_partial_desc;
 
 /* What a collect delivered. */
@@ -378,7 +381,8 @@ LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32
 
 /* Compiles, binds and connects. Consumes the builder, also on failure.  Collective, also for ranks whose builder has an
  * error.  Thread, Blocks, Memory: as lsched_allreduce_create; `inputs` and `outputs` hold one pointer per slot.
- * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT; UNMATCHED (some send of the world has no receive); MISMATCH. */
+ * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT; UNMATCHED (sends and receives of the world do not pair up; the
+ * diagnostic names one that is left over); MISMATCH. */
 LSCHED_API lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs, void* const* outputs,
                                                lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 

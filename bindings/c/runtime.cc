@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "libsched/shm_endpoint.h"
+#include "offload/cores.h"
 #include "offload/pinning.h"
 
 namespace lsched {
@@ -81,6 +82,13 @@ status wait_for_ranks(shm_segment& segment, std::chrono::nanoseconds limit, rank
   return status::ok;
 }
 
+/// All ranks of the world are those of the segment.
+neighbourhood alone_on_machine(const shm_segment& segment) {
+  const auto ranks = static_cast<unsigned>(segment.ranks());
+  const unsigned cores = segment.cores() != 0 ? segment.cores() : usable_cores();
+  return {ranks, cores, ranks > cores};
+}
+
 lsched_status open_process(const runtime_options& options, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
   const auto found = find_launch();
   if (!found) return report(diagnostic, found.error());
@@ -89,7 +97,7 @@ lsched_status open_process(const runtime_options& options, lsched_runtime** runt
     return report(diagnostic, {status::unsupported, "this process is one of at least " + std::to_string(*size) +
                                                         " started by an MPI launcher: open the runtime with "
                                                         "lsched_runtime_open_mpi, or start it with `lsched run`"});
-  auto segment = where ? shm_segment::adopt(dup(where->descriptor)) : shm_segment::create(1, options.region_bytes);
+  auto segment = where ? shm_segment::adopt(dup(where->descriptor)) : shm_segment::create(1, options.region_bytes, usable_cores());
   if (!segment) return report(diagnostic, segment.error());
   if (where && where->size != (*segment)->ranks())
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
@@ -98,8 +106,7 @@ lsched_status open_process(const runtime_options& options, lsched_runtime** runt
   rank missing = k_no_rank;
   if (const status answer = wait_for_ranks(**segment, options.commit_timeout, &missing); answer != status::ok)
     return report(diagnostic, {answer, "rank " + std::to_string(missing) + " did not open its runtime in time", missing});
-  const auto ranks = static_cast<unsigned>((*segment)->ranks());
-  *runtime = new lsched_runtime(std::move(*net), options, ranks, true, {});
+  *runtime = new lsched_runtime(std::move(*net), options, alone_on_machine(**segment), true, {});
   return LSCHED_OK;
 }
 
@@ -139,6 +146,9 @@ result<runtime_options> read_config(const lsched_config* config) {
   runtime_options options;
   options.wants_thread = filled.progress == LSCHED_PROGRESS_THREAD;
   options.idle = static_cast<idle_mode>(filled.idle);
+  if (filled.progress_core < -1 || (filled.progress_core >= 0 && !std::ranges::binary_search(allowed_cores(), static_cast<unsigned>(filled.progress_core))))
+    return failure{status::argument, "progress_core " + std::to_string(filled.progress_core) +
+                                         " is not one of the cores this process may use"};
   if (filled.progress_core >= 0) options.core = static_cast<unsigned>(filled.progress_core);
   options.region_bytes = filled.region_bytes;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
@@ -150,15 +160,16 @@ result<runtime_options> read_config(const lsched_config* config) {
 
 using namespace lsched;
 
-lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const runtime_options& options, unsigned local_ranks,
+lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const runtime_options& options, const neighbourhood& around,
                                bool may_have_thread, std::string remark)
     : options_(options),
+      around_(around),
       net_(std::move(net)),
       engine_(*net_),
-      driver_(engine_, make_idle_policy(options.idle, local_ranks, usable_cores())),
+      driver_(engine_, make_idle_policy(options.idle, around.ranks, around.cores)),
       remark_(std::move(remark)) {
   if (!options.wants_thread || !may_have_thread) return;
-  thread_.emplace(driver_, options.core ? options.core : core_near_caller(local_ranks));
+  thread_.emplace(driver_, options.core ? options.core : core_near_caller(around.ranks));
 }
 
 lsched_runtime::~lsched_runtime() {
@@ -190,9 +201,12 @@ result<instance*> lsched_runtime::commit(const commit_request& request) {
       continue;
     }
     is_out_of_step_ = true;
-    driver_.with_engine([&] { step->abandon(); });
+    driver_.with_engine([&] {
+      step->abandon();
+      if (dead != k_no_rank) engine_.fail_all(status::peer, dead);
+    });
     if (dead == k_no_rank) return step->why();
-    return failure{status::peer, "rank " + std::to_string(dead) + " died before it committed", dead};
+    return failure{status::peer, "rank " + std::to_string(dead) + " died or closed its runtime before it committed", dead};
   }
 }
 
@@ -256,13 +270,13 @@ lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsch
       return report(diagnostic, {status::argument, "a world needs at least one rank, and room for its runtimes"});
     const auto options = read_config(config);
     if (!options) return report(diagnostic, options.error());
-    auto segment = shm_segment::create(ranks, options->region_bytes);
+    auto segment = shm_segment::create(ranks, options->region_bytes, usable_cores());
     if (!segment) return report(diagnostic, segment.error());
     std::vector<std::unique_ptr<lsched_runtime>> opened;
     for (rank r = 0; r < ranks; ++r) {
       auto net = shm_endpoint::open(*segment, r);
       if (!net) return report(diagnostic, net.error());
-      opened.push_back(std::make_unique<lsched_runtime>(std::move(*net), *options, static_cast<unsigned>(ranks), true, ""));
+      opened.push_back(std::make_unique<lsched_runtime>(std::move(*net), *options, alone_on_machine(**segment), true, ""));
     }
     for (rank r = 0; r < ranks; ++r) runtimes[r] = opened[static_cast<std::size_t>(r)].release();
     return LSCHED_OK;

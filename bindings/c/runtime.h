@@ -29,6 +29,13 @@ struct runtime_options {
 /// Reads a caller's config (null: defaults and environment). ARGUMENT names the field that is wrong.
 result<runtime_options> read_config(const lsched_config* config);
 
+/// What a rank shares its machine with.
+struct neighbourhood {
+  unsigned ranks = 1;      ///< on this machine
+  unsigned cores = 1;      ///< that they may use together
+  bool is_crowded = false; ///< on some machine of the world there are more ranks than cores; equal on all ranks
+};
+
 /// A deadline that far from now; LSCHED_FOREVER is never.
 driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 
@@ -50,15 +57,16 @@ lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
 }  // namespace lsched
 
 struct lsched_runtime {
-  /// `local_ranks`: ranks that share this rank's cores. `may_have_thread`: false where the transport forbids one.
-  lsched_runtime(std::unique_ptr<lsched::endpoint> net, const lsched::runtime_options& options, unsigned local_ranks,
-                 bool may_have_thread, std::string remark);
+  /// `may_have_thread`: false where the transport forbids one.
+  lsched_runtime(std::unique_ptr<lsched::endpoint> net, const lsched::runtime_options& options,
+                 const lsched::neighbourhood& around, bool may_have_thread, std::string remark);
   ~lsched_runtime();
 
   /// Commits, waiting for all ranks up to the configured limit. One thread at a time.
   lsched::result<lsched::instance*> commit(const lsched::commit_request& request);
 
   lsched::world place() const { return net_->place(); }
+  bool is_crowded() const { return around_.is_crowded; }
   bool has_thread() const { return thread_.has_value(); }
   bool wants_thread() const { return options_.wants_thread; }
   lsched::engine& engine() { return engine_; }
@@ -70,6 +78,7 @@ struct lsched_runtime {
 
  private:
   lsched::runtime_options options_;
+  lsched::neighbourhood around_;
   std::unique_ptr<lsched::endpoint> net_;
   lsched::engine engine_;
   lsched::driver driver_;

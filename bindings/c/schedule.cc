@@ -12,8 +12,10 @@ lsched_status explain(const lsched_schedule& schedule, status answer, round_no r
   return guarded(diagnostic, [&] {
     failure why{answer, schedule.it->label, schedule.it->culprit.load()};
     if (answer == status::timeout) {
-      schedule.runtime->driver().with_engine(
-          [&] { why.text = schedule.runtime->engine().describe_wait(*schedule.it, &why.peer); });
+      schedule.runtime->driver().with_engine([&] {
+        round = open_round(*schedule.it);
+        why.text = schedule.runtime->engine().describe_wait(*schedule.it, &why.peer);
+      });
     } else if (answer == status::peer) {
       why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
     } else {
@@ -21,6 +23,11 @@ lsched_status explain(const lsched_schedule& schedule, status answer, round_no r
     }
     return report(diagnostic, why, round);
   });
+}
+
+/// A ticket that no start has given: the round would be waited for without anybody being asked to run it.
+bool is_unstarted(const lsched_ticket& ticket) {
+  return !ticket.schedule->is_partial() && ticket.round > ticket.schedule->it->called.load();
 }
 
 lsched_status wait_for(const lsched_schedule& schedule, round_no round, std::uint64_t timeout_ns,
@@ -56,6 +63,7 @@ lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
 
 lsched_status lsched_test(lsched_ticket ticket) {
   if (ticket.schedule == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (is_unstarted(ticket)) return LSCHED_ERR_STATE;
   const instance& it = *ticket.schedule->it;
   if (it.finished.load() < ticket.round) (void)ticket.schedule->runtime->driver().progress();
   if (it.finished.load() >= ticket.round) return LSCHED_OK;
@@ -65,6 +73,9 @@ lsched_status lsched_test(lsched_ticket ticket) {
 
 lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (ticket.schedule == nullptr) return report(diagnostic, {status::argument, "the ticket names no schedule"});
+  if (is_unstarted(ticket))
+    return report(diagnostic, {status::state, ticket.schedule->it->label + ": round " + std::to_string(ticket.round) +
+                                                  " has not been started"});
   return wait_for(*ticket.schedule, ticket.round, timeout_ns, diagnostic);
 }
 

@@ -1,8 +1,10 @@
 // `lsched bench`: the benchmarks of microbench/, from the command line.
+#include <cstdio>
 #include <memory>
 
 #include "bindings/cli/commands.h"
 #include "bindings/cli/session.h"
+#include "bindings/cli/words.h"
 #include "microbench/benchmarks.h"
 #include "microbench/harness.h"
 
@@ -21,7 +23,7 @@ std::shared_ptr<world_words> add_world_options(CLI::App& command, std::int32_t d
       .add_option("-n,--ranks", words->ranks,
                   "Number of ranks; started by hand, the command starts them itself (then " +
                       std::to_string(default_ranks) + " by default)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, k_most_ranks));
   command
       .add_option("--transport", words->transport, "What the ranks talk through; mpi: everything through MPI")
       ->check(CLI::IsMember({"auto", "shm", "mpi"}))
@@ -58,8 +60,10 @@ void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes) {
       ->delimiter(',')
       ->check([](const std::string& word) {
         try {
-          bench::parse_size(word);
-          return std::string();
+          const std::uint64_t bytes = bench::parse_size(word);
+          return bytes > 0 && bytes % sizeof(float) == 0
+                     ? std::string()
+                     : "size " + word + " is not a positive multiple of 4 bytes (floats)";
         } catch (const bench::failed& why) {
           return std::string(why.what());
         }
@@ -73,7 +77,15 @@ int in_world(const command_context& context, const world_words& words, std::int3
       .ranks = words.ranks, .default_ranks = default_ranks, .transport = words.transport};
   if (const auto status = session::relaunch(context, options)) return *status;
   session here = session::open(options);
-  const int status = benchmark(here);
+  int status = 1;
+  try {
+    status = benchmark(here);
+  } catch (const bench::agreed& why) {
+    if (here.rank() == 0)
+      std::fprintf(stderr, "lsched: %s\n", why.what());
+    else
+      status = 0;  // one rank's word, and status, is enough
+  }
   here.close();
   return status;
 }
@@ -86,8 +98,12 @@ int in_one_process(const std::function<int()>& benchmark) {
   int status = 0;
   {
     bench::team ranks(here.runtime());
-    if (ranks.is_root()) status = benchmark();
-    ranks.barrier();
+    try {
+      bench::on_root(ranks, [&] { status = benchmark(); });
+    } catch (const bench::agreed& why) {
+      if (ranks.is_root()) std::fprintf(stderr, "lsched: %s\n", why.what());
+      status = 1;
+    }
   }
   here.close();
   return status;
@@ -103,18 +119,21 @@ void add_fig9(CLI::App& bench, command_context& context) {
       ->add_option("--iters", options->iterations,
                    "Iterations of solo and majority, exactly, and at most of MPI "
                    "[64, fewer where they take too long]")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   command->add_option("--seed", options->seed, "Seed of majority's draws")->capture_default_str();
   add_sizes_option(*command, options->sizes);
   command->add_option("--only", options->only, "Measure one of the three")
       ->check(CLI::IsMember({"mpi", "solo", "majority"}));
+  command->add_option("--algorithm", options->algorithm, "Of solo and majority")
+      ->check(CLI::IsMember(algorithm_names("partial_allreduce")))
+      ->capture_default_str();
   command->add_option("--skew-ms", options->skew_ms, "Rank r calls this many ms x r later than rank 0")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number(0, 1e6))
       ->capture_default_str();
   command
       ->add_option("--mpi-seconds", options->mpi_seconds,
                    "Time for all MPI rows together (but >= 5 iterations a size)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(number(0, 1e6))
       ->capture_default_str();
   command->add_option("--plot", options->plot, "Draw the figure with gnuplot")->type_name("FILE.png");
   add_json_option(*command, options->json);
@@ -135,9 +154,10 @@ void add_idle(CLI::App& bench, command_context& context) {
   const auto words = add_world_options(*command, k_ranks);
   const auto options = std::make_shared<bench::idle_options>();
   command->add_option("--seconds", options->seconds, "How late the last rank is")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(number(0.01, 3600))
       ->capture_default_str();
   add_json_option(*command, options->json);
+  command->footer("Example:  lsched bench idle --ranks 8 --seconds 10");
   command->callback([&context, words, options] {
     context.action = [&context, words, options] {
       return in_world(context, *words, k_ranks,
@@ -151,9 +171,10 @@ void add_engine(CLI::App& bench, command_context& context) {
       bench.add_subcommand("engine", "Time per op without communication, beside oneTBB's flow graph");
   const auto options = std::make_shared<bench::engine_options>();
   command->add_option("--rounds", options->rounds, "Rounds of each side and graph")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->capture_default_str();
   add_json_option(*command, options->json);
+  command->footer("Example:  lsched bench engine --json engine.jsonl");
   command->callback([&context, options] {
     context.action = [options] { return in_one_process([&] { return bench::run_engine(*options); }); };
   });
@@ -171,13 +192,14 @@ void add_coll(CLI::App& bench, command_context& context) {
   command
       ->add_option("--algorithm", options->algorithm,
                    "A name `lsched list` shows, auto, or all: each that can")
+      ->check(CLI::IsMember(algorithm_names("allreduce", "all")))
       ->capture_default_str();
   add_sizes_option(*command, options->sizes);
   command->add_option("--iters", options->iterations, "Rounds of each cell, at most")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->capture_default_str();
   command->add_option("--cell-seconds", options->cell_seconds, "Time for each cell")
-      ->check(CLI::Range(0.001, 3600.0))
+      ->check(number(0.001, 3600))
       ->capture_default_str();
   command->add_flag("--in-place", options->in_place, "Input and output are the same buffer, on both sides");
   command->add_flag("--pin", options->pin,
@@ -197,12 +219,13 @@ void add_async(CLI::App& bench, command_context& context) {
       "async", "Solo rounds while the other rank computes, with and without progress threads");
   const auto options = std::make_shared<bench::async_options>();
   command->add_option("--seconds", options->seconds, "How long rank 1 computes")
-      ->check(CLI::Range(0.01, 60.0))
+      ->check(number(0.01, 60))
       ->capture_default_str();
   command->add_option("--count", options->count, "Floats in a contribution")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 28))
+      ->check(whole_number(1, 1 << 28))
       ->capture_default_str();
   add_json_option(*command, options->json);
+  command->footer("Example:  lsched bench async --seconds 2");
   command->callback([&context, options] {
     context.action = [options] { return in_one_process([&] { return bench::run_async(*options); }); };
   });

@@ -20,10 +20,9 @@ namespace lsched::cli {
 
 /// What main() and the subcommands tell each other.
 struct command_context {
-  std::vector<std::string>
-      arguments;                     ///< of this process, its own name first; used to start it again as ranks
-  std::vector<std::string> program;  ///< of `run`: the words from PROGRAM on, which are not ours to parse
-  std::function<int()> action;       ///< set by the subcommand that was named; answers the exit status
+  std::vector<std::string> arguments;  ///< of this process, its own name first; used to start it again as ranks
+  std::vector<std::string> program;    ///< of `run`: the words from PROGRAM on, which are not ours to parse
+  std::function<int()> action;         ///< set by the subcommand that was named; answers the exit status
 };
 
 /// Why a command could not be carried out. what() is the line a person reads, without the leading "lsched: ".

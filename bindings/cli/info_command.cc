@@ -1,5 +1,4 @@
 // `lsched info`: what this build is, what this machine offers it, and what the environment tells it.
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,8 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/launcher.h"
 #include "bindings/cli/session.h"
+#include "bindings/cli/words.h"
+#include "offload/cores.h"
 #include "offload/idle_policy.h"
 #include "offload/pinning.h"
 #include "ops/kernel.h"
@@ -159,12 +160,6 @@ json describe_build() {
   return build;
 }
 
-unsigned cores_by_affinity() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? static_cast<unsigned>(CPU_COUNT(&allowed)) : 0;
-}
-
 json describe_duration(std::chrono::nanoseconds time) {
   return time == idle_policy::forever ? json("forever") : json(time.count());
 }
@@ -190,7 +185,7 @@ json describe(unsigned ranks) {
   all["abi"] = lsched_abi();
   all["build"] = describe_build();
   all["cores"] = {{"online", sysconf(_SC_NPROCESSORS_ONLN)},
-                  {"affinity", cores_by_affinity()},
+                  {"affinity", allowed_cores().size()},
                   {"usable", usable_cores()}};
   all["idle"] = describe_choice(ranks);
   all["environment"] = describe_environment();
@@ -219,7 +214,9 @@ void print(const json& all) {
   for (const char* what : {"mpi", "hwloc", "onetbb", "compiler"}) print_line(what, plain(all["build"][what]));
   std::string targets;
   for (const json& target : all["build"]["simd_targets"]) targets += " " + plain(target);
-  print_line("simd", plain(all["build"]["simd"]) + "  (this build and CPU can do:" + targets + ")");
+  const bool is_avx512 = targets.find("AVX3") != std::string::npos;
+  print_line("simd", plain(all["build"]["simd"]) + "  (this build and CPU can do:" + targets +
+                         (is_avx512 ? "; AVX3 is AVX-512)" : ")"));
   const json& cores = all["cores"];
   const bool has_quota = cores["usable"] < cores["affinity"];
   print_line("cores", plain(cores["usable"]) + " usable (" + plain(cores["online"]) + " online, " +
@@ -259,7 +256,7 @@ void add_info_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("info", "Show the build, the machine and the environment");
   const auto options = std::make_shared<info_options>();
   command->add_option("--ranks", options->ranks, "Local ranks to choose the idle policy for")
-      ->check(CLI::Range(1u, 1u << 20))
+      ->check(whole_number(1, k_most_ranks))
       ->capture_default_str();
   command->add_flag("--json", options->as_json, "Print one JSON object");
   command->footer("Example:  lsched info --ranks 4");

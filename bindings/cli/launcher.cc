@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "bindings/cli/commands.h"
+#include "offload/cores.h"
 #include "libsched/shm_segment.h"
 
 namespace lsched::cli {
@@ -76,20 +77,10 @@ class signal_gate {
   sigset_t before_{};
 };
 
-std::vector<int> allowed_cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(static_cast<std::size_t>(core), &allowed)) cores.push_back(core);
-  return cores;
-}
-
 class world_launcher {
  public:
   explicit world_launcher(const launch_request& request)
-      : request_(request), segment_(require(shm_segment::create(request.ranks))) {
+      : request_(request), segment_(require(shm_segment::create(request.ranks, 0, usable_cores()))) {
     if (request.bind && (cores_ = allowed_cores()).empty())
       throw command_failure(system_text("--bind: cannot read the allowed cores"));
     for (const std::string& word : request_.words) words_.push_back(const_cast<char*>(word.c_str()));
@@ -138,7 +129,7 @@ class world_launcher {
   const launch_request& request_;
   std::shared_ptr<shm_segment> segment_;
   signal_gate gate_;
-  std::vector<int> cores_;
+  std::vector<unsigned> cores_;
   std::vector<char*> words_;
   std::vector<child> children_;
   std::optional<clock::time_point> deadline_;
@@ -204,10 +195,10 @@ const char* world_launcher::prepare(std::int32_t rank, pid_t launcher) {
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "/dev/null";
   }
   if (!cores_.empty()) {
-    const int core = cores_[static_cast<std::size_t>(rank) % cores_.size()];
+    const unsigned core = cores_[static_cast<std::size_t>(rank) % cores_.size()];
     cpu_set_t only;
     CPU_ZERO(&only);
-    CPU_SET(static_cast<std::size_t>(core), &only);
+    CPU_SET(core, &only);
     if (sched_setaffinity(0, sizeof only, &only) != 0) return "--bind";
   }
   gate_.restore();
@@ -274,9 +265,11 @@ void world_launcher::pass_on(const siginfo_t& news) {
   }
 }
 
-bool is_file(const std::string& path) {
+/// As a shell judges it: what is there but is no program cannot be executed; what is not there cannot be found.
+int find_fault(const std::string& path) {
   struct stat info {};
-  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+  if (stat(path.c_str(), &info) != 0) return k_exit_not_found;
+  return S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0 ? 0 : k_exit_not_executable;
 }
 
 }  // namespace
@@ -286,8 +279,10 @@ int launch(const launch_request& request) { return world_launcher(request).run()
 int find_executable(const std::string& name, std::string& path) {
   std::vector<std::string> places;
   if (name.find('/') != std::string::npos) {
-    places.push_back(name);
-  } else if (!name.empty()) {
+    path = name;
+    return find_fault(name);
+  }
+  if (!name.empty()) {
     const char* search = std::getenv("PATH");
     std::string_view rest(search != nullptr ? search : "/usr/local/bin:/usr/bin:/bin");
     for (bool more = true; more;) {
@@ -300,12 +295,12 @@ int find_executable(const std::string& name, std::string& path) {
   }
   int answer = k_exit_not_found;
   for (const std::string& place : places) {
-    if (!is_file(place)) continue;
-    if (access(place.c_str(), X_OK) == 0) {
+    const int fault = find_fault(place);
+    if (fault == 0) {
       path = place;
       return 0;
     }
-    answer = k_exit_not_executable;
+    if (fault == k_exit_not_executable) answer = fault;
   }
   return answer;
 }

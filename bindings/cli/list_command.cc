@@ -89,7 +89,7 @@ void add_list_command(CLI::App& app, command_context& context) {
       app.add_subcommand("list", "List collectives, algorithms, constraints and declared costs");
   const auto options = std::make_shared<list_options>();
   command->add_option("--ranks", options->ranks, "Size of the world")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, k_most_ranks))
       ->capture_default_str();
   add_data_options(*command, options->data);
   command
@@ -97,9 +97,8 @@ void add_list_command(CLI::App& app, command_context& context) {
       ->check(CLI::IsMember(activation_names()));
   command->add_flag("--json", options->as_json, "Print a JSON array");
   command->footer(
-      "Messages and bytes are those of all ranks together; hops is the longest chain of messages and "
-      "signals, one\n"
-      "after the other (\"rounds\" in JSON). Signals carry no payload.\n"
+      "Messages and bytes are those of all ranks together; hops is the longest chain of messages and signals,\n"
+      "one after the other (\"rounds\" in JSON). Signals carry no payload.\n"
       "Example:  lsched list --ranks 32 --count 1000000 --dtype f32");
   command->callback([&context, options] { context.action = [options] { return list(*options); }; });
 }

@@ -1,9 +1,9 @@
-// The command `lsched`: reads the command line, runs one subcommand, turns failures into one line and a
-// status.
+// The command `lsched`: reads the command line, runs one subcommand, turns failures into one line and a status.
 //
 //   0  done        1  failed: one line on standard error        2  the command line makes no sense
 // `run` answers what its program answers.
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 
@@ -40,23 +40,37 @@ std::vector<std::string> words_to_parse(command_context& context) {
   return {words.rbegin(), words.rend()};
 }
 
-/// Which command's help the user should read.
-std::string help_hint(const CLI::App& app) {
-  const auto named = app.get_subcommands();
-  return named.empty() ? "lsched --help" : "lsched " + named.front()->get_name() + " --help";
+/// Which command's help the user should read: that of the innermost one that was named.
+std::string help_hint(const CLI::App& app, const command_context& context) {
+  std::string command = "lsched";
+  const CLI::App* at = &app;
+  for (std::size_t place = 1; place < context.arguments.size(); ++place) {
+    const auto found = at->get_subcommands([&](const CLI::App* it) { return it->get_name() == context.arguments[place]; });
+    if (found.empty()) break;
+    at = found.front();
+    command += " " + at->get_name();
+  }
+  return command + " --help";
 }
 
 /// The parser would only say that a command is missing.
-void expect_known_command(const CLI::App& app, const command_context& context) {
-  if (context.arguments.size() < 2 || context.arguments[1].starts_with('-')) return;
-  const std::string& word = context.arguments[1];
+void expect_known_command(const CLI::App& app, const command_context& context, std::size_t place = 1) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (commands.empty() || context.arguments.size() <= place || context.arguments[place].starts_with('-')) return;
+  const std::string& word = context.arguments[place];
   std::string known;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->get_name() == word) return;
+  for (const CLI::App* command : commands) {
+    if (command->get_name() == word) return expect_known_command(*command, context, place + 1);
     known += " " + command->get_name();
   }
-  throw CLI::ParseError("there is no command \"" + word + "\"; there are" + known,
-                        CLI::ExitCodes::ExtrasError);
+  throw CLI::ParseError("there is no command \"" + word + "\"; there are" + known, CLI::ExitCodes::ExtrasError);
+}
+
+/// One rank's word is enough: all have the same command line.
+bool is_spokesman() {
+  for (const char* variable : {"LSCHED_RUN_RANK", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"})
+    if (const char* rank = std::getenv(variable); rank != nullptr && std::string_view(rank) != "0") return false;
+  return true;
 }
 
 int act(CLI::App& app, command_context& context) {
@@ -67,7 +81,7 @@ int act(CLI::App& app, command_context& context) {
   } catch (const CLI::Success& wish) {  // --help, --version
     return app.exit(wish);
   } catch (const CLI::ParseError& mistake) {
-    std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", mistake.what(), help_hint(app).c_str());
+    if (is_spokesman()) std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", mistake.what(), help_hint(app, context).c_str());
     return k_exit_usage;
   } catch (const std::exception& why) {
     std::fprintf(stderr, "lsched: %s\n", why.what());

@@ -6,11 +6,11 @@
 
 #include "bindings/cli/commands.h"
 #include "bindings/cli/launcher.h"
+#include "bindings/cli/words.h"
 
 namespace lsched::cli {
 namespace {
 
-constexpr std::int32_t k_most_ranks = 1 << 20;
 constexpr double k_longest_seconds = 1e9;
 
 /// Options of `run` that take the next word as their value.
@@ -33,7 +33,7 @@ int run(const command_context& context, const run_options& options) {
   const int missing = find_executable(name, request.path);
   if (missing == 0) return launch(request);
   std::fprintf(stderr, "lsched: cannot run \"%s\": %s\n", name.c_str(),
-               missing == k_exit_not_found ? "no such program" : "it is not executable");
+               missing == k_exit_not_found ? "no such program" : "it is not an executable file");
   return missing;
 }
 
@@ -56,20 +56,18 @@ void add_run_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<run_options>();
   command->add_option("-n,--ranks", options->ranks, "Number of ranks")
       ->required()
-      ->check(CLI::Range(1, k_most_ranks));
+      ->check(whole_number(1, k_most_ranks));
   command
       ->add_option("--timeout", options->timeout_s, "Seconds after which the ranks that are left are ended")
-      ->check(CLI::Range(0.001, k_longest_seconds));
+      ->check(number(0.001, k_longest_seconds));
   command->add_flag("--bind", options->bind, "Pin rank r to the r-th core this process may use, round robin");
   // For the help text: main() has set these words aside, because they are not ours to parse.
   command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
   command->footer(
-      "The program finds its world through lsched_runtime_open. Standard input goes to rank 0; SIGINT, "
-      "SIGTERM\n"
-      "and SIGHUP are passed on; no rank outlives this command.\n"
-      "Exit status: 0 if every rank exits with 0, else the status of the rank that failed first (128 + n if "
-      "signal\n"
-      "n killed it); 124 when the time limit passed; 126, 127 if PROGRAM cannot be executed or found.\n"
+      "The program finds its world through lsched_runtime_open. Standard input goes to rank 0; SIGINT,\n"
+      "SIGTERM and SIGHUP are passed on; no rank outlives this command.\n"
+      "Exit status: 0 if every rank exits with 0, else the status of the rank that failed first (128 + n if\n"
+      "signal n killed it); 124 when the time limit passed; 126, 127 if PROGRAM cannot be executed or found.\n"
       "Example:  lsched run -n 4 --timeout 60 ./my_program --size 1000");
   command->callback([&context, options] {
     if (context.program.empty()) throw CLI::RequiredError("PROGRAM");

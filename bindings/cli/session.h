@@ -2,13 +2,11 @@
 //
 //   started by `lsched run`      that world, over shared memory
 //   started by an MPI launcher   MPI_COMM_WORLD, if the command was built with MPI
-//   started by hand              a world of one; or, if more ranks are wanted, the command starts itself
-//   again
+//   started by hand              a world of one; or, if more ranks are wanted, the command starts itself again
 //                                as that many ranks through the local launcher
 //
-//     if (const auto status = session::relaunch(context, options)) return *status;   // I was only the
-//     launcher session here = session::open(options);                                         // throws
-//     command_failure
+//     if (const auto status = session::relaunch(context, options)) return *status;  // I was only the launcher
+//     session here = session::open(options);                                        // throws command_failure
 #pragma once
 
 #include <cstdint>

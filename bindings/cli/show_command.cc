@@ -101,9 +101,9 @@ void add_show_command(CLI::App& app, command_context& context) {
   command->add_option("COLLECTIVE", options->collective, "A collective that `lsched list` shows")->required();
   command->add_option("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
   command->add_option("--ranks", options->ranks, "Size of the world")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, k_most_ranks))
       ->capture_default_str();
-  auto* rank = command->add_option("--rank", options->rank, "Whose schedule")->check(CLI::NonNegativeNumber);
+  auto* rank = command->add_option("--rank", options->rank, "Whose schedule")->check(whole_number(0, k_most_ranks));
   rank->capture_default_str();
   command->add_flag("--all", options->all, "Every rank's")->excludes(rank);
   add_data_options(*command, options->data);

@@ -33,6 +33,7 @@ constexpr std::uint64_t k_most_lines = 20;  ///< violations printed by a rank; t
 
 struct soak_options {
   std::string policy = "solo";
+  std::string algorithm = "auto";
   std::uint64_t rounds = 1'000'000;
   std::uint64_t seed = 1;
   std::uint64_t count = 16;
@@ -49,8 +50,7 @@ lsched_activation activation_named(const std::string& name) {
   return name == "solo" ? LSCHED_SOLO : LSCHED_MAJORITY;
 }
 
-// --- waiting a random while
-// ----------------------------------------------------------------------------------
+// --- waiting a random while --------------------------------------------------------------------------------
 
 /// Exponentially distributed with the given mean; a function of (seed, rank, round) alone.
 clock::duration draw_delay(const soak_options& options, std::int32_t rank, std::uint64_t round) {
@@ -70,8 +70,7 @@ void wait(const soak_options& options, clock::duration time) {
     if (options.delay != "busy") sched_yield();
 }
 
-// --- one rank
-// ------------------------------------------------------------------------------------------------
+// --- one rank ----------------------------------------------------------------------------------------------
 
 class soak {
  public:
@@ -82,10 +81,14 @@ class soak {
         ledger_({.self = here.rank(), .size = here.size()}, options.count, options.seed,
                 options.policy == "full",
                 [this](std::uint64_t call, const std::string& what) { complain(call, what); }) {
+    lsched_diagnostic_init(&detail_);
     const bool has_terminal = isatty(STDERR_FILENO) != 0;
     reports_progress_ = here.rank() == 0 && (options.progress || has_terminal);
     overwrites_ = has_terminal;
   }
+
+  /// Whether any rank says so. Collective.
+  bool is_anywhere(bool mine) { return combine({mine ? 1u : 0u}, LSCHED_MAX).front() != 0; }
 
   /// Answers the violations of all ranks.
   std::uint64_t run() {
@@ -142,7 +145,6 @@ void soak::expect(lsched_status code, const char* call) const {
 }
 
 void soak::create() {
-  lsched_diagnostic_init(&detail_);
   lsched_partial_desc desc{};
   desc.struct_size = sizeof desc;
   desc.count = options_.count;
@@ -151,6 +153,7 @@ void soak::create() {
   desc.activation = activation_named(options_.policy);
   desc.seed = options_.seed;
   desc.lag = LSCHED_ACCUMULATE;
+  desc.algorithm = options_.algorithm.c_str();
   expect(lsched_partial_allreduce_create(here_.runtime(), &desc, &schedule_, &detail_),
          "lsched_partial_allreduce_create");
 }
@@ -257,26 +260,21 @@ json soak::summary(std::uint64_t violations) const {
           {"count", options_.count},
           {"delay_us", options_.delay_us},
           {"delay", options_.delay},
+          {"algorithm", options_.algorithm},
           {"seed", options_.seed},
           {"version", lsched_version()}};
 }
 
-// --- the command
-// ---------------------------------------------------------------------------------------------
+// --- the command -------------------------------------------------------------------------------------------
 
 struct file_closer {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 using file_handle = std::unique_ptr<std::FILE, file_closer>;
 
-/// Where rank 0 writes its JSON line: opened before the work begins, so that a bad name costs nothing. Null:
-/// standard output, or not rank 0.
-file_handle open_json(const soak_options& options, std::int32_t rank) {
-  if (rank != 0 || options.json_file.empty() || options.json_file == "-") return nullptr;
-  file_handle file(std::fopen(options.json_file.c_str(), "w"));
-  if (file == nullptr)
-    throw command_failure("cannot write " + options.json_file + ": " + std::strerror(errno));
-  return file;
+/// Whether rank 0's JSON line goes into a file of its own.
+bool has_file(const soak_options& options, std::int32_t rank) {
+  return rank == 0 && !options.json_file.empty() && options.json_file != "-";
 }
 
 void write_line(std::FILE* file, const std::string& name, const json& line) {
@@ -287,8 +285,16 @@ void write_line(std::FILE* file, const std::string& name, const json& line) {
 int run_soak(const command_context& context, const soak_options& options) {
   if (const auto status = session::relaunch(context, options.world)) return *status;
   session here = session::open(options.world);
-  const file_handle file = open_json(options, here.rank());
   soak work(options, here);
+  file_handle file;  // opened before the work begins, so that a bad name costs nothing
+  if (has_file(options, here.rank())) file.reset(std::fopen(options.json_file.c_str(), "w"));
+  const int error = errno;
+  const bool is_stuck = has_file(options, here.rank()) && file == nullptr;
+  if (work.is_anywhere(is_stuck)) {
+    here.close();
+    if (!is_stuck) return 0;
+    throw command_failure("cannot write " + options.json_file + ": " + std::strerror(error));
+  }
   const std::uint64_t violations = work.run();
   if (here.rank() == 0) {
     const std::string name = file == nullptr ? "standard output" : options.json_file;
@@ -308,20 +314,23 @@ void add_soak_command(CLI::App& app, command_context& context) {
   command->add_option("--policy", options->policy, "Who starts a round")
       ->check(CLI::IsMember(activation_names()))
       ->capture_default_str();
+  command->add_option("--algorithm", options->algorithm, "Behind the policy")
+      ->check(CLI::IsMember(algorithm_names("partial_allreduce")))
+      ->capture_default_str();
   command->add_option("--rounds", options->rounds, "Calls of each rank")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->capture_default_str();
   command->add_option("--seed", options->seed, "Of delays, contributions and majority's draws")
       ->capture_default_str();
   command->add_option("--ranks", options->world.ranks, "Ranks to start where no launcher has (default: 4)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(whole_number(1, k_most_ranks));
   command->add_option("--count", options->count, "Integers in a contribution, at least 3")
-      ->check(CLI::Range(soak_ledger::k_least_count, std::uint64_t{1} << 32))
+      ->check(whole_number(soak_ledger::k_least_count, std::uint64_t{1} << 32))
       ->capture_default_str();
   command
       ->add_option("--delay-us", options->delay_us,
                    "Mean of the exponentially distributed pause before each call")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(number(0, 1e9))
       ->capture_default_str();
   command->add_option("--delay", options->delay, "How to pause; auto sleeps from 50 us on and yields below")
       ->check(CLI::IsMember({"auto", "busy", "sleep"}))
@@ -330,7 +339,7 @@ void add_soak_command(CLI::App& app, command_context& context) {
       ->check(CLI::IsMember({"auto", "shm", "mpi"}))
       ->capture_default_str();
   command->add_option("--timeout", options->timeout_s, "Seconds without any progress that are a failure")
-      ->check(CLI::Range(0.001, 1e9))
+      ->check(number(0.001, 1e9))
       ->capture_default_str();
   command
       ->add_option("--json", options->json_file, "File for the result (\"-\", or nothing: standard output)")

@@ -1,6 +1,8 @@
 #include "bindings/cli/words.h"
 
 #include <algorithm>
+#include <charconv>
+#include <sstream>
 
 namespace lsched::cli {
 namespace {
@@ -18,13 +20,42 @@ auto named(const Words& words, const std::string& name) {
   return *std::find_if(words.begin(), words.end(), [&](auto word) { return name_of(word) == name; });
 }
 
+/// Nothing unless the whole word is such a number.
+template <class Number>
+std::optional<Number> parse(const std::string& word) {
+  Number value{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
+}
+
+/// Accepts words for which `parse` finds a number within the limits; not-a-number is outside any.
+template <class Number>
+CLI::Validator limits(const char* kind, Number least, Number most, bool is_open) {
+  std::ostringstream text;
+  text << "from " << least;
+  is_open ? text << " on" : text << " to " << most;
+  const auto check = [least, most, wanted = std::string(kind) + " " + text.str()](std::string& word) {
+    const auto value = parse<Number>(word);
+    return value && *value >= least && *value <= most ? std::string() : "\"" + word + "\" is not a " + wanted;
+  };
+  return {check, text.str(), ""};
+}
+
 constexpr std::array k_activations{activation_policy::solo, activation_policy::majority,
                                    activation_policy::full};
 
 }  // namespace
 
+CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
+  return limits("whole number", least, most, most == UINT64_MAX);
+}
+
+CLI::Validator number(double least, double most) { return limits("number", least, most, false); }
+
 void add_data_options(CLI::App& command, data_options& data) {
-  command.add_option("--count", data.count, "Elements each rank contributes")->capture_default_str();
+  command.add_option("--count", data.count, "Elements each rank contributes")
+      ->check(whole_number(0, k_max_count))
+      ->capture_default_str();
   command.add_option("--dtype", data.type, "Type of the elements")
       ->check(CLI::IsMember(names_of(k_all_dtypes)))
       ->capture_default_str();
@@ -38,6 +69,14 @@ shape shape_of(const constraints& needs, const data_options& data) {
   return {.count = data.count,
           .type = named(k_all_dtypes, data.type),
           .what = named(k_all_reductions, data.reduction)};
+}
+
+std::vector<std::string> algorithm_names(std::string_view collective, std::string_view another) {
+  std::vector<std::string> names{"auto"};
+  if (!another.empty()) names.emplace_back(another);
+  for (const algorithm& it : algorithms())
+    if (it.collective == collective) names.emplace_back(it.name);
+  return names;
 }
 
 const std::vector<std::string>& activation_names() {

@@ -1,4 +1,4 @@
-// The words of the command line for the library's enumerations, and the shape of a request made of them.
+// The words of the command line: numbers, the library's enumerations, and the shape of a request made of them.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,13 @@
 
 namespace lsched::cli {
 
+/// What any option that counts ranks takes; list and show make up such worlds, the others start them.
+inline constexpr std::uint64_t k_most_ranks = 1 << 20;
+
+/// Validators that name the limits and what was written instead. `most` left out: no upper limit.
+CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = UINT64_MAX);
+CLI::Validator number(double least, double most);
+
 /// --count, --dtype and --op as `list` and `show` take them. Names were checked by the parser.
 struct data_options {
   std::uint64_t count = 1024;
@@ -22,6 +29,9 @@ void add_data_options(CLI::App& command, data_options& data);
 
 /// What a collective with these constraints is told: those that move no data get an empty shape.
 shape shape_of(const constraints& needs, const data_options& data);
+
+/// What `lsched list` shows, "auto", and perhaps another.
+std::vector<std::string> algorithm_names(std::string_view collective, std::string_view another = {});
 
 /// "solo", "majority", "full".
 const std::vector<std::string>& activation_names();

@@ -4,13 +4,16 @@
 // each function does, who may call it and how long it blocks is said there; here is only what differs:
 //  - A failure throws lsched::error in the caller's own translation unit. LSCHED_PENDING is not a failure.
 //  - Objects own their handle and can be moved, not copied. A moved-from object may only be destroyed or
-//  assigned to.
+//    assigned to.
 //  - Destructors never throw and never wait. A partial schedule ends together with the other ranks', so end
-//  it with
-//    close(); a runtime whose schedules still exist stays open.
+//    it with close(); a runtime whose schedules still exist stays open.
 //  - Buffers are spans, and stay the caller's: they outlive the schedule, as in C.
 #ifndef LSCHED_HPP
 #define LSCHED_HPP
+
+#if __cplusplus < 202002L
+#error "lsched.hpp needs C++20 (-std=c++20); lsched.h serves C11 and older C++"
+#endif
 
 #include <lsched.h>
 
@@ -300,6 +303,7 @@ struct partial_options {
   lsched_reduction reduction = LSCHED_SUM;
   lsched_lag lag = LSCHED_LATEST;
   std::uint64_t seed = 0;
+  const char* algorithm = nullptr;
 };
 
 class runtime {
@@ -420,6 +424,7 @@ class runtime {
     desc.activation = options.activation;
     desc.seed = options.seed;
     desc.lag = options.lag;
+    desc.algorithm = options.algorithm;
     lsched_schedule* made = nullptr;
     detail::call call;
     call(lsched_partial_allreduce_create(handle_, &desc, &made, call.diagnostic()));

@@ -1,4 +1,4 @@
-// Transport `hybrid`: shared memory between the ranks of a node, MPI between nodes.
+// Transport `shm+mpi`: shared memory between the ranks of a node, MPI between nodes.
 //
 // Each edge belongs to one of the two, decided by its peer; the lowest bit of a link says which. Commit
 // records go through MPI, which knows everybody. The two number ranks differently: this endpoint and MPI
@@ -24,7 +24,7 @@ class hybrid_endpoint final : public endpoint {
   bool allows_auxiliary_thread() const { return far_->allows_auxiliary_thread(); }
 
   world place() const override { return far_->place(); }
-  std::string_view name() const override { return "hybrid"; }
+  std::string_view name() const override { return "shm+mpi"; }
   std::byte* allocate(std::size_t bytes) override { return near_->allocate(bytes); }
   void deallocate(std::byte* memory) override { near_->deallocate(memory); }
   bool receives_in_place() const override { return true; }

@@ -81,8 +81,7 @@ bool is_mpi_running() {
 
 }  // namespace
 
-// --- birth and death
-// --------------------------------------------------------------------------------------------
+// --- birth and death ---------------------------------------------------------------------------------------
 
 // Up to the duplicate, all ranks come to the same answer by themselves; from there on they agree on one.
 result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mpi_limits& limits) {
@@ -232,8 +231,7 @@ bool mpi_endpoint::succeeded(int code) {
   return false;
 }
 
-// --- commit
-// -----------------------------------------------------------------------------------------------------
+// --- commit ------------------------------------------------------------------------------------------------
 
 result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, bool credits,
                                                   std::span<const edge_spec> edges) {
@@ -481,8 +479,7 @@ void mpi_endpoint::reap() {
   });
 }
 
-// --- data path: payload out
-// -------------------------------------------------------------------------------------
+// --- data path: payload out --------------------------------------------------------------------------------
 
 bool mpi_endpoint::can_transmit(const link_state& state, round_no round) const {
   if (state.is_bounce_busy[round % 2]) return false;
@@ -542,8 +539,7 @@ void mpi_endpoint::post_chunk_out(link_id link) {
   add_request(request, {task::chunk_out, link});
 }
 
-// --- data path: payload in
-// --------------------------------------------------------------------------------------
+// --- data path: payload in ---------------------------------------------------------------------------------
 
 bool mpi_endpoint::receive(link_id link, round_no round, std::byte* into, arrival& out) {
   link_state& state = links_[link];
@@ -630,8 +626,7 @@ void mpi_endpoint::release(link_id link, round_no round) {
   if (links_[link].credits) tell(link, round);
 }
 
-// --- data path: signals and credits
-// -----------------------------------------------------------------------------
+// --- data path: signals and credits ------------------------------------------------------------------------
 
 void mpi_endpoint::signal(link_id link, round_no round) { tell(link, round); }
 
@@ -711,8 +706,7 @@ void mpi_endpoint::disarm(link_id link) {
   if (links_[link].wait == wait::signal) forget(link);
 }
 
-// --- data path: completions
-// -------------------------------------------------------------------------------------
+// --- data path: completions --------------------------------------------------------------------------------
 
 void mpi_endpoint::await(link_id link, enum wait what, round_no round) {
   links_[link].wait = what;

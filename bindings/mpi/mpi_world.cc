@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "bindings/mpi/hybrid_endpoint.h"
 #include "bindings/mpi/node_segment.h"
+#include "offload/cores.h"
 
 namespace lsched {
 namespace {
@@ -58,13 +60,36 @@ std::optional<failure> objection_to(MPI_Comm all, const mpi_options& options) {
   return std::nullopt;
 }
 
-/// The ranks that MPI believes to share memory; of those, where nodes are emulated, the neighbours in rank.
+/// The cores of a machine that any of its ranks may use: launchers like to bind each rank to one of its own.
+std::optional<unsigned> count_cores(MPI_Comm machine) {
+  std::array<std::uint64_t, 64> mine{};
+  for (const unsigned core : allowed_cores())
+    if (core < mine.size() * 64) mine[core / 64] |= std::uint64_t{1} << core % 64;
+  std::array<std::uint64_t, 64> any{};
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Iallreduce(mine.data(), any.data(), static_cast<int>(any.size()), MPI_UINT64_T, MPI_BOR, machine, &request) !=
+          MPI_SUCCESS ||
+      await_request(request) != MPI_SUCCESS)
+    return std::nullopt;
+  int cores = 0;
+  for (const std::uint64_t word : any) cores += std::popcount(word);
+  return within_quota(static_cast<unsigned>(cores));
+}
+
+/// The ranks that MPI believes to share memory; of those, where nodes are emulated, the neighbours in rank. Finds
+/// out about the machine on the way.
 std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_node, owned_comm& node,
-                                       rank& real_size) {
+                                       mpi_info& found) {
   owned_comm real;
   if (MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, self, MPI_INFO_NULL, &real.comm) != MPI_SUCCESS)
     return mpi_failure("MPI_Comm_split_type");
-  if (MPI_Comm_size(real.comm, &real_size) != MPI_SUCCESS) return mpi_failure("MPI_Comm_size");
+  if (MPI_Comm_size(real.comm, &found.node_ranks) != MPI_SUCCESS) return mpi_failure("MPI_Comm_size");
+  const auto cores = count_cores(real.comm);
+  if (!cores) return mpi_failure("MPI_Iallreduce");
+  found.node_cores = *cores;
+  std::array<std::int64_t, 1> has_room{static_cast<unsigned>(found.node_ranks) <= *cores ? 1 : 0};
+  if (!minimise(all, has_room)) return mpi_failure("MPI_Iallreduce");
+  found.is_crowded = has_room[0] == 0;
   const int colour = ranks_per_node > 0 ? self / ranks_per_node : 0;
   if (MPI_Comm_split(real.comm, colour, self, &node.comm) != MPI_SUCCESS)
     return mpi_failure("MPI_Comm_split");
@@ -99,7 +124,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
                               mpi_info& found) {
   const auto [self, size] = far->place();
   owned_comm node;
-  auto why = find_candidates(far->communicator(), self, options.ranks_per_node, node, found.node_ranks);
+  auto why = find_candidates(far->communicator(), self, options.ranks_per_node, node, found);
   if (why) return *why;
   if (options.transport == mpi_transport::mpi_only) {
     found.text = "MPI with everybody, as asked for";
@@ -119,6 +144,8 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
     return std::unique_ptr<endpoint>(std::move(far));
   }
   found.sharing_ranks = static_cast<rank>(members->size());
+  // Without an edge that is MPI's, MPI is called by commit and close alone: by the application's own thread.
+  found.allows_auxiliary_thread = found.allows_auxiliary_thread || found.sharing_ranks == size;
   found.text = sharing_in_words(members->size(), static_cast<std::size_t>(size));
   return std::unique_ptr<endpoint>(
       std::make_unique<hybrid_endpoint>(std::move(*near), std::move(far), std::move(*members)));

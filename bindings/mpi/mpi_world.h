@@ -32,8 +32,10 @@ struct mpi_options {
 /// What was found, at this rank.
 struct mpi_info {
   rank node_ranks = 1;     ///< on this machine, itself included: they compete for its cores
+  unsigned node_cores = 1;  ///< that they may use together
+  bool is_crowded = false;  ///< on some node there are more ranks than cores; equal on all ranks
   rank sharing_ranks = 1;  ///< that share memory with this one, itself included
-  bool allows_auxiliary_thread = false;
+  bool allows_auxiliary_thread = false;  ///< MPI_THREAD_MULTIPLE, or no two ranks talk through MPI
   std::string text{};  ///< "shared memory with 3 ranks, MPI with 4", or why not
   const std::string& describe() const { return text; }
 };

@@ -88,8 +88,7 @@ std::optional<failure> objection_to(int socket, std::int32_t process) {
   return std::nullopt;
 }
 
-// --- the first rank
-// ---------------------------------------------------------------------------------------------
+// --- the first rank ----------------------------------------------------------------------------------------
 
 struct host {
   std::shared_ptr<shm_segment> segment;
@@ -168,8 +167,7 @@ std::optional<failure> serve_guests(const host& at, rank size) {
   return std::nullopt;
 }
 
-// --- the others
-// -------------------------------------------------------------------------------------------------
+// --- the others --------------------------------------------------------------------------------------------
 
 /// -1: no descriptor came.
 int receive_descriptor(int socket, greeting& words) {
@@ -220,8 +218,7 @@ result<std::shared_ptr<shm_segment>> visit(const invitation& to, rank member, ra
   return segment;
 }
 
-// --- together
-// ---------------------------------------------------------------------------------------------------
+// --- together ----------------------------------------------------------------------------------------------
 
 bool is_seen_by_all(const shm_segment& segment) {
   for (rank r = 0; r < segment.ranks(); ++r)

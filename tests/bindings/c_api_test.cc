@@ -227,6 +227,8 @@ TEST(c_runtime, a_wrong_configuration_is_refused_by_name) {
   expect_refusal("struct_size", [](lsched_config& c) { c.struct_size = 3; });
   expect_refusal("progress", [](lsched_config& c) { c.progress = any_value<lsched_progress_mode>(7); });
   expect_refusal("idle", [](lsched_config& c) { c.idle = any_value<lsched_idle_mode>(9); });
+  expect_refusal("progress_core", [](lsched_config& c) { c.progress_core = 1 << 20; });
+  expect_refusal("progress_core", [](lsched_config& c) { c.progress_core = -2; });
 }
 
 TEST(c_runtime, a_region_beyond_the_address_space_is_no_memory) {
@@ -478,6 +480,26 @@ TEST(c_mismatch, bad_arguments_of_one_rank_are_told_to_all) {
   });
 }
 
+/// No collective function leaves the others waiting because one rank has nowhere to put its schedule.
+TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
+  integers input(4), output(4);
+  const lsched_allreduce_desc sum = describe(input, output);
+  const lsched_partial_desc partial = describe_partial(4, LSCHED_SOLO);
+  const auto by_hand = [](lsched_runtime* runtime, lsched_schedule** schedule, lsched_diagnostic* why) {
+    lsched_builder* b = nullptr;
+    EXPECT_EQ(lsched_builder_create(runtime, "nothing", &b), LSCHED_OK);
+    return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
+  };
+  using create_call = std::function<lsched_status(lsched_runtime*, lsched_schedule**, lsched_diagnostic*)>;
+  for (const create_call& call :
+       {create_call(lsched_barrier_create), create_call(by_hand),
+        create_call([&](auto* runtime, auto** schedule, auto* why) { return lsched_allreduce_create(runtime, &sum, schedule, why); }),
+        create_call([&](auto* runtime, auto** schedule, auto* why) { return lsched_partial_allreduce_create(runtime, &partial, schedule, why); })})
+    expect_disagreement(LSCHED_ERR_ARGUMENT, {"schedule is null"}, [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+      return call(runtime, r == 1 ? nullptr : schedule, why);
+    });
+}
+
 TEST(c_mismatch, a_rank_that_does_not_come_is_named_and_then_nothing_can_be_committed) {
   lsched_config config = test_config();
   config.commit_timeout_ns = k_short_ns;
@@ -506,6 +528,27 @@ TEST(c_mismatch, a_rank_that_has_closed_is_named_at_once) {
   diagnostic why;
   EXPECT_EQ(lsched_barrier_create(pair[0], &schedule, &why), LSCHED_ERR_PEER);
   EXPECT_EQ(why.rank, 1);
+  EXPECT_SAYS(why, "closed");
+  EXPECT_EQ(lsched_runtime_close(pair[0]), LSCHED_OK);
+}
+
+TEST(c_mismatch, a_commit_that_finds_a_rank_gone_ends_what_was_running) {
+  lsched_config config = test_config();
+  std::vector<lsched_runtime*> pair(2);
+  ASSERT_EQ(lsched_runtime_open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
+  lsched_schedule* barriers[2]{};
+  {
+    std::jthread other([&] { EXPECT_EQ(lsched_barrier_create(pair[1], &barriers[1], nullptr), LSCHED_OK); });
+    EXPECT_EQ(lsched_barrier_create(pair[0], &barriers[0], nullptr), LSCHED_OK);
+  }
+  EXPECT_EQ(lsched_schedule_destroy(barriers[1], 0, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_runtime_close(pair[1]), LSCHED_OK);
+  lsched_ticket ticket{};
+  const lsched_status started = lsched_start(barriers[0], &ticket);  // a progress thread may have noticed by now
+  EXPECT_TRUE(started == LSCHED_OK || started == LSCHED_ERR_PEER);
+  lsched_schedule* another = nullptr;
+  EXPECT_EQ(lsched_barrier_create(pair[0], &another, nullptr), LSCHED_ERR_PEER);
+  EXPECT_EQ(lsched_schedule_destroy(barriers[0], 0, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_runtime_close(pair[0]), LSCHED_OK);
 }
 
@@ -577,14 +620,16 @@ TEST(c_running, a_run_that_times_out_leaves_its_round_outstanding) {
   it.finish();
 }
 
-TEST(c_running, a_ticket_of_a_round_nobody_has_started_is_pending) {
+TEST(c_running, a_ticket_of_a_round_nobody_has_started_is_an_error) {
   half_started it;
   it.finish();
-  const lsched_ticket future{it.schedules[0], 5};
-  EXPECT_EQ(lsched_test(future), LSCHED_PENDING);
-  diagnostic why;
-  EXPECT_EQ(lsched_wait(future, k_short_ns, &why), LSCHED_ERR_TIMEOUT);
-  EXPECT_SAYS(why, "not started");
+  for (const std::uint64_t round : {std::uint64_t{2}, std::uint64_t{5}, UINT64_MAX}) {
+    const lsched_ticket future{it.schedules[0], round};
+    EXPECT_EQ(lsched_test(future), LSCHED_ERR_STATE);
+    diagnostic why;
+    EXPECT_EQ(lsched_wait(future, LSCHED_FOREVER, &why), LSCHED_ERR_STATE);
+    EXPECT_SAYS(why, "round " + std::to_string(round) + " has not been started");
+  }
 }
 
 TEST(c_running, rebinding_moves_a_schedule_and_refuses_what_it_was_not_compiled_for) {
@@ -975,7 +1020,7 @@ TEST(c_builder, a_tag_is_used_once_per_peer_and_direction) {
 }
 
 TEST(c_builder, a_send_without_a_receive_is_unmatched_on_every_rank) {
-  expect_disagreement(LSCHED_ERR_UNMATCHED, {"pair up"}, [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+  expect_disagreement(LSCHED_ERR_UNMATCHED, {"rank 0", "rank 1", "32 bytes with tag"}, [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
     hand h(runtime);
     if (r == 0) lsched_add_send(h.b, 1, 0, {h.in, 0, 4}, nullptr);
     if (r == 1) lsched_add_recv(h.b, 0, 1, {h.out, 0, 4}, nullptr);

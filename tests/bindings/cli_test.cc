@@ -154,8 +154,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// --- words, help, exit statuses
-// ------------------------------------------------------------------------------
+// --- words, help, exit statuses ----------------------------------------------------------------------------
 
 TEST(Command, help_and_version_succeed) {
   const outcome version = run(lsched({"--version"}));
@@ -177,12 +176,17 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{}, "required"},
       {{"lits"}, "\"lits\""},
       {{"list", "--rnaks", "3"}, "--rnaks"},
-      {{"list", "--ranks", "0"}, "--ranks"},
+      {{"list", "--ranks", "0"}, "\"0\" is not a whole number from 1 to 1048576"},
+      {{"list", "--count", "-1"}, "--count"},
       {{"show"}, "COLLECTIVE"},
       {{"show", "barrier", "--rank", "0", "--all"}, "--all"},
       {{"soak", "--policy", "sometimes"}, "--policy"},
       {{"soak", "--count", "2"}, "--count"},
+      {{"soak", "--rounds", "0"}, "\"0\" is not a whole number from 1 on"},
+      {{"soak", "--timeout", "nan"}, "--timeout"},
+      {{"soak", "--algorithm", "magic"}, "--algorithm"},
       {{"run", "-n", "0", "true"}, "--ranks"},
+      {{"run", "-n", "two", "true"}, "\"two\" is not a whole number"},
       {{"run", "-n", "2"}, "PROGRAM"},
       {{"run", "true"}, "--ranks"},
       {{"run", "-n", "2", "--bnid", "true"}, "--bnid"},
@@ -194,6 +198,36 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
     EXPECT_EQ(it.out, "");
   }
 }
+
+#if LSCHED_HAVE_BENCH
+TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
+  const std::vector<std::pair<words, std::string>> mistakes{
+      {{"bench", "bogus"}, "Try `lsched bench --help`"},
+      {{"bench", "fig9", "--sizes", "64,6"}, "6 is not a positive multiple of 4"},
+      {{"bench", "fig9", "--sizes", "much"}, "\"much\" is not a size"},
+      {{"bench", "fig9", "--iters", "0"}, "Try `lsched bench fig9 --help`"},
+      {{"bench", "coll", "--algorithm", "magic"}, "--algorithm"},
+  };
+  for (const auto& [arguments, part] : mistakes) {
+    const outcome it = run(lsched(arguments));
+    EXPECT_EQ(it.status, 2) << part << ": " << it.err;
+    EXPECT_TRUE(contains(it.err, part)) << it.err;
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 2) << it.err;
+  }
+}
+
+TEST(Command, a_benchmark_that_cannot_write_says_so_once_before_it_measures) {
+  for (const words& arguments : {words{"bench", "fig9", "-n", "3", "--json", "/no/such/folder/file"},
+                                 words{"bench", "fig9", "-n", "3", "--plot", "/no/such/folder/file.png"},
+                                 words{"bench", "coll", "-n", "3", "--json", "/no/such/folder/file"},
+                                 words{"bench", "idle", "-n", "3", "--json", "/no/such/folder/file"}}) {
+    const outcome it = run(lsched(arguments));
+    EXPECT_EQ(it.status, 1);
+    EXPECT_EQ(it.err.rfind("lsched: cannot write /no/such/folder/file", 0), 0u) << it.err;
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 2) << it.err;  // the second is the launcher's
+  }
+}
+#endif
 
 TEST(Command, failures_of_the_library_are_one_line_and_1) {
   const std::vector<std::pair<words, std::string>> requests{
@@ -210,8 +244,7 @@ TEST(Command, failures_of_the_library_are_one_line_and_1) {
   }
 }
 
-// --- info, list, show
-// ------------------------------------------------------------------------------------------
+// --- info, list, show --------------------------------------------------------------------------------------
 
 TEST(CommandInfo, json_tells_version_machine_and_environment) {
   const outcome it = run(lsched({"info", "--json", "--ranks", "1000000"}), {{"LSCHED_IDLE", "yield"}});
@@ -306,8 +339,7 @@ TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
   EXPECT_LT(program["exit"], program["ops"].size());
 }
 
-// --- run
-// ---------------------------------------------------------------------------------------------------------
+// --- run ---------------------------------------------------------------------------------------------------
 
 TEST(CommandRun, gives_each_rank_its_place_and_its_own_words) {
   const outcome it = run(shell_ranks({"-n", "3"},
@@ -390,6 +422,7 @@ TEST(CommandRun, programs_that_do_not_exist_are_refused_before_anything_starts) 
   const outcome missing = run(lsched({"run", "-n", "2", "no-such-program-anywhere"}));
   EXPECT_EQ(missing.status, 127);
   EXPECT_EQ(missing.err, "lsched: cannot run \"no-such-program-anywhere\": no such program\n");
+  EXPECT_EQ(run(lsched({"run", "-n", "2", "/tmp"})).status, 126);
   const outcome forbidden = run(lsched({"run", "-n", "2", LSCHED_TEST_SOURCE_DIR "/CMakeLists.txt"}));
   EXPECT_EQ(forbidden.status, 126);
 }
@@ -433,8 +466,7 @@ TEST(CommandRun, bind_gives_each_rank_one_core) {
   EXPECT_EQ(it.out, "1\n1\n1\n");
 }
 
-// --- soak
-// ---------------------------------------------------------------------------------------------------------
+// --- soak --------------------------------------------------------------------------------------------------
 
 /// The one line that a run over `ranks` ranks prints, having found nothing.
 void expect_clean(const outcome& it, const std::string& policy, int ranks) {
@@ -492,8 +524,9 @@ TEST(CommandJoin, json_goes_to_the_file_that_was_named) {
   expect_clean({it.status, text, it.err}, "solo", 2);
 
   const outcome nowhere =
-      run(lsched({"soak", "--ranks", "1", "--rounds", "1", "--json", "/no/such/folder/file"}));
+      run(lsched({"soak", "--ranks", "3", "--rounds", "1", "--json", "/no/such/folder/file"}));
   EXPECT_EQ(nowhere.status, 1);
+  EXPECT_FALSE(contains(nowhere.err, "PEER")) << nowhere.err;
   EXPECT_TRUE(contains(nowhere.err, "cannot write /no/such/folder/file")) << nowhere.err;
 }
 

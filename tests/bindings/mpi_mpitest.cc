@@ -27,6 +27,7 @@
 #include "collectives/barrier.h"
 #include "collectives/partial.h"
 #include "libsched/commit.h"
+#include "offload/cores.h"
 #include "offload/driver.h"
 #include "offload/progress_thread.h"
 #include "tests/conformance/endpoint_exam.h"
@@ -49,8 +50,7 @@ struct context {
 };
 context g_run;
 
-// --- reporting
-// --------------------------------------------------------------------------------------------------
+// --- reporting ---------------------------------------------------------------------------------------------
 
 extern "C" void bark(int) {
   constexpr char text[] = "mpi_check: the watchdog ended a process that hung\n";
@@ -96,8 +96,7 @@ void check(const std::string& name, Check&& what) {
 
 std::string in_words(const failure& why) { return std::string(name_of(why.code)) + ": " + why.text; }
 
-// --- the exam
-// ---------------------------------------------------------------------------------------------------
+// --- the exam ----------------------------------------------------------------------------------------------
 
 struct mode {
   const char* name;
@@ -179,8 +178,7 @@ std::string examine(const exam::question& question, const mpi_options& options) 
   }
 }
 
-// --- questions to MPI in particular
-// -----------------------------------------------------------------------------
+// --- questions to MPI in particular ------------------------------------------------------------------------
 
 /// Sizes around the limits of bounce buffers and chunks, in every kind of route, sent first and received
 /// first.
@@ -394,12 +392,14 @@ std::string the_endpoint_fits_the_node() {
     }
     if (info.sharing_ranks != expected)
       return std::string(it.name) + " shares with the wrong ranks: " + info.describe();
-    if (((*opened)->name() == "hybrid") != (expected > 1))
+    if (((*opened)->name() == "shm+mpi") != (expected > 1))
       return std::string(it.name) + " is " + std::string((*opened)->name());
     if ((*opened)->place() != world{g_run.self, g_run.size})
       return std::string(it.name) + " does not know its place";
-    if (info.allows_auxiliary_thread != mpi_allows_auxiliary_thread())
+    if (info.allows_auxiliary_thread != (mpi_allows_auxiliary_thread() || expected == g_run.size))
       return "thread levels contradict each other";
+    if (info.node_cores < 1 || (info.node_ranks == g_run.size && info.is_crowded != (info.node_cores < static_cast<unsigned>(g_run.size))))
+      return "it miscounts its cores: " + std::to_string(info.node_cores);
   }
   return {};
 }
@@ -490,8 +490,7 @@ std::string a_foreign_launcher_is_noticed() {
   return by_nothing;
 }
 
-// --- real engines
-// -----------------------------------------------------------------------------------------------
+// --- real engines ------------------------------------------------------------------------------------------
 
 /// An endpoint, its engine and its driver. Checks that everything goes away in order.
 class station {

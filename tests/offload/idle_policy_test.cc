@@ -1,7 +1,6 @@
 #include "offload/idle_policy.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 namespace lsched {
 namespace {
@@ -42,26 +41,6 @@ TEST(idle_policy, auto_spins_where_every_rank_has_a_core_and_gives_way_where_not
     EXPECT_FALSE(idle_once(policy, policy.spin + policy.yield));
     EXPECT_FALSE(idle_once(policy, 1s));
   }
-}
-
-TEST(idle_policy, usable_cores_are_at_least_one_and_at_most_the_affinity_mask) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-  EXPECT_GE(usable_cores(), 1u);
-  EXPECT_LE(usable_cores(), static_cast<unsigned>(CPU_COUNT(&allowed)));
-}
-
-TEST(idle_policy, usable_cores_follow_the_affinity_mask) {
-  cpu_set_t before;
-  CPU_ZERO(&before);
-  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-  cpu_set_t only;
-  CPU_ZERO(&only);
-  CPU_SET(static_cast<unsigned>(sched_getcpu()), &only);
-  ASSERT_EQ(sched_setaffinity(0, sizeof only, &only), 0);
-  EXPECT_EQ(usable_cores(), 1u);
-  EXPECT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 }  // namespace
