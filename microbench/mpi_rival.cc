@@ -6,7 +6,7 @@
 #include <array>
 #include <climits>
 
-#include "bindings/mpi/mpi_session.h"
+#include "bindings/mpi/mpi_library.h"
 #include "microbench/harness.h"
 
 namespace lsched::bench {
@@ -47,7 +47,7 @@ std::string mpi_description() {
                      : level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
                      : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
                                                       : "MPI_THREAD_SINGLE";
-  return cli::mpi_library() + ", " + name;
+  return mpi_library() + ", " + name;
 }
 
 std::string why_no_mpi(int ranks) {

@@ -2,6 +2,7 @@
 #include "bindings/c/lsched_mpi.h"
 
 #include "bindings/c/runtime.h"
+#include "bindings/mpi/mpi_library.h"
 #include "bindings/mpi/mpi_world.h"
 
 namespace lsched {

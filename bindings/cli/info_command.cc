@@ -19,7 +19,7 @@
 #include "offload/pinning.h"
 #include "ops/kernel.h"
 #if LSCHED_HAVE_MPI
-#include "bindings/mpi/mpi_session.h"
+#include "bindings/mpi/mpi_library.h"
 #endif
 
 namespace lsched::cli {

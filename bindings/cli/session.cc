@@ -8,7 +8,7 @@
 
 #include "bindings/cli/launcher.h"
 #if LSCHED_HAVE_MPI
-#include "bindings/mpi/mpi_session.h"
+#include "bindings/cli/mpi_session.h"
 #endif
 
 namespace lsched::cli {

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
-#include <cstdlib>
 #include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -151,16 +148,6 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
       std::make_unique<hybrid_endpoint>(std::move(*near), std::move(far), std::move(*members)));
 }
 
-/// A number in the environment, or -1.
-long number_in(const char* variable) {
-  const char* const text = std::getenv(variable);
-  if (text == nullptr) return -1;
-  const std::string_view digits(text);
-  long value = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  return error == std::errc() && end == digits.data() + digits.size() ? value : -1;
-}
-
 }  // namespace
 
 result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options,
@@ -180,20 +167,6 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
 bool mpi_allows_auxiliary_thread() {
   int level = MPI_THREAD_SINGLE;
   return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
-}
-
-std::string launcher_mismatch() {
-  int size = 0;
-  if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS) return {};
-  const std::string advice = ", but MPI_COMM_WORLD has " + ranks_in_words(static_cast<std::size_t>(size)) +
-                             ": the program was built with one MPI and started by another's mpiexec";
-  for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
-    if (const long said = number_in(variable); said > 0 && said != size)
-      return std::string(variable) + "=" + std::to_string(said) + advice;
-  for (const char* variable : {"PMI_RANK", "PMIX_RANK"})  // PMIx does not put the size into the environment
-    if (const long said = number_in(variable); said >= size)
-      return std::string(variable) + "=" + std::to_string(said) + advice;
-  return {};
 }
 
 }  // namespace lsched

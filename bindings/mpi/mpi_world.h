@@ -50,8 +50,4 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
 /// sends into the library may call MPI.
 bool mpi_allows_auxiliary_thread();
 
-/// One line of text if the environment says that a launcher started another number of ranks than
-/// MPI_COMM_WORLD has: the program was linked with one MPI and started by another's mpiexec. Empty otherwise.
-std::string launcher_mismatch();
-
 }  // namespace lsched

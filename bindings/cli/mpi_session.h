@@ -11,9 +11,6 @@
 
 namespace lsched::cli {
 
-/// "MPICH 4.0.2" and the like, in one line. May be asked before MPI is initialised.
-std::string mpi_library();
-
 /// MPI from initialisation to finalisation. One per process.
 class mpi_session {
  public:

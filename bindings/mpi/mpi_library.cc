@@ -1,0 +1,61 @@
+#include "bindings/mpi/mpi_library.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace lsched {
+namespace {
+
+/// A number in the environment, or -1.
+long number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return -1;
+  const std::string_view digits(text);
+  long value = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return error == std::errc() && end == digits.data() + digits.size() ? value : -1;
+}
+
+std::string mismatch(const std::string& started, int size) {
+  return "the launcher started " + started + ", but MPI_COMM_WORLD has " + std::to_string(size) +
+         (size == 1 ? " rank" : " ranks") + ": the program was built with one MPI and started by another's mpiexec";
+}
+
+}  // namespace
+
+std::string mpi_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
+  std::string line(text.data(), static_cast<std::size_t>(length));
+  line.resize(std::min(line.find('\n'), line.size()));
+  // MPICH writes "MPICH Version:\t4.0.2", Open MPI one line of words.
+  std::string clean;
+  for (const char letter : line) {
+    const bool is_space = letter == ' ' || letter == '\t' || letter == '\r';
+    if (!is_space)
+      clean += letter;
+    else if (!clean.empty() && clean.back() != ' ')
+      clean += ' ';
+  }
+  if (const auto label = clean.find(" Version:"); label != std::string::npos) clean.erase(label, 9);
+  return clean;
+}
+
+std::string launcher_mismatch() {
+  int size = 0;
+  if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS) return {};
+  for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
+    if (const long started = number_in(variable); started > 0 && started != size)
+      return mismatch(std::to_string(started) + " ranks", size);
+  for (const char* variable : {"PMI_RANK", "PMIX_RANK"})  // PMIx does not put the size into the environment
+    if (const long self = number_in(variable); self >= size) return mismatch("rank " + std::to_string(self), size);
+  return {};
+}
+
+}  // namespace lsched
