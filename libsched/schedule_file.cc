@@ -115,6 +115,7 @@ class parser {
   parser(std::string_view text, std::size_t at) : text_(text), in_(text, at) {}
 
   bool read() { return read_head() && read_lists() && compile() && compare(); }
+  bool end_text() { return next().what == token::end || refuse("the end of the text after one schedule"); }
 
   std::size_t begin() const { return begin_; }
   const token& next() const { return in_.next(); }  ///< after the schedule
@@ -268,16 +269,15 @@ bool parser::read_name(std::string& name) {
 }
 
 bool parser::read_flags() {
-  if (!take("flags")) return true;
+  if (!expect("flags")) return false;
   if (take("synchronising")) made_.declare_synchronising();
   if (take("holding")) made_.declare_holding();
   return end_line();
 }
 
 bool parser::read_activation() {
-  if (!take("activation")) return true;
   activation starts;
-  const bool is_read = read_word(k_all_policies, "an activation policy", starts.policy) && expect("seed") &&
+  const bool is_read = expect("activation") && read_word(k_all_policies, "an activation policy", starts.policy) && expect("seed") &&
                        read_number(starts.seed) && end_line();
   made_.set_activation(starts);
   return is_read;
@@ -348,7 +348,7 @@ bool parser::read_op() {
 }
 
 bool parser::read_exit() {
-  if (!expect("exit")) return false;
+  if (!take("exit")) return refuse("'op' or 'exit'");
   const std::size_t at = next().at;
   op_id exit = k_no_op;
   if (!read_number(exit) || !end_line()) return false;
@@ -407,8 +407,8 @@ bool parser::read_peer(op& it, std::string_view direction) {
   return expect(direction) && read_number(it.peer) && expect("tag") && read_number(it.tag);
 }
 
-/// What compile() finds out by itself, and `need`, which it does not if it is less than all. Whether these words fit the
-/// kind of the op, compare() knows.
+/// What compile() finds out by itself, and `need`, which it finds out where that is "all". Whether these words
+/// fit the op, compare() knows.
 bool parser::read_derived(op& it) {
   it.in_place = take("in_place");
   if (take("releases_a") && !read_number(it.releases_a)) return false;
@@ -465,7 +465,7 @@ bool parser::compile() {
 /// Steps over one of the things that a file may leave out; false: there is none here.
 bool skip_derived(scanner& in) {
   const std::string_view word = in.next().text;
-  const bool is_line = word == "flags" || word == "activation" || word == "sizes";
+  const bool is_line = word == "sizes";
   const bool is_pair = word == "need" || word == "releases_a" || word == "releases_b";
   if (!is_line && !is_pair && word != "in_place") return false;
   while (is_line && in.next().what != token::end_of_line) in.advance();
@@ -544,8 +544,7 @@ result<std::vector<schedule_ptr>> world_of(std::string_view text, std::vector<pa
 
 result<schedule_ptr> parse_schedule(std::string_view text) {
   parser one(text, 0);
-  if (!one.read()) return one.why();
-  if (one.next().what != token::end) return located(text, one.next().at, "a second schedule, where one was expected");
+  if (!one.read() || !one.end_text()) return one.why();
   return one.program();
 }
 
