@@ -14,9 +14,11 @@ class counting_allocations {
   counting_allocations& operator=(const counting_allocations&) = delete;
 
   std::uint64_t count() const;
+  std::uint64_t bytes() const;  ///< asked for, in all
 
  private:
   std::uint64_t before_;
+  std::uint64_t bytes_before_;
 };
 
 /// Live allocations that asked for 64 bytes of alignment or more: what the inproc transport has handed out.

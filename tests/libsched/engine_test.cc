@@ -28,11 +28,11 @@
 namespace lsched::testing {
 namespace {
 std::atomic<bool> g_counts{false};
-std::atomic<std::uint64_t> g_allocations{0};
+std::atomic<std::uint64_t> g_allocations{0}, g_bytes{0};
 std::atomic<std::int64_t> g_aligned{0};
 
 void* take(std::size_t bytes, std::size_t alignment) {
-  if (g_counts.load()) ++g_allocations;
+  if (g_counts.load()) ++g_allocations, g_bytes += bytes;
   if (alignment >= 64) ++g_aligned;
   const std::size_t wanted = std::max<std::size_t>(bytes, 1);
   return alignment == 0 ? std::malloc(wanted) : std::aligned_alloc(alignment, (wanted + alignment - 1) / alignment * alignment);
@@ -50,9 +50,12 @@ void* take_or_throw(std::size_t bytes, std::size_t alignment) {
 }
 }  // namespace
 
-counting_allocations::counting_allocations() : before_(g_allocations.load()) { g_counts.store(true); }
+counting_allocations::counting_allocations() : before_(g_allocations.load()), bytes_before_(g_bytes.load()) {
+  g_counts.store(true);
+}
 counting_allocations::~counting_allocations() { g_counts.store(false); }
 std::uint64_t counting_allocations::count() const { return g_allocations.load() - before_; }
+std::uint64_t counting_allocations::bytes() const { return g_bytes.load() - bytes_before_; }
 std::int64_t aligned_allocations() { return g_aligned.load(); }
 
 }  // namespace lsched::testing

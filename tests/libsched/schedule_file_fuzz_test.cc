@@ -1,0 +1,214 @@
+// Real schedule files, damaged at random from a fixed seed, by the thousand. Whatever becomes of a file:
+//   * nothing crashes (the address sanitizer watches in `make sanitize`);
+//   * what is refused is refused at a line and column that exist;
+//   * what is accepted gives itself back, and has said nothing that its printed form does not say: its words,
+//     found by a splitting of lines that knows nothing of the reader's, stand in the print's, in order.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "collectives/registry.h"
+#include "libsched/schedule_file.h"
+#include "tests/support/sampling.h"
+
+namespace lsched {
+namespace {
+
+using words = std::vector<std::string>;
+
+/// The words of a text whose quotes are closed. Brackets, plus and equals sign stand alone.
+words words_of(std::string_view text) {
+  words all{""};
+  bool is_quoted = false, is_comment = false;
+  for (const char letter : text) {
+    is_comment = letter != '\n' && (is_comment || (letter == '#' && !is_quoted));
+    if (is_comment) continue;
+    if (letter == '"' && !is_quoted && !all.back().empty()) all.emplace_back();
+    if (letter == '"') is_quoted = !is_quoted;
+    const bool is_blank = !is_quoted && std::string_view(" \t\r\n").find(letter) != std::string_view::npos;
+    const bool is_alone = !is_quoted && std::string_view("[]+=").find(letter) != std::string_view::npos;
+    if ((is_blank || is_alone) && !all.back().empty()) all.emplace_back();
+    if (!is_blank) all.back() += letter;
+    if (is_alone) all.emplace_back();
+  }
+  if (all.back().empty()) all.pop_back();
+  return all;
+}
+
+bool stand_in(const words& some, const words& all) {
+  auto next = some.begin();
+  for (const std::string& word : all)
+    if (next != some.end() && *next == word) ++next;
+  return next == some.end();
+}
+
+/// "line L, column C: " at the front of `why` is a place in `text`, or its end.
+bool is_located(std::string_view text, const std::string& why) {
+  std::size_t line = 0, column = 0;
+  if (std::sscanf(why.c_str(), "line %zu, column %zu: ", &line, &column) != 2 || line == 0 || column == 0) return false;
+  for (; line > 1; --line) {
+    const std::size_t end = text.find('\n');
+    if (end == text.npos) return false;
+    text.remove_prefix(end + 1);
+  }
+  return column <= std::min(text.find('\n'), text.size()) + 1;
+}
+
+using programs = std::vector<schedule_ptr>;
+
+/// One schedule, or a world of them.
+result<programs> read(std::string_view text) {
+  auto one = parse_schedule(text);
+  return one ? programs{*one} : parse_world(text);
+}
+
+/// What is wrong with how a text was read, or an empty string. Counts what is accepted.
+std::string fault(const std::string& text, int& accepted) {
+  const auto made = read(text);
+  if (!made) return is_located(text, made.error().text) ? "" : "no such place: " + made.error().text;
+  ++accepted;
+  std::string printed;
+  for (const schedule_ptr& it : *made) printed += to_text(*it);
+  const auto again = read(printed);
+  if (!again) return "its print is refused: " + again.error().text;
+  for (std::size_t i = 0; i < made->size(); ++i)
+    if (*(*made)[i] != *(*again)[i]) return "its print is another schedule";
+  const bool is_reordered = made->size() > 1;  // ranks may come in any order, and are printed in theirs
+  return is_reordered || stand_in(words_of(text), words_of(printed)) ? "" : "it says more than its print";
+}
+
+// --- damage ------------------------------------------------------------------------------------------------
+
+/// Breaks files. Words, lines and bytes of one file are dropped, doubled, or exchanged for another file's.
+class vandal {
+ public:
+  explicit vandal(std::uint64_t seed) : random_(seed) {}
+
+  std::string damaged(std::string text, const std::string& other) {
+    for (std::uint64_t times = 1 + below(2); times > 0; --times) damage(text, other);
+    return text;
+  }
+  std::uint64_t below(std::uint64_t end) { return random_() % std::max<std::uint64_t>(end, 1); }
+
+ private:
+  struct range {
+    std::size_t begin, size;
+  };
+  range anything(const std::string& text) {
+    const std::size_t begin = below(text.size() + 1);
+    return {begin, std::min(below(40), text.size() - begin)};
+  }
+  range line(const std::string& text) {
+    const std::size_t inside = below(text.size()), end = std::min(text.find('\n', inside), text.size());
+    const std::size_t begin = inside == 0 ? 0 : text.rfind('\n', inside - 1) + 1;
+    return {begin, std::min(end + 1, text.size()) - begin};
+  }
+  range word(const std::string& text) {
+    constexpr std::string_view ends = " []+=\n";
+    const std::size_t inside = below(text.size()), end = std::min(text.find_first_of(ends, inside), text.size());
+    const std::size_t begin = inside == 0 ? 0 : text.find_last_of(ends, inside - 1) + 1;
+    return {begin, end - begin};
+  }
+  range number(const std::string& text) {
+    const std::size_t begin = std::min(text.find_first_of("0123456789", below(text.size())), text.size());
+    return {begin, std::min(text.find_first_not_of("0123456789", begin), text.size()) - begin};
+  }
+  range place(const std::string& text) {
+    switch (below(4)) {
+      case 0: return word(text);
+      case 1: return number(text);
+      case 2: return line(text);
+      default: return anything(text);
+    }
+  }
+  static std::string part(const std::string& text, range it) { return text.substr(it.begin, it.size); }
+
+  void damage(std::string& text, const std::string& other) {
+    static const std::vector<std::string> shrapnel{
+        "0",    "1",    "2",     "65535", "4294967295", "4294967296", "18446744073709551615", "281474976710655",
+        "#",    "\"",   "\n",    "\r\n",  " ",          "\t",         "late 0",               "then 1",
+        "need", "none", "in_place", "\\x00", "late 0 slot 0 bound 1\n", "buffer 0 scratch device f64 0\n"};
+    const range here = place(text), there = place(other), digits = number(text);
+    switch (below(9)) {
+      case 0: text.erase(here.begin, here.size); break;
+      case 1: text.insert(here.begin, part(text, here)); break;
+      case 2: text.insert(here.begin, part(other, there)); break;
+      case 3: text.replace(here.begin, here.size, part(other, there)); break;
+      case 4: text.insert(below(text.size() + 1), 1, static_cast<char>(below(256))); break;
+      case 5: text.replace(here.begin, here.size, shrapnel[below(shrapnel.size())]); break;
+      case 6: text.insert(word(text).begin, " \t"); break;
+      case 7: text.replace(digits.begin, digits.size, std::to_string(below(4))); break;
+      default: text.insert(here.begin, shrapnel[below(shrapnel.size())]); break;
+    }
+  }
+
+  std::mt19937_64 random_;
+};
+
+/// The text without its sizes, which refuse much damage before anything else can.
+std::string without_sizes(std::string text) {
+  const std::size_t begin = text.find("sizes");
+  return text.erase(begin, text.find('\n', begin) + 1 - begin);
+}
+
+/// Texts of all generators in small worlds: every rank's alone, also without sizes, and worlds.
+std::vector<std::string> real_files() {
+  std::vector<std::string> files;
+  for (const algorithm& it : algorithms())
+    for (const rank size : {1, 2, 3, 5}) {
+      const shape data = it.needs->moves_data ? shape{.count = 3, .type = dtype::i32, .what = kernel::max} : shape{};
+      const activation starts{it.needs->activates ? activation_policy::solo : activation_policy::none, 0};
+      std::string all;
+      for (rank self = 0; self < size; ++self) {
+        all += files.emplace_back(to_text(**it.generate({self, size}, data, starts)));
+        files.push_back(without_sizes(files.back()));
+      }
+      if (size == 2 || size == 3) files.push_back(all);
+    }
+  return files;
+}
+
+void damage_files(int times, std::uint64_t seed) {
+  const std::vector<std::string> files = real_files();
+  vandal random(seed);
+  int accepted = 0;
+  for (int i = 0; i < times; ++i) {
+    const std::string text = random.damaged(files[random.below(files.size())], files[random.below(files.size())]);
+    const std::string wrong = fault(text, accepted);
+    ASSERT_EQ(wrong, "") << "seed " << seed << ", file " << i << ":\n" << text;
+  }
+  EXPECT_GT(accepted, times / 20) << "too much is refused for the rest to mean much";
+  EXPECT_LT(accepted, times / 2) << "too little is damaged";
+}
+
+TEST(schedule_file, survives_damage) { damage_files(testing::sampled() ? 10000 : 100000, 1); }
+
+TEST(schedule_file, soak_survives_much_damage) {
+  for (std::uint64_t seed = 2; seed < 102; ++seed) damage_files(100000, seed);
+}
+
+// --- sabotage ----------------------------------------------------------------------------------------------
+
+TEST(schedule_file_fuzz, sees_a_place_outside_the_text) {
+  for (const std::string_view why : {"line 1, column 1: x", "line 2, column 4: x", "line 3, column 1: x"})
+    EXPECT_TRUE(is_located("a\nbcd\n", std::string(why))) << why;
+  for (const std::string_view why : {"", "line 0, column 1: x", "line 1, column 0: x", "line 1, column 3: x",
+                                     "line 2, column 5: x", "line 3, column 2: x", "line 4, column 1: x"})
+    EXPECT_FALSE(is_located("a\nbcd\n", std::string(why))) << why;
+}
+
+TEST(schedule_file_fuzz, sees_words_that_the_print_does_not_have) {
+  EXPECT_EQ(words_of("op 0 # no\n\n b1[0 +2]=\"a # b\"#"),
+            (words{"op", "0", "b1", "[", "0", "+", "2", "]", "=", "\"a # b\""}));
+  EXPECT_TRUE(stand_in({"op", "then"}, {"op", "need", "then"}));
+  EXPECT_TRUE(stand_in({}, {}));
+  EXPECT_FALSE(stand_in({"op", "need", "op"}, {"op", "need"}));
+  EXPECT_FALSE(stand_in({"then", "need"}, {"need", "then"}));
+}
+
+}  // namespace
+}  // namespace lsched
