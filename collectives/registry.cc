@@ -87,6 +87,14 @@ cost cost_of_partial_tree(rank size, const shape& data, activation_policy policy
   return total;
 }
 
+// --- contents ----------------------------------------------------------------------------------------------
+
+postcondition contents_of_barrier(rank, const shape&) { return {}; }
+
+postcondition contents_of_allreduce(rank size, const shape& data) {
+  return reduced_everywhere(size, data.count, data.what, true);
+}
+
 // --- the table ---------------------------------------------------------------------------------------------
 
 constexpr constraints k_barrier_constraints{.moves_data = false,
@@ -109,13 +117,15 @@ result<schedule_ptr> generate_allreduce_tree(world place, const shape& data, con
 
 constexpr std::array k_algorithms{
     algorithm{"allreduce", "recursive_doubling", generate_allreduce, &k_allreduce_constraints,
-              cost_of_allreduce},
-    algorithm{"allreduce", "tree", generate_allreduce_tree, &k_allreduce_tree_constraints, cost_of_tree},
-    algorithm{"barrier", "dissemination", generate_barrier, &k_barrier_constraints, cost_of_barrier},
+              cost_of_allreduce, contents_of_allreduce},
+    algorithm{"allreduce", "tree", generate_allreduce_tree, &k_allreduce_tree_constraints, cost_of_tree,
+              contents_of_allreduce},
+    algorithm{"barrier", "dissemination", generate_barrier, &k_barrier_constraints, cost_of_barrier,
+              contents_of_barrier},
     algorithm{"partial_allreduce", "recursive_doubling", partial_allreduce, &k_partial_allreduce_constraints,
-              cost_of_partial_allreduce},
+              cost_of_partial_allreduce, contents_of_allreduce},
     algorithm{"partial_allreduce", "tree", partial_allreduce_tree, &k_partial_allreduce_constraints,
-              cost_of_partial_tree},
+              cost_of_partial_tree, contents_of_allreduce},
 };
 
 // --- names -------------------------------------------------------------------------------------------------
@@ -152,6 +162,12 @@ failure unknown(std::string_view collective, std::string_view name) {
 }
 
 }  // namespace
+
+postcondition promise_of(const algorithm& what, rank size, const shape& data, activation_policy policy) {
+  postcondition promise = what.contents_of(size, data);
+  promise.price = what.cost_of(size, data, policy);
+  return promise;
+}
 
 std::span<const algorithm> algorithms() { return k_algorithms; }
 

@@ -1,4 +1,4 @@
-// The table of what there is: collective and algorithm by name, generator, constraints, declared cost.
+// The table of what there is: collective and algorithm by name, generator, constraints, and what it promises: cost and contents.
 //
 // "auto" goes by the declared costs: the fewest hops where every rank has a core of its own, and the fewest messages
 // where ranks share cores, because there each message means that somebody has to be woken.
@@ -9,20 +9,9 @@
 #include <string_view>
 
 #include "collectives/generator.h"
+#include "libsched/postcondition.h"
 
 namespace lsched {
-
-/// What one round costs the whole world, in exact integers; products that pass 2^64-1 stay there.
-struct cost {
-  std::uint64_t messages = 0;        ///< payload messages
-  std::uint64_t bytes = 0;           ///< payload bytes, if no contribution is null
-  std::uint64_t signals = 0;         ///< signals, if every rank's own call counts
-  std::uint64_t signals_of_one = 0;  ///< signals, if exactly one rank's call counts
-  /// Longest chain of messages and signals, one hop each, to the last exit. Ordinary schedules and policy
-  /// full: all ranks enter at once. Other policies: one rank calls, the worst one.
-  std::uint64_t hops = 0;
-  friend bool operator==(const cost&, const cost&) = default;
-};
 
 struct algorithm {
   std::string_view collective;
@@ -30,7 +19,11 @@ struct algorithm {
   generator generate;
   const constraints* needs;
   cost (*cost_of)(rank size, const shape& data, activation_policy policy);
+  postcondition (*contents_of)(rank size, const shape& data);  ///< what the outputs hold, at any price
 };
+
+/// All that an algorithm promises of a world: contents and cost.
+postcondition promise_of(const algorithm& what, rank size, const shape& data, activation_policy policy);
 
 /// All of them, collectives side by side.
 std::span<const algorithm> algorithms();

@@ -1,0 +1,393 @@
+#include "libsched/contents.h"
+
+#include <algorithm>
+#include <string>
+
+namespace lsched {
+namespace {
+
+// --- arithmetic modulo the prime 2^61-1 --------------------------------------------------------------------
+
+constexpr std::uint64_t k_prime = (std::uint64_t{1} << 61) - 1;
+__extension__ using twice_as_wide = unsigned __int128;
+
+std::uint64_t sum(std::uint64_t x, std::uint64_t y) {
+  const std::uint64_t z = x + y;
+  return z >= k_prime ? z - k_prime : z;
+}
+
+std::uint64_t product(std::uint64_t x, std::uint64_t y) {
+  const twice_as_wide z = static_cast<twice_as_wide>(x) * y;
+  return sum(static_cast<std::uint64_t>(z & k_prime), static_cast<std::uint64_t>(z >> 61));
+}
+
+std::uint64_t power(std::uint64_t x, std::uint64_t exponent) {
+  std::uint64_t value = 1;
+  for (; exponent != 0; exponent >>= 1, x = product(x, x))
+    if ((exponent & 1) != 0) value = product(value, x);
+  return value;
+}
+
+/// What a shift by one multiplies each of the two sums with.
+constexpr std::array<std::uint64_t, 2> k_step{0x0b5297a4d3e16c97, 0x1c60cb3729fe4d05};
+
+std::string range_text(std::uint64_t begin, std::uint64_t end) {
+  return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
+}
+
+}  // namespace
+
+contents::sums contents::weight_of(rank contributor, std::uint32_t input) {
+  const std::uint64_t seed = leaf_tree(contributor, input);
+  return {joined_tree(kernel::none, seed, 1) % k_prime, joined_tree(kernel::none, seed, 2) % k_prime};
+}
+
+/// The order of the group is the prime less one, so that many steps less are as many steps back.
+contents::sums contents::shifted(sums weight, std::int64_t by) {
+  if (by == 0) return weight;
+  const std::uint64_t steps = by > 0 ? static_cast<std::uint64_t>(by) : k_prime - 1 - static_cast<std::uint64_t>(-by);
+  for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = product(weight[i], power(k_step[i], steps));
+  return weight;
+}
+
+// --- setting up --------------------------------------------------------------------------------------------
+
+contents::contents(const assembly& all, bool in_place, finding_list& out) : all_(all), out_(out) {
+  for (rank r = 0; r < all.size(); ++r) set_up(r, in_place);
+}
+
+/// Inputs that a capture fills hold nothing before.
+void contents::set_up(rank r, bool in_place) {
+  const schedule& mine = all_.program(r);
+  first_memory_.push_back(memories_.size());
+  memories_.resize(memories_.size() + mine.buffers().size());
+  std::vector<bool> is_captured(mine.buffers().size(), false);
+  for (const op& it : mine.ops())
+    if (it.kind == op_kind::capture) is_captured[it.c.buffer()] = true;
+  std::vector<std::uint16_t> inputs;
+  for (std::uint16_t b = 0; b < mine.buffers().size(); ++b) {
+    memory_number_.push_back(b);
+    if (mine.buffers()[b].role != buffer_role::input) continue;
+    const auto number = static_cast<std::uint32_t>(inputs.size());
+    inputs.push_back(b);
+    if (is_captured[b] || mine.buffers()[b].count == 0) continue;
+    memory_of(r, region(b, 0)).push_back({.end = mine.buffers()[b].count, .what = add_leaf(r, number)});
+  }
+  std::size_t outputs = 0;
+  for (std::uint16_t b = 0; b < mine.buffers().size(); ++b)
+    if (in_place && mine.buffers()[b].role == buffer_role::output && outputs < inputs.size())
+      memory_number_[first_memory_.back() + b] = inputs[outputs++];
+}
+
+contents::node_id contents::add_leaf(rank contributor, std::uint32_t input) {
+  nodes_.push_back({.weight = weight_of(contributor, input),
+                    .leaves = 1,
+                    .tree = leaf_tree(contributor, input),
+                    .lowest = contributor,
+                    .highest = contributor,
+                    .input = input});
+  return static_cast<node_id>(nodes_.size() - 1);
+}
+
+/// The result is shifted as its lower operand is.
+contents::node_id contents::add_join(world_op by, const segment& lower, const segment& higher) {
+  const node& x = nodes_[lower.what];
+  const node& y = nodes_[higher.what];
+  const kernel how = all_.at(by).what;
+  const sums other = shifted(y.weight, lower.shift - higher.shift);
+  nodes_.push_back({.weight = {sum(x.weight[0], other[0]), sum(x.weight[1], other[1])},
+                    .leaves = x.leaves + y.leaves,
+                    .tree = joined_tree(how, x.tree, y.tree),
+                    .lower = lower.what,
+                    .higher = higher.what,
+                    .joined_by = by,
+                    .lowest = std::min(x.lowest, y.lowest),
+                    .highest = std::max(x.highest, y.highest),
+                    .kernels = static_cast<std::uint16_t>(x.kernels | y.kernels | 1u << static_cast<unsigned>(how)),
+                    .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest});
+  return static_cast<node_id>(nodes_.size() - 1);
+}
+
+// --- executing ---------------------------------------------------------------------------------------------
+
+void contents::run(const std::vector<world_op>& order) {
+  for (const world_op it : order) execute(it);
+}
+
+void contents::execute(world_op it) {
+  const op& what = all_.at(it);
+  const rank r = all_.rank_of(it);
+  const std::uint64_t count = max_count(all_.program(r), what);
+  if (count == 0) return;
+  switch (what.kind) {
+    case op_kind::recv: {
+      const world_op from = all_.partner(it);
+      const std::uint64_t sent = max_count(all_.program(all_.rank_of(from)), all_.at(from));
+      read(from, from, all_.at(from).a, sent, lower_);
+      return write(memory_of(r, what.c), what.c.offset(), sent, lower_);
+    }
+    case op_kind::compute:
+      read(it, it, what.a, count, lower_);
+      if (what.what == kernel::copy) return write(memory_of(r, what.c), what.c.offset(), count, lower_);
+      read(it, it, what.b, count, higher_);
+      combine(it, lower_, higher_);
+      return write(memory_of(r, what.c), what.c.offset(), count, joined_);
+    case op_kind::capture: {
+      std::uint32_t number = 0;
+      for (std::uint16_t b = 0; b < what.c.buffer(); ++b)
+        if (all_.program(r).buffers()[b].role == buffer_role::input) ++number;
+      const auto offset = static_cast<std::int64_t>(what.c.offset());
+      lower_.assign(1, {.end = count, .shift = -offset, .what = add_leaf(r, number)});
+      return write(memory_of(r, what.c), what.c.offset(), count, lower_);
+    }
+    default:
+      return;
+  }
+}
+
+/// The segments of a region, as if it began at 0. Gaps are findings.
+void contents::read(world_op it, world_op reader, region part, std::uint64_t count, memory& into) {
+  const memory& from = memory_of(all_.rank_of(it), part);
+  const std::uint64_t begin = part.offset();
+  const std::uint64_t end = begin + count;
+  into.clear();
+  std::uint64_t at = begin;
+  auto next = std::upper_bound(from.begin(), from.end(), begin,
+                               [](std::uint64_t place, const segment& s) { return place < s.end; });
+  for (; next != from.end() && next->begin < end && next->begin <= at; ++next) {
+    const std::uint64_t stop = std::min(end, next->end);
+    into.push_back({at - begin, stop - begin, next->shift - static_cast<std::int64_t>(begin), next->what});
+    at = stop;
+  }
+  if (at == end) return;
+  const std::uint64_t gap_end = next != from.end() ? std::min(end, next->begin) : end;
+  out_.add({.what = property::contents,
+            .where = all_.rank_of(reader),
+            .op = all_.id_of(reader),
+            .buffer = part.buffer(),
+            .begin = at,
+            .end = gap_end,
+            .text = all_.words_for(reader) + " reads elements " + range_text(at, gap_end) + " of buffer " +
+                    std::to_string(part.buffer()) + ", which nothing has written"});
+}
+
+void contents::write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces) {
+  const std::uint64_t end = at + count;
+  auto first = std::upper_bound(target.begin(), target.end(), at,
+                                [](std::uint64_t place, const segment& s) { return place < s.end; });
+  auto last = first;
+  memory rest;  // what is left of the segments at both ends, around the new ones
+  if (first != target.end() && first->begin < at) rest.push_back({first->begin, at, first->shift, first->what});
+  for (const segment& s : pieces)
+    rest.push_back({s.begin + at, s.end + at, s.shift + static_cast<std::int64_t>(at), s.what});
+  for (; last != target.end() && last->begin < end; ++last)
+    if (last->end > end) rest.push_back({end, last->end, last->shift, last->what});
+  const auto place = target.erase(first, last);
+  target.insert(place, rest.begin(), rest.end());
+}
+
+void contents::combine(world_op by, const memory& lower, const memory& higher) {
+  joined_.clear();
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < lower.size() && j < higher.size()) {
+    const std::uint64_t begin = std::max(lower[i].begin, higher[j].begin);
+    const std::uint64_t end = std::min(lower[i].end, higher[j].end);
+    if (begin < end) joined_.push_back({begin, end, lower[i].shift, add_join(by, lower[i], higher[j])});
+    lower[i].end == end ? ++i : ++j;
+  }
+}
+
+// --- checking ----------------------------------------------------------------------------------------------
+
+void contents::check(const postcondition& promise) {
+  for (const promised_range& wanted : promise.ranges) {
+    if (out_.is_full()) return;
+    if (wanted.what != promised_content::nothing && wanted.begin < wanted.end) check_range(wanted, promise);
+  }
+}
+
+void contents::object(property what, const promised_range& wanted, std::uint16_t buffer, std::uint64_t begin,
+                      std::uint64_t end, const std::string& why) {
+  out_.add({.what = what,
+            .where = wanted.holder,
+            .buffer = buffer,
+            .begin = begin,
+            .end = end,
+            .text = "rank " + std::to_string(wanted.holder) + " output " + std::to_string(wanted.output) +
+                    " elements " + range_text(begin, end) + ": " + why});
+}
+
+void contents::check_range(const promised_range& wanted, const postcondition& promise) {
+  const auto buffers = all_.program(wanted.holder).buffers();
+  std::uint16_t number = 0;
+  std::uint32_t outputs_before = wanted.output;
+  for (; number < buffers.size(); ++number)
+    if (buffers[number].role == buffer_role::output && outputs_before-- == 0) break;
+  if (number == buffers.size() || buffers[number].count < wanted.end)
+    return object(property::contents, wanted, k_no_buffer, wanted.begin, wanted.end, "there are none");
+  memory found;
+  std::uint64_t at = wanted.begin;
+  for (const segment& it : memory_of(wanted.holder, region(number, 0))) {
+    if (it.end <= wanted.begin || it.begin >= wanted.end) continue;
+    segment part = it;
+    part.begin = std::max(part.begin, wanted.begin);
+    part.end = std::min(part.end, wanted.end);
+    if (part.begin != at)
+      return object(property::contents, wanted, number, at, part.begin, "nothing has written them");
+    at = part.end;
+    if (!check_segment(wanted, part, number)) return;
+    found.push_back(part);
+  }
+  if (at != wanted.end) return object(property::contents, wanted, number, at, wanted.end, "nothing has written them");
+  if (wanted.what == promised_content::reduced && promise.is_same_everywhere)
+    compare_expression(wanted, found, number);
+}
+
+/// Sum of the weights of all contributors, for elements that have not moved.
+const contents::sums& contents::expected(const promised_range& wanted) {
+  static thread_local sums few;
+  if (wanted.what == promised_content::moved) return few = weight_of(wanted.source, wanted.input);
+  const auto add = [&](sums& to, rank r) {
+    const sums one = weight_of(r, wanted.input);
+    to = {sum(to[0], one[0]), sum(to[1], one[1])};
+  };
+  if (!wanted.among.empty()) {
+    few = {};
+    for (const rank r : wanted.among) add(few, r);
+    return few;
+  }
+  const auto [place, is_new] = everybody_.try_emplace(wanted.input);
+  for (rank r = 0; is_new && r < all_.size(); ++r) add(place->second, r);
+  return place->second;
+}
+
+bool contents::check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer) {
+  const node& it = nodes_[found.what];
+  const bool is_moved = wanted.what == promised_content::moved;
+  const std::uint64_t leaves = is_moved               ? 1
+                               : wanted.among.empty() ? static_cast<std::uint64_t>(all_.size())
+                                                      : wanted.among.size();
+  // A leaf of element i - shift belongs where element input_begin + i - begin is wanted.
+  const auto moved = static_cast<std::int64_t>(wanted.input_begin) - static_cast<std::int64_t>(wanted.begin);
+  const bool is_right = it.leaves == leaves && it.weight == shifted(expected(wanted), moved + found.shift);
+  const auto bad = [&](property what, const std::string& why) {
+    object(what, wanted, buffer, found.begin, found.end, why);
+    return false;
+  };
+  if (!is_right) return bad(property::contents, explain(wanted, found));
+  if (is_moved) return true;
+  const auto kernels = static_cast<std::uint16_t>(1u << static_cast<unsigned>(wanted.how));
+  if (leaves > 1 && it.kernels != kernels)
+    return bad(property::contents, "combined by another kernel than " + std::string(name_of(wanted.how)));
+  if (wanted.is_in_rank_order && !it.is_in_rank_order)
+    return bad(property::expression, "an operand of a higher rank comes before one of a lower rank");
+  if (wanted.tree != 0 && it.tree != wanted.tree)
+    return bad(property::expression, "combined in another shape than the one promised");
+  return true;
+}
+
+/// Against the first holder of the same range. Neighbours with equal trees are one.
+void contents::compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer) {
+  expression mine;
+  for (const segment& it : found) {
+    const std::uint64_t tree = nodes_[it.what].tree;
+    if (!mine.empty() && std::get<2>(mine.back()) == tree)
+      std::get<1>(mine.back()) = it.end;
+    else
+      mine.emplace_back(it.begin, it.end, tree);
+  }
+  const auto [place, is_new] =
+      first_.try_emplace({wanted.output, wanted.begin, wanted.end}, wanted.holder, mine);
+  if (is_new || place->second.second == mine) return;
+  object(property::expression, wanted, buffer, wanted.begin, wanted.end,
+         "combined in another way than at rank " + std::to_string(place->second.first) +
+             ", so the bits may differ");
+}
+
+// --- explaining --------------------------------------------------------------------------------------------
+
+/// By rank: how often its input is in the node. Operands have lower numbers than what they were joined to.
+std::vector<std::uint64_t> contents::copies_in(node_id top, std::uint32_t input) const {
+  std::vector<std::uint64_t> uses(top + std::size_t{1}, 0);
+  std::vector<std::uint64_t> copies(static_cast<std::size_t>(all_.size()), 0);
+  uses[top] = 1;
+  for (node_id at = top + 1; at-- > 0;) {
+    if (uses[at] == 0) continue;
+    const node& it = nodes_[at];
+    if (it.joined_by != k_no_world_op) {
+      uses[it.lower] += uses[at];
+      uses[it.higher] += uses[at];
+    } else if (it.input == input) {
+      copies[static_cast<std::size_t>(it.lowest)] += uses[at];
+    }
+  }
+  return copies;
+}
+
+std::string contents::explain(const promised_range& wanted, const segment& found) const {
+  const std::vector<std::uint64_t> copies = copies_in(found.what, wanted.input);
+  const auto is_wanted = [&](rank r) {
+    if (wanted.what == promised_content::moved) return r == wanted.source;
+    return wanted.among.empty() || std::binary_search(wanted.among.begin(), wanted.among.end(), r);
+  };
+  for (rank r = 0; r < all_.size(); ++r) {
+    const std::uint64_t there = copies[static_cast<std::size_t>(r)];
+    const std::string whose = "the contribution of rank " + std::to_string(r);
+    if (there > 1)
+      return whose + " is in it " + std::to_string(there) + " times, " +
+             words_for_two_ways(found.what, r, wanted.input);
+    if (there == 0 && is_wanted(r)) return whose + " is missing; " + words_for_loss(r, wanted.input);
+    if (there == 1 && !is_wanted(r)) return whose + " is in it, but should not be";
+  }
+  return "the contributions come from other elements than they should";
+}
+
+/// By node: whether that leaf is in it.
+std::vector<bool> contents::holders_of(rank contributor, std::uint32_t input) const {
+  std::vector<bool> holds(nodes_.size(), false);
+  for (node_id at = 0; at < nodes_.size(); ++at) {
+    const node& it = nodes_[at];
+    holds[at] = it.joined_by == k_no_world_op ? it.lowest == contributor && it.input == input
+                                              : holds[it.lower] || holds[it.higher];
+  }
+  return holds;
+}
+
+/// The joins from the leaf up to the node, along the higher operand at the first fork, or along the lower.
+std::string contents::words_for_way(node_id top, const std::vector<bool>& holds, bool from_higher) const {
+  std::vector<node_id> way;
+  bool is_forked = false;
+  for (node_id at = top; nodes_[at].joined_by != k_no_world_op;) {
+    way.push_back(at);
+    const node& it = nodes_[at];
+    const bool is_fork = holds[it.lower] && holds[it.higher];
+    const bool takes_higher = is_fork && !is_forked ? from_higher : !holds[it.lower];
+    is_forked = is_forked || is_fork;
+    at = takes_higher ? it.higher : it.lower;
+  }
+  std::string text;
+  for (auto at = way.rbegin(); at != way.rend(); ++at)
+    text += (text.empty() ? "" : ", ") + all_.words_for(nodes_[*at].joined_by);
+  return text;
+}
+
+std::string contents::words_for_two_ways(node_id top, rank contributor, std::uint32_t input) const {
+  const std::vector<bool> holds = holders_of(contributor, input);
+  return "once through " + words_for_way(top, holds, false) + " and once through " + words_for_way(top, holds, true);
+}
+
+/// Of the nodes that hold it and are operands of none that does, the one with the fewest leaves: where it got lost.
+std::string contents::words_for_loss(rank contributor, std::uint32_t input) const {
+  const std::vector<bool> holds = holders_of(contributor, input);
+  std::vector<bool> is_used(nodes_.size(), false);
+  for (const node& it : nodes_)
+    if (it.joined_by != k_no_world_op) is_used[it.lower] = is_used[it.higher] = true;
+  const node* last = nullptr;
+  for (node_id at = 0; at < nodes_.size(); ++at)
+    if (holds[at] && !is_used[at] && (last == nullptr || nodes_[at].leaves < last->leaves)) last = &nodes_[at];
+  if (last == nullptr || last->joined_by == k_no_world_op) return "no op has combined it with another";
+  return "it got as far as " + all_.words_for(last->joined_by);
+}
+
+}  // namespace lsched

@@ -1,0 +1,99 @@
+// Contents: what went into every element, by running a world once on symbols.
+//
+// A segment of memory holds a node: a leaf (a rank's input) or a join (one node combined with another). A node has a
+// fingerprint of the multiset of its leaves, which adds up when nodes are joined: a count and two independent sums
+// modulo 2^61-1 of random weights. A leaf that is missing, there twice or there from another place is overlooked with a
+// probability of about 2^-120. Nodes also remember how they were joined, so that a failure can be explained exactly,
+// and equal expressions can be told by their hash.
+//
+// Where the data moved: a node says nothing about elements; a segment says by how much its elements have been shifted
+// against the first leaf's, and a leaf that is shifted by d against that weighs x^d times as much, x random.
+//
+// One order is enough if no hazards exist: every read then follows the same write in all executions.
+#pragma once
+
+#include <array>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "libsched/assembly.h"
+#include "libsched/postcondition.h"
+
+namespace lsched {
+
+class contents {
+ public:
+  contents(const assembly& all, bool in_place, finding_list& out);
+
+  /// Executes ops in an order in which they may complete. Reading what nothing has written is a finding.
+  void run(const std::vector<world_op>& order);
+
+  /// What the outputs hold against what they should. Properties `contents` and `expression`.
+  void check(const postcondition& promise);
+
+ private:
+  using node_id = std::uint32_t;
+  using sums = std::array<std::uint64_t, 2>;
+
+  struct node {
+    sums weight{};
+    std::uint64_t leaves = 0;
+    std::uint64_t tree = 0;
+    node_id lower = 0, higher = 0;    ///< of a join
+    world_op joined_by = k_no_world_op;  ///< k_no_world_op: a leaf
+    rank lowest = 0, highest = 0;     ///< contributors
+    std::uint32_t input = 0;          ///< of a leaf
+    std::uint16_t kernels = 0;        ///< bit k: kernel k
+    bool is_in_rank_order = true;
+  };
+  /// Element i holds the node for its element i - shift.
+  struct segment {
+    std::uint64_t begin = 0, end = 0;
+    std::int64_t shift = 0;
+    node_id what = 0;
+  };
+  using memory = std::vector<segment>;  ///< ascending, disjoint
+  using expression = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>>;  ///< begin, end, tree
+
+  memory& memory_of(rank r, region part) {
+    return memories_[first_memory_[static_cast<std::size_t>(r)] + memory_number_[first_memory_[
+        static_cast<std::size_t>(r)] + part.buffer()]];
+  }
+  void set_up(rank r, bool in_place);
+  node_id add_leaf(rank contributor, std::uint32_t input);
+  node_id add_join(world_op by, const segment& lower, const segment& higher);
+  static sums weight_of(rank contributor, std::uint32_t input);
+  static sums shifted(sums weight, std::int64_t by);
+
+  void execute(world_op it);
+  void read(world_op it, world_op reader, region part, std::uint64_t count, memory& into);
+  void write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces);
+  void combine(world_op by, const memory& lower, const memory& higher);
+
+  void check_range(const promised_range& wanted, const postcondition& promise);
+  bool check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer);
+  const sums& expected(const promised_range& wanted);
+  void compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer);
+  void object(property what, const promised_range& wanted, std::uint16_t buffer, std::uint64_t begin,
+              std::uint64_t end, const std::string& why);
+
+  std::string explain(const promised_range& wanted, const segment& found) const;
+  std::vector<bool> holders_of(rank contributor, std::uint32_t input) const;
+  std::vector<std::uint64_t> copies_in(node_id top, std::uint32_t input) const;
+  std::string words_for_two_ways(node_id top, rank contributor, std::uint32_t input) const;
+  std::string words_for_way(node_id top, const std::vector<bool>& holds, bool from_higher) const;
+  std::string words_for_loss(rank contributor, std::uint32_t input) const;
+
+  const assembly& all_;
+  finding_list& out_;
+  std::vector<node> nodes_;
+  std::vector<std::size_t> first_memory_;    ///< by rank
+  std::vector<std::uint16_t> memory_number_; ///< by rank and buffer: which of the rank's memories it lies in
+  std::vector<memory> memories_;
+  memory lower_, higher_, joined_;  ///< of the op being executed; offsets from its regions
+  std::map<std::uint32_t, sums> everybody_;  ///< by input
+  std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
+};
+
+}  // namespace lsched

@@ -1,0 +1,58 @@
+// What a proof that fails has to say: which property, where, and why, in words.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ops/op.h"
+
+namespace lsched {
+
+/// What verify() proves.
+enum class property : std::uint8_t {
+  form,           ///< each schedule by itself: ids, regions, peers, deps, declarations
+  matching,       ///< every send and signal has one receive of the same peer, tag, type and extent
+  progress,       ///< every payload and compute op fires, and every round ends, under rendezvous
+  holding,        ///< the same if payloads wait for their readers, where that is declared
+  activation,     ///< any single call wakes every rank, with the signals promised
+  hazard,         ///< ops on the same memory, one of them writing, are ordered
+  contents,       ///< every output range holds what is promised, each contribution once
+  expression,     ///< ... combined in the promised order, and in the same way on all holders
+  price,          ///< messages, bytes, signals and hops are those promised
+  synchronising,  ///< every rank's entry happens before every rank's exit, if that is declared
+};
+
+std::string_view name_of(property what);
+
+/// Fields that do not apply hold k_no_rank, k_no_op and k_no_buffer.
+struct finding {
+  property what = property::form;
+  rank where = k_no_rank;
+  op_id op = k_no_op;
+  rank peer = k_no_rank;
+  std::uint16_t buffer = k_no_buffer;
+  std::uint64_t begin = 0;  ///< elements of the buffer
+  std::uint64_t end = 0;
+  std::string text{};  ///< a sentence for people; names rank and op again
+};
+
+/// The first few findings. A broken schedule can break everywhere.
+class finding_list {
+ public:
+  explicit finding_list(std::size_t most) : most_(most) {}
+  void add(finding it) {
+    if (!is_full()) all_.push_back(std::move(it));
+  }
+  bool is_empty() const { return all_.empty(); }
+  bool is_full() const { return all_.size() >= most_; }
+  std::vector<finding> take() { return std::move(all_); }
+
+ private:
+  std::size_t most_;
+  std::vector<finding> all_;
+};
+
+}  // namespace lsched

@@ -1,0 +1,213 @@
+#include "libsched/form.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+namespace lsched {
+namespace {
+
+class form_check {
+ public:
+  form_check(const schedule& program, world place, bool in_place, finding_list& out)
+      : program_(program), place_(place), in_place_(in_place), out_(out) {}
+
+  void run() {
+    if (program_.place() != place_)
+      return object(k_no_op, "is rank " + std::to_string(program_.place().self) + " of " +
+                                 std::to_string(program_.place().size) + " by its own account");
+    if (program_.exit() >= size()) return object(k_no_op, "has no exit op");
+    count_deps();
+    for (op_id id = 0; id < size(); ++id) check_op(id);
+    check_roots();
+    check_tags();
+    if (in_place_) check_pairs();
+    if (is_sound_) check_stays();
+    if (is_sound_) check_lates();
+  }
+
+ private:
+  op_id size() const { return static_cast<op_id>(program_.ops().size()); }
+  const op& at(op_id id) const { return program_.ops()[id]; }
+
+  void object(op_id id, const std::string& why) {
+    is_sound_ = false;
+    const std::string who = id == k_no_op ? "rank " + std::to_string(place_.self) : words_for(program_, id);
+    out_.add({.what = property::form, .where = place_.self, .op = id, .text = who + " " + why});
+  }
+
+  void count_deps();
+  void check_op(op_id id);
+  void check_region(op_id id, std::string_view which, region part, bool is_wanted);
+  void check_overlap(op_id id, region x, region y, std::uint64_t count);
+  void check_roots();
+  void check_tags();
+  void check_pairs();
+  void check_stays();
+  void check_stay(op_id receive, op_id reader, region operand, std::vector<std::uint32_t>& released);
+  void check_lates();
+
+  const schedule& program_;
+  const world place_;
+  const bool in_place_;
+  finding_list& out_;
+  bool is_sound_ = true;
+  std::vector<std::uint32_t> in_degree_;
+};
+
+void form_check::count_deps() {
+  in_degree_.assign(size(), 0);
+  for (op_id id = 0; id < size(); ++id) {
+    op_id last = id;
+    for (const op_id next : program_.successors(id)) {
+      if (next <= last || next >= size())
+        object(id, "has a dep to op " + std::to_string(next) + ", which is not a later one, or has it twice");
+      else
+        ++in_degree_[next];
+      last = std::max(last, next);
+    }
+  }
+}
+
+void form_check::check_op(op_id id) {
+  const op& it = at(id);
+  if (it.need > in_degree_[id] || (it.need == 0 && in_degree_[id] != 0))
+    object(id, "needs " + std::to_string(it.need) + " tokens but has " + std::to_string(in_degree_[id]) + " deps");
+  if (is_communication(it.kind) && (it.peer < 0 || it.peer >= place_.size))
+    return object(id, "has a peer outside the world of " + std::to_string(place_.size));
+  if (is_communication(it.kind) && it.peer == place_.self && it.kind != op_kind::signal_recv)
+    object(id, "is for the rank itself");
+  if (it.count.is_late() && it.count.index() >= program_.lates().size())
+    return object(id, "has a late extent that does not exist");
+  const bool is_reducing = it.kind == op_kind::compute && it.what != kernel::copy;
+  if ((is_reducing || it.kind == op_kind::capture) && !supports(it.what, it.type))
+    object(id, "asks for a reduction that " + std::string(name_of(it.type)) + " does not have");
+  check_region(id, "a", it.a, it.kind == op_kind::send || it.kind == op_kind::compute);
+  check_region(id, "b", it.b, is_reducing);
+  check_region(id, "c", it.c,
+               it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
+  const std::uint64_t count = max_count(program_, it);
+  check_overlap(id, it.a, it.c, count);
+  check_overlap(id, it.b, it.c, count);
+  check_overlap(id, it.a, it.b, count);
+}
+
+void form_check::check_region(op_id id, std::string_view which, region part, bool is_wanted) {
+  const std::string name = "region " + std::string(which);
+  if (part.exists() != is_wanted) return object(id, is_wanted ? "lacks " + name : "has a " + name);
+  if (!is_wanted) return;
+  if (part.buffer() >= program_.buffers().size()) return object(id, "has a " + name + " in no buffer");
+  const buffer& under = program_.buffers()[part.buffer()];
+  if (under.type != at(id).type) object(id, "has a " + name + " of another type than its own");
+  const std::uint64_t count = max_count(program_, at(id));
+  if (part.offset() > under.count || count > under.count - part.offset())
+    object(id, "has " + std::to_string(count) + " elements in " + name + " at " + std::to_string(part.offset()) +
+                   " of buffer " + std::to_string(part.buffer()) + ", which has " + std::to_string(under.count));
+  const bool is_written = which == "c";
+  if (is_written && under.role == buffer_role::input && at(id).kind != op_kind::capture)
+    object(id, "writes input buffer " + std::to_string(part.buffer()));
+}
+
+void form_check::check_overlap(op_id id, region x, region y, std::uint64_t count) {
+  if (!x.exists() || !y.exists() || x.buffer() != y.buffer() || x == y) return;
+  if (std::max(x.offset(), y.offset()) - std::min(x.offset(), y.offset()) < count)
+    object(id, "has two regions that overlap without being the same");
+}
+
+void form_check::check_roots() {
+  std::vector<op_id> roots;
+  for (op_id id = 0; id < size(); ++id)
+    if (in_degree_[id] == 0) roots.push_back(id);
+  if (!std::equal(roots.begin(), roots.end(), program_.roots().begin(), program_.roots().end()))
+    object(k_no_op, "lists other roots than the ops without deps");
+}
+
+void form_check::check_tags() {
+  std::vector<std::tuple<rank, op_kind, std::uint32_t, op_id>> uses;
+  for (op_id id = 0; id < size(); ++id)
+    if (is_communication(at(id).kind)) uses.emplace_back(at(id).peer, at(id).kind, at(id).tag, id);
+  std::sort(uses.begin(), uses.end());
+  for (std::size_t i = 1; i < uses.size(); ++i) {
+    const auto& [peer, kind, tag, id] = uses[i];
+    const auto& [other_peer, other_kind, other_tag, other] = uses[i - 1];
+    if (std::tie(peer, kind, tag) == std::tie(other_peer, other_kind, other_tag))
+      object(id, "has the tag " + std::to_string(tag) + " of op " + std::to_string(other));
+  }
+}
+
+void form_check::check_pairs() {
+  std::vector<buffer> inputs;
+  for (const buffer& it : program_.buffers())
+    if (it.role == buffer_role::input) inputs.push_back(it);
+  std::size_t number = 0;
+  for (const buffer& it : program_.buffers()) {
+    if (it.role != buffer_role::output || number >= inputs.size()) continue;
+    const buffer& other = inputs[number++];
+    if (other.type != it.type || other.count != it.count)
+      object(k_no_op, "cannot work in place: output " + std::to_string(number - 1) + " is unlike its input");
+  }
+}
+
+/// compile() marks a receive in place only where one compute reads the whole buffer and nothing else touches it.
+void form_check::check_stays() {
+  std::vector<std::uint32_t> released(size(), 0);
+  std::vector<std::uint32_t> touched(program_.buffers().size(), 0);
+  for (op_id id = 0; id < size(); ++id) {
+    for (const region part : {at(id).a, at(id).b, at(id).c})
+      if (part.exists()) ++touched[part.buffer()];
+    check_stay(at(id).releases_a, id, at(id).a, released);
+    check_stay(at(id).releases_b, id, at(id).b, released);
+  }
+  for (op_id id = 0; id < size(); ++id)
+    if (at(id).in_place && (released[id] != 1 || touched[at(id).c.buffer()] != 2))
+      object(id, "stays in place, but not for one reader alone");
+}
+
+void form_check::check_stay(op_id receive, op_id reader, region operand, std::vector<std::uint32_t>& released) {
+  if (receive == k_no_op) return;
+  if (receive >= size() || !at(receive).in_place || at(receive).kind != op_kind::recv)
+    return object(reader, "releases op " + std::to_string(receive) + ", which holds nothing");
+  const op& in = at(receive);
+  const auto next = program_.successors(receive);
+  const bool waits = std::binary_search(next.begin(), next.end(), reader) && at(reader).need == in_degree_[reader];
+  if (!waits || operand != in.c || in.count != at(reader).count || in.c.offset() != 0 ||
+      program_.buffers()[in.c.buffer()].role != buffer_role::scratch)
+    object(reader, "releases op " + std::to_string(receive) + ", but is not the reader of its payload");
+  ++released[receive];
+}
+
+/// One receive fills a slot, and whoever reads the slot waits for that.
+void form_check::check_lates() {
+  std::vector<op_id> filler(program_.slots(), k_no_op);
+  for (op_id id = 0; id < size(); ++id) {
+    if (!at(id).count.is_late()) continue;
+    const late_extent& late = program_.lates()[at(id).count.index()];
+    if (late.slot >= filler.size()) return object(id, "has a late extent in no slot");
+    op_id& by = filler[late.slot];
+    if (at(id).kind != op_kind::recv) {
+      if (by == k_no_op) object(id, "reads slot " + std::to_string(late.slot) + " before a receive has filled it");
+    } else if (by != k_no_op) {
+      object(id, "fills slot " + std::to_string(late.slot) + ", as op " + std::to_string(by) + " does");
+    } else {
+      by = id;
+    }
+  }
+}
+
+}  // namespace
+
+void check_form(const schedule& program, world place, bool in_place, finding_list& out) {
+  form_check(program, place, in_place, out).run();
+}
+
+std::string words_for(const schedule& program, op_id id) {
+  const op& it = program.ops()[id];
+  std::string words = "rank " + std::to_string(program.place().self) + " op " + std::to_string(id) + " (";
+  words += name_of(it.kind);
+  if (it.kind == op_kind::compute) words += " " + std::string(name_of(it.what));
+  const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
+  if (is_communication(it.kind)) words += (is_out ? " to " : " from ") + std::to_string(it.peer);
+  return words + ")";
+}
+
+}  // namespace lsched

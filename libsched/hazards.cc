@@ -1,0 +1,159 @@
+#include "libsched/hazards.h"
+
+#include <algorithm>
+#include <string>
+
+#include "libsched/form.h"
+
+namespace lsched {
+
+hazards::hazards(const assembly& all, const std::vector<world_op>& order, bool in_place)
+    : all_(all), order_(order), in_place_(in_place) {}
+
+void hazards::check(rank r, finding_list& out, finding_list& notes) {
+  find_order(r);
+  find_accesses(r);
+  for (std::vector<access>& memory : accesses_) {
+    if (std::none_of(memory.begin(), memory.end(), [](const access& it) { return it.is_write; })) continue;
+    std::sort(memory.begin(), memory.end(), [](const access& x, const access& y) { return x.begin < y.begin; });
+    for (std::size_t i = 0; i < memory.size(); ++i)
+      for (std::size_t j = i + 1; j < memory.size() && memory[j].begin < memory[i].end; ++j)
+        check_pair(r, memory[i], memory[j], out, notes);
+  }
+  check_exit(r, out);
+}
+
+// --- order -------------------------------------------------------------------------------------------------
+
+void hazards::find_order(rank r) {
+  const std::size_t ops = all_.program(r).ops().size();
+  words_ = (ops + 63) / 64;
+  before_.assign(ops * words_, 0);
+  for (op_id id = 0; id < ops; ++id) {
+    const auto from = all_.predecessors(all_.number(r, id));
+    const std::size_t need = all_.program(r).ops()[id].need;
+    if (need == from.size())
+      add_all(id, from);
+    else
+      add_some(id, from, from.size() - need + 1);
+  }
+}
+
+void hazards::add_all(op_id to, std::span<const op_id> from) {
+  std::uint64_t* row = &before_[to * words_];
+  for (const op_id it : from) {
+    const std::uint64_t* other = &before_[it * words_];
+    for (std::size_t i = 0; i <= it / 64; ++i) row[i] |= other[i];
+    row[it / 64] |= std::uint64_t{1} << it % 64;
+  }
+}
+
+/// What is one of the deps, or before it, for at least so many of them.
+void hazards::add_some(op_id to, std::span<const op_id> from, std::size_t least) {
+  std::vector<std::uint32_t> times(to, 0);
+  for (const op_id it : from) {
+    ++times[it];
+    for (op_id earlier = 0; earlier < it; ++earlier)
+      if (is_before(earlier, it)) ++times[earlier];
+  }
+  for (op_id it = 0; it < to; ++it)
+    if (times[it] >= least) before_[to * words_ + it / 64] |= std::uint64_t{1} << it % 64;
+}
+
+// --- memory ------------------------------------------------------------------------------------------------
+
+void hazards::find_accesses(rank r) {
+  const schedule& mine = all_.program(r);
+  std::vector<std::uint16_t> memory_of(mine.buffers().size());
+  std::vector<std::uint16_t> inputs;
+  std::size_t outputs = 0;
+  for (std::uint16_t b = 0; b < memory_of.size(); ++b) {
+    memory_of[b] = b;
+    if (mine.buffers()[b].role == buffer_role::input) inputs.push_back(b);
+  }
+  for (std::uint16_t b = 0; in_place_ && b < memory_of.size(); ++b)
+    if (mine.buffers()[b].role == buffer_role::output && outputs < inputs.size()) memory_of[b] = inputs[outputs++];
+
+  accesses_.assign(memory_of.size(), {});
+  for (op_id id = 0; id < mine.ops().size(); ++id) {
+    const op& it = mine.ops()[id];
+    const std::uint64_t width = size_of(it.type);
+    const std::uint64_t bytes = max_count(mine, it) * width;
+    if (bytes == 0) continue;
+    const auto add = [&](region part, bool is_write) {
+      if (!part.exists()) return;
+      const std::uint64_t begin = part.offset() * width;
+      accesses_[memory_of[part.buffer()]].push_back({begin, begin + bytes, id, part.buffer(), is_write});
+    };
+    add(it.a, false);
+    add(it.b, false);
+    add(it.c, true);
+  }
+}
+
+void hazards::check_pair(rank r, const access& x, const access& y, finding_list& out, finding_list& notes) {
+  if (x.by == y.by || (!x.is_write && !y.is_write) || is_before(x.by, y.by) || is_before(y.by, x.by)) return;
+  if (out.is_full()) return;
+  const world_op one = all_.number(r, std::min(x.by, y.by));
+  const world_op other = all_.number(r, std::max(x.by, y.by));
+  const bool is_ordered = is_before_by_way_of_others(one, other) || is_before_by_way_of_others(other, one);
+  const access& written = x.is_write ? x : y;
+  const std::uint64_t width = size_of(all_.program(r).buffers()[written.buffer].type);
+  const std::uint64_t begin = std::max(x.begin, y.begin) / width;
+  const std::uint64_t end = std::min(x.end, y.end) / width;
+  const std::string clash = x.is_write && y.is_write ? "both write" : "one reads and the other writes";
+  (is_ordered ? notes : out)
+      .add({.what = property::hazard,
+            .where = r,
+            .op = all_.id_of(one),
+            .buffer = written.buffer,
+            .begin = begin,
+            .end = end,
+            .text = all_.words_for(one) + " and op " + std::to_string(all_.id_of(other)) + ": " + clash +
+                    " elements [" + std::to_string(begin) + ", " + std::to_string(end) + ") of buffer " +
+                    std::to_string(written.buffer) +
+                    (is_ordered ? ", ordered only by messages of other ranks" : ", in no order")});
+}
+
+/// Whether y fires only after x has completed, on every way through the world. One pass: rare enough.
+bool hazards::is_before_by_way_of_others(world_op x, world_op y) const {
+  std::vector<bool> fires_after(all_.op_count(), false);
+  std::vector<bool> ends_after(all_.op_count(), false);
+  ends_after[x] = true;
+  for (const world_op it : order_) {
+    if (it == x) continue;
+    const auto from = all_.predecessors(it);
+    const auto late = std::count_if(from.begin(), from.end(), [&](op_id before) {
+      return ends_after[all_.number(all_.rank_of(it), before)];
+    });
+    const std::size_t need = all_.at(it).need;
+    fires_after[it] = need > 0 && static_cast<std::size_t>(late) > from.size() - need;
+    const op_kind kind = all_.at(it).kind;
+    const bool hears = (kind == op_kind::recv || kind == op_kind::signal_recv) && !all_.is_call(it);
+    ends_after[it] = fires_after[it] || (hears && fires_after[all_.partner(it)]);
+  }
+  return fires_after[y];
+}
+
+/// The round ends when the exit and every fired op have completed. An op that moves or computes is safe if it comes
+/// before the exit, or if it is bound to fire before that without a signal that nobody waits for.
+void hazards::check_exit(rank r, finding_list& out) {
+  const schedule& mine = all_.program(r);
+  std::vector<bool> is_bound(mine.ops().size(), false);
+  for (op_id id = 0; id < mine.ops().size(); ++id) {
+    const op& it = mine.ops()[id];
+    const auto from = all_.predecessors(all_.number(r, id));
+    const auto sure = std::count_if(from.begin(), from.end(), [&](op_id before) { return is_bound[before]; });
+    is_bound[id] = id == mine.exit() || is_before(id, mine.exit()) ||
+                   (it.kind != op_kind::signal_recv && static_cast<std::size_t>(sure) >= it.need);
+    if (is_bound[id] || !(is_payload(it.kind) || it.kind == op_kind::compute)) continue;
+    out.add({.what = property::progress,
+             .where = r,
+             .op = id,
+             .peer = it.peer,
+             .text = words_for(mine, id) + " may be left out: the round can end at op " +
+                     std::to_string(mine.exit()) + " without it"});
+  }
+}
+
+}  // namespace lsched

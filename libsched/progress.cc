@@ -1,0 +1,148 @@
+#include "libsched/progress.h"
+
+#include <algorithm>
+#include <string>
+
+namespace lsched {
+
+progress::progress(const assembly& all, sending how)
+    : all_(all),
+      how_(how),
+      reader_(how == sending::held ? all.op_count() : 0, k_no_world_op),
+      tokens_(all.op_count()),
+      enabled_(all.op_count(), 0),
+      arrived_(all.op_count(), 0),
+      fired_(all.op_count(), 0),
+      completed_(all.op_count(), 0),
+      hops_(all.op_count(), 0) {
+  for (world_op it = 0; it < all.op_count(); ++it) {
+    const op& what = all.at(it);
+    if (all.is_call(it)) calls_.push_back(it);
+    if (what.kind == op_kind::capture) captures_.push_back(it);
+    if (what.need == 0 && what.kind != op_kind::signal_recv) roots_.push_back(it);
+    if (how != sending::held || !all.program(all.rank_of(it)).is_holding()) continue;
+    for (const op_id receive : {what.releases_a, what.releases_b})
+      if (receive != k_no_op) reader_[all.partner(all.number(all.rank_of(it), receive))] = it;
+  }
+}
+
+void progress::run(const round_start& start) {
+  start_ = start;
+  ++round_;
+  now_ = 0;
+  order_.clear();
+  begin();
+  drain();
+}
+
+void progress::begin() {
+  for (const world_op it : roots_) enable(it);
+  for (const world_op it : calls_)
+    if (!start_.is_woken && (!start_.caller || *start_.caller == all_.rank_of(it))) arrive(it);
+  if (!start_.is_woken) return;
+  for (const world_op it : captures_)
+    if (!has_fired(it)) fire(it);
+}
+
+/// All that completes within a hop before anything that takes another one.
+void progress::drain() {
+  std::vector<world_op> arriving;
+  for (;;) {
+    while (!queue_.empty()) {
+      const world_op it = queue_.back();
+      queue_.pop_back();
+      finish(it);
+    }
+    if (later_.empty()) return;
+    arriving.clear();
+    arriving.swap(later_);
+    ++now_;
+    for (const world_op it : arriving) arrive(it);
+  }
+}
+
+/// It has its tokens. Receives of signals also wait for their register.
+void progress::enable(world_op it) {
+  if (has_fired(it)) return;
+  enabled_[it] = round_;
+  if (all_.at(it).kind != op_kind::signal_recv || arrived_[it] == round_) fire(it);
+}
+
+void progress::fire(world_op it) {
+  fired_[it] = round_;
+  const op& what = all_.at(it);
+  if (what.kind == op_kind::send || what.kind == op_kind::signal_send) later_.push_back(all_.partner(it));
+  const bool waits = (what.kind == op_kind::send && how_ != sending::eager) ||
+                     (what.kind == op_kind::recv && arrived_[it] != round_);
+  if (!waits) queue_.push_back(it);
+}
+
+/// A message, a signal, or the application's call.
+void progress::arrive(world_op it) {
+  arrived_[it] = round_;
+  if (all_.at(it).kind == op_kind::recv) {
+    if (has_fired(it)) queue_.push_back(it);
+  } else if (!has_fired(it) && (all_.at(it).need == 0 || enabled_[it] == round_)) {
+    fire(it);
+  }
+}
+
+void progress::finish(world_op it) {
+  completed_[it] = round_;
+  hops_[it] = now_;
+  order_.push_back(it);
+  const op& what = all_.at(it);
+  const rank r = all_.rank_of(it);
+  if (how_ != sending::eager) {
+    if (what.kind == op_kind::recv) release(all_.partner(it));
+    for (const op_id receive : {what.releases_a, what.releases_b})
+      if (receive != k_no_op) release(all_.partner(all_.number(r, receive)));
+  }
+  if (start_.stops_at_captures && what.kind == op_kind::capture) return;
+  for (const op_id next : all_.program(r).successors(all_.id_of(it))) {
+    const world_op after = all_.number(r, next);
+    if (deliver(tokens_[after], all_.at(after).need, round_)) enable(after);
+  }
+}
+
+/// Its receive, or the reader of its payload, has completed: both may be needed.
+void progress::release(world_op send) {
+  const bool is_held = how_ == sending::held && reader_[send] != k_no_world_op && !has_completed(reader_[send]);
+  if (is_held || has_completed(send) || !has_completed(all_.partner(send))) return;
+  completed_[send] = round_;  // so that it is not queued again
+  queue_.push_back(send);
+}
+
+// --- explanation -------------------------------------------------------------------------------------------
+
+/// One thing that would have to happen first, if it is an op's.
+std::optional<world_op> progress::awaited(world_op it) const {
+  const op& what = all_.at(it);
+  const rank r = all_.rank_of(it);
+  if (has_fired(it) || (what.kind == op_kind::signal_recv && (what.need == 0 || enabled_[it] == round_))) {
+    const world_op partner = all_.partner(it);
+    if (partner == k_no_world_op || !has_completed(partner) || what.kind != op_kind::send)
+      return partner == k_no_world_op ? std::nullopt : std::optional(partner);
+    return how_ == sending::held && reader_[it] != k_no_world_op ? std::optional(reader_[it]) : std::nullopt;
+  }
+  for (const op_id before : all_.predecessors(it))
+    if (!has_completed(all_.number(r, before))) return all_.number(r, before);
+  return std::nullopt;
+}
+
+std::string progress::words_for_wait(world_op it) const {
+  constexpr std::size_t k_most_links = 12;
+  std::vector<world_op> chain{it};
+  std::string text = all_.words_for(it);
+  for (auto next = awaited(it); next; next = awaited(*next)) {
+    const bool is_circle = std::find(chain.begin(), chain.end(), *next) != chain.end();
+    text += (chain.size() == 1 ? " waits for " : ", which waits for ") + all_.words_for(*next);
+    if (is_circle) return text + ": a circle";
+    chain.push_back(*next);
+    if (chain.size() > k_most_links) return text + " …";
+  }
+  if (all_.is_call(chain.back())) return text + ", which is the call of an application that does not";
+  return text + (chain.size() == 1 ? " never fires" : ", which never fires");
+}
+
+}  // namespace lsched

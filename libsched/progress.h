@@ -1,0 +1,74 @@
+// Progress: which ops fire in one round of a world, and in what order they may complete.
+//
+// Firing is monotone, so the answer does not depend on the order of events and one linear pass finds it: the least
+// fixpoint of libsched/firing.h and of what messages do.
+//
+//   recv completes      when it and its send have fired
+//   send completes      eager: at once.  rendezvous: when its receive has completed.  held: if the payload stays in
+//                       place and the receiving rank declares holding, when its reader has completed; else as before
+//   signal_recv fires   when it has its tokens and its signal_send has fired, or the application calls
+//
+// Rendezvous waits for more than any eager limit does, and held for more than rendezvous: what fires under held fires
+// under all of them. (For rendezvous: Siegel and Avrunin, "Analysis of MPI programs", 2003.)
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "libsched/assembly.h"
+#include "libsched/firing.h"
+
+namespace lsched {
+
+enum class sending : std::uint8_t { eager, rendezvous, held };
+
+/// What starts a round.
+struct round_start {
+  std::optional<rank> caller{};    ///< whose call counts; none: everybody's
+  bool is_woken = false;           ///< captures are given; calls and signals they usually wait for are not needed
+  bool stops_at_captures = false;  ///< nothing follows from a capture
+};
+
+class progress {
+ public:
+  progress(const assembly& all, sending how);
+
+  /// One round. Rounds on one object reuse its counters.
+  void run(const round_start& start);
+
+  bool has_fired(world_op it) const { return fired_[it] == round_; }
+  bool has_completed(world_op it) const { return completed_[it] == round_; }
+  /// Messages and signals on the shortest way to its completion that gives it its tokens, if it has completed.
+  std::uint32_t hops_to(world_op it) const { return hops_[it]; }
+  /// What has completed, each op after all it had to wait for.
+  const std::vector<world_op>& order() const { return order_; }
+
+  /// Why an op that has not completed has not: "… waits for …, which waits for …".
+  std::string words_for_wait(world_op it) const;
+
+ private:
+  void begin();
+  void drain();
+  void enable(world_op it);
+  void fire(world_op it);
+  void arrive(world_op it);
+  void finish(world_op it);
+  void release(world_op send);
+  std::optional<world_op> awaited(world_op it) const;
+
+  const assembly& all_;
+  const sending how_;
+  round_start start_;
+  std::uint32_t round_ = 0;
+  std::uint32_t now_ = 0;
+  std::vector<world_op> roots_;  ///< those that need no signal, then calls and captures
+  std::vector<world_op> calls_;
+  std::vector<world_op> captures_;
+  std::vector<world_op> reader_;  ///< held: of a send's payload, if it is held for one
+  std::vector<token_count> tokens_;
+  std::vector<std::uint32_t> enabled_, arrived_, fired_, completed_, hops_;
+  std::vector<world_op> queue_, later_;  ///< completed; arrive one hop from now
+  std::vector<world_op> order_;
+};
+
+}  // namespace lsched

@@ -1,0 +1,272 @@
+#include "libsched/verify.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "libsched/assembly.h"
+#include "libsched/contents.h"
+#include "libsched/form.h"
+#include "libsched/hazards.h"
+#include "libsched/knowledge.h"
+#include "libsched/progress.h"
+
+namespace lsched {
+namespace {
+
+std::string rank_text(rank r) { return "rank " + std::to_string(r); }
+
+/// One proof, part by part. Each part stands on the ones before it, so the first that fails ends the proof, except
+/// where the next ones make sense nevertheless.
+class proof {
+ public:
+  proof(std::span<const schedule_ptr> world, const postcondition& promise, const verify_options& options)
+      : world_(world),
+        promise_(promise),
+        options_(options),
+        out_(std::max<std::size_t>(1, options.most_findings)),
+        notes_(std::max<std::size_t>(1, options.most_findings)) {}
+
+  verification run() {
+    prove();
+    answer_.findings = out_.take();
+    answer_.notes = notes_.take();
+    return std::move(answer_);
+  }
+
+ private:
+  void prove();
+  bool check_forms();
+  bool check_agreement();
+  void count_price(const assembly& all, const progress& full);
+  bool check_progress(const assembly& all, const progress& round);
+  void check_activation(const assembly& all, const std::vector<world_op>& order);
+  std::vector<std::uint32_t> hops_from_here(const assembly& all, const std::vector<world_op>& order) const;
+  void check_contents(const assembly& all, const std::vector<world_op>& order);
+  void check_knowledge(const assembly& all, const std::vector<world_op>& order);
+  void check_price();
+
+  bool is_woken_by_signals() const {
+    const activation_policy policy = world_.front()->starts().policy;
+    return policy != activation_policy::none && policy != activation_policy::full;
+  }
+  static bool must_fire(const assembly& all, world_op it) {
+    const op_kind kind = all.at(it).kind;
+    return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture ||
+           all.id_of(it) == all.program(all.rank_of(it)).exit();
+  }
+  static bool is_complete(const assembly& all, const progress& round);
+
+  std::span<const schedule_ptr> world_;
+  const postcondition& promise_;
+  const verify_options options_;
+  finding_list out_;
+  finding_list notes_;
+  verification answer_;
+};
+
+void proof::prove() {
+  if (world_.empty() || !check_forms() || !check_agreement()) return;
+  assembly all(world_);
+  all.match(out_);
+  if (!out_.is_empty()) return;
+  progress eager(all, sending::eager);
+  eager.run({});
+  answer_.is_eager_safe = is_complete(all, eager);
+  count_price(all, eager);
+  const round_start start{.is_woken = is_woken_by_signals()};
+  if (start.is_woken) eager.run(start);
+  progress round(all, sending::held);
+  round.run(start);
+  if (!check_progress(all, round)) return;
+  if (start.is_woken) check_activation(all, eager.order());
+
+  hazards dangers(all, eager.order(), options_.in_place);
+  for (rank r = 0; r < all.size() && !out_.is_full(); ++r) dangers.check(r, out_, notes_);
+  if (!out_.is_empty()) return;
+  check_contents(all, round.order());
+  check_knowledge(all, eager.order());
+  check_price();
+}
+
+void proof::check_contents(const assembly& all, const std::vector<world_op>& order) {
+  contents symbols(all, options_.in_place, out_);
+  symbols.run(order);
+  symbols.check(promise_);
+}
+
+bool proof::check_forms() {
+  const auto size = static_cast<rank>(world_.size());
+  for (rank r = 0; r < size && !out_.is_full(); ++r)
+    check_form(*world_[static_cast<std::size_t>(r)], {.self = r, .size = size}, options_.in_place, out_);
+  return out_.is_empty();
+}
+
+/// Declarations are the whole world's.
+bool proof::check_agreement() {
+  const schedule& first = *world_.front();
+  for (const schedule_ptr& it : world_) {
+    if (it->starts() == first.starts() && it->is_synchronising() == first.is_synchronising()) continue;
+    out_.add({.what = property::form,
+              .where = it->place().self,
+              .text = rank_text(it->place().self) + " declares another activation or synchronisation than rank 0"});
+  }
+  return out_.is_empty();
+}
+
+// --- progress ----------------------------------------------------------------------------------------------
+
+bool proof::is_complete(const assembly& all, const progress& round) {
+  for (world_op it = 0; it < all.op_count(); ++it)
+    if (must_fire(all, it) && !round.has_completed(it)) return false;
+  return true;
+}
+
+bool proof::check_progress(const assembly& all, const progress& round) {
+  if (is_complete(all, round)) return true;
+  progress plain(all, sending::rendezvous);
+  plain.run({.is_woken = is_woken_by_signals()});
+  const bool is_held = is_complete(all, plain);
+  const std::string excuse = is_held         ? "; without holding payloads back it would complete"
+                             : answer_.is_eager_safe ? "; with enough buffers for messages it would complete"
+                                             : "";
+  for (world_op it = 0; it < all.op_count() && !out_.is_full(); ++it) {
+    if (!must_fire(all, it) || round.has_completed(it)) continue;
+    out_.add({.what = is_held ? property::holding : property::progress,
+              .where = all.rank_of(it),
+              .op = all.id_of(it),
+              .peer = all.at(it).peer,
+              .text = round.words_for_wait(it) + excuse});
+    return false;  // the others would tell the same story
+  }
+  return false;
+}
+
+// --- activation --------------------------------------------------------------------------------------------
+
+/// For each op, the longest chain of messages and signals from its completion to any exit; "none" is zero, too.
+std::vector<std::uint32_t> proof::hops_from_here(const assembly& all, const std::vector<world_op>& order) const {
+  std::vector<std::uint32_t> hops(all.op_count(), 0);
+  for (auto next = order.rbegin(); next != order.rend(); ++next) {
+    const world_op it = *next;
+    const rank r = all.rank_of(it);
+    for (const op_id after : all.program(r).successors(all.id_of(it)))
+      hops[it] = std::max(hops[it], hops[all.number(r, after)]);
+    const op_kind kind = all.at(it).kind;
+    if (kind == op_kind::send || kind == op_kind::signal_send)
+      hops[it] = std::max(hops[it], 1 + hops[all.partner(it)]);
+  }
+  return hops;
+}
+
+/// `order` has shown that all payload moves once every capture is given. So it is enough to run, for each initiator,
+/// what comes before the captures. More initiators only add.
+void proof::check_activation(const assembly& all, const std::vector<world_op>& order) {
+  const std::vector<std::uint32_t> rest = hops_from_here(all, order);
+  std::vector<world_op> captures;
+  for (world_op it = 0; it < all.op_count(); ++it)
+    if (all.at(it).kind == op_kind::capture) captures.push_back(it);
+  answer_.price.hops = 0;
+  progress wake(all, sending::eager);
+  for (rank caller = 0; caller < all.size() && !out_.is_full(); ++caller) {
+    wake.run({.caller = caller, .stops_at_captures = true});
+    std::uint64_t signals = 0;
+    for (const world_op it : wake.order())
+      if (all.at(it).kind == op_kind::signal_send) ++signals;
+    answer_.price.signals_of_one = std::max(answer_.price.signals_of_one, signals);
+    if (promise_.price && signals != promise_.price->signals_of_one)
+      out_.add({.what = property::activation,
+                .where = caller,
+                .text = "a call of " + rank_text(caller) + " alone takes " + std::to_string(signals) +
+                        " signals, not " + std::to_string(promise_.price->signals_of_one)});
+    for (const world_op it : captures) {
+      if (!wake.has_completed(it)) {
+        out_.add({.what = property::activation,
+                  .where = all.rank_of(it),
+                  .op = all.id_of(it),
+                  .peer = caller,
+                  .text = "a call of " + rank_text(caller) + " alone does not wake " + all.words_for(it)});
+        break;
+      }
+      answer_.price.hops = std::max<std::uint64_t>(answer_.price.hops, wake.hops_to(it) + rest[it]);
+    }
+  }
+}
+
+// --- knowledge and price -----------------------------------------------------------------------------------
+
+void proof::check_knowledge(const assembly& all, const std::vector<world_op>& order) {
+  const knowledge known(all, order);
+  answer_.is_synchronising = true;
+  for (rank r = 0; r < all.size(); ++r) {
+    const rank other = known.unheard_of(r);
+    if (other == k_no_rank) continue;
+    answer_.is_synchronising = false;
+    if (!all.program(r).is_synchronising()) break;
+    out_.add({.what = property::synchronising,
+              .where = r,
+              .op = all.program(r).exit(),
+              .peer = other,
+              .text = rank_text(r) + " may end its round before " + rank_text(other) +
+                      " has entered it, but is declared synchronising"});
+  }
+  answer_.unexpected.assign(world_.size(), {});
+  for (const world_op it : order) {
+    if (all.at(it).kind != op_kind::recv || known.is_expected(it)) continue;
+    unexpected_bound& bound = answer_.unexpected[static_cast<std::size_t>(all.rank_of(it))];
+    ++bound.messages;
+    bound.bytes += max_count(all.program(all.rank_of(it)), all.at(it)) * size_of(all.at(it).type);
+  }
+}
+
+/// `full`: everybody calls.
+void proof::count_price(const assembly& all, const progress& full) {
+  cost& price = answer_.price;
+  for (world_op it = 0; it < all.op_count(); ++it) {
+    const op& what = all.at(it);
+    if (what.kind == op_kind::send) {
+      ++price.messages;
+      price.bytes += max_count(all.program(all.rank_of(it)), what) * size_of(what.type);
+    }
+    if (what.kind == op_kind::signal_send && full.has_fired(it)) ++price.signals;
+    const bool is_exit = all.id_of(it) == all.program(all.rank_of(it)).exit();
+    if (is_exit && full.has_completed(it)) price.hops = std::max<std::uint64_t>(price.hops, full.hops_to(it));
+  }
+  if (world_.front()->starts().policy == activation_policy::none) price.signals_of_one = price.signals;
+}
+
+void proof::check_price() {
+  if (!promise_.price) return;
+  struct entry {
+    const char* name;
+    std::uint64_t cost::*field;
+  };
+  constexpr std::array<entry, 5> k_entries{{{"messages", &cost::messages},
+                                            {"bytes", &cost::bytes},
+                                            {"signals", &cost::signals},
+                                            {"signals for a single call", &cost::signals_of_one},
+                                            {"hops", &cost::hops}}};
+  for (const auto& [name, field] : k_entries) {
+    const std::uint64_t counted = answer_.price.*field;
+    const std::uint64_t declared = (*promise_.price).*field;
+    if (counted == declared) continue;
+    out_.add({.what = property::price,
+              .text = "a round takes " + std::to_string(counted) + " " + name + ", but " + std::to_string(declared) +
+                      " are declared"});
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(property what) {
+  constexpr std::array<std::string_view, 10> names{"form",   "matching", "progress",   "holding", "activation",
+                                                   "hazard", "contents", "expression", "price",   "synchronising"};
+  return names[static_cast<std::size_t>(what)];
+}
+
+verification verify(std::span<const schedule_ptr> world, const postcondition& promise,
+                    const verify_options& options) {
+  return proof(world, promise, options).run();
+}
+
+}  // namespace lsched
