@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "libsched/builder.h"
+#include "libsched/in_place.h"
 
 namespace lsched {
 namespace {
@@ -57,7 +58,7 @@ class compiler {
     if (!is_sound) return error_;
     write_head();
     write_ops();
-    mark_in_place();
+    mark_in_place(parts_);
     return std::make_shared<const schedule>(std::move(parts_));
   }
 
@@ -91,8 +92,6 @@ class compiler {
   // --- output ---------------------------------------------------------------------------------------------
   void write_head();
   void write_ops();
-  void mark_in_place();
-  bool may_stay(op_id receive, op_id reader) const;
 
   /// Only for counts that check_count has passed.
   std::uint64_t most(extent count) const {
@@ -323,45 +322,6 @@ void compiler::write_ops() {
     std::sort(parts_.next.begin() + parts_.first.back(), parts_.next.end());
     parts_.first.push_back(static_cast<std::uint32_t>(parts_.next.size()));
   }
-}
-
-/// A received payload may stay in the transport's memory if the one thing that ever happens to it is to be an
-/// operand of the compute that waits for it. An operand counts once per use, so a compute that reads a buffer
-/// twice is no single reader.
-void compiler::mark_in_place() {
-  struct usage {
-    op_id writer = k_no_op, reader = k_no_op;
-    std::uint32_t writes = 0, reads = 0;
-  };
-  std::vector<usage> uses(parts_.buffers.size());
-  for (op_id id = 0; id < parts_.ops.size(); ++id) {
-    const op& it = parts_.ops[id];
-    for (const region read : {it.a, it.b})
-      if (read.exists()) uses[read.buffer()].reader = id, ++uses[read.buffer()].reads;
-    if (it.c.exists()) uses[it.c.buffer()].writer = id, ++uses[it.c.buffer()].writes;
-  }
-  for (std::size_t i = 0; i < uses.size(); ++i) {
-    const usage& use = uses[i];
-    const bool is_candidate =
-        parts_.buffers[i].role == buffer_role::scratch && use.writes == 1 && use.reads == 1;
-    if (!is_candidate || !may_stay(use.writer, use.reader)) continue;
-    op& reader = parts_.ops[use.reader];
-    (reader.a.buffer() == i ? reader.releases_a : reader.releases_b) = use.writer;
-    parts_.ops[use.writer].in_place = true;
-  }
-}
-
-/// `reader` reads what `receive`, the only writer of that buffer, has put there. (So the reader writes to
-/// another buffer.) Offset 0, since a payload that stays takes the place of the whole buffer.
-bool compiler::may_stay(op_id receive, op_id reader) const {
-  const op& in = parts_.ops[receive];
-  const op& out = parts_.ops[reader];
-  if (in.kind != op_kind::recv || out.kind != op_kind::compute || in.count != out.count) return false;
-  if ((out.a != in.c && out.b != in.c) || in.c.offset() != 0) return false;
-  const auto begin = parts_.next.begin();
-  if (!std::binary_search(begin + parts_.first[receive], begin + parts_.first[receive + 1], reader))
-    return false;
-  return out.need == in_degree_[order_[reader]];
 }
 
 }  // namespace lsched

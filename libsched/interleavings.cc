@@ -1,0 +1,347 @@
+#include "libsched/interleavings.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "libsched/draw.h"
+#include "libsched/firing.h"
+#include "libsched/stage.h"
+#include "libsched/term_table.h"
+
+namespace lsched {
+namespace {
+
+constexpr round_no k_the_round = 1;
+
+/// Which of the orders are played.
+struct scene {
+  std::vector<bool> calls;    ///< by rank: whose own call counts
+  bool sends_wait = false;    ///< a send completes after its receive has fired, and its reader where it holds
+  bool delays_entries = true; ///< entries come in every order; else as soon as they can
+};
+
+enum class phase : std::uint8_t { waiting, fired, completed };
+enum class occasion : std::uint8_t { begin, call, land, complete };
+
+struct event {
+  occasion what;
+  stage_op part;  ///< of begin: the first op of the rank
+};
+
+struct state {
+  std::vector<phase> phases;            ///< by op
+  std::vector<token_count> tokens;      ///< by op
+  std::vector<std::uint8_t> registers;  ///< by op, of signal receives: the round heard of
+  std::vector<bool> landed;             ///< by op, of signal sends
+  std::vector<term_id> cells;
+  std::vector<std::uint32_t> in_flight; ///< by rank
+  std::vector<bool> begun, over;        ///< by rank
+  std::size_t entered = 0;
+
+  state(const stage& on)
+      : phases(on.op_count(), phase::waiting),
+        tokens(on.op_count()),
+        registers(on.op_count(), 0),
+        landed(on.op_count(), false),
+        cells(on.cell_count(), k_no_term),
+        in_flight(static_cast<std::size_t>(on.size()), 0),
+        begun(in_flight.size(), false),
+        over(in_flight.size(), false) {}
+};
+
+using state_hash = std::pair<std::uint64_t, std::uint64_t>;
+
+/// The rest of a state follows from these.
+state_hash hash_of(const state& now) {
+  state_hash sum{1, 2};
+  const auto add = [&](std::uint64_t number) {
+    sum.first = mix(sum.first ^ number);
+    sum.second = mix(sum.second + 3 * number);
+  };
+  for (std::size_t i = 0; i < now.phases.size(); ++i)
+    add(static_cast<std::uint64_t>(now.phases[i]) << 2 | std::uint64_t{now.registers[i]} << 1 | (now.landed[i] ? 1u : 0u));
+  for (std::size_t r = 0; r < now.begun.size(); ++r) add((now.begun[r] ? 1u : 0u) | (now.over[r] ? 2u : 0u));
+  for (const term_id content : now.cells) add(content);
+  return sum;
+}
+
+class player {
+ public:
+  player(const stage& on, const postcondition& promise, const interleaving_options& options, scene which,
+         term_table& terms)
+      : on_(on), promise_(promise), options_(options), scene_(std::move(which)), terms_(terms) {}
+
+  /// Plays every order. Answers whether it got through all of them.
+  bool run() {
+    std::vector<state> open{state(on_)};
+    while (!open.empty() && fault_.empty() && seen_.size() <= options_.most_states) {
+      state now = std::move(open.back());
+      open.pop_back();
+      play_on(std::move(now), open);
+    }
+    return fault_.empty() && seen_.size() <= options_.most_states;
+  }
+
+  const std::string& fault() const { return fault_; }
+  std::uint64_t states() const { return seen_.size(); }
+
+ private:
+  /// Up to the next choice, whose outcomes go into `open`, or to the end.
+  void play_on(state now, std::vector<state>& open) {
+    for (;;) {
+      const std::vector<event> next = possible(now);
+      if (next.empty()) return check_end(now);
+      const auto safe = std::ranges::find_if(next, [&](event it) { return is_safe(now, it); });
+      if (safe == next.end()) return branch(now, next, open);
+      happen(now, *safe);
+      if (!fault_.empty()) return;
+    }
+  }
+
+  void branch(const state& now, const std::vector<event>& next, std::vector<state>& open) {
+    if (!seen_.insert(hash_of(now)).second) return;
+    for (const event it : next) {
+      state then = now;
+      happen(then, it);
+      if (!fault_.empty()) return;
+      open.push_back(std::move(then));
+    }
+  }
+
+  // --- what can happen -------------------------------------------------------------------------------------
+  std::vector<event> possible(const state& now) const {
+    std::vector<event> all;
+    for (rank r = 0; r < on_.size(); ++r)
+      if (!now.begun[at(r)]) all.push_back({occasion::begin, on_.of(r).first});
+    for (stage_op it = 0; it < on_.op_count(); ++it) {
+      const stage_part& part = on_.at(it);
+      if (part.is_call && scene_.calls[at(part.owner)] && now.registers[it] == 0) all.push_back({occasion::call, it});
+      if (now.phases[it] == phase::waiting) continue;
+      if (part.what->kind == op_kind::signal_send && !now.landed[it]) all.push_back({occasion::land, it});
+      if (now.phases[it] == phase::fired && can_complete(now, it)) all.push_back({occasion::complete, it});
+    }
+    return all;
+  }
+
+  bool can_complete(const state& now, stage_op it) const {
+    const stage_part& part = on_.at(it);
+    if (part.what->kind == op_kind::recv) return now.phases[part.partner] != phase::waiting;
+    if (part.what->kind != op_kind::send || !scene_.sends_wait) return true;
+    if (now.phases[part.partner] == phase::waiting) return false;
+    const stage_part& receive = on_.at(part.partner);
+    const bool is_held = receive.reader != k_no_stage_op && on_.of(receive.owner).program->is_holding();
+    return !is_held || now.phases[receive.reader] == phase::completed;
+  }
+
+  /// Whether no event that may come before it, or could have come after it, minds.
+  bool is_safe(const state& now, event it) const {
+    if (!options_.is_reduced) return false;
+    const stage_part& part = on_.at(it.part);
+    const rank where = it.what == occasion::land ? on_.at(part.partner).owner : part.owner;
+    const stage_rank& me = on_.of(where);
+    if (me.is_loose && !now.over[at(where)]) return false;
+    const bool orders_matter = on_.is_synchronising() && scene_.delays_entries;
+    if (it.what == occasion::begin) return me.entry != k_no_stage_op || !orders_matter;
+    if (it.what == occasion::call) return me.calls_before_capture || !is_full(me);
+    if (it.what == occasion::land) return true;
+    if (it.part == me.entry && orders_matter) return false;
+    return std::ranges::none_of(part.rivals, [&](stage_op other) { return now.phases[other] == phase::waiting; });
+  }
+
+  // --- what happens ----------------------------------------------------------------------------------------
+  void happen(state& now, event it) {
+    const rank where = on_.at(it.part).owner;
+    switch (it.what) {
+      case occasion::begin: return begin(now, where);
+      case occasion::call: return hear(now, it.part);
+      case occasion::land:
+        now.landed[it.part] = true;
+        return hear(now, on_.at(it.part).partner);
+      case occasion::complete: return complete(now, it.part);
+    }
+  }
+
+  void begin(state& now, rank r) {
+    const stage_rank& me = on_.of(r);
+    now.begun[at(r)] = true;
+    if (me.entry == k_no_stage_op) ++now.entered;
+    if (!me.captures)
+      for (std::size_t b = 0; b < me.cells.size(); ++b)
+        if (me.program->buffers()[b].role == buffer_role::input) fill(now, r, b, 0, me.program->buffers()[b].count);
+    for (const op_id root : me.program->roots()) arm(now, me.first + root);
+    end_if_over(now, r);
+  }
+
+  void hear(state& now, stage_op receive) {
+    now.registers[receive] = k_the_round;
+    arm(now, receive);
+  }
+
+  /// The op has its tokens, or its register has changed.
+  void arm(state& now, stage_op it) {
+    const stage_part& part = on_.at(it);
+    const std::uint32_t need = part.what->need;
+    const bool has_tokens = is_root(part) || (need > 0 && now.tokens[it].tokens >= need);
+    const bool is_heard = part.what->kind != op_kind::signal_recv || satisfies(now.registers[it], k_the_round);
+    if (!now.begun[at(part.owner)] || now.over[at(part.owner)] || now.phases[it] != phase::waiting) return;
+    if (has_tokens && is_heard) fire(now, it);
+  }
+
+  void fire(state& now, stage_op it) {
+    const stage_part& part = on_.at(it);
+    const op& what = *part.what;
+    now.phases[it] = phase::fired;
+    ++now.in_flight[at(part.owner)];
+    for (const stage_op other : part.conflicts)
+      if (now.phases[other] == phase::fired) object(it, "uses memory that " + on_.words_for(other) + " is still using");
+    for (const region source : {what.a, what.b})
+      for (std::uint64_t i = 0; source.exists() && i < what.count.value(); ++i)
+        if (now.cells[on_.cell(part, source, i)] == k_no_term) return object(it, "reads what nothing has written");
+    if (what.kind == op_kind::send)
+      for (std::uint64_t i = 0; i < what.count.value(); ++i)
+        now.cells[part.transit + i] = now.cells[on_.cell(part, what.a, i)];
+    const stage_rank& me = on_.of(part.owner);
+    if (what.kind == op_kind::capture && is_full(me) && (me.call == k_no_stage_op || now.registers[me.call] == 0))
+      object(it, "captures before its rank has called");
+  }
+
+  void complete(state& now, stage_op it) {
+    const stage_part& part = on_.at(it);
+    const stage_rank& me = on_.of(part.owner);
+    for (std::uint64_t i = 0; part.what->c.exists() && i < part.what->count.value(); ++i) write(now, part, i);
+    now.phases[it] = phase::completed;
+    --now.in_flight[at(part.owner)];
+    if (it == me.entry) ++now.entered;
+    if (part.id == me.program->exit() && me.program->is_synchronising() && now.entered < at(on_.size()))
+      object(it, "is the exit and completes when only " + std::to_string(now.entered) + " ranks have entered");
+    for (const op_id after : me.program->successors(part.id))
+      if (deliver(now.tokens[me.first + after], me.program->ops()[after].need, k_the_round)) arm(now, me.first + after);
+    end_if_over(now, part.owner);
+  }
+
+  void write(state& now, const stage_part& part, std::uint64_t i) {
+    const op& what = *part.what;
+    if (what.kind == op_kind::capture) return fill(now, part.owner, what.c.buffer(), what.c.offset() + i, 1);
+    term_id& target = now.cells[on_.cell(part, what.c, i)];
+    if (what.kind == op_kind::recv) {
+      target = now.cells[on_.at(part.partner).transit + i];
+    } else {
+      const term_id lower = now.cells[on_.cell(part, what.a, i)];
+      target = is_reduction(what.what) ? terms_.join(what.what, lower, now.cells[on_.cell(part, what.b, i)]) : lower;
+    }
+  }
+
+  /// Elements of an input: what the application gives.
+  void fill(state& now, rank r, std::size_t b, std::uint64_t begin, std::uint64_t count) {
+    const stage_rank& me = on_.of(r);
+    const auto before = me.program->buffers().first(b);
+    const auto number = std::ranges::count_if(before, [](const buffer& it) { return it.role == buffer_role::input; });
+    for (std::uint64_t i = begin; i < begin + count; ++i)
+      now.cells[me.cells[b] + i] = terms_.leaf(r, static_cast<std::uint32_t>(number), i);
+  }
+
+  void end_if_over(state& now, rank r) {
+    const stage_rank& me = on_.of(r);
+    const auto count = static_cast<stage_op>(me.program->ops().size());
+    if (now.in_flight[at(r)] != 0 || now.phases[me.first + me.program->exit()] != phase::completed) return;
+    now.over[at(r)] = true;
+    for (stage_op it = me.first; it < me.first + count; ++it)
+      if (on_.at(it).is_data && now.phases[it] != phase::completed) object(it, "has not fired when the round ends");
+  }
+
+  // --- the end ---------------------------------------------------------------------------------------------
+  void check_end(const state& now) {
+    for (rank r = 0; r < on_.size(); ++r)
+      if (!now.over[at(r)]) return object_stuck(now, r);
+    std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::uint64_t> trees;
+    for (const promised_range& wanted : promise_.ranges)
+      for (std::uint64_t i = wanted.begin; i < wanted.end; ++i) {
+        const term_id found = now.cells[output_cell(wanted) + i];
+        std::string why = terms_.objection(wanted, i, found);
+        const bool is_compared = promise_.is_same_everywhere && wanted.what == promised_content::reduced && why.empty();
+        if (is_compared && trees.try_emplace({wanted.output, wanted.begin, i}, terms_.tree(found)).first->second !=
+                               terms_.tree(found))
+          why = "another expression than other ranks do";
+        if (why.empty()) continue;
+        fault_ = "rank " + std::to_string(wanted.holder) + " holds " + why + " in element " + std::to_string(i);
+        return;
+      }
+  }
+
+  std::size_t output_cell(const promised_range& wanted) const {
+    const stage_rank& me = on_.of(wanted.holder);
+    std::uint32_t number = 0;
+    for (std::size_t b = 0; b < me.cells.size(); ++b)
+      if (me.program->buffers()[b].role == buffer_role::output && number++ == wanted.output) return me.cells[b];
+    return 0;
+  }
+
+  void object_stuck(const state& now, rank r) {
+    const stage_rank& me = on_.of(r);
+    const auto count = static_cast<stage_op>(me.program->ops().size());
+    for (stage_op it = me.first; it < me.first + count; ++it)
+      if (now.phases[it] == phase::fired) return object(it, "waits for ever");
+    object(me.first + me.program->exit(), "never fires");
+  }
+
+  void object(stage_op it, const std::string& what) {
+    if (fault_.empty()) fault_ = on_.words_for(it) + " " + what;
+  }
+
+  static std::size_t at(rank r) { return static_cast<std::size_t>(r); }
+  static bool is_full(const stage_rank& me) { return me.program->starts().policy == activation_policy::full; }
+  bool is_root(const stage_part& part) const {
+    return std::ranges::binary_search(on_.of(part.owner).program->roots(), part.id);
+  }
+
+  const stage& on_;
+  const postcondition& promise_;
+  const interleaving_options& options_;
+  const scene scene_;
+  term_table& terms_;
+  std::set<state_hash> seen_;
+  std::string fault_;
+};
+
+/// What has to be played; the header says why this is enough.
+std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
+  const auto size = static_cast<std::size_t>(on.size());
+  const activation_policy policy = on.of(0).program->starts().policy;
+  const bool anyone_starts = policy == activation_policy::solo || policy == activation_policy::majority;
+  const std::vector<bool> everybody(size, true);
+  std::vector<scene> all{{.calls = everybody}};
+  if (!anyone_starts || !is_reduced) all.push_back({.calls = everybody, .sends_wait = true, .delays_entries = !is_reduced});
+  for (std::size_t r = 0; anyone_starts && r < size; ++r) {
+    std::vector<bool> one(size, false);
+    one[r] = true;
+    all.push_back({.calls = one, .sends_wait = true, .delays_entries = !is_reduced});
+  }
+  return all;
+}
+
+}  // namespace
+
+interleaving_verdict play(std::span<const schedule_ptr> world, const postcondition& promise,
+                          const interleaving_options& options) {
+  const stage on(world, options.in_place);
+  if (on.has_late_extents()) return {conclusion::undecided, "extents that are only known when an op fires", 0};
+  if (!on.flaw().empty()) return {conclusion::fails, on.flaw(), 0};
+  interleaving_verdict verdict{.what = conclusion::holds};
+  term_table terms(on.size());
+  for (scene& which : scenes_for(on, options.is_reduced)) {
+    player one(on, promise, options, std::move(which), terms);
+    const bool is_through = one.run();
+    verdict.states += one.states();
+    if (is_through) continue;
+    const bool fails = !one.fault().empty();
+    return {fails ? conclusion::fails : conclusion::undecided, fails ? one.fault() : "more states than allowed",
+            verdict.states};
+  }
+  return verdict;
+}
+
+}  // namespace lsched

@@ -1,0 +1,287 @@
+#include "libsched/mutant.h"
+
+#include <algorithm>
+#include <set>
+
+#include "libsched/in_place.h"
+
+namespace lsched {
+
+std::string_view name_of(mutation how) {
+  constexpr std::array<std::string_view, k_all_mutations.size()> names{
+      "drop_dep",   "swap_peers",     "shift_offset", "change_extent", "duplicate",
+      "merge_tags", "exchange_order", "change_need",  "lose_signal"};
+  return names[static_cast<std::size_t>(how)];
+}
+
+// --- drafts ------------------------------------------------------------------------------------------------
+
+draft draft_of(const schedule& from) {
+  draft copy;
+  copy.head.name = from.name();
+  copy.head.place = from.place();
+  copy.head.ops.assign(from.ops().begin(), from.ops().end());
+  copy.head.buffers.assign(from.buffers().begin(), from.buffers().end());
+  copy.head.lates.assign(from.lates().begin(), from.lates().end());
+  copy.head.slots = from.slots();
+  copy.head.exit = from.exit();
+  copy.head.synchronising = from.is_synchronising();
+  copy.head.holding = from.is_holding();
+  copy.head.starts = from.starts();
+  for (op_id id = 0; id < from.ops().size(); ++id)
+    for (const op_id after : from.successors(id)) copy.deps.emplace_back(id, after);
+  return copy;
+}
+
+schedule_ptr schedule_of(draft content) {
+  schedule::parts& all = content.head;
+  std::sort(content.deps.begin(), content.deps.end());
+  std::vector<bool> is_root(all.ops.size(), true);
+  all.first.assign(all.ops.size() + 1, 0);
+  for (const auto& [before, after] : content.deps) {
+    ++all.first[before + 1];
+    all.next.push_back(after);
+    is_root[after] = false;
+  }
+  for (op_id id = 0; id < all.ops.size(); ++id) {
+    all.first[id + 1] += all.first[id];
+    if (is_root[id]) all.roots.push_back(id);
+  }
+  mark_in_place(all);
+  return std::make_shared<const schedule>(std::move(all));
+}
+
+namespace {
+
+// --- changes to a draft ------------------------------------------------------------------------------------
+
+std::uint32_t in_degree(const draft& in, op_id id) {
+  return static_cast<std::uint32_t>(
+      std::count_if(in.deps.begin(), in.deps.end(), [&](const auto& dep) { return dep.second == id; }));
+}
+
+/// An op that needed all its deps needs all that remain.
+void drop_dep(draft& in, op_id before, op_id after) {
+  std::uint32_t& need = in.head.ops[after].need;
+  if (need == in_degree(in, after)) --need;
+  std::erase(in.deps, std::pair(before, after));
+}
+
+/// The second one comes directly after the first, so later ops move up by one. An op that needed all its deps also
+/// needs the second one's token.
+void duplicate(draft& in, op_id id) {
+  const auto moved = [&](op_id other) { return other > id && other != k_no_op ? other + 1 : other; };
+  std::vector<std::uint32_t> degrees;
+  for (op_id other = 0; other < in.head.ops.size(); ++other) degrees.push_back(in_degree(in, other));
+  std::vector<std::pair<op_id, op_id>> deps;
+  for (const auto& [before, after] : in.deps) {
+    deps.emplace_back(moved(before), moved(after));
+    if (after == id) deps.emplace_back(before, id + 1);
+    if (before != id) continue;
+    deps.emplace_back(id + 1, moved(after));
+    std::uint32_t& need = in.head.ops[after].need;
+    if (need == degrees[after]) ++need;
+  }
+  in.deps = std::move(deps);
+  in.head.exit = moved(in.head.exit);
+  in.head.ops.insert(in.head.ops.begin() + id, op(in.head.ops[id]));
+}
+
+/// The ops change places; each place keeps its deps and what it needs of them.
+void exchange(draft& in, op_id x, op_id y) {
+  std::swap(in.head.ops[x], in.head.ops[y]);
+  std::swap(in.head.ops[x].need, in.head.ops[y].need);
+}
+
+/// The place stays, with its deps, but nothing happens there.
+void blank(draft& in, op_id id) { in.head.ops[id] = {.need = in.head.ops[id].need}; }
+
+// --- words -------------------------------------------------------------------------------------------------
+
+std::string words_for(const schedule& program, op_id id) {
+  const op& it = program.ops()[id];
+  std::string text = "op " + std::to_string(id) + " (" + std::string(name_of(it.kind));
+  const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
+  if (is_communication(it.kind))
+    text += (is_out ? " to " : " from ") + std::to_string(it.peer) + ", tag " + std::to_string(it.tag);
+  if (it.kind == op_kind::compute) text += " " + std::string(name_of(it.what));
+  return text + ")";
+}
+
+std::string signed_text(int change) { return (change > 0 ? "+" : "") + std::to_string(change); }
+
+bool moves_data(const op& it) { return it.a.exists() || it.c.exists(); }
+bool is_out(const op& it) { return it.kind == op_kind::send || it.kind == op_kind::signal_send; }
+
+}  // namespace
+
+// --- enumeration -------------------------------------------------------------------------------------------
+
+/// Goes through the world rank by rank and writes down what can go wrong.
+class mutant_list::enumeration {
+ public:
+  explicit enumeration(mutant_list& out) : out_(out), world_(out.original_) {}
+
+  void write() {
+    for (rank r = 0; static_cast<std::size_t>(r) < world_.size(); ++r) {
+      self_ = r;
+      program_ = world_[static_cast<std::size_t>(r)].get();
+      for (op_id id = 0; id < program_->ops().size(); ++id) write_faults_at(id);
+    }
+  }
+
+ private:
+  const op& at(op_id id) const { return program_->ops()[id]; }
+  std::string words(op_id id) const { return words_for(*program_, id); }
+
+  void add(mutation how, const std::string& what, edit change) {
+    out_.faults_.push_back({how, "rank " + std::to_string(self_) + ": " + what, {{self_, std::move(change)}}});
+  }
+  void add_to_both(mutation how, const std::string& what, edit change, rank peer, edit other) {
+    add(how, what, std::move(change));
+    out_.faults_.back().edits.emplace_back(peer, std::move(other));
+  }
+
+  void write_faults_at(op_id id) {
+    drop_deps(id);
+    duplicate_op(id);
+    exchange_orders(id);
+    change_needs(id);
+    if (moves_data(at(id))) shift_offsets(id), change_extents(id);
+    if (!is_communication(at(id).kind)) return;
+    swap_peers(id);
+    if (is_out(at(id))) merge_tags(id);
+    if (is_signal(at(id).kind)) lose_signals(id);
+  }
+
+  /// A dep that triggers a signal is a signal's to lose.
+  void drop_deps(op_id before) {
+    for (const op_id after : program_->successors(before)) {
+      const bool triggers = at(after).kind == op_kind::signal_send;
+      add(triggers ? mutation::lose_signal : mutation::drop_dep, words(after) + " no longer waits for " + words(before),
+          [before, after](draft& in) { drop_dep(in, before, after); });
+    }
+  }
+
+  void duplicate_op(op_id id) {
+    add(mutation::duplicate, words(id) + " is there twice", [id](draft& in) { duplicate(in, id); });
+  }
+
+  void exchange_orders(op_id id) {
+    if (at(id).b.exists())
+      add(mutation::exchange_order, words(id) + " has its operands in the other order",
+          [id](draft& in) { std::swap(in.head.ops[id].a, in.head.ops[id].b); });
+    for (const op_id after : program_->successors(id))
+      add(mutation::exchange_order, words(id) + " and " + words(after) + " change places",
+          [id, after](draft& in) { exchange(in, id, after); });
+  }
+
+  void change_needs(op_id id) {
+    const std::uint32_t now = at(id).need;
+    if (now == 0) return;
+    std::uint32_t all = 0;
+    for (op_id before = 0; before < id; ++before)
+      all += static_cast<std::uint32_t>(std::ranges::count(program_->successors(before), id));
+    std::set<std::uint32_t> others{1, all, now + 1, now - 1};
+    others.erase(now);
+    others.erase(0);
+    for (const std::uint32_t need : others)
+      add(mutation::change_need,
+          words(id) + " needs " + std::to_string(need) + " instead of " + std::to_string(now) + " of " +
+              std::to_string(all) + " tokens",
+          [id, need](draft& in) { in.head.ops[id].need = need; });
+  }
+
+  void shift_offsets(op_id id) {
+    constexpr std::array<std::pair<region op::*, std::string_view>, 3> regions{
+        {{&op::a, "a"}, {&op::b, "b"}, {&op::c, "c"}}};
+    for (const auto& [which, letter] : regions) {
+      const region now = at(id).*which;
+      if (!now.exists()) continue;
+      for (const int change : {+1, -1}) {
+        if (change < 0 && now.offset() == 0) continue;
+        const region shifted(now.buffer(), now.offset() + static_cast<std::uint64_t>(change));
+        add(mutation::shift_offset, words(id) + " has region " + std::string(letter) + " at offset " + signed_text(change),
+            [id, which = which, shifted](draft& in) { in.head.ops[id].*which = shifted; });
+      }
+    }
+  }
+
+  void change_extents(op_id id) {
+    const extent now = at(id).count;
+    if (now.is_late()) return;
+    for (const int change : {+1, -1}) {
+      if (change < 0 && now.value() == 0) continue;
+      const auto count = extent::imm(now.value() + static_cast<std::uint64_t>(change));
+      const auto resize = [count](op_id which) {
+        return [which, count](draft& in) { in.head.ops[which].count = count; };
+      };
+      add(mutation::change_extent, words(id) + " has " + signed_text(change) + " elements", resize(id));
+      const op_id other = at(id).kind == op_kind::send ? other_end(id) : k_no_op;
+      if (other != k_no_op)
+        add_to_both(mutation::change_extent, words(id) + " and its receive have " + signed_text(change) + " elements",
+                    resize(id), at(id).peer, resize(other));
+    }
+  }
+
+  void swap_peers(op_id id) {
+    for (op_id later = id + 1; later < program_->ops().size(); ++later)
+      if (is_communication(at(later).kind) && at(later).peer != at(id).peer)
+        add(mutation::swap_peers, words(id) + " and " + words(later) + " have each other's peer",
+            [id, later](draft& in) { std::swap(in.head.ops[id].peer, in.head.ops[later].peer); });
+  }
+
+  void merge_tags(op_id id) {
+    std::set<std::uint32_t> tags;
+    for (const op& it : program_->ops())
+      if (is_communication(it.kind) && it.tag != at(id).tag) tags.insert(it.tag);
+    const op_id other = other_end(id);
+    for (const std::uint32_t tag : tags) {
+      const auto retag = [tag](op_id which) { return [which, tag](draft& in) { in.head.ops[which].tag = tag; }; };
+      const std::string what = words(id) + " has tag " + std::to_string(tag);
+      add(mutation::merge_tags, what, retag(id));
+      if (other == k_no_op) continue;
+      add_to_both(mutation::merge_tags, what + ", and so has its receive", retag(id), at(id).peer, retag(other));
+      out_.faults_.push_back({mutation::merge_tags, "rank " + std::to_string(at(id).peer) + ": the receive of rank " +
+                              std::to_string(self_) + "'s " + words(id) + " has tag " + std::to_string(tag),
+                              {{at(id).peer, retag(other)}}});
+    }
+  }
+
+  void lose_signals(op_id id) {
+    const auto lose = [](op_id which) { return [which](draft& in) { blank(in, which); }; };
+    add(mutation::lose_signal, words(id) + " is lost, its place in the order is not", lose(id));
+    const op_id other = is_out(at(id)) ? other_end(id) : k_no_op;
+    if (other != k_no_op)
+      add_to_both(mutation::lose_signal, words(id) + " is lost, and so is its receive", lose(id), at(id).peer, lose(other));
+  }
+
+  /// The receive of what `id` sends; k_no_op if there is none.
+  op_id other_end(op_id id) const {
+    const op& out = at(id);
+    const op_kind wanted = out.kind == op_kind::send ? op_kind::recv : op_kind::signal_recv;
+    const auto ops = world_[static_cast<std::size_t>(out.peer)]->ops();
+    const auto found = std::ranges::find_if(
+        ops, [&](const op& it) { return it.kind == wanted && it.peer == self_ && it.tag == out.tag; });
+    return found == ops.end() ? k_no_op : static_cast<op_id>(found - ops.begin());
+  }
+
+  mutant_list& out_;
+  const std::vector<schedule_ptr>& world_;
+  rank self_ = 0;
+  const schedule* program_ = nullptr;
+};
+
+mutant_list::mutant_list(std::vector<schedule_ptr> world) : original_(std::move(world)) { enumeration(*this).write(); }
+
+std::vector<schedule_ptr> mutant_list::world(std::size_t k) const {
+  std::vector<schedule_ptr> mutated = original_;
+  for (const auto& [who, change] : faults_[k].edits) {
+    draft changed = draft_of(*original_[static_cast<std::size_t>(who)]);
+    change(changed);
+    mutated[static_cast<std::size_t>(who)] = schedule_of(std::move(changed));
+  }
+  return mutated;
+}
+
+}  // namespace lsched

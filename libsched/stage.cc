@@ -1,0 +1,167 @@
+#include "libsched/stage.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace lsched {
+namespace {
+
+bool must_happen(op_kind kind) {
+  return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture;
+}
+
+bool is_inside(const schedule& program, const op& what, region where) {
+  if (!where.exists()) return true;
+  if (where.buffer() >= program.buffers().size()) return false;
+  const std::uint64_t count = program.buffers()[where.buffer()].count;
+  return where.offset() <= count && what.count.value() <= count - where.offset();
+}
+
+/// Which ops complete in the end if `withheld` never does, every signal comes and every message too.
+std::vector<bool> completed_without(const schedule& program, op_id withheld) {
+  std::vector<bool> done(program.ops().size(), false);
+  std::vector<std::uint32_t> tokens(program.ops().size(), 0);
+  for (const op_id root : program.roots()) done[root] = true;
+  for (op_id id = 0; id < done.size(); ++id) {
+    const std::uint32_t need = program.ops()[id].need;
+    done[id] = id != withheld && (done[id] || (need > 0 && tokens[id] >= need));
+    if (!done[id]) continue;
+    for (const op_id after : program.successors(id)) ++tokens[after];
+  }
+  return done;
+}
+
+}  // namespace
+
+stage::stage(std::span<const schedule_ptr> world, bool in_place) {
+  for (const schedule_ptr& program : world) add_rank(*program, in_place);
+  if (has_late_extents_) return;
+  for (const stage_part& part : parts_)
+    if (!is_sound(part)) return;
+  match();
+  if (!flaw_.empty()) return;
+  for (stage_rank& me : ranks_) find_order(me);
+}
+
+void stage::add_rank(const schedule& program, bool in_place) {
+  stage_rank me{.program = &program, .first = static_cast<stage_op>(parts_.size())};
+  has_late_extents_ = has_late_extents_ || !program.lates().empty();
+  is_synchronising_ = is_synchronising_ || program.is_synchronising();
+  std::vector<std::size_t> inputs;
+  std::size_t outputs = 0;
+  for (const buffer& it : program.buffers()) {
+    const bool is_aliased = in_place && it.role == buffer_role::output && outputs < inputs.size();
+    me.cells.push_back(is_aliased ? inputs[outputs] : cells_);
+    if (it.role == buffer_role::input) inputs.push_back(cells_);
+    if (it.role == buffer_role::output) ++outputs;
+    if (!is_aliased) cells_ += it.count;
+  }
+  for (op_id id = 0; id < program.ops().size(); ++id) {
+    const op& what = program.ops()[id];
+    stage_part part{.owner = size(), .id = id, .what = &what, .is_data = must_happen(what.kind)};
+    part.is_call = what.kind == op_kind::signal_recv && what.peer == part.owner;
+    const auto number = static_cast<stage_op>(parts_.size());
+    if (part.is_call && me.call == k_no_stage_op) me.call = number;
+    if (what.kind == op_kind::capture && !me.captures) me.captures = true, me.entry = number;
+    if (what.kind == op_kind::send) part.transit = cells_, cells_ += what.count.value();
+    parts_.push_back(std::move(part));
+  }
+  if (!me.captures) me.entry = me.call;
+  ranks_.push_back(std::move(me));
+}
+
+bool stage::is_sound(const stage_part& part) {
+  const op& it = *part.what;
+  const stage_rank& me = of(part.owner);
+  const bool has_peer = !is_communication(it.kind) || (it.peer >= 0 && it.peer < size() && (it.peer != part.owner || part.is_call));
+  const bool stays_inside = is_inside(*me.program, it, it.a) && is_inside(*me.program, it, it.b) && is_inside(*me.program, it, it.c);
+  const bool may_write = !it.c.exists() || it.kind == op_kind::capture || !stays_inside ||
+                         me.program->buffers()[it.c.buffer()].role != buffer_role::input;
+  if (has_peer && stays_inside && may_write) return true;
+  flaw_ = words_for(me.first + part.id) +
+          (!has_peer ? " has no such peer" : !stays_inside ? " leaves a buffer" : " writes to an input");
+  return false;
+}
+
+void stage::match() {
+  std::map<std::tuple<bool, rank, rank, std::uint32_t>, std::array<stage_op, 2>> edges;
+  for (stage_op it = 0; it < parts_.size(); ++it) {
+    const stage_part& part = parts_[it];
+    if (!is_communication(part.what->kind) || part.is_call) continue;
+    const bool is_in = part.what->kind == op_kind::recv || part.what->kind == op_kind::signal_recv;
+    const auto from = is_in ? part.what->peer : part.owner, to = is_in ? part.owner : part.what->peer;
+    auto& ends = edges.try_emplace({is_payload(part.what->kind), from, to, part.what->tag},
+                                   std::array{k_no_stage_op, k_no_stage_op}).first->second;
+    if (ends[is_in ? 1 : 0] != k_no_stage_op) flaw_ = words_for(it) + " has another op's tag";
+    ends[is_in ? 1 : 0] = it;
+  }
+  for (const auto& [name, ends] : edges) {
+    const auto& [out, in] = ends;
+    if (out == k_no_stage_op || in == k_no_stage_op) {
+      flaw_ = words_for(out == k_no_stage_op ? in : out) + " has no other end";
+      return;
+    }
+    parts_[out].partner = in;
+    parts_[in].partner = out;
+    if (parts_[out].what->count != parts_[in].what->count || parts_[out].what->type != parts_[in].what->type)
+      flaw_ = words_for(in) + " does not fit what is sent";
+  }
+}
+
+void stage::find_order(stage_rank& me) {
+  const schedule& program = *me.program;
+  const auto count = static_cast<op_id>(program.ops().size());
+  std::vector<std::vector<bool>> without;
+  for (op_id id = 0; id < count; ++id) without.push_back(completed_without(program, id));
+  const auto waits = [&](op_id after, op_id before) { return after == before || !without[before][after]; };
+
+  std::vector<std::uint32_t> tokens_before_exit(count, 0);
+  for (op_id id = 0; id < count; ++id)
+    for (const op_id after : program.successors(id))
+      if (waits(program.exit(), id)) ++tokens_before_exit[after];
+  for (op_id id = 0; id < count; ++id) {
+    const op& what = program.ops()[id];
+    if (parts_[me.first + id].is_data && tokens_before_exit[id] < what.need) me.is_loose = true;
+    for (const op_id released : {what.releases_a, what.releases_b})
+      if (released < count) parts_[me.first + released].reader = me.first + id;
+  }
+  if (me.captures)
+    me.calls_before_capture = me.call != k_no_stage_op && waits(me.entry - me.first, me.call - me.first);
+  find_conflicts(me, without);
+}
+
+void stage::find_conflicts(const stage_rank& me, const std::vector<std::vector<bool>>& without) {
+  const auto count = static_cast<op_id>(me.program->ops().size());
+  for (op_id x = 0; x < count; ++x) {
+    for (op_id y = 0; y < count; ++y) {
+      if (x == y || !clash(parts_[me.first + x], parts_[me.first + y])) continue;
+      parts_[me.first + x].conflicts.push_back(me.first + y);
+      if (without[x][y]) parts_[me.first + x].rivals.push_back(me.first + y);
+    }
+  }
+}
+
+/// Whether one writes an element that the other uses. Both are of the same rank.
+bool stage::clash(const stage_part& x, const stage_part& y) const {
+  const auto meet = [&](region mine, region others) {
+    if (!mine.exists() || !others.exists()) return false;
+    const std::size_t a = cell(x, mine, 0), b = cell(y, others, 0);
+    return a < b + y.what->count.value() && b < a + x.what->count.value();
+  };
+  const op& one = *x.what;
+  const op& other = *y.what;
+  return meet(one.c, other.a) || meet(one.c, other.b) || meet(one.c, other.c) || meet(one.a, other.c) ||
+         meet(one.b, other.c);
+}
+
+std::string stage::words_for(stage_op it) const {
+  const stage_part& part = parts_[it];
+  std::string text = "rank " + std::to_string(part.owner) + ", op " + std::to_string(part.id) + " (" +
+                     std::string(name_of(part.what->kind));
+  if (is_communication(part.what->kind))
+    text += ", peer " + std::to_string(part.what->peer) + ", tag " + std::to_string(part.what->tag);
+  return text + ")";
+}
+
+}  // namespace lsched

@@ -1,0 +1,61 @@
+#include "libsched/term_table.h"
+
+#include <algorithm>
+
+namespace lsched {
+
+term_id term_table::leaf(rank contributor, std::uint32_t input, std::uint64_t index) {
+  const auto [place, is_new] = leaves_.try_emplace({contributor, input, index}, static_cast<term_id>(terms_.size()));
+  if (!is_new) return place->second;
+  term it{.input = input, .index = index, .tree = leaf_tree(contributor, input), .lowest = contributor, .highest = contributor};
+  it.copies.assign(size_, 0);
+  it.copies[static_cast<std::size_t>(contributor)] = 1;
+  terms_.push_back(std::move(it));
+  return place->second;
+}
+
+term_id term_table::join(kernel how, term_id lower, term_id higher) {
+  const auto [place, is_new] =
+      joins_.try_emplace({static_cast<std::uint64_t>(how), lower, higher}, static_cast<term_id>(terms_.size()));
+  if (!is_new) return place->second;
+  const term& x = terms_[lower];
+  const term& y = terms_[higher];
+  const auto fits = [&](const term& part) {
+    return part.is_uniform && (part.how == kernel::none || part.how == how) && part.input == x.input && part.index == x.index;
+  };
+  term both{.input = x.input,
+            .index = x.index,
+            .tree = joined_tree(how, x.tree, y.tree),
+            .lowest = std::min(x.lowest, y.lowest),
+            .highest = std::max(x.highest, y.highest),
+            .how = how,
+            .is_uniform = fits(x) && fits(y),
+            .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest};
+  for (std::size_t r = 0; r < size_; ++r) both.copies.push_back(static_cast<std::uint16_t>(x.copies[r] + y.copies[r]));
+  terms_.push_back(std::move(both));
+  return place->second;
+}
+
+std::string term_table::objection(const promised_range& wanted, std::uint64_t index, term_id found) const {
+  if (wanted.what == promised_content::nothing) return {};
+  if (found == k_no_term) return "nothing";
+  const term& it = terms_[found];
+  if (!it.is_uniform) return "a mixture of kernels, inputs or elements";
+  if (it.input != wanted.input || it.index != wanted.input_begin + index - wanted.begin) return "another element";
+  const bool is_moved = wanted.what == promised_content::moved;
+  if (is_moved && it.how != kernel::none) return "a combination of inputs";
+  for (std::size_t r = 0; r < size_; ++r) {
+    const auto who = static_cast<rank>(r);
+    const bool belongs = is_moved ? who == wanted.source
+                                  : wanted.among.empty() || std::ranges::binary_search(wanted.among, who);
+    if (it.copies[r] != (belongs ? 1 : 0))
+      return "rank " + std::to_string(r) + "'s contribution " + std::to_string(it.copies[r]) + " times";
+  }
+  if (is_moved) return {};
+  if (it.how != kernel::none && it.how != wanted.how) return "another kernel's result";
+  if (wanted.is_in_rank_order && !it.is_in_rank_order) return "operands that are not in rank order";
+  if (wanted.tree != 0 && it.tree != wanted.tree) return "another expression than the promised one";
+  return {};
+}
+
+}  // namespace lsched

@@ -1,0 +1,51 @@
+// What an element may hold, in exact terms: which inputs went in how often, and the expression that combined them.
+//
+// Terms are numbered; equal terms have equal numbers, so that states of a world can be compared. Exact and therefore
+// for small worlds: a term takes memory in proportion to the ranks. Verify's contents are the fast ones; this is what
+// they are held against.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "libsched/postcondition.h"
+
+namespace lsched {
+
+using term_id = std::uint32_t;
+inline constexpr term_id k_no_term = 0;  ///< nothing was ever written there
+
+class term_table {
+ public:
+  explicit term_table(rank size) : size_(static_cast<std::size_t>(size)), terms_(1) {}
+
+  /// Element `index` of an input of a rank.
+  term_id leaf(rank contributor, std::uint32_t input, std::uint64_t index);
+  term_id join(kernel how, term_id lower, term_id higher);
+
+  /// What is wrong with element `index` of a promised range, or an empty string. Does not look at other holders.
+  std::string objection(const promised_range& wanted, std::uint64_t index, term_id found) const;
+  std::uint64_t tree(term_id which) const { return terms_[which].tree; }
+
+ private:
+  struct term {
+    std::vector<std::uint16_t> copies{};  ///< by rank
+    std::uint32_t input = 0;
+    std::uint64_t index = 0;
+    std::uint64_t tree = 0;
+    rank lowest = 0, highest = 0;  ///< of the contributors
+    kernel how = kernel::none;     ///< none: a leaf
+    bool is_uniform = true;        ///< of one kernel, input and index throughout
+    bool is_in_rank_order = true;  ///< operands of lower ranks came first throughout
+  };
+  using key = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
+
+  std::size_t size_;
+  std::vector<term> terms_;
+  std::map<key, term_id> leaves_, joins_;
+};
+
+}  // namespace lsched
