@@ -83,7 +83,7 @@ TEST(goal_text, takes_comments_blanks_and_line_ends_wherever_the_format_has_them
       "// first of all\r\n num_ranks\t1 // so few\n/* a\n * b */ rank 0\t{ /**/calc 1\r\n"
       "\tx :send 10 b to 0 tag 5\ty_1: calc 2\n");
   ASSERT_FALSE(parsed);
-  EXPECT_EQ(parsed.error().text, "line 4, column 26: expected the end of the line");
+  EXPECT_EQ(parsed.error().text, "line 5, column 26: expected the end of the line");
   const auto good = parse_goal_text(
       "// first of all\r\n num_ranks\t1 // so few\n/* a\n * b */ rank 0\t{ /**/calc 1\r\n"
       "\tx :send 10 b to 0 tag 5 nic 1\r\n y_1:recv 10bfrom 0tag-1\nx requires\ty_1 \n}// end");
