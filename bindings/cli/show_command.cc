@@ -1,4 +1,4 @@
-// `lsched show`: the compiled schedule of one rank, or of all of them.
+// `lsched show`: the compiled schedule of one rank, or of all of them, also in the words of others.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/words.h"
+#include "libsched/goal_world.h"
 
 namespace lsched::cli {
 namespace {
@@ -23,6 +24,9 @@ struct show_options {
   std::uint64_t seed = 1;
   bool as_dot = false;
   bool as_json = false;
+  bool as_goal = false;
+  bool as_goal_binary = false;
+  goal_scenario scenario;
 };
 
 /// The constraints that decide what the request looks like. All algorithms of a collective agree about them.
@@ -78,7 +82,22 @@ schedule_ptr compile(const show_options& options, std::int32_t rank) {
                           activation_of(needs, options.activation, options.seed)));
 }
 
+/// The whole world, whoever was asked for: the format knows no single ranks.
+int show_goal(const show_options& options) {
+  std::vector<schedule_ptr> world;
+  for (std::int32_t rank = 0; rank < options.ranks; ++rank) world.push_back(compile(options, rank));
+  const goal_export made = require(export_goal(world, options.scenario));
+  if (options.as_goal) {
+    std::fputs(to_goal_text(made.program, made.remark).c_str(), stdout);
+  } else {
+    const auto file = to_goal_binary(made.program);
+    std::fwrite(file.data(), 1, file.size(), stdout);
+  }
+  return 0;
+}
+
 int show(const show_options& options) {
+  if (options.as_goal || options.as_goal_binary) return show_goal(options);
   const std::int32_t first = options.all ? 0 : options.rank;
   const std::int32_t end = options.all ? options.ranks : options.rank + 1;
   json list = json::array();
@@ -111,8 +130,18 @@ void add_show_command(CLI::App& app, command_context& context) {
       ->check(CLI::IsMember(activation_names()));
   command->add_option("--seed", options->seed, "Seed of the policy majority")->capture_default_str();
   auto* dot = command->add_flag("--dot", options->as_dot, "Print Graphviz instead of the text form");
-  command->add_flag("--json", options->as_json, "Print a JSON object; with --all, an array of them")
-      ->excludes(dot);
+  auto* json = command->add_flag("--json", options->as_json, "Print a JSON object; with --all, an array of them");
+  auto* goal = command->add_flag("--goal", options->as_goal, "Print one round of all ranks as GOAL text (LogGOPSim)");
+  auto* binary = command->add_flag("--goal-binary", options->as_goal_binary, "Write it in GOAL's binary form");
+  json->excludes(dot);
+  goal->excludes(dot)->excludes(json)->excludes(rank);
+  binary->excludes(dot)->excludes(json)->excludes(rank)->excludes(goal);
+  command->add_option("--initiator", options->scenario.initiator, "GOAL: whose call starts the round of policy solo")
+      ->check(whole_number(0, k_most_ranks))
+      ->capture_default_str();
+  command->add_option("--ns-per-byte", options->scenario.ns_per_byte, "GOAL: time of a compute for each byte it writes")
+      ->check(number(1e-6, 1e6))
+      ->capture_default_str();
   command->footer(
       "Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot | dot -Tsvg > allreduce.svg");
   command->callback([&context, options] { context.action = [options] { return show(*options); }; });
