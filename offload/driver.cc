@@ -58,7 +58,7 @@ void driver::let_go() {
     if (engine_.has_posts() && try_acquire()) continue;  // posted after our last look by a thread we shut out
     if (bell_.sleepers.load() != 0)
       ring(bell_, doorbell::waiter);
-    else if (has_more && has_auxiliary_.load())
+    else if ((has_more && has_auxiliary_.load()) || (shut_out_.load() && shut_out_.exchange(false)))
       ring(bell_, doorbell::auxiliary);
     return;
   }
@@ -228,12 +228,20 @@ status driver::leave(status answer) {
 
 // --- the auxiliary thread ---------------------------------------------------------------------------------------
 
+// What rang this thread may have come after the last look of an owner who has not let go yet. False: he, or whoever
+// has the engine after him, rings when he lets go.
+bool driver::acquire_or_be_rung() {
+  if (try_acquire()) return true;
+  shut_out_.store(true);
+  return try_acquire();
+}
+
 void driver::serve(const std::atomic<bool>& stop) {
   has_auxiliary_.store(true);
   while (!stop.load()) {
     std::uint32_t epoch = bell_.word[doorbell::auxiliary].load();
     nanoseconds nap = 1h;
-    if (try_acquire()) {
+    if (acquire_or_be_rung()) {
       take_over();
       is_idle_ = false;
       while (!stop.load() && rivals_.load() == 0) {

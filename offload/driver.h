@@ -66,6 +66,7 @@ class driver {
   bool keep_polling(clock::time_point now);
   void check_peers(clock::time_point now);
   void stand_aside();
+  bool acquire_or_be_rung();
   status drive(const instance& it, round_no round, clock::time_point deadline);
   void park(const instance& it, round_no round, clock::time_point deadline);
   void wait_for_owner(const instance& it, round_no round, clock::time_point deadline);
@@ -78,6 +79,7 @@ class driver {
   std::atomic<std::uint32_t> owner_{0};
   std::atomic<std::uint32_t> rivals_{0};          ///< threads that want the engine and cannot have it
   std::atomic<bool> has_auxiliary_{false};
+  std::atomic<bool> shut_out_{false};             ///< the auxiliary thread was awake and could not have the engine
 
   // The owner's:
   clock::time_point idle_since_{};

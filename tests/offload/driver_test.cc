@@ -624,6 +624,28 @@ void expect_asleep(const std::atomic<pid_t>& id) {
   ADD_FAILURE() << "it does not go to sleep";
 }
 
+/// The ring is spent while the one who leaves has looked for the last time and still holds the engine.
+TEST(driver_wakeups, reach_the_auxiliary_thread_that_woke_before_the_engine_was_free) {
+  scripted_rank it;
+  std::atomic<pid_t> id{0};
+  std::atomic<bool> stop{false};
+  std::jthread auxiliary([&] {
+    id.store(gettid());
+    it.by.serve(stop);
+  });
+  expect_asleep(id);
+  it.net.when_asked_for_time = [&] {
+    it.net.raise(0, 1);
+    expect_asleep(id);  // again
+  };
+  EXPECT_EQ(it.by.start(*it.its[0], nullptr), status::ok);
+  for (const auto deadline = clock::now() + k_limit / 10; it.its[0]->finished == 0 && clock::now() < deadline;)
+    std::this_thread::yield();
+  EXPECT_EQ(it.its[0]->finished, 1u);
+  stop.store(true);
+  it.by.wake_auxiliary();
+}
+
 TEST(driver_wakeups, reach_a_sleeper_whose_round_was_finished_by_another_one) {
   scripted_rank it;
   for (instance* one : it.its) EXPECT_EQ(it.by.start(*one, nullptr), status::ok);
