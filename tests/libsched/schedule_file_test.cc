@@ -246,6 +246,8 @@ const fault k_faults[] = {
      "op 5 (recv): region c, up to 4 elements at b2[1], leaves its buffer of 4", status::bounds},
     {"b2[0 +4]", "b2[281474976710656 +4]", 16, 18,
      "expected a number up to 281474976710655 but found '281474976710656'"},
+    {"b2[0 +4]", "b2[0 +281474976710656]", 16, 21,
+     "expected a number up to 281474976710655 but found '281474976710656'"},
     {"b2[0 +4]", "b2[0 +5]", 16, 1,
      "op 5 (recv): region c, up to 5 elements at b2[0], leaves its buffer of 4", status::bounds},
     {"recv f32 b2", "recv f32 b0", 16, 1, "op 5 (recv): writes to input buffer 0"},
