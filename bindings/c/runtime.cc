@@ -118,7 +118,8 @@ driver::clock::time_point deadline_after(std::uint64_t timeout_ns) {
   return driver::clock::now() + std::chrono::nanoseconds(timeout_ns);
 }
 
-commit_request bound(std::string agreement, result<schedule_ptr> program, const void* const* inputs, void* const* outputs) {
+commit_request bound(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
+                     void* const* outputs) {
   binding memory;
   bool has_all = true;
   std::size_t next_input = 0;
@@ -134,7 +135,7 @@ commit_request bound(std::string agreement, result<schedule_ptr> program, const 
     else
       memory.outputs.push_back(static_cast<std::byte*>(const_cast<void*>(place)));
   }
-  if (!has_all) program = failure{status::argument, "an input or output slot has no memory"};
+  if (!has_all) program = failure{status::argument, "an input or output has no memory"};
   return {std::move(agreement), std::move(program), std::move(memory)};
 }
 

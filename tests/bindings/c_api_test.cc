@@ -1075,7 +1075,7 @@ TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
   for (lsched_schedule* one : schedules) destroy(one);
 }
 
-// --- schedules from text ----------------------------------------------------------------------------------------------------------------
+// --- schedules from text ------------------------------------------------------------------------------------------------------------
 
 /// Every rank sends its four integers to the next one.
 std::string shift_text(int32_t rank, int32_t ranks, const std::string& name = "shift") {

@@ -73,7 +73,8 @@ TEST(CppHeader, what_is_printed_can_be_loaded) {
       ADD_FAILURE() << "two exits are accepted";
     } catch (const lsched::error& why) {
       EXPECT_EQ(why.status(), LSCHED_ERR_ARGUMENT);
-      EXPECT_NE(std::string(why.what()).find("column 1: expected 'libsched' but found 'exit'"), std::string::npos) << why.what();
+      const std::string_view said = why.diagnostic().text;
+      EXPECT_NE(said.find("column 1: expected 'libsched' but found 'exit'"), said.npos) << said;
     }
   });
 }
