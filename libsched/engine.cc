@@ -71,10 +71,13 @@ std::optional<failure> engine::reserve(instance& it, const binding& memory, cons
   for (std::size_t b = 0; b < it.cells.size(); ++b) {
     if (program.buffers()[b].role != buffer_role::scratch || stays_in_place[b]) continue;
     it.cells[b].home = own(it, program.buffers()[b].bytes());
+    it.cells[b].data = it.cells[b].home;  // a schedule by hand may read what was never written
     it.cells[b].exchangeable = true;
     if (it.cells[b].home == nullptr) return failure{status::no_memory, "no memory left for scratch buffers"};
   }
   if (program.is_partial()) return reserve_partial(it, options);
+  for (const op& what : program.ops())
+    if (what.kind == op_kind::capture) return failure{status::argument, "only a partial schedule can capture"};
   set_binding(it, memory);
   return std::nullopt;
 }

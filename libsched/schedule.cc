@@ -167,34 +167,9 @@ void append_op(std::string& out, const schedule& program, op_id id) {
 
 }  // namespace
 
-/// Lossless for whatever compile() made. Words are separated by one space, lines end in one newline, numbers
-/// are decimal without sign or leading zeros, lists are numbered from 0 without gaps. A reader knows from
-/// the sizes line how much is to come before the first list begins, and from the exit line that nothing was
-/// cut off. (In the grammar, { } is any number of times and [ ] is at most once.)
-///
-///     schedule   = "libsched schedule 1" NL
-///                  "name" quoted NL                        quoted: printable ASCII, all else as \xHH
-///                  "rank" N "of" N NL
-///                  "flags" [ "synchronising" ] [ "holding" ] NL
-///                  "activation" ( "none" | "full" | "solo" | "majority" ) "seed" N NL
-///                  "sizes buffers" N "lates" N "slots" N "ops" N "deps" N NL
-///                  { "buffer" N role space dtype N NL }    the last number: elements
-///                  { "late" N "slot" N "bound" N NL }
-///                  { "op" N work "need" N [ "then" N { N } ] NL }      then: the successors, ascending
-///                  "exit" N NL
-///     role       = "input" | "output" | "scratch"
-///     space      = "host" | "device"
-///     work       = "nop"
-///                | "send" dtype region "to" N "tag" N
-///                | "recv" dtype region "from" N "tag" N [ "in_place" ]
-///                | "compute" dtype region "= copy" region release       target = kernel source
-///                | "compute" dtype region "=" reduction region region release
-///                | "signal_send to" N "tag" N
-///                | "signal_recv from" N "tag" N            from the rank itself: the application's call
-///                | "capture" dtype region "merge" reduction
-///     release    = [ "releases_a" N ] [ "releases_b" N ]
-///     region     = "b"N"["N" +"count"]"                    buffer, offset, and the op's count, in elements
-///     count      = N | "late "N
+/// Lossless for whatever compile() made: parse_schedule gives it back. Words are separated by one space, lines end in
+/// one newline, numbers are decimal without sign or leading zeros, lists are numbered from 0 without gaps. The grammar
+/// is in docs/schedule_file.md; whoever changes it changes its version, there, here and in schedule_file.cc.
 std::string to_text(const schedule& program) {
   std::string out;
   append_head(out, program);

@@ -110,7 +110,7 @@ std::size_t count_of(const schedule& program, buffer_role role);
 /// Equal for equal schedules; used to detect ranks that compiled different programs on purpose or by accident.
 std::uint64_t hash_of(const schedule& program);
 
-/// The text form, versioned, one line an op; docs/c_api.md describes it.
+/// The text form, versioned, one line an op; docs/schedule_file.md describes it, schedule_file.h reads it.
 std::string to_text(const schedule& program);
 
 /// Graphviz.

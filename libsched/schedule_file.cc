@@ -277,8 +277,8 @@ bool parser::read_flags() {
 
 bool parser::read_activation() {
   activation starts;
-  const bool is_read = expect("activation") && read_word(k_all_policies, "an activation policy", starts.policy) && expect("seed") &&
-                       read_number(starts.seed) && end_line();
+  const bool is_read = expect("activation") && read_word(k_all_policies, "an activation policy", starts.policy) &&
+                       expect("seed") && read_number(starts.seed) && end_line();
   made_.set_activation(starts);
   return is_read;
 }

@@ -55,26 +55,7 @@ lsched_status add_op(lsched_builder* b, lsched_op* op, Append&& append) {
   });
 }
 
-result<schedule_ptr> compile(lsched_builder& b, const void* const* inputs, void* const* outputs, binding* memory) {
-  if (b.refusal) return *b.refusal;
-  auto program = b.content.compile();
-  if (!program) return program;
-  std::size_t next_input = 0;
-  std::size_t next_output = 0;
-  for (const buffer& data : (*program)->buffers()) {
-    if (data.role == buffer_role::scratch) continue;
-    const bool is_input = data.role == buffer_role::input;
-    const void* place = nullptr;
-    if (is_input && inputs != nullptr) place = inputs[next_input++];
-    if (!is_input && outputs != nullptr) place = outputs[next_output++];
-    if (place == nullptr && data.count > 0) return failure{status::argument, "an input or output slot has no memory"};
-    if (is_input)
-      memory->inputs.push_back(static_cast<const std::byte*>(place));
-    else
-      memory->outputs.push_back(static_cast<std::byte*>(const_cast<void*>(place)));
-  }
-  return program;
-}
+result<schedule_ptr> compile(const lsched_builder& b) { return b.refusal ? *b.refusal : b.content.compile(); }
 
 }  // namespace
 }  // namespace lsched
@@ -159,15 +140,8 @@ lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* 
   if (builder == nullptr) return report(diagnostic, {status::argument, "builder is null"});
   const std::unique_ptr<lsched_builder> owned(builder);
   return guarded(diagnostic, [&] {
-    binding memory;
-    auto program = schedule == nullptr ? result<schedule_ptr>(failure{status::argument, "schedule is null"})
-                                       : compile(*owned, inputs, outputs, &memory);
-    auto handle = std::make_unique<lsched_schedule>();
-    const auto committed = owned->runtime->commit({"hand-written schedule " + owned->name, std::move(program), std::move(memory)});
-    if (!committed) return report(diagnostic, committed.error());
-    *handle = {owned->runtime, *committed, false};
-    *schedule = handle.release();
-    return LSCHED_OK;
+    return commit(owned->runtime, bound("hand-written schedule " + owned->name, compile(*owned), inputs, outputs), false,
+                  schedule, diagnostic);
   });
 }
 

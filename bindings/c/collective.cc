@@ -50,18 +50,6 @@ result<shape> read_buffers(const lsched_allreduce_desc& desc) {
   return data;
 }
 
-/// The request even if this rank's arguments are bad: the others have to learn of it.
-lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_place, lsched_schedule** schedule,
-                     lsched_diagnostic* diagnostic) {
-  if (schedule == nullptr) request.program = failure{status::argument, "schedule is null"};
-  auto handle = std::make_unique<lsched_schedule>();
-  const auto committed = runtime->commit(request);
-  if (!committed) return report(diagnostic, committed.error());
-  *handle = {runtime, *committed, in_place};
-  *schedule = handle.release();
-  return LSCHED_OK;
-}
-
 commit_request describe_allreduce(lsched_runtime* runtime, const lsched_allreduce_desc& desc, bool* in_place) {
   const auto data = desc.struct_size == sizeof desc
                         ? read_buffers(desc)

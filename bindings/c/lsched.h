@@ -386,6 +386,16 @@ LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32
 LSCHED_API lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs, void* const* outputs,
                                                lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
+/* A schedule from text, as lsched_schedule_print and `lsched show` write it and docs/schedule_file.md describes it: this
+ * rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own. Compiles, binds and
+ * connects.  Collective, also for ranks whose text is bad.  `text` has `bytes` bytes, needs no NUL, and is not kept.
+ * Thread, Blocks, Memory: as lsched_builder_commit, with one pointer per `input` and per `output` buffer.
+ * Errors: ARGUMENT, BOUNDS (the diagnostic names line, column and reason); MISMATCH (another rank's text or another
+ * world's, or texts of different names); UNMATCHED; UNSUPPORTED (another version of the text, or a partial schedule). */
+LSCHED_API lsched_status lsched_schedule_load(lsched_runtime* runtime, const char* text, uint64_t bytes,
+                                              const void* const* inputs, void* const* outputs,
+                                              lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+
 #ifdef __cplusplus
 }
 #endif

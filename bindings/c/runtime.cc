@@ -118,6 +118,38 @@ driver::clock::time_point deadline_after(std::uint64_t timeout_ns) {
   return driver::clock::now() + std::chrono::nanoseconds(timeout_ns);
 }
 
+commit_request bound(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
+                     void* const* outputs) {
+  binding memory;
+  bool has_all = true;
+  std::size_t next_input = 0;
+  std::size_t next_output = 0;
+  for (const buffer& data : program ? (*program)->buffers() : std::span<const buffer>()) {
+    if (data.role == buffer_role::scratch) continue;
+    const void* const* places = data.role == buffer_role::input ? inputs : outputs;
+    std::size_t& next = data.role == buffer_role::input ? next_input : next_output;
+    const void* place = places == nullptr ? nullptr : places[next++];
+    has_all = has_all && (place != nullptr || data.count == 0);
+    if (data.role == buffer_role::input)
+      memory.inputs.push_back(static_cast<const std::byte*>(place));
+    else
+      memory.outputs.push_back(static_cast<std::byte*>(const_cast<void*>(place)));
+  }
+  if (!has_all) program = failure{status::argument, "an input or output has no memory"};
+  return {std::move(agreement), std::move(program), std::move(memory)};
+}
+
+lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_place, lsched_schedule** schedule,
+                     lsched_diagnostic* diagnostic) {
+  if (schedule == nullptr) request.program = failure{status::argument, "schedule is null"};
+  auto handle = std::make_unique<lsched_schedule>();
+  const auto committed = runtime->commit(request);
+  if (!committed) return report(diagnostic, committed.error());
+  *handle = {runtime, *committed, in_place};
+  *schedule = handle.release();
+  return LSCHED_OK;
+}
+
 lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round) {
   if (diagnostic != nullptr && diagnostic->struct_size >= sizeof(lsched_diagnostic)) {
     diagnostic->status = static_cast<lsched_status>(why.code);

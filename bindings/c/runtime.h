@@ -42,6 +42,16 @@ driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 /// Writes a failure where the caller wants it, and answers its code.
 lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round = 0);
 
+/// An ordinary schedule, if there is one, with the caller's memory: one pointer per input and per output. Where a buffer
+/// that is not empty has none, the request carries that error.
+commit_request bound(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
+                     void* const* outputs);
+
+/// How every create ends: commits, and makes the handle. The request goes out even if this rank's arguments are bad,
+/// since the others have to learn of it.
+lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_place, lsched_schedule** schedule,
+                     lsched_diagnostic* diagnostic);
+
 /// Runs a cold call. The only exceptions that can come up are the standard library's; none crosses the C interface.
 template <class Call>
 lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {

@@ -414,6 +414,15 @@ class runtime {
     return allreduce(std::span<const T>(in_place), in_place, reduction, algorithm);
   }
 
+  /// A schedule file, of this rank or of the whole world. One pointer per input and output buffer. Collective.
+  schedule load(std::string_view text, std::span<const void* const> inputs, std::span<void* const> outputs) {
+    lsched_schedule* made = nullptr;
+    detail::call call;
+    call(lsched_schedule_load(handle_, text.data(), text.size(), inputs.data(), outputs.data(), &made,
+                              call.diagnostic()));
+    return schedule(made);
+  }
+
   template <element T>
   partial_allreduce<T> partial(std::uint64_t count, const partial_options& options = {}) {
     lsched_partial_desc desc{};

@@ -1075,6 +1075,167 @@ TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
   for (lsched_schedule* one : schedules) destroy(one);
 }
 
+// --- schedules from text ------------------------------------------------------------------------------------------------------------
+
+/// Every rank sends its four integers to the next one.
+std::string shift_text(int32_t rank, int32_t ranks, const std::string& name = "shift") {
+  const std::string right = std::to_string((rank + 1) % ranks);
+  const std::string left = std::to_string((rank + ranks - 1) % ranks);
+  return "libsched schedule 1\nname \"" + name + "\"\nrank " + std::to_string(rank) + " of " + std::to_string(ranks) +
+         "\nflags\nactivation none seed 0\nbuffer 0 input host i64 4\nbuffer 1 output host i64 4\n"
+         "op 0 send i64 b0[0 +4] to " + right + " tag 0 then 2\nop 1 recv i64 b1[0 +4] from " + left +
+         " tag 0 then 2\nop 2 nop\nexit 2\n";
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+/// A rank's text with memory for one input and one output of four integers.
+struct loading {
+  explicit loading(std::string of) : text(std::move(of)) {}
+  lsched_status load(lsched_runtime* runtime, lsched_schedule** schedule, lsched_diagnostic* why) {
+    const void* inputs[] = {input.data()};
+    void* outputs[] = {output.data()};
+    return lsched_schedule_load(runtime, text.data(), text.size(), inputs, outputs, schedule, why);
+  }
+  std::string text;
+  integers input = integers(4), output = integers(4);
+};
+
+std::string printed(lsched_schedule* schedule) {
+  std::size_t needed = 0;
+  EXPECT_EQ(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, nullptr, 0, &needed), LSCHED_OK);
+  std::string text(needed, '\0');
+  EXPECT_EQ(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, text.data(), text.size(), nullptr), LSCHED_OK);
+  text.resize(needed - 1);
+  return text;
+}
+
+TEST(c_load, each_rank_takes_its_own_text_or_its_part_of_a_worlds) {
+  for (const int32_t ranks : {2, 3, 5}) {
+    const world_of_threads world(ranks);
+    std::string all;
+    for (int32_t r = 0; r < ranks; ++r) all += shift_text(r, ranks);
+    world.each([&](lsched_runtime* runtime, int32_t r) {
+      loading mine(r == 1 ? shift_text(r, ranks) : all);
+      lsched_schedule* schedule = nullptr;
+      diagnostic why;
+      ASSERT_EQ(mine.load(runtime, &schedule, &why), LSCHED_OK) << why.text;
+      for (int64_t round = 1; round <= 3; ++round) {
+        mine.input.assign(4, 100 * round + r);
+        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+        EXPECT_EQ(mine.output, integers(4, 100 * round + (r + ranks - 1) % ranks));
+      }
+      destroy(schedule);
+    });
+  }
+}
+
+TEST(c_load, what_is_printed_can_be_loaded_and_computes_the_same) {
+  const world_of_threads world(3);
+  world.each([](lsched_runtime* runtime, int32_t r) {
+    integers input(4, r + 1), output(4);
+    lsched_schedule* sum = create(runtime, describe(input, output));
+    loading copy(printed(sum));
+    copy.input = input;
+    lsched_schedule* again = nullptr;
+    diagnostic why;
+    ASSERT_EQ(copy.load(runtime, &again, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(printed(again), copy.text);
+    EXPECT_EQ(lsched_run(again, k_limit_ns, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(copy.output, integers(4, 6));
+    destroy(again);
+    destroy(sum);
+  });
+}
+
+TEST(c_load, null_arguments_are_errors) {
+  const world_of_threads world(1);
+  loading one(shift_text(0, 1));
+  lsched_schedule* schedule = nullptr;
+  EXPECT_EQ(one.load(nullptr, &schedule, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(one.load(world.at(0), nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_load(world.at(0), nullptr, 5, nullptr, nullptr, &schedule, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(schedule, nullptr);
+  expect_works(world.at(0));
+}
+
+TEST(c_load, buffers_need_memory) {
+  const world_of_threads world(1);
+  const std::string text = "libsched schedule 1\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+                           "buffer 0 input host u8 1\nop 0 nop\nexit 0\n";
+  const void* nowhere[] = {nullptr};
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_schedule_load(world.at(0), text.data(), text.size(), nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_load(world.at(0), text.data(), text.size(), nowhere, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_SAYS(why, "memory");
+}
+
+/// Every rank loads what `text` says; all get `code`, and all read `words`.
+void expect_refused_load(lsched_status code, const std::vector<std::string>& words, const std::function<std::string(int32_t)>& text) {
+  expect_disagreement(code, words, [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+    return loading(text(r)).load(runtime, schedule, why);
+  });
+}
+
+TEST(c_load, bad_text_of_one_rank_is_told_to_all_with_its_place) {
+  for (int32_t odd = 0; odd < 3; ++odd)
+    expect_refused_load(LSCHED_ERR_ARGUMENT, {"line 9, column 6: expected a kind of op but found 'rcv'"}, [&](int32_t r) {
+      return r == odd ? replaced(shift_text(r, 3), "recv", "rcv") : shift_text(r, 3);
+    });
+  expect_refused_load(LSCHED_ERR_BOUNDS, {"line 8, column 1: op 0 (send)"}, [](int32_t r) {
+    return r == 2 ? replaced(shift_text(r, 3), "+4", "+5") : shift_text(r, 3);
+  });
+  expect_refused_load(LSCHED_ERR_UNSUPPORTED, {"version 2"}, [](int32_t r) {
+    return r == 0 ? replaced(shift_text(r, 3), "schedule 1", "schedule 2") : shift_text(r, 3);
+  });
+}
+
+TEST(c_load, text_for_another_rank_or_world_is_a_mismatch) {
+  expect_refused_load(LSCHED_ERR_MISMATCH, {"for rank 1 of 3, and this is rank 0 of 3"}, [](int32_t r) {
+    return shift_text(r == 0 ? 1 : r, 3);
+  });
+  expect_refused_load(LSCHED_ERR_MISMATCH, {"for rank 0 of 2, and this is rank"}, [](int32_t) {
+    return shift_text(0, 2) + shift_text(1, 2);
+  });
+  expect_refused_load(LSCHED_ERR_MISMATCH, {"shift", "other"}, [](int32_t r) {
+    return shift_text(r, 3, r == 1 ? "other" : "shift");
+  });
+}
+
+TEST(c_load, a_world_that_does_not_pair_up_is_unmatched) {
+  expect_refused_load(LSCHED_ERR_UNMATCHED, {"rank 0", "rank 1", "32 bytes with tag"}, [](int32_t r) {
+    return r == 0 ? replaced(shift_text(r, 3), "tag 0", "tag 7") : shift_text(r, 3);
+  });
+}
+
+TEST(c_load, partial_schedules_and_captures_are_refused) {
+  const world_of_threads world(1);
+  lsched_schedule* partial = create(world.at(0), describe_partial(4, LSCHED_SOLO));
+  loading copy(printed(partial));
+  destroy(partial);
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(copy.load(world.at(0), &schedule, &why), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_SAYS(why, "partial");
+  copy.text = replaced(copy.text, "solo", "none");
+  EXPECT_EQ(copy.load(world.at(0), &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_SAYS(why, "capture");
+  expect_works(world.at(0));
+}
+
+TEST(c_load, memory_that_was_never_written_may_be_read) {
+  const world_of_threads world(1);
+  loading copy("libsched schedule 1\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\nbuffer 0 scratch host i64 4\n"
+               "buffer 1 output host i64 4\nop 0 compute i64 b1[0 +4] = copy b0[0 +4]\nexit 0\n");
+  lsched_schedule* schedule = nullptr;
+  ASSERT_EQ(copy.load(world.at(0), &schedule, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+  destroy(schedule);
+}
+
 // --- more than 2 GiB ------------------------------------------------------------------------------------------------------------------
 
 // Needs about 15 GiB: two inputs, two outputs, and a copy of each input where the other rank can read it.

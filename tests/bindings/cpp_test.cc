@@ -59,6 +59,26 @@ TEST(CppHeader, allreduce_runs_in_and_out_of_place) {
   });
 }
 
+TEST(CppHeader, what_is_printed_can_be_loaded) {
+  as_ranks(3, [](lsched::runtime& world) {
+    std::vector<float> input(5, static_cast<float>(world.rank() + 1)), output(5), again(5);
+    const std::string text = world.allreduce<float>(input, output).print();
+    const void* inputs[] = {input.data()};
+    void* outputs[] = {again.data()};
+    lsched::schedule sum = world.load(text, inputs, outputs);
+    sum.run(k_limit);
+    EXPECT_EQ(again, std::vector<float>(5, 6.0f));
+    try {
+      (void)world.load(text + "exit", inputs, outputs);
+      ADD_FAILURE() << "two exits are accepted";
+    } catch (const lsched::error& why) {
+      EXPECT_EQ(why.status(), LSCHED_ERR_ARGUMENT);
+      const std::string_view said = why.diagnostic().text;
+      EXPECT_NE(said.find("column 1: expected 'libsched' but found 'exit'"), said.npos) << said;
+    }
+  });
+}
+
 TEST(CppHeader, barrier_and_print_work_on_moved_schedules) {
   as_ranks(2, [](lsched::runtime& world) {
     lsched::schedule first = world.barrier();

@@ -246,6 +246,8 @@ const fault k_faults[] = {
      "op 5 (recv): region c, up to 4 elements at b2[1], leaves its buffer of 4", status::bounds},
     {"b2[0 +4]", "b2[281474976710656 +4]", 16, 18,
      "expected a number up to 281474976710655 but found '281474976710656'"},
+    {"b2[0 +4]", "b2[0 +281474976710656]", 16, 21,
+     "expected a number up to 281474976710655 but found '281474976710656'"},
     {"b2[0 +4]", "b2[0 +5]", 16, 1,
      "op 5 (recv): region c, up to 5 elements at b2[0], leaves its buffer of 4", status::bounds},
     {"recv f32 b2", "recv f32 b0", 16, 1, "op 5 (recv): writes to input buffer 0"},
@@ -363,7 +365,7 @@ TEST(world_file, its_parts_are_found_alone_and_together) {
 
 // --- memory ------------------------------------------------------------------------------------------------
 
-/// Bytes asked for, in all, for one byte of text.
+/// Bytes asked for, in all, for one byte of text; what docs/schedule_file.md says about it.
 std::uint64_t greed(std::string_view text) {
   const testing::counting_allocations counting;
   (void)parse_world(text);
@@ -388,7 +390,7 @@ TEST(schedule_file, takes_memory_by_the_length_of_its_text_only) {
   for (int id = 0; id < 10000; ++id) nops += "op " + std::to_string(id) + " nop\n";
   for (rank self = 0; self < 500; ++self) worlds += idle(self, 500);
   for (const std::string& text : {nops + "exit 0\n", nops, dense(1000), worlds, to_text(*parsed(k_sampler))})
-    EXPECT_LT(greed(text), 100u) << text.substr(0, 200);
+    EXPECT_LT(greed(text), 50u) << text.substr(0, 200);
 }
 
 TEST(schedule_file, reserves_nothing_for_what_it_only_declares) {
