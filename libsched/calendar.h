@@ -23,14 +23,16 @@ namespace lsched {
 template <class Event>
 class calendar {
  public:
+  /// Windows are as wide as the largest power of two up to `width`.
   calendar(rank size, picoseconds width)
-      : width_(width), block_shift_(std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(size))) - k_block_bits)) {}
+      : window_shift_(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1),
+        block_shift_(std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(size))) - k_block_bits)) {}
 
-  picoseconds width() const { return width_; }
+  std::int64_t window_of(picoseconds time) const { return time >> window_shift_; }
 
   /// `event` happens in the window last taken or later; in that one only before it is asked for again.
   void push(const Event& event) {
-    const std::int64_t window = event.instant() / width_;
+    const std::int64_t window = window_of(event.instant());
     if (window >= base_ + k_ring) return push_far(event, window);
     push_near(event, window);
   }
@@ -117,7 +119,7 @@ class calendar {
     std::size_t kept = 0;
     first_far_ = std::numeric_limits<std::int64_t>::max();
     for (const Event& event : far_) {
-      const std::int64_t window = event.instant() / width_;
+      const std::int64_t window = window_of(event.instant());
       if (window < base_ + k_ring) {
         push_near(event, window);
       } else {
@@ -184,7 +186,7 @@ class calendar {
     }
   }
 
-  picoseconds width_;
+  int window_shift_;
   int block_shift_;
   std::int64_t base_ = 0;
   std::size_t near_count_ = 0;

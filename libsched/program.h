@@ -30,8 +30,13 @@ struct recursive_doubling_program {
   rank size = 1;
   std::uint64_t bytes = 0;
 
-  std::uint32_t levels() const { return static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(size)) - 1); }
-  rank rem() const { return size - (rank{1} << levels()); }
+  recursive_doubling_program(rank ranks = 1, std::uint64_t message = 0)
+      : size(ranks), bytes(message), levels_(static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(ranks))) - 1) {
+    rem_ = ranks - (rank{1} << levels_);
+  }
+
+  std::uint32_t levels() const { return levels_; }
+  rank rem() const { return rem_; }
   bool is_extra(rank r) const { return r < 2 * rem() && r % 2 != 0; }
   bool is_proxy(rank r) const { return r < 2 * rem() && r % 2 == 0; }
   rank across(rank r, std::uint32_t j) const {
@@ -53,6 +58,10 @@ struct recursive_doubling_program {
     if ((i - folds) % 2 == 0) return {step_kind::send, false, 0, peer, j + (is_proxy(peer) ? 1u : 0u)};
     return {step_kind::recv, true, 0, peer, j + folds};
   }
+
+ private:
+  std::uint32_t levels_;
+  rank rem_ = 0;
 };
 
 /// Reduce along a k-nomial tree to rank 0, and broadcast back unless `is_reduce`. As collectives/allreduce_tree.h.

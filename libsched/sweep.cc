@@ -146,7 +146,7 @@ class round_sweep {
   void send(rank r, std::uint32_t i) {
     const step now = program_.at(r, i);
     const message_cost& paid = cost(r, now);
-    const charge late = lost(jitter_of(what_.noise, r, what_.instance, i));
+    const picoseconds late = jitter_of(what_.noise, r, what_.instance, i);
     ready_[at(r)] = send_eagerly(cpu_[at(r)], nic_[at(r)], paid, noise(r, i, paid.sender.time), late);
     ++messages_;
     bytes_ += program_.bytes_of(now.size);
@@ -158,15 +158,15 @@ class round_sweep {
     picoseconds& cpu = cpu_[at(r)];
     cpu = later(cpu, ready_[at(now.peer)]);
     const picoseconds time = paid.receiver.time + (now.combines ? paid.combination.time : 0);
-    cpu += time + noise(r, i, time).time;
+    cpu += time + noise(r, i, time);
   }
 
   const message_cost& cost(rank r, const step& now) const {
     return costs_[what_.where.level_of(r, now.peer) * 2 + now.size];
   }
 
-  charge noise(rank r, std::uint32_t i, picoseconds time) const {
-    return lost(noise_of(what_.noise, r, what_.instance, i, cpu_[at(r)], time));
+  picoseconds noise(rank r, std::uint32_t i, picoseconds time) const {
+    return noise_of(what_.noise, r, what_.instance, i, cpu_[at(r)], time);
   }
 
   const simulation& what_;

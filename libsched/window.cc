@@ -154,7 +154,7 @@ class window_engine {
   // --- time --------------------------------------------------------------------------------------------------
 
   rank next_starter() const { return order_.empty() ? started_ : order_[static_cast<std::size_t>(started_)]; }
-  std::int64_t window_of_start() const { return starts_(next_starter()) / calendar_.width(); }
+  std::int64_t window_of_start() const { return calendar_.window_of(starts_(next_starter())); }
   bool is_over() const { return started_ == program_.size && calendar_.is_empty(); }
 
   std::int64_t next_window() const {
@@ -231,7 +231,7 @@ class window_engine {
     me.cpu = later(me.cpu, now);
     const bool is_first = wave_->wake(r, cause, [&](rank peer, std::uint32_t receive) {
       const message_cost& paid = cost(r, peer, k_signal);
-      const Time ready = send_eagerly(me.cpu, me.sends_from, paid, {}, {});
+      const Time ready = send_eagerly(me.cpu, me.sends_from, paid, 0, 0);
       post(ready, peer, r, {event_kind::signal, k_signal, receive});
       ++report_.signals;
     });
@@ -246,7 +246,7 @@ class window_engine {
     if (is_foreign_) {
       const Time begin = later(later(me.cpu, it.time()), me.received);
       me.received = begin + paid.gap;
-      me.cpu = begin + paid.receiver + noise(it.who, it.receive(), begin, paid.receiver.time);
+      me.cpu = begin + paid.receiver + lost(noise(it.who, it.receive(), begin, paid.receiver.time));
       return note(it);
     }
     const Time in = into_memory(it, paid);
@@ -286,7 +286,7 @@ class window_engine {
     const Time begin = me.cpu;
     if (!is_foreign_) me.cpu = me.cpu + paid.receiver;
     if (now.combines) me.cpu = me.cpu + paid.combination;
-    me.cpu = me.cpu + noise(r, me.next, begin, instant_of(me.cpu) - instant_of(begin));
+    me.cpu = me.cpu + lost(noise(r, me.next, begin, instant_of(me.cpu) - instant_of(begin)));
     if constexpr (!Program::k_one_source) me.arrived >>= 1;
     ++me.receive;
     ++me.next;
@@ -311,12 +311,12 @@ class window_engine {
   void send(rank r, const step& now) {
     actor<Time>& me = at(r);
     const message_cost& paid = cost(r, now.peer, now.size);
-    const charge extra = noise(r, me.next, me.cpu, paid.is_eager ? paid.sender.time : paid.overhead.time);
-    const charge late = is_silent_ ? charge{} : lost(jitter_of(what_.noise, r, what_.instance, me.next));
+    const picoseconds extra = noise(r, me.next, me.cpu, paid.is_eager ? paid.sender.time : paid.overhead.time);
+    const picoseconds late = jitter_of(what_.noise, r, what_.instance, me.next);
     Time arrives;
     if (!paid.is_eager) {
-      me.cpu = me.cpu + paid.overhead + extra;
-      arrives = me.cpu + paid.latency + late;
+      me.cpu = me.cpu + paid.overhead + lost(extra);
+      arrives = me.cpu + paid.latency + lost(late);
     } else {
       arrives = is_foreign_ ? send_blocking(me.cpu, me.sends_from, paid, extra, late)
                             : send_eagerly(me.cpu, me.sends_from, paid, extra, late);
@@ -352,9 +352,9 @@ class window_engine {
     post(leaves + paid.latency + paid.tail, it.peer, it.who, {event_kind::data, it.size(), it.receive()});
   }
 
-  charge noise(rank r, std::uint64_t op, const Time& begin, picoseconds cost) const {
-    if (is_silent_) return {};
-    return lost(noise_of(what_.noise, r, what_.instance, op, instant_of(begin), cost));
+  picoseconds noise(rank r, std::uint64_t op, const Time& begin, picoseconds cost) const {
+    if (is_silent_) return 0;
+    return noise_of(what_.noise, r, what_.instance, op, instant_of(begin), cost);
   }
 
   // --- the end -----------------------------------------------------------------------------------------------

@@ -1,0 +1,160 @@
+#include "bindings/cli/fig9_prediction.h"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "bindings/cli/commands.h"
+#include "bindings/cli/simulation_batch.h"
+#include "libsched/closed_form.h"
+#include "libsched/window.h"
+
+namespace lsched::cli {
+namespace {
+
+constexpr double k_ms = 1e9;
+constexpr std::array k_policies{activation_policy::full, activation_policy::majority, activation_policy::solo};
+
+std::size_t initiators_for(rank ranks) {
+  if (ranks <= 64) return static_cast<std::size_t>(ranks);
+  return ranks < 100'000 ? 16 : 8;
+}
+
+simulation round_of(const fig9_request& what, rank ranks, activation_policy policy, std::size_t i) {
+  simulation it{.what = recursive_doubling_program{ranks, what.bytes},
+                .where = what.where,
+                .skew = {.kind = skew_kind::linear, .scale = what.skew},
+                .starts = policy};
+  const std::size_t parts = initiators_for(ranks);
+  if (policy == activation_policy::majority)
+    it.initiator = static_cast<rank>((2 * i + 1) * static_cast<std::size_t>(ranks) / (2 * parts));
+  return it;
+}
+
+/// From the first call that counts to the last result.
+picoseconds cost_of_round(const simulation& round, const simulation_report& report) {
+  const picoseconds each = round.skew.scale;
+  if (round.starts == activation_policy::solo) return report.last();
+  return report.last() - each * (round.starts == activation_policy::majority ? round.initiator : size_of(round.what) - 1);
+}
+
+double formula_ms(activation_policy policy, rank ranks, picoseconds skew, picoseconds cost) {
+  const partial_latency it = latency_under_linear_skew(ranks, skew, cost);
+  if (policy == activation_policy::full) return static_cast<double>(it.synchronous) / k_ms;
+  return static_cast<double>(policy == activation_policy::solo ? it.solo : it.majority) / k_ms;
+}
+
+}  // namespace
+
+std::vector<fig9_point> predict_fig9(const fig9_request& what) {
+  std::vector<fig9_point> points;
+  std::vector<simulation_task> tasks;
+  std::vector<simulation> rounds;
+  std::vector<std::size_t> point_of;
+  for (const rank ranks : what.ranks)
+    for (const activation_policy policy : k_policies) {
+      const std::size_t count = policy == activation_policy::majority ? initiators_for(ranks) : 1;
+      points.push_back({.ranks = ranks, .policy = policy, .rounds = count});
+      for (std::size_t i = 0; i < count; ++i) {
+        rounds.push_back(round_of(what, ranks, policy, i));
+        point_of.push_back(points.size() - 1);
+      }
+    }
+  for (const simulation& round : rounds)
+    tasks.emplace_back([&round](const auto& messages) {
+      simulation it = round;
+      it.progress = messages;
+      return simulate_window(it);
+    });
+  run_batch(
+      tasks,
+      [&](std::size_t i, const simulation_report& report) {
+        const simulation& round = rounds[i];
+        fig9_point& point = points[point_of[i]];
+        const auto share = static_cast<double>(point.rounds);
+        const start_times calls(round.skew, point.ranks);
+        point.latency_ms += static_cast<double>(mean_latency(report, calls)) / k_ms / share;
+        point.active += report.active / share;
+        point.formula_ms += formula_ms(point.policy, point.ranks, what.skew, cost_of_round(round, report)) / share;
+      },
+      what.is_quiet);
+  return points;
+}
+
+namespace {
+
+void write(const std::filesystem::path& path, const std::string& content) {
+  std::ofstream file(path);
+  file << content;
+  file.close();
+  if (!file) throw command_failure("cannot write " + path.string());
+}
+
+template <class... Values>
+std::string text(const char* format, Values... values) {
+  std::array<char, 256> line;
+  std::snprintf(line.data(), line.size(), format, values...);
+  return line.data();
+}
+
+std::string data_of(const std::vector<fig9_point>& points) {
+  std::string lines = "# modelled: ranks, then ms of synchronous, majority, solo, then NAP of the three\n";
+  for (std::size_t i = 0; i + 2 < points.size(); i += 3)
+    lines += text("%d %.6g %.6g %.6g %.6g %.6g %.6g\n", points[i].ranks, points[i].latency_ms,
+                  points[i + 1].latency_ms, points[i + 2].latency_ms, points[i].active, points[i + 1].active,
+                  points[i + 2].active);
+  return lines;
+}
+
+// gnuplot's single-quoted strings escape nothing but the quote itself.
+std::string quoted(const std::filesystem::path& path) {
+  std::string word = "'";
+  for (const char c : path.string()) word += c == '\'' ? std::string("''") : std::string(1, c);
+  return word + "'";
+}
+
+std::string script_of(const std::filesystem::path& png, const std::filesystem::path& data, const fig9_request& what) {
+  std::string lines = "set terminal pngcairo size 1000,900 font 'sans,12'\nset output " + quoted(png) + "\n";
+  lines += "set logscale xy 10\nset format xy '10^{%L}'\nset grid\nset lmargin 10\n";
+  lines += "set style data linespoints\nset key outside top center horizontal\n";
+  lines += text("set multiplot layout 2,1 title 'Allreduce under linear skew of %g ms per rank, %llu B: modelled'\n",
+                static_cast<double>(what.skew) / k_ms, static_cast<unsigned long long>(what.bytes));
+  for (const int first : {2, 5}) {
+    lines += first == 2 ? "set ylabel 'latency, mean over ranks [ms], modelled'\n"
+                        : "set ylabel 'active processes (NAP), modelled'\nset xlabel 'ranks'\n";
+    lines += "plot " + quoted(data) + text(" using 1:%d title 'synchronous' lw 2 lc rgb '#7f7f7f', ", first);
+    lines += text("'' using 1:%d title 'majority' lw 2 lc rgb '#1f77b4', ", first + 1);
+    lines += text("'' using 1:%d title 'solo' lw 2 lc rgb '#ff7f0e'\n", first + 2);
+  }
+  return lines + "unset multiplot\n";
+}
+
+}  // namespace
+
+void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>& points, const fig9_request& what) {
+  const std::filesystem::path picture(png);
+  const auto data = std::filesystem::path(picture).replace_extension(".dat");
+  const auto script = std::filesystem::path(picture).replace_extension(".gp");
+  write(data, data_of(points));
+  write(script, script_of(picture, data, what));
+
+  std::string program = "gnuplot", argument = script.string();
+  const std::array<char*, 3> arguments{program.data(), argument.data(), nullptr};
+  pid_t process = 0;
+  if (const int error = posix_spawnp(&process, program.c_str(), nullptr, nullptr, arguments.data(), environ); error != 0)
+    throw command_failure("gnuplot did not start (" + std::string(std::strerror(error)) + "); later: gnuplot " + argument);
+  int ended = 0;
+  while (waitpid(process, &ended, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(ended) || WEXITSTATUS(ended) != 0) throw command_failure("gnuplot refused " + argument);
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,448 @@
+// `lsched simulate`: how long a collective takes on a machine that need not exist.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bindings/cli/calibration.h"
+#include "bindings/cli/fig9_prediction.h"
+#include "bindings/cli/simulation_batch.h"
+#include "bindings/cli/words.h"
+#include "libsched/closed_form.h"
+#include "libsched/schedule_world.h"
+#include "libsched/sweep.h"
+#include "libsched/window.h"
+
+namespace lsched::cli {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::uint64_t k_most_simulated_ranks = 1 << 24;
+
+struct simulate_options {
+  std::string collective = "allreduce";
+  std::string algorithm = "recursive_doubling";
+  std::vector<std::int32_t> ranks{8};
+  std::vector<std::uint64_t> bytes{1024};
+  std::string engine = "window";
+  bool schedules = false;
+  std::string activation = "solo";
+  std::int32_t initiator = 0;
+
+  double L = 2500, o = 1500, g = 1000, G = 6, O = 0, compute = 0;  // ns, ns per byte
+  std::uint64_t S = 65'535;
+  std::vector<std::string> levels;
+  std::string rules = "libsched";
+
+  std::string skew = "none";
+  double skew_us = 1000, sigma = 0.5, shift_us = 0, most_us = 0;
+  std::int32_t stragglers = 1;
+  std::string skew_file;
+  std::string cpu_noise = "none";
+  double cpu_noise_us = 25, period_us = 1000, alpha = 2, jitter_us = 0;
+  std::uint64_t seed = 1, seeds = 1;
+
+  bool critical_path = false;
+  bool fig9 = false;
+  std::string plot;
+  bool calibrate = false;
+  bool as_json = false;
+};
+
+// --- words to values ---------------------------------------------------------------------------------------
+
+constexpr double k_ps_per_ns = 1e3, k_ps_per_us = 1e6, k_fs_per_ns = 1e6;
+
+std::int64_t whole(double value) { return std::llround(value); }
+
+loggops cost_from(double L, double o, double g, double G, double O) {
+  return {.L = whole(L * k_ps_per_ns),
+          .o = whole(o * k_ps_per_ns),
+          .g = whole(g * k_ps_per_ns),
+          .G = whole(G * k_fs_per_ns),
+          .O = whole(O * k_fs_per_ns)};
+}
+
+/// RANKS:L:o:g:G
+machine_level level_from(const std::string& word) {
+  std::array<double, 5> values{};
+  int end = 0;
+  const int found = std::sscanf(word.c_str(), "%lf:%lf:%lf:%lf:%lf%n", &values[0], &values[1], &values[2], &values[3],
+                                &values[4], &end);
+  const bool is_whole = found == 5 && static_cast<std::size_t>(end) == word.size();
+  if (!is_whole || values[0] < 1 || values[0] > 1e9 || *std::min_element(values.begin(), values.end()) < 0)
+    throw CLI::ValidationError("--level", "\"" + word + "\" is not RANKS:L:o:g:G");
+  return {.ranks = static_cast<rank>(values[0]), .cost = cost_from(values[1], values[2], values[3], values[4], 0)};
+}
+
+machine machine_from(const simulate_options& options) {
+  machine where{.levels = {}, .S = options.S, .compute = whole(options.compute * k_fs_per_ns)};
+  where.rules = options.rules == "loggopsim" ? semantics::loggopsim : semantics::libsched;
+  for (const std::string& word : options.levels) where.levels.push_back(level_from(word));
+  where.levels.push_back({.cost = cost_from(options.L, options.o, options.g, options.G, options.O)});
+  return where;
+}
+
+constexpr std::array k_skews{skew_kind::none,      skew_kind::linear,     skew_kind::uniform,
+                             skew_kind::lognormal, skew_kind::stragglers, skew_kind::empirical};
+constexpr std::array k_noises{noise_kind::none, noise_kind::periodic, noise_kind::exponential, noise_kind::pareto};
+
+template <class Kinds>
+std::vector<std::string> names_in(const Kinds& kinds) {
+  std::vector<std::string> names;
+  for (const auto kind : kinds) names.emplace_back(name_of(kind));
+  return names;
+}
+
+template <class Kinds>
+auto kind_named(const Kinds& kinds, const std::string& name) {
+  return *std::find_if(kinds.begin(), kinds.end(), [&](auto kind) { return name_of(kind) == name; });
+}
+
+/// Microseconds, one number a line.
+std::vector<picoseconds> read_samples(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<picoseconds> samples;
+  for (double sample = 0; file >> sample;) samples.push_back(whole(sample * k_ps_per_us));
+  if (!file.eof() || samples.empty()) throw command_failure(path + " does not hold numbers");
+  return samples;
+}
+
+start_skew skew_from(const simulate_options& options) {
+  start_skew skew{.kind = kind_named(k_skews, options.skew),
+                  .scale = whole(options.skew_us * k_ps_per_us),
+                  .sigma = options.sigma,
+                  .count = options.stragglers,
+                  .shift = whole(options.shift_us * k_ps_per_us),
+                  .most = whole(options.most_us * k_ps_per_us),
+                  .seed = options.seed};
+  if (skew.kind == skew_kind::empirical) skew.samples = read_samples(options.skew_file);
+  return skew;
+}
+
+cpu_noise noise_from(const simulate_options& options) {
+  const cpu_noise noise{.kind = kind_named(k_noises, options.cpu_noise),
+                        .scale = whole(options.cpu_noise_us * k_ps_per_us),
+                        .period = whole(options.period_us * k_ps_per_us),
+                        .alpha = options.alpha,
+                        .jitter = whole(options.jitter_us * k_ps_per_us),
+                        .seed = options.seed};
+  if (noise.kind == noise_kind::periodic && noise.scale >= noise.period)
+    throw CLI::ValidationError("--cpu-noise-us", "a CPU cannot be away longer than a period");
+  return noise;
+}
+
+std::optional<program> program_named(const simulate_options& options, rank ranks, std::uint64_t bytes) {
+  const std::string name = options.collective + "/" + options.algorithm;
+  if (name == "allreduce/recursive_doubling" || name == "partial_allreduce/recursive_doubling")
+    return recursive_doubling_program{ranks, bytes};
+  if (name == "allreduce/tree") return tree_program{ranks, bytes};
+  if (name == "allreduce/ring") return ring_program{ranks, bytes};
+  if (name == "reduce/binomial") return tree_program{ranks, bytes, 2, true};
+  if (name == "barrier/dissemination") return dissemination_program{ranks, k_signal_bytes};
+  if (name == "gather/linear") return gather_program{ranks, bytes};
+  return std::nullopt;
+}
+
+// --- one simulation ----------------------------------------------------------------------------------------
+
+struct run {
+  rank ranks = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t seed = 0;
+  simulation what{};
+  bool is_program = true;
+};
+
+/// A world as the generators write it.
+result<simulation_report> simulate_generated(const simulate_options& options, const run& it, const simulation& what) {
+  const shape data{.count = it.bytes, .type = dtype::u8, .what = kernel::sum};
+  std::vector<schedule_ptr> ranks;
+  for (rank r = 0; r < it.ranks; ++r) {
+    auto program = generate(options.collective, options.algorithm, {r, it.ranks},
+                            options.collective == "barrier" ? shape{} : data, {.policy = what.starts});
+    if (!program) return program.error();
+    ranks.push_back(std::move(*program));
+  }
+  return simulate_schedules(ranks, what);
+}
+
+result<simulation_report> simulate_closed(const simulation& what) {
+  const auto time = closed_form(what);
+  if (!time) return time.error();
+  simulation_report report{.engine = "closed"};
+  report.finish.assign(1, *time);
+  return report;
+}
+
+run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std::uint64_t seed) {
+  run it{.ranks = ranks, .bytes = bytes, .seed = seed};
+  it.what = {.where = machine_from(options), .skew = skew_from(options), .noise = noise_from(options)};
+  it.what.skew.seed = it.what.noise.seed = seed;
+  it.what.initiator = options.initiator;
+  if (options.collective == "partial_allreduce")
+    it.what.starts = options.activation == "full"   ? activation_policy::full
+                     : options.activation == "solo" ? activation_policy::solo
+                                                    : activation_policy::majority;
+  if (options.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
+  const auto read = options.schedules ? std::nullopt : program_named(options, ranks, bytes);
+  it.is_program = read.has_value();
+  if (read) it.what.what = *read;
+  return it;
+}
+
+result<simulation_report> play(const simulate_options& options, const run& it,
+                               const std::function<void(std::uint64_t)>& progress) {
+  simulation what = it.what;
+  what.progress = progress;
+  if (!it.is_program) return simulate_generated(options, it, what);
+  if (options.engine == "closed") return simulate_closed(what);
+  if (options.engine == "sweep") return simulate_sweep(what);
+  auto report = simulate_window(what);
+  if (!report || !options.critical_path) return report;
+  auto traced = simulate_window(what, true);
+  if (traced) report->critical_path = traced->critical_path;
+  return report;
+}
+
+// --- reports -----------------------------------------------------------------------------------------------
+
+double us(picoseconds time) { return static_cast<double>(time) / k_ps_per_us; }
+
+json describe(const path_parts& path) {
+  return {{"L", path.L},
+          {"o", path.o},
+          {"g", path.g},
+          {"G_bytes", path.G_bytes},
+          {"O_bytes", path.O_bytes},
+          {"compute_bytes", path.compute_bytes},
+          {"noise_us", us(path.noise)},
+          {"start_us", us(path.start)}};
+}
+
+/// The line that others read; its keys stay.
+json summary(const run& it, const simulation_report& report) {
+  const bool is_played = report.messages + report.signals > 0 && report.seconds > 0;
+  const auto messages = static_cast<double>(report.messages + report.signals);
+  return {{"engine", report.engine},
+          {"ranks", it.ranks},
+          {"messages_per_s", is_played ? json(messages / report.seconds) : json(nullptr)},
+          {"bytes_per_rank", static_cast<double>(report.memory) / it.ranks},
+          {"seconds", report.seconds},
+          {"finish_us", us(report.last())}};
+}
+
+json details(const run& it, const simulation_report& report) {
+  json all{{"ranks", it.ranks},         {"bytes", it.bytes},       {"seed", it.seed},
+           {"messages", report.messages}, {"payload_bytes", report.bytes}, {"signals", report.signals},
+           {"nic_waits", report.nic_waits}, {"active", report.active}};
+  for (const auto& [name, q] : {std::pair{"first", 0.0}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"last", 1.0}})
+    all["finish_us"][name] = us(report.quantile(q));
+  if (report.critical_path) all["critical_path"] = describe(*report.critical_path);
+  return {{"report", all}};
+}
+
+void print(const run& it, const simulation_report& report) {
+  std::printf("%s, %d ranks, %llu B, seed %llu\n", std::string(report.engine).c_str(), it.ranks,
+              static_cast<unsigned long long>(it.bytes), static_cast<unsigned long long>(it.seed));
+  std::printf("  finish us: first %.3f, half %.3f, 90%% %.3f, 99%% %.3f, last %.3f\n", us(report.quantile(0)),
+              us(report.quantile(0.5)), us(report.quantile(0.9)), us(report.quantile(0.99)), us(report.last()));
+  std::printf("  messages %llu, bytes %llu, signals %llu, waited for a NIC %llu\n",
+              static_cast<unsigned long long>(report.messages), static_cast<unsigned long long>(report.bytes),
+              static_cast<unsigned long long>(report.signals), static_cast<unsigned long long>(report.nic_waits));
+  if (report.messages + report.signals > 0)
+    std::printf("  took %.3f s: %.1f M messages/s, %.1f bytes per rank\n", report.seconds,
+                static_cast<double>(report.messages + report.signals) / report.seconds / 1e6,
+                static_cast<double>(report.memory) / it.ranks);
+  if (!report.critical_path) return;
+  const path_parts& path = *report.critical_path;
+  std::printf("  critical path: %lld L + %lld o + %lld g + %lld G + %lld O + %lld compute + %.3f us noise, begun at %.3f us\n",
+              static_cast<long long>(path.L), static_cast<long long>(path.o), static_cast<long long>(path.g),
+              static_cast<long long>(path.G_bytes), static_cast<long long>(path.O_bytes),
+              static_cast<long long>(path.compute_bytes), us(path.noise), us(path.start));
+}
+
+int run_all(const simulate_options& options) {
+  std::vector<run> runs;
+  for (const std::int32_t ranks : options.ranks)
+    for (const std::uint64_t bytes : options.bytes)
+      for (std::uint64_t i = 0; i < options.seeds; ++i) runs.push_back(run_of(options, ranks, bytes, options.seed + i));
+  std::vector<simulation_task> tasks;
+  for (const run& it : runs)
+    tasks.emplace_back([&options, &it](const auto& progress) { return play(options, it, progress); });
+
+  // Printed in order, whatever the order they end in.
+  std::vector<std::string> lines(runs.size());
+  run_batch(
+      tasks,
+      [&](std::size_t i, const simulation_report& report) {
+        if (options.as_json)
+          lines[i] = details(runs[i], report).dump() + "\n" + summary(runs[i], report).dump();
+        else
+          print(runs[i], report);
+      },
+      options.as_json);
+  if (options.as_json)
+    for (const std::string& line : lines) std::printf("%s\n", line.c_str());
+  return 0;
+}
+
+// --- figure 9 ----------------------------------------------------------------------------------------------
+
+const char* policy_name(activation_policy policy) {
+  if (policy == activation_policy::full) return "synchronous";
+  return policy == activation_policy::solo ? "solo" : "majority";
+}
+
+int predict(const simulate_options& options, bool has_ranks) {
+  fig9_request what{.bytes = options.bytes.front(), .where = machine_from(options), .is_quiet = options.as_json};
+  what.skew = whole(options.skew_us * k_ps_per_us);
+  if (has_ranks) what.ranks.assign(options.ranks.begin(), options.ranks.end());
+  const auto points = predict_fig9(what);
+  if (!options.plot.empty()) plot_fig9_prediction(options.plot, points, what);
+  if (!options.as_json) {
+    std::printf("Modelled, not measured: linear skew of %g us per rank, %llu B.\n\n", options.skew_us,
+                static_cast<unsigned long long>(what.bytes));
+    std::printf("%10s  %-12s %16s %16s %12s %7s\n", "ranks", "policy", "mean ms", "formula ms", "NAP", "rounds");
+  }
+  for (const fig9_point& it : points)
+    if (options.as_json)
+      std::printf("%s\n", json{{"kind", "modelled"},
+                               {"ranks", it.ranks},
+                               {"policy", policy_name(it.policy)},
+                               {"mean_ms", it.latency_ms},
+                               {"formula_ms", it.formula_ms},
+                               {"nap", it.active},
+                               {"rounds", it.rounds}}
+                              .dump()
+                              .c_str());
+    else
+      std::printf("%10d  %-12s %16.6f %16.6f %12.1f %7zu\n", it.ranks, policy_name(it.policy), it.latency_ms,
+                  it.formula_ms, it.active, it.rounds);
+  return 0;
+}
+
+// --- calibration -------------------------------------------------------------------------------------------
+
+int calibrate(const simulate_options& options) {
+  const calibration found = calibrate_this_machine();
+  json all{{"kind", "calibration"}, {"L_ns", found.L_ns},   {"o_ns", found.o_ns},
+           {"g_ns", found.g_ns},    {"G_ns_per_byte", found.G_ns_per_byte}};
+  for (const prediction& it : found.predictions)
+    all["predictions"].push_back({{"algorithm", it.algorithm},
+                                  {"ranks", it.ranks},
+                                  {"bytes", it.bytes},
+                                  {"measured_us", it.measured_us},
+                                  {"modelled_us", it.modelled_us},
+                                  {"is_crowded", it.is_crowded}});
+  if (options.as_json) {
+    std::printf("%s\n", all.dump().c_str());
+    return 0;
+  }
+  std::printf("Measured between two threads of this machine, medians:\n"
+              "  --L %.0f --o %.0f --g %.0f --G %.4f\n\n", found.L_ns, found.o_ns, found.g_ns, found.G_ns_per_byte);
+  std::printf("%-20s %6s %9s %14s %14s %8s\n", "allreduce", "ranks", "bytes", "measured us", "modelled us", "error");
+  for (const prediction& it : found.predictions)
+    std::printf("%-20s %6d %9llu %14.3f %14.3f %+7.0f%%%s\n", it.algorithm.c_str(), it.ranks,
+                static_cast<unsigned long long>(it.bytes), it.measured_us, it.modelled_us,
+                100 * (it.modelled_us / it.measured_us - 1), it.is_crowded ? "  more ranks than cores" : "");
+  std::printf("\nWhat this cannot know: a network (there was none), congestion, what more ranks than cores cost each\n"
+              "other in wake-ups, and L and o apart from each other: o is the time a start takes its caller, L is the\n"
+              "rest of a hop.\n");
+  return 0;
+}
+
+int simulate(const simulate_options& options, bool has_ranks) {
+  if (options.calibrate) return calibrate(options);
+  return options.fig9 ? predict(options, has_ranks) : run_all(options);
+}
+
+// --- options -----------------------------------------------------------------------------------------------
+
+void add_machine_options(CLI::App& command, simulate_options& options) {
+  const auto time = [&](const char* name, double& value, const char* text) {
+    command.add_option(name, value, text)->check(number(0, 1e12))->capture_default_str()->group("Machine");
+  };
+  time("--L", options.L, "Latency of the wire, ns");
+  time("--o", options.o, "CPU time of a message at either end, ns");
+  time("--g", options.g, "Gap between messages at a NIC, ns");
+  time("--G", options.G, "Gap per byte, ns (0.04 is 25 GB/s)");
+  time("--O", options.O, "CPU time per byte, ns");
+  time("--compute", options.compute, "Reduction or copy, ns per byte");
+  command.add_option("--S", options.S, "Largest eager message, bytes; longer ones rendezvous")
+      ->check(whole_number(0))->capture_default_str()->group("Machine");
+  command.add_option("--level", options.levels, "RANKS:L:o:g:G of groups of neighbours, innermost first; may be repeated")
+      ->group("Machine");
+  command.add_option("--semantics", options.rules, "Whose rules: libsched, or LogGOPSim's main line")
+      ->check(CLI::IsMember({"libsched", "loggopsim"}))->capture_default_str()->group("Machine");
+}
+
+void add_noise_options(CLI::App& command, simulate_options& options) {
+  const auto time = [&](const char* name, double& value, const char* text) {
+    command.add_option(name, value, text)->check(number(0, 1e12))->capture_default_str()->group("Skew and noise");
+  };
+  command.add_option("--skew,--noise", options.skew, "When ranks begin")
+      ->check(CLI::IsMember(names_in(k_skews)))->capture_default_str()->group("Skew and noise");
+  time("--skew-us", options.skew_us, "Per rank (linear), most (uniform), median (lognormal), delay (stragglers)");
+  command.add_option("--sigma", options.sigma, "Of lognormal skew")
+      ->check(number(0, 10))->capture_default_str()->group("Skew and noise");
+  time("--shift-us", options.shift_us, "Added to uniform and lognormal skew");
+  time("--most-us", options.most_us, "Larger skews are cut to this; 0: none are");
+  command.add_option("--stragglers", options.stragglers, "How many ranks straggle")
+      ->check(whole_number(0, k_most_simulated_ranks))->capture_default_str()->group("Skew and noise");
+  command.add_option("--skew-file", options.skew_file, "Starts in us, one a line, for empirical skew")
+      ->check(CLI::ExistingFile)->group("Skew and noise");
+  command.add_option("--cpu-noise", options.cpu_noise, "What CPUs lose meanwhile")
+      ->check(CLI::IsMember(names_in(k_noises)))->capture_default_str()->group("Skew and noise");
+  time("--cpu-noise-us", options.cpu_noise_us, "Length (periodic), mean (exponential), scale (pareto)");
+  command.add_option("--period-us", options.period_us, "Of periodic noise")
+      ->check(number(1e-3, 1e12))->capture_default_str()->group("Skew and noise");
+  command.add_option("--alpha", options.alpha, "Of pareto noise")
+      ->check(number(1e-2, 1e3))->capture_default_str()->group("Skew and noise");
+  time("--jitter-us", options.jitter_us, "Mean of what the wire adds to L");
+  command.add_option("--seed", options.seed, "Of all draws")->capture_default_str()->group("Skew and noise");
+  command.add_option("--seeds", options.seeds, "Simulate so many seeds from --seed on")
+      ->check(whole_number(1, 1'000'000))->capture_default_str()->group("Skew and noise");
+}
+
+}  // namespace
+
+void add_simulate_command(CLI::App& app, command_context& context) {
+  CLI::App* command = app.add_subcommand("simulate", "Time a collective on a modelled machine (LogGOPS)");
+  const auto options = std::make_shared<simulate_options>();
+  command->add_option("--collective", options->collective, "allreduce, barrier, reduce, gather, partial_allreduce, …")
+      ->capture_default_str();
+  command->add_option("--algorithm", options->algorithm,
+                      "recursive_doubling, tree, ring; dissemination; binomial; linear; or what `lsched list` shows")
+      ->capture_default_str();
+  auto* ranks = command->add_option("--ranks", options->ranks, "Sizes of the world")
+                    ->check(whole_number(1, k_most_simulated_ranks))->capture_default_str();
+  command->add_option("--bytes", options->bytes, "Bytes a rank contributes")
+      ->check(whole_number(0, k_max_count))->capture_default_str();
+  command->add_option("--engine", options->engine, "window: events; sweep: rounds; closed: formulas")
+      ->check(CLI::IsMember({"window", "sweep", "closed"}))->capture_default_str();
+  command->add_flag("--schedules", options->schedules, "Simulate what the generator writes for every rank, op by op");
+  command->add_option("--activation", options->activation, "Policy of a partial allreduce")
+      ->check(CLI::IsMember(activation_names()))->capture_default_str();
+  command->add_option("--initiator", options->initiator, "Whose call counts with majority")
+      ->check(whole_number(0, k_most_simulated_ranks))->capture_default_str();
+  add_machine_options(*command, *options);
+  add_noise_options(*command, *options);
+  command->add_flag("--critical-path", options->critical_path, "Count L, o, g, G and noise on the longest path (window)");
+  auto* fig9 = command->add_flag("--fig9", options->fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
+  command->add_option("--plot", options->plot, "Draw that figure (gnuplot)")->needs(fig9);
+  command->add_flag("--calibrate", options->calibrate, "Measure L, o, g and G here, and what predictions are then worth")
+      ->excludes(fig9);
+  command->add_flag("--json", options->as_json, "Print JSON lines; the last is the summary");
+  command->footer(
+      "Several --ranks, --bytes or --seeds are simulated at once, one per core.\n"
+      "Example:  lsched simulate --ranks 1048576 --bytes 1024 --noise lognormal --engine window");
+  command->callback([&context, options, ranks] {
+    context.action = [options, has_ranks = ranks->count() > 0] { return simulate(*options, has_ranks); };
+  });
+}
+
+}  // namespace lsched::cli

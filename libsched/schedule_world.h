@@ -1,0 +1,43 @@
+// The windowed event engine for schedules: any generator's output, all ranks of it, one round.
+//
+// Ops fire by libsched/firing.h: any triggers, quorums, signals, captures. The cost of a message is LogGOPS's, as in
+// window.h; the difference is that a receive is matched as soon as it has fired and its message is there, so messages
+// are taken in the order of arrival, then source, then tag, while a program takes them in its own order. An op is
+// carried out at once, in the order in which ops fire, and what a message makes possible before the next message
+// (run to completion, as the engine does). Every payload travels eagerly.
+#pragma once
+
+#include <span>
+
+#include "libsched/simulation.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// One fired op, or one message, as it happened; for traces and for what must be resolved for one scenario.
+struct simulated_op {
+  rank who = 0;
+  op_id op = 0;
+  picoseconds begin = 0, end = 0;   ///< on the CPU; a receive: from match to done
+};
+struct simulated_message {
+  rank from = 0, to = 0;
+  op_id send = 0, recv = 0;
+  picoseconds sent = 0, arrived = 0;
+  bool is_signal = false;
+};
+
+/// Fills up if given; costs nothing otherwise.
+struct simulation_record {
+  std::vector<simulated_op> ops;            ///< in the order of each rank's CPU
+  std::vector<simulated_message> messages;  ///< in the order of sending
+};
+
+/// `what.what` is ignored; `what.starts` too: the schedules say how they start, `what.initiator` who counts with
+/// majority. Null contributions are sent like others. Failures: ARGUMENT (no ranks, or not of one world; no lookahead),
+/// UNMATCHED (a message that nobody receives), UNSUPPORTED (LogGOPSim's rules), STATE (a rank gets stuck; the text says
+/// where).
+result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks, const simulation& what,
+                                             simulation_record* record = nullptr);
+
+}  // namespace lsched
