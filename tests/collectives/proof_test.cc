@@ -36,9 +36,9 @@ TEST_P(Proof, the_generator_keeps_its_promise) {
   for (const rank size : {1, 2, 3, 5, 6, 7, 8, 13, 16, 33, 100})
     for (const activation_policy policy : policies_of(it))
       for (const shape& data : shapes_of(it, size)) {
-        const auto world = whole_world(
+        const auto programs = whole_world(
             size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
-        const auto answer = verify(world, promise_of(it, size, data, policy), {.in_place = data.in_place});
+        const auto answer = verify(programs, promise_of(it, size, data, policy), {.in_place = data.in_place});
         EXPECT_EQ(first_words(answer), "") << size << " ranks, count " << data.count << ", " << name_of(policy)
                                            << (data.in_place ? ", in place" : "");
         EXPECT_TRUE(answer.is_synchronising);
@@ -53,9 +53,9 @@ TEST_P(Proof, soak_large_worlds) {
     for (const activation_policy policy : policies_of(it)) {
       shape data;
       if (it.needs->moves_data) data = {.count = 1000, .type = dtype::f32, .what = kernel::sum};
-      const auto world =
+      const auto programs =
           whole_world(size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
-      EXPECT_EQ(first_words(verify(world, promise_of(it, size, data, policy))), "") << size << name_of(policy);
+      EXPECT_EQ(first_words(verify(programs, promise_of(it, size, data, policy))), "") << size << name_of(policy);
     }
 }
 
