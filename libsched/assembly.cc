@@ -23,12 +23,19 @@ std::string extent_text(const schedule& program, const op& it) {
 
 }  // namespace
 
-assembly::assembly(std::span<const schedule_ptr> programs) : programs_(programs), first_{0}, before_first_{0} {
+assembly::assembly(std::span<const schedule_ptr> programs)
+    : programs_(programs), first_{0}, after_first_{0}, before_first_{0} {
   for (const schedule_ptr& it : programs) first_.push_back(first_.back() + static_cast<world_op>(it->ops().size()));
   owner_.reserve(op_count());
   for (rank r = 0; r < size(); ++r) {
     const schedule& mine = program(r);
     owner_.insert(owner_.end(), mine.ops().size(), r);
+    for (op_id id = 0; id < mine.ops().size(); ++id) {
+      kind_.push_back(mine.ops()[id].kind);
+      need_.push_back(mine.ops()[id].need);
+      for (const op_id next : mine.successors(id)) after_.push_back(number(r, next));
+      after_first_.push_back(after_.size());
+    }
     std::vector<std::size_t> end(mine.ops().size() + 1, before_.size());
     for (op_id id = 0; id < mine.ops().size(); ++id)
       for (const op_id next : mine.successors(id)) ++end[next + 1];

@@ -27,8 +27,13 @@ class assembly {
   rank rank_of(world_op it) const { return owner_[it]; }
   op_id id_of(world_op it) const { return it - first_[static_cast<std::size_t>(owner_[it])]; }
   const op& at(world_op it) const { return program(owner_[it]).ops()[id_of(it)]; }
-  bool is_call(world_op it) const {
-    return at(it).kind == op_kind::signal_recv && at(it).peer == owner_[it];
+  bool is_call(world_op it) const { return kind_[it] == op_kind::signal_recv && at(it).peer == owner_[it]; }
+
+  // What the passes over the whole world ask most often, without a detour over the schedules.
+  op_kind kind(world_op it) const { return kind_[it]; }
+  std::uint32_t need(world_op it) const { return need_[it]; }
+  std::span<const world_op> successors(world_op it) const {
+    return std::span(after_).subspan(after_first_[it], after_first_[it + 1] - after_first_[it]);
   }
 
   /// Op ids of the same rank, ascending.
@@ -51,7 +56,11 @@ class assembly {
   std::span<const schedule_ptr> programs_;
   std::vector<world_op> first_;  ///< by rank, and one more
   std::vector<rank> owner_;
+  std::vector<op_kind> kind_;
+  std::vector<std::uint32_t> need_;
   std::vector<world_op> partner_;
+  std::vector<std::size_t> after_first_;
+  std::vector<world_op> after_;
   std::vector<std::size_t> before_first_;
   std::vector<op_id> before_;
 };

@@ -219,6 +219,8 @@ void contents::object(property what, const promised_range& wanted, std::uint16_t
 }
 
 void contents::check_range(const promised_range& wanted, const postcondition& promise) {
+  if (wanted.holder < 0 || wanted.holder >= all_.size())
+    return object(property::contents, wanted, k_no_buffer, wanted.begin, wanted.end, "there is no such rank");
   const auto buffers = all_.program(wanted.holder).buffers();
   std::uint16_t number = 0;
   std::uint32_t outputs_before = wanted.output;

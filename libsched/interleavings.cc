@@ -1,6 +1,7 @@
 #include "libsched/interleavings.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -73,7 +74,7 @@ class player {
  public:
   player(const stage& on, const postcondition& promise, const interleaving_options& options, scene which,
          term_table& terms)
-      : on_(on), promise_(promise), options_(options), scene_(std::move(which)), terms_(terms) {}
+      : on_(on), promise_(promise), options_(options), scene_(std::move(which)), terms_(terms), events_(events_on(on)) {}
 
   /// Plays every order. Answers whether it got through all of them.
   bool run() {
@@ -92,17 +93,12 @@ class player {
  private:
   /// Up to the next choice, whose outcomes go into `open`, or to the end.
   void play_on(state now, std::vector<state>& open) {
-    for (;;) {
-      const std::vector<event> next = possible(now);
-      if (next.empty()) return check_end(now);
-      const auto safe = std::ranges::find_if(next, [&](event it) { return is_safe(now, it); });
-      if (safe == next.end()) return branch(now, next, open);
-      happen(now, *safe);
-      if (!fault_.empty()) return;
+    while (play_safe_events(now)) {
     }
-  }
-
-  void branch(const state& now, const std::vector<event>& next, std::vector<state>& open) {
+    if (!fault_.empty()) return;
+    std::vector<event> next;
+    std::ranges::copy_if(events_, std::back_inserter(next), [&](event it) { return is_possible(now, it); });
+    if (next.empty()) return check_end(now);
     if (!seen_.insert(hash_of(now)).second) return;
     for (const event it : next) {
       state then = now;
@@ -112,19 +108,39 @@ class player {
     }
   }
 
+  /// Once through all events. Answers whether any was played.
+  bool play_safe_events(state& now) {
+    bool any = false;
+    for (const event it : events_) {
+      if (!is_possible(now, it) || !is_safe(now, it)) continue;
+      happen(now, it);
+      any = true;
+      if (!fault_.empty()) return false;
+    }
+    return any;
+  }
+
   // --- what can happen -------------------------------------------------------------------------------------
-  std::vector<event> possible(const state& now) const {
+  static std::vector<event> events_on(const stage& on) {
     std::vector<event> all;
-    for (rank r = 0; r < on_.size(); ++r)
-      if (!now.begun[at(r)]) all.push_back({occasion::begin, on_.of(r).first});
-    for (stage_op it = 0; it < on_.op_count(); ++it) {
-      const stage_part& part = on_.at(it);
-      if (part.is_call && scene_.calls[at(part.owner)] && now.registers[it] == 0) all.push_back({occasion::call, it});
-      if (now.phases[it] == phase::waiting) continue;
-      if (part.what->kind == op_kind::signal_send && !now.landed[it]) all.push_back({occasion::land, it});
-      if (now.phases[it] == phase::fired && can_complete(now, it)) all.push_back({occasion::complete, it});
+    for (rank r = 0; r < on.size(); ++r) all.push_back({occasion::begin, on.of(r).first});
+    for (stage_op it = 0; it < on.op_count(); ++it) {
+      if (on.at(it).is_call) all.push_back({occasion::call, it});
+      if (on.at(it).what->kind == op_kind::signal_send) all.push_back({occasion::land, it});
+      all.push_back({occasion::complete, it});
     }
     return all;
+  }
+
+  bool is_possible(const state& now, event it) const {
+    const rank owner = on_.at(it.part).owner;
+    switch (it.what) {
+      case occasion::begin: return !now.begun[at(owner)];
+      case occasion::call: return scene_.calls[at(owner)] && now.registers[it.part] == 0;
+      case occasion::land: return now.phases[it.part] != phase::waiting && !now.landed[it.part];
+      case occasion::complete: return now.phases[it.part] == phase::fired && can_complete(now, it.part);
+    }
+    return false;
   }
 
   bool can_complete(const state& now, stage_op it) const {
@@ -143,13 +159,14 @@ class player {
     const stage_part& part = on_.at(it.part);
     const rank where = it.what == occasion::land ? on_.at(part.partner).owner : part.owner;
     const stage_rank& me = on_.of(where);
-    if (me.is_loose && !now.over[at(where)]) return false;
+    const auto is_waiting = [&](stage_op other) { return now.phases[other] == phase::waiting; };
+    if (!now.over[at(where)] && std::ranges::any_of(me.loose, is_waiting)) return false;
     const bool orders_matter = on_.is_synchronising() && scene_.delays_entries;
     if (it.what == occasion::begin) return me.entry != k_no_stage_op || !orders_matter;
     if (it.what == occasion::call) return me.calls_before_capture || !is_full(me);
     if (it.what == occasion::land) return true;
     if (it.part == me.entry && orders_matter) return false;
-    return std::ranges::none_of(part.rivals, [&](stage_op other) { return now.phases[other] == phase::waiting; });
+    return std::ranges::none_of(part.rivals, is_waiting);
   }
 
   // --- what happens ----------------------------------------------------------------------------------------
@@ -216,8 +233,6 @@ class player {
     now.phases[it] = phase::completed;
     --now.in_flight[at(part.owner)];
     if (it == me.entry) ++now.entered;
-    if (part.id == me.program->exit() && me.program->is_synchronising() && now.entered < at(on_.size()))
-      object(it, "is the exit and completes when only " + std::to_string(now.entered) + " ranks have entered");
     for (const op_id after : me.program->successors(part.id))
       if (deliver(now.tokens[me.first + after], me.program->ops()[after].need, k_the_round)) arm(now, me.first + after);
     end_if_over(now, part.owner);
@@ -249,6 +264,8 @@ class player {
     const auto count = static_cast<stage_op>(me.program->ops().size());
     if (now.in_flight[at(r)] != 0 || now.phases[me.first + me.program->exit()] != phase::completed) return;
     now.over[at(r)] = true;
+    if (me.program->is_synchronising() && now.entered < at(on_.size()))
+      fault_ = "rank " + std::to_string(r) + "'s round ends when only " + std::to_string(now.entered) + " ranks have entered";
     for (stage_op it = me.first; it < me.first + count; ++it)
       if (on_.at(it).is_data && now.phases[it] != phase::completed) object(it, "has not fired when the round ends");
   }
@@ -303,6 +320,7 @@ class player {
   const interleaving_options& options_;
   const scene scene_;
   term_table& terms_;
+  const std::vector<event> events_;  ///< all that can ever happen
   std::set<state_hash> seen_;
   std::string fault_;
 };

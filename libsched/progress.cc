@@ -65,24 +65,24 @@ void progress::drain() {
 void progress::enable(world_op it) {
   if (has_fired(it)) return;
   enabled_[it] = round_;
-  if (all_.at(it).kind != op_kind::signal_recv || arrived_[it] == round_) fire(it);
+  if (all_.kind(it) != op_kind::signal_recv || arrived_[it] == round_) fire(it);
 }
 
 void progress::fire(world_op it) {
   fired_[it] = round_;
-  const op& what = all_.at(it);
-  if (what.kind == op_kind::send || what.kind == op_kind::signal_send) later_.push_back(all_.partner(it));
-  const bool waits = (what.kind == op_kind::send && how_ != sending::eager) ||
-                     (what.kind == op_kind::recv && arrived_[it] != round_);
+  const op_kind kind = all_.kind(it);
+  if (kind == op_kind::send || kind == op_kind::signal_send) later_.push_back(all_.partner(it));
+  const bool waits = (kind == op_kind::send && how_ != sending::eager) ||
+                     (kind == op_kind::recv && arrived_[it] != round_);
   if (!waits) queue_.push_back(it);
 }
 
 /// A message, a signal, or the application's call.
 void progress::arrive(world_op it) {
   arrived_[it] = round_;
-  if (all_.at(it).kind == op_kind::recv) {
+  if (all_.kind(it) == op_kind::recv) {
     if (has_fired(it)) queue_.push_back(it);
-  } else if (!has_fired(it) && (all_.at(it).need == 0 || enabled_[it] == round_)) {
+  } else if (!has_fired(it) && (all_.need(it) == 0 || enabled_[it] == round_)) {
     fire(it);
   }
 }
@@ -91,18 +91,18 @@ void progress::finish(world_op it) {
   completed_[it] = round_;
   hops_[it] = now_;
   order_.push_back(it);
-  const op& what = all_.at(it);
-  const rank r = all_.rank_of(it);
-  if (how_ != sending::eager) {
-    if (what.kind == op_kind::recv) release(all_.partner(it));
-    for (const op_id receive : {what.releases_a, what.releases_b})
-      if (receive != k_no_op) release(all_.partner(all_.number(r, receive)));
-  }
-  if (start_.stops_at_captures && what.kind == op_kind::capture) return;
-  for (const op_id next : all_.program(r).successors(all_.id_of(it))) {
-    const world_op after = all_.number(r, next);
-    if (deliver(tokens_[after], all_.at(after).need, round_)) enable(after);
-  }
+  if (how_ != sending::eager) release_sends(it);
+  if (start_.stops_at_captures && all_.kind(it) == op_kind::capture) return;
+  for (const world_op after : all_.successors(it))
+    if (deliver(tokens_[after], all_.need(after), round_)) enable(after);
+}
+
+/// Those that may have waited for this receive, or for this reader.
+void progress::release_sends(world_op it) {
+  if (all_.kind(it) == op_kind::recv) release(all_.partner(it));
+  if (all_.kind(it) != op_kind::compute) return;
+  for (const op_id receive : {all_.at(it).releases_a, all_.at(it).releases_b})
+    if (receive != k_no_op) release(all_.partner(all_.number(all_.rank_of(it), receive)));
 }
 
 /// Its receive, or the reader of its payload, has completed: both may be needed.

@@ -53,6 +53,7 @@ class progress {
   void fire(world_op it);
   void arrive(world_op it);
   void finish(world_op it);
+  void release_sends(world_op it);
   void release(world_op send);
   std::optional<world_op> awaited(world_op it) const;
 

@@ -64,12 +64,6 @@ bool rank_sets::contains(id set, rank r) const {
   return next != all.end() && next->first <= r;
 }
 
-std::uint64_t rank_sets::size_of(id set) const {
-  std::uint64_t size = 0;
-  for (const interval& it : at(set)) size += static_cast<std::uint64_t>(it.end - it.first);
-  return size;
-}
-
 rank rank_sets::first_missing(id set) const {
   const auto all = at(set);
   return all.empty() || all.front().first > 0 ? 0 : all.front().end;

@@ -26,7 +26,6 @@ class rank_sets {
   id united(id x, id y);
 
   bool contains(id set, rank r) const;
-  std::uint64_t size_of(id set) const;
   /// The least rank that is not in the set.
   rank first_missing(id set) const;
 

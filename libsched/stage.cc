@@ -116,15 +116,18 @@ void stage::find_order(stage_rank& me) {
   for (op_id id = 0; id < count; ++id) without.push_back(completed_without(program, id));
   const auto waits = [&](op_id after, op_id before) { return after == before || !without[before][after]; };
 
-  std::vector<std::uint32_t> tokens_before_exit(count, 0);
-  for (op_id id = 0; id < count; ++id)
-    for (const op_id after : program.successors(id))
-      if (waits(program.exit(), id)) ++tokens_before_exit[after];
+  // An op in flight keeps the round open until it has given its tokens; a receive of a signal is merely armed.
+  std::vector<bool> is_launched(count, false);
+  std::vector<std::uint32_t> tokens(count, 0);
   for (op_id id = 0; id < count; ++id) {
     const op& what = program.ops()[id];
-    if (parts_[me.first + id].is_data && tokens_before_exit[id] < what.need) me.is_loose = true;
+    const bool fires = tokens[id] >= what.need && what.kind != op_kind::signal_recv;
+    is_launched[id] = fires || waits(program.exit(), id);
+    if (parts_[me.first + id].is_data && !is_launched[id]) me.loose.push_back(me.first + id);
     for (const op_id released : {what.releases_a, what.releases_b})
       if (released < count) parts_[me.first + released].reader = me.first + id;
+    if (!is_launched[id]) continue;
+    for (const op_id after : program.successors(id)) ++tokens[after];
   }
   if (me.captures)
     me.calls_before_capture = me.call != k_no_stage_op && waits(me.entry - me.first, me.call - me.first);

@@ -51,7 +51,7 @@ class proof {
     return policy != activation_policy::none && policy != activation_policy::full;
   }
   static bool must_fire(const assembly& all, world_op it) {
-    const op_kind kind = all.at(it).kind;
+    const op_kind kind = all.kind(it);
     return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture ||
            all.id_of(it) == all.program(all.rank_of(it)).exit();
   }
@@ -149,10 +149,8 @@ std::vector<std::uint32_t> proof::hops_from_here(const assembly& all, const std:
   std::vector<std::uint32_t> hops(all.op_count(), 0);
   for (auto next = order.rbegin(); next != order.rend(); ++next) {
     const world_op it = *next;
-    const rank r = all.rank_of(it);
-    for (const op_id after : all.program(r).successors(all.id_of(it)))
-      hops[it] = std::max(hops[it], hops[all.number(r, after)]);
-    const op_kind kind = all.at(it).kind;
+    for (const world_op after : all.successors(it)) hops[it] = std::max(hops[it], hops[after]);
+    const op_kind kind = all.kind(it);
     if (kind == op_kind::send || kind == op_kind::signal_send)
       hops[it] = std::max(hops[it], 1 + hops[all.partner(it)]);
   }
@@ -165,14 +163,14 @@ void proof::check_activation(const assembly& all, const std::vector<world_op>& o
   const std::vector<std::uint32_t> rest = hops_from_here(all, order);
   std::vector<world_op> captures;
   for (world_op it = 0; it < all.op_count(); ++it)
-    if (all.at(it).kind == op_kind::capture) captures.push_back(it);
+    if (all.kind(it) == op_kind::capture) captures.push_back(it);
   answer_.price.hops = 0;
   progress wake(all, sending::eager);
   for (rank caller = 0; caller < all.size() && !out_.is_full(); ++caller) {
     wake.run({.caller = caller, .stops_at_captures = true});
     std::uint64_t signals = 0;
     for (const world_op it : wake.order())
-      if (all.at(it).kind == op_kind::signal_send) ++signals;
+      if (all.kind(it) == op_kind::signal_send) ++signals;
     answer_.price.signals_of_one = std::max(answer_.price.signals_of_one, signals);
     if (promise_.price && signals != promise_.price->signals_of_one)
       out_.add({.what = property::activation,

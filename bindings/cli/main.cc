@@ -27,6 +27,7 @@ void add_commands(CLI::App& app, command_context& context) {
   add_run_command(app, context);
   add_simulate_command(app, context);
   add_soak_command(app, context);
+  add_verify_command(app, context);
 #if LSCHED_HAVE_BENCH
   add_bench_command(app, context);
 #endif

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -185,6 +186,13 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"soak", "--rounds", "0"}, "\"0\" is not a whole number from 1 on"},
       {{"soak", "--timeout", "nan"}, "--timeout"},
       {{"soak", "--algorithm", "magic"}, "--algorithm"},
+      {{"verify"}, "COLLECTIVE"},
+      {{"verify", "allreduce", "--all"}, "COLLECTIVE"},
+      {{"verify", "--all", "--sample"}, "--sample"},
+      {{"verify", "allreduce", "--algorithm", "magic"}, "\"magic\""},
+      {{"verify", "allreduce", "--ranks", "5-1"}, "\"5-1\" is not a list of numbers and ranges"},
+      {{"verify", "allreduce", "--ranks", "1-"}, "--ranks"},
+      {{"verify", "allreduce", "--count", "1,,2"}, "--count"},
       {{"run", "-n", "0", "true"}, "--ranks"},
       {{"run", "-n", "two", "true"}, "\"two\" is not a whole number"},
       {{"run", "-n", "2"}, "PROGRAM"},
@@ -347,6 +355,32 @@ TEST(CommandShow, writes_a_world_as_goal_in_both_forms) {
   const outcome binary = run(lsched({"show", "barrier", "--ranks", "2", "--goal-binary"}));
   EXPECT_EQ(binary.status, 0) << binary.err;
   EXPECT_EQ(binary.out.substr(0, 2), "\x7f\x10");
+}
+
+// --- verify ------------------------------------------------------------------------------------------------
+
+TEST(CommandVerify, says_what_it_has_proved) {
+  const outcome it = run(lsched({"verify", "allreduce", "--algorithm", "tree", "--ranks", "2-3", "--count", "1"}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, "proved  allreduce/tree, 3 ranks, count 1, in place: 4 messages")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n4 worlds proved, 0 failed\n")) << it.out;
+}
+
+TEST(CommandVerify, json_ends_with_the_totals) {
+  const outcome it = run(lsched({"verify", "partial_allreduce", "--ranks", "1,5", "--count", "0,7", "--json"}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  std::vector<json> lines;
+  std::istringstream text(it.out);
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  ASSERT_EQ(lines.size(), 2u * 3 * 2 * 2 + 1);  // algorithms, policies, sizes, counts
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
+  EXPECT_EQ(lines.back(), json::parse(R"({"verified":24,"failed":0})"));
+}
+
+TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
+  const outcome it = run(lsched({"verify", "barrier", "--activation", "solo", "--ranks", "2"}));
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "ordinary")) << it.err;
 }
 
 // --- run ---------------------------------------------------------------------------------------------------

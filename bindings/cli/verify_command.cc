@@ -1,0 +1,285 @@
+// `lsched verify`: proves schedules, for whole worlds of ranks.
+//
+// Worlds are independent, so every core proves one at a time; what is printed keeps their order.
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <condition_variable>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "bindings/cli/verify_plan.h"
+#include "bindings/cli/words.h"
+#include "libsched/verify.h"
+
+namespace lsched::cli {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+struct verify_command_options {
+  std::string collective;
+  std::string algorithm = "all";
+  std::string ranks;
+  std::string counts;
+  std::string activation;
+  bool all = false;
+  bool sample = false;
+  bool as_json = false;
+};
+
+// --- numbers -----------------------------------------------------------------------------------------------
+
+std::optional<std::uint64_t> number_of(std::string_view word) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
+}
+
+/// "1-65,96,100". Nothing unless every word is a number, or a range of them, within the limits.
+template <class Number>
+std::optional<std::vector<Number>> numbers_of(std::string_view list, std::uint64_t least, std::uint64_t most) {
+  std::vector<Number> numbers;
+  while (true) {
+    const std::string_view word = list.substr(0, list.find(','));
+    const std::size_t dash = word.find('-');
+    const auto first = number_of(word.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : number_of(word.substr(dash + 1));
+    if (!first || !last || *first < least || *last > most || *first > *last || *last - *first > k_most_ranks)
+      return std::nullopt;
+    for (std::uint64_t value = *first; value <= *last; ++value) numbers.push_back(static_cast<Number>(value));
+    if (word.size() == list.size()) return numbers;
+    list.remove_prefix(word.size() + 1);
+  }
+}
+
+template <class Number>
+CLI::Validator number_list(std::uint64_t least, std::uint64_t most) {
+  const auto check = [least, most](std::string& list) {
+    return numbers_of<Number>(list, least, most)
+               ? std::string()
+               : "\"" + list + "\" is not a list of numbers and ranges from " + std::to_string(least) + " to " +
+                     std::to_string(most) + ", like 1-65,96,100";
+  };
+  return {check, "LIST", ""};
+}
+
+// --- proving -----------------------------------------------------------------------------------------------
+
+/// The answers of a list of worlds, in their order, while other threads find them.
+class provers {
+ public:
+  explicit provers(const std::vector<verify_case>& cases) : cases_(cases), answers_(cases.size()) {
+    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    for (std::size_t i = 0; i < std::min(cores, cases.size()); ++i) threads_.emplace_back([this] { work(); });
+  }
+  ~provers() {
+    const std::lock_guard hold(lock_);
+    next_ = cases_.size();
+  }
+
+  verification take(std::size_t i) {
+    std::unique_lock hold(lock_);
+    ready_.wait(hold, [&] { return answers_[i].has_value() || failed_; });
+    if (failed_) std::rethrow_exception(failed_);
+    return std::move(*answers_[i]);
+  }
+
+ private:
+  void work() {
+    for (;;) {
+      std::unique_lock hold(lock_);
+      if (next_ >= cases_.size()) return;
+      const std::size_t i = next_++;
+      hold.unlock();
+      try {
+        verification answer = prove(cases_[i]);
+        hold.lock();
+        answers_[i] = std::move(answer);
+      } catch (...) {
+        if (!hold.owns_lock()) hold.lock();
+        failed_ = std::current_exception();
+      }
+      ready_.notify_all();
+    }
+  }
+
+  static verification prove(const verify_case& it) {
+    const std::vector<schedule_ptr> world = generate_world(it);
+    return verify(world, promise_of(*it.what, it.size, it.data, it.policy), {.in_place = it.data.in_place});
+  }
+
+  const std::vector<verify_case>& cases_;
+  std::mutex lock_;
+  std::condition_variable ready_;
+  std::size_t next_ = 0;
+  std::exception_ptr failed_;
+  std::vector<std::optional<verification>> answers_;
+  std::vector<std::jthread> threads_;  ///< last, so that they end before what they use
+};
+
+// --- telling -----------------------------------------------------------------------------------------------
+
+/// The rank that may have to keep the most bytes, then messages, for receives that are not posted yet.
+unexpected_bound worst_of(const verification& answer) {
+  unexpected_bound worst;
+  for (const unexpected_bound& it : answer.unexpected)
+    worst = std::max(worst, it, [](const auto& x, const auto& y) {
+      return std::pair(x.bytes, x.messages) < std::pair(y.bytes, y.messages);
+    });
+  return worst;
+}
+
+json describe(const finding& it) {
+  json entry{{"property", name_of(it.what)}, {"text", it.text}};
+  if (it.where != k_no_rank) entry["rank"] = it.where;
+  if (it.op != k_no_op) entry["op"] = it.op;
+  if (it.peer != k_no_rank) entry["peer"] = it.peer;
+  if (it.buffer != k_no_buffer) entry["segment"] = {{"buffer", it.buffer}, {"begin", it.begin}, {"end", it.end}};
+  return entry;
+}
+
+json describe(const verify_case& it, const verification& answer) {
+  json entry{{"collective", it.what->collective},
+             {"algorithm", it.what->name},
+             {"ranks", it.size},
+             {"count", it.data.count},
+             {"in_place", it.data.in_place},
+             {"activation", name_of(it.policy)},
+             {"holds", answer.holds()}};
+  const unexpected_bound worst = worst_of(answer);
+  entry["synchronising"] = answer.is_synchronising;
+  entry["cost"] = {{"messages", answer.price.messages},
+                   {"bytes", answer.price.bytes},
+                   {"signals", answer.price.signals},
+                   {"signals_of_one", answer.price.signals_of_one},
+                   {"rounds", answer.price.hops}};
+  entry["unexpected"] = {{"messages", worst.messages}, {"bytes", worst.bytes}};
+  entry["findings"] = json::array();
+  for (const finding& why : answer.findings) entry["findings"].push_back(describe(why));
+  return entry;
+}
+
+void print(const verify_case& it, const verification& answer) {
+  const unexpected_bound worst = worst_of(answer);
+  if (answer.holds())
+    std::printf("proved  %s: %llu messages, %llu signals, %llu hops; at most %llu unexpected messages at a rank\n",
+                text_of(it).c_str(), static_cast<unsigned long long>(answer.price.messages),
+                static_cast<unsigned long long>(answer.price.signals),
+                static_cast<unsigned long long>(answer.price.hops), static_cast<unsigned long long>(worst.messages));
+  else
+    std::printf("FAILED  %s\n", text_of(it).c_str());
+  for (const finding& why : answer.findings)
+    std::printf("        %s: %s\n", std::string(name_of(why.what)).c_str(), why.text.c_str());
+}
+
+/// Where a person is watching.
+void show_progress(std::size_t done, std::size_t all) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  std::fprintf(stderr, "\r%zu of %zu worlds%s", done, all, done == all ? "\n" : "");
+  std::fflush(stderr);
+}
+
+/// Of many worlds only those that fail, and where one algorithm ends and the next begins.
+class teller {
+ public:
+  teller(const verify_command_options& options, std::size_t worlds)
+      : as_json_(options.as_json), is_brief_(worlds > k_most_lines) {}
+
+  void tell(const verify_case& it, const verification& answer) {
+    ++(answer.holds() ? verified_ : failed_);
+    if (as_json_) return void(std::printf("%s\n", describe(it, answer).dump().c_str()));
+    if (!is_brief_ || !answer.holds()) print(it, answer);
+  }
+
+  int conclude() const {
+    if (as_json_)
+      std::printf("%s\n", json{{"verified", verified_}, {"failed", failed_}}.dump().c_str());
+    else
+      std::printf("%zu worlds proved, %zu failed\n", verified_, failed_);
+    return failed_ == 0 ? 0 : 1;
+  }
+
+ private:
+  static constexpr std::size_t k_most_lines = 100;
+  const bool as_json_;
+  const bool is_brief_;
+  std::size_t verified_ = 0;
+  std::size_t failed_ = 0;
+};
+
+// --- the command -------------------------------------------------------------------------------------------
+
+verify_wish wish_of(const verify_command_options& options) {
+  verify_wish wish{.collective = options.collective, .activation = options.activation};
+  if (options.algorithm != "all") wish.algorithm = options.algorithm;
+  if (!options.ranks.empty()) wish.sizes = *numbers_of<rank>(options.ranks, 1, k_most_ranks);
+  if (!options.counts.empty()) wish.counts = *numbers_of<std::uint64_t>(options.counts, 0, k_max_count);
+  if (options.sample && options.ranks.empty()) wish.sizes = sample_sizes();
+  return wish;
+}
+
+/// Names and combinations that the parser lets through.
+void expect_sense(const verify_command_options& options) {
+  if (options.collective.empty() != (options.all || options.sample))
+    throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --all or --sample");
+  if (options.collective.empty()) return;
+  const std::string algorithm = options.algorithm == "all" ? "auto" : options.algorithm;
+  const auto known = algorithms();
+  const auto names = algorithm_names(options.collective, "all");
+  const bool exists = std::any_of(known.begin(), known.end(),
+                                  [&](const auto& it) { return it.collective == options.collective; });
+  if (!exists || options.algorithm == "auto" ||
+      std::find(names.begin(), names.end(), options.algorithm) == names.end())
+    throw CLI::ValidationError("COLLECTIVE", "`lsched list` shows all collectives and algorithms; \"" +
+                                                 options.collective + "\" with algorithm \"" + algorithm +
+                                                 "\" is not among them");
+}
+
+int verify_all(const verify_command_options& options) {
+  const std::vector<verify_case> cases = plan(wish_of(options));
+  if (cases.empty()) throw command_failure("no algorithm can serve this: ordinary collectives have no activation policy, and "
+                          "`lsched list` shows further constraints");
+  teller out(options, cases.size());
+  provers work(cases);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    out.tell(cases[i], work.take(i));
+    show_progress(i + 1, cases.size());
+  }
+  return out.conclude();
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, command_context& context) {
+  CLI::App* command = app.add_subcommand("verify", "Prove the schedules of a collective, for all ranks at once");
+  const auto options = std::make_shared<verify_command_options>();
+  command->add_option("COLLECTIVE", options->collective, "A collective that `lsched list` shows");
+  command->add_option("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
+  command->add_option("--ranks", options->ranks, "Sizes of the world, like 1-65,96,100 (default: as --all)")
+      ->check(number_list<rank>(1, k_most_ranks));
+  command->add_option("--count", options->counts, "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000)")
+      ->check(number_list<std::uint64_t>(0, k_max_count));
+  command->add_option("--activation", options->activation, "Policy of the partial collectives (default: all)")
+      ->check(CLI::IsMember(activation_names()));
+  auto* all = command->add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
+  command->add_flag("--sample", options->sample, "Every algorithm at a few sizes (seconds)")->excludes(all);
+  command->add_flag("--json", options->as_json, "Print JSON lines: one per world, then the totals");
+  command->footer(
+      "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks, every\n"
+      "contribution is in every result exactly once, no two ops race for memory, and the costs are those declared.\n"
+      "Exit status: 0 all proved, 1 something failed, 2 the command line makes no sense.\n"
+      "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000");
+  command->callback([&context, options] {
+    expect_sense(*options);
+    context.action = [options] { return verify_all(*options); };
+  });
+}
+
+}  // namespace lsched::cli

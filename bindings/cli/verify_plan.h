@@ -1,0 +1,46 @@
+// Which worlds `lsched verify` proves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/registry.h"
+
+namespace lsched::cli {
+
+/// One world: an algorithm, asked for one thing.
+struct verify_case {
+  const algorithm* what = nullptr;
+  rank size = 1;
+  shape data;
+  activation_policy policy = activation_policy::none;
+};
+
+/// Empty lists and names stand for everything.
+struct verify_wish {
+  std::string collective;
+  std::string algorithm;
+  std::string activation;
+  std::vector<rank> sizes;
+  std::vector<std::uint64_t> counts;
+};
+
+/// The sizes that prove an algorithm: every P up to 65, the neighbourhoods of larger powers of two, 1000 and 4096.
+std::vector<rank> all_sizes();
+
+/// A few of them, for a quick look.
+std::vector<rank> sample_sizes();
+
+/// Every world the wish asks for that an algorithm can serve, largest last, algorithms one after the other. Without
+/// sizes of its own it gets all_sizes(), where algorithms of about P^2 messages stop at 129, but for 256 and 1000;
+/// without counts 0, 1, P-1, P, P+1 and 1000; and in place and not, where both are possible.
+std::vector<verify_case> plan(const verify_wish& wish);
+
+/// "allreduce/tree, 7 ranks, count 1000, in place"
+std::string text_of(const verify_case& it);
+
+/// The schedules of all ranks. Throws command_failure.
+std::vector<schedule_ptr> generate_world(const verify_case& it);
+
+}  // namespace lsched::cli

@@ -1,0 +1,68 @@
+// Every registered generator keeps its promise, by proof: all orders of arrival, all initiators. `lsched verify --all`
+// does the same for all sizes that count.
+#include <gtest/gtest.h>
+
+#include "collectives/registry.h"
+#include "libsched/verify.h"
+#include "tests/support/symbolic_world.h"
+
+namespace lsched::testing {
+namespace {
+
+std::vector<activation_policy> policies_of(const algorithm& it) {
+  if (!it.needs->activates) return {activation_policy::none};
+  return {activation_policy::full, activation_policy::solo, activation_policy::majority};
+}
+
+std::vector<shape> shapes_of(const algorithm& it, rank size) {
+  if (!it.needs->moves_data) return {{}};
+  std::vector<shape> shapes;
+  const auto ranks = static_cast<std::uint64_t>(size);
+  for (const bool in_place : {false, true})
+    for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, ranks - 1, ranks, ranks + 1})
+      if (!in_place || it.needs->in_place)
+        shapes.push_back({.count = count, .type = dtype::f32, .what = kernel::sum, .in_place = in_place});
+  return shapes;
+}
+
+std::string first_words(const verification& answer) {
+  return answer.holds() ? "" : std::string(name_of(answer.findings[0].what)) + ": " + answer.findings[0].text;
+}
+
+class Proof : public ::testing::TestWithParam<algorithm> {};
+
+TEST_P(Proof, the_generator_keeps_its_promise) {
+  const algorithm& it = GetParam();
+  for (const rank size : {1, 2, 3, 5, 6, 7, 8, 13, 16, 33, 100})
+    for (const activation_policy policy : policies_of(it))
+      for (const shape& data : shapes_of(it, size)) {
+        const auto programs = whole_world(
+            size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
+        const auto answer = verify(programs, promise_of(it, size, data, policy), {.in_place = data.in_place});
+        EXPECT_EQ(first_words(answer), "") << size << " ranks, count " << data.count << ", " << name_of(policy)
+                                           << (data.in_place ? ", in place" : "");
+        EXPECT_TRUE(answer.is_synchronising);
+        EXPECT_TRUE(answer.notes.empty());
+      }
+}
+
+/// The largest power of two, the sizes next to it, and an odd one in between.
+TEST_P(Proof, soak_large_worlds) {
+  const algorithm& it = GetParam();
+  for (const rank size : {255, 256, 257, 1000})
+    for (const activation_policy policy : policies_of(it)) {
+      shape data;
+      if (it.needs->moves_data) data = {.count = 1000, .type = dtype::f32, .what = kernel::sum};
+      const auto programs =
+          whole_world(size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
+      EXPECT_EQ(first_words(verify(programs, promise_of(it, size, data, policy))), "") << size << name_of(policy);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(registry, Proof, ::testing::ValuesIn(algorithms().begin(), algorithms().end()),
+                         [](const auto& of) {
+                           return std::string(of.param.collective) + "_" + std::string(of.param.name);
+                         });
+
+}  // namespace
+}  // namespace lsched::testing

@@ -1,0 +1,468 @@
+// Every property of verify() is seen to fail on a planted fault, and to say what is wrong.
+#include "libsched/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "collectives/registry.h"
+#include "libsched/builder.h"
+#include "tests/support/symbolic_world.h"
+
+namespace lsched {
+namespace {
+
+using testing::whole_world;
+using testing::with_op;
+using testing::without_dep;
+
+constexpr std::uint64_t k_count = 6;
+constexpr extent k_all = extent::imm(k_count);
+
+using rank_writer = std::function<void(builder&)>;
+
+std::vector<schedule_ptr> write_world(rank size, const rank_writer& write) {
+  return whole_world(size, [&](world place) {
+    builder to(place);
+    write(to);
+    return to.compile();
+  });
+}
+
+std::vector<schedule_ptr> make_world(std::string_view collective, std::string_view name, rank size,
+                                     bool in_place = false, activation_policy policy = activation_policy::none) {
+  const shape data = collective == "barrier"
+                         ? shape{}
+                         : shape{.count = k_count, .type = dtype::f32, .what = kernel::sum, .in_place = in_place};
+  return whole_world(size, [&](world place) {
+    return find(collective, name)->generate(place, data, {.policy = policy, .seed = 1});
+  });
+}
+
+postcondition sum_of_all(rank size) { return reduced_everywhere(size, k_count, kernel::sum, true); }
+
+/// All findings in one text, one line each.
+std::string text_of(const verification& answer) {
+  std::string text;
+  for (const finding& it : answer.findings) text.append(name_of(it.what)).append(": ").append(it.text).append("\n");
+  return text;
+}
+
+void expect_finding(const verification& answer, property what, std::string_view words) {
+  for (const finding& it : answer.findings)
+    if (it.what == what && it.text.find(words) != std::string::npos) return;
+  ADD_FAILURE() << "no finding of " << name_of(what) << " with \"" << words << "\" in:\n" << text_of(answer);
+}
+
+op_id find_op(const schedule& in, op_kind kind, std::size_t which = 0) {
+  for (op_id id = 0; id < in.ops().size(); ++id)
+    if (in.ops()[id].kind == kind && which-- == 0) return id;
+  return k_no_op;
+}
+
+/// Ranks 0 and 1 swap their inputs; `write` decides about deps.
+void swap(builder& to, const std::function<void(builder&, op_id sent, op_id got)>& add_deps) {
+  const rank other = 1 - to.place().self;
+  const buffer_id in = to.input(dtype::i32, k_count);
+  const buffer_id out = to.output(dtype::i32, k_count);
+  const op_id sent = to.send(other, 0, {in, 0}, k_all);
+  const op_id got = to.recv(other, 0, {out, 0}, k_all);
+  add_deps(to, sent, got);
+}
+
+postcondition swapped() {
+  postcondition promise;
+  for (const rank r : {0, 1})
+    promise.ranges.push_back(
+        {.holder = r, .end = k_count, .what = promised_content::moved, .source = 1 - r});
+  return promise;
+}
+
+// --- what holds --------------------------------------------------------------------------------------------
+
+TEST(verify, proves_what_is_right) {
+  for (const rank size : {1, 2, 3, 5, 6, 7, 8}) {
+    for (const std::string_view name : {"recursive_doubling", "tree"})
+      for (const bool in_place : {false, true}) {
+        const auto answer = verify(make_world("allreduce", name, size, in_place), sum_of_all(size),
+                                   {.in_place = in_place});
+        EXPECT_TRUE(answer.holds()) << name << " " << size << "\n" << text_of(answer);
+        EXPECT_TRUE(answer.is_synchronising && answer.is_eager_safe);
+      }
+    EXPECT_TRUE(verify(make_world("barrier", "dissemination", size), {}).is_synchronising);
+  }
+}
+
+TEST(verify, bounds_unexpected_messages) {
+  const auto answer = verify(make_world("allreduce", "recursive_doubling", 8), sum_of_all(8));
+  for (const unexpected_bound& it : answer.unexpected) {
+    EXPECT_EQ(it.messages, 3u);  // log2 P: no partner's subcube contains its receiver
+    EXPECT_EQ(it.bytes, 3 * k_count * sizeof(float));
+  }
+  const auto tree = verify(make_world("allreduce", "tree", 3), sum_of_all(3));
+  EXPECT_EQ(tree.unexpected[0].messages, 2u);  // a parent's children may be early
+  EXPECT_EQ(tree.unexpected[1].messages, 0u);  // the result comes after the child's own message
+}
+
+TEST(verify, counts_what_a_round_takes) {
+  const algorithm& what = *find("partial_allreduce", "tree");
+  const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
+  const auto answer = verify(make_world("partial_allreduce", "tree", 7, false, activation_policy::solo),
+                             promise_of(what, 7, data, activation_policy::solo));
+  EXPECT_TRUE(answer.holds()) << text_of(answer);
+  EXPECT_EQ(answer.price, what.cost_of(7, data, activation_policy::solo));
+}
+
+// --- form and matching -------------------------------------------------------------------------------------
+
+TEST(verify, notices_a_region_outside_its_buffer) {
+  auto world = make_world("allreduce", "recursive_doubling", 2);
+  world[1] = with_op(*world[1], find_op(*world[1], op_kind::compute), [](op& it) { it.c = region(it.c.buffer(), 1); });
+  expect_finding(verify(world, sum_of_all(2)), property::form, "rank 1 op 2 (compute sum) has 6 elements in region c at 1");
+}
+
+TEST(verify, notices_a_tag_used_twice) {
+  auto world = make_world("allreduce", "recursive_doubling", 8);
+  world[2] = with_op(*world[2], find_op(*world[2], op_kind::recv, 1), [&](op& it) {
+    const op& first = world[2]->ops()[find_op(*world[2], op_kind::recv)];
+    it.tag = first.tag;
+    it.peer = first.peer;
+  });
+  expect_finding(verify(world, sum_of_all(8)), property::form, "has the tag 1 of op");
+}
+
+TEST(verify, notices_more_tokens_needed_than_there_are_deps) {
+  auto world = make_world("barrier", "dissemination", 3);
+  world[0] = with_op(*world[0], world[0]->exit(), [](op& it) { ++it.need; });
+  expect_finding(verify(world, {}), property::form, "needs 3 tokens but has 2 deps");
+}
+
+TEST(verify, notices_a_rank_that_is_another) {
+  auto world = make_world("barrier", "dissemination", 3);
+  std::swap(world[0], world[1]);
+  expect_finding(verify(world, {}), property::form, "rank 0 is rank 1 of 3 by its own account");
+}
+
+TEST(verify, notices_what_is_unmatched) {
+  auto world = make_world("allreduce", "recursive_doubling", 4);
+  world[3] = with_op(*world[3], find_op(*world[3], op_kind::send), [](op& it) { it.tag = 9; });
+  const auto answer = verify(world, sum_of_all(4));
+  expect_finding(answer, property::matching, "(send to 2), tag 9, has no receive there");
+  expect_finding(answer, property::matching, "(recv from 3), tag 1, is sent nothing");
+}
+
+TEST(verify, notices_a_lost_signal_edge) {
+  auto world = make_world("barrier", "dissemination", 3);
+  world[0] = with_op(*world[0], find_op(*world[0], op_kind::signal_send), [](op& it) { it = op{.need = it.need}; });
+  expect_finding(verify(world, {}), property::matching, "(signal_recv from 0), tag 1, is sent nothing");
+}
+
+TEST(verify, notices_another_extent_or_type) {
+  auto world = make_world("allreduce", "tree", 2);
+  world[1] = with_op(*world[1], find_op(*world[1], op_kind::send), [](op& it) { it.count = extent::imm(k_count - 1); });
+  expect_finding(verify(world, sum_of_all(2)), property::matching, "carries 5 x f32, but rank 0 op");
+}
+
+// --- progress ----------------------------------------------------------------------------------------------
+
+TEST(verify, notices_a_deadlock_that_only_buffers_prevent) {
+  const auto world = write_world(2, [](builder& to) {
+    swap(to, [](builder& it, op_id sent, op_id got) { it.dep(sent, got); });
+  });
+  const auto answer = verify(world, swapped());
+  EXPECT_TRUE(answer.is_eager_safe);
+  expect_finding(answer, property::progress,
+                 "rank 0 op 0 (send to 1) waits for rank 1 op 1 (recv from 0), which waits for rank 1 op 0 (send to 0), "
+                 "which waits for rank 0 op 1 (recv from 1), which waits for rank 0 op 0 (send to 1): a circle; with "
+                 "enough buffers");
+}
+
+TEST(verify, notices_a_deadlock_that_nothing_prevents) {
+  const auto world = write_world(2, [](builder& to) {
+    swap(to, [](builder& it, op_id sent, op_id got) { it.dep(got, sent); });
+  });
+  const auto answer = verify(world, swapped());
+  EXPECT_FALSE(answer.is_eager_safe);
+  expect_finding(answer, property::progress, ": a circle");
+}
+
+/// Rank 0 hands its input on; each combines what it gets, but only after its own has been taken.
+void exchange_holding(builder& to, bool waits) {
+  const rank other = 1 - to.place().self;
+  const buffer_id in = to.input(dtype::f32, k_count);
+  const buffer_id out = to.output(dtype::f32, k_count);
+  const buffer_id landing = to.scratch(dtype::f32, k_count);
+  const op_id sent = to.send(other, 0, {in, 0}, k_all);
+  const op_id got = to.recv(other, 0, {landing, 0}, k_all);
+  const buffer_id lower = other == 0 ? landing : in;
+  const buffer_id higher = other == 0 ? in : landing;
+  const op_id sum = to.reduce(kernel::sum, {lower, 0}, {higher, 0}, {out, 0}, k_all, {got});
+  if (waits) to.dep(sent, sum);
+  to.declare_holding();
+}
+
+TEST(verify, notices_a_circle_of_held_payloads) {
+  const auto good = write_world(2, [](builder& to) { exchange_holding(to, false); });
+  EXPECT_TRUE(verify(good, sum_of_all(2)).holds());
+  const auto bad = write_world(2, [](builder& to) { exchange_holding(to, true); });
+  expect_finding(verify(bad, sum_of_all(2)), property::holding, "without holding payloads back it would complete");
+}
+
+TEST(verify, notices_what_the_end_of_a_round_may_leave_out) {
+  const auto world = write_world(2, [](builder& to) {
+    swap(to, [](builder& it, op_id sent, op_id got) {
+      const rank other = 1 - it.place().self;
+      it.signal_send(other, 5);
+      it.dep(it.signal_recv(other, 5), sent);  // the exit waits for neither
+      it.set_exit(it.nop({got}));
+    });
+  });
+  expect_finding(verify(world, swapped()), property::progress, "rank 0 op 3 (send to 1) may be left out");
+}
+
+// --- activation --------------------------------------------------------------------------------------------
+
+TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
+  const algorithm& what = *find("partial_allreduce", "recursive_doubling");
+  const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
+  auto world = make_world(what.collective, what.name, 4, false, activation_policy::solo);
+  const schedule& one = *world[1];
+  const op_id heard = find_op(one, op_kind::signal_recv, 1);  // after the call: along dimension 0
+  op_id signal = k_no_op;
+  for (const op_id next : one.successors(heard))
+    if (one.ops()[next].kind == op_kind::signal_send) signal = next;
+  ASSERT_NE(signal, k_no_op);
+  world[1] = without_dep(one, heard, signal);
+  const auto answer = verify(world, promise_of(what, 4, data, activation_policy::solo));
+  expect_finding(answer, property::activation, "a call of rank 0 alone does not wake rank 3 op");
+  expect_finding(answer, property::activation, "a call of rank 0 alone takes 2 signals, not 3");
+}
+
+// --- memory ------------------------------------------------------------------------------------------------
+
+TEST(verify, notices_a_race_within_a_rank) {
+  const auto world = make_world("allreduce", "recursive_doubling", 16);
+  const schedule& one = *world[5];
+  const op_id sent = find_op(one, op_kind::send, 1);
+  const op_id first_sum = find_op(one, op_kind::compute, 0);
+  const op_id third_sum = find_op(one, op_kind::compute, 2);
+  for (const auto& [before, after] : {std::pair(first_sum, sent), std::pair(sent, third_sum)}) {
+    auto broken = world;
+    broken[5] = without_dep(one, before, after);
+    ASSERT_NE(broken[5], nullptr);
+    expect_finding(verify(broken, sum_of_all(16)), property::hazard, "one reads and the other writes elements [0, 6)");
+  }
+}
+
+TEST(verify, notices_that_in_place_needs_another_schedule) {
+  const auto world = make_world("allreduce", "recursive_doubling", 2);
+  EXPECT_TRUE(verify(world, sum_of_all(2)).holds());
+  expect_finding(verify(world, sum_of_all(2), {.in_place = true}), property::hazard, "one reads and the other writes");
+}
+
+TEST(verify, an_any_does_not_wait_for_the_others) {
+  const auto write = [](builder& to, bool waits_for_any) {
+    const buffer_id in = to.input(dtype::i32, k_count);
+    const buffer_id out = to.output(dtype::i32, k_count);
+    const op_id first = to.copy({in, 0}, {out, 0}, extent::imm(3));
+    const op_id second = to.copy({in, 3}, {out, 3}, extent::imm(3));
+    const op_id again = to.copy({in, 0}, {out, 0}, k_all, {first, second});
+    if (waits_for_any) to.any(again);
+  };
+  EXPECT_TRUE(verify(write_world(1, [&](builder& to) { write(to, false); }), {}).holds());
+  const auto answer = verify(write_world(1, [&](builder& to) { write(to, true); }), {});
+  expect_finding(answer, property::hazard, "both write elements [0, 3)");
+  expect_finding(answer, property::hazard, "both write elements [3, 6)");
+}
+
+TEST(verify, an_order_by_way_of_another_rank_is_a_note) {
+  // Rank 0 writes its output, tells rank 1, hears back, and writes again.
+  const auto world = write_world(2, [](builder& to) {
+    const rank other = 1 - to.place().self;
+    if (to.place().self == 1) return void(to.signal_send(other, 0, {to.signal_recv(other, 0)}));
+    const buffer_id in = to.input(dtype::i32, k_count);
+    const buffer_id out = to.output(dtype::i32, k_count);
+    const op_id first = to.copy({in, 0}, {out, 0}, k_all);
+    to.signal_send(other, 0, {first});
+    to.copy({in, 0}, {out, 0}, k_all, {to.signal_recv(other, 0)});
+  });
+  const auto answer = verify(world, {});
+  EXPECT_TRUE(answer.holds()) << text_of(answer);
+  ASSERT_EQ(answer.notes.size(), 1u);
+  EXPECT_NE(answer.notes[0].text.find("ordered only by messages of other ranks"), std::string::npos);
+}
+
+TEST(verify, notices_a_read_of_what_nothing_has_written) {
+  const auto world = write_world(1, [](builder& to) {
+    const buffer_id middle = to.scratch(dtype::i32, k_count);
+    const buffer_id out = to.output(dtype::i32, k_count);
+    const op_id half = to.copy({to.input(dtype::i32, k_count), 0}, {middle, 0}, extent::imm(4));
+    to.copy({middle, 0}, {out, 0}, k_all, {half});
+  });
+  expect_finding(verify(world, {}), property::contents, "reads elements [4, 6) of buffer 0, which nothing has written");
+}
+
+// --- contents ----------------------------------------------------------------------------------------------
+
+TEST(verify, notices_a_contribution_that_is_in_twice) {
+  auto world = make_world("allreduce", "recursive_doubling", 4);
+  const op_id last = find_op(*world[0], op_kind::compute, 1);
+  world[0] = with_op(*world[0], last, [](op& it) { it.b = it.a, it.releases_b = k_no_op; });
+  const op_id unread = find_op(*world[0], op_kind::recv, 1);
+  world[0] = with_op(*world[0], unread, [](op& it) { it.in_place = false; });
+  expect_finding(verify(world, sum_of_all(4)), property::contents,
+                 "rank 0 output 0 elements [0, 6): the contribution of rank 0 is in it 2 times, once through rank 0 op");
+}
+
+TEST(verify, notices_a_contribution_that_got_lost) {
+  auto world = make_world("allreduce", "tree", 3);
+  const op_id first = find_op(*world[0], op_kind::compute);
+  world[0] = with_op(*world[0], first, [](op& it) {
+    it.what = kernel::copy;
+    it.b = {};
+    it.releases_b = k_no_op;
+  });
+  const op_id unread = find_op(*world[0], op_kind::recv);
+  world[0] = with_op(*world[0], unread, [](op& it) { it.in_place = false; });
+  expect_finding(verify(world, sum_of_all(3)), property::contents,
+                 "the contribution of rank 1 is missing; no op has combined it with another");
+}
+
+TEST(verify, notices_elements_from_another_place) {
+  postcondition promise = swapped();
+  promise.ranges[1].input_begin = 1;
+  promise.ranges[1].end = k_count - 1;
+  const auto world = write_world(2, [](builder& to) { swap(to, [](builder&, op_id, op_id) {}); });
+  EXPECT_TRUE(verify(world, swapped()).holds());
+  expect_finding(verify(world, promise), property::contents,
+                 "rank 1 output 0 elements [0, 5): the contributions come from other elements");
+}
+
+/// Allgather of pieces of different lengths: rank r's piece of r+1 elements comes after those of the ranks before it.
+TEST(verify, follows_what_moves) {
+  const auto first_of = [](rank r) { return static_cast<std::uint64_t>(r * (r + 1) / 2); };
+  const auto world = write_world(3, [&](builder& to) {
+    const rank self = to.place().self;
+    const auto own = static_cast<std::uint64_t>(self) + 1;
+    const buffer_id in = to.input(dtype::i32, own + 2);
+    const buffer_id out = to.output(dtype::i32, 6);
+    const op_id mine = to.copy({in, 2}, {out, first_of(self)}, extent::imm(own));
+    for (const rank other : {0, 1, 2}) {
+      if (other == self) continue;
+      to.send(other, 0, {out, first_of(self)}, extent::imm(own), {mine});
+      to.recv(other, 0, {out, first_of(other)}, extent::imm(static_cast<std::uint64_t>(other) + 1));
+    }
+  });
+  postcondition promise;
+  for (const rank holder : {0, 1, 2})
+    for (const rank source : {0, 1, 2})
+      promise.ranges.push_back({.holder = holder,
+                                .begin = first_of(source),
+                                .end = first_of(source + 1),
+                                .what = promised_content::moved,
+                                .input_begin = 2,
+                                .source = source});
+  const auto answer = verify(world, promise);
+  EXPECT_TRUE(answer.holds()) << text_of(answer);
+  EXPECT_TRUE(answer.is_synchronising);
+  promise.ranges[4].input_begin = 1;
+  EXPECT_FALSE(verify(world, promise).holds());
+}
+
+TEST(verify, notices_another_kernel) {
+  auto world = make_world("allreduce", "tree", 2);
+  world[0] = with_op(*world[0], find_op(*world[0], op_kind::compute), [](op& it) { it.what = kernel::max; });
+  expect_finding(verify(world, sum_of_all(2)), property::contents, "another kernel than sum");
+}
+
+TEST(verify, notices_operands_in_another_order) {
+  auto world = make_world("allreduce", "recursive_doubling", 4);
+  world[2] = with_op(*world[2], find_op(*world[2], op_kind::compute, 1), [](op& it) {
+    std::swap(it.a, it.b);
+    std::swap(it.releases_a, it.releases_b);
+  });
+  expect_finding(verify(world, sum_of_all(4)), property::expression, "an operand of a higher rank comes before");
+  expect_finding(verify(world, reduced_everywhere(4, k_count, kernel::sum, false)), property::expression,
+                 "combined in another way than at rank 0");
+}
+
+TEST(verify, notices_another_tree_than_the_promised_one) {
+  postcondition promise = sum_of_all(2);
+  for (promised_range& it : promise.ranges) it.tree = joined_tree(kernel::sum, leaf_tree(0, 0), leaf_tree(1, 0));
+  const auto world = make_world("allreduce", "tree", 2);
+  EXPECT_TRUE(verify(world, promise).holds());
+  for (promised_range& it : promise.ranges) it.tree = joined_tree(kernel::sum, leaf_tree(1, 0), leaf_tree(0, 0));
+  expect_finding(verify(world, promise), property::expression, "another shape than the one promised");
+}
+
+TEST(verify, notices_who_should_not_have_contributed) {
+  postcondition promise = sum_of_all(3);
+  for (promised_range& it : promise.ranges) it.among = {0, 2};
+  expect_finding(verify(make_world("allreduce", "tree", 3), promise), property::contents,
+                 "the contribution of rank 1 is in it, but should not be");
+}
+
+// --- late extents ------------------------------------------------------------------------------------------
+
+/// Rank 0 sends to rank 1, which passes on to rank 2 as much as it got.
+void pass_on(builder& to, std::uint64_t capacity, bool is_in_order) {
+  const buffer_id in = to.input(dtype::i32, k_count);
+  const buffer_id out = to.output(dtype::i32, 2 * k_count);
+  const extent some = to.late(capacity);
+  if (to.place().self == 0) to.send(1, 0, {in, 0}, k_all);
+  if (to.place().self == 2) to.recv(1, 0, {out, 0}, some);
+  if (to.place().self != 1) return;
+  if (is_in_order) {
+    const op_id got = to.recv(0, 0, {out, 0}, some);
+    to.send(2, 0, {out, 0}, some, {got});
+  } else {
+    to.send(2, 0, {out, 0}, some);
+    to.recv(0, 0, {out, 0}, some);
+  }
+}
+
+TEST(verify, knows_late_extents) {
+  const auto of = [](std::uint64_t capacity, bool is_in_order) {
+    return verify(write_world(3, [&](builder& to) { pass_on(to, capacity, is_in_order); }), {});
+  };
+  EXPECT_TRUE(of(k_count, true).holds()) << text_of(of(k_count, true));
+  expect_finding(of(k_count - 1, true), property::matching, "carries 6 x i32, but rank 1 op 0 (recv from 0) takes up to 5");
+  expect_finding(of(k_count, false), property::form, "reads slot 0 before a receive has filled it");
+}
+
+// --- price and synchronisation -----------------------------------------------------------------------------
+
+TEST(verify, notices_another_price) {
+  postcondition promise = sum_of_all(4);
+  promise.price = find("allreduce", "tree")->cost_of(4, {.count = k_count, .type = dtype::f32}, {});
+  const auto world = make_world("allreduce", "tree", 4);
+  EXPECT_TRUE(verify(world, promise).holds());
+  ++promise.price->hops;
+  expect_finding(verify(world, promise), property::price, "a round takes 2 hops, but 3 are declared");
+}
+
+TEST(verify, notices_a_broadcast_that_is_declared_synchronising) {
+  const auto world = write_world(3, [](builder& to) {
+    const buffer_id in = to.input(dtype::i32, k_count);
+    const buffer_id out = to.output(dtype::i32, k_count);
+    if (to.place().self != 0) to.recv(0, 0, {out, 0}, k_all);
+    if (to.place().self == 0)
+      for (const rank other : {1, 2}) to.send(other, 0, {in, 0}, k_all);
+    to.declare_synchronising();
+  });
+  const auto answer = verify(world, {});
+  EXPECT_FALSE(answer.is_synchronising);
+  expect_finding(answer, property::synchronising, "rank 1 may end its round before rank 2 has entered it");
+}
+
+TEST(verify, says_no_more_than_asked_for) {
+  auto world = make_world("allreduce", "recursive_doubling", 8);
+  for (rank r = 0; r < 8; ++r) {
+    auto& mine = world[static_cast<std::size_t>(r)];
+    mine = with_op(*mine, find_op(*mine, op_kind::send), [](op& it) { it.tag = 9; });
+  }
+  EXPECT_EQ(verify(world, sum_of_all(8), {.most_findings = 3}).findings.size(), 3u);
+}
+
+}  // namespace
+}  // namespace lsched
