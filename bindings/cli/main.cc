@@ -25,6 +25,7 @@ void add_commands(CLI::App& app, command_context& context) {
   add_list_command(app, context);
   add_show_command(app, context);
   add_run_command(app, context);
+  add_trace_command(app, context);
   add_soak_command(app, context);
 #if LSCHED_HAVE_BENCH
   add_bench_command(app, context);
