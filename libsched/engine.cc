@@ -266,10 +266,10 @@ void engine::advance(instance& it) {
   for (;;) {
     while (it.ready_head != it.ready_tail) {
       const op_id id = it.ready[it.ready_head++];
-      if (trace_ == nullptr) [[likely]]
-        fire(it, id);
-      else
-        fire_noted(it, id);
+      const std::uint64_t begin_ns = trace_ == nullptr ? 0 : trace_buffer::now_ns();
+      fire(it, id);
+      if (begin_ns != 0) [[unlikely]]
+        note_firing(it, id, begin_ns);
       if (it.phase != phase::running) return;
     }
     if (it.phase != phase::running || !it.exited || it.outstanding != 0) return;
@@ -524,10 +524,8 @@ void engine::record(trace_buffer* into) {
     if (it != nullptr) trace_->set_name(it->id, it->label);
 }
 
-void engine::fire_noted(instance& it, op_id id) {
-  const std::uint64_t begin = trace_buffer::now_ns();
-  fire(it, id);
-  trace_->note(event_of(it, id, begin, it.completed[id] == it.round ? trace_buffer::now_ns() : 0));
+void engine::note_firing(const instance& it, op_id id, std::uint64_t begin_ns) {
+  trace_->note(event_of(it, id, begin_ns, it.completed[id] == it.round ? trace_buffer::now_ns() : 0));
 }
 
 void engine::note_end(const instance& it, op_id id) { trace_->note(event_of(it, id, 0, trace_buffer::now_ns())); }

@@ -115,7 +115,7 @@ class engine {
   void arrived(instance& it, op_id id, const op& what, const arrival& news);
   void take_home(instance& it, op_id id, const op& what);
   void complete(instance& it, op_id id);
-  void fire_noted(instance& it, op_id id);
+  void note_firing(const instance& it, op_id id, std::uint64_t begin_ns);
   void note_end(const instance& it, op_id id);
   bool is_candidate(const instance& it) const;
   std::uint64_t amount(instance& it, const op& what);
