@@ -15,6 +15,17 @@ const std::byte* at(const cell& value, region where, const op& what) {
   return value.data + where.offset() * size_of(what.type);
 }
 
+/// What is noted of an op, or with k_no_op of the round; a time of 0 is not known here.
+trace_event event_of(const instance& it, op_id id, std::uint64_t begin_ns, std::uint64_t end_ns) {
+  trace_event news{.begin_ns = begin_ns, .end_ns = end_ns, .round = it.round, .schedule = it.id, .who = it.program->place().self, .op = id};
+  if (id == k_no_op) return news;
+  const op& what = it.program->ops()[id];
+  news.peer = what.peer;
+  news.tag = what.tag;
+  news.kind = what.kind;
+  return news;
+}
+
 }  // namespace
 
 engine::~engine() {
@@ -38,6 +49,7 @@ result<instance*> engine::add(schedule_ptr program, const binding& memory, const
   }
   if (hole == instances_.end()) instances_.emplace_back();
   ++live_;
+  if (trace_ != nullptr) trace_->set_name(it->id, it->label);
   return (instances_[it->index] = std::move(it)).get();
 }
 
@@ -236,6 +248,7 @@ bool engine::poll_endpoint() {
       arrived(*it, id, what, news.what);
     else
       complete(*it, id);
+    if (trace_ != nullptr) note_end(*it, id);
     advance(*it);
   }
   return count != 0;
@@ -245,15 +258,21 @@ bool engine::poll_endpoint() {
 void engine::look(instance& it) {
   if (it.phase == phase::idle && it.called.load() > it.round) begin_round(it);
   if (it.phase == phase::running && it.call != k_no_op && it.completed[it.call] != it.round &&
-      satisfies(it.called.load(), it.round) && is_candidate(it))
+      satisfies(it.called.load(), it.round) && is_candidate(it)) {
     complete(it, it.call);
+    if (trace_ != nullptr) note_end(it, it.call);
+  }
 }
 
 // Runs the instance until it has to wait. A finished round of a partial instance opens the next.
 void engine::advance(instance& it) {
+  const bool is_noted = trace_ != nullptr;  // in a register: the loop is the fastest path there is
   for (;;) {
     while (it.ready_head != it.ready_tail) {
-      fire(it, it.ready[it.ready_head++]);
+      const op_id id = it.ready[it.ready_head++];
+      const std::uint64_t begin_ns = is_noted ? trace_buffer::now_ns() : 0;
+      fire(it, id);
+      if (is_noted) note_firing(it, id, begin_ns);
       if (it.phase != phase::running) return;
     }
     if (it.phase != phase::running || !it.exited || it.outstanding != 0) return;
@@ -279,10 +298,12 @@ void engine::begin_round(instance& it) {
     output.null = true;
   }
   for (const op_id root : it.program->roots()) it.ready[it.ready_tail++] = root;
+  if (trace_ != nullptr) trace_->note(event_of(it, k_no_op, trace_buffer::now_ns(), 0));
 }
 
 void engine::end_round(instance& it) {
   ++counters_.rounds;
+  if (trace_ != nullptr) note_end(it, k_no_op);
   it.phase = phase::idle;
   if (it.results != nullptr) {
     const cell& output = it.cells[it.output_buffer];
@@ -496,6 +517,21 @@ std::uint64_t engine::amount(instance& it, const op& what) {
   fail(it, status::bounds, k_no_rank);
   return 0;
 }
+
+// --- recording ------------------------------------------------------------------------------------------------------
+
+void engine::record(trace_buffer* into) {
+  trace_ = into;
+  if (trace_ == nullptr) return;
+  for (const auto& it : instances_)
+    if (it != nullptr) trace_->set_name(it->id, it->label);
+}
+
+void engine::note_firing(const instance& it, op_id id, std::uint64_t begin_ns) {
+  trace_->note(event_of(it, id, begin_ns, it.completed[id] == it.round ? trace_buffer::now_ns() : 0));
+}
+
+void engine::note_end(const instance& it, op_id id) { trace_->note(event_of(it, id, 0, trace_buffer::now_ns())); }
 
 // --- failure --------------------------------------------------------------------------------------------------------
 

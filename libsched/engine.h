@@ -1,4 +1,4 @@
-// The engine: fires ops. Single-threaded, no thread of its own, no clock, no policy.
+// The engine: fires ops. Single-threaded, no thread of its own, no policy, no clock but that of a recording.
 //
 // step() is a fixed sequence: drain the mailbox, poll the endpoint, fire what became ready (a FIFO per instance,
 // no recursion), publish finished rounds. It allocates nothing, locks nothing and makes no system call of its
@@ -13,6 +13,7 @@
 
 #include "libsched/endpoint.h"
 #include "libsched/instance.h"
+#include "libsched/trace_buffer.h"
 
 namespace lsched {
 
@@ -77,6 +78,9 @@ class engine {
   /// For people: what the instance is waiting for, in one line, and one rank it waits for.
   std::string describe_wait(const instance& it, rank* waits_for) const;
 
+  /// Notes every op and round in `into` from now on, until told otherwise; null: nowhere. `into` stays the caller's.
+  void record(trace_buffer* into);
+
   endpoint& net() { return net_; }
   const engine_counters& counters() const { return counters_; }
   std::size_t instance_count() const { return live_; }
@@ -111,6 +115,8 @@ class engine {
   void arrived(instance& it, op_id id, const op& what, const arrival& news);
   void take_home(instance& it, op_id id, const op& what);
   void complete(instance& it, op_id id);
+  void note_firing(const instance& it, op_id id, std::uint64_t begin_ns);
+  void note_end(const instance& it, op_id id);
   bool is_candidate(const instance& it) const;
   std::uint64_t amount(instance& it, const op& what);
 
@@ -122,6 +128,7 @@ class engine {
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< over all instances
   engine_counters counters_;
+  trace_buffer* trace_ = nullptr;
   std::vector<completion> news_ = std::vector<completion>(64);
 };
 

@@ -193,6 +193,20 @@ LSCHED_API lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_st
  * Thread: any. Blocks: never. Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_t bytes);
 
+/* Records what every op of this rank's schedules does and when, into memory reserved now: 48 bytes an event, of which an
+ * op takes one or two and a round two. When it is full, recording stops; the file says so. Off, it costs one comparison
+ * per op. LSCHED_TRACE=PREFIX in the environment records every runtime from open to close and writes PREFIX.RANK.json.
+ * Thread: any, one trace call at a time per runtime.  Blocks: for at most one step of the engine.  Memory: until
+ * lsched_trace_write or close.  Errors: ARGUMENT (events 0 or above 2^40), STATE (already recording), NOMEM. */
+LSCHED_API lsched_status lsched_trace_start(lsched_runtime* runtime, uint64_t events);
+
+/* Ends the recording and writes it to the file `path` (replaced if it exists) in the JSON that Perfetto and
+ * chrome://tracing open. The file holds this rank alone; `lsched trace FILE...` puts those of all ranks together.
+ * Thread: as lsched_trace_start.  Blocks: while it writes.
+ * Errors: STATE (not recording), ARGUMENT (the file cannot be opened; recording goes on), TRANSPORT (it cannot be
+ * written), NOMEM. */
+LSCHED_API lsched_status lsched_trace_write(lsched_runtime* runtime, const char* path, lsched_diagnostic* diagnostic);
+
 /* ---- Ready-made schedules ---------------------------------------------------------------------------------------- */
 
 /* A barrier, to be run any number of times.  Collective.

@@ -27,6 +27,9 @@ constexpr int k_misspelt = 99;
 
 constexpr std::uint64_t k_commit_timeout_ns = 60'000'000'000;
 
+/// Under LSCHED_TRACE: 48 MiB of address space, used as it fills.
+constexpr std::uint64_t k_traced_events = 1 << 20;
+
 /// The contract with the local launcher.
 struct launch {
   int descriptor = -1;
@@ -185,6 +188,7 @@ result<runtime_options> read_config(const lsched_config* config) {
   options.region_bytes = filled.region_bytes;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
   options.commit_timeout = std::chrono::nanoseconds(std::min(filled.commit_timeout_ns, k_most));
+  if (const char* prefix = std::getenv("LSCHED_TRACE")) options.trace_prefix = prefix;
   return options;
 }
 
@@ -200,12 +204,17 @@ lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const runtime_opti
       engine_(*net_),
       driver_(engine_, make_idle_policy(options.idle, around.ranks, around.cores)),
       remark_(std::move(remark)) {
+  if (!options.trace_prefix.empty()) start_trace(k_traced_events);
   if (!options.wants_thread || !may_have_thread) return;
   thread_.emplace(driver_, options.core ? options.core : core_near_caller(around.ranks));
 }
 
 lsched_runtime::~lsched_runtime() {
   thread_.reset();
+  if (!options_.trace_prefix.empty() && is_traced())
+    guarded(nullptr, [&] {  // whatever comes of it: there is nobody left to tell
+      return write_trace(options_.trace_prefix + "." + std::to_string(place().self) + ".json") ? LSCHED_ERR_TRANSPORT : LSCHED_OK;
+    });
   net_->close();
 }
 

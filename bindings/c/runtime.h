@@ -24,6 +24,7 @@ struct runtime_options {
   std::optional<unsigned> core;
   std::uint64_t region_bytes = 0;
   std::chrono::nanoseconds commit_timeout{};
+  std::string trace_prefix;  ///< where to write a trace of everything; empty: nowhere
 };
 
 /// Reads a caller's config (null: defaults and environment). ARGUMENT names the field that is wrong.
@@ -84,6 +85,11 @@ struct lsched_runtime {
   lsched::endpoint& net() { return *net_; }
   std::string describe() const;
 
+  // Recording; one thread at a time. write_trace ends what start_trace has begun.
+  void start_trace(std::uint64_t events);
+  bool is_traced() const { return trace_ != nullptr; }
+  std::optional<lsched::failure> write_trace(const std::string& path);
+
   std::atomic<std::uint64_t> schedules{0};
 
  private:
@@ -92,6 +98,7 @@ struct lsched_runtime {
   std::unique_ptr<lsched::endpoint> net_;
   lsched::engine engine_;
   lsched::driver driver_;
+  std::unique_ptr<lsched::trace_buffer> trace_;
   std::optional<lsched::progress_thread> thread_;
   std::string remark_;
   std::mutex commit_guard_;

@@ -52,6 +52,7 @@ void add_show_command(CLI::App& app, command_context& context);
 void add_simulate_command(CLI::App& app, command_context& context);
 void add_soak_command(CLI::App& app, command_context& context);
 void add_verify_command(CLI::App& app, command_context& context);
+void add_trace_command(CLI::App& app, command_context& context);
 
 /// Where PROGRAM begins in the words of a `run` command line; arguments.size() if it names none.
 std::size_t find_program(const std::vector<std::string>& arguments);

@@ -363,6 +363,13 @@ class runtime {
     return text.data();
   }
 
+  /// Records what this rank's schedules do, up to so many events; write_trace ends that and makes it a file.
+  void start_trace(std::uint64_t events) { detail::expect(lsched_trace_start(handle_, events)); }
+  void write_trace(const std::string& path) {
+    detail::call call;
+    call(lsched_trace_write(handle_, path.c_str(), call.diagnostic()));
+  }
+
   /// The destructor, but it tells: BUSY while schedules exist.
   void close() {
     detail::expect(lsched_runtime_close(handle_));

@@ -1,0 +1,139 @@
+// Traces of real runs through the C interface, and put together by the command.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t k_limit_ns = 30'000'000'000;
+
+/// A folder that is gone when the test is.
+class scratch_folder {
+ public:
+  scratch_folder() {
+    std::string name = std::filesystem::temp_directory_path() / "lsched-trace-XXXXXX";
+    path_ = mkdtemp(name.data());
+  }
+  ~scratch_folder() { std::filesystem::remove_all(path_); }
+  std::string file(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+json read(const std::string& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file) << path;
+  return json::parse(file, nullptr, false);
+}
+
+std::multiset<std::string> arrows(const json& all, std::string_view phase) {
+  std::multiset<std::string> ids;
+  for (const json& it : all["traceEvents"])
+    if (it["ph"] == phase) ids.insert(it["id"].get<std::string>());
+  return ids;
+}
+
+/// Some barriers on every rank, and around them whatever a test does with its runtime.
+void run_world(std::int32_t ranks, const std::function<void(lsched_runtime*, bool is_before)>& around) {
+  lsched_config config;
+  lsched_config_init(&config);
+  config.region_bytes = 64 << 20;
+  std::vector<lsched_runtime*> runtimes(static_cast<std::size_t>(ranks));
+  ASSERT_EQ(lsched_runtime_open_threads(ranks, &config, runtimes.data(), nullptr), LSCHED_OK);
+  std::vector<std::jthread> threads;
+  for (lsched_runtime* mine : runtimes)
+    threads.emplace_back([&around, mine] {
+      around(mine, true);
+      lsched_schedule* schedule = nullptr;
+      EXPECT_EQ(lsched_barrier_create(mine, &schedule, nullptr), LSCHED_OK);
+      for (int round = 0; round < 4; ++round) EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+      around(mine, false);
+    });
+  threads.clear();
+  for (lsched_runtime* mine : runtimes) EXPECT_EQ(lsched_runtime_close(mine), LSCHED_OK);
+}
+
+/// What four barriers of `ranks` ranks look like when the parts are seen as one.
+void expect_barriers(const std::vector<json>& parts) {
+  std::multiset<std::string> starts;
+  std::multiset<std::string> ends;
+  for (const json& part : parts) {
+    starts.merge(arrows(part, "s"));
+    ends.merge(arrows(part, "f"));
+    std::size_t rounds = 0;
+    for (const json& it : part["traceEvents"]) rounds += it["ph"] == "X" && it["cat"] == "round";
+    EXPECT_EQ(rounds, 4u);
+  }
+  EXPECT_FALSE(starts.empty());
+  EXPECT_EQ(starts, ends);
+}
+
+TEST(Trace, of_every_rank_fits_the_others) {
+  const scratch_folder folder;
+  const auto path = [&](std::int32_t rank) { return folder.file(std::to_string(rank) + ".json"); };
+  run_world(3, [&](lsched_runtime* mine, bool is_before) {
+    EXPECT_EQ(is_before ? lsched_trace_start(mine, 10'000) : lsched_trace_write(mine, path(lsched_rank(mine)).c_str(), nullptr), LSCHED_OK);
+  });
+  expect_barriers({read(path(0)), read(path(1)), read(path(2))});
+}
+
+TEST(Trace, of_everything_is_written_at_close_where_the_environment_asks_for_it) {
+  const scratch_folder folder;
+  setenv("LSCHED_TRACE", folder.file("all").c_str(), 1);
+  run_world(2, [](lsched_runtime*, bool) {});
+  unsetenv("LSCHED_TRACE");
+  expect_barriers({read(folder.file("all.0.json")), read(folder.file("all.1.json"))});
+  const std::string joined = folder.file("joined.json");
+  const std::string command = LSCHED_TEST_COMMAND " trace " + folder.file("all.0.json") + " " + folder.file("all.1.json") + " > " + joined;
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  const json all = read(joined);
+  EXPECT_EQ(arrows(all, "s"), arrows(all, "f"));
+  EXPECT_EQ(all["otherData"]["lost"], 0);
+  EXPECT_NE(std::system((LSCHED_TEST_COMMAND " trace " + folder.file("none.json") + " 2> /dev/null").c_str()), 0);
+}
+
+TEST(Trace, says_how_much_it_could_not_take) {
+  const scratch_folder folder;
+  run_world(1, [&](lsched_runtime* mine, bool is_before) {
+    EXPECT_EQ(is_before ? lsched_trace_start(mine, 3) : lsched_trace_write(mine, folder.file("a").c_str(), nullptr), LSCHED_OK);
+  });
+  EXPECT_GT(read(folder.file("a"))["otherData"]["lost"], 0);
+}
+
+TEST(Trace, objects_to_calls_that_do_not_fit) {
+  const scratch_folder folder;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  EXPECT_EQ(lsched_trace_start(nullptr, 1), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_trace_write(nullptr, "x", nullptr), LSCHED_ERR_ARGUMENT);
+  run_world(1, [&](lsched_runtime* mine, bool is_before) {
+    if (!is_before) return;
+    EXPECT_EQ(lsched_trace_start(mine, 0), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_trace_start(mine, UINT64_MAX), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_trace_write(mine, folder.file("a").c_str(), &why), LSCHED_ERR_STATE);
+    EXPECT_EQ(lsched_trace_start(mine, 100), LSCHED_OK);
+    EXPECT_EQ(lsched_trace_start(mine, 100), LSCHED_ERR_STATE);
+    EXPECT_EQ(lsched_trace_write(mine, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_trace_write(mine, folder.file("no/such").c_str(), &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_NE(std::string(why.text).find("no/such: No such file"), std::string::npos) << why.text;
+    EXPECT_EQ(lsched_trace_write(mine, folder.file("a").c_str(), nullptr), LSCHED_OK) << "it went on";
+    EXPECT_EQ(lsched_trace_start(mine, 100), LSCHED_OK) << "left running, for close to end";
+  });
+}
+
+}  // namespace
