@@ -358,25 +358,25 @@ std::vector<bool> contents::holders_of(rank contributor, std::uint32_t input) co
 
 /// The joins from the leaf up to the node, along the higher operand at the first fork, or along the lower.
 std::string contents::words_for_way(node_id top, const std::vector<bool>& holds, bool from_higher) const {
-  std::vector<node_id> way;
+  std::vector<std::string> steps;
   bool is_forked = false;
   for (node_id at = top; nodes_[at].joined_by != k_no_world_op;) {
-    way.push_back(at);
     const node& it = nodes_[at];
     const bool is_fork = holds[it.lower] && holds[it.higher];
     const bool takes_higher = is_fork && !is_forked ? from_higher : !holds[it.lower];
     is_forked = is_forked || is_fork;
+    steps.push_back((takes_higher ? "b of " : "a of ") + all_.words_for(it.joined_by));
     at = takes_higher ? it.higher : it.lower;
   }
-  std::string text;
-  for (auto at = way.rbegin(); at != way.rend(); ++at)
-    text += (text.empty() ? "" : ", ") + all_.words_for(nodes_[*at].joined_by);
+  std::string text = "as operand ";
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+    text += (step == steps.rbegin() ? "" : ", then ") + *step;
   return text;
 }
 
 std::string contents::words_for_two_ways(node_id top, rank contributor, std::uint32_t input) const {
   const std::vector<bool> holds = holders_of(contributor, input);
-  return "once through " + words_for_way(top, holds, false) + " and once through " + words_for_way(top, holds, true);
+  return "once " + words_for_way(top, holds, false) + ", and once " + words_for_way(top, holds, true);
 }
 
 /// Of the nodes that hold it and are operands of none that does, the one with the fewest leaves: where it got lost.

@@ -311,7 +311,9 @@ TEST(verify, notices_a_contribution_that_is_in_twice) {
   const op_id unread = find_op(*world[0], op_kind::recv, 1);
   world[0] = with_op(*world[0], unread, [](op& it) { it.in_place = false; });
   expect_finding(verify(world, sum_of_all(4)), property::contents,
-                 "rank 0 output 0 elements [0, 6): the contribution of rank 0 is in it 2 times, once through rank 0 op");
+                 "rank 0 output 0 elements [0, 6): the contribution of rank 0 is in it 2 times, once as operand a of rank "
+                 "0 op 2 (compute sum), then a of rank 0 op 5 (compute sum), and once as operand a of rank 0 op 2 "
+                 "(compute sum), then b of rank 0 op 5 (compute sum)");
 }
 
 TEST(verify, notices_a_contribution_that_got_lost) {
