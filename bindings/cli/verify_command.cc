@@ -186,7 +186,7 @@ void show_progress(std::size_t done, std::size_t all) {
   std::fflush(stderr);
 }
 
-/// Of many worlds only those that fail, and where one algorithm ends and the next begins.
+/// One line a world; of many worlds only those that fail.
 class teller {
  public:
   teller(const verify_command_options& options, std::size_t worlds)
