@@ -21,7 +21,7 @@ knowledge::knowledge(const assembly& all, const std::vector<world_op>& order)
     const auto from = all.predecessors(it);
     known.clear();
     for (const op_id before : from) known.push_back(when_done[all.number(r, before)]);
-    rank_sets::id now = rank_sets::k_empty;
+    rank_sets::id now = rank_sets::k_empty;  // a capture's: any call may have woken it, so nobody's in particular
     if (kind != op_kind::capture && !from.empty()) now = sets_.in_at_least(from.size() - all.need(it) + 1, known);
     const world_op entry = entry_[static_cast<std::size_t>(r)];
     if (entry == k_no_world_op) now = sets_.united(now, sets_.single(r));

@@ -186,7 +186,7 @@ void show_progress(std::size_t done, std::size_t all) {
   std::fflush(stderr);
 }
 
-/// Of many worlds only those that fail, and where one algorithm ends and the next begins.
+/// One line a world; of many worlds only those that fail.
 class teller {
  public:
   teller(const verify_command_options& options, std::size_t worlds)
@@ -244,7 +244,8 @@ void expect_sense(const verify_command_options& options) {
 
 int verify_all(const verify_command_options& options) {
   const std::vector<verify_case> cases = plan(wish_of(options));
-  if (cases.empty()) throw command_failure("no algorithm can serve this: ordinary collectives have no activation policy, and "
+  if (cases.empty())
+    throw command_failure("no algorithm can serve this: ordinary collectives have no activation policy, and "
                           "`lsched list` shows further constraints");
   teller out(options, cases.size());
   provers work(cases);
