@@ -46,6 +46,7 @@ struct recursive_doubling_program {
 
   std::uint64_t bytes_of(std::uint8_t) const { return bytes; }
   step at(rank r, std::uint32_t i) const {
+    if (rem_ == 0) return at_power_of_two(r, i);
     if (is_extra(r)) {
       if (i == 0) return {step_kind::send, false, 0, r - 1, 0};
       return i == 1 ? step{step_kind::recv, false, 0, r - 1, 0} : step{};
@@ -60,6 +61,12 @@ struct recursive_doubling_program {
   }
 
  private:
+  step at_power_of_two(rank r, std::uint32_t i) const {
+    const std::uint32_t j = i / 2;
+    if (j == levels_) return {};
+    return {i % 2 == 0 ? step_kind::send : step_kind::recv, i % 2 != 0, 0, r ^ (rank{1} << j), j};
+  }
+
   std::uint32_t levels_;
   rank rem_ = 0;
 };

@@ -274,7 +274,7 @@ int run_all(const simulate_options& options) {
   for (const run& it : runs)
     tasks.emplace_back([&options, &it](const auto& progress) { return play(options, it, progress); });
 
-  // Printed in order, whatever the order they end in.
+  // JSON lines come in order; people see each as it ends.
   std::vector<std::string> lines(runs.size());
   run_batch(
       tasks,
@@ -320,7 +320,7 @@ int predict(const simulate_options& options, bool has_ranks) {
                               .dump()
                               .c_str());
     else
-      std::printf("%10d  %-12s %16.6f %16.6f %12.1f %7zu\n", it.ranks, policy_name(it.policy), it.latency_ms,
+      std::printf("%10d  %-12s %16.6g %16.6g %12.1f %7zu\n", it.ranks, policy_name(it.policy), it.latency_ms,
                   it.formula_ms, it.active, it.rounds);
   return 0;
 }
