@@ -31,9 +31,10 @@ struct recursive_doubling_program {
   std::uint64_t bytes = 0;
 
   recursive_doubling_program(rank ranks = 1, std::uint64_t message = 0)
-      : size(ranks), bytes(message), levels_(static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(ranks))) - 1) {
-    rem_ = ranks - (rank{1} << levels_);
-  }
+      : size(ranks),
+        bytes(message),
+        levels_(static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(ranks))) - 1),
+        rem_(ranks - (rank{1} << levels_)) {}
 
   std::uint32_t levels() const { return levels_; }
   rank rem() const { return rem_; }
@@ -68,7 +69,7 @@ struct recursive_doubling_program {
   }
 
   std::uint32_t levels_;
-  rank rem_ = 0;
+  rank rem_;
 };
 
 /// Reduce along a k-nomial tree to rank 0, and broadcast back unless `is_reduce`. As collectives/allreduce_tree.h.

@@ -50,7 +50,9 @@ struct message_event {
   event_kind kind() const { return static_cast<event_kind>(bits >> 9 & 7); }
   std::uint8_t size() const { return bits >> 7 & 3; }
   std::uint32_t receive() const { return bits & 0x7f; }
-  bool is_before(const message_event& other) const { return peer != other.peer ? peer < other.peer : bits < other.bits; }
+  bool is_before(const message_event& other) const {
+    return peer != other.peer ? peer < other.peer : bits < other.bits;
+  }
 };
 static_assert(sizeof(message_event<picoseconds>) == 16);
 
@@ -419,7 +421,8 @@ picoseconds lookahead(const simulation& what, std::uint64_t bytes) {
 template <class Program>
 result<simulation_report> run(const simulation& what, const Program& program, bool trace) {
   const picoseconds width = lookahead(what, program.bytes_of(1));
-  if (width <= 0) return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
+  if (width <= 0)
+    return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
   const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;
   if (is_partial && !std::is_same_v<Program, recursive_doubling_program>)
     return failure{status::unsupported, "only recursive doubling can be activated without its schedules"};
