@@ -18,8 +18,8 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t k_patience_ns = 20'000'000'000;
-constexpr std::size_t k_batches = 31;
-constexpr std::size_t k_rounds = 100;  ///< of a batch
+constexpr std::size_t k_batches = 11;
+constexpr std::size_t k_rounds = 20;  ///< of a batch
 constexpr std::uint32_t k_burst = 33;  ///< messages sent back to back, against one
 constexpr std::uint64_t k_short = 8, k_long = 32'768;  ///< bytes
 
