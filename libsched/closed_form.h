@@ -11,7 +11,7 @@ namespace lsched {
 picoseconds hop(const machine& where, std::uint64_t bytes);
 
 /// When the last rank finishes. Recursive doubling, dissemination and a binomial reduction: log2 P hops; ring: 2(P-1)
-/// hops of a block; gather: a hop, and P-2 messages at the root's pace. They hold as long as no gap is longer than a hop.
+/// hops of a block; gather: a hop, and P-2 messages at the root's pace. They hold while no gap is longer than a hop.
 /// Failures: UNSUPPORTED (skew, noise, levels, activation; other trees; recursive doubling and binomial reduction on
 /// other than powers of two; a ring whose blocks differ).
 result<picoseconds> closed_form(const simulation& what);

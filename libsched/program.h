@@ -31,9 +31,10 @@ struct recursive_doubling_program {
   std::uint64_t bytes = 0;
 
   recursive_doubling_program(rank ranks = 1, std::uint64_t message = 0)
-      : size(ranks), bytes(message), levels_(static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(ranks))) - 1) {
-    rem_ = ranks - (rank{1} << levels_);
-  }
+      : size(ranks),
+        bytes(message),
+        levels_(static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(ranks))) - 1),
+        rem_(ranks - (rank{1} << levels_)) {}
 
   std::uint32_t levels() const { return levels_; }
   rank rem() const { return rem_; }
@@ -46,6 +47,7 @@ struct recursive_doubling_program {
 
   std::uint64_t bytes_of(std::uint8_t) const { return bytes; }
   step at(rank r, std::uint32_t i) const {
+    if (rem_ == 0) return at_power_of_two(r, i);
     if (is_extra(r)) {
       if (i == 0) return {step_kind::send, false, 0, r - 1, 0};
       return i == 1 ? step{step_kind::recv, false, 0, r - 1, 0} : step{};
@@ -60,8 +62,14 @@ struct recursive_doubling_program {
   }
 
  private:
+  step at_power_of_two(rank r, std::uint32_t i) const {
+    const std::uint32_t j = i / 2;
+    if (j == levels_) return {};
+    return {i % 2 == 0 ? step_kind::send : step_kind::recv, i % 2 != 0, 0, r ^ (rank{1} << j), j};
+  }
+
   std::uint32_t levels_;
-  rank rem_ = 0;
+  rank rem_;
 };
 
 /// Reduce along a k-nomial tree to rank 0, and broadcast back unless `is_reduce`. As collectives/allreduce_tree.h.

@@ -103,7 +103,8 @@ class round_sweep {
     cpu_.resize(ranks), nic_.resize(ranks), ready_.resize(ranks);
     for (rank r = 0; r < program.size; ++r) cpu_[at(r)] = starts(r);
     for (std::size_t level = 0; level < what.where.levels.size(); ++level)
-      for (std::uint8_t size = 0; size < 2; ++size) costs_.push_back(cost_of(what.where, level, program.bytes_of(size)));
+      for (std::uint8_t size = 0; size < 2; ++size)
+        costs_.push_back(cost_of(what.where, level, program.bytes_of(size)));
   }
 
   void run(simulation_report& report) {

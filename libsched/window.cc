@@ -50,7 +50,9 @@ struct message_event {
   event_kind kind() const { return static_cast<event_kind>(bits >> 9 & 7); }
   std::uint8_t size() const { return bits >> 7 & 3; }
   std::uint32_t receive() const { return bits & 0x7f; }
-  bool is_before(const message_event& other) const { return peer != other.peer ? peer < other.peer : bits < other.bits; }
+  bool is_before(const message_event& other) const {
+    return peer != other.peer ? peer < other.peer : bits < other.bits;
+  }
 };
 static_assert(sizeof(message_event<picoseconds>) == 16);
 
@@ -85,12 +87,14 @@ class window_engine {
       : what_(what),
         program_(program),
         starts_(what.skew, program.size, what.instance),
+        is_flat_(what.where.levels.size() == 1),
         is_silent_(what.noise.is_silent()),
         is_partial_(what.starts == activation_policy::solo || what.starts == activation_policy::majority),
         is_foreign_(what.where.rules == semantics::loggopsim),
         calendar_(program.size, width) {
     tabulate_costs();
     sort_starts();
+    next_start_ = starts_(next_starter());
     actors_.resize(static_cast<std::size_t>(program.size));
     if constexpr (std::is_same_v<Program, recursive_doubling_program>)
       if (is_partial_) wave_.emplace(program);
@@ -130,8 +134,7 @@ class window_engine {
   }
 
   const message_cost& cost(rank x, rank y, std::uint8_t size) const {
-    const std::size_t level = what_.where.levels.size() == 1 ? 0 : what_.where.level_of(x, y);
-    return costs_[level * 4 + size];
+    return costs_[(is_flat_ ? 0 : what_.where.level_of(x, y)) * 4 + size];
   }
 
   /// Starts enter the calendar when their window comes, in this order; nothing is kept if it is that of the ranks.
@@ -154,19 +157,19 @@ class window_engine {
   // --- time --------------------------------------------------------------------------------------------------
 
   rank next_starter() const { return order_.empty() ? started_ : order_[static_cast<std::size_t>(started_)]; }
-  std::int64_t window_of_start() const { return calendar_.window_of(starts_(next_starter())); }
   bool is_over() const { return started_ == program_.size && calendar_.is_empty(); }
 
   std::int64_t next_window() const {
     if (started_ == program_.size) return calendar_.first_window();
-    const std::int64_t start = window_of_start();
+    const std::int64_t start = calendar_.window_of(next_start_);
     return calendar_.is_empty() ? start : std::min(start, calendar_.first_window());
   }
 
   void push_starts(std::int64_t window) {
-    for (; started_ < program_.size && window_of_start() == window; ++started_) {
+    while (started_ < program_.size && calendar_.window_of(next_start_) == window) {
       const rank who = next_starter();
-      post(at_instant<Time>(starts_(who)), who, who, {event_kind::start});
+      post(at_instant<Time>(next_start_), who, who, {event_kind::start});
+      if (++started_ < program_.size) next_start_ = starts_(next_starter());
     }
   }
 
@@ -392,11 +395,12 @@ class window_engine {
   const simulation& what_;
   const Program& program_;
   const start_times starts_;
-  const bool is_silent_, is_partial_, is_foreign_;
+  const bool is_flat_, is_silent_, is_partial_, is_foreign_;
   calendar<event> calendar_;
   std::vector<message_cost> costs_;  ///< four sizes of each level
   std::vector<rank> order_;
   rank started_ = 0;
+  picoseconds next_start_ = 0;  ///< drawn once
   std::vector<actor<Time>> actors_;
   std::optional<activation_wave> wave_;
   Time last_ = at_instant<Time>(0);
@@ -417,7 +421,8 @@ picoseconds lookahead(const simulation& what, std::uint64_t bytes) {
 template <class Program>
 result<simulation_report> run(const simulation& what, const Program& program, bool trace) {
   const picoseconds width = lookahead(what, program.bytes_of(1));
-  if (width <= 0) return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
+  if (width <= 0)
+    return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
   const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;
   if (is_partial && !std::is_same_v<Program, recursive_doubling_program>)
     return failure{status::unsupported, "only recursive doubling can be activated without its schedules"};

@@ -18,8 +18,8 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t k_patience_ns = 20'000'000'000;
-constexpr std::size_t k_batches = 31;
-constexpr std::size_t k_rounds = 100;  ///< of a batch
+constexpr std::size_t k_batches = 11;
+constexpr std::size_t k_rounds = 20;  ///< of a batch
 constexpr std::uint32_t k_burst = 33;  ///< messages sent back to back, against one
 constexpr std::uint64_t k_short = 8, k_long = 32'768;  ///< bytes
 
@@ -121,28 +121,32 @@ make_schedule allreduce(const char* algorithm, std::uint64_t bytes, std::size_t 
 
 /// Rank 0 sends `count` messages to rank 1, which answers with one when it has them all.
 lsched_schedule* make_burst(lsched_runtime* here, std::uint32_t count) {
+  static const std::array<std::uint8_t, k_short> k_payload{};
   const bool is_first = lsched_rank(here) == 0;
   lsched_builder* builder = nullptr;
   require(lsched_builder_create(here, "burst", &builder), "lsched_builder_create");
-  lsched_slot slot;
-  require(lsched_slot_scratch(builder, LSCHED_U8, k_short, &slot), "lsched_slot_scratch");
-  const lsched_region place{slot, 0, k_short};
-  lsched_op answer, before{}, it;
-  require(is_first ? lsched_add_recv(builder, 1, 0, place, &answer) : lsched_add_nop(builder, &answer), "answer");
-  for (std::uint32_t i = 0; i < count; ++i) {
-    lsched_slot own;
-    require(lsched_slot_scratch(builder, LSCHED_U8, k_short, &own), "lsched_slot_scratch");
-    const lsched_region payload{own, 0, k_short};
-    require(is_first ? lsched_add_send(builder, 1, i + 1, payload, &it) : lsched_add_recv(builder, 0, i + 1, payload, &it),
+  const auto landing = [&] {
+    lsched_slot slot;
+    require(lsched_slot_scratch(builder, LSCHED_U8, k_short, &slot), "lsched_slot_scratch");
+    return lsched_region{slot, 0, k_short};
+  };
+  lsched_slot input;
+  require(lsched_slot_input(builder, LSCHED_U8, k_short, &input), "lsched_slot_input");
+  const lsched_region payload{input, 0, k_short};
+  lsched_op answer;
+  require(is_first ? lsched_add_recv(builder, 1, 0, landing(), &answer)
+                   : lsched_add_send(builder, 0, 0, payload, &answer),
+          "answer");
+  for (std::uint32_t tag = 1; tag <= count; ++tag) {
+    lsched_op it;
+    require(is_first ? lsched_add_send(builder, 1, tag, payload, &it)
+                     : lsched_add_recv(builder, 0, tag, landing(), &it),
             "message");
     if (!is_first) require(lsched_add_dep(builder, it, answer), "lsched_add_dep");
   }
-  if (!is_first) {
-    require(lsched_add_send(builder, 0, 0, place, &before), "lsched_add_send");
-    require(lsched_add_dep(builder, answer, before), "lsched_add_dep");
-  }
+  const void* inputs[] = {k_payload.data()};
   lsched_schedule* schedule = nullptr;
-  require(lsched_builder_commit(builder, nullptr, nullptr, &schedule, nullptr), "lsched_builder_commit");
+  require(lsched_builder_commit(builder, inputs, nullptr, &schedule, nullptr), "lsched_builder_commit");
   return schedule;
 }
 

@@ -43,7 +43,8 @@ simulation round_of(const fig9_request& what, rank ranks, activation_policy poli
 picoseconds cost_of_round(const simulation& round, const simulation_report& report) {
   const picoseconds each = round.skew.scale;
   if (round.starts == activation_policy::solo) return report.last();
-  return report.last() - each * (round.starts == activation_policy::majority ? round.initiator : size_of(round.what) - 1);
+  const rank first = round.starts == activation_policy::majority ? round.initiator : size_of(round.what) - 1;
+  return report.last() - each * first;
 }
 
 double formula_ms(activation_policy policy, rank ranks, picoseconds skew, picoseconds cost) {
@@ -149,8 +150,9 @@ void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>&
   std::string program = "gnuplot", argument = script.string();
   const std::array<char*, 3> arguments{program.data(), argument.data(), nullptr};
   pid_t process = 0;
-  if (const int error = posix_spawnp(&process, program.c_str(), nullptr, nullptr, arguments.data(), environ); error != 0)
-    throw command_failure("gnuplot did not start (" + std::string(std::strerror(error)) + "); later: gnuplot " + argument);
+  const int error = posix_spawnp(&process, program.c_str(), nullptr, nullptr, arguments.data(), environ);
+  if (error != 0)
+    throw command_failure("gnuplot did not start (" + std::string(std::strerror(error)) + "): gnuplot " + argument);
   int ended = 0;
   while (waitpid(process, &ended, 0) < 0 && errno == EINTR) {
   }

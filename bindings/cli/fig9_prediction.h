@@ -1,5 +1,5 @@
-// Figure 9 of Li et al. (2020) as the model has it: mean latency and number of active processes of synchronous, majority
-// and solo allreduce when rank r calls r * skew late. Nothing in here is measured.
+// Figure 9 of Li et al. (2020) as the model has it: mean latency and number of active processes of synchronous,
+// majority and solo allreduce when rank r calls r * skew late. Nothing in here is measured.
 #pragma once
 
 #include <string>

@@ -259,7 +259,8 @@ void print(const run& it, const simulation_report& report) {
                 static_cast<double>(report.memory) / it.ranks);
   if (!report.critical_path) return;
   const path_parts& path = *report.critical_path;
-  std::printf("  critical path: %lld L + %lld o + %lld g + %lld G + %lld O + %lld compute + %.3f us noise, begun at %.3f us\n",
+  std::printf("  critical path: %lld L + %lld o + %lld g + %lld G + %lld O + %lld compute + %.3f us noise, "
+              "begun at %.3f us\n",
               static_cast<long long>(path.L), static_cast<long long>(path.o), static_cast<long long>(path.g),
               static_cast<long long>(path.G_bytes), static_cast<long long>(path.O_bytes),
               static_cast<long long>(path.compute_bytes), us(path.noise), us(path.start));
@@ -274,7 +275,7 @@ int run_all(const simulate_options& options) {
   for (const run& it : runs)
     tasks.emplace_back([&options, &it](const auto& progress) { return play(options, it, progress); });
 
-  // Printed in order, whatever the order they end in.
+  // JSON lines come in order; people see each as it ends.
   std::vector<std::string> lines(runs.size());
   run_batch(
       tasks,
@@ -320,7 +321,7 @@ int predict(const simulate_options& options, bool has_ranks) {
                               .dump()
                               .c_str());
     else
-      std::printf("%10d  %-12s %16.6f %16.6f %12.1f %7zu\n", it.ranks, policy_name(it.policy), it.latency_ms,
+      std::printf("%10d  %-12s %16.6g %16.6g %12.1f %7zu\n", it.ranks, policy_name(it.policy), it.latency_ms,
                   it.formula_ms, it.active, it.rounds);
   return 0;
 }
@@ -374,7 +375,7 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
   time("--compute", options.compute, "Reduction or copy, ns per byte");
   command.add_option("--S", options.S, "Largest eager message, bytes; longer ones rendezvous")
       ->check(whole_number(0))->capture_default_str()->group("Machine");
-  command.add_option("--level", options.levels, "RANKS:L:o:g:G of groups of neighbours, innermost first; may be repeated")
+  command.add_option("--level", options.levels, "RANKS:L:o:g:G of groups of neighbours, innermost first; repeatable")
       ->group("Machine");
   command.add_option("--semantics", options.rules, "Whose rules: libsched, or LogGOPSim's main line")
       ->check(CLI::IsMember({"libsched", "loggopsim"}))->capture_default_str()->group("Machine");
@@ -431,10 +432,11 @@ void add_simulate_command(CLI::App& app, command_context& context) {
       ->check(whole_number(0, k_most_simulated_ranks))->capture_default_str();
   add_machine_options(*command, *options);
   add_noise_options(*command, *options);
-  command->add_flag("--critical-path", options->critical_path, "Count L, o, g, G and noise on the longest path (window)");
-  auto* fig9 = command->add_flag("--fig9", options->fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
+  command->add_flag("--critical-path", options->critical_path, "Count L, o, g, G and noise on the longest path");
+  auto* fig9 = command->add_flag("--fig9", options->fig9,
+                                 "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
   command->add_option("--plot", options->plot, "Draw that figure (gnuplot)")->needs(fig9);
-  command->add_flag("--calibrate", options->calibrate, "Measure L, o, g and G here, and what predictions are then worth")
+  command->add_flag("--calibrate", options->calibrate, "Measure L, o, g and G here, and how far predictions are off")
       ->excludes(fig9);
   command->add_flag("--json", options->as_json, "Print JSON lines; the last is the summary");
   command->footer(

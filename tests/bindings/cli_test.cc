@@ -163,7 +163,7 @@ TEST(Command, help_and_version_succeed) {
   EXPECT_EQ(version.out,
             std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(LSCHED_ABI) + ")\n");
   for (const words& arguments :
-       {words{}, words{"info"}, words{"list"}, words{"show"}, words{"run"}, words{"soak"}}) {
+       {words{}, words{"info"}, words{"list"}, words{"show"}, words{"run"}, words{"simulate"}, words{"soak"}}) {
     words with_help = arguments;
     with_help.emplace_back("--help");
     const outcome help = run(lsched(with_help));
@@ -181,6 +181,10 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"list", "--count", "-1"}, "--count"},
       {{"show"}, "COLLECTIVE"},
       {{"show", "barrier", "--rank", "0", "--all"}, "--all"},
+      {{"simulate", "--engine", "steam"}, "--engine"},
+      {{"simulate", "--level", "4:1:1"}, "--level"},
+      {{"simulate", "--plot", "a.png"}, "--fig9"},
+      {{"simulate", "--ranks", "4", "--initiator", "4"}, "--initiator"},
       {{"soak", "--policy", "sometimes"}, "--policy"},
       {{"soak", "--count", "2"}, "--count"},
       {{"soak", "--rounds", "0"}, "\"0\" is not a whole number from 1 on"},
@@ -384,6 +388,39 @@ TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
 }
 
 // --- run ---------------------------------------------------------------------------------------------------
+
+json last_line_of(const std::string& text) {
+  const std::string lines = text.substr(0, text.find_last_not_of('\n') + 1);
+  return json::parse(lines.substr(lines.rfind('\n') + 1));
+}
+
+TEST(CommandSimulate, the_last_line_is_the_summary_whatever_the_engine) {
+  for (const char* engine : {"window", "sweep", "closed"}) {
+    const outcome it = run(lsched({"simulate", "--ranks", "64", "--bytes", "1024", "--engine", engine, "--json"}));
+    ASSERT_EQ(it.status, 0) << it.err;
+    const json summary = last_line_of(it.out);
+    EXPECT_EQ(summary["engine"], engine);
+    EXPECT_EQ(summary["ranks"], 64);
+    EXPECT_DOUBLE_EQ(summary["finish_us"].get<double>(), 69.828);  // six hops of 11.638 us
+    for (const char* key : {"messages_per_s", "bytes_per_rank", "seconds"}) EXPECT_TRUE(summary.contains(key)) << key;
+  }
+}
+
+TEST(CommandSimulate, any_generator_and_many_seeds) {
+  const outcome it = run(lsched({"simulate", "--collective", "partial_allreduce", "--algorithm", "tree", "--ranks", "5",
+                                 "9", "--seeds", "2", "--skew", "lognormal", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 8);
+  EXPECT_EQ(last_line_of(it.out)["ranks"], 9);
+}
+
+TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
+  const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "32", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  const json solo = last_line_of(it.out);
+  EXPECT_EQ(solo["kind"], "modelled");
+  EXPECT_EQ(solo["nap"], 1);
+}
 
 TEST(CommandRun, gives_each_rank_its_place_and_its_own_words) {
   const outcome it = run(shell_ranks({"-n", "3"},

@@ -36,8 +36,8 @@ TEST(loggopsim_semantics, dissemination_on_16_ranks_takes_what_is_published) {
 TEST(loggopsim_semantics, notices_a_wrong_parameter) {
   machine where = loggopsim_machine();
   where.levels[0].cost.G += 1'000;  // a picosecond per byte
-  EXPECT_NE(finish_ns({.what = tree_program{.size = 8, .bytes = 1024, .radix = 2, .is_reduce = true}, .where = where})[0],
-            34914);
+  const tree_program reduce{.size = 8, .bytes = 1024, .radix = 2, .is_reduce = true};
+  EXPECT_NE(finish_ns({.what = reduce, .where = where})[0], 34914);
 }
 
 TEST(message_cost, bytes_below_a_picosecond_add_up_exactly) {

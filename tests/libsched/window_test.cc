@@ -30,7 +30,7 @@ TEST(window, agrees_with_every_closed_form) {
         what.where.compute = 100'000;
         const auto known = closed_form(what);
         if (!known) continue;
-        EXPECT_EQ(simulated(what).last(), *known) << "program " << it.index() << ", P " << size << ", " << bytes << " B";
+        EXPECT_EQ(simulated(what).last(), *known) << it.index() << ", P " << size << ", " << bytes << " B";
       }
     }
 }
@@ -86,7 +86,8 @@ TEST(window, skew_is_absorbed_and_never_amplified) {
 
 TEST(window, far_events_come_in_time_too) {
   // Windows are 4 us; 17 ms is as far as the ring of the calendar reaches.
-  simulation what{.what = recursive_doubling_program{8, 8}, .skew = {.kind = skew_kind::linear, .scale = 50'000 * k_us}};
+  simulation what{.what = recursive_doubling_program{8, 8},
+                  .skew = {.kind = skew_kind::linear, .scale = 50'000 * k_us}};
   const picoseconds last = simulated(what).last();
   EXPECT_GT(last, 350'000 * k_us);
   EXPECT_LT(last, 350'100 * k_us);
@@ -97,7 +98,8 @@ TEST(window, far_events_come_in_time_too) {
 }
 
 TEST(window, the_critical_path_adds_up_and_is_the_derivative) {
-  simulation what{.what = recursive_doubling_program{13, 1000}, .skew = {.kind = skew_kind::uniform, .scale = 9 * k_us}};
+  simulation what{.what = recursive_doubling_program{13, 1000},
+                  .skew = {.kind = skew_kind::uniform, .scale = 9 * k_us}};
   what.noise = {.kind = noise_kind::exponential, .scale = k_us, .jitter = k_us};
   what.where.compute = 250'000;
   const auto report = simulated(what, true);
@@ -115,7 +117,8 @@ TEST(window, the_critical_path_adds_up_and_is_the_derivative) {
 
 TEST(window, levels_cost_what_they_say) {
   simulation what{.what = recursive_doubling_program{8, 1}};
-  what.where.levels = {{.ranks = 4, .cost = {.L = 100, .o = 10, .g = 0, .G = 0}}, {.cost = {.L = 1000, .o = 10, .g = 0, .G = 0}}};
+  what.where.levels = {{.ranks = 4, .cost = {.L = 100, .o = 10, .g = 0, .G = 0}},
+                       {.cost = {.L = 1000, .o = 10, .g = 0, .G = 0}}};
   EXPECT_EQ(simulated(what).last(), 2 * 120 + 1020);
 }
 
