@@ -183,6 +183,25 @@ TEST(mutant_trial, another_kernel_is_killed) {
   EXPECT_FALSE(verdict.why.empty());
 }
 
+/// Found by mutants: a receive of a signal that nothing waits for is armed when the round ends, and perhaps never fires.
+TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
+  const subject barrier = subjects_of(*find("barrier", "dissemination"), 2).front();
+  const trial verdict = try_changed(barrier, 0, [](draft& it) {
+    std::erase(it.deps, std::pair<op_id, op_id>(1, it.head.exit));
+    it.head.ops[it.head.exit].need = 1;
+  });
+  EXPECT_EQ(verdict.what, fate::killed);
+  EXPECT_NE(verdict.why.find("may end its round before rank 1 has entered it"), std::string::npos) << verdict.why;
+}
+
+/// Found by mutants, too.
+TEST(mutant_trial, a_gate_that_does_not_wait_for_the_call_is_killed) {
+  const subject full = subjects_of(*find("partial_allreduce", "tree"), 3).front();
+  const trial verdict = try_changed(full, 2, [](draft& it) { it.head.ops[0] = {}; });
+  EXPECT_EQ(verdict.what, fate::killed);
+  EXPECT_NE(verdict.why.find("may capture before the application has called"), std::string::npos) << verdict.why;
+}
+
 /// A checker that finds nothing wrong would let this through; the interleavings would still know.
 TEST(mutant_trial, what_breaks_the_promise_is_never_equivalent) {
   const subject it = recursive_doubling(2, true);
