@@ -1,4 +1,5 @@
-// The table of what there is: collective and algorithm by name, generator, constraints, and what it promises: cost and contents.
+// The table of what there is: collective and algorithm by name, generator, constraints, and what it promises: contents
+// and cost.
 //
 // "auto" goes by the declared costs: the fewest hops where every rank has a core of its own, and the fewest messages
 // where ranks share cores, because there each message means that somebody has to be woken.

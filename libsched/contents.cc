@@ -59,24 +59,24 @@ contents::contents(const assembly& all, bool in_place, finding_list& out) : all_
 /// Inputs that a capture fills hold nothing before.
 void contents::set_up(rank r, bool in_place) {
   const schedule& mine = all_.program(r);
-  first_memory_.push_back(memories_.size());
-  memories_.resize(memories_.size() + mine.buffers().size());
+  first_buffer_.push_back(memory_of_.size());
   std::vector<bool> is_captured(mine.buffers().size(), false);
   for (const op& it : mine.ops())
     if (it.kind == op_kind::capture) is_captured[it.c.buffer()] = true;
-  std::vector<std::uint16_t> inputs;
+  std::vector<std::size_t> inputs;
   for (std::uint16_t b = 0; b < mine.buffers().size(); ++b) {
-    memory_number_.push_back(b);
-    if (mine.buffers()[b].role != buffer_role::input) continue;
+    memory_of_.push_back(memories_.size());
+    memories_.emplace_back();
+    const buffer& it = mine.buffers()[b];
+    if (it.role != buffer_role::input) continue;
     const auto number = static_cast<std::uint32_t>(inputs.size());
-    inputs.push_back(b);
-    if (is_captured[b] || mine.buffers()[b].count == 0) continue;
-    memory_of(r, region(b, 0)).push_back({.end = mine.buffers()[b].count, .what = add_leaf(r, number)});
+    inputs.push_back(memory_of_.back());
+    if (!is_captured[b] && it.count > 0) memories_.back().push_back({.end = it.count, .what = add_leaf(r, number)});
   }
   std::size_t outputs = 0;
-  for (std::uint16_t b = 0; b < mine.buffers().size(); ++b)
-    if (in_place && mine.buffers()[b].role == buffer_role::output && outputs < inputs.size())
-      memory_number_[first_memory_.back() + b] = inputs[outputs++];
+  for (std::uint16_t b = 0; in_place && b < mine.buffers().size(); ++b)
+    if (mine.buffers()[b].role == buffer_role::output && outputs < inputs.size())
+      memory_of_[first_buffer_.back() + b] = inputs[outputs++];
 }
 
 contents::node_id contents::add_leaf(rank contributor, std::uint32_t input) {
@@ -132,17 +132,20 @@ void contents::execute(world_op it) {
       read(it, it, what.b, count, higher_);
       combine(it, lower_, higher_);
       return write(memory_of(r, what.c), what.c.offset(), count, joined_);
-    case op_kind::capture: {
-      std::uint32_t number = 0;
-      for (std::uint16_t b = 0; b < what.c.buffer(); ++b)
-        if (all_.program(r).buffers()[b].role == buffer_role::input) ++number;
-      const auto offset = static_cast<std::int64_t>(what.c.offset());
-      lower_.assign(1, {.end = count, .shift = -offset, .what = add_leaf(r, number)});
+    case op_kind::capture:
+      capture(r, what.c, count);
       return write(memory_of(r, what.c), what.c.offset(), count, lower_);
-    }
     default:
       return;
   }
+}
+
+void contents::capture(rank r, region target, std::uint64_t count) {
+  const auto before = all_.program(r).buffers().first(target.buffer());
+  const auto number =
+      std::count_if(before.begin(), before.end(), [](const buffer& it) { return it.role == buffer_role::input; });
+  const node_id leaf = add_leaf(r, static_cast<std::uint32_t>(number));
+  lower_.assign(1, {.end = count, .shift = -static_cast<std::int64_t>(target.offset()), .what = leaf});
 }
 
 /// The segments of a region, as if it began at 0. Gaps are findings.
@@ -247,18 +250,15 @@ void contents::check_range(const promised_range& wanted, const postcondition& pr
 }
 
 /// Sum of the weights of all contributors, for elements that have not moved.
-const contents::sums& contents::expected(const promised_range& wanted) {
-  static thread_local sums few;
-  if (wanted.what == promised_content::moved) return few = weight_of(wanted.source, wanted.input);
+contents::sums contents::expected(const promised_range& wanted) {
+  if (wanted.what == promised_content::moved) return weight_of(wanted.source, wanted.input);
   const auto add = [&](sums& to, rank r) {
     const sums one = weight_of(r, wanted.input);
     to = {sum(to[0], one[0]), sum(to[1], one[1])};
   };
-  if (!wanted.among.empty()) {
-    few = {};
-    for (const rank r : wanted.among) add(few, r);
-    return few;
-  }
+  sums few{};
+  for (const rank r : wanted.among) add(few, r);
+  if (!wanted.among.empty()) return few;
   const auto [place, is_new] = everybody_.try_emplace(wanted.input);
   for (rank r = 0; is_new && r < all_.size(); ++r) add(place->second, r);
   return place->second;
@@ -358,25 +358,25 @@ std::vector<bool> contents::holders_of(rank contributor, std::uint32_t input) co
 
 /// The joins from the leaf up to the node, along the higher operand at the first fork, or along the lower.
 std::string contents::words_for_way(node_id top, const std::vector<bool>& holds, bool from_higher) const {
-  std::vector<node_id> way;
+  std::vector<std::string> steps;
   bool is_forked = false;
   for (node_id at = top; nodes_[at].joined_by != k_no_world_op;) {
-    way.push_back(at);
     const node& it = nodes_[at];
     const bool is_fork = holds[it.lower] && holds[it.higher];
     const bool takes_higher = is_fork && !is_forked ? from_higher : !holds[it.lower];
     is_forked = is_forked || is_fork;
+    steps.push_back((takes_higher ? "b of " : "a of ") + all_.words_for(it.joined_by));
     at = takes_higher ? it.higher : it.lower;
   }
-  std::string text;
-  for (auto at = way.rbegin(); at != way.rend(); ++at)
-    text += (text.empty() ? "" : ", ") + all_.words_for(nodes_[*at].joined_by);
+  std::string text = "as operand ";
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+    text += (step == steps.rbegin() ? "" : ", then ") + *step;
   return text;
 }
 
 std::string contents::words_for_two_ways(node_id top, rank contributor, std::uint32_t input) const {
   const std::vector<bool> holds = holders_of(contributor, input);
-  return "once through " + words_for_way(top, holds, false) + " and once through " + words_for_way(top, holds, true);
+  return "once " + words_for_way(top, holds, false) + ", and once " + words_for_way(top, holds, true);
 }
 
 /// Of the nodes that hold it and are operands of none that does, the one with the fewest leaves: where it got lost.

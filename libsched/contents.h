@@ -40,11 +40,11 @@ class contents {
     sums weight{};
     std::uint64_t leaves = 0;
     std::uint64_t tree = 0;
-    node_id lower = 0, higher = 0;    ///< of a join
+    node_id lower = 0, higher = 0;       ///< of a join
     world_op joined_by = k_no_world_op;  ///< k_no_world_op: a leaf
-    rank lowest = 0, highest = 0;     ///< contributors
-    std::uint32_t input = 0;          ///< of a leaf
-    std::uint16_t kernels = 0;        ///< bit k: kernel k
+    rank lowest = 0, highest = 0;        ///< contributors
+    std::uint32_t input = 0;             ///< of a leaf
+    std::uint16_t kernels = 0;           ///< bit k: kernel k
     bool is_in_rank_order = true;
   };
   /// Element i holds the node for its element i - shift.
@@ -57,8 +57,7 @@ class contents {
   using expression = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>>;  ///< begin, end, tree
 
   memory& memory_of(rank r, region part) {
-    return memories_[first_memory_[static_cast<std::size_t>(r)] + memory_number_[first_memory_[
-        static_cast<std::size_t>(r)] + part.buffer()]];
+    return memories_[memory_of_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()]];
   }
   void set_up(rank r, bool in_place);
   node_id add_leaf(rank contributor, std::uint32_t input);
@@ -67,13 +66,14 @@ class contents {
   static sums shifted(sums weight, std::int64_t by);
 
   void execute(world_op it);
+  void capture(rank r, region target, std::uint64_t count);
   void read(world_op it, world_op reader, region part, std::uint64_t count, memory& into);
   void write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces);
   void combine(world_op by, const memory& lower, const memory& higher);
 
   void check_range(const promised_range& wanted, const postcondition& promise);
   bool check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer);
-  const sums& expected(const promised_range& wanted);
+  sums expected(const promised_range& wanted);
   void compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer);
   void object(property what, const promised_range& wanted, std::uint16_t buffer, std::uint64_t begin,
               std::uint64_t end, const std::string& why);
@@ -88,11 +88,12 @@ class contents {
   const assembly& all_;
   finding_list& out_;
   std::vector<node> nodes_;
-  std::vector<std::size_t> first_memory_;    ///< by rank
-  std::vector<std::uint16_t> memory_number_; ///< by rank and buffer: which of the rank's memories it lies in
+  std::vector<std::size_t> first_buffer_;  ///< by rank, in
+  std::vector<std::size_t> memory_of_;     ///< by rank and buffer: the memory it lies in
   std::vector<memory> memories_;
-  memory lower_, higher_, joined_;  ///< of the op being executed; offsets from its regions
-  std::map<std::uint32_t, sums> everybody_;  ///< by input
+  memory lower_, higher_, joined_;           ///< of the op being executed; offsets from its regions
+  std::map<std::uint32_t, sums> everybody_;  ///< by input: all ranks' leaves
+  /// By output, begin and end: the first holder, and what it holds.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
 };
 

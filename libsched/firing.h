@@ -1,5 +1,5 @@
-// THE firing rule. Whoever interprets a schedule calls this and nothing else: today the engine, and the symbolic
-// world of the tests.
+// THE firing rule. Whoever interprets a schedule calls this and nothing else: the engine, the verifier, and the
+// symbolic world of the tests.
 //
 //   1. An op has one integer, `need`: how many of its incoming tokens it waits for.
 //      need == in-degree is "all", need == 1 is "any", anything between is a quorum; need == 0 is a root.

@@ -41,6 +41,7 @@ class proof {
   void count_price(const assembly& all, const progress& full);
   bool check_progress(const assembly& all, const progress& round);
   void check_activation(const assembly& all, const std::vector<world_op>& order);
+  void check_signals(const assembly& all, const progress& wake, rank caller);
   std::vector<std::uint32_t> hops_from_here(const assembly& all, const std::vector<world_op>& order) const;
   void check_contents(const assembly& all, const std::vector<world_op>& order);
   void check_knowledge(const assembly& all, const std::vector<world_op>& order);
@@ -122,29 +123,28 @@ bool proof::is_complete(const assembly& all, const progress& round) {
   return true;
 }
 
+/// The first op that is stuck tells the story of all.
 bool proof::check_progress(const assembly& all, const progress& round) {
-  if (is_complete(all, round)) return true;
+  world_op stuck = 0;
+  while (stuck < all.op_count() && (!must_fire(all, stuck) || round.has_completed(stuck))) ++stuck;
+  if (stuck == all.op_count()) return true;
   progress plain(all, sending::rendezvous);
   plain.run({.is_woken = is_woken_by_signals()});
   const bool is_held = is_complete(all, plain);
-  const std::string excuse = is_held         ? "; without holding payloads back it would complete"
+  const std::string excuse = is_held                 ? "; without holding payloads back it would complete"
                              : answer_.is_eager_safe ? "; with enough buffers for messages it would complete"
-                                             : "";
-  for (world_op it = 0; it < all.op_count() && !out_.is_full(); ++it) {
-    if (!must_fire(all, it) || round.has_completed(it)) continue;
-    out_.add({.what = is_held ? property::holding : property::progress,
-              .where = all.rank_of(it),
-              .op = all.id_of(it),
-              .peer = all.at(it).peer,
-              .text = round.words_for_wait(it) + excuse});
-    return false;  // the others would tell the same story
-  }
+                                                     : "";
+  out_.add({.what = is_held ? property::holding : property::progress,
+            .where = all.rank_of(stuck),
+            .op = all.id_of(stuck),
+            .peer = all.at(stuck).peer,
+            .text = round.words_for_wait(stuck) + excuse});
   return false;
 }
 
 // --- activation --------------------------------------------------------------------------------------------
 
-/// For each op, the longest chain of messages and signals from its completion to any exit; "none" is zero, too.
+/// For each op, the longest chain of messages and signals from its completion to any exit.
 std::vector<std::uint32_t> proof::hops_from_here(const assembly& all, const std::vector<world_op>& order) const {
   std::vector<std::uint32_t> hops(all.op_count(), 0);
   for (auto next = order.rbegin(); next != order.rend(); ++next) {
@@ -168,15 +168,7 @@ void proof::check_activation(const assembly& all, const std::vector<world_op>& o
   progress wake(all, sending::eager);
   for (rank caller = 0; caller < all.size() && !out_.is_full(); ++caller) {
     wake.run({.caller = caller, .stops_at_captures = true});
-    std::uint64_t signals = 0;
-    for (const world_op it : wake.order())
-      if (all.kind(it) == op_kind::signal_send) ++signals;
-    answer_.price.signals_of_one = std::max(answer_.price.signals_of_one, signals);
-    if (promise_.price && signals != promise_.price->signals_of_one)
-      out_.add({.what = property::activation,
-                .where = caller,
-                .text = "a call of " + rank_text(caller) + " alone takes " + std::to_string(signals) +
-                        " signals, not " + std::to_string(promise_.price->signals_of_one)});
+    check_signals(all, wake, caller);
     for (const world_op it : captures) {
       if (!wake.has_completed(it)) {
         out_.add({.what = property::activation,
@@ -189,6 +181,18 @@ void proof::check_activation(const assembly& all, const std::vector<world_op>& o
       answer_.price.hops = std::max<std::uint64_t>(answer_.price.hops, wake.hops_to(it) + rest[it]);
     }
   }
+}
+
+void proof::check_signals(const assembly& all, const progress& wake, rank caller) {
+  std::uint64_t signals = 0;
+  for (const world_op it : wake.order())
+    if (all.kind(it) == op_kind::signal_send) ++signals;
+  answer_.price.signals_of_one = std::max(answer_.price.signals_of_one, signals);
+  if (!promise_.price || signals == promise_.price->signals_of_one) return;
+  out_.add({.what = property::activation,
+            .where = caller,
+            .text = "a call of " + rank_text(caller) + " alone takes " + std::to_string(signals) + " signals, not " +
+                    std::to_string(promise_.price->signals_of_one)});
 }
 
 // --- knowledge and price -----------------------------------------------------------------------------------

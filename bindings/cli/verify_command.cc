@@ -253,7 +253,8 @@ void expect_sense(const verify_command_options& options) {
 
 int verify_all(const verify_command_options& options) {
   const std::vector<verify_case> cases = plan(wish_of(options));
-  if (cases.empty()) throw command_failure("no algorithm can serve this: ordinary collectives have no activation policy, and "
+  if (cases.empty())
+    throw command_failure("no algorithm can serve this: ordinary collectives have no activation policy, and "
                           "`lsched list` shows further constraints");
   teller out(options, cases.size());
   provers work(cases);

@@ -118,7 +118,8 @@ TEST(verify, counts_what_a_round_takes) {
 TEST(verify, notices_a_region_outside_its_buffer) {
   auto world = make_world("allreduce", "recursive_doubling", 2);
   world[1] = with_op(*world[1], find_op(*world[1], op_kind::compute), [](op& it) { it.c = region(it.c.buffer(), 1); });
-  expect_finding(verify(world, sum_of_all(2)), property::form, "rank 1 op 2 (compute sum) has 6 elements in region c at 1");
+  expect_finding(verify(world, sum_of_all(2)), property::form,
+                 "rank 1 op 2 (compute sum) has 6 elements in region c at 1");
 }
 
 TEST(verify, notices_a_tag_used_twice) {
@@ -172,8 +173,8 @@ TEST(verify, notices_a_deadlock_that_only_buffers_prevent) {
   const auto answer = verify(world, swapped());
   EXPECT_TRUE(answer.is_eager_safe);
   expect_finding(answer, property::progress,
-                 "rank 0 op 0 (send to 1) waits for rank 1 op 1 (recv from 0), which waits for rank 1 op 0 (send to 0), "
-                 "which waits for rank 0 op 1 (recv from 1), which waits for rank 0 op 0 (send to 1): a circle; with "
+                 "rank 0 op 0 (send to 1) waits for rank 1 op 1 (recv from 0), which waits for rank 1 op 0 (send to "
+                 "0), which waits for rank 0 op 1 (recv from 1), which waits for rank 0 op 0 (send to 1): a circle; with "
                  "enough buffers");
 }
 
@@ -311,7 +312,9 @@ TEST(verify, notices_a_contribution_that_is_in_twice) {
   const op_id unread = find_op(*world[0], op_kind::recv, 1);
   world[0] = with_op(*world[0], unread, [](op& it) { it.in_place = false; });
   expect_finding(verify(world, sum_of_all(4)), property::contents,
-                 "rank 0 output 0 elements [0, 6): the contribution of rank 0 is in it 2 times, once through rank 0 op");
+                 "rank 0 output 0 elements [0, 6): the contribution of rank 0 is in it 2 times, once as operand a of "
+                 "rank 0 op 2 (compute sum), then a of rank 0 op 5 (compute sum), and once as operand a of rank 0 op 2 "
+                 "(compute sum), then b of rank 0 op 5 (compute sum)");
 }
 
 TEST(verify, notices_a_contribution_that_got_lost) {
@@ -426,7 +429,8 @@ TEST(verify, knows_late_extents) {
     return verify(write_world(3, [&](builder& to) { pass_on(to, capacity, is_in_order); }), {});
   };
   EXPECT_TRUE(of(k_count, true).holds()) << text_of(of(k_count, true));
-  expect_finding(of(k_count - 1, true), property::matching, "carries 6 x i32, but rank 1 op 0 (recv from 0) takes up to 5");
+  expect_finding(of(k_count - 1, true), property::matching,
+                 "carries 6 x i32, but rank 1 op 0 (recv from 0) takes up to 5");
   expect_finding(of(k_count, false), property::form, "reads slot 0 before a receive has filled it");
 }
 
