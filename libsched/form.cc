@@ -24,6 +24,7 @@ class form_check {
     if (in_place_) check_pairs();
     if (is_sound_) check_stays();
     if (is_sound_) check_lates();
+    if (is_sound_ && program_.starts().policy == activation_policy::full) check_captures();
   }
 
  private:
@@ -46,6 +47,7 @@ class form_check {
   void check_stays();
   void check_stay(op_id receive, op_id reader, region operand, std::vector<std::uint32_t>& released);
   void check_lates();
+  void check_captures();
 
   const schedule& program_;
   const world place_;
@@ -191,6 +193,17 @@ void form_check::check_lates() {
     } else {
       by = id;
     }
+  }
+}
+
+/// With policy full a rank captures after its own call, whatever other ranks do: by deps of its own.
+void form_check::check_captures() {
+  std::vector<std::uint32_t> tokens(size(), 0);
+  for (op_id id = 0; id < size(); ++id) {
+    const bool is_call = at(id).kind == op_kind::signal_recv && at(id).peer == place_.self;
+    if (is_call || tokens[id] < at(id).need) continue;
+    if (at(id).kind == op_kind::capture) object(id, "may capture before the application has called");
+    for (const op_id next : program_.successors(id)) ++tokens[next];
   }
 }
 

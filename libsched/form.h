@@ -10,7 +10,8 @@ namespace lsched {
 /// ids exist; deps go from lower to higher numbers; no op needs more tokens than it has deps; regions and late bounds
 /// stay in their buffers; peers are other ranks; no tag is used twice; only captures write inputs; operands do not
 /// overlap in part; payloads that stay in place have the one reader that releases them; late extents are received
-/// before they are used. With `in_place`, the k-th output must look like the k-th input.
+/// before they are used; with policy full, captures wait for the call. With `in_place`, the k-th output must look like
+/// the k-th input.
 void check_form(const schedule& program, world place, bool in_place, finding_list& out);
 
 /// "rank 3 op 7 (send to 5)"

@@ -64,7 +64,8 @@ state_hash hash_of(const state& now) {
     sum.second = mix(sum.second + 3 * number);
   };
   for (std::size_t i = 0; i < now.phases.size(); ++i)
-    add(static_cast<std::uint64_t>(now.phases[i]) << 2 | std::uint64_t{now.registers[i]} << 1 | (now.landed[i] ? 1u : 0u));
+    add(static_cast<std::uint64_t>(now.phases[i]) << 2 | std::uint64_t{now.registers[i]} << 1 |
+        (now.landed[i] ? 1u : 0u));
   for (std::size_t r = 0; r < now.begun.size(); ++r) add((now.begun[r] ? 1u : 0u) | (now.over[r] ? 2u : 0u));
   for (const term_id content : now.cells) add(content);
   return sum;
@@ -74,7 +75,11 @@ class player {
  public:
   player(const stage& on, const postcondition& promise, const interleaving_options& options, scene which,
          term_table& terms)
-      : on_(on), promise_(promise), options_(options), scene_(std::move(which)), terms_(terms), events_(events_on(on)) {}
+      : on_(on), promise_(promise),
+        options_(options),
+        scene_(std::move(which)),
+        terms_(terms),
+        events_(events_on(on)) {}
 
   /// Plays every order. Answers whether it got through all of them.
   bool run() {
@@ -265,7 +270,8 @@ class player {
     if (now.in_flight[at(r)] != 0 || now.phases[me.first + me.program->exit()] != phase::completed) return;
     now.over[at(r)] = true;
     if (me.program->is_synchronising() && now.entered < at(on_.size()))
-      fault_ = "rank " + std::to_string(r) + "'s round ends when only " + std::to_string(now.entered) + " ranks have entered";
+      fault_ = "rank " + std::to_string(r) + "'s round ends when only " + std::to_string(now.entered) +
+               " ranks have entered";
     for (stage_op it = me.first; it < me.first + count; ++it)
       if (on_.at(it).is_data && now.phases[it] != phase::completed) object(it, "has not fired when the round ends");
   }
@@ -279,7 +285,8 @@ class player {
       for (std::uint64_t i = wanted.begin; i < wanted.end; ++i) {
         const term_id found = now.cells[output_cell(wanted) + i];
         std::string why = terms_.objection(wanted, i, found);
-        const bool is_compared = promise_.is_same_everywhere && wanted.what == promised_content::reduced && why.empty();
+        const bool is_compared =
+            promise_.is_same_everywhere && wanted.what == promised_content::reduced && why.empty();
         if (is_compared && trees.try_emplace({wanted.output, wanted.begin, i}, terms_.tree(found)).first->second !=
                                terms_.tree(found))
           why = "another expression than other ranks do";
@@ -332,7 +339,8 @@ std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
   const bool anyone_starts = policy == activation_policy::solo || policy == activation_policy::majority;
   const std::vector<bool> everybody(size, true);
   std::vector<scene> all{{.calls = everybody}};
-  if (!anyone_starts || !is_reduced) all.push_back({.calls = everybody, .sends_wait = true, .delays_entries = !is_reduced});
+  if (!anyone_starts || !is_reduced)
+    all.push_back({.calls = everybody, .sends_wait = true, .delays_entries = !is_reduced});
   for (std::size_t r = 0; anyone_starts && r < size; ++r) {
     std::vector<bool> one(size, false);
     one[r] = true;

@@ -201,7 +201,8 @@ class mutant_list::enumeration {
       for (const int change : {+1, -1}) {
         if (change < 0 && now.offset() == 0) continue;
         const region shifted(now.buffer(), now.offset() + static_cast<std::uint64_t>(change));
-        add(mutation::shift_offset, words(id) + " has region " + std::string(letter) + " at offset " + signed_text(change),
+        add(mutation::shift_offset,
+            words(id) + " has region " + std::string(letter) + " at offset " + signed_text(change),
             [id, which = which, shifted](draft& in) { in.head.ops[id].*which = shifted; });
       }
     }
@@ -253,7 +254,8 @@ class mutant_list::enumeration {
     add(mutation::lose_signal, words(id) + " is lost, its place in the order is not", lose(id));
     const op_id other = is_out(at(id)) ? other_end(id) : k_no_op;
     if (other != k_no_op)
-      add_to_both(mutation::lose_signal, words(id) + " is lost, and so is its receive", lose(id), at(id).peer, lose(other));
+      add_to_both(mutation::lose_signal, words(id) + " is lost, and so is its receive", lose(id), at(id).peer,
+                  lose(other));
   }
 
   /// The receive of what `id` sends; k_no_op if there is none.

@@ -29,8 +29,9 @@ enum class mutation : std::uint8_t {
 };
 
 inline constexpr std::array<mutation, 9> k_all_mutations{
-    mutation::drop_dep,   mutation::swap_peers,     mutation::shift_offset, mutation::change_extent, mutation::duplicate,
-    mutation::merge_tags, mutation::exchange_order, mutation::change_need,  mutation::lose_signal};
+    mutation::drop_dep,  mutation::swap_peers, mutation::shift_offset,   mutation::change_extent,
+    mutation::duplicate, mutation::merge_tags, mutation::exchange_order, mutation::change_need,
+    mutation::lose_signal};
 
 std::string_view name_of(mutation how);
 

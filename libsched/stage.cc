@@ -1,6 +1,7 @@
 #include "libsched/stage.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 
@@ -74,8 +75,10 @@ void stage::add_rank(const schedule& program, bool in_place) {
 bool stage::is_sound(const stage_part& part) {
   const op& it = *part.what;
   const stage_rank& me = of(part.owner);
-  const bool has_peer = !is_communication(it.kind) || (it.peer >= 0 && it.peer < size() && (it.peer != part.owner || part.is_call));
-  const bool stays_inside = is_inside(*me.program, it, it.a) && is_inside(*me.program, it, it.b) && is_inside(*me.program, it, it.c);
+  const bool has_peer = !is_communication(it.kind) ||
+                        (it.peer >= 0 && it.peer < size() && (it.peer != part.owner || part.is_call));
+  const bool stays_inside = is_inside(*me.program, it, it.a) && is_inside(*me.program, it, it.b) &&
+                            is_inside(*me.program, it, it.c);
   const bool may_write = !it.c.exists() || it.kind == op_kind::capture || !stays_inside ||
                          me.program->buffers()[it.c.buffer()].role != buffer_role::input;
   if (has_peer && stays_inside && may_write) return true;

@@ -32,8 +32,8 @@ struct stage_rank {
   stage_op entry = k_no_stage_op;            ///< its capture, else its call, else none: the begin of its round
   stage_op call = k_no_stage_op;
   bool captures = false;
-  std::vector<stage_op> loose{};             ///< data ops that may not have fired yet when its exit has completed and no op
-                                             ///< is in flight, for all that deps say
+  /// Data ops that may not have fired yet when its exit has completed and no op is in flight, for all that deps say.
+  std::vector<stage_op> loose{};
   bool calls_before_capture = true;          ///< by deps
   std::vector<std::size_t> cells{};          ///< by buffer: its first element
 };

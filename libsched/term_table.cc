@@ -7,7 +7,8 @@ namespace lsched {
 term_id term_table::leaf(rank contributor, std::uint32_t input, std::uint64_t index) {
   const auto [place, is_new] = leaves_.try_emplace({contributor, input, index}, static_cast<term_id>(terms_.size()));
   if (!is_new) return place->second;
-  term it{.input = input, .index = index, .tree = leaf_tree(contributor, input), .lowest = contributor, .highest = contributor};
+  term it{.input = input, .index = index, .tree = leaf_tree(contributor, input)};
+  it.lowest = it.highest = contributor;
   it.copies.assign(size_, 0);
   it.copies[static_cast<std::size_t>(contributor)] = 1;
   terms_.push_back(std::move(it));
@@ -21,7 +22,8 @@ term_id term_table::join(kernel how, term_id lower, term_id higher) {
   const term& x = terms_[lower];
   const term& y = terms_[higher];
   const auto fits = [&](const term& part) {
-    return part.is_uniform && (part.how == kernel::none || part.how == how) && part.input == x.input && part.index == x.index;
+    return part.is_uniform && (part.how == kernel::none || part.how == how) && part.input == x.input &&
+           part.index == x.index;
   };
   term both{.input = x.input,
             .index = x.index,

@@ -14,6 +14,7 @@
 #include <optional>
 #include <thread>
 
+#include "bindings/cli/mutant_run.h"
 #include "bindings/cli/verify_plan.h"
 #include "bindings/cli/words.h"
 #include "libsched/verify.h"
@@ -31,6 +32,7 @@ struct verify_command_options {
   std::string activation;
   bool all = false;
   bool sample = false;
+  bool mutants = false;
   bool as_json = false;
 };
 
@@ -180,9 +182,9 @@ void print(const verify_case& it, const verification& answer) {
 }
 
 /// Where a person is watching.
-void show_progress(std::size_t done, std::size_t all) {
+void show_progress(const char* what, std::size_t done, std::size_t all) {
   if (isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "\r%zu of %zu worlds%s", done, all, done == all ? "\n" : "");
+  std::fprintf(stderr, "\r%zu of %zu worlds %s%s", done, all, what, done == all ? "\n" : "");
   std::fflush(stderr);
 }
 
@@ -198,12 +200,19 @@ class teller {
     if (!is_brief_ || !answer.holds()) print(it, answer);
   }
 
-  int conclude() const {
+  int conclude(const std::optional<mutant_results>& mutants) const {
+    if (mutants) cli::print(*mutants, as_json_);
+    json totals{{"verified", verified_}, {"failed", failed_}};
+    if (mutants) {
+      totals["mutants"] = mutants->total.all();
+      totals["killed"] = mutants->total.killed;
+      totals["equivalent"] = mutants->total.equivalent;
+    }
     if (as_json_)
-      std::printf("%s\n", json{{"verified", verified_}, {"failed", failed_}}.dump().c_str());
+      std::printf("%s\n", totals.dump().c_str());
     else
       std::printf("%zu worlds proved, %zu failed\n", verified_, failed_);
-    return failed_ == 0 ? 0 : 1;
+    return failed_ == 0 && (!mutants || mutants->survivors.empty()) ? 0 : 1;
   }
 
  private:
@@ -251,9 +260,13 @@ int verify_all(const verify_command_options& options) {
   provers work(cases);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     out.tell(cases[i], work.take(i));
-    show_progress(i + 1, cases.size());
+    show_progress("proved", i + 1, cases.size());
   }
-  return out.conclude();
+  std::optional<mutant_results> mutants;
+  if (options.mutants)
+    mutants = try_mutants(plan(mutant_wish(wish_of(options))),
+                          [](std::size_t done, std::size_t all) { show_progress("broken", done, all); });
+  return out.conclude(mutants);
 }
 
 }  // namespace
@@ -271,6 +284,7 @@ void add_verify_command(CLI::App& app, command_context& context) {
       ->check(CLI::IsMember(activation_names()));
   auto* all = command->add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
   command->add_flag("--sample", options->sample, "Every algorithm at a few sizes (seconds)")->excludes(all);
+  command->add_flag("--mutants", options->mutants, "Then break small worlds in every way, and count what is noticed");
   command->add_flag("--json", options->as_json, "Print JSON lines: one per world, then the totals");
   command->footer(
       "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks, every\n"

@@ -133,7 +133,8 @@ std::vector<request> all_requests() {
       for (const auto policy : {activation_policy::full, activation_policy::solo}) all.push_back({&it, policy, false});
     else
       for (const bool in_place : {false, true})
-        if (!in_place || (it.needs->moves_data && it.needs->in_place)) all.push_back({&it, activation_policy::none, in_place});
+        if (!in_place || (it.needs->moves_data && it.needs->in_place))
+          all.push_back({&it, activation_policy::none, in_place});
   }
   return all;
 }
@@ -149,7 +150,8 @@ void expect_same_conclusions(rank size, std::size_t step) {
     for (std::size_t k = 0; k < list.size(); k += step) {
       const auto mutated = list.world(k);
       const auto some = play(mutated, promise, {.in_place = it.in_place});
-      const auto every = play(mutated, promise, {.in_place = it.in_place, .is_reduced = false, .most_states = 2'000'000});
+      const auto every =
+          play(mutated, promise, {.in_place = it.in_place, .is_reduced = false, .most_states = 2'000'000});
       EXPECT_EQ(some.what, every.what) << it.what->collective << " " << it.what->name << " " << k << " "
                                        << list.name(k) << ": " << some.why << " / " << every.why;
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -63,7 +64,8 @@ draft plain(const schedule& from) {
 
 /// Undoes, in a mutant's op, what its operator may have changed; equal ops then show that it changed nothing else.
 void forget(mutation how, op& it, const op& original) {
-  if (how == mutation::drop_dep || how == mutation::lose_signal || how == mutation::change_need) it.need = original.need;
+  if (how == mutation::drop_dep || how == mutation::lose_signal || how == mutation::change_need)
+    it.need = original.need;
   if (how == mutation::swap_peers) it.peer = original.peer;
   if (how == mutation::merge_tags) it.tag = original.tag;
   if (how == mutation::change_extent) it.count = original.count;
@@ -143,8 +145,8 @@ TEST(mutant, the_enumeration_is_the_same_every_time_and_names_are_unique) {
     for (std::size_t k = 0; k < once.size(); ++k) {
       EXPECT_EQ(once.name(k), again.name(k));
       EXPECT_TRUE(names.insert(once.name(k)).second) << once.name(k);
-      EXPECT_TRUE(std::ranges::equal(once.world(k), again.world(k), {}, [](const auto& it) -> const schedule& { return *it; },
-                                     [](const auto& it) -> const schedule& { return *it; }));
+      const auto content = [](const schedule_ptr& it) -> const schedule& { return *it; };
+      EXPECT_TRUE(std::ranges::equal(once.world(k), again.world(k), {}, content, content));
     }
   }
 }
@@ -183,6 +185,25 @@ TEST(mutant_trial, another_kernel_is_killed) {
   EXPECT_FALSE(verdict.why.empty());
 }
 
+/// Found by mutants: a receive of a signal that nothing waits for is merely armed when the round ends.
+TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
+  const subject barrier = subjects_of(*find("barrier", "dissemination"), 2).front();
+  const trial verdict = try_changed(barrier, 0, [](draft& it) {
+    std::erase(it.deps, std::pair<op_id, op_id>(1, it.head.exit));
+    it.head.ops[it.head.exit].need = 1;
+  });
+  EXPECT_EQ(verdict.what, fate::killed);
+  EXPECT_NE(verdict.why.find("may end its round before rank 1 has entered it"), std::string::npos) << verdict.why;
+}
+
+/// Found by mutants, too.
+TEST(mutant_trial, a_gate_that_does_not_wait_for_the_call_is_killed) {
+  const subject full = subjects_of(*find("partial_allreduce", "tree"), 3).front();
+  const trial verdict = try_changed(full, 2, [](draft& it) { it.head.ops[0] = {}; });
+  EXPECT_EQ(verdict.what, fate::killed);
+  EXPECT_NE(verdict.why.find("may capture before the application has called"), std::string::npos) << verdict.why;
+}
+
 /// A checker that finds nothing wrong would let this through; the interleavings would still know.
 TEST(mutant_trial, what_breaks_the_promise_is_never_equivalent) {
   const subject it = recursive_doubling(2, true);
@@ -206,7 +227,8 @@ void expect_no_survivor(const std::vector<rank>& sizes, std::size_t step) {
       for (std::size_t k = 0; k < list.size(); k += step) {
         const trial verdict = try_mutant(list.world(k), it.world, it.promise, it.options);
         ++fates[verdict.what];
-        EXPECT_NE(verdict.what, fate::survived) << it.name << ", mutant " << k << ", " << list.name(k) << ": " << verdict.why;
+        EXPECT_NE(verdict.what, fate::survived)
+            << it.name << ", mutant " << k << ", " << list.name(k) << ": " << verdict.why;
       }
     }
   EXPECT_GT(fates[fate::killed], 4 * fates[fate::equivalent]);
