@@ -1,0 +1,310 @@
+// The activation broadcast, exhaustively: the schedules are the generator's, the firing rule is the header's, and a
+// signal is a register that may take over any of the values that are on their way. What stands behind the gate is the
+// most liberal synchronising collective there is: a rank may leave a round at any time after all have entered it. The
+// last round is not left: who leaves fires nothing more, and that is all it would change.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "collectives/geometry.h"
+#include "collectives/partial.h"
+#include "libsched/firing.h"
+#include "tests/models/explorer.h"
+#include "tests/support/symbolic_world.h"
+
+namespace models {
+namespace {
+
+using namespace lsched;  // NOLINT: the library as it is
+using lsched::rank;
+
+constexpr std::size_t k_most_ranks = 8;
+constexpr std::size_t k_most_ops = 16;  // of an activation
+
+/// What of a rank changes. What can have no effect any more is not kept: tokens of a round that is over, values of a
+/// register that satisfy no round to come, calls for rounds that others have started.
+struct rank_state {
+  std::uint8_t round = 1;
+  std::uint8_t called = 0;  ///< may be one round ahead
+  bool is_caller = false;
+  std::uint16_t completed = 0;  ///< bit: op
+  std::array<std::uint8_t, k_most_ops> tokens{};
+};
+
+/// By receiving rank and op: the register, and the values on their way to it (bit: round).
+struct register_state {
+  std::uint8_t value = 0;
+  std::uint8_t flying = 0;
+};
+
+struct world_state {
+  std::array<rank_state, k_most_ranks> ranks{};
+  std::array<std::array<register_state, k_most_ops>, k_most_ranks> registers{};
+};
+
+/// What can be done wrong on purpose.
+struct rules {
+  bool keeps_early_signals = true;  ///< those for the round after the open one
+  bool is_synchronising = true;
+};
+
+class activation_system final : public models::system {
+ public:
+  activation_system(std::vector<schedule_ptr> programs, std::uint8_t rounds, std::size_t callers, rules how = {})
+      : programs_(std::move(programs)), rounds_(rounds), callers_(callers), how_(how) {
+    for (std::size_t r = 0; r < size(); ++r) {
+      ops_.push_back(0);
+      const auto all = programs_[r]->ops();
+      while (ops_[r] < all.size() && (is_signal(all[ops_[r]].kind) || all[ops_[r]].kind == op_kind::capture)) ++ops_[r];
+      EXPECT_LE(ops_[r], k_most_ops);
+      calls_.push_back(receive_of(r, r));
+      gates_.push_back(find(r, [](const op& it) { return it.kind == op_kind::capture; }));
+    }
+    for (std::size_t r = 0; r < size(); ++r)
+      for (std::size_t id = 0; id < ops_[r]; ++id)
+        if (const op& what = op_of(r, id); what.kind == op_kind::signal_send)
+          targets_[r][id] = receive_of(r, static_cast<std::size_t>(what.peer));
+    for (std::size_t r = 0; r < size(); ++r) begin_round(r);
+  }
+
+  void save(std::vector<std::byte>& state) const override {
+    const auto* begin = reinterpret_cast<const std::byte*>(&now_);
+    state.insert(state.end(), begin, begin + sizeof now_);
+  }
+  void restore(std::span<const std::byte> state) override { std::memcpy(&now_, state.data(), sizeof now_); }
+
+  // A move: what, rank, op, round, a byte each.
+  enum kind : std::uint32_t { call, arrive, leave };
+  static constexpr move make_move(kind what, std::size_t r, std::size_t op = 0, std::uint32_t round = 0) {
+    return static_cast<move>(what | r << 8 | op << 16) | round << 24;
+  }
+
+  void moves(std::vector<move>& out) const override {
+    forced_moves(out);
+    for (std::size_t r = 0; r < size(); ++r)
+      if (const rank_state& it = now_.ranks[r]; it.called < rounds_ && it.called <= it.round &&
+                                                (it.is_caller || callers() < callers_))
+        out.push_back(make_move(call, r));
+  }
+
+  void make(move what) override {
+    const std::size_t r = what >> 8 & 0xff;
+    const std::size_t id = what >> 16 & 0xff;
+    const auto round = static_cast<std::uint8_t>(what >> 24);
+    rank_state& it = now_.ranks[r];
+    switch (static_cast<kind>(what & 0xff)) {
+      case call:
+        ++it.called;
+        it.is_caller = true;
+        return look(r, calls_[r]);
+      case arrive: {
+        register_state& target = now_.registers[r][id];
+        target.value = round;
+        target.flying &= static_cast<std::uint8_t>(~0u << (round + 1));
+        return look(r, id);
+      }
+      case leave:
+        ++it.round;
+        it.completed = 0;
+        it.tokens = {};
+        it.called = std::max(it.called, static_cast<std::uint8_t>(it.round - 1));
+        for (register_state& target : now_.registers[r]) {
+          if (target.value < it.round || !how_.keeps_early_signals) target.value = 0;
+          target.flying &= static_cast<std::uint8_t>(~0u << it.round);
+        }
+        return begin_round(r);
+    }
+  }
+
+  std::string describe(move what) const override {
+    const std::string who = "rank " + std::to_string(what >> 8 & 0xff);
+    switch (static_cast<kind>(what & 0xff)) {
+      case call: return who + " calls";
+      case arrive: return who + ", op " + std::to_string(what >> 16 & 0xff) + ": signal " + std::to_string(what >> 24);
+      case leave: return who + " leaves its round";
+    }
+    return who;
+  }
+
+  std::string fault(bool) const override {
+    const auto ranks = std::span(now_.ranks).first(size());
+    const auto [first, last] = std::ranges::minmax(ranks, {}, &rank_state::round);
+    if (last.round > first.round + 1) return "a rank is two rounds ahead";
+    forced_.clear();
+    forced_moves(forced_);
+    if (!forced_.empty()) return {};
+    // Nothing moves unless somebody calls: so every round that was called for has been entered, everywhere.
+    const std::uint8_t called = std::ranges::max(ranks, {}, &rank_state::called).called;
+    if (called > 0 && !all_have_entered(called))
+      return "round " + std::to_string(called) + " was called for, and somebody sleeps";
+    return rounds_ == 1 && called == 1 ? signal_fault() : std::string();
+  }
+
+ private:
+  std::size_t size() const { return programs_.size(); }
+  const op& op_of(std::size_t r, std::size_t id) const { return programs_[r]->ops()[id]; }
+
+  void forced_moves(std::vector<move>& out) const {
+    for (std::size_t r = 0; r < size(); ++r) {
+      for (std::size_t id = 0; id < ops_[r]; ++id)
+        for (std::uint32_t round = 1; round <= rounds_; ++round)
+          if ((now_.registers[r][id].flying >> round & 1) != 0) out.push_back(make_move(arrive, r, id, round));
+      const std::uint8_t round = now_.ranks[r].round;
+      if (round < rounds_ && has_entered(r, round) && (!how_.is_synchronising || all_have_entered(round)))
+        out.push_back(make_move(leave, r));
+    }
+  }
+
+  std::size_t find(std::size_t r, auto&& is_it) const {
+    for (std::size_t id = 0; id < ops_[r]; ++id)
+      if (is_it(op_of(r, id))) return id;
+    ADD_FAILURE() << "rank " << r << " lacks an op";
+    return 0;
+  }
+  std::size_t receive_of(std::size_t from, std::size_t at) const {
+    return find(at, [from](const op& it) {
+      return it.kind == op_kind::signal_recv && it.peer == static_cast<rank>(from);
+    });
+  }
+  std::size_t callers() const {
+    return static_cast<std::size_t>(std::ranges::count_if(now_.ranks, [](auto& it) { return it.is_caller; }));
+  }
+  bool has_entered(std::size_t r, std::uint8_t round) const {
+    const rank_state& it = now_.ranks[r];
+    return it.round > round || (it.round == round && (it.completed >> gates_[r] & 1) != 0);
+  }
+  bool all_have_entered(std::uint8_t round) const {
+    for (std::size_t r = 0; r < size(); ++r)
+      if (!has_entered(r, round)) return false;
+    return true;
+  }
+
+  void begin_round(std::size_t r) {
+    for (std::size_t id = 0; id < ops_[r]; ++id)
+      if (op_of(r, id).kind == op_kind::signal_recv) look(r, id);
+  }
+
+  /// A register may have come to satisfy its receive.
+  void look(std::size_t r, std::size_t id) {
+    const rank_state& it = now_.ranks[r];
+    const std::uint8_t value = op_of(r, id).peer == static_cast<rank>(r) ? it.called : now_.registers[r][id].value;
+    if ((it.completed >> id & 1) == 0 && satisfies(value, it.round)) complete(r, static_cast<op_id>(id));
+  }
+
+  void complete(std::size_t r, op_id id) {
+    rank_state& it = now_.ranks[r];
+    it.completed = static_cast<std::uint16_t>(it.completed | 1u << id);
+    for (const op_id after : programs_[r]->successors(id)) {
+      if (after >= ops_[r]) continue;
+      token_count count{it.round, it.tokens[after]};
+      const bool fires = deliver(count, op_of(r, after).need, it.round);
+      it.tokens[after] = static_cast<std::uint8_t>(count.tokens);
+      if (fires) fire(r, after);
+    }
+  }
+
+  void fire(std::size_t r, op_id id) {
+    const op& what = op_of(r, id);
+    if (what.kind == op_kind::signal_send) {
+      const auto peer = static_cast<std::size_t>(what.peer);
+      if (now_.ranks[peer].round <= now_.ranks[r].round)
+        now_.registers[peer][targets_[r][id]].flying |= static_cast<std::uint8_t>(1u << now_.ranks[r].round);
+    }
+    complete(r, id);
+  }
+
+  /// One round is over, and nobody could run ahead: a single caller has cost exactly P-1 signals.
+  std::string signal_fault() const {
+    std::size_t signals = 0;
+    for (std::size_t r = 0; r < size(); ++r)
+      for (std::size_t id = 0; id < ops_[r]; ++id)
+        signals += now_.registers[r][id].value != 0 ? 1u : 0u;
+    const fold folded(static_cast<rank>(size()));
+    const auto most = static_cast<std::size_t>(folded.core() * folded.levels() + 2 * folded.rem());
+    if (signals < size() - 1 || signals > (callers() == 1 ? size() - 1 : most))
+      return std::to_string(callers()) + " callers cost " + std::to_string(signals) + " signals";
+    return {};
+  }
+
+  std::vector<schedule_ptr> programs_;
+  const std::uint8_t rounds_;
+  const std::size_t callers_;
+  const rules how_;
+  std::vector<std::size_t> ops_;  ///< by rank: of the activation
+  std::vector<std::size_t> calls_, gates_;  ///< by rank: the op
+  /// By rank and signal send: the receive at its peer.
+  std::array<std::array<std::size_t, k_most_ops>, k_most_ranks> targets_{};
+  world_state now_;
+  mutable std::vector<move> forced_;  ///< scratch
+};
+
+std::vector<schedule_ptr> programs(rank size) {
+  std::vector<schedule_ptr> all;
+  for (rank r = 0; r < size; ++r)
+    all.push_back(
+        *partial_allreduce({r, size}, {.count = 1, .what = kernel::sum}, {.policy = activation_policy::solo}));
+  return all;
+}
+
+void expect_right(rank size, std::uint8_t rounds, std::size_t callers) {
+  activation_system all(programs(size), rounds, callers);
+  const report found = explore(all, {.states = 50'000'000, .time = std::chrono::seconds(600)});
+  EXPECT_EQ(found.fault, "") << to_text(found);
+  ::testing::Test::RecordProperty("P=" + std::to_string(size) + ", rounds " + std::to_string(rounds), to_text(found));
+}
+
+TEST(activation_model, every_set_of_callers_wakes_everybody_in_one_round) {
+  for (const rank size : {1, 2, 3, 4, 5, 6, 7}) expect_right(size, 1, static_cast<std::size_t>(size));
+}
+
+TEST(activation_model, rounds_follow_each_other) {
+  for (const rank size : {1, 2, 3, 4}) expect_right(size, 3, static_cast<std::size_t>(size));
+}
+
+TEST(activation_model, two_callers_of_eight) { expect_right(8, 1, 2); }
+
+TEST(activation_model_soak, four_callers_of_eight) { expect_right(8, 1, 4); }
+
+// --- planted bugs ----------------------------------------------------------------------------------------------------
+
+std::string fault_of(std::vector<schedule_ptr> all, std::uint8_t rounds, rules how = {}) {
+  activation_system wrong(std::move(all), rounds, 2, how);
+  return explore(wrong).fault;
+}
+
+TEST(activation_model_bug, a_dropped_early_signal_leaves_a_sleeper) {
+  EXPECT_NE(fault_of(programs(3), 3, {.keeps_early_signals = false}).find("somebody sleeps"), std::string::npos);
+}
+
+TEST(activation_model_bug, a_collective_that_does_not_synchronise_lets_ranks_run_ahead) {
+  EXPECT_EQ(fault_of(programs(2), 3, {.is_synchronising = false}), "a rank is two rounds ahead");
+}
+
+TEST(activation_model_bug, every_lost_dep_and_every_lost_signal_is_caught) {
+  std::size_t planted = 0;
+  for (const rank size : {2, 3, 4, 5}) {
+    const auto good = programs(size);
+    ASSERT_EQ(fault_of(good, 1), "");
+    for (std::size_t r = 0; r < good.size(); ++r)
+      for (op_id id = 0; id < good[r]->ops().size(); ++id) {
+        auto bad = good;
+        if (good[r]->ops()[id].kind == op_kind::signal_send) {
+          bad[r] = lsched::testing::with_op(*good[r], id, [](op& it) { it.need = 99; });
+          ++planted;
+          EXPECT_NE(fault_of(bad, 1), "") << "P=" << size << ", rank " << r << ": signal " << id;
+        }
+        if (good[r]->ops()[id].kind != op_kind::signal_recv) continue;
+        for (const op_id after : good[r]->successors(id)) {
+          bad[r] = lsched::testing::without_dep(*good[r], id, after);
+          ++planted;
+          EXPECT_NE(fault_of(bad, 1), "") << "P=" << size << ", rank " << r << ": " << id << " -> " << after;
+        }
+      }
+  }
+  EXPECT_GT(planted, 50u);
+}
+
+}  // namespace
+}  // namespace models

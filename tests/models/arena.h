@@ -1,0 +1,24 @@
+// The memory that a model's threads share: one block, so that it can be saved and put back as bytes.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace models {
+
+/// While one exists, operator new takes from the arena. The first one empties it. Nothing is given back.
+class arena_scope {
+ public:
+  arena_scope();
+  ~arena_scope();
+  arena_scope(const arena_scope&) = delete;
+  arena_scope& operator=(const arena_scope&) = delete;
+};
+
+/// What has been allocated.
+std::span<std::byte> arena();
+
+/// Forgets everything in it.
+void empty_arena();
+
+}  // namespace models

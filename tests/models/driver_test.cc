@@ -1,0 +1,71 @@
+// Ownership, the mailbox and the doorbell, in every order of their threads' accesses and with store buffers:
+// driver_worlds.cc. Nobody may sleep, and nobody may have left, while a message or a post waits to be looked at.
+#include <gtest/gtest.h>
+
+#include "tests/models/worlds.h"
+
+namespace models {
+namespace {
+
+void expect_right(std::string_view scenario, const limits& most = {}) {
+  const report found = run("code", scenario, {.most = most});
+  EXPECT_EQ(found.fault, "") << scenario << ": " << to_text(found);
+  EXPECT_GT(found.ends, 0u);
+  ::testing::Test::RecordProperty(std::string(scenario), to_text(found));
+}
+
+TEST(driver_model, no_message_and_no_post_is_left_lying) {
+  for (const std::string_view scenario : {"message for waiter", "message for auxiliary", "two posts", "two runs",
+                                          "posts and steps", "round after round", "waiter and starter",
+                                          "waiter and auxiliary"})
+    expect_right(scenario);
+}
+
+constexpr limits k_large{.states = 100'000'000, .time = std::chrono::seconds(3000)};
+
+TEST(driver_model_soak, two_waiters) { expect_right("two waiters", k_large); }
+TEST(driver_model_soak, one_gives_up) { expect_right("one gives up", k_large); }
+TEST(driver_model_soak, stop_of_auxiliary) { expect_right("stop of auxiliary", k_large); }
+
+// --- planted bugs ----------------------------------------------------------------------------------------------------
+
+struct planted {
+  std::string_view bug;
+  std::string_view scenario;
+};
+
+TEST(driver_model_bug, every_changed_line_is_caught) {
+  for (const auto& [bug, scenario] : {
+           planted{"no_look_for_posts_after_letting_go", "two posts"},
+           planted{"no_ring_for_who_was_shut_out", "message for auxiliary"},
+           planted{"no_look_after_announcing", "message for auxiliary"},
+           planted{"epoch_read_too_late", "message for waiter"},
+           planted{"no_hand_over_when_leaving", "one gives up"},
+           planted{"wakes_before_the_word_changes", "message for waiter"},
+           planted{"post_in_two_steps", "two posts"},
+           planted{"post_taken_too_late", "round after round"},
+       }) {
+    const report found = run(bug, scenario);
+    EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);
+  }
+}
+
+// The classic: both look before either store has left its buffer.
+TEST(driver_model_bug, a_message_published_without_a_fence_is_caught) {
+  const report found = run("code", "message for waiter", {.weakened = "stamp"});
+  EXPECT_NE(found.fault.find("a wake-up is lost"), std::string::npos) << to_text(found);
+  EXPECT_EQ(run("code", "message for waiter", {.model = memory::sc, .weakened = "stamp"}).fault, "");
+}
+
+// Of the stores, these may not be weaker. (`wanted` and `finished` may: a locked instruction follows them.)
+TEST(driver_model_bug, a_weaker_store_is_caught) {
+  for (const auto& [variable, scenario] : {planted{"polling", "message for waiter"}, planted{"owner", "two posts"}}) {
+    const report found = run("code", scenario, {.weakened = variable});
+    EXPECT_NE(found.path, "") << variable << " is not caught: " << to_text(found);
+  }
+  for (const auto& [variable, scenario] : {planted{"wanted", "message for auxiliary"}, planted{"finished", "two runs"}})
+    EXPECT_EQ(run("code", scenario, {.weakened = variable}).fault, "") << variable;
+}
+
+}  // namespace
+}  // namespace models

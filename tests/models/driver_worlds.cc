@@ -1,0 +1,331 @@
+// Ownership, the mailbox, the doorbell and everybody who sleeps on it: offload/driver.{h,cc}, libsched/engine.{h,cc}
+// and libsched/doorbell.{h,cc}, one rank of them, with the threads of docs/threading.md around it.
+//
+// Not the library's are the other ranks and the medium: a sender publishes a message by an exchange of its stamp and
+// then rings if needed, which are the two lines of the shm endpoint (CMakeLists.txt sees to it that they are).
+#include "tests/models/explored_std.h"
+
+#include "libsched/contribution.cc"
+#include "libsched/doorbell.cc"
+#include "libsched/engine.cc"
+#include "offload/driver.cc"
+#include "offload/idle_policy.cc"
+
+#include "tests/models/worlds.h"
+
+namespace lsched {
+
+// What the engine needs of files that this program has under the library's own name.
+std::uint64_t max_count(const schedule&, const op& what) { return what.count.value(); }
+reduce_fn find_reduce(kernel, dtype) { return nullptr; }
+std::string_view name_of(status) { return ""; }
+
+namespace {
+
+using models::circumstances;
+using models::patience;
+using models::threads;
+
+constexpr std::uint32_t k_links = 2;
+
+/// A medium with landing stamps and nothing else.
+class stamps final : public endpoint {
+ public:
+  explicit stamps(bool publishes_in_order) : publishes_in_order_(publishes_in_order) {}
+
+  // --- another rank's side ---
+  void publish(link_id link, round_no round) {
+    if (publishes_in_order_)
+      stamp[link].exchange(round);
+    else
+      stamp[link].store(round, std::memory_order_release);
+    ring_if_needed(bell_);
+  }
+
+  // --- this rank's ---
+  world place() const override { return {0, 2}; }
+  std::string_view name() const override { return "stamps"; }
+  std::byte* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
+  void deallocate(std::byte*) override {}
+  bool receives_in_place() const override { return false; }
+  result<std::vector<link_id>> attach(std::uint32_t, bool, std::span<const edge_spec> edges) override {
+    std::vector<link_id> links;
+    for (const edge_spec& edge : edges) {
+      links.push_back(attached_);
+      cookies_[attached_++] = edge.cookie;
+    }
+    return links;
+  }
+  status post_record(std::span<const std::byte>) override { return status::ok; }
+  status gather_records(std::span<std::byte>, rank*) override { return status::ok; }
+  status link(std::uint32_t) override { return status::ok; }
+  void detach(std::uint32_t) override {}
+  bool send(link_id, round_no, const message&) override { return true; }
+  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override {
+    if (stamp[link].load() >= round) {
+      out = {into, 1, {}, false};
+      return true;
+    }
+    awaited_[link] = round;
+    return false;
+  }
+  void release(link_id, round_no) override {}
+  void signal(link_id, round_no) override {}
+  bool arm(link_id, round_no) override { return false; }
+  void disarm(link_id) override {}
+  std::size_t poll(std::span<completion> out) override {
+    models::require(!is_inside_, "two threads own the engine");
+    is_inside_ = true;
+    std::size_t found = 0;
+    for (link_id link = 0; link < attached_; ++link) {
+      if (awaited_[link] == 0 || stamp[link].load() < awaited_[link]) continue;
+      out[found++] = {cookies_[link], std::exchange(awaited_[link], 0), {nullptr, 1, {}, false}};
+    }
+    is_inside_ = false;
+    return found;
+  }
+  bool is_listening() const override { return awaited_[0] != 0 || awaited_[1] != 0; }
+  doorbell& bell() override { return bell_; }
+  void close() override {}
+
+  std::atomic<round_no> stamp[k_links];
+
+ private:
+  bool publishes_in_order_;
+  bool is_inside_ = false;
+  std::uint32_t attached_ = 0;
+  std::uint64_t cookies_[k_links]{};
+  round_no awaited_[k_links]{};
+  doorbell bell_{};
+};
+
+/// One op: `receives` a message from the other rank, or does nothing.
+schedule_ptr one_op(bool receives) {
+  schedule::parts parts;
+  parts.place = {0, 2};
+  parts.first = {0, 0};
+  parts.roots = {0};
+  parts.exit = 0;
+  op it;
+  if (receives) {
+    parts.buffers.push_back({.role = buffer_role::output, .count = 1});
+    it = {.kind = op_kind::recv, .peer = 1, .count = extent::imm(1), .c = region(0, 0)};
+  }
+  parts.ops.push_back(it);
+  return std::make_shared<const schedule>(std::move(parts));
+}
+
+/// One rank: two instances, an engine, its driver.
+struct one_rank {
+  explicit one_rank(const circumstances& around, bool first_receives, bool second_receives)
+      : net(around.weakened != "stamp"),
+        runs(net),
+        drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
+    it[0] = add(first_receives);
+    it[1] = add(second_receives);
+  }
+  instance* add(bool receives) {
+    instance* made = *runs.add(one_op(receives), receives ? binding{{}, {&landing}} : binding{}, {});
+    (void)runs.open(*made);
+    return made;
+  }
+  void start(int which) { models::require(drives.start(*it[which], nullptr) == status::ok, "a start fails"); }
+  void wait(int which) { models::require(drives.wait(*it[which], 1, never) == status::ok, "a wait fails"); }
+  void wait_in_vain(int which) {
+    constexpr auto soon = driver::clock::time_point(std::chrono::hours(1));
+    models::require(drives.wait(*it[which], 1, soon) == status::timeout, "a wait for nothing succeeds");
+  }
+  void run(int which) { models::require(drives.run(*it[which], never) == status::ok, "a run fails"); }
+
+  static constexpr auto never = driver::clock::time_point::max();
+  std::byte landing{};
+  stamps net;
+  engine runs;
+  driver drives;
+  instance* it[2]{};
+  std::atomic<bool> stop{false};
+};
+
+class rank_model {
+ public:
+  rank_model(const circumstances& around, bool first_receives, bool second_receives)
+      : most_(around.most), all(around.model) {
+    all.set_up([&] { here = new one_rank(around, first_receives, second_receives); });
+    doorbell& bell = here->net.bell();
+    know(&bell.word[0], "bell.word[waiter]", around);
+    know(&bell.word[1], "bell.word[auxiliary]", around);
+    know(&bell.sleepers, "sleepers", around);
+    know(&bell.wanted, "wanted", around);
+    know(&bell.polling, "polling", around);
+    know(&here->net.stamp[0], "stamp[0]", around);
+    know(&here->net.stamp[1], "stamp[1]", around);
+    know(&here->stop, "stop", around);
+    know(&here->drives.owner_, "owner", around);
+    know(&here->runs.posted_, "mailbox", around);
+    for (int i = 0; i < 2; ++i) {
+      know(&here->it[i]->called, "called", around);
+      know(&here->it[i]->finished, "finished", around);
+      know(&here->it[i]->verdict, "verdict", around);
+      know(&here->it[i]->posted, "posted", around);
+    }
+  }
+  void know(models::word* variable, std::string_view name, const circumstances& around) {
+    all.name(variable, std::string(name));
+    if (around.weakened == name) all.weaken(variable);
+  }
+
+  void add_sender(link_id link) {
+    all.add("sender " + std::to_string(link), [it = here, link] { it->net.publish(link, 1); });
+  }
+  void add_auxiliary() {
+    all.add("auxiliary", [it = here] { it->drives.serve(it->stop); });
+  }
+  void add(std::string name, void (*body)(one_rank&), patience waits = patience::endless) {
+    all.add(std::move(name), [it = here, body] { body(*it); }, waits);
+  }
+
+  /// In the end both instances have finished what was called; only the auxiliary thread may sleep.
+  models::report explore(bool auxiliary_stays) {
+    all.expect([this, auxiliary_stays](bool is_last) {
+      if (!is_last) return std::string();
+      const std::string left = all.unfinished();
+      if (!left.empty() && !(auxiliary_stays && left == "auxiliary sleeps")) return "a wake-up is lost: " + left;
+      for (const instance* it : here->it)
+        if (it->finished.load() != it->called.load()) return "a round is not finished, and nobody is awake: " + left;
+      return std::string();
+    });
+    return models::explore(all, most_);
+  }
+
+  one_rank* here = nullptr;
+
+ private:
+  models::limits most_;
+  threads all;
+};
+
+// --- scenarios -------------------------------------------------------------------------------------------------------
+
+/// A message for a thread that waits.
+models::report message_for_waiter(const circumstances& around) {
+  rank_model all(around, true, false);
+  all.add_sender(0);
+  all.add("waiter", [](one_rank& it) { it.run(0); });
+  return all.explore(false);
+}
+
+/// A message while the application computes: the auxiliary thread must take it.
+models::report message_for_auxiliary(const circumstances& around) {
+  rank_model all(around, true, false);
+  all.add_sender(0);
+  all.add("application", [](one_rank& it) { it.start(0); });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// Two threads of the application wait for a message each.
+models::report two_waiters(const circumstances& around) {
+  rank_model all(around, true, true);
+  all.add_sender(0);
+  all.add_sender(1);
+  all.add("waiter 0", [](one_rank& it) { it.run(0); });
+  all.add("waiter 1", [](one_rank& it) { it.run(1); });
+  return all.explore(false);
+}
+
+/// The one who would hear of the message gives up waiting.
+models::report one_gives_up(const circumstances& around) {
+  rank_model all(around, true, true);
+  all.add_sender(0);
+  all.add("waiter", [](one_rank& it) { it.run(0); });
+  all.add("impatient", [](one_rank& it) { it.wait_in_vain(1); }, patience::impatient);
+  return all.explore(false);
+}
+
+/// Two threads start something that needs no message, and compute: nothing is waited for, all must be done.
+models::report two_posts(const circumstances& around) {
+  rank_model all(around, false, false);
+  all.add("application 0", [](one_rank& it) { it.start(0); });
+  all.add("application 1", [](one_rank& it) { it.start(1); });
+  return all.explore(false);
+}
+
+/// Two threads run something that needs no message: one may finish the other's round.
+models::report two_runs(const circumstances& around) {
+  rank_model all(around, false, false);
+  all.add("runner 0", [](one_rank& it) { it.run(0); });
+  all.add("runner 1", [](one_rank& it) { it.run(1); });
+  return all.explore(false);
+}
+
+/// The same instance is posted again and again, while others are.
+models::report posts_and_steps(const circumstances& around) {
+  rank_model all(around, false, false);
+  all.add("application 0", [](one_rank& it) {
+    it.start(0);
+    it.drives.poke(*it.it[0]);
+  });
+  all.add("application 1", [](one_rank& it) { it.start(1); });
+  all.add("stepper", [](one_rank& it) { it.drives.progress(); });
+  return all.explore(false);
+}
+
+/// The next round is called for as soon as the last one is over, perhaps while another thread still looks at it.
+models::report round_after_round(const circumstances& around) {
+  rank_model all(around, false, false);
+  all.add("application", [](one_rank& it) {
+    it.run(0);
+    it.start(0);
+  });
+  all.add("stepper", [](one_rank& it) { it.drives.progress(); });
+  return all.explore(false);
+}
+
+/// One waits for a message, the other starts something and computes.
+models::report waiter_and_starter(const circumstances& around) {
+  rank_model all(around, true, false);
+  all.add_sender(0);
+  all.add("waiter", [](one_rank& it) { it.run(0); });
+  all.add("starter", [](one_rank& it) { it.start(1); });
+  return all.explore(false);
+}
+
+/// The auxiliary thread and a waiter are there when the message comes.
+models::report waiter_and_auxiliary(const circumstances& around) {
+  rank_model all(around, true, false);
+  all.add_sender(0);
+  all.add("waiter", [](one_rank& it) { it.run(0); });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// The auxiliary thread is told to end.
+models::report stop_of_auxiliary(const circumstances& around) {
+  rank_model all(around, true, false);
+  all.add("application", [](one_rank& it) {
+    it.start(0);
+    it.wait(0);
+    it.stop.store(true);
+    it.drives.wake_auxiliary();
+  });
+  all.add_sender(0);
+  all.add_auxiliary();
+  return all.explore(false);
+}
+
+const models::known_world k_worlds[] = {
+    models::known_world({LSCHED_VARIANT, "message for waiter", message_for_waiter}),
+    models::known_world({LSCHED_VARIANT, "message for auxiliary", message_for_auxiliary}),
+    models::known_world({LSCHED_VARIANT, "two waiters", two_waiters}),
+    models::known_world({LSCHED_VARIANT, "one gives up", one_gives_up}),
+    models::known_world({LSCHED_VARIANT, "two posts", two_posts}),
+    models::known_world({LSCHED_VARIANT, "two runs", two_runs}),
+    models::known_world({LSCHED_VARIANT, "posts and steps", posts_and_steps}),
+    models::known_world({LSCHED_VARIANT, "round after round", round_after_round}),
+    models::known_world({LSCHED_VARIANT, "waiter and starter", waiter_and_starter}),
+    models::known_world({LSCHED_VARIANT, "waiter and auxiliary", waiter_and_auxiliary}),
+    models::known_world({LSCHED_VARIANT, "stop of auxiliary", stop_of_auxiliary}),
+};
+
+}  // namespace
+}  // namespace lsched

@@ -1,0 +1,34 @@
+// The two hand-overs of a partial instance, in every order of their threads' accesses: hand_over_worlds.cc.
+#include <gtest/gtest.h>
+
+#include "tests/models/worlds.h"
+
+namespace models {
+namespace {
+
+TEST(hand_over_model, nothing_is_lost_and_nothing_counted_twice) {
+  for (const std::string_view scenario : {"offer", "withdraw", "latest", "accumulate"}) {
+    const report found = run("code", scenario);
+    EXPECT_EQ(found.fault, "") << scenario << ": " << to_text(found);
+    EXPECT_GT(found.ends, 0u);
+    RecordProperty(std::string(scenario), to_text(found));
+  }
+}
+
+struct planted {
+  std::string_view bug;
+  std::string_view scenario;
+};
+
+TEST(hand_over_model_bug, every_changed_line_is_caught) {
+  for (const auto& [bug, scenario] :
+       {planted{"take_in_two_steps", "offer"}, planted{"spare_in_two_steps", "accumulate"},
+        planted{"collect_gives_up", "latest"}, planted{"collect_gives_back_too_early", "latest"},
+        planted{"absorb_forgets_rounds", "latest"}, planted{"absorb_forgets_rounds", "accumulate"}}) {
+    const report found = run(bug, scenario);
+    EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);
+  }
+}
+
+}  // namespace
+}  // namespace models

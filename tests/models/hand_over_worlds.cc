@@ -1,0 +1,186 @@
+// Capture against offer, and deliveries: libsched/contribution.{h,cc}, with threads as docs/threading.md has them.
+//
+// Offers are decimal digits: offer k is 10^k, so a sum tells what is in it, and how often. Arithmetic stops in the
+// middle, and every reader reads twice: a buffer with two holders cannot stay unnoticed.
+#include "tests/models/explored_std.h"
+
+#include "libsched/contribution.cc"
+
+#include "tests/models/worlds.h"
+
+namespace lsched {
+namespace {
+
+using models::circumstances;
+using models::require;
+using models::threads;
+
+using value = std::uint64_t;
+
+const std::byte* bytes_of(const value& what) { return reinterpret_cast<const std::byte*>(&what); }
+std::byte* bytes_of(value& what) { return reinterpret_cast<std::byte*>(&what); }
+
+value read_slowly(const std::byte* from) {
+  const auto* place = reinterpret_cast<const value*>(from);
+  const value first = *place;
+  models::point();
+  require(*place == first, "a buffer changes while its holder reads it");
+  return first;
+}
+
+void write_slowly(std::byte* to, value what) {
+  auto* place = reinterpret_cast<value*>(to);
+  *place = 0;
+  models::point();
+  require(*place == 0, "a buffer changes while its holder writes it");
+  *place = what;
+}
+
+void add_slowly(const void* a, const void* b, void* c, std::size_t) {
+  const value sum = *static_cast<const value*>(a) + *static_cast<const value*>(b);
+  write_slowly(static_cast<std::byte*>(c), sum);
+}
+
+constexpr combiner k_adding{add_slowly, 1, sizeof(value)};
+
+constexpr value power(unsigned exponent) { return exponent == 0 ? 1 : 10 * power(exponent - 1); }
+
+// --- capture against offer -------------------------------------------------------------------------------------------
+
+constexpr unsigned k_offers = 4;
+constexpr unsigned k_captures = 3;
+
+struct offering {
+  value memory[contribution::k_buffers]{};
+  contribution its{k_adding, bytes_of(memory[0]), bytes_of(memory[1])};
+  value sent = 0;
+  value withdrawn = 0;
+  std::uint64_t offers_sent = 0;
+  std::uint64_t offers_withdrawn = 0;
+
+  void application(bool withdraws) {
+    for (unsigned i = 0; i < k_offers; ++i) {
+      const value gradient = power(i);
+      its.offer(bytes_of(gradient));
+      if (withdraws && i == k_offers / 2) offers_withdrawn += its.withdraw();
+    }
+  }
+  void engine() {
+    for (unsigned round = 1; round <= k_captures; ++round) {
+      const auto captured = its.capture();
+      if (!captured) continue;
+      sent += read_slowly(its.at(*captured).data);
+      offers_sent += its.at(*captured).offers;
+      its.done(*captured);
+    }
+  }
+  /// Looks into what is pending; outside of the threads only.
+  std::string fault(bool withdraws) {
+    const auto pending = its.capture();
+    const value rest = pending ? *reinterpret_cast<const value*>(its.at(*pending).data) : 0;
+    const std::uint64_t offers = offers_sent + offers_withdrawn + (pending ? its.at(*pending).offers : 0);
+    if (offers != k_offers) return std::to_string(offers) + " offers of " + std::to_string(k_offers);
+    value missing = 0;
+    for (unsigned i = 0; i < k_offers; ++i) missing += power(i);
+    missing -= sent + rest;
+    for (unsigned i = 0; i < k_offers; ++i, missing /= 10)
+      if (missing % 10 > 1) return "something was counted twice";
+    if (!withdraws && sent + rest != power(k_offers) / 9) return "sent and pending: " + std::to_string(sent + rest);
+    return {};
+  }
+};
+
+template <bool withdraws>
+models::report offer_against_capture(const circumstances& around) {
+  threads all(around.model);
+  offering* it = nullptr;
+  all.set_up([&] { it = new offering; });
+  all.add("application", [it] { it->application(withdraws); });
+  all.add("engine", [it] { it->engine(); });
+  all.expect([it](bool is_last) { return is_last ? it->fault(withdraws) : std::string(); });
+  return explore(all, around.most);
+}
+
+// --- deliveries ------------------------------------------------------------------------------------------------------
+
+constexpr round_no k_rounds = 4;
+constexpr unsigned k_collects = 3;
+
+/// Nobody contributes to the last round but one: its result is null.
+constexpr bool is_null(round_no round) { return round == k_rounds - 1; }
+constexpr value result_of(round_no round) { return is_null(round) ? 0 : power(static_cast<unsigned>(round)); }
+
+struct delivering {
+  explicit delivering(lag_policy how)
+      : lag(how), its(k_adding, how, {bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}) {}
+
+  lag_policy lag;
+  value memory[delivery::k_buffers]{};
+  delivery its;
+  round_no published = 0;  ///< so many publishes have returned
+  round_no collected = 0;
+
+  void engine() {
+    for (round_no round = 1; round <= k_rounds; ++round) {
+      std::byte* home = its.writing();
+      if (!is_null(round)) write_slowly(home, result_of(round));
+      its.publish(home, {round - 1, round, is_null(round) ? 0u : 1u, is_null(round) ? 0u : 1u, 1, is_null(round)});
+      published = round;
+    }
+  }
+  void application() {
+    for (unsigned i = 0; i < k_collects; ++i) {
+      const round_no due = published;
+      value result = 0;
+      const auto what = its.collect(bytes_of(result));
+      require(what.has_value() || due <= collected, "a published result is not found");
+      if (what) require(check(*what, result), "the delivery is wrong");
+    }
+  }
+  bool check(const delivered& what, value result) {
+    value sum = 0;
+    value newest = 0;
+    std::uint64_t contributed = 0;
+    for (round_no round = collected + 1; round <= what.to; ++round) {
+      sum += result_of(round);
+      if (!is_null(round)) newest = result_of(round);
+      contributed += is_null(round) ? 0u : 1u;
+    }
+    const bool accumulates = lag == lag_policy::accumulate;
+    const bool is_right = what.from == collected && what.to > collected && what.mine == what.to - what.from &&
+                          what.null == (contributed == 0) && result == (accumulates ? sum : newest) &&
+                          what.offers == (accumulates || contributed == 0 ? contributed : 1);
+    collected = what.to;
+    return is_right;
+  }
+  std::string last_fault() {
+    value result = 0;
+    const auto what = its.collect(bytes_of(result));
+    if (what && !check(*what, result)) return "the last delivery is wrong";
+    return collected == k_rounds ? "" : "only rounds up to " + std::to_string(collected) + " were delivered";
+  }
+};
+
+template <lag_policy lag>
+models::report deliver_and_collect(const circumstances& around) {
+  threads all(around.model);
+  delivering* it = nullptr;
+  all.set_up([&] { it = new delivering(lag); });
+  all.add("engine", [it] { it->engine(); });
+  all.add("application", [it] { it->application(); });
+  all.expect([it](bool is_last) {
+    if (!is_last) return std::string();
+    return it->last_fault();
+  });
+  return explore(all, around.most);
+}
+
+const models::known_world k_worlds[] = {
+    models::known_world({LSCHED_VARIANT, "offer", offer_against_capture<false>}),
+    models::known_world({LSCHED_VARIANT, "withdraw", offer_against_capture<true>}),
+    models::known_world({LSCHED_VARIANT, "latest", deliver_and_collect<lag_policy::latest>}),
+    models::known_world({LSCHED_VARIANT, "accumulate", deliver_and_collect<lag_policy::accumulate>}),
+};
+
+}  // namespace
+}  // namespace lsched

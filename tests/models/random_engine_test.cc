@@ -1,0 +1,244 @@
+// The real engine, over the inproc transport, in orders drawn by a seed: every registered algorithm, ordinary and
+// partial, on up to 1024 ranks. Small worlds most of the time, because their bugs are the same and a run is cheap.
+//
+// A failure prints its seed; LSCHED_MODEL_SEED=<seed> runs that one alone.
+#include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "collectives/registry.h"
+#include "libsched/draw.h"
+#include "tests/support/lockstep_world.h"
+#include "tests/support/symbolic_world.h"
+
+namespace lsched {
+namespace {
+
+using testing::lockstep_world;
+using value = std::int64_t;
+
+/// What a seed stands for.
+struct draws {
+  explicit draws(std::uint64_t from) : seed(from) {}
+  std::uint64_t below(std::uint64_t limit) { return mix(mix(seed) + ++count) % limit; }
+  std::uint64_t seed;
+  std::uint64_t count = 0;
+};
+
+/// Mostly up to 8, one in 100 up to 64, one in `one_in` up to 1024.
+rank draw_size(draws& of, std::uint64_t one_in) {
+  if (of.below(one_in) == 0) return static_cast<rank>(65 + of.below(960));
+  if (of.below(100) == 0) return static_cast<rank>(9 + of.below(56));
+  return static_cast<rank>(1 + of.below(8));
+}
+
+/// A schedule of one algorithm on every rank, its data, and what has been put in.
+class random_run {
+ public:
+  /// Every rank's schedule passes through `spoil`, where there is one.
+  random_run(draws& of, rank size, schedule_ptr (*spoil)(const schedule_ptr&) = nullptr)
+      : draws_(of),
+        spoil_(spoil),
+        what_(algorithms()[of.below(algorithms().size())]),
+        world_(size, of.seed),
+        pending_(index(size)),
+        sums_(index(size)) {
+    data_.type = dtype::i64;
+    if (what_.needs->moves_data) {
+      data_.count = std::max(what_.needs->min_count, of.below(4));
+      data_.what = kernel::sum;
+    }
+    if (what_.needs->activates) {
+      constexpr activation_policy policies[] = {activation_policy::full, activation_policy::solo,
+                                                activation_policy::majority};
+      starts_ = {policies[of.below(3)], of.seed};
+    }
+    inputs_.assign(index(size), std::vector<value>(data_.count));
+    outputs_ = inputs_;
+  }
+
+  std::string name() const {
+    return std::string(what_.collective) + "/" + std::string(what_.name) + " " +
+           std::string(name_of(starts_.policy)) + ", " + std::to_string(world_.size()) + " ranks, count " + std::to_string(data_.count);
+  }
+
+  rank size() const { return world_.size(); }
+  const algorithm& which() const { return what_; }
+  std::uint64_t rounds() const { return its_[0]->finished.load(); }
+
+  bool run() {
+    if (const auto why = objection(*what_.needs, {0, world_.size()}, data_, starts_)) return blame(why->text.c_str());
+    its_ = world_.commit([this](rank r) { return request(r); });
+    if (its_.empty()) return false;
+    if (world_.size() > 2 && draws_.below(2) == 0) world_.set_pace(draw_rank(), 8);  // a straggler
+    const std::uint64_t rounds = world_.size() > 64 ? 2 : 3;
+    for (round_no round = 1; round <= rounds; ++round)
+      if (!(what_.needs->activates ? partial_round(round) : ordinary_round())) return false;
+    return !what_.needs->activates || check_ledger();
+  }
+
+ private:
+  static std::byte* bytes_of(std::vector<value>& from) { return reinterpret_cast<std::byte*>(from.data()); }
+  static std::size_t index(rank r) { return static_cast<std::size_t>(r); }
+  rank draw_rank() { return static_cast<rank>(draws_.below(its_.size())); }
+
+  commit_request request(rank r) {
+    commit_request wanted{"random", what_.generate({r, world_.size()}, data_, starts_)};
+    wanted.options.lag = lag_policy::accumulate;
+    if (spoil_ != nullptr && wanted.program) wanted.program = spoil_(*wanted.program);
+    if (wanted.program && !(*wanted.program)->is_partial()) {
+      const schedule& program = **wanted.program;
+      if (count_of(program, buffer_role::input) > 0) wanted.memory.inputs = {bytes_of(inputs_[index(r)])};
+      if (count_of(program, buffer_role::output) > 0) wanted.memory.outputs = {bytes_of(outputs_[index(r)])};
+    }
+    return wanted;
+  }
+
+  // --- ordinary: all ranks start, all results are the sum ------------------------------------------------------------
+
+  bool ordinary_round() {
+    value sum = 0;
+    for (auto& input : inputs_) {
+      const auto drawn = static_cast<value>(draws_.below(1000));
+      std::ranges::fill(input, drawn);
+      sum += drawn;
+    }
+    if (!world_.run_round(its_)) return false;
+    for (const auto& output : outputs_)
+      if (!std::ranges::all_of(output, [sum](value one) { return one == sum; })) return blame("a wrong sum");
+    return true;
+  }
+
+  // --- partial: offers and calls at any time, and in the end each offer was in exactly one round ---------------------
+
+  bool partial_round(round_no round) {
+    const bool is_drawn = starts_.policy == activation_policy::majority;
+    const rank sure = is_drawn ? draw(starts_.seed, round, its_[0]->present) : draw_rank();
+    for (rank r = 0; r < world_.size(); ++r) {
+      if (draws_.below(2) == 0) offer(r);
+      if (starts_.policy == activation_policy::full || r == sure || draws_.below(3) == 0) call(r, round);
+      for (std::uint64_t steps = draws_.below(4); steps > 0; --steps) world_.step();
+      if (draws_.below(8) == 0) offer(r);
+      if (draws_.below(4) == 0) collect(r);
+    }
+    const auto is_over = [round](const instance* it) { return it->finished >= round; };
+    return world_.run_until([&] { return std::ranges::all_of(its_, is_over); });
+  }
+
+  void call(rank r, round_no round) {
+    instance& it = *its_[index(r)];
+    if (it.called < round) it.called.store(round);
+    world_.at(r).post(it);
+  }
+
+  void offer(rank r) {
+    const auto drawn = static_cast<value>(draws_.below(1000));
+    std::ranges::fill(inputs_[index(r)], drawn);
+    its_[index(r)]->offers->offer(bytes_of(inputs_[index(r)]));
+    offered_ += drawn;
+    ++pending_[index(r)];
+  }
+
+  void collect(rank r) {
+    auto& output = outputs_[index(r)];
+    std::ranges::fill(output, 0);
+    if (const auto what = its_[index(r)]->results->collect(bytes_of(output))) {
+      pending_[index(r)] -= what->mine;
+      sums_[index(r)] += output.empty() ? 0 : output[0];
+    }
+  }
+
+  bool check_ledger() {
+    value withdrawn = 0;
+    for (rank r = 0; r < world_.size(); ++r) {
+      collect(r);
+      if (const auto rest = its_[index(r)]->offers->capture()) {
+        const auto& left = its_[index(r)]->offers->at(*rest);
+        pending_[index(r)] -= left.offers;
+        if (data_.count > 0) withdrawn += *reinterpret_cast<const value*>(left.data);
+      }
+      if (pending_[index(r)] != 0) return blame("offers are lost or counted twice");
+    }
+    if (data_.count == 0) return true;
+    for (const value sum : sums_)
+      if (sum != offered_ - withdrawn) return blame("not the sum of what was offered");
+    return true;
+  }
+
+  bool blame(const char* what) {
+    ADD_FAILURE() << what << "; " << world_.describe();
+    return false;
+  }
+
+  draws& draws_;
+  schedule_ptr (*spoil_)(const schedule_ptr&);
+  const algorithm& what_;
+  shape data_{};
+  activation starts_{};
+  std::vector<std::vector<value>> inputs_, outputs_;
+  lockstep_world world_;
+  std::vector<instance*> its_;
+  std::vector<std::uint64_t> pending_;  ///< by rank: offers not yet delivered
+  std::vector<value> sums_;             ///< by rank: all that was delivered
+  value offered_ = 0;
+};
+
+/// What has been run, so that a test can say that it was enough.
+struct coverage {
+  rank largest = 0;
+  std::map<const algorithm*, std::uint64_t> rounds;
+};
+
+bool run_seed(std::uint64_t seed, std::uint64_t one_in, coverage& of_all) {
+  draws of(seed);
+  random_run one(of, draw_size(of, one_in));
+  const std::string text = "LSCHED_MODEL_SEED=" + std::to_string(seed) + ": " + one.name();
+  const ::testing::ScopedTrace trace(__FILE__, __LINE__, text);
+  if (!one.run() || ::testing::Test::HasFailure()) return false;
+  of_all.largest = std::max(of_all.largest, one.size());
+  of_all.rounds[&one.which()] += one.rounds();
+  return true;
+}
+
+void run_seeds(std::uint64_t first, std::uint64_t count, std::uint64_t one_in) {
+  coverage of_all;
+  if (const char* wish = std::getenv("LSCHED_MODEL_SEED")) {
+    EXPECT_TRUE(run_seed(std::strtoull(wish, nullptr, 10), one_in, of_all));
+    return;
+  }
+  for (std::uint64_t seed = first; seed < first + count; ++seed) ASSERT_TRUE(run_seed(seed, one_in, of_all));
+  EXPECT_GT(of_all.largest, 512);
+  EXPECT_EQ(of_all.rounds.size(), algorithms().size());
+  for (const auto& [which, rounds] : of_all.rounds) EXPECT_GT(rounds, count / algorithms().size()) << which->name;
+}
+
+TEST(random_engine, runs_every_algorithm_in_ten_thousand_orders) { run_seeds(1, 10'000, 1000); }
+
+// Seeds of the soak draw the same sizes, so each can be replayed by either test.
+TEST(random_engine_soak, runs_every_algorithm_in_a_million_orders) { run_seeds(10'001, 1'000'000, 1000); }
+
+// --- planted bugs ----------------------------------------------------------------------------------------------------
+
+/// The last sum becomes a maximum.
+schedule_ptr with_a_maximum(const schedule_ptr& good) {
+  for (op_id id = static_cast<op_id>(good->ops().size()); id-- > 0;)
+    if (good->ops()[id].what == kernel::sum && good->ops()[id].kind == op_kind::compute)
+      return testing::with_op(*good, id, [](op& it) { it.what = kernel::max; });
+  return good;
+}
+
+void run_spoilt_seeds() {
+  for (std::uint64_t seed = 1; seed < 100; ++seed) {
+    draws of(seed);
+    random_run one(of, static_cast<rank>(2 + of.below(4)), with_a_maximum);
+    if (!one.run()) return;
+  }
+}
+
+TEST(random_engine_bug, a_wrong_result_is_caught) { EXPECT_NONFATAL_FAILURE(run_spoilt_seeds(), "sum"); }
+
+}  // namespace
+}  // namespace lsched
