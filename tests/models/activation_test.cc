@@ -1,7 +1,7 @@
 // The activation broadcast, exhaustively: the schedules are the generator's, the firing rule is the header's, and a
 // signal is a register that may take over any of the values that are on their way. What stands behind the gate is the
-// most liberal synchronising collective there is: a rank may leave a round at any time after all have entered it. The last
-// round is not left: who leaves fires nothing more, and that is all it would change.
+// most liberal synchronising collective there is: a rank may leave a round at any time after all have entered it. The
+// last round is not left: who leaves fires nothing more, and that is all it would change.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,12 +59,13 @@ class activation_system final : public models::system {
       const auto all = programs_[r]->ops();
       while (ops_[r] < all.size() && (is_signal(all[ops_[r]].kind) || all[ops_[r]].kind == op_kind::capture)) ++ops_[r];
       EXPECT_LE(ops_[r], k_most_ops);
-      calls_.push_back(find(r, [r](const op& it) { return it.kind == op_kind::signal_recv && it.peer == static_cast<rank>(r); }));
+      calls_.push_back(receive_of(r, r));
       gates_.push_back(find(r, [](const op& it) { return it.kind == op_kind::capture; }));
     }
     for (std::size_t r = 0; r < size(); ++r)
       for (std::size_t id = 0; id < ops_[r]; ++id)
-        targets_[r][id] = op_of(r, id).kind == op_kind::signal_send ? receive_of(r, static_cast<std::size_t>(op_of(r, id).peer)) : 0;
+        if (const op& what = op_of(r, id); what.kind == op_kind::signal_send)
+          targets_[r][id] = receive_of(r, static_cast<std::size_t>(what.peer));
     for (std::size_t r = 0; r < size(); ++r) begin_round(r);
   }
 
@@ -82,9 +83,9 @@ class activation_system final : public models::system {
 
   void moves(std::vector<move>& out) const override {
     forced_moves(out);
-    const auto calling = static_cast<std::size_t>(std::ranges::count_if(now_.ranks, [](auto& it) { return it.is_caller; }));
     for (std::size_t r = 0; r < size(); ++r)
-      if (const rank_state& it = now_.ranks[r]; it.called < rounds_ && it.called <= it.round && (it.is_caller || calling < callers_))
+      if (const rank_state& it = now_.ranks[r]; it.called < rounds_ && it.called <= it.round &&
+                                                (it.is_caller || callers() < callers_))
         out.push_back(make_move(call, r));
   }
 
@@ -121,7 +122,7 @@ class activation_system final : public models::system {
     const std::string who = "rank " + std::to_string(what >> 8 & 0xff);
     switch (static_cast<kind>(what & 0xff)) {
       case call: return who + " calls";
-      case arrive: return who + ": signal " + std::to_string(what >> 24) + " arrives at op " + std::to_string(what >> 16 & 0xff);
+      case arrive: return who + ", op " + std::to_string(what >> 16 & 0xff) + ": signal " + std::to_string(what >> 24);
       case leave: return who + " leaves its round";
     }
     return who;
@@ -136,7 +137,8 @@ class activation_system final : public models::system {
     if (!forced_.empty()) return {};
     // Nothing moves unless somebody calls: so every round that was called for has been entered, everywhere.
     const std::uint8_t called = std::ranges::max(ranks, {}, &rank_state::called).called;
-    if (called > 0 && !all_have_entered(called)) return "round " + std::to_string(called) + " was called for, and somebody sleeps";
+    if (called > 0 && !all_have_entered(called))
+      return "round " + std::to_string(called) + " was called for, and somebody sleeps";
     return rounds_ == 1 && called == 1 ? signal_fault() : std::string();
   }
 
@@ -149,7 +151,8 @@ class activation_system final : public models::system {
       for (std::size_t id = 0; id < ops_[r]; ++id)
         for (std::uint32_t round = 1; round <= rounds_; ++round)
           if ((now_.registers[r][id].flying >> round & 1) != 0) out.push_back(make_move(arrive, r, id, round));
-      if (now_.ranks[r].round < rounds_ && has_entered(r, now_.ranks[r].round) && (!how_.is_synchronising || all_have_entered(now_.ranks[r].round)))
+      const std::uint8_t round = now_.ranks[r].round;
+      if (round < rounds_ && has_entered(r, round) && (!how_.is_synchronising || all_have_entered(round)))
         out.push_back(make_move(leave, r));
     }
   }
@@ -161,7 +164,12 @@ class activation_system final : public models::system {
     return 0;
   }
   std::size_t receive_of(std::size_t from, std::size_t at) const {
-    return find(at, [from](const op& it) { return it.kind == op_kind::signal_recv && it.peer == static_cast<rank>(from); });
+    return find(at, [from](const op& it) {
+      return it.kind == op_kind::signal_recv && it.peer == static_cast<rank>(from);
+    });
+  }
+  std::size_t callers() const {
+    return static_cast<std::size_t>(std::ranges::count_if(now_.ranks, [](auto& it) { return it.is_caller; }));
   }
   bool has_entered(std::size_t r, std::uint8_t round) const {
     const rank_state& it = now_.ranks[r];
@@ -215,9 +223,8 @@ class activation_system final : public models::system {
         signals += now_.registers[r][id].value != 0 ? 1u : 0u;
     const fold folded(static_cast<rank>(size()));
     const auto most = static_cast<std::size_t>(folded.core() * folded.levels() + 2 * folded.rem());
-    const auto callers = std::ranges::count_if(now_.ranks, [](auto& it) { return it.is_caller; });
-    if (signals < size() - 1 || signals > (callers == 1 ? size() - 1 : most))
-      return std::to_string(callers) + " callers cost " + std::to_string(signals) + " signals";
+    if (signals < size() - 1 || signals > (callers() == 1 ? size() - 1 : most))
+      return std::to_string(callers()) + " callers cost " + std::to_string(signals) + " signals";
     return {};
   }
 
@@ -225,10 +232,10 @@ class activation_system final : public models::system {
   const std::uint8_t rounds_;
   const std::size_t callers_;
   const rules how_;
-  std::vector<std::size_t> ops_;                                              ///< by rank: of the activation
-  std::vector<std::size_t> calls_;                                            ///< by rank: the op
-  std::vector<std::size_t> gates_;                                            ///< by rank: the op
-  std::array<std::array<std::size_t, k_most_ops>, k_most_ranks> targets_{};  ///< by signal send: the receive at its peer
+  std::vector<std::size_t> ops_;  ///< by rank: of the activation
+  std::vector<std::size_t> calls_, gates_;  ///< by rank: the op
+  /// By rank and signal send: the receive at its peer.
+  std::array<std::array<std::size_t, k_most_ops>, k_most_ranks> targets_{};
   world_state now_;
   mutable std::vector<move> forced_;  ///< scratch
 };
@@ -236,7 +243,8 @@ class activation_system final : public models::system {
 std::vector<schedule_ptr> programs(rank size) {
   std::vector<schedule_ptr> all;
   for (rank r = 0; r < size; ++r)
-    all.push_back(*partial_allreduce({r, size}, {.count = 1, .what = kernel::sum}, {.policy = activation_policy::solo}));
+    all.push_back(
+        *partial_allreduce({r, size}, {.count = 1, .what = kernel::sum}, {.policy = activation_policy::solo}));
   return all;
 }
 
@@ -244,24 +252,22 @@ void expect_right(rank size, std::uint8_t rounds, std::size_t callers) {
   activation_system all(programs(size), rounds, callers);
   const report found = explore(all, {.states = 50'000'000, .time = std::chrono::seconds(600)});
   EXPECT_EQ(found.fault, "") << to_text(found);
-  EXPECT_GT(found.states, 1u);
+  ::testing::Test::RecordProperty("P=" + std::to_string(size) + ", rounds " + std::to_string(rounds), to_text(found));
 }
 
 TEST(activation_model, every_set_of_callers_wakes_everybody_in_one_round) {
-  for (const rank size : {1, 2, 3, 4, 5}) expect_right(size, 1, static_cast<std::size_t>(size));
+  for (const rank size : {1, 2, 3, 4, 5, 6, 7}) expect_right(size, 1, static_cast<std::size_t>(size));
 }
 
 TEST(activation_model, rounds_follow_each_other) {
-  for (const rank size : {1, 2, 3}) expect_right(size, 3, static_cast<std::size_t>(size));
+  for (const rank size : {1, 2, 3, 4}) expect_right(size, 3, static_cast<std::size_t>(size));
 }
 
 TEST(activation_model, two_callers_of_eight) { expect_right(8, 1, 2); }
 
-TEST(activation_model_soak, six_ranks) { expect_right(6, 1, 6); }
-TEST(activation_model_soak, seven_ranks) { expect_right(7, 1, 7); }
-TEST(activation_model_soak, rounds_of_four) { expect_right(4, 3, 4); }
+TEST(activation_model_soak, four_callers_of_eight) { expect_right(8, 1, 4); }
 
-// --- planted bugs ------------------------------------------------------------------------------------------------------
+// --- planted bugs ----------------------------------------------------------------------------------------------------
 
 std::string fault_of(std::vector<schedule_ptr> all, std::uint8_t rounds, rules how = {}) {
   activation_system wrong(std::move(all), rounds, 2, how);

@@ -11,12 +11,13 @@ void expect_right(std::string_view scenario, const limits& most = {}) {
   const report found = run("code", scenario, {.most = most});
   EXPECT_EQ(found.fault, "") << scenario << ": " << to_text(found);
   EXPECT_GT(found.ends, 0u);
-  ::testing::Test::RecordProperty("explored", std::string(scenario) + ": " + to_text(found));
+  ::testing::Test::RecordProperty(std::string(scenario), to_text(found));
 }
 
 TEST(driver_model, no_message_and_no_post_is_left_lying) {
-  for (const std::string_view scenario : {"message for waiter", "message for auxiliary", "two posts", "posts and steps",
-                                          "round after round", "waiter and starter", "waiter and auxiliary"})
+  for (const std::string_view scenario : {"message for waiter", "message for auxiliary", "two posts", "two runs",
+                                          "posts and steps", "round after round", "waiter and starter",
+                                          "waiter and auxiliary"})
     expect_right(scenario);
 }
 
@@ -46,7 +47,6 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
        }) {
     const report found = run(bug, scenario);
     EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);
-    printf("%s: %s\n", std::string(bug).c_str(), to_text(found).c_str());
   }
 }
 
@@ -57,14 +57,14 @@ TEST(driver_model_bug, a_message_published_without_a_fence_is_caught) {
   EXPECT_EQ(run("code", "message for waiter", {.model = memory::sc, .weakened = "stamp"}).fault, "");
 }
 
-// Each store that docs/threading.md calls a side of a Dekker is needed as it is.
+// Of the stores, these may not be weaker. (`wanted` and `finished` may: a locked instruction follows them.)
 TEST(driver_model_bug, a_weaker_store_is_caught) {
-  for (const auto& [variable, scenario] : {planted{"polling", "message for waiter"}, planted{"wanted", "message for auxiliary"},
-                                           planted{"finished", "two waiters"}, planted{"owner", "two posts"}}) {
+  for (const auto& [variable, scenario] : {planted{"polling", "message for waiter"}, planted{"owner", "two posts"}}) {
     const report found = run("code", scenario, {.weakened = variable});
     EXPECT_NE(found.path, "") << variable << " is not caught: " << to_text(found);
-    printf("%s: %s\n", std::string(variable).c_str(), to_text(found).substr(0, 300).c_str());
   }
+  for (const auto& [variable, scenario] : {planted{"wanted", "message for auxiliary"}, planted{"finished", "two runs"}})
+    EXPECT_EQ(run("code", scenario, {.weakened = variable}).fault, "") << variable;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Ownership, the mailbox, the doorbell and everybody who sleeps on it: offload/driver.{h,cc}, libsched/engine.{h,cc} and
-// libsched/doorbell.{h,cc}, one rank of them, with the threads of docs/threading.md around it.
+// Ownership, the mailbox, the doorbell and everybody who sleeps on it: offload/driver.{h,cc}, libsched/engine.{h,cc}
+// and libsched/doorbell.{h,cc}, one rank of them, with the threads of docs/threading.md around it.
 //
 // Not the library's are the other ranks and the medium: a sender publishes a message by an exchange of its stamp and
 // then rings if needed, which are the two lines of the shm endpoint (CMakeLists.txt sees to it that they are).
@@ -118,7 +118,9 @@ schedule_ptr one_op(bool receives) {
 /// One rank: two instances, an engine, its driver.
 struct one_rank {
   explicit one_rank(const circumstances& around, bool first_receives, bool second_receives)
-      : net(around.weakened != "stamp"), runs(net), drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
+      : net(around.weakened != "stamp"),
+        runs(net),
+        drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
     it[0] = add(first_receives);
     it[1] = add(second_receives);
   }
@@ -130,7 +132,7 @@ struct one_rank {
   void start(int which) { models::require(drives.start(*it[which], nullptr) == status::ok, "a start fails"); }
   void wait(int which) { models::require(drives.wait(*it[which], 1, never) == status::ok, "a wait fails"); }
   void wait_in_vain(int which) {
-    const auto soon = driver::clock::now() + std::chrono::nanoseconds(1);
+    constexpr auto soon = driver::clock::time_point(std::chrono::hours(1));
     models::require(drives.wait(*it[which], 1, soon) == status::timeout, "a wait for nothing succeeds");
   }
   void run(int which) { models::require(drives.run(*it[which], never) == status::ok, "a run fails"); }
@@ -248,6 +250,14 @@ models::report two_posts(const circumstances& around) {
   return all.explore(false);
 }
 
+/// Two threads run something that needs no message: one may finish the other's round.
+models::report two_runs(const circumstances& around) {
+  rank_model all(around, false, false);
+  all.add("runner 0", [](one_rank& it) { it.run(0); });
+  all.add("runner 1", [](one_rank& it) { it.run(1); });
+  return all.explore(false);
+}
+
 /// The same instance is posted again and again, while others are.
 models::report posts_and_steps(const circumstances& around) {
   rank_model all(around, false, false);
@@ -309,6 +319,7 @@ const models::known_world k_worlds[] = {
     models::known_world({LSCHED_VARIANT, "two waiters", two_waiters}),
     models::known_world({LSCHED_VARIANT, "one gives up", one_gives_up}),
     models::known_world({LSCHED_VARIANT, "two posts", two_posts}),
+    models::known_world({LSCHED_VARIANT, "two runs", two_runs}),
     models::known_world({LSCHED_VARIANT, "posts and steps", posts_and_steps}),
     models::known_world({LSCHED_VARIANT, "round after round", round_after_round}),
     models::known_world({LSCHED_VARIANT, "waiter and starter", waiter_and_starter}),

@@ -2,12 +2,12 @@
 
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 namespace models {
 namespace {
 
-using clock = std::chrono::steady_clock;
 constexpr std::uint64_t k_factor = 0x9e3779b97f4a7c15u;
 
 std::uint64_t fold(std::uint64_t x, std::uint64_t y) {
@@ -60,6 +60,9 @@ class hash_set {
   std::size_t size_ = 0;
 };
 
+/// Of this process, however busy the machine is.
+double seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 /// One step of the current path.
 struct frame {
   std::vector<std::byte> state;
@@ -72,7 +75,7 @@ class search {
   search(system& what, const limits& most) : what_(what), most_(most) {}
 
   report run() {
-    const clock::time_point began = clock::now();
+    const double began = seconds();
     enter();
     while (depth_ > 0 && found_.fault.empty()) {
       frame& top = path_[depth_ - 1];
@@ -84,10 +87,10 @@ class search {
       what_.make(top.moves[top.next++]);
       ++found_.moves;
       enter();
-      if (found_.moves % 4096 == 0 && clock::now() - began > most_.time) give_up("the time");
+      if (found_.moves % 4096 == 0 && seconds() - began > static_cast<double>(most_.time.count())) give_up("the time");
       if (found_.states > most_.states) give_up("the number of states");
     }
-    found_.seconds = std::chrono::duration<double>(clock::now() - began).count();
+    found_.seconds = seconds() - began;
     return found_;
   }
 

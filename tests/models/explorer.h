@@ -36,7 +36,7 @@ class system {
 
 struct limits {
   std::uint64_t states = 10'000'000;
-  std::chrono::seconds time{100};
+  std::chrono::seconds time{100};  ///< of the processor
 };
 
 struct report {

@@ -1,4 +1,4 @@
-// The explorer itself: it sees what the memory model allows, nothing else, and never passes over what it did not finish.
+// The explorer itself: it sees what the memory model allows, nothing else, and a search it did not finish has failed.
 #include "tests/models/explorer.h"
 
 #include <gtest/gtest.h>
@@ -108,7 +108,8 @@ TEST(explorer, a_waker_may_choose_any_sleeper) {
   threads all;
   words* shared = nullptr;
   all.set_up([&] { shared = new words; });
-  for (const char* name : {"first", "second"}) all.add(name, [=] { futex(0, &shared->x, FUTEX_WAIT, 0, nullptr, nullptr, 0); });
+  for (const char* name : {"first", "second"})
+    all.add(name, [=] { futex(0, &shared->x, FUTEX_WAIT, 0, nullptr, nullptr, 0); });
   all.add("waker", [=] { futex(0, &shared->x, FUTEX_WAKE, 1, nullptr, nullptr, 0); });
   std::set<std::string> left;
   all.expect([&](bool is_last) {

@@ -11,6 +11,7 @@ TEST(hand_over_model, nothing_is_lost_and_nothing_counted_twice) {
     const report found = run("code", scenario);
     EXPECT_EQ(found.fault, "") << scenario << ": " << to_text(found);
     EXPECT_GT(found.ends, 0u);
+    RecordProperty(std::string(scenario), to_text(found));
   }
 }
 

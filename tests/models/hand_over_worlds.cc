@@ -111,7 +111,8 @@ constexpr bool is_null(round_no round) { return round == k_rounds - 1; }
 constexpr value result_of(round_no round) { return is_null(round) ? 0 : power(static_cast<unsigned>(round)); }
 
 struct delivering {
-  explicit delivering(lag_policy how) : lag(how), its(k_adding, how, {bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}) {}
+  explicit delivering(lag_policy how)
+      : lag(how), its(k_adding, how, {bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}) {}
 
   lag_policy lag;
   value memory[delivery::k_buffers]{};
@@ -154,7 +155,8 @@ struct delivering {
   }
   std::string last_fault() {
     value result = 0;
-    if (const auto what = its.collect(bytes_of(result)); what && !check(*what, result)) return "the last delivery is wrong";
+    const auto what = its.collect(bytes_of(result));
+    if (what && !check(*what, result)) return "the last delivery is wrong";
     return collected == k_rounds ? "" : "only rounds up to " + std::to_string(collected) + " were delivered";
   }
 };

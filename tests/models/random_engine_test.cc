@@ -40,14 +40,20 @@ class random_run {
  public:
   /// Every rank's schedule passes through `spoil`, where there is one.
   random_run(draws& of, rank size, schedule_ptr (*spoil)(const schedule_ptr&) = nullptr)
-      : draws_(of), spoil_(spoil), what_(algorithms()[of.below(algorithms().size())]), world_(size, of.seed), pending_(index(size)), sums_(index(size)) {
+      : draws_(of),
+        spoil_(spoil),
+        what_(algorithms()[of.below(algorithms().size())]),
+        world_(size, of.seed),
+        pending_(index(size)),
+        sums_(index(size)) {
     data_.type = dtype::i64;
     if (what_.needs->moves_data) {
       data_.count = std::max(what_.needs->min_count, of.below(4));
       data_.what = kernel::sum;
     }
     if (what_.needs->activates) {
-      constexpr activation_policy policies[] = {activation_policy::full, activation_policy::solo, activation_policy::majority};
+      constexpr activation_policy policies[] = {activation_policy::full, activation_policy::solo,
+                                                activation_policy::majority};
       starts_ = {policies[of.below(3)], of.seed};
     }
     inputs_.assign(index(size), std::vector<value>(data_.count));
@@ -55,8 +61,8 @@ class random_run {
   }
 
   std::string name() const {
-    return std::string(what_.collective) + "/" + std::string(what_.name) + " " + std::string(name_of(starts_.policy)) + ", " +
-           std::to_string(world_.size()) + " ranks, count " + std::to_string(data_.count);
+    return std::string(what_.collective) + "/" + std::string(what_.name) + " " +
+           std::string(name_of(starts_.policy)) + ", " + std::to_string(world_.size()) + " ranks, count " + std::to_string(data_.count);
   }
 
   rank size() const { return world_.size(); }
@@ -75,6 +81,7 @@ class random_run {
   }
 
  private:
+  static std::byte* bytes_of(std::vector<value>& from) { return reinterpret_cast<std::byte*>(from.data()); }
   static std::size_t index(rank r) { return static_cast<std::size_t>(r); }
   rank draw_rank() { return static_cast<rank>(draws_.below(its_.size())); }
 
@@ -83,13 +90,14 @@ class random_run {
     wanted.options.lag = lag_policy::accumulate;
     if (spoil_ != nullptr && wanted.program) wanted.program = spoil_(*wanted.program);
     if (wanted.program && !(*wanted.program)->is_partial()) {
-      if (count_of(**wanted.program, buffer_role::input) > 0) wanted.memory.inputs = {reinterpret_cast<std::byte*>(inputs_[index(r)].data())};
-      if (count_of(**wanted.program, buffer_role::output) > 0) wanted.memory.outputs = {reinterpret_cast<std::byte*>(outputs_[index(r)].data())};
+      const schedule& program = **wanted.program;
+      if (count_of(program, buffer_role::input) > 0) wanted.memory.inputs = {bytes_of(inputs_[index(r)])};
+      if (count_of(program, buffer_role::output) > 0) wanted.memory.outputs = {bytes_of(outputs_[index(r)])};
     }
     return wanted;
   }
 
-  // --- ordinary: all ranks start, all results are the sum ---------------------------------------------------------------
+  // --- ordinary: all ranks start, all results are the sum ------------------------------------------------------------
 
   bool ordinary_round() {
     value sum = 0;
@@ -104,10 +112,11 @@ class random_run {
     return true;
   }
 
-  // --- partial: offers and calls at any time, and in the end each offer was in exactly one round ------------------------
+  // --- partial: offers and calls at any time, and in the end each offer was in exactly one round ---------------------
 
   bool partial_round(round_no round) {
-    const rank sure = starts_.policy == activation_policy::majority ? draw(starts_.seed, round, its_[0]->present) : draw_rank();
+    const bool is_drawn = starts_.policy == activation_policy::majority;
+    const rank sure = is_drawn ? draw(starts_.seed, round, its_[0]->present) : draw_rank();
     for (rank r = 0; r < world_.size(); ++r) {
       if (draws_.below(2) == 0) offer(r);
       if (starts_.policy == activation_policy::full || r == sure || draws_.below(3) == 0) call(r, round);
@@ -115,7 +124,8 @@ class random_run {
       if (draws_.below(8) == 0) offer(r);
       if (draws_.below(4) == 0) collect(r);
     }
-    return world_.run_until([&] { return std::ranges::all_of(its_, [&](const instance* it) { return it->finished >= round; }); });
+    const auto is_over = [round](const instance* it) { return it->finished >= round; };
+    return world_.run_until([&] { return std::ranges::all_of(its_, is_over); });
   }
 
   void call(rank r, round_no round) {
@@ -127,7 +137,7 @@ class random_run {
   void offer(rank r) {
     const auto drawn = static_cast<value>(draws_.below(1000));
     std::ranges::fill(inputs_[index(r)], drawn);
-    its_[index(r)]->offers->offer(reinterpret_cast<const std::byte*>(inputs_[index(r)].data()));
+    its_[index(r)]->offers->offer(bytes_of(inputs_[index(r)]));
     offered_ += drawn;
     ++pending_[index(r)];
   }
@@ -135,7 +145,7 @@ class random_run {
   void collect(rank r) {
     auto& output = outputs_[index(r)];
     std::ranges::fill(output, 0);
-    if (const auto what = its_[index(r)]->results->collect(reinterpret_cast<std::byte*>(output.data()))) {
+    if (const auto what = its_[index(r)]->results->collect(bytes_of(output))) {
       pending_[index(r)] -= what->mine;
       sums_[index(r)] += output.empty() ? 0 : output[0];
     }
@@ -185,7 +195,8 @@ struct coverage {
 bool run_seed(std::uint64_t seed, std::uint64_t one_in, coverage& of_all) {
   draws of(seed);
   random_run one(of, draw_size(of, one_in));
-  const ::testing::ScopedTrace trace(__FILE__, __LINE__, "LSCHED_MODEL_SEED=" + std::to_string(seed) + ": " + one.name());
+  const std::string text = "LSCHED_MODEL_SEED=" + std::to_string(seed) + ": " + one.name();
+  const ::testing::ScopedTrace trace(__FILE__, __LINE__, text);
   if (!one.run() || ::testing::Test::HasFailure()) return false;
   of_all.largest = std::max(of_all.largest, one.size());
   of_all.rounds[&one.which()] += one.rounds();
@@ -209,7 +220,7 @@ TEST(random_engine, runs_every_algorithm_in_ten_thousand_orders) { run_seeds(1, 
 // Seeds of the soak draw the same sizes, so each can be replayed by either test.
 TEST(random_engine_soak, runs_every_algorithm_in_a_million_orders) { run_seeds(10'001, 1'000'000, 1000); }
 
-// --- planted bugs ------------------------------------------------------------------------------------------------------
+// --- planted bugs ----------------------------------------------------------------------------------------------------
 
 /// The last sum becomes a maximum.
 schedule_ptr with_a_maximum(const schedule_ptr& good) {

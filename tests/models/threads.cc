@@ -19,9 +19,10 @@ constexpr std::size_t k_buffered_stores = 4;
 
 threads* g_here = nullptr;  ///< while one of its threads runs
 
-// What a move is: bits 0-7 the thread, bit 8 whether its oldest store reaches memory, bits 16-31 a choice.
+// What a move is: bits 0-7 the thread, bit 8 whether its oldest store reaches memory, bit 9 whether its deadline passes,
+// bits 16-31 which sleeper it wakes.
 constexpr system::move k_drain = 1u << 8;
-constexpr system::move k_runs_out = 0xffffu << 16;
+constexpr system::move k_expires = 1u << 9;
 constexpr std::size_t thread_of(system::move what) { return what & 0xff; }
 constexpr std::size_t choice_of(system::move what) { return what >> 16; }
 
@@ -176,7 +177,11 @@ void threads::moves(std::vector<move>& out) const {
         if (now.stores == 0) out.push_back(self);
         break;
       case access::asleep:
-        if (it.waits == patience::impatient) out.push_back(self | k_runs_out);
+        if (it.waits == patience::impatient) out.push_back(self | k_expires);
+        break;
+      case access::clock:
+        out.push_back(self);
+        out.push_back(self | k_expires);
         break;
       case access::wake: {
         if (now.stores > 0) break;
@@ -200,7 +205,7 @@ void threads::make(move what) {
     --now.stores;
     return;
   }
-  if (now.next == access::asleep) now.expired = 1;
+  if ((what & k_expires) != 0) now.expired = 1;
   if (now.next == access::wake) wake(it, choice_of(what));
   if (now.next == access::wait && static_cast<std::uint32_t>(*now.where) == static_cast<std::uint32_t>(now.value)) {
     now.next = access::asleep;
@@ -233,7 +238,10 @@ void threads::write(word* where, word value) {
     now.store[now.stores++] = {where, value};
 }
 
-bool threads::is_expired() const { return running_->now.expired != 0; }
+bool threads::look_at_clock() {
+  if (running_->waits == patience::impatient && running_->now.expired == 0) pause(access::clock, nullptr, 0);
+  return running_->now.expired != 0;
+}
 
 // --- words -----------------------------------------------------------------------------------------------------------
 
@@ -284,9 +292,10 @@ std::string threads::describe(move what) const {
     case access::store: return it.name + ": stores " + name_of(now.where) + " := " + std::to_string(now.value);
     case access::locked: return it.name + ": changes " + name_of(now.where) + ", " + std::to_string(*now.where);
     case access::wait:
-      return it.name + ": goes to sleep on " + name_of(now.where) + " unless it is no longer " + std::to_string(now.value);
+      return it.name + ": sleeps on " + name_of(now.where) + " unless it is no longer " + std::to_string(now.value);
     case access::wake: return it.name + ": wakes sleepers on " + name_of(now.where);
     case access::asleep: return it.name + ": its sleep runs out";
+    case access::clock: return it.name + ((what & k_expires) != 0 ? ": its deadline has passed" : ": has time left");
     case access::finished: break;
   }
   return it.name;
@@ -327,7 +336,7 @@ void require(bool holds, const char* what) {
   if (!holds && g_here != nullptr) g_here->complain(what);
 }
 
-bool is_expired() { return g_here != nullptr && g_here->is_expired(); }
+bool is_expired() { return g_here != nullptr && g_here->look_at_clock(); }
 
 long futex(long, word* where, int operation, long value, const void*, const void*, int) {
   if (g_here == nullptr) return 0;

@@ -10,8 +10,10 @@
 // one, and every load a plain one. Plain variables are not delayed: they belong to one thread at a time, which the
 // thread sanitizer checks on the real program.
 //
-// Sleep is FUTEX_WAIT without a timeout, unless the thread is `impatient`: then it may run out at any moment. A waker
-// chooses among the sleepers in every possible way. Time stands still.
+// Sleep is FUTEX_WAIT without a timeout, and time stands still, unless the thread is `impatient`: then its deadline may
+// pass whenever it looks at the clock or sleeps. A waker chooses among the sleepers in every possible way.
+//
+// For x86-64 and glibc: switching looks into a jmp_buf.
 #pragma once
 
 #include <csetjmp>
@@ -63,13 +65,13 @@ class threads final : public system {
   std::string fault(bool is_last) const override;
 
   // --- called by the threads, through the functions below ------------------------------------------------------------
-  enum class access : std::uint8_t { alone, load, store, locked, point, wait, wake, asleep, finished };
+  enum class access : std::uint8_t { alone, load, store, locked, point, wait, wake, asleep, clock, finished };
   void pause(access next, word* where, word value);
   word read(const word* where) const;
   void write(word* where, word value);
   bool is_weakened(const void* variable) const { return weakened_.contains(variable); }
   void complain(std::string what);
-  bool is_expired() const;
+  bool look_at_clock();
 
  private:
   struct buffered {
