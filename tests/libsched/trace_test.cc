@@ -171,7 +171,8 @@ struct recorded_world {
     return ranks.commit([&](rank r) {
       auto* mine = reinterpret_cast<std::byte*>(data[static_cast<std::size_t>(r)].data());
       const shape floats{.count = 32, .type = dtype::f32, .what = kernel::sum};
-      return commit_request{"sum", allreduce_recursive_doubling({r, ranks.size()}, floats), binding{{mine}, {mine + 32 * sizeof(float)}}, {}};
+      const binding memory{{mine}, {mine + 32 * sizeof(float)}};
+      return commit_request{"sum", allreduce_recursive_doubling({r, ranks.size()}, floats), memory, {}};
     });
   }
   std::vector<trace_event> events() const {
