@@ -17,7 +17,12 @@ const std::byte* at(const cell& value, region where, const op& what) {
 
 /// What is noted of an op, or with k_no_op of the round; a time of 0 is not known here.
 trace_event event_of(const instance& it, op_id id, std::uint64_t begin_ns, std::uint64_t end_ns) {
-  trace_event news{.begin_ns = begin_ns, .end_ns = end_ns, .round = it.round, .schedule = it.id, .who = it.program->place().self, .op = id};
+  trace_event news{.begin_ns = begin_ns,
+                   .end_ns = end_ns,
+                   .round = it.round,
+                   .schedule = it.id,
+                   .who = it.program->place().self,
+                   .op = id};
   if (id == k_no_op) return news;
   const op& what = it.program->ops()[id];
   news.peer = what.peer;

@@ -135,7 +135,8 @@ class goal_reader {
 
   std::uint64_t number(std::size_t where, int bytes) const {
     std::uint64_t value = 0;
-    for (int i = 0; i < bytes; ++i) value |= std::to_integer<std::uint64_t>(file_[where + static_cast<std::size_t>(i)]) << 8 * i;
+    for (int i = bytes; i-- > 0;)
+      value = value << 8 | std::to_integer<std::uint64_t>(file_[where + static_cast<std::size_t>(i)]);
     return value;
   }
   std::size_t word(std::size_t where) const { return static_cast<std::size_t>(number(where, 4)); }
@@ -165,7 +166,8 @@ bool goal_reader::read_head() {
 
 bool goal_reader::read_rank(std::size_t r) {
   const std::size_t entry = k_base + k_head_bytes + k_rank_bytes * r;
-  if (number(entry, 8) != begin_ - k_base) return refuse(entry, "rank " + std::to_string(r) + " does not begin where the one before ends");
+  if (number(entry, 8) != begin_ - k_base)
+    return refuse(entry, "rank " + std::to_string(r) + " does not begin where the one before ends");
   const std::uint64_t end = number(entry + 8, 8);
   if (end < begin_ - k_base + 8 || end > file_.size() - k_base)
     return refuse(entry + 8, "the end of rank " + std::to_string(r) + " lies before its beginning or outside the file");
@@ -252,9 +254,11 @@ bool goal_reader::check_degrees(const layout& at) {
   for (const goal_edge& it : me().edges) ++degrees[it.after];
   std::size_t root = 0;
   for (std::size_t id = 0; id < at.node_count; ++id) {
-    if (degrees[id] != word(at.node(id))) return refuse(at.node(id), "the in-degree is not the number of edges that lead here");
+    if (degrees[id] != word(at.node(id)))
+      return refuse(at.node(id), "the in-degree is not the number of edges that lead here");
     if (degrees[id] != 0) continue;
-    if (root == at.root_count || word(at.roots + 4 * root) != id) return refuse(at.begin + 4, "node " + std::to_string(id) + " is a root and not listed as one, in order");
+    if (root == at.root_count || word(at.roots + 4 * root) != id)
+      return refuse(at.begin + 4, "node " + std::to_string(id) + " is a root and not listed as one, in order");
     ++root;
   }
   return root == at.root_count || refuse(at.begin + 4, "more roots than nodes without in-edges");

@@ -151,7 +151,8 @@ class round_player {
 std::optional<failure> objection(std::span<const schedule_ptr> world, const goal_scenario& around) {
   if (world.empty()) return failure{status::argument, "a world has at least one rank"};
   for (std::size_t r = 0; r < world.size(); ++r)
-    if (world[r] == nullptr || world[r]->place() != lsched::world{static_cast<rank>(r), static_cast<rank>(world.size())})
+    if (world[r] == nullptr ||
+        world[r]->place() != lsched::world{static_cast<rank>(r), static_cast<rank>(world.size())})
       return failure{status::argument, "schedule " + std::to_string(r) + " is not that of rank " + std::to_string(r) +
                                            " of " + std::to_string(world.size())};
   if (around.initiator < 0 || at(around.initiator) >= world.size())
@@ -236,7 +237,8 @@ std::string number_text(double number) {
   return text;
 }
 
-std::string describe(std::span<const schedule_ptr> world, const goal_scenario& around, rank initiator, const traits& all) {
+std::string describe(std::span<const schedule_ptr> world, const goal_scenario& around, rank initiator,
+                     const traits& all) {
   const schedule& first = *world.front();
   std::string text = "libsched: " + first.name() + ", " + std::to_string(world.size()) + " ranks, one round\n";
   text += "times in ns; computes take " + number_text(around.ns_per_byte) + " ns for each byte they write";

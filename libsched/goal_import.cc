@@ -1,6 +1,7 @@
 // GOAL -> schedules: pairs messages, invents buffers, builds.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <tuple>
 
 #include "libsched/builder.h"
@@ -45,37 +46,45 @@ result<std::vector<message_end>> ends_of(const goal& program) {
   return ends;
 }
 
-std::uint64_t size_of_end(const goal& program, const message_end& it) {
+std::uint64_t bytes_of(const goal& program, const message_end& it) {
   return program.ranks[static_cast<std::size_t>(it.who())].ops[it.id].size;
 }
 
-/// The k-th send of a (source, target, tag) belongs to the k-th receive.
-result<tag_table> pair_up(const goal& program) {
+std::string describe(const goal& program, const message_end& it) {
+  return name_of_op(it.who(), it.id) + (it.is_recv ? " receives " : " sends ") +
+         std::to_string(bytes_of(program, it)) + " bytes";
+}
+
+/// All sends and receives of one (source, target, tag), each list in the order of the file: the k-th belong together.
+/// Tags are given out from `next` on.
+std::optional<failure> pair_up(const goal& program, std::span<const message_end> sends,
+                               std::span<const message_end> recvs, std::uint32_t& next, tag_table& tags) {
+  const std::size_t pairs = std::min(sends.size(), recvs.size());
+  for (std::size_t i = 0; i < pairs; ++i, ++next) {
+    if (bytes_of(program, sends[i]) != bytes_of(program, recvs[i]))
+      return failure{status::unmatched, describe(program, sends[i]) + ", " + describe(program, recvs[i]),
+                     sends[i].who(), sends[i].id};
+    for (const message_end& it : {sends[i], recvs[i]}) tags[static_cast<std::size_t>(it.who())][it.id] = next;
+  }
+  if (sends.size() == recvs.size()) return std::nullopt;
+  const message_end& odd = sends.size() > pairs ? sends[pairs] : recvs[pairs];
+  const std::string why = odd.is_recv ? ", which nobody sends" : ", which nobody receives";
+  return failure{status::unmatched, describe(program, odd) + why, odd.who(), odd.id};
+}
+
+result<tag_table> make_tags(const goal& program) {
   auto ends = ends_of(program);
   if (!ends) return ends.error();
   tag_table tags;
   for (const goal_rank& me : program.ranks) tags.emplace_back(me.ops.size());
   std::uint32_t next = 0;
-  for (auto sends = ends->begin(); sends != ends->end();) {
-    const bool is_new_pair = sends == ends->begin() || std::tie(sends->source, sends->target) != std::tie(sends[-1].source, sends[-1].target);
-    if (is_new_pair) next = 0;
-    const auto group_end = std::find_if(sends, ends->end(), [&](const message_end& it) { return it.key() != sends->key(); });
-    const auto recvs = std::find_if(sends, group_end, [](const message_end& it) { return it.is_recv; });
-    const auto pairs = std::min(recvs - sends, group_end - recvs);
-    for (auto i = 0 * pairs; i < pairs; ++i, ++next) {
-      if (size_of_end(program, sends[i]) != size_of_end(program, recvs[i]))
-        return failure{status::unmatched, name_of_op(sends[i].who(), sends[i].id) + " sends " +
-                                              std::to_string(size_of_end(program, sends[i])) + " bytes, " +
-                                              name_of_op(recvs[i].who(), recvs[i].id) + " receives " +
-                                              std::to_string(size_of_end(program, recvs[i])), sends[i].who(), sends[i].id};
-      tags[static_cast<std::size_t>(sends[i].who())][sends[i].id] = next;
-      tags[static_cast<std::size_t>(recvs[i].who())][recvs[i].id] = next;
-    }
-    if (recvs - sends != group_end - recvs) {
-      const message_end& odd = recvs - sends > pairs ? sends[pairs] : recvs[pairs];
-      return failure{status::unmatched, name_of_op(odd.who(), odd.id) + (odd.is_recv ? " receives what nobody sends" : " sends what nobody receives"), odd.who(), odd.id};
-    }
-    sends = group_end;
+  const auto end = ends->end();
+  for (auto first = ends->begin(); first != end;) {
+    const auto recvs = std::find_if(first, end, [&](const auto& it) { return it.is_recv || it.key() != first->key(); });
+    const auto last = std::find_if(first, end, [&](const auto& it) { return it.key() != first->key(); });
+    if (auto why = pair_up(program, {first, recvs}, {recvs, last}, next, tags)) return *why;
+    if (last != end && (last->source != first->source || last->target != first->target)) next = 0;
+    first = last;
   }
   return tags;
 }
@@ -106,7 +115,8 @@ class rank_builder {
     const auto key = [](const goal_edge& it) { return std::tuple(it.before, it.on_start, it.after); };
     std::ranges::sort(edges, {}, key);
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-    for (const goal_edge& it : edges) to_.dep(it.on_start ? fronts_[it.before] : bodies_[it.before], fronts_[it.after]);
+    for (const goal_edge& it : edges)
+      to_.dep(it.on_start ? fronts_[it.before] : bodies_[it.before], fronts_[it.after]);
     return to_.compile();
   }
 
@@ -121,8 +131,9 @@ class rank_builder {
     std::uint64_t most_read = 0;
     std::uint64_t written = 0;
     for (const goal_op& it : from_.ops) {
-      most_read = std::max(most_read, it.kind == goal_kind::send ? it.size : it.kind == goal_kind::calc ? written_by(it) : 0);
-      written = std::min(written + std::min(written_by(it), k_max_count + 1), k_max_count + 1);  // too much stays too much
+      const std::uint64_t bytes = std::min(written_by(it), k_max_count + 1);  // too much stays too much
+      written = std::min(written + bytes, k_max_count + 1);
+      if (it.kind != goal_kind::recv) most_read = std::max(most_read, it.kind == goal_kind::send ? it.size : bytes);
     }
     source_ = to_.input(dtype::u8, most_read);
     target_ = to_.scratch(dtype::u8, written);
@@ -133,9 +144,11 @@ class rank_builder {
     const region place(target_, next_);
     const std::uint64_t bytes = written_by(it);
     next_ += bytes;
-    if (it.kind == goal_kind::send) return to_.send(static_cast<rank>(it.peer), tags_[id], region(source_, 0), extent::imm(it.size));
-    if (it.kind == goal_kind::recv) return to_.recv(static_cast<rank>(it.peer), tags_[id], place, extent::imm(it.size));
-    return bytes == 0 ? to_.nop() : to_.copy(region(source_, 0), place, extent::imm(bytes));
+    const region source(source_, 0);
+    const auto peer = static_cast<rank>(it.peer);
+    if (it.kind == goal_kind::send) return to_.send(peer, tags_[id], source, extent::imm(it.size));
+    if (it.kind == goal_kind::recv) return to_.recv(peer, tags_[id], place, extent::imm(it.size));
+    return bytes == 0 ? to_.nop() : to_.copy(source, place, extent::imm(bytes));
   }
 
   const goal_rank& from_;
@@ -153,14 +166,17 @@ class rank_builder {
 
 result<std::vector<schedule_ptr>> import_goal(const goal& program, const goal_scenario& around) {
   if (!(around.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte is not above 0"};
-  const auto tags = pair_up(program);
+  const auto tags = make_tags(program);
   if (!tags) return tags.error();
   std::vector<schedule_ptr> all;
   const auto size = static_cast<rank>(program.ranks.size());
   for (rank r = 0; r < size; ++r) {
     const auto i = static_cast<std::size_t>(r);
     auto built = rank_builder(program.ranks[i], (*tags)[i], {r, size}, around.ns_per_byte).run();
-    if (!built) return failure{built.error().code, "rank " + std::to_string(r) + ": " + built.error().text, r, built.error().op};
+    if (!built) {
+      const failure& why = built.error();
+      return failure{why.code, "rank " + std::to_string(r) + ": " + why.text, r, why.op};
+    }
     all.push_back(std::move(*built));
   }
   return all;

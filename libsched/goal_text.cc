@@ -171,7 +171,8 @@ bool goal_parser::read_number(std::string_view what, std::uint64_t most, std::ui
   value = 0;
   for (; at_ < text_.size() && is_digit(text_[at_]); ++at_) {
     const auto digit = static_cast<std::uint64_t>(text_[at_] - '0');
-    if (digit > most || value > (most - digit) / 10) return refuse(start, std::string(what) + " is above " + std::to_string(most));
+    if (digit > most || value > (most - digit) / 10)
+      return refuse(start, std::string(what) + " is above " + std::to_string(most));
     value = value * 10 + digit;
   }
   return at_ != start || refuse(start, "expected " + std::string(what) + ", a number");
@@ -297,7 +298,8 @@ bool goal_parser::read_dep(std::string_view label, std::size_t where) {
 
 bool goal_parser::find_label(std::string_view label, std::size_t where, std::uint32_t& op) {
   const auto found = labels_.find(label);
-  if (found == labels_.end()) return refuse(where, "no op above has the label " + std::string(label.substr(0, 40)));
+  if (found == labels_.end())
+    return refuse(where, "no op above has the label " + std::string(label.substr(0, 40)));
   op = found->second;
   return true;
 }

@@ -38,7 +38,7 @@ std::uint64_t shown_end(const trace_event& it) {
 std::uint64_t message_id(const trace_event& it) {
   const rank source = is_outgoing(it) ? it.who : it.peer;
   const rank target = is_outgoing(it) ? it.peer : it.who;
-  const std::uint64_t ranks = std::uint64_t{static_cast<std::uint32_t>(source)} << 32 | static_cast<std::uint32_t>(target);
+  const std::uint64_t ranks = static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(target);
   const std::uint64_t edge = std::uint64_t{it.tag} << 1 | (is_signal(it.kind) ? 1 : 0);
   return mix(mix(mix(mix(it.schedule) ^ it.round) ^ ranks) ^ edge);
 }
@@ -113,7 +113,9 @@ class trace_writer {
   void choose() {
     chosen_.resize(events_.size());
     std::iota(chosen_.begin(), chosen_.end(), std::size_t{0});
-    const auto sort_by = [&](auto key) { std::ranges::stable_sort(chosen_, {}, [&](std::size_t i) { return key(events_[i]); }); };
+    const auto sort_by = [&](auto key) {
+      std::ranges::stable_sort(chosen_, {}, [&](std::size_t i) { return key(events_[i]); });
+    };
     sort_by([](const trace_event& it) { return it.begin_ns; });
     if (chosen_.size() > around_.most_events) chosen_.resize(around_.most_events);
     sort_by([](const trace_event& it) { return std::tuple(it.who, group_of(it)); });

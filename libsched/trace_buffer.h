@@ -22,7 +22,8 @@ class trace_buffer {
 
   /// The clock of all real events: of this machine, the same for all its processes, never 0.
   static std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+    const std::chrono::nanoseconds since_boot = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(since_boot.count());
   }
 
   /// Cold: how people know a schedule.

@@ -49,7 +49,8 @@ lsched_status lsched_trace_start(lsched_runtime* runtime, uint64_t events) {
 lsched_status lsched_trace_write(lsched_runtime* runtime, const char* path, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (runtime == nullptr || path == nullptr) return report(diagnostic, {status::argument, "runtime or path is null"});
-    if (!runtime->is_traced()) return report(diagnostic, {status::state, "nothing is being recorded: call lsched_trace_start first"});
+    if (!runtime->is_traced())
+      return report(diagnostic, {status::state, "nothing is being recorded: call lsched_trace_start first"});
     const auto why = runtime->write_trace(path);
     return why ? report(diagnostic, *why) : LSCHED_OK;
   });

@@ -45,7 +45,8 @@ int join(const std::vector<std::string>& paths) {
 void add_trace_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("trace", "Put the traces of single ranks together, on standard output");
   const auto paths = std::make_shared<std::vector<std::string>>();
-  command->add_option("FILE", *paths, "Files of one run, written under LSCHED_TRACE or by lsched_trace_write")->required();
+  command->add_option("FILE", *paths, "Files of one run, written under LSCHED_TRACE or by lsched_trace_write")
+      ->required();
   command->footer(
       "Example:  LSCHED_TRACE=/tmp/hello lsched run -n 4 ./hello\n"
       "          lsched trace /tmp/hello.*.json > hello.json      # open it at https://ui.perfetto.dev");

@@ -1,11 +1,11 @@
 // Traces of real runs through the C interface, and put together by the command.
 #include <gtest/gtest.h>
 
-#include <barrier>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -87,7 +87,8 @@ TEST(Trace, of_every_rank_fits_the_others) {
   const scratch_folder folder;
   const auto path = [&](std::int32_t rank) { return folder.file(std::to_string(rank) + ".json"); };
   run_world(3, [&](lsched_runtime* mine, bool is_before) {
-    EXPECT_EQ(is_before ? lsched_trace_start(mine, 10'000) : lsched_trace_write(mine, path(lsched_rank(mine)).c_str(), nullptr), LSCHED_OK);
+    const std::string file = path(lsched_rank(mine));
+    EXPECT_EQ(is_before ? lsched_trace_start(mine, 10'000) : lsched_trace_write(mine, file.c_str(), nullptr), LSCHED_OK);
   });
   expect_barriers({read(path(0)), read(path(1)), read(path(2))});
 }
@@ -99,7 +100,8 @@ TEST(Trace, of_everything_is_written_at_close_where_the_environment_asks_for_it)
   unsetenv("LSCHED_TRACE");
   expect_barriers({read(folder.file("all.0.json")), read(folder.file("all.1.json"))});
   const std::string joined = folder.file("joined.json");
-  const std::string command = LSCHED_TEST_COMMAND " trace " + folder.file("all.0.json") + " " + folder.file("all.1.json") + " > " + joined;
+  const std::string command =
+      LSCHED_TEST_COMMAND " trace " + folder.file("all.0.json") + " " + folder.file("all.1.json") + " > " + joined;
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
   const json all = read(joined);
   EXPECT_EQ(arrows(all, "s"), arrows(all, "f"));
@@ -110,7 +112,8 @@ TEST(Trace, of_everything_is_written_at_close_where_the_environment_asks_for_it)
 TEST(Trace, says_how_much_it_could_not_take) {
   const scratch_folder folder;
   run_world(1, [&](lsched_runtime* mine, bool is_before) {
-    EXPECT_EQ(is_before ? lsched_trace_start(mine, 3) : lsched_trace_write(mine, folder.file("a").c_str(), nullptr), LSCHED_OK);
+    const std::string file = folder.file("a");
+    EXPECT_EQ(is_before ? lsched_trace_start(mine, 3) : lsched_trace_write(mine, file.c_str(), nullptr), LSCHED_OK);
   });
   EXPECT_GT(read(folder.file("a"))["otherData"]["lost"], 0);
 }

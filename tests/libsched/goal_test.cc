@@ -103,7 +103,9 @@ TEST(goal_text, groups_edges_by_their_source_and_keeps_their_order_within) {
 }
 
 TEST(goal_text, names_line_column_and_reason_of_what_it_refuses) {
-  const auto in_block = [](std::string_view lines) { return "num_ranks 2\nrank 0 {\n" + std::string(lines) + "}\nrank 1 {\n}\n"; };
+  const auto in_block = [](std::string_view lines) {
+    return "num_ranks 2\nrank 0 {\n" + std::string(lines) + "}\nrank 1 {\n}\n";
+  };
   const std::array<std::pair<std::string, std::string_view>, 29> cases{{
       {"", "line 1, column 1: expected \"num_ranks\""},
       {"rank 0 {\n}\n", "line 1, column 1: expected \"num_ranks\""},
@@ -133,7 +135,8 @@ TEST(goal_text, names_line_column_and_reason_of_what_it_refuses) {
       {in_block("a: calc 1\na needs a\n"), "line 4, column 3: expected \":\", \"requires\" or \"irequires\""},
       {in_block("_a: calc 1\n"), "line 3, column 1: expected a word that begins with a letter"},
       {in_block("a: calc 1\na requires a } \n"), "line 4, column 14: expected the end of the line"},
-      {"num_ranks 2\nrank 0 {\na: calc 1\n}\nrank 1 {\na requires a\n}\n", "line 6, column 1: no op above has the label a"},
+      {"num_ranks 2\nrank 0 {\na: calc 1\n}\nrank 1 {\na requires a\n}\n",
+       "line 6, column 1: no op above has the label a"},
   }};
   for (const auto& [text, why] : cases) EXPECT_EQ(complaint(text), why) << text;
 }
@@ -279,7 +282,9 @@ goal random_program(std::mt19937_64& random) {
     }
     const std::uint64_t ops = me.ops.size();
     for (std::uint64_t edges = ops == 0 ? 0 : below(20); edges > 0; --edges)
-      me.edges.push_back({static_cast<std::uint32_t>(below(ops)), static_cast<std::uint32_t>(below(ops)), below(2) == 0});
+      me.edges.push_back({.before = static_cast<std::uint32_t>(below(ops)),
+                          .after = static_cast<std::uint32_t>(below(ops)),
+                          .on_start = below(2) == 0});
     sort_edges(me);
   }
   return program;
@@ -304,7 +309,8 @@ TEST(goal, survives_both_forms_unchanged_whatever_it_is) {
 
 /// A file with a few of its bytes changed, cut out, doubled, or exchanged for ones that mean something.
 std::string mutated(std::string file, std::mt19937_64& random) {
-  static constexpr std::string_view k_bites[] = {"-1", "{", "}", "\n", "rank ", " requires ", "l1", "99999999999999999999", "/*", "*/", "//", "\r", "b", ":", " "};
+  static constexpr std::string_view k_bites[] = {
+      "-1", "{", "}", "\n", "rank ", " requires ", "l1", "99999999999999999999", "/*", "*/", "//", "\r", "b", ":", " "};
   for (std::uint64_t changes = 1 + random() % 4; changes > 0 && !file.empty(); --changes) {
     const std::size_t where = random() % file.size();
     const std::size_t length = random() % 9;

@@ -24,6 +24,10 @@ std::vector<schedule_ptr> world_of(std::string_view collective, std::string_view
 
 shape floats(std::uint64_t count) { return {.count = count, .type = dtype::f32, .what = kernel::sum}; }
 
+std::vector<schedule_ptr> partial_world(rank size, const activation& starts) {
+  return world_of("partial_allreduce", "recursive_doubling", size, floats(3), starts);
+}
+
 std::size_t count_of(const goal& program, goal_kind kind) {
   std::size_t count = 0;
   for (const goal_rank& me : program.ranks)
@@ -65,10 +69,11 @@ TEST(export_goal, has_the_messages_that_the_registry_declares) {
 }
 
 TEST(export_goal, resolves_or_dependencies_for_one_initiator_and_says_so) {
-  const auto world = world_of("partial_allreduce", "recursive_doubling", 5, floats(3), {.policy = activation_policy::solo});
+  const auto world = partial_world(5, {.policy = activation_policy::solo});
   const auto made = export_goal(world, {.initiator = 3});
   ASSERT_TRUE(made) << made.error().text;
-  EXPECT_TRUE(contains(made->remark, "resolved for one scenario: rank 3 alone calls, every rank contributes")) << made->remark;
+  EXPECT_TRUE(contains(made->remark, "resolved for one scenario: rank 3 alone calls, every rank contributes"))
+      << made->remark;
   EXPECT_TRUE(contains(made->remark, "signals are messages of 1 byte with tags from ")) << made->remark;
   for (rank r = 0; r < 5; ++r) {
     // The call of the initiator is the only op of a solo activation that nothing precedes, but for receives.
@@ -76,18 +81,19 @@ TEST(export_goal, resolves_or_dependencies_for_one_initiator_and_says_so) {
     std::vector<bool> has_cause(me.ops.size());
     for (const goal_edge& it : me.edges) has_cause[it.after] = true;
     std::size_t causeless = 0;
-    for (std::size_t id = 0; id < me.ops.size(); ++id) causeless += !has_cause[id] && me.ops[id].kind != goal_kind::recv;
+    for (std::size_t id = 0; id < me.ops.size(); ++id)
+      causeless += !has_cause[id] && me.ops[id].kind != goal_kind::recv;
     EXPECT_EQ(causeless, r == 3 ? 1u : 0u) << r;
   }
   EXPECT_NE(export_goal(world, {.initiator = 2})->program, made->program);
 }
 
 TEST(export_goal, lets_the_drawn_rank_call_under_majority_and_everybody_under_full) {
-  const auto majority = world_of("partial_allreduce", "recursive_doubling", 6, floats(3), {.policy = activation_policy::majority, .seed = 4});
+  const auto majority = partial_world(6, {.policy = activation_policy::majority, .seed = 4});
   const auto drawn = export_goal(majority, {.initiator = 0});
   ASSERT_TRUE(drawn) << drawn.error().text;
   EXPECT_EQ(drawn->program, export_goal(majority, {.initiator = 5})->program);
-  const auto full = export_goal(world_of("partial_allreduce", "recursive_doubling", 6, floats(3), {.policy = activation_policy::full}));
+  const auto full = export_goal(partial_world(6, {.policy = activation_policy::full}));
   ASSERT_TRUE(full) << full.error().text;
   EXPECT_TRUE(contains(full->remark, "every rank calls")) << full->remark;
 }
@@ -150,7 +156,8 @@ TEST(import_goal, comes_back_as_the_same_program) {
     const auto world = import_goal(first);
     ASSERT_TRUE(world) << world.error().text;
     const goal second = export_goal(*world)->program;
-    for (const goal_kind kind : {goal_kind::send, goal_kind::recv}) EXPECT_EQ(count_of(first, kind), count_of(second, kind));
+    for (const goal_kind kind : {goal_kind::send, goal_kind::recv})
+      EXPECT_EQ(count_of(first, kind), count_of(second, kind));
     EXPECT_EQ(import_goal(second)->size(), world->size());
   }
 }
@@ -158,7 +165,8 @@ TEST(import_goal, comes_back_as_the_same_program) {
 TEST(import_goal, makes_schedules_that_the_engine_runs) {
   const goal program = parsed(
       "num_ranks 3\nrank 0 {\na: calc 2\nb: send 8b to 1\nc: send 16b to 1\nb requires a\nc irequires b\n}\n"
-      "rank 1 {\na: recv 8b from 0\nb: recv 16b from 0\nc: send 4b to 2 tag 7\nc requires a\nc requires b\nc requires b\n}\n"
+      "rank 1 {\na: recv 8b from 0\nb: recv 16b from 0\n"
+      "c: send 4b to 2 tag 7\nc requires a\nc requires b\nc requires b\n}\n"
       "rank 2 {\nrecv 4b from 1 tag 7\n}\n");
   const auto world = import_goal(program);
   ASSERT_TRUE(world) << world.error().text;
@@ -176,7 +184,8 @@ TEST(import_goal, makes_schedules_that_the_engine_runs) {
 }
 
 TEST(import_goal, starts_an_op_when_the_one_it_irequires_has_started) {
-  const auto world = import_goal(parsed("num_ranks 1\nrank 0 {\na: calc 1\nb: calc 2\nc: calc 3\nb requires a\nc irequires b\n}\n"));
+  const auto world = import_goal(parsed(
+      "num_ranks 1\nrank 0 {\na: calc 1\nb: calc 2\nc: calc 3\nb requires a\nc irequires b\n}\n"));
   ASSERT_TRUE(world) << world.error().text;
   // c waits for the nop that stands for b's start, and that one waits for a
   const schedule& program = *world->front();
@@ -194,15 +203,21 @@ TEST(import_goal, starts_an_op_when_the_one_it_irequires_has_started) {
 
 TEST(import_goal, refuses_what_is_not_static_or_does_not_pair_up) {
   const auto complaint = [](std::string_view ops_of_0, std::string_view ops_of_1) {
-    const auto made = import_goal(parsed("num_ranks 2\nrank 0 {\n" + std::string(ops_of_0) + "\n}\nrank 1 {\n" + std::string(ops_of_1) + "\n}\n"));
+    const std::string text = "num_ranks 2\nrank 0 {\n" + std::string(ops_of_0) + "\n}\nrank 1 {\n" +
+                             std::string(ops_of_1) + "\n}\n";
+    const auto made = import_goal(parsed(text));
     return made ? std::string() : made.error().text;
   };
-  EXPECT_EQ(complaint("recv 1b from -1", "send 1b to 0"), "rank 0, op 0 receives from any rank: who matches is only known when it runs");
-  EXPECT_EQ(complaint("calc 1\nrecv 1b from 1 tag -1", "send 1b to 0"), "rank 0, op 1 has any tag: who matches is only known when it runs");
-  EXPECT_EQ(complaint("send 1b to 1\nsend 1b to 1", "recv 1b from 0"), "rank 0, op 1 sends what nobody receives");
-  EXPECT_EQ(complaint("send 1b to 1", "recv 1b from 0\nrecv 1b from 0 tag 1"), "rank 1, op 1 receives what nobody sends");
-  EXPECT_EQ(complaint("send 1b to 1", "recv 2b from 0"), "rank 0, op 0 sends 1 bytes, rank 1, op 0 receives 2");
-  EXPECT_TRUE(contains(complaint("a: calc 1\nb: calc 1\na requires b\nb requires a", ""), "rank 0: ")) ;
+  EXPECT_EQ(complaint("recv 1b from -1", "send 1b to 0"),
+            "rank 0, op 0 receives from any rank: who matches is only known when it runs");
+  EXPECT_EQ(complaint("calc 1\nrecv 1b from 1 tag -1", "send 1b to 0"),
+            "rank 0, op 1 has any tag: who matches is only known when it runs");
+  EXPECT_EQ(complaint("send 1b to 1\nsend 1b to 1", "recv 1b from 0"),
+            "rank 0, op 1 sends 1 bytes, which nobody receives");
+  EXPECT_EQ(complaint("send 1b to 1", "recv 1b from 0\nrecv 1b from 0 tag 1"),
+            "rank 1, op 1 receives 1 bytes, which nobody sends");
+  EXPECT_EQ(complaint("send 1b to 1", "recv 2b from 0"), "rank 0, op 0 sends 1 bytes, rank 1, op 0 receives 2 bytes");
+  EXPECT_TRUE(contains(complaint("a: calc 1\nb: calc 1\na requires b\nb requires a", ""), "rank 0: "));
   EXPECT_TRUE(contains(complaint("recv 18446744073709551615b from 1", "send 18446744073709551615b to 0"), "2^48-1"));
   EXPECT_TRUE(contains(complaint("send 1b to 0\nrecv 1b from 0", ""), "rank 0: "));
 }

@@ -40,8 +40,10 @@ TEST(trace_json, is_one_line_an_event_to_the_byte) {
             "{\"ph\":\"M\",\"pid\":2,\"tid\":4000000,\"name\":\"process_name\",\"args\":{\"name\":\"rank 2\"}},\n"
             "{\"ph\":\"M\",\"pid\":2,\"tid\":4000000,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":2}},\n"
             "{\"ph\":\"M\",\"pid\":2,\"tid\":4000000,\"name\":\"thread_name\",\"args\":{\"name\":\"compute\"}},\n"
-            "{\"ph\":\"M\",\"pid\":2,\"tid\":4000000,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":4000000}},\n"
-            "{\"ph\":\"X\",\"pid\":2,\"tid\":4000000,\"ts\":1.500,\"dur\":1998.507,\"cat\":\"compute\",\"name\":\"compute\","
+            "{\"ph\":\"M\",\"pid\":2,\"tid\":4000000,\"name\":\"thread_sort_index\","
+            "\"args\":{\"sort_index\":4000000}},\n"
+            "{\"ph\":\"X\",\"pid\":2,\"tid\":4000000,\"ts\":1.500,\"dur\":1998.507,"
+            "\"cat\":\"compute\",\"name\":\"compute\","
             "\"args\":{\"round\":1,\"op\":7,\"schedule\":\"sum \\\"x\\\"\\\\x0a\"}}\n"
             "],\"otherData\":{\"lost\":0,\"cut\":0}}\n");
 }
@@ -64,7 +66,8 @@ TEST(trace_json, escapes_every_byte_of_a_name) {
 
 TEST(trace_json, joins_the_two_ends_of_a_message_with_an_arrow) {
   const json all = picture({event(0, 1, op_kind::send, 100, 150, 1), event(1, 4, op_kind::recv, 50, 900, 0),
-                            event(0, 2, op_kind::signal_send, 100, 100, 1), event(1, 5, op_kind::signal_recv, 10, 300, 0)});
+                            event(0, 2, op_kind::signal_send, 100, 100, 1),
+                            event(1, 5, op_kind::signal_recv, 10, 300, 0)});
   const auto starts = of_phase(all, "s");
   const auto ends = of_phase(all, "f");
   ASSERT_EQ(starts.size(), 2u);
@@ -102,13 +105,15 @@ void expect_tidy(const json& all) {
   }
   for (auto& [track, mine] : slices) {
     std::ranges::sort(mine);
-    for (std::size_t i = 1; i < mine.size(); ++i) EXPECT_LE(mine[i - 1].second, mine[i].first + 1e-6) << track.first << " " << track.second;
+    for (std::size_t i = 1; i < mine.size(); ++i)
+      EXPECT_LE(mine[i - 1].second, mine[i].first + 1e-6) << track.first << " " << track.second;
   }
   for (const char* phase : {"s", "f"})
     for (const json& it : of_phase(all, phase)) {
       const double at = it["ts"];
       const auto& mine = slices[{it["pid"], it["tid"]}];
-      EXPECT_TRUE(std::ranges::any_of(mine, [&](const auto& slice) { return slice.first <= at + 1e-6 && at < slice.second; })) << it;
+      const auto holds = [at](const auto& slice) { return slice.first <= at + 1e-6 && at < slice.second; };
+      EXPECT_TRUE(std::ranges::any_of(mine, holds)) << it;
     }
 }
 
@@ -123,7 +128,8 @@ TEST(trace_json, puts_overlapping_ops_side_by_side) {
 
 TEST(trace_json, keeps_the_first_events_in_time_and_says_how_many_it_cut) {
   std::vector<trace_event> events;
-  for (std::uint64_t i = 0; i < 10; ++i) events.push_back(event(static_cast<rank>(i % 3), 1, op_kind::nop, 100 - i, 101 - i));
+  for (std::uint64_t i = 0; i < 10; ++i)
+    events.push_back(event(static_cast<rank>(i % 3), 1, op_kind::nop, 100 - i, 101 - i));
   const json all = picture(events, {.lost = 5, .most_events = 4});
   EXPECT_EQ(all["otherData"]["cut"], 6);
   EXPECT_EQ(all["otherData"]["lost"], 5);
@@ -164,8 +170,9 @@ struct recorded_world {
   std::vector<instance*> commit() {
     return ranks.commit([&](rank r) {
       auto* mine = reinterpret_cast<std::byte*>(data[static_cast<std::size_t>(r)].data());
-      return commit_request{"sum", allreduce_recursive_doubling({r, ranks.size()}, {32, dtype::f32, kernel::sum, false}),
-                            binding{{mine}, {mine + 32 * sizeof(float)}}, {}};
+      const shape floats{.count = 32, .type = dtype::f32, .what = kernel::sum};
+      const binding memory{{mine}, {mine + 32 * sizeof(float)}};
+      return commit_request{"sum", allreduce_recursive_doubling({r, ranks.size()}, floats), memory, {}};
     });
   }
   std::vector<trace_event> events() const {
