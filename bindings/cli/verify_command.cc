@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "bindings/cli/mutant_run.h"
+#include "bindings/cli/verify_file.h"
 #include "bindings/cli/verify_plan.h"
 #include "bindings/cli/words.h"
 #include "libsched/verify.h"
@@ -26,6 +27,9 @@ using json = nlohmann::ordered_json;
 
 struct verify_command_options {
   std::string collective;
+  std::string file;
+  std::string promised;
+  bool in_place = false;
   std::string algorithm = "all";
   std::string ranks;
   std::string counts;
@@ -147,14 +151,14 @@ json describe(const finding& it) {
   return entry;
 }
 
-json describe(const verify_case& it, const verification& answer) {
-  json entry{{"collective", it.what->collective},
-             {"algorithm", it.what->name},
-             {"ranks", it.size},
-             {"count", it.data.count},
-             {"in_place", it.data.in_place},
-             {"activation", name_of(it.policy)},
-             {"holds", answer.holds()}};
+json describe(const verify_case& it) {
+  return {{"collective", it.what->collective}, {"algorithm", it.what->name},    {"ranks", it.size},
+          {"count", it.data.count},            {"in_place", it.data.in_place}, {"activation", name_of(it.policy)}};
+}
+
+/// `entry` names the world.
+json describe(json entry, const verification& answer) {
+  entry["holds"] = answer.holds();
   const unexpected_bound worst = worst_of(answer);
   entry["synchronising"] = answer.is_synchronising;
   entry["cost"] = {{"messages", answer.price.messages},
@@ -168,15 +172,15 @@ json describe(const verify_case& it, const verification& answer) {
   return entry;
 }
 
-void print(const verify_case& it, const verification& answer) {
+void print(const std::string& world, const verification& answer) {
   const unexpected_bound worst = worst_of(answer);
   if (answer.holds())
     std::printf("proved  %s: %llu messages, %llu signals, %llu hops; at most %llu unexpected messages at a rank\n",
-                text_of(it).c_str(), static_cast<unsigned long long>(answer.price.messages),
+                world.c_str(), static_cast<unsigned long long>(answer.price.messages),
                 static_cast<unsigned long long>(answer.price.signals),
                 static_cast<unsigned long long>(answer.price.hops), static_cast<unsigned long long>(worst.messages));
   else
-    std::printf("FAILED  %s\n", text_of(it).c_str());
+    std::printf("FAILED  %s\n", world.c_str());
   for (const finding& why : answer.findings)
     std::printf("        %s: %s\n", std::string(name_of(why.what)).c_str(), why.text.c_str());
 }
@@ -196,8 +200,16 @@ class teller {
 
   void tell(const verify_case& it, const verification& answer) {
     ++(answer.holds() ? verified_ : failed_);
-    if (as_json_) return void(std::printf("%s\n", describe(it, answer).dump().c_str()));
-    if (!is_brief_ || !answer.holds()) print(it, answer);
+    if (as_json_) return void(std::printf("%s\n", describe(describe(it), answer).dump().c_str()));
+    if (!is_brief_ || !answer.holds()) print(text_of(it), answer);
+  }
+
+  void tell(const world_file& it, const verification& answer) {
+    ++(answer.holds() ? verified_ : failed_);
+    if (as_json_)
+      std::printf("%s\n", describe({{"world", it.title}, {"ranks", it.world.size()}}, answer).dump().c_str());
+    else
+      print(it.title, answer);
   }
 
   int conclude(const std::optional<mutant_results>& mutants) const {
@@ -236,8 +248,9 @@ verify_wish wish_of(const verify_command_options& options) {
 
 /// Names and combinations that the parser lets through.
 void expect_sense(const verify_command_options& options) {
-  if (options.collective.empty() != (options.all || options.sample))
-    throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --all or --sample");
+  const int wishes = (options.collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) +
+                     (options.all || options.sample ? 1 : 0);
+  if (wishes != 1) throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --file, --all or --sample");
   if (options.collective.empty()) return;
   const std::string algorithm = options.algorithm == "all" ? "auto" : options.algorithm;
   const auto known = algorithms();
@@ -249,6 +262,13 @@ void expect_sense(const verify_command_options& options) {
     throw CLI::ValidationError("COLLECTIVE", "`lsched list` shows all collectives and algorithms; \"" +
                                                  options.collective + "\" with algorithm \"" + algorithm +
                                                  "\" is not among them");
+}
+
+int verify_file(const verify_command_options& options) {
+  const world_file read = read_world(options.file, options.promised);
+  teller out(options, 1);
+  out.tell(read, verify(read.world, read.promise, {.in_place = options.in_place}));
+  return out.conclude(std::nullopt);
 }
 
 int verify_all(const verify_command_options& options) {
@@ -276,6 +296,12 @@ void add_verify_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<verify_command_options>();
   command->add_option("COLLECTIVE", options->collective, "A collective that `lsched list` shows");
   command->add_option("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
+  auto* file = command->add_option("--file", options->file, "A file with the schedules of all ranks, as `lsched show --all` prints it")
+                   ->check(CLI::ExistingFile);
+  command->add_option("--promise", options->promised, "The collective that the file's outputs are held against (default: the one it is named after)")
+      ->check(CLI::IsMember(collective_names()))
+      ->needs(file);
+  command->add_flag("--in-place", options->in_place, "The file's outputs are the same memory as its inputs")->needs(file);
   command->add_option("--ranks", options->ranks, "Sizes of the world, like 1-65,96,100 (default: as --all)")
       ->check(number_list<rank>(1, k_most_ranks));
   command->add_option("--count", options->counts, "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000)")
@@ -284,16 +310,18 @@ void add_verify_command(CLI::App& app, command_context& context) {
       ->check(CLI::IsMember(activation_names()));
   auto* all = command->add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
   command->add_flag("--sample", options->sample, "Every algorithm at a few sizes (seconds)")->excludes(all);
-  command->add_flag("--mutants", options->mutants, "Then break small worlds in every way, and count what is noticed");
+  command->add_flag("--mutants", options->mutants, "Then break small worlds in every way, and count what is noticed")
+      ->excludes(file);
   command->add_flag("--json", options->as_json, "Print JSON lines: one per world, then the totals");
   command->footer(
       "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks, every\n"
       "contribution is in every result exactly once, no two ops race for memory, and the costs are those declared.\n"
       "Exit status: 0 all proved, 1 something failed, 2 the command line makes no sense.\n"
-      "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000");
+      "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000\n"
+      "          lsched show allreduce --ranks 3 --all > world.sched; lsched verify --file world.sched");
   command->callback([&context, options] {
     expect_sense(*options);
-    context.action = [options] { return verify_all(*options); };
+    context.action = [options] { return options->file.empty() ? verify_all(*options) : verify_file(*options); };
   });
 }
 

@@ -71,6 +71,13 @@ shape shape_of(const constraints& needs, const data_options& data) {
           .what = named(k_all_reductions, data.reduction)};
 }
 
+std::vector<std::string> collective_names() {
+  std::vector<std::string> names;
+  for (const algorithm& it : algorithms())
+    if (names.empty() || names.back() != it.collective) names.emplace_back(it.collective);
+  return names;
+}
+
 std::vector<std::string> algorithm_names(std::string_view collective, std::string_view another) {
   std::vector<std::string> names{"auto"};
   if (!another.empty()) names.emplace_back(another);

@@ -30,6 +30,9 @@ void add_data_options(CLI::App& command, data_options& data);
 /// What a collective with these constraints is told: those that move no data get an empty shape.
 shape shape_of(const constraints& needs, const data_options& data);
 
+/// The collectives that `lsched list` shows.
+std::vector<std::string> collective_names();
+
 /// What `lsched list` shows, "auto", and perhaps another.
 std::vector<std::string> algorithm_names(std::string_view collective, std::string_view another = {});
 

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -379,6 +380,45 @@ TEST(CommandVerify, json_ends_with_the_totals) {
   ASSERT_EQ(lines.size(), 2u * 3 * 2 * 2 + 1);  // algorithms, policies, sizes, counts
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
   EXPECT_EQ(lines.back(), json::parse(R"({"verified":24,"failed":0})"));
+}
+
+/// A name in the temporary folder, gone with the test.
+struct temporary_file {
+  explicit temporary_file(const std::string& content)
+      : path(testing::TempDir() + "lsched-world-" + std::to_string(getpid()) + ".sched") {
+    std::FILE* file = std::fopen(path.c_str(), "w");
+    std::fwrite(content.data(), 1, content.size(), file);
+    std::fclose(file);
+  }
+  ~temporary_file() { unlink(path.c_str()); }
+  std::string path;
+};
+
+TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
+  const std::string world = run(lsched({"show", "allreduce", "--algorithm", "recursive_doubling", "--ranks", "3", "--all"})).out;
+  {
+    const temporary_file good(world);
+    const outcome it = run(lsched({"verify", "--file", good.path}));
+    EXPECT_EQ(it.status, 0) << it.err << it.out;
+    EXPECT_TRUE(contains(it.out, "promised as allreduce/recursive_doubling")) << it.out;
+  }
+  {
+    std::string slip = world;
+    const auto place = slip.find("= sum b0[0 +1024] b");
+    ASSERT_NE(place, std::string::npos);
+    slip.replace(place + 18, 2, "b0");
+    slip.erase(slip.find(" releases_b", place), std::strlen(" releases_b 0"));
+    for (auto word = slip.find(" in_place"); word != std::string::npos; word = slip.find(" in_place"))
+      slip.erase(word, std::strlen(" in_place"));  // follows from the rest
+    const temporary_file bad(slip);
+    const outcome it = run(lsched({"verify", "--file", bad.path}));
+    EXPECT_EQ(it.status, 1) << it.out;
+    EXPECT_TRUE(contains(it.out, "the contribution of rank 0 is in it 2 times")) << it.out << it.err;
+  }
+  const temporary_file torn(world.substr(0, world.size() / 2));
+  const outcome it = run(lsched({"verify", "--file", torn.path}));
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "line ")) << it.err;
 }
 
 TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
