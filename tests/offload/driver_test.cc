@@ -629,15 +629,20 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_that_woke_before_the_engine_was_
   scripted_rank it;
   std::atomic<pid_t> id{0};
   std::atomic<bool> stop{false};
+  std::atomic<bool> is_set{false};
+  // Only whoever has the engine touches the hook, so it is there from the beginning, and waits.
+  std::function<void()> hook = [&] {
+    if (!is_set.exchange(false)) return void(it.net.when_asked_for_time = hook);
+    it.net.raise(0, 1);
+    expect_asleep(id);  // again
+  };
+  it.net.when_asked_for_time = hook;
   std::jthread auxiliary([&] {
     id.store(gettid());
     it.by.serve(stop);
   });
   expect_asleep(id);
-  it.net.when_asked_for_time = [&] {
-    it.net.raise(0, 1);
-    expect_asleep(id);  // again
-  };
+  is_set.store(true);
   EXPECT_EQ(it.by.start(*it.its[0], nullptr), status::ok);
   for (const auto deadline = clock::now() + k_limit / 10; it.its[0]->finished == 0 && clock::now() < deadline;)
     std::this_thread::yield();
