@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <condition_variable>
 #include <cstdio>
 #include <exception>
@@ -42,12 +41,6 @@ struct verify_command_options {
 
 // --- numbers -----------------------------------------------------------------------------------------------
 
-std::optional<std::uint64_t> number_of(std::string_view word) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
-}
-
 /// "1-65,96,100". Nothing unless every word is a number, or a range of them, within the limits.
 template <class Number>
 std::optional<std::vector<Number>> numbers_of(std::string_view list, std::uint64_t least, std::uint64_t most) {
@@ -55,8 +48,8 @@ std::optional<std::vector<Number>> numbers_of(std::string_view list, std::uint64
   while (true) {
     const std::string_view word = list.substr(0, list.find(','));
     const std::size_t dash = word.find('-');
-    const auto first = number_of(word.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : number_of(word.substr(dash + 1));
+    const auto first = whole_number_in(word.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : whole_number_in(word.substr(dash + 1));
     if (!first || !last || *first < least || *last > most || *first > *last || *last - *first > k_most_ranks)
       return std::nullopt;
     for (std::uint64_t value = *first; value <= *last; ++value) numbers.push_back(static_cast<Number>(value));

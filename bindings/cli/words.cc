@@ -22,7 +22,7 @@ auto named(const Words& words, const std::string& name) {
 
 /// Nothing unless the whole word is such a number.
 template <class Number>
-std::optional<Number> parse(const std::string& word) {
+std::optional<Number> parse(std::string_view word) {
   Number value{};
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
@@ -45,6 +45,8 @@ constexpr std::array k_activations{activation_policy::solo, activation_policy::m
                                    activation_policy::full};
 
 }  // namespace
+
+std::optional<std::uint64_t> whole_number_in(std::string_view word) { return parse<std::uint64_t>(word); }
 
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
   return limits("whole number", least, most, most == UINT64_MAX);

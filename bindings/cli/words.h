@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/cli/commands.h"
@@ -13,6 +15,9 @@ namespace lsched::cli {
 
 /// What any option that counts ranks takes; list and show make up such worlds, the others start them.
 inline constexpr std::uint64_t k_most_ranks = 1 << 20;
+
+/// The number a whole word is, if it is one.
+std::optional<std::uint64_t> whole_number_in(std::string_view word);
 
 /// Validators that name the limits and what was written instead. `most` left out: no upper limit.
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = UINT64_MAX);
