@@ -30,7 +30,9 @@ status answer_of(const instance& it, round_no round) {
 
 // Keeps the record of idling: threads that pass the engine around without moving anything are idle together, and
 // must all go to sleep.
-void driver::take_over() { bell_.polling.store(1); }
+void driver::take_over() {
+  if (bell_.polling.load() == 0) bell_.polling.store(1);
+}
 
 bool driver::step() {
   const bool moved = engine_.step();
@@ -38,24 +40,32 @@ bool driver::step() {
   return moved;
 }
 
+// Whether the progress thread should hear of messages once nobody polls.
+bool driver::auxiliary_listens() const { return engine_.is_listening() && has_auxiliary_.load(); }
+
 // Nobody polls from here on. Says who wants to hear of messages, then looks once more for those whose sender
 // still saw us polling. True: something moved.
 bool driver::announce_and_look() {
   const bool listened = engine_.is_listening();
-  bell_.wanted.store(listened && has_auxiliary_.load() ? 1 : 0);
+  bell_.wanted.store(auxiliary_listens() ? 1 : 0);
   bell_.polling.store(0);
   const bool moved = step();
   return moved || (engine_.is_listening() && !listened);
 }
 
+// Where nobody needs a ring, `polling` stays as it is: peers read it with every message, and a word that changes
+// twice a round would be fetched from the other core just as often. A waiter that sleeps is rung here in any case.
 void driver::let_go() {
   for (;;) {
     int looks = 0;
-    while (announce_and_look() && ++looks < k_last_looks) {
+    while (auxiliary_listens() && announce_and_look() && ++looks < k_last_looks) {
     }
     const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && engine_.is_listening());
     owner_.store(0);
-    if (engine_.has_posts() && try_acquire()) continue;  // posted after our last look by a thread we shut out
+    if (engine_.has_posts() && try_acquire()) {  // posted after our last look by a thread we shut out
+      step();
+      continue;
+    }
     if (bell_.sleepers.load() != 0)
       ring(bell_, doorbell::waiter);
     else if ((has_more && has_auxiliary_.load()) || (shut_out_.load() && shut_out_.exchange(false)))
@@ -136,6 +146,7 @@ void driver::poke(instance& it) {
   engine_.post(it);
   if (!try_acquire()) return;  // the owner looks at posts after it has let go
   take_over();
+  step();
   let_go();
 }
 

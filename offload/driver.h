@@ -5,9 +5,9 @@
 // auxiliary thread (offload/progress_thread.h) takes over while the application computes. Nobody spins when there
 // is nothing to do: see libsched/doorbell.h for why no wake-up is lost, docs/threading.md for every crossing.
 //
-//     acquire: owner 0 → 1                    let go: polling = 0, one more step, owner 1 → 0,
-//     polling = 1, step, step, …                      and again if something was posted meanwhile;
-//                                                     then wake a successor if one is due
+//     acquire: owner 0 → 1                    let go: polling = 0 if the progress thread is to be rung,
+//     polling = 1, step, step, …                      and one more step; owner 1 → 0; again if something was
+//                                                     posted meanwhile; then wake a successor if one is due
 #pragma once
 
 #include <atomic>
@@ -61,6 +61,7 @@ class driver {
   bool try_acquire() { return owner_.load() == 0 && owner_.exchange(1) == 0; }
   void take_over();
   void let_go();
+  bool auxiliary_listens() const;
   bool announce_and_look();
   bool step();
   bool keep_polling(clock::time_point now);
