@@ -2,8 +2,10 @@
 //
 //   0  done        1  failed: one line on standard error        2  the command line makes no sense
 // `run` answers what its program answers.
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <string>
 
@@ -93,6 +95,13 @@ int act(CLI::App& app, command_context& context) {
   }
 }
 
+/// What was printed may still be in a buffer, and the place it goes to full.
+int with_output_written(int answer) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return answer;
+  std::fprintf(stderr, "lsched: standard output: %s\n", std::strerror(errno));
+  return answer == 0 ? k_exit_failure : answer;
+}
+
 std::string text_of_failure(lsched_status code, std::string_view detail) {
   std::string text = lsched_status_name(code);
   text += ": ";
@@ -129,5 +138,5 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_line(), "Print the version and the ABI");
   app.require_subcommand(1);
   add_commands(app, context);
-  return act(app, context);
+  return with_output_written(act(app, context));
 }

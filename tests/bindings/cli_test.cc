@@ -259,6 +259,18 @@ TEST(Command, failures_of_the_library_are_one_line_and_1) {
 
 // --- info, list, show --------------------------------------------------------------------------------------
 
+TEST(Command, output_that_finds_no_room_is_a_failure) {
+  for (const std::string asked : {"--help", "list", "show barrier --ranks 3", "verify barrier --ranks 3 --json", "simulate"}) {
+    const std::string line = LSCHED_TEST_COMMAND " " + asked + " 2>&1 > /dev/full";
+    std::FILE* told = popen(line.c_str(), "r");
+    ASSERT_NE(told, nullptr);
+    char text[200] = "";
+    static_cast<void>(std::fread(text, 1, sizeof text - 1, told));
+    EXPECT_EQ(WEXITSTATUS(pclose(told)), 1) << asked;
+    EXPECT_NE(std::strstr(text, "standard output: No space left"), nullptr) << asked << ": " << text;
+  }
+}
+
 TEST(CommandInfo, json_tells_version_machine_and_environment) {
   const outcome it = run(lsched({"info", "--json", "--ranks", "1000000"}), {{"LSCHED_IDLE", "yield"}});
   ASSERT_EQ(it.status, 0) << it.err;
