@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -166,6 +167,19 @@ lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no
   return static_cast<lsched_status>(why.code);
 }
 
+namespace {
+
+/// Said at once: when the runtime closes, there is nobody left to tell.
+std::optional<failure> objection_to_trace(const std::string& prefix) {
+  if (prefix.empty()) return std::nullopt;
+  const auto slash = prefix.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : prefix.substr(0, slash + 1);
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return std::nullopt;
+  return failure{status::argument, "LSCHED_TRACE=" + prefix + " cannot be written: " + folder + ": " + std::strerror(errno)};
+}
+
+}  // namespace
+
 result<runtime_options> read_config(const lsched_config* config) {
   lsched_config filled;
   lsched_config_init(&filled);
@@ -189,6 +203,7 @@ result<runtime_options> read_config(const lsched_config* config) {
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
   options.commit_timeout = std::chrono::nanoseconds(std::min(filled.commit_timeout_ns, k_most));
   if (const char* prefix = std::getenv("LSCHED_TRACE")) options.trace_prefix = prefix;
+  if (auto why = objection_to_trace(options.trace_prefix)) return *why;
   return options;
 }
 

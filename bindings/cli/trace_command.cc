@@ -3,6 +3,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,15 +14,31 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
+constexpr int k_deepest = 8;  // ours nest to 4
+
+/// Nothing unless the file is a trace, with numbers where `join` wants numbers.
+std::optional<json> parse_trace(std::istream& file) {
+  bool is_too_deep = false;
+  const json content = json::parse(
+      file, [&](int depth, json::parse_event_t, json&) { return depth <= k_deepest || !(is_too_deep = true); }, false);
+  if (is_too_deep || !content.is_object() || !content.contains("traceEvents") || !content["traceEvents"].is_array())
+    return std::nullopt;
+  const json other = content.value("otherData", json::object());
+  if (!other.is_object()) return std::nullopt;
+  for (const char* key : {"lost", "cut"})
+    if (other.contains(key) && !other[key].is_number_unsigned()) return std::nullopt;
+  return content;
+}
+
 json read_trace(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": cannot be read");
-  json content = json::parse(file, nullptr, false);
-  if (content.is_object() && content["traceEvents"].is_array()) return content;
+  if (auto content = parse_trace(file)) return *std::move(content);
   throw command_failure(LSCHED_ERR_ARGUMENT, path + ": is not a trace file");
 }
 
 int join(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) read_trace(path);  // twice, so that no half document is written
   std::uint64_t lost = 0;
   std::uint64_t cut = 0;
   const char* separator = "\n";

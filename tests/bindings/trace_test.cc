@@ -8,6 +8,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -107,6 +108,36 @@ TEST(Trace, of_everything_is_written_at_close_where_the_environment_asks_for_it)
   EXPECT_EQ(arrows(all, "s"), arrows(all, "f"));
   EXPECT_EQ(all["otherData"]["lost"], 0);
   EXPECT_NE(std::system((LSCHED_TEST_COMMAND " trace " + folder.file("none.json") + " 2> /dev/null").c_str()), 0);
+}
+
+TEST(Trace, of_everything_that_could_not_be_written_is_refused_when_the_runtime_opens) {
+  const scratch_folder folder;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  lsched_runtime* runtime = nullptr;
+  setenv("LSCHED_TRACE", folder.file("no/such").c_str(), 1);
+  EXPECT_EQ(lsched_runtime_open(nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT);
+  unsetenv("LSCHED_TRACE");
+  EXPECT_EQ(runtime, nullptr);
+  EXPECT_NE(std::string(why.text).find("no/: No such file"), std::string::npos) << why.text;
+}
+
+TEST(Trace, files_that_are_none_are_told_before_anything_is_written) {
+  const scratch_folder folder;
+  const std::string deep(100'000, '[');
+  for (const std::string& text : {std::string("{\"traceEvents\":[{}],\"otherData\":{\"lost\":-3}}"),
+                                  std::string("{\"traceEvents\":[{}],\"otherData\":7}"), std::string("{\"traceEvents\":7}"),
+                                  std::string("[]"), std::string(), "{\"traceEvents\":[" + deep + std::string(100'000, ']') + "]}"}) {
+    std::ofstream(folder.file("good")) << "{\"traceEvents\":[{\"ph\":\"X\"}]}";
+    std::ofstream(folder.file("bad")) << text;
+    const std::string command = LSCHED_TEST_COMMAND " trace " + folder.file("good") + " " + folder.file("bad") + " > " +
+                                folder.file("out") + " 2> " + folder.file("why");
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1) << text.substr(0, 80);
+    EXPECT_EQ(std::filesystem::file_size(folder.file("out")), 0u) << text.substr(0, 80);
+    std::stringstream told;
+    told << std::ifstream(folder.file("why")).rdbuf();
+    EXPECT_NE(told.str().find("bad: is not a trace"), std::string::npos) << told.str();
+  }
 }
 
 TEST(Trace, says_how_much_it_could_not_take) {
