@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 namespace {

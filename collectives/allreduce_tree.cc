@@ -1,6 +1,6 @@
 #include "collectives/allreduce_tree.h"
 
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 namespace {

@@ -13,9 +13,6 @@
 
 namespace lsched {
 
-/// Children per level.
-inline constexpr rank k_tree_radix = 4;
-
 /// Appends an allreduce of `data.count` elements from `input` to `output`; as add_allreduce.
 fragment add_allreduce_tree(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 

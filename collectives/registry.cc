@@ -8,8 +8,8 @@
 #include "collectives/allreduce.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
-#include "collectives/geometry.h"
 #include "collectives/partial.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 namespace {

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "collectives/allreduce.h"
-#include "collectives/geometry.h"
 #include "collectives/partial.h"
+#include "libsched/geometry.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 

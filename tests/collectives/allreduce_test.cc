@@ -7,7 +7,7 @@
 
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 

@@ -10,10 +10,10 @@
 #include <optional>
 
 #include "collectives/allreduce_tree.h"
-#include "collectives/geometry.h"
 #include "collectives/partial.h"
 #include "libsched/draw.h"
 #include "libsched/engine.h"
+#include "libsched/geometry.h"
 #include "tests/libsched/allocation_count.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
