@@ -308,9 +308,7 @@ TEST(verify, notices_a_read_of_what_nothing_has_written) {
 TEST(verify, notices_a_contribution_that_is_in_twice) {
   auto world = make_world("allreduce", "recursive_doubling", 4);
   const op_id last = find_op(*world[0], op_kind::compute, 1);
-  world[0] = with_op(*world[0], last, [](op& it) { it.b = it.a, it.releases_b = k_no_op; });
-  const op_id unread = find_op(*world[0], op_kind::recv, 1);
-  world[0] = with_op(*world[0], unread, [](op& it) { it.in_place = false; });
+  world[0] = with_op(*world[0], last, [](op& it) { it.b = it.a; });
   expect_finding(verify(world, sum_of_all(4)), property::contents,
                  "rank 0 output 0 elements [0, 6): the contribution of rank 0 is in it 2 times, once as operand a of "
                  "rank 0 op 2 (compute sum), then a of rank 0 op 5 (compute sum), and once as operand a of rank 0 op 2 "
@@ -323,10 +321,7 @@ TEST(verify, notices_a_contribution_that_got_lost) {
   world[0] = with_op(*world[0], first, [](op& it) {
     it.what = kernel::copy;
     it.b = {};
-    it.releases_b = k_no_op;
   });
-  const op_id unread = find_op(*world[0], op_kind::recv);
-  world[0] = with_op(*world[0], unread, [](op& it) { it.in_place = false; });
   expect_finding(verify(world, sum_of_all(3)), property::contents,
                  "the contribution of rank 1 is missing; no op has combined it with another");
 }
