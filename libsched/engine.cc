@@ -93,8 +93,6 @@ std::optional<failure> engine::reserve(instance& it, const binding& memory, cons
     if (it.cells[b].home == nullptr) return failure{status::no_memory, "no memory left for scratch buffers"};
   }
   if (program.is_partial()) return reserve_partial(it, options);
-  for (const op& what : program.ops())
-    if (what.kind == op_kind::capture) return failure{status::argument, "only a partial schedule can capture"};
   set_binding(it, memory);
   return std::nullopt;
 }

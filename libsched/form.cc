@@ -79,6 +79,8 @@ void form_check::check_op(op_id id) {
     return object(id, "has a peer outside the world of " + std::to_string(place_.size));
   if (is_communication(it.kind) && it.peer == place_.self && it.kind != op_kind::signal_recv)
     object(id, "is for the rank itself");
+  if (it.kind == op_kind::capture && !program_.is_partial())
+    object(id, "captures, but the schedule has no activation policy");
   if (it.count.is_late() && it.count.index() >= program_.lates().size())
     return object(id, "has a late extent that does not exist");
   const bool is_reducing = it.kind == op_kind::compute && it.what != kernel::copy;

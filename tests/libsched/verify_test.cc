@@ -7,6 +7,7 @@
 
 #include "collectives/registry.h"
 #include "libsched/builder.h"
+#include "libsched/mutant.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched {
@@ -142,6 +143,16 @@ TEST(verify, notices_a_rank_that_is_another) {
   auto world = make_world("barrier", "dissemination", 3);
   std::swap(world[0], world[1]);
   expect_finding(verify(world, {}), property::form, "rank 0 is rank 1 of 3 by its own account");
+}
+
+TEST(verify, notices_a_capture_that_nobody_offers_to) {
+  auto world = make_world("partial_allreduce", "tree", 3, false, activation_policy::solo);
+  for (schedule_ptr& mine : world) {
+    draft plain = draft_of(*mine);
+    plain.head.starts = {};
+    mine = schedule_of(std::move(plain));
+  }
+  expect_finding(verify(world, sum_of_all(3)), property::form, "captures, but the schedule has no activation policy");
 }
 
 TEST(verify, notices_what_is_unmatched) {
