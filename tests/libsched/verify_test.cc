@@ -314,6 +314,23 @@ TEST(verify, notices_a_read_of_what_nothing_has_written) {
   expect_finding(verify(world, {}), property::contents, "reads elements [4, 6) of buffer 0, which nothing has written");
 }
 
+/// Rank 0 answers a signal. It may not end its round before it has: an armed receive holds up nothing.
+TEST(verify, notices_a_signal_that_may_be_left_out) {
+  const auto of = [](bool ends_early) {
+    return verify(write_world(2, [&](builder& to) {
+      const op_id other = to.nop();
+      const op_id heard = to.place().self == 0 ? to.signal_recv(1, 0) : k_no_op;
+      const op_id said = to.signal_send(1 - to.place().self, 0, {heard});
+      if (to.place().self == 1) to.set_exit(to.signal_recv(0, 0));
+      if (to.place().self == 0) to.set_exit(ends_early ? other : said);
+    }), {});
+  };
+  EXPECT_TRUE(of(false).holds()) << text_of(of(false));
+  expect_finding(of(true), property::progress,
+                 "rank 0 op 2 (signal_send to 1) may be left out: the round can end at op 0 without it, and rank 1 "
+                 "op 2 (signal_recv from 0) then waits for nothing");
+}
+
 // --- contents ----------------------------------------------------------------------------------------------
 
 TEST(verify, notices_a_contribution_that_is_in_twice) {
@@ -438,6 +455,34 @@ TEST(verify, knows_late_extents) {
   expect_finding(of(k_count - 1, true), property::matching,
                  "carries 6 x i32, but rank 1 op 0 (recv from 0) takes up to 5");
   expect_finding(of(k_count, false), property::form, "reads slot 0 before a receive has filled it");
+}
+
+/// Rank 1 copies as much as it got, but from elsewhere, so that only the slot orders the two.
+TEST(verify, notices_a_slot_that_is_read_before_it_is_filled) {
+  const auto of = [](bool waits) {
+    return verify(write_world(2, [&](builder& to) {
+      const buffer_id in = to.input(dtype::i32, k_count), out = to.output(dtype::i32, k_count);
+      const buffer_id landing = to.scratch(dtype::i32, k_count);
+      if (to.place().self == 0) to.send(1, 0, {in, 0}, k_all);
+      if (to.place().self == 0) return;
+      const extent some = to.late(k_count);
+      const op_id got = to.recv(0, 0, {landing, 0}, some);
+      to.copy({in, 0}, {out, 0}, some, {waits ? got : k_no_op});
+    }), {});
+  };
+  EXPECT_TRUE(of(true).holds()) << text_of(of(true));
+  expect_finding(of(false), property::hazard, "rank 1 op 1 (compute copy) may read slot 0 before op 0 has filled it");
+}
+
+TEST(verify, notices_a_capacity_that_commit_would_refuse) {
+  const auto of = [](std::uint64_t capacity) {
+    return verify(write_world(2, [&](builder& to) {
+      if (to.place().self == 0) to.send(1, 0, {to.input(dtype::i32, k_count), 0}, k_all);
+      if (to.place().self == 1) to.recv(0, 0, {to.output(dtype::i32, 2 * k_count), 0}, to.late(capacity));
+    }), {});
+  };
+  EXPECT_TRUE(of(k_count).holds()) << text_of(of(k_count));
+  expect_finding(of(k_count + 1), property::matching, "carries 6 x i32, but rank 1 op 0 (recv from 0) takes up to 7");
 }
 
 // --- price and synchronisation -----------------------------------------------------------------------------
