@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "collectives/activation.h"
 #include "collectives/registry.h"
 #include "libsched/builder.h"
 #include "libsched/mutant.h"
@@ -153,6 +154,39 @@ TEST(verify, notices_a_capture_that_nobody_offers_to) {
     mine = schedule_of(std::move(plain));
   }
   expect_finding(verify(world, sum_of_all(3)), property::form, "captures, but the schedule has no activation policy");
+}
+
+/// Both ranks gather both contributions.
+schedule_ptr partial_gather(rank self, bool in_halves, bool is_synchronising) {
+  builder to({self, 2});
+  const extent one = extent::imm(1);
+  const buffer_id in = to.input(dtype::i64, 1);
+  const buffer_id out = to.output(dtype::i64, in_halves ? 2 : 1);
+  const fragment awake = add_activation(to, activation_policy::solo, kernel::sum, in, one);
+  const op_id mine = to.copy({in, 0}, {out, 0}, one, {awake.exit});
+  const region rest = in_halves ? region(out, 1) : region(to.scratch(dtype::i64, 1), 0);
+  const op_id given = to.send(1 - self, 0, {in, 0}, one, {awake.exit});
+  to.set_exit(to.nop({mine, given, to.recv(1 - self, 0, rest, one, {awake.exit})}));
+  to.set_activation({activation_policy::solo});
+  if (is_synchronising) to.declare_synchronising();
+  return *to.compile();
+}
+
+TEST(verify, notices_a_partial_schedule_that_the_engine_cannot_run) {
+  const auto of = [](bool in_halves, bool is_synchronising) {
+    const std::vector<schedule_ptr> all{partial_gather(0, in_halves, is_synchronising),
+                                        partial_gather(1, in_halves, is_synchronising)};
+    return verify(all, {});
+  };
+  EXPECT_TRUE(of(false, true).holds()) << text_of(of(false, true));
+  expect_finding(of(true, true), property::form, "uses a part of buffer 1, which is null as a whole or not at all");
+  expect_finding(of(false, false), property::form, "may be woken by others, but is not declared synchronising");
+  auto world = make_world("partial_allreduce", "tree", 2, false, activation_policy::solo);
+  world[0] = with_op(*world[0], find_op(*world[0], op_kind::compute), [](op& it) {
+    it.kind = op_kind::capture;
+    it.a = it.b = {};
+  });
+  expect_finding(verify(world, {}), property::form, "rank 0 is partial, but has not just one call, capture, input and");
 }
 
 TEST(verify, notices_what_is_unmatched) {
