@@ -85,7 +85,10 @@ void driver::with_engine(const std::function<void()>& job) {
   take_over();
   struct release {  // also if the job throws
     driver& held;
-    ~release() { held.let_go(); }
+    ~release() {
+      held.step();  // a rank that waits in a commit may be alone in serving older schedules
+      held.let_go();
+    }
   } const at_end{*this};
   job();
 }
