@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 namespace {
@@ -140,16 +140,8 @@ fragment add_allreduce(builder& to, const shape& data, buffer_id input, buffer_i
   return recursive_doubling(to, data, input, output, entry).write();
 }
 
-result<schedule_ptr> allreduce_recursive_doubling(world place, const shape& data) {
-  if (const auto why = objection(k_allreduce_constraints, place, data, {})) return *why;
-  builder to(place, "allreduce/recursive_doubling");
-  const buffer_id input = to.input(data.type, data.count);
-  const buffer_id output = to.output(data.type, data.count);
-  const fragment body = add_allreduce(to, data, input, output, k_no_op);
-  to.set_exit(body.exit);
-  if (body.holding) to.declare_holding();
-  to.declare_synchronising();
-  return to.compile();
+result<schedule_ptr> allreduce_recursive_doubling(world place, const shape& data, const activation& starts) {
+  return make_collective(k_allreduce_constraints, place, data, starts, "allreduce/recursive_doubling", add_allreduce);
 }
 
 }  // namespace lsched

@@ -1,6 +1,6 @@
 #include "collectives/allreduce_tree.h"
 
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 namespace {
@@ -97,16 +97,8 @@ fragment add_allreduce_tree(builder& to, const shape& data, buffer_id input, buf
   return reduce_and_broadcast(to, data, input, output, entry).write();
 }
 
-result<schedule_ptr> allreduce_tree(world place, const shape& data) {
-  if (const auto why = objection(k_allreduce_tree_constraints, place, data, {})) return *why;
-  builder to(place, "allreduce/tree");
-  const buffer_id input = to.input(data.type, data.count);
-  const buffer_id output = to.output(data.type, data.count);
-  const fragment body = add_allreduce_tree(to, data, input, output, k_no_op);
-  to.set_exit(body.exit);
-  if (body.holding) to.declare_holding();
-  to.declare_synchronising();
-  return to.compile();
+result<schedule_ptr> allreduce_tree(world place, const shape& data, const activation& starts) {
+  return make_collective(k_allreduce_tree_constraints, place, data, starts, "allreduce/tree", add_allreduce_tree);
 }
 
 }  // namespace lsched

@@ -1,6 +1,6 @@
 #include "collectives/barrier.h"
 
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 

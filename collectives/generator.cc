@@ -2,6 +2,9 @@
 
 #include <bit>
 #include <string>
+#include <utility>
+
+#include "collectives/activation.h"
 
 namespace lsched {
 namespace {
@@ -60,6 +63,23 @@ std::optional<failure> objection(const constraints& needs, world place, const sh
   if (auto why = objection_to_place(needs, place)) return why;
   if (auto why = objection_to_data(needs, data)) return why;
   return objection_to_start(needs, starts);
+}
+
+result<schedule_ptr> make_collective(const constraints& needs, world place, const shape& data,
+                                     const activation& starts, std::string name, add_collective body) {
+  if (auto why = objection(needs, place, data, starts)) return std::move(*why);
+  builder to(place, std::move(name));
+  const buffer_id input = to.input(data.type, data.count);
+  const buffer_id output = to.output(data.type, data.count);
+  op_id entry = k_no_op;
+  if (starts.policy != activation_policy::none)
+    entry = add_activation(to, starts.policy, data.what, input, extent::imm(data.count)).exit;
+  to.set_activation(starts);
+  const fragment collective = body(to, data, input, output, entry);
+  to.set_exit(collective.exit);
+  if (collective.holding) to.declare_holding();
+  to.declare_synchronising();
+  return to.compile();
 }
 
 }  // namespace lsched

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "collectives/shape.h"
@@ -46,5 +47,14 @@ struct constraints {
 /// `argument`: the request is meaningless by itself; `constraint`: another algorithm might do it.
 std::optional<failure> objection(const constraints& needs, world place, const shape& data,
                                  const activation& starts);
+
+/// Appends a synchronising collective from `input` to `output` in which nothing fires before `entry`.
+using add_collective = fragment (*)(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
+
+/// The schedule of any such collective by itself, with one input and one output of `data.count` elements. With an
+/// activation policy it is partial: the gate of an activation (collectives/activation.h) captures into the input and
+/// is the entry. Refused if there is an objection.
+result<schedule_ptr> make_collective(const constraints& needs, world place, const shape& data,
+                                     const activation& starts, std::string name, add_collective body);
 
 }  // namespace lsched

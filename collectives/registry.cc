@@ -8,8 +8,8 @@
 #include "collectives/allreduce.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
-#include "collectives/geometry.h"
 #include "collectives/partial.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 namespace {
@@ -105,20 +105,10 @@ result<schedule_ptr> generate_barrier(world place, const shape& data, const acti
   return barrier_dissemination(place);
 }
 
-result<schedule_ptr> generate_allreduce(world place, const shape& data, const activation& starts) {
-  if (const auto why = objection(k_allreduce_constraints, place, data, starts)) return *why;
-  return allreduce_recursive_doubling(place, data);
-}
-
-result<schedule_ptr> generate_allreduce_tree(world place, const shape& data, const activation& starts) {
-  if (const auto why = objection(k_allreduce_tree_constraints, place, data, starts)) return *why;
-  return allreduce_tree(place, data);
-}
-
 constexpr std::array k_algorithms{
-    algorithm{"allreduce", "recursive_doubling", generate_allreduce, &k_allreduce_constraints,
+    algorithm{"allreduce", "recursive_doubling", allreduce_recursive_doubling, &k_allreduce_constraints,
               cost_of_allreduce, contents_of_allreduce},
-    algorithm{"allreduce", "tree", generate_allreduce_tree, &k_allreduce_tree_constraints, cost_of_tree,
+    algorithm{"allreduce", "tree", allreduce_tree, &k_allreduce_tree_constraints, cost_of_tree,
               contents_of_allreduce},
     algorithm{"barrier", "dissemination", generate_barrier, &k_barrier_constraints, cost_of_barrier,
               contents_of_barrier},

@@ -3,14 +3,14 @@
 
 #include <vector>
 
-#include "libsched/program.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 
 class activation_wave {
  public:
-  explicit activation_wave(recursive_doubling_program fold)
-      : fold_(fold), states_(static_cast<std::size_t>(fold.size), static_cast<std::uint8_t>(fold.levels())) {}
+  explicit activation_wave(rank size)
+      : folded_(size), states_(static_cast<std::size_t>(size), static_cast<std::uint8_t>(folded_.levels())) {}
 
   /// Number of a signal's receive; those along dimension k are k.
   static constexpr std::uint32_t k_call = 32, k_pair = 33;  ///< the own call; between a proxy and its extra
@@ -24,18 +24,18 @@ class activation_wave {
     std::uint8_t& mine = states_[static_cast<std::size_t>(r)];
     const bool is_first = (mine & k_awake) == 0;
     mine |= k_awake;
-    if (fold_.is_extra(r)) {
-      if (cause == k_call) send(r - 1, k_pair);
+    if (folded_.is_extra(r)) {
+      if (cause == k_call) send(folded_.proxy_of(r), k_pair);
       return is_first;
     }
     // S_k fires on the first of call, pair, R_0 … R_{k-1}: all from `begin` on but those that have.
     const std::uint32_t fired_from = mine & k_dimensions;
     const std::uint32_t begin = cause < k_call ? cause + 1 : 0;
-    for (std::uint32_t k = begin; k < fired_from; ++k) send(fold_.across(r, k), k);
+    for (std::uint32_t k = begin; k < fired_from; ++k) send(folded_.across(r, static_cast<int>(k)), k);
     if (begin < fired_from) mine = static_cast<std::uint8_t>((mine & (k_awake | k_told_extra)) | begin);
-    if (fold_.is_proxy(r) && cause != k_pair && (mine & k_told_extra) == 0) {
+    if (folded_.is_proxy(r) && cause != k_pair && (mine & k_told_extra) == 0) {
       mine |= k_told_extra;
-      send(r + 1, k_pair);
+      send(folded_.extra_of(r), k_pair);
     }
     return is_first;
   }
@@ -46,7 +46,7 @@ class activation_wave {
   static constexpr std::uint8_t k_dimensions = 0x3f, k_awake = 0x40, k_told_extra = 0x80;
   std::uint8_t state(rank r) const { return states_[static_cast<std::size_t>(r)]; }
 
-  recursive_doubling_program fold_;
+  fold folded_;
   std::vector<std::uint8_t> states_;
 };
 

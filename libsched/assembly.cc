@@ -90,12 +90,12 @@ void assembly::match_out(world_op it, std::span<const world_op> receivers, findi
            out);
 }
 
-/// A late extent is received as one: its receive has a capacity, and learns the extent from the message.
+/// A late extent is received as one: its receive learns the extent from the message. What an edge may carry at most is
+/// the same at both ends, as commit demands (libsched/edge_balance.h).
 bool assembly::fit(world_op out, world_op in) const {
   const std::uint64_t sent = max_count(program(owner_[out]), at(out));
   const std::uint64_t taken = max_count(program(owner_[in]), at(in));
-  if (at(out).type != at(in).type) return false;
-  return at(in).count.is_late() ? sent <= taken : sent == taken && !at(out).count.is_late();
+  return at(out).type == at(in).type && sent == taken && (at(in).count.is_late() || !at(out).count.is_late());
 }
 
 }  // namespace lsched

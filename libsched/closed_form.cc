@@ -7,26 +7,22 @@
 namespace lsched {
 namespace {
 
-picoseconds log2_above(rank size) {
-  return static_cast<picoseconds>(std::bit_width(static_cast<std::uint32_t>(size) - 1));
-}
-
 picoseconds combination(const machine& where, std::uint64_t bytes) { return time_of(bytes, where.compute); }
 
 result<picoseconds> time_in(const machine& where, const recursive_doubling_program& it) {
-  if (it.rem() != 0) return failure{status::unsupported, "a closed form is known for powers of two only"};
+  if (it.folded.rem() != 0) return failure{status::unsupported, "a closed form is known for powers of two only"};
   return static_cast<picoseconds>(it.levels()) * (hop(where, it.bytes) + combination(where, it.bytes));
 }
 
 result<picoseconds> time_in(const machine& where, const dissemination_program& it) {
-  return log2_above(it.size) * hop(where, it.bytes);
+  return ceil_log2(it.size) * hop(where, it.bytes);
 }
 
 result<picoseconds> time_in(const machine& where, const tree_program& it) {
   const bool is_full = std::has_single_bit(static_cast<unsigned>(it.size));
   if (it.radix != 2 || !it.is_reduce || !is_full)
     return failure{status::unsupported, "a closed form is known for a binomial reduction on a power of two only"};
-  return log2_above(it.size) * (hop(where, it.bytes) + combination(where, it.bytes));
+  return ceil_log2(it.size) * (hop(where, it.bytes) + combination(where, it.bytes));
 }
 
 result<picoseconds> time_in(const machine& where, const ring_program& it) {

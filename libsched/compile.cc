@@ -77,6 +77,7 @@ class compiler {
   bool check_read(op_id id, std::string_view what, region place);
   bool check_write(op_id id, region place);
   bool check_kernel(op_id id);
+  bool check_capture(op_id id);
   bool check_tags();
 
   // --- order ----------------------------------------------------------------------------------------------
@@ -125,7 +126,8 @@ bool compiler::check_buffers() {
 
 bool compiler::check_ops() {
   for (op_id id = 0; id < ops_.size(); ++id)
-    if (!check_peer(id) || !check_count(id) || !check_regions(id) || !check_kernel(id)) return false;
+    if (!check_peer(id) || !check_count(id) || !check_regions(id) || !check_kernel(id) || !check_capture(id))
+      return false;
   return true;
 }
 
@@ -191,6 +193,12 @@ bool compiler::check_kernel(op_id id) {
   if (straddles(it.a, it.c, count) || straddles(it.b, it.c, count) || straddles(it.a, it.b, count))
     return refuse(status::argument, id, "two of its regions overlap without being the same");
   return true;
+}
+
+/// What a round captures is offered to a partial schedule; nobody offers to others.
+bool compiler::check_capture(op_id id) {
+  if (ops_[id].kind != op_kind::capture || source_.starts_.policy != activation_policy::none) return true;
+  return refuse(status::argument, id, "only a partial schedule captures: set an activation policy");
 }
 
 /// The kind of a communication op tells both its direction and payload from signal.

@@ -93,8 +93,6 @@ std::optional<failure> engine::reserve(instance& it, const binding& memory, cons
     if (it.cells[b].home == nullptr) return failure{status::no_memory, "no memory left for scratch buffers"};
   }
   if (program.is_partial()) return reserve_partial(it, options);
-  for (const op& what : program.ops())
-    if (what.kind == op_kind::capture) return failure{status::argument, "only a partial schedule can capture"};
   set_binding(it, memory);
   return std::nullopt;
 }
@@ -485,12 +483,15 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
 // target = the one operand there is. In a partial schedule, where this happens whenever a contribution is null, a
 // whole value that lives in our own memory is not copied: target takes over its home and leaves its own in
 // exchange. That is sound because an exchange changes no `data`: ops that read the old value still find it, and
-// the next write to either buffer goes to memory whose readers a dep has already waited for.
+// the next write to either buffer goes to memory whose readers a dep has already waited for. The output's home is
+// what will be published, so it is given to nobody. (Where the old value is read on after the target has been written
+// again, the exchange is wrong; no generator does that, and verify() does not see it.)
 void engine::select(instance& it, const op& what, region from, op_id payload) {
   cell& source = it.cells[from.buffer()];
   cell& target = it.cells[what.c.buffer()];
   const buffer& whole = it.program->buffers()[what.c.buffer()];
-  const bool is_whole = it.program->is_partial() && !what.count.is_late() && what.count.value() == whole.count &&
+  const bool is_whole = it.program->is_partial() && from.buffer() != it.output_buffer && !what.count.is_late() &&
+                        what.count.value() == whole.count &&
                         it.program->buffers()[from.buffer()].bytes() == whole.bytes();
   const bool is_ours = payload == k_no_op || it.held[payload] == 0;
   if (is_whole && is_ours && target.exchangeable && source.exchangeable && source.data == source.home) {

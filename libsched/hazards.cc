@@ -21,6 +21,7 @@ void hazards::check(rank r, finding_list& out, finding_list& notes) {
         check_pair(r, memory[i], memory[j], out, notes);
   }
   check_exit(r, out);
+  check_slots(r, out);
 }
 
 // --- order -------------------------------------------------------------------------------------------------
@@ -146,6 +147,7 @@ void hazards::check_exit(rank r, finding_list& out) {
     const auto sure = std::count_if(from.begin(), from.end(), [&](op_id before) { return is_bound[before]; });
     is_bound[id] = id == mine.exit() || is_before(id, mine.exit()) ||
                    (it.kind != op_kind::signal_recv && static_cast<std::size_t>(sure) >= it.need);
+    if (!is_bound[id] && it.kind == op_kind::signal_send) unsure_signals_.push_back(all_.number(r, id));
     if (is_bound[id] || !(is_payload(it.kind) || it.kind == op_kind::compute)) continue;
     out.add({.what = property::progress,
              .where = r,
@@ -153,6 +155,25 @@ void hazards::check_exit(rank r, finding_list& out) {
              .peer = it.peer,
              .text = words_for(mine, id) + " may be left out: the round can end at op " +
                      std::to_string(mine.exit()) + " without it"});
+  }
+}
+
+/// One receive fills a slot, before all ops that use it in their numbers; here: in every execution.
+void hazards::check_slots(rank r, finding_list& out) const {
+  const schedule& mine = all_.program(r);
+  std::vector<op_id> filler(mine.slots(), k_no_op);
+  for (op_id id = 0; id < mine.ops().size(); ++id) {
+    const op& it = mine.ops()[id];
+    if (!it.count.is_late()) continue;
+    const std::uint32_t slot = mine.lates()[it.count.index()].slot;
+    if (it.kind == op_kind::recv) filler[slot] = id;
+    if (it.kind == op_kind::recv || is_before(filler[slot], id)) continue;
+    out.add({.what = property::hazard,
+             .where = r,
+             .op = id,
+             .peer = it.peer,
+             .text = words_for(mine, id) + " may read slot " + std::to_string(slot) + " before op " +
+                     std::to_string(filler[slot]) + " has filled it"});
   }
 }
 

@@ -18,8 +18,12 @@ class hazards {
 
   /// Two ops of `r` on overlapping bytes, one of them writing, and neither before the other; property `hazard`.
   /// Where only a way through other ranks orders them, that is a note. And ops that the end of the round may come too
-  /// early for; property `progress`. One after the other; not for several threads.
+  /// early for; property `progress`. And slots that are read before a receive has filled them; property `hazard`. One
+  /// after the other; not for several threads.
   void check(rank r, finding_list& out, finding_list& notes);
+
+  /// Signals of the ranks checked so far that the end of the round may come too early for, so that they are not sent.
+  const std::vector<world_op>& unsure_signals() const { return unsure_signals_; }
 
  private:
   struct access {
@@ -38,6 +42,7 @@ class hazards {
   void check_pair(rank r, const access& x, const access& y, finding_list& out, finding_list& notes);
   bool is_before_by_way_of_others(world_op x, world_op y) const;
   void check_exit(rank r, finding_list& out);
+  void check_slots(rank r, finding_list& out) const;
 
   const assembly& all_;
   const std::vector<world_op>& order_;
@@ -45,6 +50,7 @@ class hazards {
   std::size_t words_ = 0;
   std::vector<std::uint64_t> before_;          ///< of the rank being checked: a row of bits for each op
   std::vector<std::vector<access>> accesses_;  ///< by memory
+  std::vector<world_op> unsure_signals_;
 };
 
 }  // namespace lsched

@@ -51,21 +51,27 @@ schedule_ptr schedule_of(draft content) {
   return std::make_shared<const schedule>(std::move(all));
 }
 
-namespace {
-
 // --- changes to a draft ------------------------------------------------------------------------------------
+
+namespace {
 
 std::uint32_t in_degree(const draft& in, op_id id) {
   return static_cast<std::uint32_t>(
       std::count_if(in.deps.begin(), in.deps.end(), [&](const auto& dep) { return dep.second == id; }));
 }
 
-/// An op that needed all its deps needs all that remain.
-void drop_dep(draft& in, op_id before, op_id after) {
+}  // namespace
+
+bool drop_dep(draft& in, op_id before, op_id after) {
+  const auto dep = std::find(in.deps.begin(), in.deps.end(), std::pair(before, after));
+  if (dep == in.deps.end()) return false;
   std::uint32_t& need = in.head.ops[after].need;
   if (need == in_degree(in, after)) --need;
-  std::erase(in.deps, std::pair(before, after));
+  in.deps.erase(dep);
+  return true;
 }
+
+namespace {
 
 /// The second one comes directly after the first, so later ops move up by one. An op that needed all its deps also
 /// needs the second one's token.

@@ -47,6 +47,9 @@ draft draft_of(const schedule& from);
 /// but for its checks.
 schedule_ptr schedule_of(draft content);
 
+/// Takes a dep out. An op that needed all its deps needs all that remain. False: there is no such dep.
+bool drop_dep(draft& in, op_id before, op_id after);
+
 /// All single faults of a world. A value; keeps the original schedules alive.
 class mutant_list {
  public:

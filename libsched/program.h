@@ -2,14 +2,13 @@
 //
 // A program is the straight-line reading of a generator: at(r, i) is the i-th step of rank r. Sends do not wait; a
 // receive waits for its message. Receives are numbered from 0 in the order of their rank's program, and a send says
-// which number it is for, so nothing is searched. tests/libsched/window_test.cc holds each program that has a
+// which number it is for, so nothing is searched. tests/libsched/schedule_world_test.cc holds each program that has a
 // generator against it, message by message.
 #pragma once
 
-#include <bit>
 #include <variant>
 
-#include "ops/base.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 
@@ -23,53 +22,41 @@ struct step {
   std::uint32_t receive = 0;   ///< number of the receive: here, or at the peer of a send
 };
 
-/// Allreduce by recursive doubling on the largest power of two; the first 2*rem ranks are pairs of a proxy (even) and
-/// its extra (odd), folded in before and out after. As collectives/allreduce.h.
+/// Allreduce by recursive doubling on the core of a fold; extras are folded in before and out after. As
+/// collectives/allreduce.h.
 struct recursive_doubling_program {
   static constexpr bool k_one_source = false;  ///< all receives of a rank are from one peer, in order
   rank size = 1;
   std::uint64_t bytes = 0;
+  fold folded;
 
   recursive_doubling_program(rank ranks = 1, std::uint64_t message = 0)
-      : size(ranks),
-        bytes(message),
-        levels_(static_cast<std::uint32_t>(std::bit_width(static_cast<unsigned>(ranks))) - 1),
-        rem_(ranks - (rank{1} << levels_)) {}
+      : size(ranks), bytes(message), folded(ranks) {}
 
-  std::uint32_t levels() const { return levels_; }
-  rank rem() const { return rem_; }
-  bool is_extra(rank r) const { return r < 2 * rem() && r % 2 != 0; }
-  bool is_proxy(rank r) const { return r < 2 * rem() && r % 2 == 0; }
-  rank across(rank r, std::uint32_t j) const {
-    const rank index = (r < 2 * rem() ? r / 2 : r - rem()) ^ (rank{1} << j);
-    return index < rem() ? 2 * index : index + rem();
-  }
-
+  std::uint32_t levels() const { return static_cast<std::uint32_t>(folded.levels()); }
   std::uint64_t bytes_of(std::uint8_t) const { return bytes; }
   step at(rank r, std::uint32_t i) const {
-    if (rem_ == 0) return at_power_of_two(r, i);
-    if (is_extra(r)) {
-      if (i == 0) return {step_kind::send, false, 0, r - 1, 0};
-      return i == 1 ? step{step_kind::recv, false, 0, r - 1, 0} : step{};
+    if (folded.rem() == 0) return at_power_of_two(r, i);
+    if (folded.is_extra(r)) {
+      if (i == 0) return {step_kind::send, false, 0, folded.proxy_of(r), 0};
+      return i == 1 ? step{step_kind::recv, false, 0, folded.proxy_of(r), 0} : step{};
     }
-    const std::uint32_t folds = is_proxy(r) ? 1 : 0;
-    if (i < folds) return {step_kind::recv, true, 0, r + 1, 0};
+    const std::uint32_t folds = folded.is_proxy(r) ? 1 : 0;
+    if (i < folds) return {step_kind::recv, true, 0, folded.extra_of(r), 0};
     const std::uint32_t j = (i - folds) / 2;
-    if (j == levels()) return folds == 1 && (i - folds) % 2 == 0 ? step{step_kind::send, false, 0, r + 1, 0} : step{};
-    const rank peer = across(r, j);
-    if ((i - folds) % 2 == 0) return {step_kind::send, false, 0, peer, j + (is_proxy(peer) ? 1u : 0u)};
+    const bool is_send = (i - folds) % 2 == 0;
+    if (j == levels()) return folds == 1 && is_send ? step{step_kind::send, false, 0, folded.extra_of(r), 0} : step{};
+    const rank peer = folded.across(r, static_cast<int>(j));
+    if (is_send) return {step_kind::send, false, 0, peer, j + (folded.is_proxy(peer) ? 1u : 0u)};
     return {step_kind::recv, true, 0, peer, j + folds};
   }
 
  private:
   step at_power_of_two(rank r, std::uint32_t i) const {
     const std::uint32_t j = i / 2;
-    if (j == levels_) return {};
+    if (j == levels()) return {};
     return {i % 2 == 0 ? step_kind::send : step_kind::recv, i % 2 != 0, 0, r ^ (rank{1} << j), j};
   }
-
-  std::uint32_t levels_;
-  rank rem_;
 };
 
 /// Reduce along a k-nomial tree to rank 0, and broadcast back unless `is_reduce`. As collectives/allreduce_tree.h.
@@ -77,48 +64,25 @@ struct tree_program {
   static constexpr bool k_one_source = false;
   rank size = 1;
   std::uint64_t bytes = 0;
-  rank radix = 4;
+  rank radix = k_tree_radix;
   bool is_reduce = false;
 
   std::uint64_t bytes_of(std::uint8_t) const { return bytes; }
-  std::uint32_t children_of(rank r) const {
-    std::uint32_t count = 0;
-    for (std::int64_t step = 1; r + step < size && r / step % radix == 0; step *= radix)
-      for (rank digit = 1; digit < radix && r + digit * step < size; ++digit) ++count;
-    return count;
-  }
-  rank child_of(rank r, std::uint32_t i) const { return r + digit_of(i) * step_of(i); }
-  /// Which child of its parent a rank other than 0 is.
-  std::uint32_t place_of(rank r) const {
-    std::uint32_t level = 0;
-    std::int64_t step = 1;
-    for (; r / step % radix == 0; step *= radix) ++level;
-    return level * (static_cast<std::uint32_t>(radix) - 1) + static_cast<std::uint32_t>(r / step % radix) - 1;
-  }
-
   step at(rank r, std::uint32_t i) const {
-    const std::uint32_t children = children_of(r);
-    if (i < children) return {step_kind::recv, true, 0, child_of(r, i), i};
+    const knomial tree(size, radix);
+    const std::uint32_t children = tree.child_count(r);
+    if (i < children) return {step_kind::recv, true, 0, tree.child_of(r, i), i};
     std::uint32_t rest = i - children;
     if (r != 0) {
-      const std::uint32_t place = place_of(r);
-      const rank parent = r - child_of(0, place);
-      if (rest == 0) return {step_kind::send, false, 0, parent, place};
+      const rank parent = tree.parent_of(r);
+      if (rest == 0) return {step_kind::send, false, 0, parent, tree.place_of(r)};
       if (is_reduce) return {};
       if (rest == 1) return {step_kind::recv, false, 0, parent, children};
       rest -= 2;
     }
     if (is_reduce || rest >= children) return {};
-    const rank child = child_of(r, children - 1 - rest);  // the deepest subtree first
-    return {step_kind::send, false, 0, child, children_of(child)};
-  }
-
- private:
-  rank digit_of(std::uint32_t i) const { return static_cast<rank>(i) % (radix - 1) + 1; }
-  rank step_of(std::uint32_t i) const {
-    rank step = 1;
-    for (rank level = static_cast<rank>(i) / (radix - 1); level > 0; --level) step *= radix;
-    return step;
+    const rank child = tree.child_of(r, children - 1 - rest);  // the deepest subtree first
+    return {step_kind::send, false, 0, child, tree.child_count(child)};
   }
 };
 
@@ -133,8 +97,8 @@ struct dissemination_program {
     const std::uint32_t j = i / 2;
     if ((std::uint64_t{1} << j) >= static_cast<std::uint64_t>(size)) return {};
     const rank distance = rank{1} << j;
-    if (i % 2 == 0) return {step_kind::send, false, 0, r < size - distance ? r + distance : r - size + distance, j};
-    return {step_kind::recv, false, 0, r >= distance ? r - distance : r - distance + size, j};
+    if (i % 2 == 0) return {step_kind::send, false, 0, ring_after(r, distance, size), j};
+    return {step_kind::recv, false, 0, ring_before(r, distance, size), j};
   }
 };
 
@@ -153,10 +117,9 @@ struct ring_program {
   step at(rank r, std::uint32_t i) const {
     const std::uint32_t round = i / 2, half = static_cast<std::uint32_t>(size) - 1;
     if (round >= 2 * half) return {};
-    const rank next = r + 1 == size ? 0 : r + 1, before = r == 0 ? size - 1 : r - 1;
     const std::int64_t block = std::int64_t{r} - round;  // what r sends in this round
-    if (i % 2 == 0) return {step_kind::send, false, size_of_block(block), next, round};
-    return {step_kind::recv, round < half, size_of_block(block - 1), before, round};
+    if (i % 2 == 0) return {step_kind::send, false, size_of_block(block), ring_after(r, 1, size), round};
+    return {step_kind::recv, round < half, size_of_block(block - 1), ring_before(r, 1, size), round};
   }
 };
 

@@ -31,6 +31,8 @@ void progress::run(const round_start& start) {
   ++round_;
   now_ = 0;
   order_.clear();
+  is_unsent_.assign(start.unsent.empty() ? 0 : all_.op_count(), false);
+  for (const world_op it : start.unsent) is_unsent_[it] = true;
   begin();
   drain();
 }
@@ -71,7 +73,8 @@ void progress::enable(world_op it) {
 void progress::fire(world_op it) {
   fired_[it] = round_;
   const op_kind kind = all_.kind(it);
-  if (kind == op_kind::send || kind == op_kind::signal_send) later_.push_back(all_.partner(it));
+  const bool is_sent = is_unsent_.empty() || !is_unsent_[it];
+  if ((kind == op_kind::send || kind == op_kind::signal_send) && is_sent) later_.push_back(all_.partner(it));
   const bool waits = (kind == op_kind::send && how_ != sending::eager) ||
                      (kind == op_kind::recv && arrived_[it] != round_);
   if (!waits) queue_.push_back(it);

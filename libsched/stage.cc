@@ -150,6 +150,7 @@ void stage::find_conflicts(const stage_rank& me, const std::vector<std::vector<b
 
 /// Whether one writes an element that the other uses. Both are of the same rank.
 bool stage::clash(const stage_part& x, const stage_part& y) const {
+  if (x.what->count.value() == 0 || y.what->count.value() == 0) return false;
   const auto meet = [&](region mine, region others) {
     if (!mine.exists() || !others.exists()) return false;
     const std::size_t a = cell(x, mine, 0), b = cell(y, others, 0);

@@ -130,15 +130,15 @@ class round_sweep {
   }
 
   void run_folded() {
-    const rank paired = 2 * program_.rem();
+    const rank paired = 2 * program_.folded.rem();
     for (rank r = 1; r < paired; r += 2) send(r, 0);
     for (rank r = 0; r < paired; r += 2) receive(r, 0);
     const auto folds = [&](rank r) { return r < paired ? 1u : 0u; };
     for (std::uint32_t j = 0; j < program_.levels(); ++j) {
       for (rank r = 0; r < program_.size; ++r)
-        if (!program_.is_extra(r)) send(r, 2 * j + folds(r));
+        if (!program_.folded.is_extra(r)) send(r, 2 * j + folds(r));
       for (rank r = 0; r < program_.size; ++r)
-        if (!program_.is_extra(r)) receive(r, 2 * j + 1 + folds(r));
+        if (!program_.folded.is_extra(r)) receive(r, 2 * j + 1 + folds(r));
     }
     for (rank r = 0; r < paired; r += 2) send(r, 2 * program_.levels() + 1);
     for (rank r = 1; r < paired; r += 2) receive(r, 1);
@@ -178,7 +178,7 @@ class round_sweep {
 };
 
 bool fits_butterfly(const simulation& what, const recursive_doubling_program& it) {
-  return it.rem() == 0 && what.where.levels.size() == 1 && what.noise.is_silent();
+  return it.folded.rem() == 0 && what.where.levels.size() == 1 && what.noise.is_silent();
 }
 
 /// False if doubles would not do.

@@ -40,6 +40,7 @@ class proof {
   bool check_agreement();
   void count_price(const assembly& all, const progress& full);
   bool check_progress(const assembly& all, const progress& round);
+  void check_unsure_signals(const assembly& all, const std::vector<world_op>& unsure);
   void check_activation(const assembly& all, const std::vector<world_op>& order);
   void check_signals(const assembly& all, const progress& wake, rank caller);
   std::vector<std::uint32_t> hops_from_here(const assembly& all, const std::vector<world_op>& order) const;
@@ -84,6 +85,8 @@ void proof::prove() {
 
   hazards dangers(all, eager.order(), options_.in_place);
   for (rank r = 0; r < all.size() && !out_.is_full(); ++r) dangers.check(r, out_, notes_);
+  if (!out_.is_empty()) return;
+  check_unsure_signals(all, dangers.unsure_signals());
   if (!out_.is_empty()) return;
   check_contents(all, round.order());
   check_knowledge(all, eager.order());
@@ -140,6 +143,23 @@ bool proof::check_progress(const assembly& all, const progress& round) {
             .peer = all.at(stuck).peer,
             .text = round.words_for_wait(stuck) + excuse});
   return false;
+}
+
+/// A rank's round may end before it has sent these. So everything has to happen without them: they may only wake.
+void proof::check_unsure_signals(const assembly& all, const std::vector<world_op>& unsure) {
+  if (unsure.empty()) return;
+  progress round(all, sending::held);
+  round.run({.is_woken = is_woken_by_signals(), .unsent = unsure});
+  if (is_complete(all, round)) return;
+  const auto wanted = std::find_if(unsure.begin(), unsure.end(),
+                                   [&](world_op it) { return !round.has_completed(all.partner(it)); });
+  out_.add({.what = property::progress,
+            .where = all.rank_of(*wanted),
+            .op = all.id_of(*wanted),
+            .peer = all.at(*wanted).peer,
+            .text = all.words_for(*wanted) + " may be left out: the round can end at op " +
+                    std::to_string(all.program(all.rank_of(*wanted)).exit()) + " without it, and " +
+                    all.words_for(all.partner(*wanted)) + " then waits for nothing"});
 }
 
 // --- activation --------------------------------------------------------------------------------------------

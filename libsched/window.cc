@@ -97,7 +97,7 @@ class window_engine {
     next_start_ = starts_(next_starter());
     actors_.resize(static_cast<std::size_t>(program.size));
     if constexpr (std::is_same_v<Program, recursive_doubling_program>)
-      if (is_partial_) wave_.emplace(program);
+      if (is_partial_) wave_.emplace(program.size);
   }
 
   result<simulation_report> run() {

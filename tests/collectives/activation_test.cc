@@ -6,8 +6,8 @@
 #include <random>
 
 #include "collectives/allreduce.h"
-#include "collectives/geometry.h"
 #include "collectives/partial.h"
+#include "libsched/geometry.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 
@@ -223,6 +223,7 @@ TEST(activation_sabotage, a_superfluous_signal_is_noticed) {
       to.capture(kernel::sum, region(input, 0), extent::imm(1), {call, from_extra, from_across});
   to.any(gate);
   to.set_exit(add_allreduce(to, {.count = 1, .what = kernel::sum}, input, output, gate).exit);
+  to.set_activation({activation_policy::solo});
   to.declare_synchronising();
   bad[0] = *to.compile();
   EXPECT_NE(fault_with_single_callers(bad).find("took 3 signals"), std::string::npos)

@@ -7,29 +7,29 @@
 
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched::testing {
 namespace {
 
-using allreduce = result<schedule_ptr> (*)(world, const shape&);
-
-std::vector<schedule_ptr> allreduces(rank size, const shape& data, allreduce generate = allreduce_recursive_doubling) {
-  return whole_world(size, [&](world place) { return generate(place, data); });
+std::vector<schedule_ptr> allreduces(rank size, const shape& data, generator generate = allreduce_recursive_doubling) {
+  return whole_world(size, [&](world place) { return generate(place, data, {}); });
 }
 
 struct named_allreduce {
   const char* name;
-  allreduce generate;
+  generator generate;
 };
 
 /// What every allreduce promises. The tests that are not of this suite look at recursive doubling's own pattern.
 class any_allreduce : public ::testing::TestWithParam<named_allreduce> {
  protected:
-  static std::vector<schedule_ptr> made(rank size, const shape& data) { return allreduces(size, data, generate()); }
-  static allreduce generate() { return GetParam().generate; }
+  static std::vector<schedule_ptr> made(rank size, const shape& data) {
+    return allreduces(size, data, GetParam().generate);
+  }
+  static result<schedule_ptr> generate(world place, const shape& data) { return GetParam().generate(place, data, {}); }
 };
 
 INSTANTIATE_TEST_SUITE_P(, any_allreduce,
@@ -92,8 +92,8 @@ TEST_P(any_allreduce, nobody_is_more_than_one_round_ahead) {
 }
 
 TEST_P(any_allreduce, of_one_rank_is_a_copy_and_in_place_nothing) {
-  const auto copying = generate()({.self = 0, .size = 1}, sums(4));
-  const auto resting = generate()({.self = 0, .size = 1}, sums(4, true));
+  const auto copying = generate({.self = 0, .size = 1}, sums(4));
+  const auto resting = generate({.self = 0, .size = 1}, sums(4, true));
   ASSERT_TRUE(copying && resting);
   EXPECT_EQ((*copying)->ops()[0].what, kernel::copy);
   ASSERT_EQ((*resting)->ops().size(), 1u);
@@ -104,9 +104,9 @@ TEST_P(any_allreduce, takes_every_reduction_that_its_type_supports) {
   for (const dtype type : k_all_dtypes)
     for (const kernel what : k_all_reductions) {
       const auto leaf =
-          generate()({.self = 1, .size = 3}, {.count = 2, .type = type, .what = what});
+          generate({.self = 1, .size = 3}, {.count = 2, .type = type, .what = what});
       const auto core =
-          generate()({.self = 2, .size = 3}, {.count = 2, .type = type, .what = what});
+          generate({.self = 2, .size = 3}, {.count = 2, .type = type, .what = what});
       EXPECT_EQ(leaf.has_value(), supports(what, type)) << name_of(what) << " " << name_of(type);
       EXPECT_EQ(core.has_value(), supports(what, type)) << name_of(what) << " " << name_of(type);
     }
@@ -115,7 +115,7 @@ TEST_P(any_allreduce, takes_every_reduction_that_its_type_supports) {
 TEST_P(any_allreduce, is_a_pure_function) {
   for (const rank self : {0, 1, 5}) {
     const world place{.self = self, .size = 6};
-    EXPECT_EQ(**generate()(place, sums(9)), **generate()(place, sums(9)));
+    EXPECT_EQ(**generate(place, sums(9)), **generate(place, sums(9)));
   }
 }
 
@@ -128,7 +128,7 @@ TEST(allreduce, largest_counts_and_worlds_compile) {
 
 TEST_P(any_allreduce, bad_requests_are_refused_with_the_reason) {
   const auto refusal = [](world place, const shape& data) {
-    const auto it = generate()(place, data);
+    const auto it = generate(place, data);
     return it ? std::string("accepted") : std::string(name_of(it.error().code)) + " " + it.error().text;
   };
   EXPECT_NE(refusal({.self = 4, .size = 4}, sums(1)).find("rank 4 is outside its world"), std::string::npos);

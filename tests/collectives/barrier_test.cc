@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 

@@ -213,9 +213,17 @@ TEST(compile, refuses_to_write_an_input_except_by_capture) {
   receives.recv(0, 0, {receives.x, 0}, receives.four);
   computes.copy({computes.s, 0}, {computes.x, 0}, computes.four);
   captures.capture(kernel::sum, {captures.x, 0}, captures.four);
+  captures.set_activation({activation_policy::solo});
   EXPECT_TRUE(refuses(receives, status::argument, 0, "writes to input buffer 0"));
   EXPECT_TRUE(refuses(computes, status::argument, 0, "writes to input buffer 0"));
   EXPECT_EQ(refusal_of(captures).code, status::ok);
+}
+
+TEST(compile, refuses_a_capture_that_nobody_offers_to) {
+  bench b;
+  b.nop();
+  b.capture(kernel::sum, {b.x, 0}, b.four);
+  EXPECT_TRUE(refuses(b, status::argument, 1, "only a partial schedule captures"));
 }
 
 TEST(compile, refuses_device_memory) {

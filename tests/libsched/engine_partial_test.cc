@@ -10,10 +10,10 @@
 #include <optional>
 
 #include "collectives/allreduce_tree.h"
-#include "collectives/geometry.h"
 #include "collectives/partial.h"
 #include "libsched/draw.h"
 #include "libsched/engine.h"
+#include "libsched/geometry.h"
 #include "tests/libsched/allocation_count.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
@@ -543,6 +543,27 @@ TEST(partial, another_schedule_may_come_after_one_has_gone) {
     world.remove(its);
     EXPECT_EQ(world.net().edges(), 0u);
   }
+}
+
+// A value that is copied takes over the memory it lies in, but the result has to stay where it will be looked for.
+TEST(partial, a_result_that_is_used_again_is_not_lost) {
+  lockstep_world world(1, 3);
+  builder to({0, 1}, "again");
+  const buffer_id input = to.input(dtype::i64, 2), output = to.output(dtype::i64, 2), rest = to.scratch(dtype::i64, 2);
+  const extent two = extent::imm(2);
+  const op_id gate = to.capture(kernel::sum, {input, 0}, two, {to.call()});
+  to.copy({output, 0}, {rest, 0}, two, {to.copy({input, 0}, {output, 0}, two, {gate})});
+  to.set_activation({activation_policy::full});
+  to.declare_synchronising();
+  const auto its = world.commit([&](rank) { return commit_request{"again", to.compile()}; });
+  ASSERT_FALSE(its.empty());
+  const vector_of_integers offered{7, 8};
+  its[0]->offers->offer(reinterpret_cast<const std::byte*>(offered.data()));
+  lockstep_world::start(world.at(0), *its[0]);
+  ASSERT_TRUE(world.run_until([&] { return its[0]->finished >= 1; }));
+  vector_of_integers result(2);
+  ASSERT_TRUE(its[0]->results->collect(reinterpret_cast<std::byte*>(result.data())));
+  EXPECT_EQ(result, offered);
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 
 #include <functional>
 
+#include "collectives/activation.h"
 #include "collectives/registry.h"
 #include "libsched/builder.h"
+#include "libsched/mutant.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched {
@@ -142,6 +144,49 @@ TEST(verify, notices_a_rank_that_is_another) {
   auto world = make_world("barrier", "dissemination", 3);
   std::swap(world[0], world[1]);
   expect_finding(verify(world, {}), property::form, "rank 0 is rank 1 of 3 by its own account");
+}
+
+TEST(verify, notices_a_capture_that_nobody_offers_to) {
+  auto world = make_world("partial_allreduce", "tree", 3, false, activation_policy::solo);
+  for (schedule_ptr& mine : world) {
+    draft plain = draft_of(*mine);
+    plain.head.starts = {};
+    mine = schedule_of(std::move(plain));
+  }
+  expect_finding(verify(world, sum_of_all(3)), property::form, "captures, but the schedule has no activation policy");
+}
+
+/// Both ranks gather both contributions.
+schedule_ptr partial_gather(rank self, bool in_halves, bool is_synchronising) {
+  builder to({self, 2});
+  const extent one = extent::imm(1);
+  const buffer_id in = to.input(dtype::i64, 1);
+  const buffer_id out = to.output(dtype::i64, in_halves ? 2 : 1);
+  const fragment awake = add_activation(to, activation_policy::solo, kernel::sum, in, one);
+  const op_id mine = to.copy({in, 0}, {out, 0}, one, {awake.exit});
+  const region rest = in_halves ? region(out, 1) : region(to.scratch(dtype::i64, 1), 0);
+  const op_id given = to.send(1 - self, 0, {in, 0}, one, {awake.exit});
+  to.set_exit(to.nop({mine, given, to.recv(1 - self, 0, rest, one, {awake.exit})}));
+  to.set_activation({activation_policy::solo});
+  if (is_synchronising) to.declare_synchronising();
+  return *to.compile();
+}
+
+TEST(verify, notices_a_partial_schedule_that_the_engine_cannot_run) {
+  const auto of = [](bool in_halves, bool is_synchronising) {
+    const std::vector<schedule_ptr> all{partial_gather(0, in_halves, is_synchronising),
+                                        partial_gather(1, in_halves, is_synchronising)};
+    return verify(all, {});
+  };
+  EXPECT_TRUE(of(false, true).holds()) << text_of(of(false, true));
+  expect_finding(of(true, true), property::form, "uses a part of buffer 1, which is null as a whole or not at all");
+  expect_finding(of(false, false), property::form, "may be woken by others, but is not declared synchronising");
+  auto world = make_world("partial_allreduce", "tree", 2, false, activation_policy::solo);
+  world[0] = with_op(*world[0], find_op(*world[0], op_kind::compute), [](op& it) {
+    it.kind = op_kind::capture;
+    it.a = it.b = {};
+  });
+  expect_finding(verify(world, {}), property::form, "rank 0 is partial, but has not just one call, capture, input and");
 }
 
 TEST(verify, notices_what_is_unmatched) {
@@ -303,14 +348,29 @@ TEST(verify, notices_a_read_of_what_nothing_has_written) {
   expect_finding(verify(world, {}), property::contents, "reads elements [4, 6) of buffer 0, which nothing has written");
 }
 
+/// Rank 0 answers a signal. It may not end its round before it has: an armed receive holds up nothing.
+TEST(verify, notices_a_signal_that_may_be_left_out) {
+  const auto of = [](bool ends_early) {
+    return verify(write_world(2, [&](builder& to) {
+      const op_id other = to.nop();
+      const op_id heard = to.place().self == 0 ? to.signal_recv(1, 0) : k_no_op;
+      const op_id said = to.signal_send(1 - to.place().self, 0, {heard});
+      if (to.place().self == 1) to.set_exit(to.signal_recv(0, 0));
+      if (to.place().self == 0) to.set_exit(ends_early ? other : said);
+    }), {});
+  };
+  EXPECT_TRUE(of(false).holds()) << text_of(of(false));
+  expect_finding(of(true), property::progress,
+                 "rank 0 op 2 (signal_send to 1) may be left out: the round can end at op 0 without it, and rank 1 "
+                 "op 2 (signal_recv from 0) then waits for nothing");
+}
+
 // --- contents ----------------------------------------------------------------------------------------------
 
 TEST(verify, notices_a_contribution_that_is_in_twice) {
   auto world = make_world("allreduce", "recursive_doubling", 4);
   const op_id last = find_op(*world[0], op_kind::compute, 1);
-  world[0] = with_op(*world[0], last, [](op& it) { it.b = it.a, it.releases_b = k_no_op; });
-  const op_id unread = find_op(*world[0], op_kind::recv, 1);
-  world[0] = with_op(*world[0], unread, [](op& it) { it.in_place = false; });
+  world[0] = with_op(*world[0], last, [](op& it) { it.b = it.a; });
   expect_finding(verify(world, sum_of_all(4)), property::contents,
                  "rank 0 output 0 elements [0, 6): the contribution of rank 0 is in it 2 times, once as operand a of "
                  "rank 0 op 2 (compute sum), then a of rank 0 op 5 (compute sum), and once as operand a of rank 0 op 2 "
@@ -323,10 +383,7 @@ TEST(verify, notices_a_contribution_that_got_lost) {
   world[0] = with_op(*world[0], first, [](op& it) {
     it.what = kernel::copy;
     it.b = {};
-    it.releases_b = k_no_op;
   });
-  const op_id unread = find_op(*world[0], op_kind::recv);
-  world[0] = with_op(*world[0], unread, [](op& it) { it.in_place = false; });
   expect_finding(verify(world, sum_of_all(3)), property::contents,
                  "the contribution of rank 1 is missing; no op has combined it with another");
 }
@@ -432,6 +489,34 @@ TEST(verify, knows_late_extents) {
   expect_finding(of(k_count - 1, true), property::matching,
                  "carries 6 x i32, but rank 1 op 0 (recv from 0) takes up to 5");
   expect_finding(of(k_count, false), property::form, "reads slot 0 before a receive has filled it");
+}
+
+/// Rank 1 copies as much as it got, but from elsewhere, so that only the slot orders the two.
+TEST(verify, notices_a_slot_that_is_read_before_it_is_filled) {
+  const auto of = [](bool waits) {
+    return verify(write_world(2, [&](builder& to) {
+      const buffer_id in = to.input(dtype::i32, k_count), out = to.output(dtype::i32, k_count);
+      const buffer_id landing = to.scratch(dtype::i32, k_count);
+      if (to.place().self == 0) to.send(1, 0, {in, 0}, k_all);
+      if (to.place().self == 0) return;
+      const extent some = to.late(k_count);
+      const op_id got = to.recv(0, 0, {landing, 0}, some);
+      to.copy({in, 0}, {out, 0}, some, {waits ? got : k_no_op});
+    }), {});
+  };
+  EXPECT_TRUE(of(true).holds()) << text_of(of(true));
+  expect_finding(of(false), property::hazard, "rank 1 op 1 (compute copy) may read slot 0 before op 0 has filled it");
+}
+
+TEST(verify, notices_a_capacity_that_commit_would_refuse) {
+  const auto of = [](std::uint64_t capacity) {
+    return verify(write_world(2, [&](builder& to) {
+      if (to.place().self == 0) to.send(1, 0, {to.input(dtype::i32, k_count), 0}, k_all);
+      if (to.place().self == 1) to.recv(0, 0, {to.output(dtype::i32, 2 * k_count), 0}, to.late(capacity));
+    }), {});
+  };
+  EXPECT_TRUE(of(k_count).holds()) << text_of(of(k_count));
+  expect_finding(of(k_count + 1), property::matching, "carries 6 x i32, but rank 1 op 0 (recv from 0) takes up to 7");
 }
 
 // --- price and synchronisation -----------------------------------------------------------------------------

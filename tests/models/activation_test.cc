@@ -8,9 +8,9 @@
 #include <array>
 #include <cstring>
 
-#include "collectives/geometry.h"
 #include "collectives/partial.h"
 #include "libsched/firing.h"
+#include "libsched/geometry.h"
 #include "tests/models/explorer.h"
 #include "tests/support/symbolic_world.h"
 

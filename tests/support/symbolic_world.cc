@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "libsched/mutant.h"
+
 namespace lsched::testing {
 namespace {
 
@@ -432,52 +434,15 @@ std::string symbolic_world::allreduce_fault(std::size_t i, const std::vector<boo
 
 // --- sabotage ----------------------------------------------------------------------------------------------
 
-namespace {
-
-schedule::parts parts_of(const schedule& from) {
-  schedule::parts copy;
-  copy.name = from.name();
-  copy.place = from.place();
-  copy.ops.assign(from.ops().begin(), from.ops().end());
-  copy.first.push_back(0);
-  for (op_id id = 0; id < from.ops().size(); ++id) {
-    const auto next = from.successors(id);
-    copy.next.insert(copy.next.end(), next.begin(), next.end());
-    copy.first.push_back(static_cast<std::uint32_t>(copy.next.size()));
-  }
-  copy.roots.assign(from.roots().begin(), from.roots().end());
-  copy.buffers.assign(from.buffers().begin(), from.buffers().end());
-  copy.lates.assign(from.lates().begin(), from.lates().end());
-  copy.slots = from.slots();
-  copy.exit = from.exit();
-  copy.synchronising = from.is_synchronising();
-  copy.holding = from.is_holding();
-  copy.starts = from.starts();
-  return copy;
-}
-
-schedule_ptr frozen(schedule::parts content) { return std::make_shared<const schedule>(std::move(content)); }
-
-}  // namespace
-
 schedule_ptr without_dep(const schedule& from, op_id before, op_id after) {
-  schedule::parts copy = parts_of(from);
-  const auto begin = copy.next.begin();
-  const auto end = begin + copy.first[before + 1];
-  const auto found = std::find(begin + copy.first[before], end, after);
-  const auto in_degree = static_cast<std::uint32_t>(std::count(copy.next.begin(), copy.next.end(), after));
-  if (found == end) return nullptr;
-  if (copy.ops[after].need == in_degree) --copy.ops[after].need;
-  if (in_degree == 1) copy.roots.insert(std::upper_bound(copy.roots.begin(), copy.roots.end(), after), after);
-  copy.next.erase(found);
-  for (std::size_t id = before + 1; id < copy.first.size(); ++id) --copy.first[id];
-  return frozen(std::move(copy));
+  draft copy = draft_of(from);
+  return drop_dep(copy, before, after) ? schedule_of(std::move(copy)) : nullptr;
 }
 
 schedule_ptr with_op(const schedule& from, op_id id, const std::function<void(op&)>& change) {
-  schedule::parts copy = parts_of(from);
-  change(copy.ops[id]);
-  return frozen(std::move(copy));
+  draft copy = draft_of(from);
+  change(copy.head.ops[id]);
+  return schedule_of(std::move(copy));
 }
 
 bool is_implied(const schedule& in, op_id before, op_id after) {

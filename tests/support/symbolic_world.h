@@ -182,11 +182,10 @@ class symbolic_world {
 
 // --- sabotage ----------------------------------------------------------------------------------------------
 
-/// The schedule with one dep less (nullptr: it has no such dep). An op that needed all its deps needs all
-/// that remain, and is a root if none do.
+/// The schedule with one dep less, by libsched/mutant.h (nullptr: it has no such dep).
 schedule_ptr without_dep(const schedule& from, op_id before, op_id after);
 
-/// The schedule with an op changed in place. Its deps stay.
+/// The schedule with an op changed. Its deps stay.
 schedule_ptr with_op(const schedule& from, op_id id, const std::function<void(op&)>& change);
 
 /// Whether `after` waits for `before` even without the dep between them; for schedules of ops that wait for

@@ -1,4 +1,4 @@
-// Integer rank arithmetic that the generators share.
+// Integer rank arithmetic that generators and programs share.
 //
 // Everything here is exact for every world size that a rank can number, 1 … 2^31-1.
 #pragma once
@@ -21,11 +21,17 @@ constexpr int ceil_log2(rank size) {
   return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(size) - 1));
 }
 
+// In the largest worlds self + distance passes 2^31; neither of these does on its way.
+
 /// The rank `distance` places after `self` on the ring of `size`; 0 <= distance < size.
-rank ring_after(rank self, rank distance, rank size);
+constexpr rank ring_after(rank self, rank distance, rank size) {
+  return self < size - distance ? self + distance : self - size + distance;
+}
 
 /// The rank `distance` places before `self` on the ring of `size`; 0 <= distance < size.
-rank ring_before(rank self, rank distance, rank size);
+constexpr rank ring_before(rank self, rank distance, rank size) {
+  return self >= distance ? self - distance : self - distance + size;
+}
 
 /// P ranks folded onto the largest power of two, so that patterns on a hypercube serve every P.
 ///
@@ -57,13 +63,16 @@ class fold {
   constexpr rank real_of(rank index) const { return index < rem_ ? 2 * index : index + rem_; }
 
   /// The rank across dimension k of the hypercube, 0 <= k < levels; `r` is no extra.
-  rank across(rank r, int k) const;
+  constexpr rank across(rank r, int k) const { return real_of(virtual_of(r) ^ (rank{1} << k)); }
 
  private:
   int levels_;
   rank core_;
   rank rem_;
 };
+
+/// Children per level in the trees of the generators, and of their programs.
+inline constexpr rank k_tree_radix = 4;
 
 /// P ranks as a k-nomial tree with root 0, for every P: the parent of a rank is the rank with its lowest digit, in base
 /// k, that is not zero set to zero.
@@ -83,7 +92,30 @@ class knomial {
     return static_cast<rank>(r - r / step % radix_ * step);
   }
 
-  /// Ascending.
+  constexpr std::uint32_t child_count(rank r) const {
+    std::uint32_t count = 0;
+    for (std::int64_t step = 1; r + step < size_ && r / step % radix_ == 0; step *= radix_)
+      for (std::int64_t digit = 1; digit < radix_ && r + digit * step < size_; ++digit) ++count;
+    return count;
+  }
+
+  /// Ascending; i < child_count(r).
+  constexpr rank child_of(rank r, std::uint32_t i) const {
+    const auto digits = static_cast<std::uint32_t>(radix_) - 1;
+    std::int64_t step = 1;
+    for (std::uint32_t level = i / digits; level > 0; --level) step *= radix_;
+    return static_cast<rank>(r + (i % digits + 1) * step);
+  }
+
+  /// Which child of its parent a rank other than 0 is.
+  constexpr std::uint32_t place_of(rank r) const {
+    const auto digits = static_cast<std::uint32_t>(radix_) - 1;
+    std::uint32_t place = 0;
+    for (; r % radix_ == 0; r /= radix_) place += digits;
+    return place + static_cast<std::uint32_t>(r % radix_) - 1;
+  }
+
+  /// All of them, ascending.
   std::vector<rank> children_of(rank r) const;
 
   /// Edges between a rank and the root: its digits that are not zero.

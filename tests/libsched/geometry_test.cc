@@ -1,4 +1,4 @@
-#include "collectives/geometry.h"
+#include "libsched/geometry.h"
 
 #include <gtest/gtest.h>
 
@@ -147,6 +147,15 @@ TEST(knomial, parents_children_and_depths_fit_together) {
         }
       }
       ASSERT_EQ(tree.depth(), deepest) << "P=" << size << " k=" << radix;
+    }
+}
+
+TEST(knomial, a_child_knows_its_place) {
+  for (const rank radix : {2, 3, 4})
+    for (rank size = 1; size <= 300; ++size) {
+      const knomial tree(size, radix);
+      for (rank r = 0; r < size; ++r)
+        for (std::uint32_t i = 0; i < tree.child_count(r); ++i) ASSERT_EQ(tree.place_of(tree.child_of(r, i)), i);
     }
 }
 
