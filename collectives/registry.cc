@@ -196,4 +196,15 @@ result<schedule_ptr> generate(std::string_view collective, std::string_view name
   return (*chosen)->generate(place, data, starts);
 }
 
+result<std::vector<schedule_ptr>> generate_world(const algorithm& what, rank size, const shape& data,
+                                                 const activation& starts) {
+  std::vector<schedule_ptr> world;
+  for (rank self = 0; self < size; ++self) {
+    auto program = what.generate({self, size}, data, starts);
+    if (!program) return program.error();
+    world.push_back(std::move(*program));
+  }
+  return world;
+}
+
 }  // namespace lsched

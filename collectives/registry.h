@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "collectives/generator.h"
 #include "libsched/postcondition.h"
@@ -41,5 +42,9 @@ result<const algorithm*> choose(std::string_view collective, std::string_view na
 /// choose, then generate.
 result<schedule_ptr> generate(std::string_view collective, std::string_view name, world place,
                               const shape& data, const activation& starts = {});
+
+/// The schedules of all ranks, by rank. Failures: the generator's.
+result<std::vector<schedule_ptr>> generate_world(const algorithm& what, rank size, const shape& data,
+                                                 const activation& starts = {});
 
 }  // namespace lsched

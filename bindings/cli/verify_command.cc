@@ -125,16 +125,6 @@ class provers {
 
 // --- telling -----------------------------------------------------------------------------------------------
 
-/// The rank that may have to keep the most bytes, then messages, for receives that are not posted yet.
-unexpected_bound worst_of(const verification& answer) {
-  unexpected_bound worst;
-  for (const unexpected_bound& it : answer.unexpected)
-    worst = std::max(worst, it, [](const auto& x, const auto& y) {
-      return std::pair(x.bytes, x.messages) < std::pair(y.bytes, y.messages);
-    });
-  return worst;
-}
-
 json describe(const finding& it) {
   json entry{{"property", name_of(it.what)}, {"text", it.text}};
   if (it.where != k_no_rank) entry["rank"] = it.where;
@@ -152,7 +142,7 @@ json describe(const verify_case& it) {
 /// `entry` names the world.
 json describe(json entry, const verification& answer) {
   entry["holds"] = answer.holds();
-  const unexpected_bound worst = worst_of(answer);
+  const unexpected_bound worst = worst_unexpected(answer);
   entry["synchronising"] = answer.is_synchronising;
   entry["cost"] = {{"messages", answer.price.messages},
                    {"bytes", answer.price.bytes},
@@ -166,7 +156,7 @@ json describe(json entry, const verification& answer) {
 }
 
 void print(const std::string& world, const verification& answer) {
-  const unexpected_bound worst = worst_of(answer);
+  const unexpected_bound worst = worst_unexpected(answer);
   if (answer.holds())
     std::printf("proved  %s: %llu messages, %llu signals, %llu hops; at most %llu unexpected messages at a rank\n",
                 world.c_str(), static_cast<unsigned long long>(answer.price.messages),
