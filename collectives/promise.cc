@@ -21,13 +21,6 @@ shape shape_of(const schedule& program) {
   return data;
 }
 
-/// The first of a collective, which stands for all of them; nullptr where there is none.
-const algorithm* find_any(std::string_view collective) {
-  const auto all = algorithms();
-  const auto place = std::find_if(all.begin(), all.end(), [&](const auto& it) { return it.collective == collective; });
-  return place == all.end() ? nullptr : &*place;
-}
-
 }  // namespace
 
 result<world_promise> promise_for(std::span<const schedule_ptr> world, std::string_view collective) {

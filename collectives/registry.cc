@@ -167,6 +167,12 @@ const algorithm* find(std::string_view collective, std::string_view name) {
   return nullptr;
 }
 
+const algorithm* find_any(std::string_view collective) {
+  for (const algorithm& it : k_algorithms)
+    if (it.collective == collective) return &it;
+  return nullptr;
+}
+
 result<const algorithm*> choose(std::string_view collective, std::string_view name, world place,
                                 const shape& data, const activation& starts, bool is_crowded) {
   std::optional<failure> last;

@@ -33,6 +33,10 @@ std::span<const algorithm> algorithms();
 /// Exactly this one, or nullptr.
 const algorithm* find(std::string_view collective, std::string_view name);
 
+/// One of this collective, which speaks for all in what its outputs hold and whether it moves data; nullptr if there is
+/// no such collective.
+const algorithm* find_any(std::string_view collective);
+
 /// The algorithm of this name, or for "auto" the cheapest that can serve the request; `is_crowded`: ranks share cores,
 /// equal on all ranks. Failures: `argument` for names that do not exist (the text lists those that do) and for
 /// meaningless requests, `constraint` for an algorithm, or a collective, that cannot do this request.

@@ -236,11 +236,8 @@ void expect_sense(const verify_command_options& options) {
   if (wishes != 1) throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --file, --all or --sample");
   if (options.collective.empty()) return;
   const std::string algorithm = options.algorithm == "all" ? "auto" : options.algorithm;
-  const auto known = algorithms();
   const auto names = algorithm_names(options.collective, "all");
-  const bool exists = std::any_of(known.begin(), known.end(),
-                                  [&](const auto& it) { return it.collective == options.collective; });
-  if (!exists || options.algorithm == "auto" ||
+  if (find_any(options.collective) == nullptr || options.algorithm == "auto" ||
       std::find(names.begin(), names.end(), options.algorithm) == names.end())
     throw CLI::ValidationError("COLLECTIVE", "`lsched list` shows all collectives and algorithms; \"" +
                                                  options.collective + "\" with algorithm \"" + algorithm +
