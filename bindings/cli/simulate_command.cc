@@ -275,19 +275,15 @@ int run_all(const simulate_options& options) {
   for (const run& it : runs)
     tasks.emplace_back([&options, &it](const auto& progress) { return play(options, it, progress); });
 
-  // JSON lines come in order; people see each as it ends.
-  std::vector<std::string> lines(runs.size());
   run_batch(
       tasks,
       [&](std::size_t i, const simulation_report& report) {
         if (options.as_json)
-          lines[i] = details(runs[i], report).dump() + "\n" + summary(runs[i], report).dump();
+          std::printf("%s\n%s\n", details(runs[i], report).dump().c_str(), summary(runs[i], report).dump().c_str());
         else
           print(runs[i], report);
       },
       options.as_json);
-  if (options.as_json)
-    for (const std::string& line : lines) std::printf("%s\n", line.c_str());
   return 0;
 }
 

@@ -1,19 +1,14 @@
 // `lsched verify`: proves schedules, for whole worlds of ranks.
-//
-// Worlds are independent, so every core proves one at a time; what is printed keeps their order.
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdio>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "bindings/cli/mutant_run.h"
+#include "bindings/cli/parallel.h"
 #include "bindings/cli/verify_file.h"
 #include "bindings/cli/verify_plan.h"
 #include "bindings/cli/words.h"
@@ -68,60 +63,6 @@ CLI::Validator number_list(std::uint64_t least, std::uint64_t most) {
   };
   return {check, "LIST", ""};
 }
-
-// --- proving -----------------------------------------------------------------------------------------------
-
-/// The answers of a list of worlds, in their order, while other threads find them.
-class provers {
- public:
-  explicit provers(const std::vector<verify_case>& cases) : cases_(cases), answers_(cases.size()) {
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    for (std::size_t i = 0; i < std::min(cores, cases.size()); ++i) threads_.emplace_back([this] { work(); });
-  }
-  ~provers() {
-    const std::lock_guard hold(lock_);
-    next_ = cases_.size();
-  }
-
-  verification take(std::size_t i) {
-    std::unique_lock hold(lock_);
-    ready_.wait(hold, [&] { return answers_[i].has_value() || failed_; });
-    if (failed_) std::rethrow_exception(failed_);
-    return std::move(*answers_[i]);
-  }
-
- private:
-  void work() {
-    for (;;) {
-      std::unique_lock hold(lock_);
-      if (next_ >= cases_.size()) return;
-      const std::size_t i = next_++;
-      hold.unlock();
-      try {
-        verification answer = prove(cases_[i]);
-        hold.lock();
-        answers_[i] = std::move(answer);
-      } catch (...) {
-        if (!hold.owns_lock()) hold.lock();
-        failed_ = std::current_exception();
-      }
-      ready_.notify_all();
-    }
-  }
-
-  static verification prove(const verify_case& it) {
-    const std::vector<schedule_ptr> world = generate_world(it);
-    return verify(world, promise_of(*it.what, it.size, it.data, it.policy), {.in_place = it.data.in_place});
-  }
-
-  const std::vector<verify_case>& cases_;
-  std::mutex lock_;
-  std::condition_variable ready_;
-  std::size_t next_ = 0;
-  std::exception_ptr failed_;
-  std::vector<std::optional<verification>> answers_;
-  std::vector<std::jthread> threads_;  ///< last, so that they end before what they use
-};
 
 // --- telling -----------------------------------------------------------------------------------------------
 
@@ -251,17 +192,23 @@ int verify_file(const verify_command_options& options) {
   return out.conclude(std::nullopt);
 }
 
+verification prove(const verify_case& it) {
+  const std::vector<schedule_ptr> world = generate_world(it);
+  return verify(world, promise_of(*it.what, it.size, it.data, it.policy), {.in_place = it.data.in_place});
+}
+
 int verify_all(const verify_command_options& options) {
   const std::vector<verify_case> cases = plan(wish_of(options));
   if (cases.empty())
     throw command_failure("no algorithm can serve this: ordinary collectives have no activation policy, and "
                           "`lsched list` shows further constraints");
   teller out(options, cases.size());
-  provers work(cases);
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    out.tell(cases[i], work.take(i));
-    show_progress("proved", i + 1, cases.size());
-  }
+  in_order(
+      cases.size(), [&](std::size_t i) { return prove(cases[i]); },
+      [&](std::size_t i, const verification& answer) {
+        out.tell(cases[i], answer);
+        show_progress("proved", i + 1, cases.size());
+      });
   std::optional<mutant_results> mutants;
   if (options.mutants)
     mutants = try_mutants(plan(mutant_wish(wish_of(options))),
