@@ -474,6 +474,26 @@ TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
   EXPECT_EQ(solo["nap"], 1);
 }
 
+TEST(CommandSimulate, a_plot_that_cannot_be_written_says_so_before_a_million_ranks) {
+  for (const char* name : {"/no/such/folder/file.png", "/no/such/folder/file.gp"}) {
+    const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "1000000", "--plot", name}));
+    EXPECT_EQ(it.status, 1);
+    EXPECT_EQ(it.out, "");
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
+    EXPECT_TRUE(contains(it.err, name)) << it.err;
+  }
+}
+
+TEST(CommandSimulate, a_plot_may_have_any_name) {
+  const std::string base = testing::TempDir() + "lsched's " + std::to_string(getpid());
+  const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "8", "32", "--plot", base + ".png"}));
+  EXPECT_TRUE(it.status == 0 || contains(it.err, "gnuplot did not start")) << it.err;
+  EXPECT_EQ(access((base + ".png").c_str(), R_OK) == 0, it.status == 0);
+  EXPECT_TRUE(contains(it.out, "Modelled, not measured")) << it.out;
+  for (const char* extension : {".dat", ".gp"}) EXPECT_EQ(unlink((base + extension).c_str()), 0);
+  unlink((base + ".png").c_str());
+}
+
 TEST(CommandRun, gives_each_rank_its_place_and_its_own_words) {
   const outcome it = run(shell_ranks({"-n", "3"},
                                      "echo rank $LSCHED_RUN_RANK of $LSCHED_RUN_SIZE fd $LSCHED_RUN_FD; "
