@@ -5,19 +5,23 @@
 namespace lsched {
 namespace {
 
-/// What the collective was asked for, as far as a schedule tells: the first input, and how it is combined.
-shape shape_of(const schedule& program) {
+/// How contributions are combined, where any are.
+kernel kernel_of(const schedule& program) {
+  for (const op& it : program.ops())
+    if (it.kind == op_kind::capture || (it.kind == op_kind::compute && it.what != kernel::copy)) return it.what;
+  return kernel::none;
+}
+
+/// What the collective was asked for, as far as schedules tell: rank 0's first input, and how the first rank combines
+/// that does.
+shape shape_of(std::span<const schedule_ptr> world) {
   shape data;
-  for (const buffer& it : program.buffers())
+  for (const buffer& it : world.front()->buffers())
     if (it.role == buffer_role::input) {
       data = {.count = it.count, .type = it.type};
       break;
     }
-  for (const op& it : program.ops())
-    if (it.kind == op_kind::capture || (it.kind == op_kind::compute && it.what != kernel::copy)) {
-      data.what = it.what;
-      break;
-    }
+  for (std::size_t r = 0; r < world.size() && data.what == kernel::none; ++r) data.what = kernel_of(*world[r]);
   return data;
 }
 
@@ -26,7 +30,7 @@ shape shape_of(const schedule& program) {
 result<world_promise> promise_for(std::span<const schedule_ptr> world, std::string_view collective) {
   const schedule& first = *world.front();
   const auto size = static_cast<rank>(world.size());
-  const shape data = shape_of(first);
+  const shape data = shape_of(world);
   if (!collective.empty()) {
     const algorithm* by = find_any(collective);
     if (by == nullptr) return choose(collective, "auto", {0, size}, data).error();  // lists those that exist

@@ -92,7 +92,9 @@ json describe(json entry, const verification& answer) {
                    {"rounds", answer.price.hops}};
   entry["unexpected"] = {{"messages", worst.messages}, {"bytes", worst.bytes}};
   entry["findings"] = json::array();
+  entry["notes"] = json::array();
   for (const finding& why : answer.findings) entry["findings"].push_back(describe(why));
+  for (const finding& note : answer.notes) entry["notes"].push_back(describe(note));
   return entry;
 }
 
@@ -107,6 +109,8 @@ void print(const std::string& world, const verification& answer) {
     std::printf("FAILED  %s\n", world.c_str());
   for (const finding& why : answer.findings)
     std::printf("        %s: %s\n", std::string(name_of(why.what)).c_str(), why.text.c_str());
+  for (const finding& note : answer.notes)
+    std::printf("        note: %s: %s\n", std::string(name_of(note.what)).c_str(), note.text.c_str());
 }
 
 /// Where a person is watching.
@@ -175,14 +179,17 @@ void expect_sense(const verify_command_options& options) {
   const int wishes = (options.collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) +
                      (options.all || options.sample ? 1 : 0);
   if (wishes != 1) throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --file, --all or --sample");
-  if (options.collective.empty()) return;
-  const std::string algorithm = options.algorithm == "all" ? "auto" : options.algorithm;
-  const auto names = algorithm_names(options.collective, "all");
-  if (find_any(options.collective) == nullptr || options.algorithm == "auto" ||
-      std::find(names.begin(), names.end(), options.algorithm) == names.end())
-    throw CLI::ValidationError("COLLECTIVE", "`lsched list` shows all collectives and algorithms; \"" +
-                                                 options.collective + "\" with algorithm \"" + algorithm +
-                                                 "\" is not among them");
+  const auto known = algorithms();
+  const auto serves = [&](const algorithm& it) {
+    return (options.collective.empty() || options.collective == it.collective) &&
+           (options.algorithm == "all" || options.algorithm == it.name);
+  };
+  if (std::any_of(known.begin(), known.end(), serves)) return;
+  const bool has_collective = options.collective.empty() || find_any(options.collective) != nullptr;
+  throw CLI::ValidationError(has_collective ? "--algorithm" : "COLLECTIVE",
+                             "\"" + (has_collective ? options.algorithm : options.collective) +
+                                 "\" is none that `lsched list` shows" +
+                                 (has_collective && !options.collective.empty() ? " for " + options.collective : ""));
 }
 
 int verify_file(const verify_command_options& options) {
@@ -219,22 +226,25 @@ int verify_all(const verify_command_options& options) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("verify", "Prove the schedules of a collective, for all ranks at once");
+  CLI::App* command = app.add_subcommand("verify", "Prove the schedules of a collective, or of a file, for all ranks at once");
   const auto options = std::make_shared<verify_command_options>();
   command->add_option("COLLECTIVE", options->collective, "A collective that `lsched list` shows");
-  command->add_option("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
   auto* file = command->add_option("--file", options->file, "A file with the schedules of all ranks, as `lsched show --all` prints it")
                    ->check(CLI::ExistingFile);
   command->add_option("--promise", options->promised, "The collective that the file's outputs are held against (default: the one it is named after)")
       ->check(CLI::IsMember(collective_names()))
       ->needs(file);
   command->add_flag("--in-place", options->in_place, "The file's outputs are the same memory as its inputs")->needs(file);
+  command->add_option("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str()->excludes(file);
   command->add_option("--ranks", options->ranks, "Sizes of the world, like 1-65,96,100 (default: as --all)")
-      ->check(number_list<rank>(1, k_most_ranks));
+      ->check(number_list<rank>(1, k_most_ranks))
+      ->excludes(file);
   command->add_option("--count", options->counts, "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000)")
-      ->check(number_list<std::uint64_t>(0, k_max_count));
+      ->check(number_list<std::uint64_t>(0, k_max_count))
+      ->excludes(file);
   command->add_option("--activation", options->activation, "Policy of the partial collectives (default: all)")
-      ->check(CLI::IsMember(activation_names()));
+      ->check(CLI::IsMember(activation_names()))
+      ->excludes(file);
   auto* all = command->add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
   command->add_flag("--sample", options->sample, "Every algorithm at a few sizes (seconds)")->excludes(all);
   command->add_flag("--mutants", options->mutants, "Then break small worlds in every way, and count what is noticed")
@@ -243,7 +253,8 @@ void add_verify_command(CLI::App& app, command_context& context) {
   command->footer(
       "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks, every\n"
       "contribution is in every result exactly once, no two ops race for memory, and the costs are those declared.\n"
-      "Exit status: 0 all proved, 1 something failed, 2 the command line makes no sense.\n"
+      "Of a file whose collective is not known nothing is promised of the outputs: choose one with --promise.\n"
+      "Exit status: 0 all proved, 1 something failed or cannot be read, 2 the command line makes no sense.\n"
       "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000\n"
       "          lsched show allreduce --ranks 3 --all > world.sched; lsched verify --file world.sched");
   command->callback([&context, options] {

@@ -15,8 +15,8 @@ namespace {
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || !text) throw command_failure("cannot read " + path + ": " + std::strerror(errno));
+  if (file.is_open() && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();  // nothing is a content
+  if (!file.is_open() || file.bad() || !text) throw command_failure("cannot read " + path + ": " + std::strerror(errno));
   return std::move(text).str();
 }
 
@@ -27,7 +27,7 @@ world_file read_world(const std::string& path, const std::string& promised) {
   if (!parsed) throw command_failure(static_cast<lsched_status>(parsed.error().code), path + ": " + parsed.error().text);
   auto promise = require(promise_for(*parsed, promised));
   const auto size = parsed->size();
-  std::string title(parsed->front()->name());
+  std::string title = escaped(parsed->front()->name());
   title += ", " + std::to_string(size) + (size == 1 ? " rank" : " ranks");
   if (promise.by == nullptr)
     title += ", nothing promised of its outputs";

@@ -55,6 +55,19 @@ TEST(promise, other_names_promise_nothing_unless_told_what) {
   }
 }
 
+TEST(promise, the_kernel_is_that_of_the_first_rank_that_combines_anything) {
+  const auto chain = whole_world(3, [](world place) {
+    builder to(place, "chain");
+    const buffer_id in = to.input(dtype::i64, 4), got = to.scratch(dtype::i64, 4), out = to.output(dtype::i64, 4);
+    if (place.self < 2)
+      to.copy({in, 0}, {out, 0}, extent::imm(4));
+    else
+      to.reduce(kernel::min, {in, 0}, {got, 0}, {out, 0}, extent::imm(4));
+    return to.compile();
+  });
+  EXPECT_EQ(promise_for(chain, "allreduce")->what.ranges[0].how, kernel::min);
+}
+
 TEST(promise, a_collective_that_does_not_exist_is_refused_with_those_that_do) {
   const auto promise = promise_for(world_named("allreduce/tree"), "scan");
   ASSERT_FALSE(promise);
