@@ -410,7 +410,7 @@ LSCHED_API lsched_status lsched_schedule_load(lsched_runtime* runtime, const cha
                                               const void* const* inputs, void* const* outputs,
                                               lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/* ---- Proofs ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Proofs ---------------------------------------------------------------------------------------------------- */
 
 /* Whether the schedules of a whole world of ranks keep what they promise in every execution: whatever the order in which
  * messages arrive, at any eager limit, whoever calls first. docs/verify.md says what is proved and how. Nothing runs and

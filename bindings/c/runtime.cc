@@ -45,11 +45,13 @@ result<std::optional<launch>> find_launch() {
                           std::getenv("LSCHED_RUN_SIZE") != nullptr;
   if (!is_started) return std::optional<launch>();
   launch found;
-  for (const auto& [variable, number] :
-       {std::pair("LSCHED_RUN_FD", &found.descriptor), {"LSCHED_RUN_RANK", &found.self}, {"LSCHED_RUN_SIZE", &found.size}}) {
+  for (const auto& [variable, number] : {std::pair("LSCHED_RUN_FD", &found.descriptor),
+                                         {"LSCHED_RUN_RANK", &found.self},
+                                         {"LSCHED_RUN_SIZE", &found.size}}) {
     const auto read = number_in_environment(variable);
     if (!read) return read.error();
-    if (!*read) return failure{status::argument, std::string(variable) + " is not set, as `lsched run` would have set it"};
+    if (!*read)
+      return failure{status::argument, std::string(variable) + " is not set, as `lsched run` would have set it"};
     *number = **read;
   }
   return std::optional(found);

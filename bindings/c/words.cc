@@ -28,13 +28,15 @@ result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reductio
   const auto combine = read_reduction(what);
   if (!combine) return combine.error();
   if (!supports(*combine, *element))
-    return failure{status::argument, std::string(name_of(*combine)) + " does not exist for " + std::string(name_of(*element))};
+    return failure{status::argument,
+                   std::string(name_of(*combine)) + " does not exist for " + std::string(name_of(*element))};
   if (count > k_max_count) return failure{status::argument, "count is above 2^48-1"};
   return shape{count, *element, *combine, false};
 }
 
 result<activation_policy> read_activation(lsched_activation how) {
-  if (how < LSCHED_FULL || how > LSCHED_MAJORITY) return failure{status::argument, "activation is not an lsched_activation"};
+  if (how < LSCHED_FULL || how > LSCHED_MAJORITY)
+    return failure{status::argument, "activation is not an lsched_activation"};
   return static_cast<activation_policy>(how);
 }
 

@@ -101,7 +101,8 @@ std::string data_of(const std::vector<fig9_point>& points) {
 }
 
 std::string script_of(const picture& figure, const fig9_request& what) {
-  std::string lines = "set terminal pngcairo size 1000,900 font 'sans,12'\nset output " + quoted_for_gnuplot(figure.png()) + "\n";
+  std::string lines = "set terminal pngcairo size 1000,900 font 'sans,12'\n";
+  lines += "set output " + quoted_for_gnuplot(figure.png()) + "\n";
   lines += "set logscale xy 10\nset format xy '10^{%L}'\nset grid\nset lmargin 10\n";
   lines += "set style data linespoints\nset key outside top center horizontal\n";
   lines += text("set multiplot layout 2,1 title 'Allreduce under linear skew of %g ms per rank, %llu B: modelled'\n",
@@ -109,7 +110,8 @@ std::string script_of(const picture& figure, const fig9_request& what) {
   for (const int first : {2, 5}) {
     lines += first == 2 ? "set ylabel 'latency, mean over ranks [ms], modelled'\n"
                         : "set ylabel 'active processes (NAP), modelled'\nset xlabel 'ranks'\n";
-    lines += "plot " + quoted_for_gnuplot(figure.data()) + text(" using 1:%d title 'synchronous' lw 2 lc rgb '#7f7f7f', ", first);
+    lines += "plot " + quoted_for_gnuplot(figure.data());
+    lines += text(" using 1:%d title 'synchronous' lw 2 lc rgb '#7f7f7f', ", first);
     lines += text("'' using 1:%d title 'majority' lw 2 lc rgb '#1f77b4', ", first + 1);
     lines += text("'' using 1:%d title 'solo' lw 2 lc rgb '#ff7f0e'\n", first + 2);
   }

@@ -226,7 +226,8 @@ int verify_all(const verify_command_options& options) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("verify", "Prove the schedules of a collective, or of a file, for all ranks at once");
+  CLI::App* command =
+      app.add_subcommand("verify", "Prove the schedules of a collective, or of a file, for all ranks at once");
   const auto options = std::make_shared<verify_command_options>();
   command->add_option("COLLECTIVE", options->collective, "A collective that `lsched list` shows");
   auto* file = command->add_option("--file", options->file, "A file with the schedules of all ranks, as `lsched show --all` prints it")
