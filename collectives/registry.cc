@@ -167,6 +167,12 @@ const algorithm* find(std::string_view collective, std::string_view name) {
   return nullptr;
 }
 
+const algorithm* find_any(std::string_view collective) {
+  for (const algorithm& it : k_algorithms)
+    if (it.collective == collective) return &it;
+  return nullptr;
+}
+
 result<const algorithm*> choose(std::string_view collective, std::string_view name, world place,
                                 const shape& data, const activation& starts, bool is_crowded) {
   std::optional<failure> last;
@@ -194,6 +200,17 @@ result<schedule_ptr> generate(std::string_view collective, std::string_view name
   const auto chosen = choose(collective, name, place, data, starts);
   if (!chosen) return chosen.error();
   return (*chosen)->generate(place, data, starts);
+}
+
+result<std::vector<schedule_ptr>> generate_world(const algorithm& what, rank size, const shape& data,
+                                                 const activation& starts) {
+  std::vector<schedule_ptr> world;
+  for (rank self = 0; self < size; ++self) {
+    auto program = what.generate({self, size}, data, starts);
+    if (!program) return program.error();
+    world.push_back(std::move(*program));
+  }
+  return world;
 }
 
 }  // namespace lsched

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "collectives/generator.h"
 #include "libsched/postcondition.h"
@@ -32,6 +33,10 @@ std::span<const algorithm> algorithms();
 /// Exactly this one, or nullptr.
 const algorithm* find(std::string_view collective, std::string_view name);
 
+/// One of this collective, which speaks for all in what its outputs hold and whether it moves data; nullptr if there is
+/// no such collective.
+const algorithm* find_any(std::string_view collective);
+
 /// The algorithm of this name, or for "auto" the cheapest that can serve the request; `is_crowded`: ranks share cores,
 /// equal on all ranks. Failures: `argument` for names that do not exist (the text lists those that do) and for
 /// meaningless requests, `constraint` for an algorithm, or a collective, that cannot do this request.
@@ -41,5 +46,9 @@ result<const algorithm*> choose(std::string_view collective, std::string_view na
 /// choose, then generate.
 result<schedule_ptr> generate(std::string_view collective, std::string_view name, world place,
                               const shape& data, const activation& starts = {});
+
+/// The schedules of all ranks, by rank. Failures: the generator's.
+result<std::vector<schedule_ptr>> generate_world(const algorithm& what, rank size, const shape& data,
+                                                 const activation& starts = {});
 
 }  // namespace lsched

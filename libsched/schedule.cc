@@ -5,6 +5,8 @@
 #include <concepts>
 #include <type_traits>
 
+#include "libsched/schedule_file.h"
+
 namespace lsched {
 
 std::string_view name_of(buffer_role role) {
@@ -92,20 +94,7 @@ void append_all(std::string& out, const Parts&... parts) {
   (append(out, parts), ...);
 }
 
-/// Printable ASCII stays; everything else, the quote and the backslash become \xHH.
-void append_quoted(std::string& out, std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  out += '"';
-  for (const char letter : text) {
-    const auto code = static_cast<unsigned char>(letter);
-    const bool is_plain = code >= 0x20 && code < 0x7f && letter != '"' && letter != '\\';
-    if (is_plain)
-      out += letter;
-    else
-      append_all(out, "\\x", digits.substr(code >> 4, 1), digits.substr(code & 15, 1));
-  }
-  out += '"';
-}
+void append_quoted(std::string& out, std::string_view text) { append_all(out, "\"", escaped(text), "\""); }
 
 void append_region(std::string& out, region place, extent count) {
   append_all(out, "b", place.buffer(), "[", place.offset(), " +");

@@ -569,4 +569,17 @@ result<schedule_ptr> parse_part(std::string_view text, world place) {
                                                               ", and this is " + words(place)});
 }
 
+std::string escaped(std::string_view name) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (const char letter : name) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (code >= 0x20 && code < 0x7f && letter != '"' && letter != '\\')
+      text += letter;
+    else
+      text.append("\\x").append(1, digits[code >> 4]).append(1, digits[code & 15]);
+  }
+  return text;
+}
+
 }  // namespace lsched

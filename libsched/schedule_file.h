@@ -8,6 +8,7 @@
 // spacing and comments. Facts that compile() finds out by itself may be left out, but not be wrong.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,5 +29,9 @@ result<std::vector<schedule_ptr>> parse_world(std::string_view text);
 /// The schedule of one rank, out of a whole world's text or of its own alone. Failures: as above, and MISMATCH
 /// where the text is about another rank or another size of the world.
 result<schedule_ptr> parse_part(std::string_view text, world place);
+
+/// A name as a file has it between its quotes: printable ASCII, but the quote, the backslash and everything else as \xHH.
+/// Fit for terminals and for UTF-8, whatever a stranger called a schedule.
+std::string escaped(std::string_view name);
 
 }  // namespace lsched

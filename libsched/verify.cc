@@ -286,6 +286,15 @@ std::string_view name_of(property what) {
   return names[static_cast<std::size_t>(what)];
 }
 
+unexpected_bound worst_unexpected(const verification& answer) {
+  unexpected_bound worst;
+  for (const unexpected_bound& it : answer.unexpected)
+    worst = std::max(worst, it, [](const auto& x, const auto& y) {
+      return std::pair(x.bytes, x.messages) < std::pair(y.bytes, y.messages);
+    });
+  return worst;
+}
+
 verification verify(std::span<const schedule_ptr> world, const postcondition& promise,
                     const verify_options& options) {
   return proof(world, promise, options).run();

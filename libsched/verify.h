@@ -42,6 +42,9 @@ struct verification {
   bool holds() const { return findings.empty(); }
 };
 
+/// Of the rank that may have to keep the most bytes, then messages.
+unexpected_bound worst_unexpected(const verification& answer);
+
 /// Rank r runs world[r]. None of the pointers is null; the schedules need not come from compile().
 verification verify(std::span<const schedule_ptr> world, const postcondition& promise,
                     const verify_options& options = {});

@@ -1,18 +1,12 @@
 #include "microbench/fig9_plot.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <string_view>
+
+#include "bindings/gnuplot.h"
 
 namespace lsched::bench {
 namespace {
@@ -30,13 +24,6 @@ std::vector<std::uint64_t> sizes_of(std::span<const fig9_row> rows) {
   for (const fig9_row& row : rows)
     if (std::find(sizes.begin(), sizes.end(), row.bytes) == sizes.end()) sizes.push_back(row.bytes);
   return sizes;
-}
-
-void write(const std::filesystem::path& path, const std::string& content) {
-  std::ofstream file(path);
-  file << content;
-  file.close();
-  if (!file) throw failed("cannot write " + path.string());
 }
 
 // Columns: size, three latencies, three NAPs. A bar that was not measured is a question mark, which gnuplot
@@ -58,13 +45,6 @@ std::string data_of(std::span<const fig9_row> rows) {
   return lines;
 }
 
-// gnuplot's single-quoted strings escape nothing but the quote itself.
-std::string quoted(const std::filesystem::path& path) {
-  std::string result = "'";
-  for (const char c : path.string()) result += c == '\'' ? std::string("''") : std::string(1, c);
-  return result + "'";
-}
-
 // A plot command over columns first_column + k, one for each series k that was measured.
 std::string plot_command(const std::filesystem::path& data, int first_column,
                          std::initializer_list<std::size_t> order, std::span<const fig9_row> rows) {
@@ -76,20 +56,19 @@ std::string plot_command(const std::filesystem::path& data, int first_column,
     const auto is_of_k = [k](const fig9_row& row) { return row.what == k_series[k]; };
     if (!std::any_of(rows.begin(), rows.end(), is_of_k)) continue;
     command += command.empty() ? "plot " : ", ";
-    command += quoted(data) + " using " + std::to_string(first_column + static_cast<int>(k)) + ":xtic(1) " +
+    command += quoted_for_gnuplot(data) + " using " + std::to_string(first_column + static_cast<int>(k)) + ":xtic(1) " +
                k_looks[k];
   }
   return command + "\n";
 }
 
-std::string script_of(const std::filesystem::path& png, const std::filesystem::path& data,
-                      std::span<const fig9_row> rows, int ranks) {
+std::string script_of(const picture& figure, std::span<const fig9_row> rows, int ranks) {
   double least = 1;
   for (const fig9_row& row : rows)
     if (row.mean_ms > 0) least = std::min(least, row.mean_ms);
   std::string lines;
   lines += "set terminal pngcairo size 1000,900 font 'sans,12'\n";
-  lines += "set output " + quoted(png) + "\n";
+  lines += "set output " + quoted_for_gnuplot(figure.png()) + "\n";
   lines += "set datafile missing '?'\n";
   lines +=
       "set style data histograms\nset style histogram clustered gap 1\nset style fill solid 0.85 border -1\n";
@@ -97,12 +76,12 @@ std::string script_of(const std::filesystem::path& png, const std::filesystem::p
   lines += text("set multiplot layout 2,1 title 'Allreduce under linear skew, %d ranks'\n", ranks);
   lines += "set logscale y 10\nset format y '10^{%L}'\nset ylabel 'latency, mean over ranks [ms]'\n";
   lines += text("set yrange [%g:*]\n", std::pow(10.0, std::floor(std::log10(least)) - 0.5));
-  lines += plot_command(data, 2, {0, 2, 1}, rows);
+  lines += plot_command(figure.data(), 2, {0, 2, 1}, rows);
   lines +=
       "unset logscale y\nset format y '%g'\nset xlabel 'message size [B]'\nset ylabel 'active processes "
       "(NAP)'\n";
   lines += text("set yrange [0:%d]\n", ranks + std::max(1, ranks / 16));
-  lines += plot_command(data, 5, {0, 2, 1}, rows);
+  lines += plot_command(figure.data(), 5, {0, 2, 1}, rows);
   lines += "unset multiplot\n";
   return lines;
 }
@@ -110,43 +89,18 @@ std::string script_of(const std::filesystem::path& png, const std::filesystem::p
 }  // namespace
 
 void expect_writable(const std::string& png) {
-  const std::filesystem::path picture(png);
-  for (const char* extension : {".png", ".dat", ".gp"}) {
-    const auto path = std::filesystem::path(picture).replace_extension(extension);
-    const bool is_new = !std::filesystem::exists(path);
-    std::ofstream file(path, std::ios::app);
-    if (!file) throw failed("cannot write " + path.string() + ": " + std::strerror(errno));
-    file.close();
-    if (is_new) std::filesystem::remove(path);
-  }
+  if (const auto why = picture(png).objection()) throw failed(why->text);
 }
 
 bool plot_fig9(const std::string& png, std::span<const fig9_row> rows, int ranks, reporter& out) {
-  const std::filesystem::path picture(png);
-  const auto data = std::filesystem::path(picture).replace_extension(".dat");
-  const auto script = std::filesystem::path(picture).replace_extension(".gp");
-  write(data, data_of(rows));
-  write(script, script_of(picture, data, rows, ranks));
-
-  std::string program = "gnuplot";
-  std::string argument = script.string();
-  const std::array<char*, 3> arguments{program.data(), argument.data(), nullptr};
-  pid_t process = 0;
-  if (const int error = posix_spawnp(&process, program.c_str(), nullptr, nullptr, arguments.data(), environ);
-      error != 0) {
-    out.say("no plot, gnuplot did not start (%s): `apt-get install gnuplot-nox`, then `gnuplot %s`",
-            std::strerror(error), argument.c_str());
-    return error == ENOENT;
-  }
-  int ended = 0;
-  while (waitpid(process, &ended, 0) < 0 && errno == EINTR) {
-  }
-  const bool is_drawn = WIFEXITED(ended) && WEXITSTATUS(ended) == 0;
-  if (is_drawn)
-    out.say("plot: %s", png.c_str());
+  const picture figure(png);
+  const auto why = figure.draw(data_of(rows), script_of(figure, rows, ranks));
+  if (why && why->code == status::argument) throw failed(why->text);
+  if (why)
+    out.say("no plot, %s", why->text.c_str());
   else
-    out.say("no plot, gnuplot refused %s", argument.c_str());
-  return is_drawn;
+    out.say("plot: %s", png.c_str());
+  return !why || why->code == status::unsupported;
 }
 
 }  // namespace lsched::bench

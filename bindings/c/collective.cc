@@ -1,35 +1,9 @@
 // The ready-made schedules of the C interface: check, describe, commit.
 #include "bindings/c/runtime.h"
-#include "collectives/registry.h"
+#include "bindings/c/words.h"
 
 namespace lsched {
 namespace {
-
-result<dtype> read_dtype(lsched_dtype type) {
-  if (type < LSCHED_I8 || type > LSCHED_F64) return failure{status::argument, "dtype is not an lsched_dtype"};
-  return static_cast<dtype>(type);
-}
-
-result<kernel> read_reduction(lsched_reduction what) {
-  if (what < LSCHED_SUM || what > LSCHED_BXOR) return failure{status::argument, "reduction is not an lsched_reduction"};
-  return static_cast<kernel>(what);
-}
-
-static_assert(static_cast<int>(dtype::f64) == LSCHED_F64 && static_cast<int>(kernel::sum) == LSCHED_SUM &&
-              static_cast<int>(kernel::bxor) == LSCHED_BXOR);
-static_assert(static_cast<int>(activation_policy::full) == LSCHED_FULL &&
-              static_cast<int>(activation_policy::majority) == LSCHED_MAJORITY);
-
-result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reduction what) {
-  const auto element = read_dtype(type);
-  if (!element) return element.error();
-  const auto combine = read_reduction(what);
-  if (!combine) return combine.error();
-  if (!supports(*combine, *element))
-    return failure{status::argument, std::string(name_of(*combine)) + " does not exist for " + std::string(name_of(*element))};
-  if (count > k_max_count) return failure{status::argument, "count is above 2^48-1"};
-  return shape{count, *element, *combine, false};
-}
 
 std::string text_of(const shape& data) {
   return std::string(name_of(data.what)) + " " + std::string(name_of(data.type)) + " count " + std::to_string(data.count);
@@ -64,15 +38,15 @@ commit_request describe_allreduce(lsched_runtime* runtime, const lsched_allreduc
           {{static_cast<const std::byte*>(desc.input)}, {static_cast<std::byte*>(desc.output)}}};
 }
 
-result<activation> read_activation(const lsched_runtime& runtime, const lsched_partial_desc& desc) {
-  if (desc.activation < LSCHED_FULL || desc.activation > LSCHED_MAJORITY)
-    return failure{status::argument, "activation is not an lsched_activation"};
+result<activation> read_start(const lsched_runtime& runtime, const lsched_partial_desc& desc) {
+  const auto policy = read_activation(desc.activation);
+  if (!policy) return policy.error();
   if (desc.lag != LSCHED_LATEST && desc.lag != LSCHED_ACCUMULATE) return failure{status::argument, "lag is not an lsched_lag"};
   if (desc.activation != LSCHED_FULL && runtime.wants_thread() && !runtime.has_thread())
     return failure{status::unsupported,
                    "solo and majority need a progress thread, which has to call MPI, and that needs "
                    "MPI_THREAD_MULTIPLE; or ask for LSCHED_PROGRESS_CALLER to drive them by your own calls"};
-  return activation{static_cast<activation_policy>(desc.activation), desc.seed};
+  return activation{*policy, desc.seed};
 }
 
 commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_desc& desc) {
@@ -80,7 +54,7 @@ commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_de
                         ? read_shape(desc.count, desc.dtype, desc.reduction)
                         : result<shape>(failure{status::argument, "struct_size is not sizeof(lsched_partial_desc)"});
   if (!data) return {"partial allreduce with bad arguments", data.error()};
-  const auto starts = read_activation(*runtime, desc);
+  const auto starts = read_start(*runtime, desc);
   if (!starts) return {"partial allreduce " + text_of(*data), starts.error()};
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
   const auto how = choose("partial_allreduce", wanted, runtime->place(), *data, *starts, runtime->is_crowded());

@@ -410,6 +410,84 @@ LSCHED_API lsched_status lsched_schedule_load(lsched_runtime* runtime, const cha
                                               const void* const* inputs, void* const* outputs,
                                               lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
+/* ---- Proofs ---------------------------------------------------------------------------------------------------- */
+
+/* Whether the schedules of a whole world of ranks keep what they promise in every execution: whatever the order in which
+ * messages arrive, at any eager limit, whoever calls first. docs/verify.md says what is proved and how. Nothing runs and
+ * no runtime is needed. The verdict is `holds`: LSCHED_OK alone says only that there is one. */
+
+/* What was counted and found out. The counts are complete where the world holds. */
+typedef struct lsched_verification {
+  size_t struct_size;
+  int32_t holds;                /* 1: proved; 0: it does not hold */
+  int32_t ranks;
+  const char* collective;       /* whose contents the outputs were held against; static; NULL: nothing was promised */
+  const char* algorithm;        /* whose declared cost, too; static; NULL: no cost was promised */
+  int32_t is_synchronising;     /* 1: no rank leaves a round before every rank has entered it, declared or not */
+  int32_t is_eager_safe;        /* 1: with unlimited buffers every round ends (0 implies that it does not hold) */
+  uint64_t messages;            /* of all ranks, in one round: with payload */
+  uint64_t bytes;               /* of payload, if no contribution is null */
+  uint64_t signals;             /* if every rank's own call counts */
+  uint64_t signals_of_one;      /* if one rank's call counts */
+  uint64_t hops;                /* rounds: the longest chain of messages and signals */
+  uint64_t unexpected_messages; /* at the worst rank, at most, before the receives that they belong to are posted */
+  uint64_t unexpected_bytes;
+  uint64_t findings;            /* written: why it does not hold */
+  uint64_t notes;               /* written after these: legal, but fragile */
+} lsched_verification;
+
+/* One reason. */
+typedef struct lsched_finding {
+  const char* property; /* the kind: "form", "matching", "progress", "holding", "activation", "hazard", "contents",
+                           "expression", "price" or "synchronising"; static */
+  int32_t rank;         /* where; -1: everywhere */
+  int32_t peer;         /* the rank at the other end; -1: none */
+  uint32_t op;          /* of `rank`; UINT32_MAX: none */
+  uint32_t buffer;      /* of `rank`; UINT32_MAX: none */
+  uint64_t begin, end;  /* the segment: elements [begin, end) of the buffer */
+  char text[2048];      /* the explanation, with the ops and the ways that lead to it; one line, cut if it is longer */
+} lsched_finding;
+
+typedef struct lsched_verify_text_desc {
+  size_t struct_size;
+  const char* text;       /* schedule files (docs/schedule_file.md): every rank's, one after the other in any order */
+  uint64_t bytes;         /* of text, which needs no NUL and is not kept */
+  const char* collective; /* what the outputs must hold: what this collective of `lsched list` promises. NULL: the one
+                             that the schedules are named after ("allreduce/mine"), with its cost if they name a
+                             registered algorithm; nothing, if there is none */
+  int32_t in_place;       /* 1: each output is the same memory as the input of the same number */
+} lsched_verify_text_desc;
+
+/* Proves the schedules that a text holds. lsched_schedule_print writes such text for what a builder made.
+ * `findings` has room for `most_findings` of them and may be NULL if that is 0.
+ * Thread: any, any number at once.  Blocks: until it is proved or refuted, linear in the number of ops; but pairs of ops
+ * of one rank are looked at, with k^2/8 bytes for k ops, and partial schedules once for each rank.  Memory: all the
+ * caller's; nothing is kept.
+ * Errors: ARGUMENT (unknown collective, a rank that is missing or there twice, text that is not of the form), BOUNDS,
+ * UNSUPPORTED (another version of the text): the diagnostic names line, column and reason; NOMEM. */
+LSCHED_API lsched_status lsched_verify_text(const lsched_verify_text_desc* desc, lsched_verification* verification,
+                                            lsched_finding* findings, uint64_t most_findings,
+                                            lsched_diagnostic* diagnostic);
+
+typedef struct lsched_verify_collective_desc {
+  size_t struct_size;
+  const char* collective;       /* a name `lsched list` shows */
+  const char* algorithm;        /* one of its algorithms; NULL or "auto": the one with the fewest hops */
+  int32_t ranks;                /* at most 2^20 */
+  int32_t in_place;             /* 1: input and output are the same memory */
+  uint64_t count;               /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */
+  lsched_dtype dtype;
+  lsched_reduction reduction;
+  lsched_activation activation; /* of a partial collective; 0 for others */
+} lsched_verify_collective_desc;
+
+/* Proves what the library itself would run, contents and cost.
+ * Findings, Thread, Blocks, Memory: as lsched_verify_text.
+ * Errors: ARGUMENT, CONSTRAINT (the algorithm cannot do this world or count), NOMEM. */
+LSCHED_API lsched_status lsched_verify_collective(const lsched_verify_collective_desc* desc,
+                                                  lsched_verification* verification, lsched_finding* findings,
+                                                  uint64_t most_findings, lsched_diagnostic* diagnostic);
+
 #ifdef __cplusplus
 }
 #endif

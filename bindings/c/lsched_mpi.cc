@@ -2,22 +2,12 @@
 #include "bindings/c/lsched_mpi.h"
 
 #include "bindings/c/runtime.h"
+#include "bindings/environment.h"
 #include "bindings/mpi/mpi_library.h"
 #include "bindings/mpi/mpi_world.h"
 
 namespace lsched {
 namespace {
-
-/// LSCHED_RANKS_PER_NODE, 0 where it is not set.
-result<rank> emulated_ranks_per_node() {
-  const char* text = std::getenv("LSCHED_RANKS_PER_NODE");
-  if (text == nullptr) return rank{0};
-  char* end = nullptr;
-  const long ranks = std::strtol(text, &end, 10);
-  if (end == text || *end != '\0' || ranks < 1 || ranks > 1'000'000)
-    return failure{status::argument, "LSCHED_RANKS_PER_NODE is not a positive number: " + std::string(text)};
-  return static_cast<rank>(ranks);
-}
 
 lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const runtime_options& options,
                        lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
@@ -26,11 +16,11 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const runt
   MPI_Initialized(&is_up);
   MPI_Finalized(&is_down);
   if (is_up == 0 || is_down != 0) return report(diagnostic, {status::state, "MPI is not initialised, or finalised already"});
-  const auto ranks_per_node = emulated_ranks_per_node();
+  const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
   if (!ranks_per_node) return report(diagnostic, ranks_per_node.error());
   mpi_options wanted;
   wanted.transport = transport == LSCHED_MPI_ONLY ? mpi_transport::mpi_only : mpi_transport::automatic;
-  wanted.ranks_per_node = *ranks_per_node;
+  wanted.ranks_per_node = ranks_per_node->value_or(0);
   wanted.region_bytes = options.region_bytes;
   mpi_info info;
   auto net = open_mpi_endpoint(comm, wanted, &info);

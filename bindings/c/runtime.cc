@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
+#include "bindings/environment.h"
 #include "libsched/shm_endpoint.h"
 #include "offload/cores.h"
 #include "offload/pinning.h"
@@ -38,34 +38,32 @@ struct launch {
   rank size = 1;
 };
 
-std::optional<long> number_in(const char* variable) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr) return std::nullopt;
-  long value = 0;
-  const auto [end, error] = std::from_chars(text, text + std::strlen(text), value);
-  return error == std::errc() && *end == '\0' ? std::optional(value) : std::nullopt;
-}
-
 /// Nothing where no local launcher has started this process. A contradictory environment is an error: a world of one
 /// in its place would give wrong sums without a word.
 result<std::optional<launch>> find_launch() {
   const bool is_started = std::getenv("LSCHED_RUN_FD") != nullptr || std::getenv("LSCHED_RUN_RANK") != nullptr ||
                           std::getenv("LSCHED_RUN_SIZE") != nullptr;
   if (!is_started) return std::optional<launch>();
-  const auto descriptor = number_in("LSCHED_RUN_FD");
-  const auto self = number_in("LSCHED_RUN_RANK");
-  const auto size = number_in("LSCHED_RUN_SIZE");
-  if (!descriptor || !self || !size)
-    return failure{status::argument, "LSCHED_RUN_FD, LSCHED_RUN_RANK and LSCHED_RUN_SIZE must be three numbers, as `lsched run` sets them"};
-  return std::optional(launch{static_cast<int>(*descriptor), static_cast<rank>(*self), static_cast<rank>(*size)});
+  launch found;
+  for (const auto& [variable, number] : {std::pair("LSCHED_RUN_FD", &found.descriptor),
+                                         {"LSCHED_RUN_RANK", &found.self},
+                                         {"LSCHED_RUN_SIZE", &found.size}}) {
+    const auto read = number_in_environment(variable);
+    if (!read) return read.error();
+    if (!*read)
+      return failure{status::argument, std::string(variable) + " is not set, as `lsched run` would have set it"};
+    *number = **read;
+  }
+  return std::optional(found);
 }
 
 /// How many ranks an MPI launcher has started, if one has.
-std::optional<long> mpi_launch_size() {
+result<std::optional<rank>> mpi_launch_size() {
   for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
-    if (const auto size = number_in(variable)) return size;
-  const auto self = number_in("PMIX_RANK");  // its launchers do not say how many there are
-  return self && *self > 0 ? std::optional(*self + 1) : std::nullopt;
+    if (auto size = number_in_environment(variable); !size || *size) return size;
+  const auto self = number_in_environment("PMIX_RANK", 0, INT32_MAX - 1);  // its launchers do not say how many there are
+  if (!self) return self.error();
+  return *self && **self > 0 ? std::optional(**self + 1) : std::nullopt;
 }
 
 failure wrong_abi(int abi) {
@@ -97,8 +95,10 @@ lsched_status open_process(const runtime_options& options, lsched_runtime** runt
   const auto found = find_launch();
   if (!found) return report(diagnostic, found.error());
   const std::optional<launch>& where = *found;
-  if (const auto size = mpi_launch_size(); !where && size && *size > 1)
-    return report(diagnostic, {status::unsupported, "this process is one of at least " + std::to_string(*size) +
+  const auto size = where ? std::optional<rank>() : mpi_launch_size();
+  if (!size) return report(diagnostic, size.error());
+  if (*size && **size > 1)
+    return report(diagnostic, {status::unsupported, "this process is one of at least " + std::to_string(**size) +
                                                         " started by an MPI launcher: open the runtime with "
                                                         "lsched_runtime_open_mpi, or start it with `lsched run`"});
   auto segment = where ? shm_segment::adopt(dup(where->descriptor)) : shm_segment::create(1, options.region_bytes, usable_cores());

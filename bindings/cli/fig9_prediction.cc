@@ -1,19 +1,11 @@
 #include "bindings/cli/fig9_prediction.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "bindings/cli/commands.h"
 #include "bindings/cli/simulation_batch.h"
+#include "bindings/gnuplot.h"
 #include "libsched/closed_form.h"
 #include "libsched/window.h"
 
@@ -92,13 +84,6 @@ std::vector<fig9_point> predict_fig9(const fig9_request& what) {
 
 namespace {
 
-void write(const std::filesystem::path& path, const std::string& content) {
-  std::ofstream file(path);
-  file << content;
-  file.close();
-  if (!file) throw command_failure("cannot write " + path.string());
-}
-
 template <class... Values>
 std::string text(const char* format, Values... values) {
   std::array<char, 256> line;
@@ -115,15 +100,9 @@ std::string data_of(const std::vector<fig9_point>& points) {
   return lines;
 }
 
-// gnuplot's single-quoted strings escape nothing but the quote itself.
-std::string quoted(const std::filesystem::path& path) {
-  std::string word = "'";
-  for (const char c : path.string()) word += c == '\'' ? std::string("''") : std::string(1, c);
-  return word + "'";
-}
-
-std::string script_of(const std::filesystem::path& png, const std::filesystem::path& data, const fig9_request& what) {
-  std::string lines = "set terminal pngcairo size 1000,900 font 'sans,12'\nset output " + quoted(png) + "\n";
+std::string script_of(const picture& figure, const fig9_request& what) {
+  std::string lines = "set terminal pngcairo size 1000,900 font 'sans,12'\n";
+  lines += "set output " + quoted_for_gnuplot(figure.png()) + "\n";
   lines += "set logscale xy 10\nset format xy '10^{%L}'\nset grid\nset lmargin 10\n";
   lines += "set style data linespoints\nset key outside top center horizontal\n";
   lines += text("set multiplot layout 2,1 title 'Allreduce under linear skew of %g ms per rank, %llu B: modelled'\n",
@@ -131,7 +110,8 @@ std::string script_of(const std::filesystem::path& png, const std::filesystem::p
   for (const int first : {2, 5}) {
     lines += first == 2 ? "set ylabel 'latency, mean over ranks [ms], modelled'\n"
                         : "set ylabel 'active processes (NAP), modelled'\nset xlabel 'ranks'\n";
-    lines += "plot " + quoted(data) + text(" using 1:%d title 'synchronous' lw 2 lc rgb '#7f7f7f', ", first);
+    lines += "plot " + quoted_for_gnuplot(figure.data());
+    lines += text(" using 1:%d title 'synchronous' lw 2 lc rgb '#7f7f7f', ", first);
     lines += text("'' using 1:%d title 'majority' lw 2 lc rgb '#1f77b4', ", first + 1);
     lines += text("'' using 1:%d title 'solo' lw 2 lc rgb '#ff7f0e'\n", first + 2);
   }
@@ -140,23 +120,13 @@ std::string script_of(const std::filesystem::path& png, const std::filesystem::p
 
 }  // namespace
 
-void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>& points, const fig9_request& what) {
-  const std::filesystem::path picture(png);
-  const auto data = std::filesystem::path(picture).replace_extension(".dat");
-  const auto script = std::filesystem::path(picture).replace_extension(".gp");
-  write(data, data_of(points));
-  write(script, script_of(picture, data, what));
+void expect_plottable(const std::string& png) {
+  if (const auto why = picture(png).objection()) throw command_failure(why->text);
+}
 
-  std::string program = "gnuplot", argument = script.string();
-  const std::array<char*, 3> arguments{program.data(), argument.data(), nullptr};
-  pid_t process = 0;
-  const int error = posix_spawnp(&process, program.c_str(), nullptr, nullptr, arguments.data(), environ);
-  if (error != 0)
-    throw command_failure("gnuplot did not start (" + std::string(std::strerror(error)) + "): gnuplot " + argument);
-  int ended = 0;
-  while (waitpid(process, &ended, 0) < 0 && errno == EINTR) {
-  }
-  if (!WIFEXITED(ended) || WEXITSTATUS(ended) != 0) throw command_failure("gnuplot refused " + argument);
+void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>& points, const fig9_request& what) {
+  const picture figure(png);
+  if (const auto why = figure.draw(data_of(points), script_of(figure, what))) throw command_failure(why->text);
 }
 
 }  // namespace lsched::cli

@@ -30,6 +30,9 @@ struct fig9_request {
 /// from 10^5 ranks on) in the middle of equal parts of the world. Throws command_failure.
 std::vector<fig9_point> predict_fig9(const fig9_request& what);
 
+/// Throws command_failure unless plot_fig9_prediction can write its files. Leaves nothing behind.
+void expect_plottable(const std::string& png);
+
 /// Writes FILE.png, and the .dat and .gp it is made of, by gnuplot. Throws command_failure.
 void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>& points, const fig9_request& what);
 

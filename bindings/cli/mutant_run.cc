@@ -1,32 +1,15 @@
 #include "bindings/cli/mutant_run.h"
 
-#include <algorithm>
 #include <cstdio>
-#include <future>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "bindings/cli/parallel.h"
 #include "libsched/mutant_trial.h"
 
 namespace lsched::cli {
 namespace {
 
 using json = nlohmann::ordered_json;
-
-/// The verdicts in the order of the list. Every core takes every so-many-th mutant.
-std::vector<trial> try_all(const mutant_list& list, const std::vector<schedule_ptr>& world, const verify_case& it) {
-  const postcondition promise = promise_of(*it.what, it.size, it.data, it.policy);
-  std::vector<trial> verdicts(list.size());
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::future<void>> parts;
-  for (std::size_t core = 0; core < cores; ++core)
-    parts.push_back(std::async(std::launch::async, [&, core] {
-      for (std::size_t k = core; k < list.size(); k += cores)
-        verdicts[k] = try_mutant(list.world(k), world, promise, {.in_place = it.data.in_place});
-    }));
-  for (std::future<void>& part : parts) part.get();
-  return verdicts;
-}
 
 void count(mutant_counts& in, fate what) {
   ++(what == fate::killed ? in.killed : what == fate::equivalent ? in.equivalent : in.survived);
@@ -73,17 +56,21 @@ mutant_results try_mutants(const std::vector<verify_case>& worlds,
                            const std::function<void(std::size_t, std::size_t)>& progress) {
   mutant_results results;
   for (std::size_t i = 0; i < worlds.size(); ++i) {
-    const std::vector<schedule_ptr> world = generate_world(worlds[i]);
+    const verify_case& it = worlds[i];
+    const std::vector<schedule_ptr> world = generate_world(it);
+    const postcondition promise = promise_of(*it.what, it.size, it.data, it.policy);
     const mutant_list list(world);
-    const std::vector<trial> verdicts = try_all(list, world, worlds[i]);
-    mutant_row& row = row_of(results, worlds[i].what);
-    for (std::size_t k = 0; k < list.size(); ++k) {
-      count(row.counts[static_cast<std::size_t>(list.how(k))], verdicts[k].what);
-      count(results.total, verdicts[k].what);
-      if (verdicts[k].what == fate::survived)
-        results.survivors.push_back(text_of(worlds[i]) + ", mutant " + std::to_string(k) + ", " + list.name(k) + ": " +
-                                    verdicts[k].why);
-    }
+    mutant_row& row = row_of(results, it.what);
+    in_order(
+        list.size(),
+        [&](std::size_t k) { return try_mutant(list.world(k), world, promise, {.in_place = it.data.in_place}); },
+        [&](std::size_t k, const trial& verdict) {
+          count(row.counts[static_cast<std::size_t>(list.how(k))], verdict.what);
+          count(results.total, verdict.what);
+          if (verdict.what == fate::survived)
+            results.survivors.push_back(text_of(it) + ", mutant " + std::to_string(k) + ", " + list.name(k) + ": " +
+                                        verdict.why);
+        });
     progress(i + 1, worlds.size());
   }
   return results;

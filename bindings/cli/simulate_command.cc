@@ -275,19 +275,15 @@ int run_all(const simulate_options& options) {
   for (const run& it : runs)
     tasks.emplace_back([&options, &it](const auto& progress) { return play(options, it, progress); });
 
-  // JSON lines come in order; people see each as it ends.
-  std::vector<std::string> lines(runs.size());
   run_batch(
       tasks,
       [&](std::size_t i, const simulation_report& report) {
         if (options.as_json)
-          lines[i] = details(runs[i], report).dump() + "\n" + summary(runs[i], report).dump();
+          std::printf("%s\n%s\n", details(runs[i], report).dump().c_str(), summary(runs[i], report).dump().c_str());
         else
           print(runs[i], report);
       },
       options.as_json);
-  if (options.as_json)
-    for (const std::string& line : lines) std::printf("%s\n", line.c_str());
   return 0;
 }
 
@@ -302,8 +298,8 @@ int predict(const simulate_options& options, bool has_ranks) {
   fig9_request what{.bytes = options.bytes.front(), .where = machine_from(options), .is_quiet = options.as_json};
   what.skew = whole(options.skew_us * k_ps_per_us);
   if (has_ranks) what.ranks.assign(options.ranks.begin(), options.ranks.end());
+  if (!options.plot.empty()) expect_plottable(options.plot);
   const auto points = predict_fig9(what);
-  if (!options.plot.empty()) plot_fig9_prediction(options.plot, points, what);
   if (!options.as_json) {
     std::printf("Modelled, not measured: linear skew of %g us per rank, %llu B.\n\n", options.skew_us,
                 static_cast<unsigned long long>(what.bytes));
@@ -323,6 +319,7 @@ int predict(const simulate_options& options, bool has_ranks) {
     else
       std::printf("%10d  %-12s %16.6g %16.6g %12.1f %7zu\n", it.ranks, policy_name(it.policy), it.latency_ms,
                   it.formula_ms, it.active, it.rounds);
+  if (!options.plot.empty()) plot_fig9_prediction(options.plot, points, what);
   return 0;
 }
 

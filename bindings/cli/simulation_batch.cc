@@ -2,14 +2,13 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <mutex>
-#include <optional>
-#include <thread>
+#include <utility>
 
 #include "bindings/cli/commands.h"
+#include "bindings/cli/parallel.h"
 
 namespace lsched::cli {
 namespace {
@@ -17,85 +16,67 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-/// What the workers share; everything is under the lock.
-class batch {
+/// The line that moves on standard error.
+class progress_line {
  public:
-  batch(const std::vector<simulation_task>& tasks,
-        const std::function<void(std::size_t, const simulation_report&)>& done, bool is_quiet)
-      : tasks_(tasks), done_(done), is_quiet_(is_quiet || isatty(STDERR_FILENO) == 0) {}
+  progress_line(std::size_t tasks, bool is_quiet) : tasks_(tasks), is_quiet_(is_quiet || isatty(STDERR_FILENO) == 0) {}
+  ~progress_line() { clear(); }
 
-  void work() {
-    while (const auto task = take()) {
-      std::uint64_t told = 0;
-      const auto report = tasks_[*task]([&](std::uint64_t messages) {
-        tell(messages - told);
-        told = messages;
-      });
-      finish(*task, report);
-    }
-  }
-
-  void conclude() const {
-    if (was_told_) std::fprintf(stderr, "\r\033[K");
-    if (failure_) throw command_failure(*failure_);
-  }
-
- private:
-  std::optional<std::size_t> take() {
-    const std::lock_guard hold(lock_);
-    if (failure_ || next_ == tasks_.size()) return std::nullopt;
-    return next_++;
-  }
-
-  void finish(std::size_t task, const result<simulation_report>& report) {
-    const std::lock_guard hold(lock_);
-    ++finished_;
-    if (report)
-      done_(task, *report);
-    else if (!failure_)
-      failure_ = report.error();
-    show();
-  }
-
-  void tell(std::uint64_t messages) {
+  void add_messages(std::uint64_t messages) {
     const std::lock_guard hold(lock_);
     messages_ += messages;
     show();
   }
 
+  void finish_task() {
+    const std::lock_guard hold(lock_);
+    ++finished_;
+    show();
+  }
+
+  /// For others to write.
+  void clear() {
+    const std::lock_guard hold(lock_);
+    if (std::exchange(is_shown_, false)) std::fprintf(stderr, "\r\033[K");
+  }
+
+ private:
   // Short work says nothing.
   void show() {
     const auto now = clock::now();
-    if (is_quiet_ || now < next_line_) return;
-    next_line_ = now + 200ms;
-    was_told_ = true;
-    std::fprintf(stderr, "\r\033[Ksimulating: %zu of %zu done, %.1f M messages", finished_, tasks_.size(),
+    if (is_quiet_ || now < next_) return;
+    next_ = now + 200ms;
+    is_shown_ = true;
+    std::fprintf(stderr, "\r\033[Ksimulating: %zu of %zu done, %.1f M messages", finished_, tasks_,
                  static_cast<double>(messages_) / 1e6);
   }
 
-  const std::vector<simulation_task>& tasks_;
-  const std::function<void(std::size_t, const simulation_report&)>& done_;
+  const std::size_t tasks_;
   const bool is_quiet_;
   std::mutex lock_;
-  std::size_t next_ = 0, finished_ = 0;
+  std::size_t finished_ = 0;
   std::uint64_t messages_ = 0;
-  std::optional<failure> failure_;
-  clock::time_point next_line_ = clock::now() + 1s;
-  bool was_told_ = false;
+  clock::time_point next_ = clock::now() + 1s;
+  bool is_shown_ = false;
 };
 
 }  // namespace
 
 void run_batch(const std::vector<simulation_task>& tasks,
                const std::function<void(std::size_t, const simulation_report&)>& done, bool is_quiet) {
-  batch all(tasks, done, is_quiet);
-  {
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min(cores, tasks.size()); ++i) helpers.emplace_back([&all] { all.work(); });
-    all.work();
-  }
-  all.conclude();
+  progress_line line(tasks.size(), is_quiet);
+  in_order(
+      tasks.size(),
+      [&](std::size_t i) {
+        return require(tasks[i]([&, told = std::uint64_t{0}](std::uint64_t messages) mutable {
+          line.add_messages(messages - std::exchange(told, messages));
+        }));
+      },
+      [&](std::size_t i, const simulation_report& report) {
+        line.clear();
+        done(i, report);
+        line.finish_task();
+      });
 }
 
 }  // namespace lsched::cli

@@ -1,19 +1,14 @@
 // `lsched verify`: proves schedules, for whole worlds of ranks.
-//
-// Worlds are independent, so every core proves one at a time; what is printed keeps their order.
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdio>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 
 #include "bindings/cli/mutant_run.h"
+#include "bindings/cli/parallel.h"
 #include "bindings/cli/verify_file.h"
 #include "bindings/cli/verify_plan.h"
 #include "bindings/cli/words.h"
@@ -69,71 +64,7 @@ CLI::Validator number_list(std::uint64_t least, std::uint64_t most) {
   return {check, "LIST", ""};
 }
 
-// --- proving -----------------------------------------------------------------------------------------------
-
-/// The answers of a list of worlds, in their order, while other threads find them.
-class provers {
- public:
-  explicit provers(const std::vector<verify_case>& cases) : cases_(cases), answers_(cases.size()) {
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    for (std::size_t i = 0; i < std::min(cores, cases.size()); ++i) threads_.emplace_back([this] { work(); });
-  }
-  ~provers() {
-    const std::lock_guard hold(lock_);
-    next_ = cases_.size();
-  }
-
-  verification take(std::size_t i) {
-    std::unique_lock hold(lock_);
-    ready_.wait(hold, [&] { return answers_[i].has_value() || failed_; });
-    if (failed_) std::rethrow_exception(failed_);
-    return std::move(*answers_[i]);
-  }
-
- private:
-  void work() {
-    for (;;) {
-      std::unique_lock hold(lock_);
-      if (next_ >= cases_.size()) return;
-      const std::size_t i = next_++;
-      hold.unlock();
-      try {
-        verification answer = prove(cases_[i]);
-        hold.lock();
-        answers_[i] = std::move(answer);
-      } catch (...) {
-        if (!hold.owns_lock()) hold.lock();
-        failed_ = std::current_exception();
-      }
-      ready_.notify_all();
-    }
-  }
-
-  static verification prove(const verify_case& it) {
-    const std::vector<schedule_ptr> world = generate_world(it);
-    return verify(world, promise_of(*it.what, it.size, it.data, it.policy), {.in_place = it.data.in_place});
-  }
-
-  const std::vector<verify_case>& cases_;
-  std::mutex lock_;
-  std::condition_variable ready_;
-  std::size_t next_ = 0;
-  std::exception_ptr failed_;
-  std::vector<std::optional<verification>> answers_;
-  std::vector<std::jthread> threads_;  ///< last, so that they end before what they use
-};
-
 // --- telling -----------------------------------------------------------------------------------------------
-
-/// The rank that may have to keep the most bytes, then messages, for receives that are not posted yet.
-unexpected_bound worst_of(const verification& answer) {
-  unexpected_bound worst;
-  for (const unexpected_bound& it : answer.unexpected)
-    worst = std::max(worst, it, [](const auto& x, const auto& y) {
-      return std::pair(x.bytes, x.messages) < std::pair(y.bytes, y.messages);
-    });
-  return worst;
-}
 
 json describe(const finding& it) {
   json entry{{"property", name_of(it.what)}, {"text", it.text}};
@@ -152,7 +83,7 @@ json describe(const verify_case& it) {
 /// `entry` names the world.
 json describe(json entry, const verification& answer) {
   entry["holds"] = answer.holds();
-  const unexpected_bound worst = worst_of(answer);
+  const unexpected_bound worst = worst_unexpected(answer);
   entry["synchronising"] = answer.is_synchronising;
   entry["cost"] = {{"messages", answer.price.messages},
                    {"bytes", answer.price.bytes},
@@ -161,12 +92,14 @@ json describe(json entry, const verification& answer) {
                    {"rounds", answer.price.hops}};
   entry["unexpected"] = {{"messages", worst.messages}, {"bytes", worst.bytes}};
   entry["findings"] = json::array();
+  entry["notes"] = json::array();
   for (const finding& why : answer.findings) entry["findings"].push_back(describe(why));
+  for (const finding& note : answer.notes) entry["notes"].push_back(describe(note));
   return entry;
 }
 
 void print(const std::string& world, const verification& answer) {
-  const unexpected_bound worst = worst_of(answer);
+  const unexpected_bound worst = worst_unexpected(answer);
   if (answer.holds())
     std::printf("proved  %s: %llu messages, %llu signals, %llu hops; at most %llu unexpected messages at a rank\n",
                 world.c_str(), static_cast<unsigned long long>(answer.price.messages),
@@ -176,6 +109,8 @@ void print(const std::string& world, const verification& answer) {
     std::printf("FAILED  %s\n", world.c_str());
   for (const finding& why : answer.findings)
     std::printf("        %s: %s\n", std::string(name_of(why.what)).c_str(), why.text.c_str());
+  for (const finding& note : answer.notes)
+    std::printf("        note: %s: %s\n", std::string(name_of(note.what)).c_str(), note.text.c_str());
 }
 
 /// Where a person is watching.
@@ -244,17 +179,17 @@ void expect_sense(const verify_command_options& options) {
   const int wishes = (options.collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) +
                      (options.all || options.sample ? 1 : 0);
   if (wishes != 1) throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --file, --all or --sample");
-  if (options.collective.empty()) return;
-  const std::string algorithm = options.algorithm == "all" ? "auto" : options.algorithm;
   const auto known = algorithms();
-  const auto names = algorithm_names(options.collective, "all");
-  const bool exists = std::any_of(known.begin(), known.end(),
-                                  [&](const auto& it) { return it.collective == options.collective; });
-  if (!exists || options.algorithm == "auto" ||
-      std::find(names.begin(), names.end(), options.algorithm) == names.end())
-    throw CLI::ValidationError("COLLECTIVE", "`lsched list` shows all collectives and algorithms; \"" +
-                                                 options.collective + "\" with algorithm \"" + algorithm +
-                                                 "\" is not among them");
+  const auto serves = [&](const algorithm& it) {
+    return (options.collective.empty() || options.collective == it.collective) &&
+           (options.algorithm == "all" || options.algorithm == it.name);
+  };
+  if (std::any_of(known.begin(), known.end(), serves)) return;
+  const bool has_collective = options.collective.empty() || find_any(options.collective) != nullptr;
+  throw CLI::ValidationError(has_collective ? "--algorithm" : "COLLECTIVE",
+                             "\"" + (has_collective ? options.algorithm : options.collective) +
+                                 "\" is none that `lsched list` shows" +
+                                 (has_collective && !options.collective.empty() ? " for " + options.collective : ""));
 }
 
 int verify_file(const verify_command_options& options) {
@@ -264,17 +199,23 @@ int verify_file(const verify_command_options& options) {
   return out.conclude(std::nullopt);
 }
 
+verification prove(const verify_case& it) {
+  const std::vector<schedule_ptr> world = generate_world(it);
+  return verify(world, promise_of(*it.what, it.size, it.data, it.policy), {.in_place = it.data.in_place});
+}
+
 int verify_all(const verify_command_options& options) {
   const std::vector<verify_case> cases = plan(wish_of(options));
   if (cases.empty())
     throw command_failure("no algorithm can serve this: ordinary collectives have no activation policy, and "
                           "`lsched list` shows further constraints");
   teller out(options, cases.size());
-  provers work(cases);
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    out.tell(cases[i], work.take(i));
-    show_progress("proved", i + 1, cases.size());
-  }
+  in_order(
+      cases.size(), [&](std::size_t i) { return prove(cases[i]); },
+      [&](std::size_t i, const verification& answer) {
+        out.tell(cases[i], answer);
+        show_progress("proved", i + 1, cases.size());
+      });
   std::optional<mutant_results> mutants;
   if (options.mutants)
     mutants = try_mutants(plan(mutant_wish(wish_of(options))),
@@ -285,22 +226,26 @@ int verify_all(const verify_command_options& options) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("verify", "Prove the schedules of a collective, for all ranks at once");
+  CLI::App* command =
+      app.add_subcommand("verify", "Prove the schedules of a collective, or of a file, for all ranks at once");
   const auto options = std::make_shared<verify_command_options>();
   command->add_option("COLLECTIVE", options->collective, "A collective that `lsched list` shows");
-  command->add_option("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
   auto* file = command->add_option("--file", options->file, "A file with the schedules of all ranks, as `lsched show --all` prints it")
                    ->check(CLI::ExistingFile);
   command->add_option("--promise", options->promised, "The collective that the file's outputs are held against (default: the one it is named after)")
       ->check(CLI::IsMember(collective_names()))
       ->needs(file);
   command->add_flag("--in-place", options->in_place, "The file's outputs are the same memory as its inputs")->needs(file);
+  command->add_option("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str()->excludes(file);
   command->add_option("--ranks", options->ranks, "Sizes of the world, like 1-65,96,100 (default: as --all)")
-      ->check(number_list<rank>(1, k_most_ranks));
+      ->check(number_list<rank>(1, k_most_ranks))
+      ->excludes(file);
   command->add_option("--count", options->counts, "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000)")
-      ->check(number_list<std::uint64_t>(0, k_max_count));
+      ->check(number_list<std::uint64_t>(0, k_max_count))
+      ->excludes(file);
   command->add_option("--activation", options->activation, "Policy of the partial collectives (default: all)")
-      ->check(CLI::IsMember(activation_names()));
+      ->check(CLI::IsMember(activation_names()))
+      ->excludes(file);
   auto* all = command->add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
   command->add_flag("--sample", options->sample, "Every algorithm at a few sizes (seconds)")->excludes(all);
   command->add_flag("--mutants", options->mutants, "Then break small worlds in every way, and count what is noticed")
@@ -309,7 +254,8 @@ void add_verify_command(CLI::App& app, command_context& context) {
   command->footer(
       "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks, every\n"
       "contribution is in every result exactly once, no two ops race for memory, and the costs are those declared.\n"
-      "Exit status: 0 all proved, 1 something failed, 2 the command line makes no sense.\n"
+      "Of a file whose collective is not known nothing is promised of the outputs: choose one with --promise.\n"
+      "Exit status: 0 all proved, 1 something failed or cannot be read, 2 the command line makes no sense.\n"
       "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000\n"
       "          lsched show allreduce --ranks 3 --all > world.sched; lsched verify --file world.sched");
   command->callback([&context, options] {

@@ -89,11 +89,7 @@ std::string text_of(const verify_case& it) {
 }
 
 std::vector<schedule_ptr> generate_world(const verify_case& it) {
-  std::vector<schedule_ptr> world;
-  for (rank self = 0; self < it.size; ++self)
-    world.push_back(require(
-        it.what->generate({.self = self, .size = it.size}, it.data, {.policy = it.policy, .seed = 1})));
-  return world;
+  return require(lsched::generate_world(*it.what, it.size, it.data, {.policy = it.policy, .seed = 1}));
 }
 
 }  // namespace lsched::cli

@@ -526,6 +526,73 @@ class builder {
   lsched_builder* handle_ = nullptr;
 };
 
+// --- proofs ------------------------------------------------------------------------------------------------
+
+/// A verdict. A world that does not hold is an answer, not an error: ask holds().
+struct verification {
+  lsched_verification figures{};
+  std::vector<lsched_finding> findings{};  ///< why it does not hold, the first 16
+  std::vector<lsched_finding> notes{};     ///< legal, but fragile
+
+  bool holds() const { return figures.holds != 0; }
+};
+
+/// What a registered collective is asked for, where it is not the default.
+struct verify_options {
+  const char* algorithm = nullptr;
+  lsched_dtype dtype = LSCHED_F32;
+  lsched_reduction reduction = LSCHED_SUM;
+  lsched_activation activation{};  ///< of a partial collective
+  bool in_place = false;
+};
+
+namespace detail {
+
+template <class Desc>
+verification verify(lsched_status (*prove)(const Desc*, lsched_verification*, lsched_finding*, std::uint64_t,
+                                           lsched_diagnostic*),
+                    const Desc& desc) {
+  constexpr std::uint64_t k_most_findings = 16;
+  verification answer;
+  answer.figures.struct_size = sizeof answer.figures;
+  answer.findings.resize(k_most_findings);
+  call call;
+  call(prove(&desc, &answer.figures, answer.findings.data(), k_most_findings, call.diagnostic()));
+  const auto end_of_findings = answer.findings.begin() + static_cast<std::ptrdiff_t>(answer.figures.findings);
+  answer.notes.assign(end_of_findings, end_of_findings + static_cast<std::ptrdiff_t>(answer.figures.notes));
+  answer.findings.resize(answer.figures.findings);
+  return answer;
+}
+
+}  // namespace detail
+
+/// The schedule files of all ranks, one after the other, against what they are named after or `collective`.
+inline verification verify_text(std::string_view text, const char* collective = nullptr, bool in_place = false) {
+  lsched_verify_text_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.text = text.data();
+  desc.bytes = text.size();
+  desc.collective = collective;
+  desc.in_place = in_place ? 1 : 0;
+  return detail::verify(lsched_verify_text, desc);
+}
+
+/// What the library would run on so many ranks, each with so many elements (0 for a barrier).
+inline verification verify_collective(const char* collective, std::int32_t ranks, std::uint64_t count,
+                                      const verify_options& options = {}) {
+  lsched_verify_collective_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.collective = collective;
+  desc.algorithm = options.algorithm;
+  desc.ranks = ranks;
+  desc.in_place = options.in_place ? 1 : 0;
+  desc.count = count;
+  desc.dtype = options.dtype;
+  desc.reduction = options.reduction;
+  desc.activation = options.activation;
+  return detail::verify(lsched_verify_collective, desc);
+}
+
 }  // namespace cpp
 }  // namespace lsched
 

@@ -4,22 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstdlib>
-#include <string_view>
+
+#include "bindings/environment.h"
 
 namespace lsched {
 namespace {
-
-/// A number in the environment, or -1.
-long number_in(const char* variable) {
-  const char* const text = std::getenv(variable);
-  if (text == nullptr) return -1;
-  const std::string_view digits(text);
-  long value = -1;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  return error == std::errc() && end == digits.data() + digits.size() ? value : -1;
-}
 
 std::string mismatch(const std::string& started, int size) {
   return "the launcher started " + started + ", but MPI_COMM_WORLD has " + std::to_string(size) +
@@ -51,10 +40,11 @@ std::string launcher_mismatch() {
   int size = 0;
   if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS) return {};
   for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
-    if (const long started = number_in(variable); started > 0 && started != size)
-      return mismatch(std::to_string(started) + " ranks", size);
+    if (const auto started = number_in_environment(variable, 1); started && *started && **started != size)
+      return mismatch(std::to_string(**started) + " ranks", size);
   for (const char* variable : {"PMI_RANK", "PMIX_RANK"})  // PMIx does not put the size into the environment
-    if (const long self = number_in(variable); self >= size) return mismatch("rank " + std::to_string(self), size);
+    if (const auto self = number_in_environment(variable); self && *self && **self >= size)
+      return mismatch("rank " + std::to_string(**self), size);
   return {};
 }
 

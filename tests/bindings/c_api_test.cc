@@ -258,6 +258,25 @@ TEST(c_runtime, under_an_mpi_launcher_the_other_open_is_asked_for) {
   EXPECT_SAYS(why, "lsched_runtime_open_mpi");
 }
 
+TEST(c_runtime, a_number_of_the_environment_that_is_none_is_an_error) {
+  const auto expect_error = [](const char* variable, const char* value, const char* words) {
+    setenv(variable, value, 1);
+    lsched_runtime* runtime = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_runtime_open(nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT) << variable << "=" << value;
+    EXPECT_SAYS(why, words);
+    EXPECT_EQ(runtime, nullptr);
+    unsetenv(variable);
+  };
+  for (const char* value : {"", "two", "2x", " 2", "-1", "99999999999999999999"}) {
+    expect_error("PMI_SIZE", value, "PMI_SIZE is \"");
+    setenv("LSCHED_RUN_RANK", "0", 1);
+    expect_error("LSCHED_RUN_FD", value, "not a whole number from 0 to 2147483647");
+    expect_error("LSCHED_RUN_FD", "7", "LSCHED_RUN_SIZE is not set");
+    unsetenv("LSCHED_RUN_RANK");
+  }
+}
+
 TEST(c_runtime, the_environment_changes_the_defaults) {
   setenv("LSCHED_PROGRESS", "caller", 1);
   setenv("LSCHED_IDLE", "park", 1);

@@ -194,7 +194,11 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"verify"}, "COLLECTIVE"},
       {{"verify", "allreduce", "--all"}, "COLLECTIVE"},
       {{"verify", "--all", "--sample"}, "--sample"},
-      {{"verify", "allreduce", "--algorithm", "magic"}, "\"magic\""},
+      {{"verify", "allreduce", "--algorithm", "magic"}, "\"magic\" is none that `lsched list` shows for allreduce"},
+      {{"verify", "alreduce"}, "COLLECTIVE: \"alreduce\" is none"},
+      {{"verify", "--all", "--algorithm", "magic"}, "--algorithm: \"magic\" is none"},
+      {{"verify", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched", "--ranks", "4"}, "--file excludes --ranks"},
+      {{"verify", "--file", LSCHED_TEST_SOURCE_DIR}, "directory"},
       {{"verify", "allreduce", "--ranks", "5-1"}, "\"5-1\" is not a list of numbers and ranges"},
       {{"verify", "allreduce", "--ranks", "1-"}, "--ranks"},
       {{"verify", "allreduce", "--count", "1,,2"}, "--count"},
@@ -433,6 +437,40 @@ TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
   EXPECT_TRUE(contains(it.err, "line ")) << it.err;
 }
 
+TEST(CommandVerify, strange_files_are_told_of_in_one_line) {
+  for (const std::string& content : {std::string(), std::string("# nothing\n"), std::string("\x7f\x45\0\xff\n", 5)}) {
+    const temporary_file strange(content);
+    const outcome it = run(lsched({"verify", "--file", strange.path}));
+    EXPECT_EQ(it.status, 1);
+    EXPECT_TRUE(contains(it.err, "column 1: expected 'libsched' but found")) << it.err;
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
+  }
+}
+
+TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
+  const temporary_file named("libsched schedule 1\nname \"\\x1b[31mred\\xff\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+                             "op 0 nop\nexit 0\n");
+  EXPECT_TRUE(contains(run(lsched({"verify", "--file", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, nothing"));
+  const outcome it = run(lsched({"verify", "--file", named.path, "--json"}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, R"("world":"\\x1b[31mred\\xff, 1 rank)")) << it.out;
+}
+
+TEST(CommandVerify, notes_are_told) {
+  const temporary_file fragile(
+      "libsched schedule 1\nname \"fragile\"\nrank 0 of 2\nflags\nactivation none seed 0\n"
+      "buffer 0 input host f32 6\nbuffer 1 output host f32 6\n"
+      "op 0 compute f32 b1[0 +6] = copy b0[0 +6] then 1\nop 1 signal_send to 1 tag 0 then 4\n"
+      "op 2 signal_recv from 1 tag 0 then 3\nop 3 compute f32 b1[0 +6] = copy b0[0 +6] then 4\nop 4 nop\nexit 4\n"
+      "libsched schedule 1\nname \"fragile\"\nrank 1 of 2\nflags\nactivation none seed 0\n"
+      "op 0 signal_recv from 0 tag 0 then 1\nop 1 signal_send to 0 tag 0\nexit 1\n");
+  const outcome it = run(lsched({"verify", "--file", fragile.path}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, "\n        note: hazard: rank 0 op 0 (compute copy) and op 3: both write")) << it.out;
+  const outcome lines = run(lsched({"verify", "--file", fragile.path, "--json"}));
+  EXPECT_TRUE(contains(lines.out, R"("findings":[],"notes":[{"property":"hazard")")) << lines.out;
+}
+
 TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
   const outcome it = run(lsched({"verify", "barrier", "--activation", "solo", "--ranks", "2"}));
   EXPECT_EQ(it.status, 1);
@@ -472,6 +510,26 @@ TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
   const json solo = last_line_of(it.out);
   EXPECT_EQ(solo["kind"], "modelled");
   EXPECT_EQ(solo["nap"], 1);
+}
+
+TEST(CommandSimulate, a_plot_that_cannot_be_written_says_so_before_a_million_ranks) {
+  for (const char* name : {"/no/such/folder/file.png", "/no/such/folder/file.gp"}) {
+    const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "1000000", "--plot", name}));
+    EXPECT_EQ(it.status, 1);
+    EXPECT_EQ(it.out, "");
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
+    EXPECT_TRUE(contains(it.err, name)) << it.err;
+  }
+}
+
+TEST(CommandSimulate, a_plot_may_have_any_name) {
+  const std::string base = testing::TempDir() + "lsched's " + std::to_string(getpid());
+  const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "8", "32", "--plot", base + ".png"}));
+  EXPECT_TRUE(it.status == 0 || contains(it.err, "gnuplot did not start")) << it.err;
+  EXPECT_EQ(access((base + ".png").c_str(), R_OK) == 0, it.status == 0);
+  EXPECT_TRUE(contains(it.out, "Modelled, not measured")) << it.out;
+  for (const char* extension : {".dat", ".gp"}) EXPECT_EQ(unlink((base + extension).c_str()), 0);
+  unlink((base + ".png").c_str());
 }
 
 TEST(CommandRun, gives_each_rank_its_place_and_its_own_words) {

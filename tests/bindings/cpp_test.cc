@@ -59,6 +59,23 @@ TEST(CppHeader, allreduce_runs_in_and_out_of_place) {
   });
 }
 
+TEST(CppHeader, a_verdict_has_figures_or_findings) {
+  const lsched::verification good = lsched::verify_collective("allreduce", 5, 7, {.algorithm = "tree"});
+  EXPECT_TRUE(good.holds());
+  EXPECT_EQ(good.figures.messages, 8u);
+  EXPECT_TRUE(good.findings.empty() && good.notes.empty());
+
+  constexpr std::string_view k_nobody_sends =
+      "libsched schedule 1\nname \"deaf\"\nrank 0 of 2\nflags\nactivation none seed 0\n"
+      "op 0 signal_recv from 1 tag 3\nexit 0\n"
+      "libsched schedule 1\nname \"deaf\"\nrank 1 of 2\nflags\nactivation none seed 0\nop 0 nop\nexit 0\n";
+  const lsched::verification bad = lsched::verify_text(k_nobody_sends);
+  EXPECT_FALSE(bad.holds());
+  ASSERT_EQ(bad.findings.size(), 1u);
+  EXPECT_EQ(bad.findings[0].peer, 1);
+  EXPECT_THROW((void)lsched::verify_text("rubbish"), lsched::error);
+}
+
 TEST(CppHeader, what_is_printed_can_be_loaded) {
   as_ranks(3, [](lsched::runtime& world) {
     std::vector<float> input(5, static_cast<float>(world.rank() + 1)), output(5), again(5);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "libsched/builder.h"
+#include "tests/support/sampler.h"
 
 namespace lsched {
 namespace {
@@ -26,11 +27,11 @@ failure refusal_of(const builder& it) {
   return made ? failure{status::ok, "it compiled"} : made.error();
 }
 
-testing::AssertionResult refuses(const builder& it, status code, op_id where, std::string_view phrase) {
+::testing::AssertionResult refuses(const builder& it, status code, op_id where, std::string_view phrase) {
   const failure why = refusal_of(it);
   if (why.code == code && why.op == where && why.text.find(phrase) != std::string::npos)
-    return testing::AssertionSuccess();
-  return testing::AssertionFailure() << name_of(why.code) << " at op " << why.op << ": " << why.text;
+    return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << name_of(why.code) << " at op " << why.op << ": " << why.text;
 }
 
 schedule_ptr compiled(const builder& it) {
@@ -565,7 +566,7 @@ TEST(in_place, a_copy_of_a_late_extent_takes_the_payload_from_where_it_is) {
 
 // --- forms -------------------------------------------------------------------------------------------------
 
-/// One op of each kind, a late extent, a quorum, an in-place receive, and a name that needs quoting.
+/// What testing::k_sampler is the text of.
 schedule_ptr sampler() {
   builder b({1, 3}, "a \"tiny\" \\one\n");
   const buffer_id x = b.input(dtype::f32, 4), y = b.output(dtype::f32, 4), s = b.scratch(dtype::f32, 4);
@@ -582,29 +583,7 @@ schedule_ptr sampler() {
   return compiled(b);
 }
 
-TEST(to_text, is_this_for_one_op_of_each_kind) {
-  EXPECT_EQ(to_text(*sampler()), R"(libsched schedule 1
-name "a \x22tiny\x22 \x5cone\x0a"
-rank 1 of 3
-flags synchronising
-activation solo seed 5
-sizes buffers 3 lates 1 slots 1 ops 9 deps 8
-buffer 0 input host f32 4
-buffer 1 output host f32 4
-buffer 2 scratch host f32 4
-late 0 slot 0 bound 2
-op 0 signal_recv from 1 tag 0 need 0 then 2
-op 1 signal_recv from 0 tag 1 need 0 then 2
-op 2 nop need 1 then 3 4
-op 3 signal_send to 2 tag 1 need 1
-op 4 capture f32 b0[0 +4] merge max need 1 then 6
-op 5 recv f32 b2[0 +4] from 0 tag 7 in_place need 0 then 6
-op 6 compute f32 b1[0 +4] = sum b2[0 +4] b0[0 +4] releases_a 5 need 2 then 7
-op 7 compute f32 b1[2 +late 0] = copy b1[0 +late 0] need 1 then 8
-op 8 send f32 b1[2 +late 0] to 2 tag 8 need 1
-exit 8
-)");
-}
+TEST(to_text, is_this_for_one_op_of_each_kind) { EXPECT_EQ(to_text(*sampler()), testing::k_sampler); }
 
 TEST(to_text, is_this_for_an_empty_schedule) {
   EXPECT_EQ(to_text(*compiled(builder({0, 1}))),

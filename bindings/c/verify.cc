@@ -1,0 +1,141 @@
+// Proofs: the C face of libsched/verify.h.
+#include "libsched/verify.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "bindings/c/runtime.h"
+#include "bindings/c/words.h"
+#include "collectives/promise.h"
+#include "libsched/schedule_file.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::int32_t k_most_ranks = 1 << 20;
+
+/// A world and what it is held against.
+struct question {
+  std::vector<schedule_ptr> world;
+  world_promise promise;
+  bool in_place = false;
+};
+
+failure argument(std::string text) { return {status::argument, std::move(text)}; }
+
+// --- reading -----------------------------------------------------------------------------------------------
+
+result<question> read(const lsched_verify_text_desc& desc) {
+  if (desc.struct_size != sizeof desc) return argument("struct_size is not sizeof(lsched_verify_text_desc)");
+  if (desc.text == nullptr) return argument("text is null");
+  auto world = parse_world({desc.text, desc.bytes});
+  if (!world) return world.error();
+  auto promise = promise_for(*world, desc.collective == nullptr ? "" : desc.collective);
+  if (!promise) return promise.error();
+  return question{std::move(*world), std::move(*promise), desc.in_place != 0};
+}
+
+/// What all algorithms of the collective are asked for.
+result<shape> read_data(const algorithm& of, const lsched_verify_collective_desc& desc) {
+  if (!of.needs->moves_data) return shape{.count = desc.count};
+  auto data = read_shape(desc.count, desc.dtype, desc.reduction);
+  if (data) data->in_place = desc.in_place != 0;
+  return data;
+}
+
+result<question> read(const lsched_verify_collective_desc& desc) {
+  if (desc.struct_size != sizeof desc) return argument("struct_size is not sizeof(lsched_verify_collective_desc)");
+  if (desc.collective == nullptr) return argument("collective is null");
+  if (desc.ranks < 1 || desc.ranks > k_most_ranks) return argument("ranks is not from 1 to 2^20");
+  const algorithm* any = find_any(desc.collective);
+  const auto data = any == nullptr ? result<shape>(shape{}) : read_data(*any, desc);
+  if (!data) return data.error();
+  activation starts{.seed = 1};
+  if (any != nullptr && (any->needs->activates || static_cast<int>(desc.activation) != 0)) {
+    const auto policy = read_activation(desc.activation);
+    if (!policy) return policy.error();
+    starts.policy = *policy;
+  }
+  const auto how =
+      choose(desc.collective, desc.algorithm == nullptr ? "auto" : desc.algorithm, {0, desc.ranks}, *data, starts);
+  if (!how) return how.error();
+  auto world = generate_world(**how, desc.ranks, *data, starts);
+  if (!world) return world.error();
+  return question{std::move(*world), {*how, true, promise_of(**how, desc.ranks, *data, starts.policy)}, data->in_place};
+}
+
+// --- telling -----------------------------------------------------------------------------------------------
+
+void write(lsched_finding& to, const finding& it) {
+  to = {.property = name_of(it.what).data(),
+        .rank = it.where,
+        .peer = it.peer,
+        .op = it.op,
+        .buffer = it.buffer == k_no_buffer ? UINT32_MAX : it.buffer,
+        .begin = it.begin,
+        .end = it.end,
+        .text = {}};
+  std::memcpy(to.text, it.text.data(), std::min(it.text.size(), sizeof to.text - 1));
+}
+
+lsched_verification figures_of(const question& asked, const verification& answer) {
+  const algorithm* by = asked.promise.by;
+  const unexpected_bound worst = worst_unexpected(answer);
+  return {.struct_size = sizeof(lsched_verification),
+          .holds = answer.holds() ? 1 : 0,
+          .ranks = static_cast<std::int32_t>(asked.world.size()),
+          .collective = by == nullptr ? nullptr : by->collective.data(),
+          .algorithm = asked.promise.has_price ? by->name.data() : nullptr,
+          .is_synchronising = answer.is_synchronising ? 1 : 0,
+          .is_eager_safe = answer.is_eager_safe ? 1 : 0,
+          .messages = answer.price.messages,
+          .bytes = answer.price.bytes,
+          .signals = answer.price.signals,
+          .signals_of_one = answer.price.signals_of_one,
+          .hops = answer.price.hops,
+          .unexpected_messages = worst.messages,
+          .unexpected_bytes = worst.bytes,
+          .findings = 0,
+          .notes = 0};
+}
+
+template <class Desc>
+lsched_status prove(const Desc* desc, lsched_verification* to, lsched_finding* findings, std::uint64_t most,
+                    lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (desc == nullptr || to == nullptr || (findings == nullptr && most > 0))
+      return report(diagnostic, argument("desc, verification or findings is null"));
+    if (to->struct_size != sizeof *to)
+      return report(diagnostic, argument("struct_size is not sizeof(lsched_verification)"));
+    const auto asked = read(*desc);
+    if (!asked) return report(diagnostic, asked.error());
+    const verification answer =
+        verify(asked->world, asked->promise.what, {.in_place = asked->in_place, .most_findings = most});
+    *to = figures_of(*asked, answer);
+    for (const finding& it : answer.findings)
+      if (to->findings < most) write(findings[to->findings++], it);
+    for (const finding& it : answer.notes)
+      if (to->findings + to->notes < most) write(findings[to->findings + to->notes++], it);
+    return LSCHED_OK;
+  });
+}
+
+}  // namespace
+}  // namespace lsched
+
+using namespace lsched;
+
+extern "C" {
+
+lsched_status lsched_verify_text(const lsched_verify_text_desc* desc, lsched_verification* verification,
+                                 lsched_finding* findings, uint64_t most_findings, lsched_diagnostic* diagnostic) {
+  return prove(desc, verification, findings, most_findings, diagnostic);
+}
+
+lsched_status lsched_verify_collective(const lsched_verify_collective_desc* desc, lsched_verification* verification,
+                                       lsched_finding* findings, uint64_t most_findings,
+                                       lsched_diagnostic* diagnostic) {
+  return prove(desc, verification, findings, most_findings, diagnostic);
+}
+
+}  // extern "C"

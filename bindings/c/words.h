@@ -1,0 +1,15 @@
+// The words of the C interface, checked: any integer may stand where the header says an enum.
+#pragma once
+
+#include "bindings/c/lsched.h"
+#include "collectives/registry.h"
+
+namespace lsched {
+
+/// What an allreduce of any kind is asked for, not in place. ARGUMENT says which word is none, or is too large.
+result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reduction what);
+
+/// An activation that is not none.
+result<activation_policy> read_activation(lsched_activation how);
+
+}  // namespace lsched

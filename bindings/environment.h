@@ -1,0 +1,31 @@
+// Numbers in the environment.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ops/status.h"
+
+namespace lsched {
+
+/// The whole number that `variable` holds; nothing where it is not set. ARGUMENT, with both names, where it holds
+/// anything else, or one that is not from `least` to `most`.
+inline result<std::optional<std::int32_t>> number_in_environment(
+    const char* variable, std::int32_t least = 0, std::int32_t most = std::numeric_limits<std::int32_t>::max()) {
+  const char* const set = std::getenv(variable);
+  if (set == nullptr) return std::optional<std::int32_t>();
+  const std::string_view text(set);
+  std::int32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
+    return std::optional(value);
+  return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", not a whole number from " +
+                                       std::to_string(least) + " to " + std::to_string(most)};
+}
+
+}  // namespace lsched

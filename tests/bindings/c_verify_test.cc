@@ -1,0 +1,353 @@
+// Proofs through lsched.h: what holds, every kind of finding on a planted fault, and bad arguments.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+
+namespace {
+
+// --- worlds as text ----------------------------------------------------------------------------------------
+
+struct header {
+  std::string name = "allreduce/recursive_doubling";
+  std::string flags = "synchronising holding";
+  std::string activation = "none seed 0";
+};
+
+std::string with_header(int self, const header& of, const std::string& body) {
+  return "libsched schedule 1\nname \"" + of.name + "\"\nrank " + std::to_string(self) + " of 2\nflags " + of.flags +
+         "\nactivation " + of.activation + "\n" + body;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const auto place = text.find(from);
+  EXPECT_NE(place, std::string::npos) << from << " is not in\n" << text;
+  return place == std::string::npos ? text : text.replace(place, from.size(), to);
+}
+
+/// What a rank does so that both hold the sum of two inputs of 6 elements.
+std::string exchange(int self) {
+  const std::string other = std::to_string(1 - self);
+  const std::string operands = self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]";
+  return "buffer 0 input host f32 6\nbuffer 1 output host f32 6\nbuffer 2 scratch host f32 6\n"
+         "op 0 send f32 b0[0 +6] to " + other + " tag 1 then 3\n"
+         "op 1 recv f32 b2[0 +6] from " + other + " tag 1 then 2\n"
+         "op 2 compute f32 b1[0 +6] = sum " + operands + " then 3\n"
+         "op 3 nop\nexit 3\n";
+}
+
+std::string world_of(const header& of, const std::function<std::string(int self)>& body) {
+  return with_header(0, of, body(0)) + with_header(1, of, body(1));
+}
+
+/// The exchange with a slip at rank 1.
+std::string slipped(const std::string& from, const std::string& to) {
+  return world_of({}, [&](int self) { return self == 0 ? exchange(0) : replaced(exchange(1), from, to); });
+}
+
+// --- asking ------------------------------------------------------------------------------------------------
+
+struct verdict {
+  lsched_status status = LSCHED_ERR_INTERNAL;
+  lsched_verification figures{};
+  std::array<lsched_finding, 4> found{};
+  lsched_diagnostic why{};
+};
+
+lsched_verify_text_desc describe(const std::string& text, const char* collective = nullptr) {
+  lsched_verify_text_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.text = text.data();
+  desc.bytes = text.size();
+  desc.collective = collective;
+  return desc;
+}
+
+lsched_verify_collective_desc describe(const char* collective, int32_t ranks, std::uint64_t count) {
+  lsched_verify_collective_desc desc{};
+  desc.struct_size = sizeof desc;
+  desc.collective = collective;
+  desc.ranks = ranks;
+  desc.count = count;
+  desc.dtype = LSCHED_F32;
+  desc.reduction = LSCHED_SUM;
+  return desc;
+}
+
+verdict empty_verdict() {
+  verdict answer;
+  answer.figures.struct_size = sizeof answer.figures;
+  lsched_diagnostic_init(&answer.why);
+  return answer;
+}
+
+verdict ask(const lsched_verify_text_desc& desc) {
+  verdict it = empty_verdict();
+  it.status = lsched_verify_text(&desc, &it.figures, it.found.data(), it.found.size(), &it.why);
+  return it;
+}
+
+verdict ask(const lsched_verify_collective_desc& desc) {
+  verdict it = empty_verdict();
+  it.status = lsched_verify_collective(&desc, &it.figures, it.found.data(), it.found.size(), &it.why);
+  return it;
+}
+
+// --- what holds --------------------------------------------------------------------------------------------
+
+TEST(c_verify, a_good_world_is_proved_with_its_figures) {
+  const std::string text = world_of({}, exchange);
+  const verdict it = ask(describe(text));
+  ASSERT_EQ(it.status, LSCHED_OK) << it.why.text;
+  EXPECT_EQ(it.figures.holds, 1) << it.found[0].text;
+  EXPECT_EQ(it.figures.ranks, 2);
+  EXPECT_STREQ(it.figures.collective, "allreduce");
+  EXPECT_STREQ(it.figures.algorithm, "recursive_doubling");
+  EXPECT_TRUE(it.figures.is_synchronising && it.figures.is_eager_safe);
+  EXPECT_EQ(it.figures.messages, 2u);
+  EXPECT_EQ(it.figures.bytes, 2u * 6 * sizeof(float));
+  EXPECT_EQ(it.figures.signals, 0u);
+  EXPECT_EQ(it.figures.hops, 1u);
+  EXPECT_EQ(it.figures.unexpected_messages, 1u);
+  EXPECT_EQ(it.figures.unexpected_bytes, 6 * sizeof(float));
+  EXPECT_EQ(it.figures.findings + it.figures.notes, 0u);
+}
+
+TEST(c_verify, what_was_promised_is_told) {
+  const std::string mine = world_of({.name = "allreduce/mine", .flags = ""}, exchange);
+  EXPECT_STREQ(ask(describe(mine)).figures.collective, "allreduce");
+  EXPECT_EQ(ask(describe(mine)).figures.algorithm, nullptr);
+  const std::string other = world_of({.name = "sum of two", .flags = ""}, exchange);
+  EXPECT_EQ(ask(describe(other)).figures.collective, nullptr);
+  EXPECT_STREQ(ask(describe(other, "allreduce")).figures.collective, "allreduce");
+  EXPECT_EQ(ask(describe(other, "allreduce")).figures.holds, 1);
+}
+
+TEST(c_verify, every_registered_collective_is_proved) {
+  for (const int32_t ranks : {1, 3, 6}) {
+    for (const char* algorithm : {static_cast<const char*>(nullptr), "auto", "tree", "recursive_doubling"}) {
+      lsched_verify_collective_desc desc = describe("allreduce", ranks, 7);
+      desc.algorithm = algorithm;
+      desc.in_place = 1;
+      const verdict it = ask(desc);
+      ASSERT_EQ(it.status, LSCHED_OK) << it.why.text;
+      EXPECT_TRUE(it.figures.holds && it.figures.is_synchronising);
+      EXPECT_NE(it.figures.algorithm, nullptr);
+    }
+    lsched_verify_collective_desc partial = describe("partial_allreduce", ranks, 7);
+    partial.activation = LSCHED_SOLO;
+    EXPECT_EQ(ask(partial).figures.holds, 1);
+    EXPECT_EQ(ask(partial).figures.signals_of_one, static_cast<std::uint64_t>(ranks) - 1);
+    lsched_verify_collective_desc barrier{};
+    barrier.struct_size = sizeof barrier;
+    barrier.collective = "barrier";
+    barrier.ranks = ranks;
+    EXPECT_EQ(ask(barrier).figures.holds, 1);
+  }
+}
+
+TEST(c_verify, a_verdict_needs_no_room_for_findings) {
+  const std::string bad = slipped("tag 1", "tag 7");
+  const lsched_verify_text_desc desc = describe(bad);
+  verdict it = empty_verdict();
+  EXPECT_EQ(lsched_verify_text(&desc, &it.figures, nullptr, 0, nullptr), LSCHED_OK);
+  EXPECT_EQ(it.figures.holds, 0);
+  EXPECT_EQ(it.figures.findings, 0u);
+}
+
+// --- what does not -----------------------------------------------------------------------------------------
+
+void expect_finding(const std::string& text, const char* property, const std::string& words) {
+  const verdict it = ask(describe(text));
+  ASSERT_EQ(it.status, LSCHED_OK) << it.why.text;
+  EXPECT_EQ(it.figures.holds, 0) << property;
+  ASSERT_GE(it.figures.findings, 1u);
+  EXPECT_STREQ(it.found[0].property, property);
+  EXPECT_NE(std::strstr(it.found[0].text, words.c_str()), nullptr) << it.found[0].text;
+}
+
+TEST(c_verify, form) {
+  expect_finding(with_header(0, {}, exchange(0)) + with_header(1, {.flags = "holding"}, exchange(1)), "form",
+                 "rank 1 declares another activation or synchronisation than rank 0");
+}
+
+TEST(c_verify, matching) { expect_finding(slipped("to 0 tag 1", "to 0 tag 7"), "matching", "tag 7, has no receive"); }
+
+TEST(c_verify, progress) {
+  expect_finding(world_of({.flags = ""},
+                          [](int self) {
+                            const std::string other = std::to_string(1 - self);
+                            return "buffer 0 input host f32 6\nbuffer 1 output host f32 6\n"
+                                   "op 0 recv f32 b1[0 +6] from " + other + " tag 1 then 1\n"
+                                   "op 1 send f32 b0[0 +6] to " + other + " tag 1\nexit 1\n";
+                          }),
+                 "progress", "which waits for rank 0 op 0 (recv from 1): a circle");
+}
+
+TEST(c_verify, holding) {
+  expect_finding(world_of({}, [](int self) { return replaced(exchange(self), "then 3", "then 2 3"); }), "holding",
+                 "without holding payloads back it would complete");
+}
+
+/// Both ranks capture and exchange when either calls; `signal_after`: who tells the other rank of it.
+std::string partial(int self, int signal_after) {
+  const std::string me = std::to_string(self), other = std::to_string(1 - self);
+  const std::string operands = self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]";
+  return "buffer 0 input host f32 6\nbuffer 1 output host f32 6\nbuffer 2 scratch host f32 6\n"
+         "op 0 signal_recv from " + me + " tag 0 then " + (signal_after == 0 ? "2 3" : "3") + "\n"
+         "op 1 signal_recv from " + other + " tag 0 then " + (signal_after == 1 ? "2 3" : "3") + "\n"
+         "op 2 signal_send to " + other + " tag 0\n"
+         "op 3 capture f32 b0[0 +6] merge sum need 1 then 4 5 6\n"
+         "op 4 send f32 b0[0 +6] to " + other + " tag 1 then 7\n"
+         "op 5 recv f32 b2[0 +6] from " + other + " tag 1 then 6\n"
+         "op 6 compute f32 b1[0 +6] = sum " + operands + " then 7\n"
+         "op 7 nop\nexit 7\n";
+}
+
+TEST(c_verify, activation) {
+  const header of{"partial_allreduce/mine", "synchronising", "solo seed 1"};
+  const std::string good = world_of(of, [](int self) { return partial(self, 0); });
+  EXPECT_EQ(ask(describe(good)).figures.holds, 1) << ask(describe(good)).found[0].text;
+  expect_finding(world_of(of, [](int self) { return partial(self, 1); }), "activation",
+                 "a call of rank 0 alone does not wake rank 1");
+}
+
+TEST(c_verify, hazard_with_its_segment) {
+  const std::string text = slipped("tag 1 then 2", "tag 1 then 3");
+  expect_finding(text, "hazard", "one reads and the other writes elements [0, 6) of buffer 2, in no order");
+  const lsched_finding found = ask(describe(text)).found[0];
+  EXPECT_EQ(found.rank, 1);
+  EXPECT_EQ(found.peer, -1);
+  EXPECT_EQ(found.op, 1u);
+  EXPECT_EQ(found.buffer, 2u);
+  EXPECT_EQ(found.begin, 0u);
+  EXPECT_EQ(found.end, 6u);
+}
+
+TEST(c_verify, contents_with_the_two_ways) {
+  expect_finding(world_of({},
+                          [](int self) {
+                            return self == 1 ? exchange(1) : replaced(exchange(0), "b0[0 +6] b2[0 +6]", "b0[0 +6] b0[0 +6]");
+                          }),
+                 "contents",
+                 "the contribution of rank 0 is in it 2 times, once as operand a of rank 0 op 2 (compute sum), and once "
+                 "as operand b of rank 0 op 2 (compute sum)");
+}
+
+TEST(c_verify, expression) {
+  expect_finding(slipped("sum b2[0 +6] b0[0 +6]", "sum b0[0 +6] b2[0 +6]"), "expression",
+                 "an operand of a higher rank comes before");
+}
+
+TEST(c_verify, price) {
+  expect_finding(world_of({},
+                          [](int self) {
+                            const std::string other = std::to_string(1 - self);
+                            return replaced(replaced(exchange(self), "op 0", "buffer 3 scratch host f32 6\nop 0"),
+                                            "op 3 nop\nexit 3\n",
+                                            "op 3 nop then 6\nop 4 send f32 b0[0 +6] to " + other + " tag 2 then 6\n"
+                                            "op 5 recv f32 b3[0 +6] from " + other + " tag 2 then 6\nop 6 nop\nexit 6\n");
+                          }),
+                 "price", "messages");
+}
+
+TEST(c_verify, synchronising) {
+  expect_finding(world_of({.name = "hand on", .flags = "synchronising"},
+                          [](int self) -> std::string {
+                            if (self == 0) return "buffer 0 input host f32 6\nop 0 send f32 b0[0 +6] to 1 tag 1\nexit 0\n";
+                            return "buffer 0 output host f32 6\nop 0 recv f32 b0[0 +6] from 0 tag 1\nexit 0\n";
+                          }),
+                 "synchronising", "rank 0");
+}
+
+TEST(c_verify, in_place_is_another_question) {
+  const std::string text = world_of({}, exchange);
+  lsched_verify_text_desc desc = describe(text);
+  desc.in_place = 1;
+  EXPECT_STREQ(ask(desc).found[0].property, "hazard");
+}
+
+TEST(c_verify, notes_come_after_findings) {
+  // Rank 0 writes its output, tells rank 1, hears back, and writes again.
+  const std::string text = world_of({.name = "note", .flags = ""}, [](int self) -> std::string {
+    if (self == 1) return "op 0 signal_recv from 0 tag 0 then 1\nop 1 signal_send to 0 tag 0\nexit 1\n";
+    return "buffer 0 input host f32 6\nbuffer 1 output host f32 6\n"
+           "op 0 compute f32 b1[0 +6] = copy b0[0 +6] then 1\nop 1 signal_send to 1 tag 0 then 4\n"
+           "op 2 signal_recv from 1 tag 0 then 3\nop 3 compute f32 b1[0 +6] = copy b0[0 +6] then 4\nop 4 nop\nexit 4\n";
+  });
+  const verdict it = ask(describe(text));
+  ASSERT_EQ(it.status, LSCHED_OK) << it.why.text;
+  EXPECT_EQ(it.figures.holds, 1) << it.found[0].text;
+  EXPECT_EQ(it.figures.findings, 0u);
+  ASSERT_EQ(it.figures.notes, 1u);
+  EXPECT_NE(std::strstr(it.found[0].text, "ordered only by messages of other ranks"), nullptr) << it.found[0].text;
+}
+
+// --- bad arguments -----------------------------------------------------------------------------------------
+
+/// Refused with that code and those words, and nothing but the diagnostic is written.
+template <class Desc>
+void expect_refused(lsched_status code, const Desc& desc, const std::string& words) {
+  const verdict before = empty_verdict();
+  const verdict it = ask(desc);
+  EXPECT_EQ(it.status, code) << words;
+  EXPECT_NE(std::strstr(it.why.text, words.c_str()), nullptr) << it.why.text;
+  EXPECT_EQ(std::memcmp(&it.figures, &before.figures, sizeof it.figures), 0);
+  EXPECT_EQ(std::memcmp(it.found.data(), before.found.data(), sizeof it.found), 0);
+}
+
+TEST(c_verify, bad_text_is_refused_with_its_place_and_nothing_is_written) {
+  const std::string good = world_of({}, exchange);
+  expect_refused(LSCHED_ERR_ARGUMENT, describe(replaced(good, "recv", "rcv")), "expected a kind of op but found 'rcv'");
+  const std::string beyond = replaced(good, "b2[0 +6]", "b2[1 +6]");
+  expect_refused(LSCHED_ERR_BOUNDS, describe(beyond), "line 10");
+  const std::string newer = replaced(good, "schedule 1", "schedule 2");
+  expect_refused(LSCHED_ERR_UNSUPPORTED, describe(newer), "version 2");
+  const std::string half = with_header(0, {}, exchange(0));
+  expect_refused(LSCHED_ERR_ARGUMENT, describe(half), "rank 1 of 2 is missing");
+  expect_refused(LSCHED_ERR_ARGUMENT, describe(std::string()), "line 1");
+  expect_refused(LSCHED_ERR_ARGUMENT, describe(good, "scan"), "there is no collective \"scan\"");
+}
+
+TEST(c_verify, bad_requests_are_refused_and_nothing_is_written) {
+  auto desc = describe("allreduce", 3, 7);
+  const auto refuse = [&](lsched_status code, const std::string& words) {
+    expect_refused(code, desc, words);
+    desc = describe("allreduce", 3, 7);
+  };
+  desc.struct_size = 8, refuse(LSCHED_ERR_ARGUMENT, "struct_size");
+  desc.collective = nullptr, refuse(LSCHED_ERR_ARGUMENT, "collective is null");
+  desc.collective = "scan", refuse(LSCHED_ERR_ARGUMENT, "there is no collective \"scan\"");
+  desc.algorithm = "magic", refuse(LSCHED_ERR_ARGUMENT, "no algorithm \"magic\"");
+  for (const int32_t ranks : {0, -1, (1 << 20) + 1}) desc.ranks = ranks, refuse(LSCHED_ERR_ARGUMENT, "from 1 to 2^20");
+  desc.count = std::uint64_t{1} << 48, refuse(LSCHED_ERR_ARGUMENT, "count is above");
+  desc.reduction = LSCHED_BXOR, refuse(LSCHED_ERR_ARGUMENT, "bxor does not exist for f32");
+  desc.activation = LSCHED_SOLO, refuse(LSCHED_ERR_ARGUMENT, "only partial collectives");
+  desc.collective = "partial_allreduce", refuse(LSCHED_ERR_ARGUMENT, "activation is not");
+  desc.collective = "barrier", refuse(LSCHED_ERR_ARGUMENT, "moves no data");
+  desc.collective = "partial_allreduce", desc.activation = LSCHED_SOLO, desc.in_place = 1;
+  refuse(LSCHED_ERR_CONSTRAINT, "in_place");
+}
+
+TEST(c_verify, null_arguments_are_errors) {
+  const auto desc = describe("allreduce", 3, 7);
+  verdict it = empty_verdict();
+  lsched_finding* room = it.found.data();
+  EXPECT_EQ(lsched_verify_collective(nullptr, &it.figures, room, 4, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_verify_collective(&desc, nullptr, room, 4, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_verify_collective(&desc, &it.figures, nullptr, 4, nullptr), LSCHED_ERR_ARGUMENT);
+  it.figures.struct_size = 0;
+  EXPECT_EQ(lsched_verify_collective(&desc, &it.figures, room, 4, nullptr), LSCHED_ERR_ARGUMENT);
+  auto text = describe(std::string());
+  text.text = nullptr;
+  expect_refused(LSCHED_ERR_ARGUMENT, text, "text is null");
+  text.struct_size = 0;
+  expect_refused(LSCHED_ERR_ARGUMENT, text, "struct_size");
+}
+
+}  // namespace
