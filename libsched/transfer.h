@@ -1,5 +1,8 @@
-// The two ends of an eager message, as every engine counts them.
+// What the two ends of a message do with their CPUs and NICs, as every engine counts it.
 #pragma once
+
+#include <limits>
+#include <type_traits>
 
 #include "libsched/loggops.h"
 
@@ -7,6 +10,27 @@ namespace lsched {
 
 /// What noise adds to a charge, or jitter to a message.
 constexpr charge lost(picoseconds time) { return {time, {.noise = time}}; }
+
+/// When a NIC that has not been used was last busy.
+inline constexpr picoseconds k_long_ago = std::numeric_limits<picoseconds>::min() / 4;
+
+/// An instant with nothing before it.
+template <class Time>
+Time at_instant(picoseconds time) {
+  if constexpr (std::is_same_v<Time, traced_time>)
+    return {.at = time, .parts = {.start = time}};
+  else
+    return time;
+}
+
+/// No event makes another at a different rank sooner than this, if no message is longer than `bytes`.
+inline picoseconds lookahead(const machine& where, std::uint64_t bytes) {
+  picoseconds least = std::numeric_limits<picoseconds>::max();
+  const bool has_rendezvous = where.rules == semantics::libsched && bytes > where.S;
+  for (const machine_level& level : where.levels)
+    least = std::min(least, level.cost.L + (has_rendezvous ? 0 : level.cost.o));
+  return least;
+}
 
 /// The sender's CPU hands a message to its NIC. Answers when the receiver's CPU could begin.
 template <class Time>
@@ -18,6 +42,35 @@ Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, picoseconds no
   return leaves + cost.latency + cost.tail + lost(jitter);
 }
 
+/// The receiver's NIC takes messages in one after the other. Answers when this one is in.
+template <class Time>
+Time take_in(Time& nic, const Time& arrives, const message_cost& cost) {
+  return nic = later(arrives, nic + cost.gap);
+}
+
+/// Rendezvous: the sender's CPU announces a message. Answers when the receiver knows.
+template <class Time>
+Time announce(Time& cpu, const message_cost& cost, picoseconds noise, picoseconds jitter) {
+  cpu = cpu + cost.overhead + lost(noise);
+  return cpu + cost.latency + lost(jitter);
+}
+
+/// Rendezvous: the receiver's CPU asks for it. Answers when the sender knows.
+template <class Time>
+Time grant(Time& cpu, const message_cost& cost) {
+  cpu = cpu + cost.overhead;
+  return cpu + cost.latency;
+}
+
+/// Rendezvous: the sender's NIC moves it; the buffer is free when the NIC is. Answers when the receiver's CPU could
+/// begin.
+template <class Time>
+Time move_data(Time& nic, const Time& granted, const message_cost& cost) {
+  const Time leaves = later(granted, nic);
+  nic = leaves + cost.gap;
+  return leaves + cost.latency + cost.tail;
+}
+
 /// LogGOPSim: CPU and NIC have to be free at once.
 template <class Time>
 Time send_blocking(Time& cpu, Time& nic, const message_cost& cost, picoseconds noise, picoseconds jitter) {
@@ -25,6 +78,14 @@ Time send_blocking(Time& cpu, Time& nic, const message_cost& cost, picoseconds n
   cpu = begin + cost.sender;
   nic = begin + cost.gap;
   return begin + cost.overhead + cost.latency + lost(jitter);
+}
+
+/// LogGOPSim: the receiver pays on arrival. noise(begin) is what its CPU loses meanwhile.
+template <class Time, class Noise>
+void receive_blocking(Time& cpu, Time& nic, const Time& arrives, const message_cost& cost, Noise&& noise) {
+  const Time begin = later(later(cpu, arrives), nic);
+  nic = begin + cost.gap;
+  cpu = begin + cost.receiver + lost(noise(begin));
 }
 
 }  // namespace lsched

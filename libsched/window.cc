@@ -60,15 +60,6 @@ static_assert(sizeof(message_event<picoseconds>) == 16);
 constexpr picoseconds k_end_of_time = picoseconds{1} << 51;
 
 constexpr std::uint32_t k_asleep = ~0u;
-constexpr picoseconds k_long_ago = std::numeric_limits<picoseconds>::min() / 4;
-
-template <class Time>
-Time at_instant(picoseconds time) {
-  if constexpr (std::is_same_v<Time, traced_time>)
-    return {.at = time, .parts = {.start = time}};
-  else
-    return time;
-}
 
 template <class Time>
 struct actor {
@@ -215,10 +206,9 @@ class window_engine {
 
   /// The receiver's NIC takes messages in one after the other.
   Time into_memory(const event& it, const message_cost& cost) {
-    actor<Time>& me = at(it.who);
-    const Time in = later(it.time(), me.received + cost.gap);
-    if (instant_of(in) > instant_of(it.time())) ++report_.nic_waits;
-    return me.received = in;
+    const Time in = take_in(at(it.who).received, it.time(), cost);
+    if (instant_of(in) > it.instant()) ++report_.nic_waits;
+    return in;
   }
 
   void hear(const event& it) {
@@ -247,9 +237,9 @@ class window_engine {
     actor<Time>& me = at(it.who);
     const message_cost& paid = cost(it.who, it.peer, it.size());
     if (is_foreign_) {
-      const Time begin = later(later(me.cpu, it.time()), me.received);
-      me.received = begin + paid.gap;
-      me.cpu = begin + paid.receiver + lost(noise(it.who, it.receive(), begin, paid.receiver.time));
+      receive_blocking(me.cpu, me.received, it.time(), paid, [&](const Time& begin) {
+        return noise(it.who, it.receive(), begin, paid.receiver.time);
+      });
       return note(it);
     }
     const Time in = into_memory(it, paid);
@@ -318,8 +308,7 @@ class window_engine {
     const picoseconds late = jitter_of(what_.noise, r, what_.instance, me.next);
     Time arrives;
     if (!paid.is_eager) {
-      me.cpu = me.cpu + paid.overhead + lost(extra);
-      arrives = me.cpu + paid.latency + lost(late);
+      arrives = announce(me.cpu, paid, extra, late);
     } else {
       arrives = is_foreign_ ? send_blocking(me.cpu, me.sends_from, paid, extra, late)
                             : send_eagerly(me.cpu, me.sends_from, paid, extra, late);
@@ -342,17 +331,15 @@ class window_engine {
   /// The receive has been reached and its message announced: the sender may move it.
   void grant(rank r, const step& now, const message_cost& paid) {
     actor<Time>& me = at(r);
-    me.cpu = me.cpu + paid.overhead;
-    post(me.cpu + paid.latency, now.peer, r, {event_kind::grant, now.size, me.receive});
+    post(lsched::grant(me.cpu, paid), now.peer, r, {event_kind::grant, now.size, me.receive});
   }
 
   /// At the sender: its NIC does the rest.
   void move_data(const event& it) {
     actor<Time>& me = at(it.who);
     const message_cost& paid = cost(it.who, it.peer, it.size());
-    const Time leaves = later(it.time(), me.sends_from);
-    me.sends_from = leaves + paid.gap;
-    post(leaves + paid.latency + paid.tail, it.peer, it.who, {event_kind::data, it.size(), it.receive()});
+    const Time arrives = lsched::move_data(me.sends_from, it.time(), paid);
+    post(arrives, it.peer, it.who, {event_kind::data, it.size(), it.receive()});
   }
 
   picoseconds noise(rank r, std::uint64_t op, const Time& begin, picoseconds cost) const {
@@ -409,18 +396,9 @@ class window_engine {
   simulation_report report_;
 };
 
-/// No event makes another at a different rank sooner than this.
-picoseconds lookahead(const simulation& what, std::uint64_t bytes) {
-  picoseconds least = std::numeric_limits<picoseconds>::max();
-  const bool has_rendezvous = what.where.rules == semantics::libsched && bytes > what.where.S;
-  for (const machine_level& level : what.where.levels)
-    least = std::min(least, level.cost.L + (has_rendezvous ? 0 : level.cost.o));
-  return least;
-}
-
 template <class Program>
 result<simulation_report> run(const simulation& what, const Program& program, bool trace) {
-  const picoseconds width = lookahead(what, program.bytes_of(1));
+  const picoseconds width = lookahead(what.where, program.bytes_of(1));
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
   const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;

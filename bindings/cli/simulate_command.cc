@@ -167,7 +167,7 @@ result<simulation_report> simulate_generated(const simulate_options& options, co
     if (!program) return program.error();
     ranks.push_back(std::move(*program));
   }
-  return simulate_schedules(ranks, what);
+  return simulate_schedules(ranks, what, nullptr, options.critical_path);
 }
 
 result<simulation_report> simulate_closed(const simulation& what) {
@@ -176,6 +176,13 @@ result<simulation_report> simulate_closed(const simulation& what) {
   simulation_report report{.engine = "closed"};
   report.finish.assign(1, *time);
   return report;
+}
+
+/// Options that would change nothing are mistakes.
+void check_engine(const simulate_options& options) {
+  if (options.engine == "window") return;
+  if (options.schedules) throw CLI::ValidationError("--schedules", "only --engine window runs them");
+  if (options.critical_path) throw CLI::ValidationError("--critical-path", "only --engine window knows it");
 }
 
 run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std::uint64_t seed) {
@@ -190,6 +197,8 @@ run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std
   if (options.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
   const auto read = options.schedules ? std::nullopt : program_named(options, ranks, bytes);
   it.is_program = read.has_value();
+  if (!it.is_program && options.engine != "window")
+    throw CLI::ValidationError("--engine", "only window knows " + options.collective + "/" + options.algorithm);
   if (read) it.what.what = *read;
   return it;
 }
@@ -267,6 +276,7 @@ void print(const run& it, const simulation_report& report) {
 }
 
 int run_all(const simulate_options& options) {
+  check_engine(options);
   std::vector<run> runs;
   for (const std::int32_t ranks : options.ranks)
     for (const std::uint64_t bytes : options.bytes)

@@ -185,6 +185,8 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--engine", "steam"}, "--engine"},
       {{"simulate", "--level", "4:1:1"}, "--level"},
       {{"simulate", "--plot", "a.png"}, "--fig9"},
+      {{"simulate", "--engine", "sweep", "--critical-path"}, "--critical-path"},
+      {{"simulate", "--engine", "sweep", "--schedules"}, "--schedules"},
       {{"simulate", "--ranks", "4", "--initiator", "4"}, "--initiator"},
       {{"soak", "--policy", "sometimes"}, "--policy"},
       {{"soak", "--count", "2"}, "--count"},
@@ -464,6 +466,20 @@ TEST(CommandSimulate, any_generator_and_many_seeds) {
   ASSERT_EQ(it.status, 0) << it.err;
   EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 8);
   EXPECT_EQ(last_line_of(it.out)["ranks"], 9);
+}
+
+TEST(CommandSimulate, counts_the_critical_path_of_schedules_and_of_programs) {
+  const words ask{"simulate", "--ranks", "16", "--bytes", "1000", "--S", "10", "--json", "--critical-path"};
+  words schedules = ask;
+  schedules.emplace_back("--schedules");
+  const outcome read = run(lsched(ask)), written = run(lsched(schedules));
+  ASSERT_EQ(read.status, 0) << read.err;
+  ASSERT_EQ(written.status, 0) << written.err;
+  const auto path_of = [](const outcome& it) {
+    return json::parse(it.out.substr(0, it.out.find('\n')))["report"]["critical_path"];
+  };
+  EXPECT_EQ(path_of(read), path_of(written));
+  EXPECT_EQ(path_of(read)["L"], 12);
 }
 
 TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
