@@ -242,10 +242,16 @@ class world_engine {
       me.ops[id].is_done = true;
       const picoseconds begin = instant_of(me.cpu);
       const bool is_over = carry_out(r, id, op_of(r, id));
-      if (record_ != nullptr) record_->ops.push_back({r, id, begin, instant_of(me.cpu)});
+      if (record_ != nullptr && r < record_->ranks) record(r, id, begin);
       if (is_over) complete(r, id);
     }
     me.ready.clear();
+  }
+
+  void record(rank r, op_id id, picoseconds begin) {
+    const op& what = op_of(r, id);
+    const rank peer = is_communication(what.kind) ? what.peer : k_no_rank;
+    record_->ops.push_back({r, id, what.kind, peer, what.tag, begin, instant_of(ranks_[at(r)].cpu)});
   }
 
   /// A receive whose message has been announced: its sender may move it.
@@ -301,7 +307,6 @@ class world_engine {
     const message_cost cost = cost_at(r, what);
     const picoseconds extra = noise(r, id, me.cpu, cost.is_eager ? cost.sender.time : cost.overhead.time);
     const picoseconds late = jitter_of(what_.noise, r, what_.instance, id);
-    const picoseconds begin = instant_of(me.cpu);
     Time arrives;
     if (!cost.is_eager)
       arrives = announce(me.cpu, cost, extra, late);
@@ -318,8 +323,6 @@ class world_engine {
     const event_kind kind =
         is_signal ? event_kind::signal : cost.is_eager ? event_kind::data : event_kind::request;
     calendar_.push({arrives, what.peer, r, found->second, id, what.tag, kind});
-    if (record_ != nullptr)
-      record_->messages.push_back({r, what.peer, id, found->second, begin, instant_of(arrives), is_signal});
     return cost.is_eager;
   }
 

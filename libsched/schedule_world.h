@@ -14,25 +14,6 @@
 
 namespace lsched {
 
-/// One fired op, or one message, as it happened; for traces and for what must be resolved for one scenario.
-struct simulated_op {
-  rank who = 0;
-  op_id op = 0;
-  picoseconds begin = 0, end = 0;   ///< on the CPU; a receive: from match to done
-};
-struct simulated_message {
-  rank from = 0, to = 0;
-  op_id send = 0, recv = 0;
-  picoseconds sent = 0, arrived = 0;
-  bool is_signal = false;
-};
-
-/// Fills up if given; costs nothing otherwise.
-struct simulation_record {
-  std::vector<simulated_op> ops;            ///< in the order of each rank's CPU
-  std::vector<simulated_message> messages;  ///< in the order of sending
-};
-
 /// `what.what` is ignored; `what.starts` too: the schedules say how they start, `what.initiator` who counts with
 /// majority. Null contributions are sent like others. With `trace`, the report has the critical path. Failures: ARGUMENT
 /// (no ranks, or not of one world; no lookahead), UNMATCHED (a message that nobody receives), STATE (a rank gets stuck;

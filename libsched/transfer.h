@@ -80,12 +80,13 @@ Time send_blocking(Time& cpu, Time& nic, const message_cost& cost, picoseconds n
   return begin + cost.overhead + cost.latency + lost(jitter);
 }
 
-/// LogGOPSim: the receiver pays on arrival. noise(begin) is what its CPU loses meanwhile.
+/// LogGOPSim: the receiver pays on arrival. noise(begin) is what its CPU loses meanwhile. Answers when that begins.
 template <class Time, class Noise>
-void receive_blocking(Time& cpu, Time& nic, const Time& arrives, const message_cost& cost, Noise&& noise) {
+Time receive_blocking(Time& cpu, Time& nic, const Time& arrives, const message_cost& cost, Noise&& noise) {
   const Time begin = later(later(cpu, arrives), nic);
   nic = begin + cost.gap;
   cpu = begin + cost.receiver + lost(noise(begin));
+  return begin;
 }
 
 }  // namespace lsched

@@ -74,9 +74,10 @@ struct actor {
 template <class Program, class Time>
 class window_engine {
  public:
-  window_engine(const simulation& what, const Program& program, picoseconds width)
+  window_engine(const simulation& what, const Program& program, picoseconds width, simulation_record* record)
       : what_(what),
         program_(program),
+        record_(record),
         starts_(what.skew, program.size, what.instance),
         is_flat_(what.where.levels.size() == 1),
         is_silent_(what.noise.is_silent()),
@@ -187,7 +188,9 @@ class window_engine {
     actor<Time>& me = at(it.who);
     if (is_partial_) {
       const bool counts = what_.starts == activation_policy::solo || it.who == what_.initiator;
-      if (counts && !has_ended(it.who)) wake(it.who, activation_wave::k_call, it.time());
+      if (!counts || has_ended(it.who)) return;
+      record(op_kind::signal_recv, it.who, it.who, it.receive(), it.time());
+      wake(it.who, activation_wave::k_call, it.time());
       return;
     }
     me.cpu = later(it.time(), me.cpu);
@@ -215,7 +218,9 @@ class window_engine {
     actor<Time>& me = at(it.who);
     const message_cost& paid = cost(it.who, it.peer, k_signal);
     const Time in = into_memory(it, paid);
-    me.cpu = later(me.cpu, in) + paid.receiver;
+    const Time begin = later(me.cpu, in);
+    me.cpu = begin + paid.receiver;
+    record(op_kind::signal_recv, it.who, it.peer, it.receive(), begin);
     wake(it.who, it.receive(), me.cpu);
   }
 
@@ -224,7 +229,9 @@ class window_engine {
     me.cpu = later(me.cpu, now);
     const bool is_first = wave_->wake(r, cause, [&](rank peer, std::uint32_t receive) {
       const message_cost& paid = cost(r, peer, k_signal);
+      const Time begin = me.cpu;
       const Time ready = send_eagerly(me.cpu, me.sends_from, paid, 0, 0);
+      record(op_kind::signal_send, r, peer, receive, begin);
       post(ready, peer, r, {event_kind::signal, k_signal, receive});
       ++report_.signals;
     });
@@ -237,9 +244,10 @@ class window_engine {
     actor<Time>& me = at(it.who);
     const message_cost& paid = cost(it.who, it.peer, it.size());
     if (is_foreign_) {
-      receive_blocking(me.cpu, me.received, it.time(), paid, [&](const Time& begin) {
-        return noise(it.who, it.receive(), begin, paid.receiver.time);
+      const Time begin = receive_blocking(me.cpu, me.received, it.time(), paid, [&](const Time& from) {
+        return noise(it.who, it.receive(), from, paid.receiver.time);
       });
+      record(op_kind::recv, it.who, it.peer, it.receive(), begin);
       return note(it);
     }
     const Time in = into_memory(it, paid);
@@ -280,6 +288,10 @@ class window_engine {
     if (!is_foreign_) me.cpu = me.cpu + paid.receiver;
     if (now.combines) me.cpu = me.cpu + paid.combination;
     me.cpu = me.cpu + lost(noise(r, me.next, begin, instant_of(me.cpu) - instant_of(begin)));
+    if (!is_foreign_)
+      record(op_kind::recv, r, now.peer, now.receive, begin);
+    else if (now.combines)
+      record(op_kind::compute, r, k_no_rank, 0, begin);
     if constexpr (!Program::k_one_source) me.arrived >>= 1;
     ++me.receive;
     ++me.next;
@@ -306,6 +318,7 @@ class window_engine {
     const message_cost& paid = cost(r, now.peer, now.size);
     const picoseconds extra = noise(r, me.next, me.cpu, paid.is_eager ? paid.sender.time : paid.overhead.time);
     const picoseconds late = jitter_of(what_.noise, r, what_.instance, me.next);
+    const Time begin = me.cpu;
     Time arrives;
     if (!paid.is_eager) {
       arrives = announce(me.cpu, paid, extra, late);
@@ -313,6 +326,7 @@ class window_engine {
       arrives = is_foreign_ ? send_blocking(me.cpu, me.sends_from, paid, extra, late)
                             : send_eagerly(me.cpu, me.sends_from, paid, extra, late);
     }
+    record(op_kind::send, r, now.peer, now.receive, begin);
     const event_kind kind = paid.is_eager ? event_kind::data : event_kind::request;
     post(arrives, now.peer, r, {kind, now.size, now.receive});
     ++report_.messages;
@@ -340,6 +354,15 @@ class window_engine {
     const message_cost& paid = cost(it.who, it.peer, it.size());
     const Time arrives = lsched::move_data(me.sends_from, it.time(), paid);
     post(arrives, it.peer, it.who, {event_kind::data, it.size(), it.receive()});
+  }
+
+  /// What rank r's CPU did from `begin` until now, for its next step or a signal.
+  void record(op_kind kind, rank r, rank peer, std::uint32_t tag, const Time& begin) {
+    if constexpr (std::is_same_v<Time, traced_time>) {
+      if (record_ == nullptr || r >= record_->ranks) return;
+      const op_id op = is_signal(kind) || at(r).next == k_asleep ? tag : at(r).next;
+      record_->ops.push_back({r, op, kind, peer, tag, instant_of(begin), instant_of(at(r).cpu)});
+    }
   }
 
   picoseconds noise(rank r, std::uint64_t op, const Time& begin, picoseconds cost) const {
@@ -381,6 +404,7 @@ class window_engine {
 
   const simulation& what_;
   const Program& program_;
+  simulation_record* record_;
   const start_times starts_;
   const bool is_flat_, is_silent_, is_partial_, is_foreign_;
   calendar<event> calendar_;
@@ -397,22 +421,22 @@ class window_engine {
 };
 
 template <class Program>
-result<simulation_report> run(const simulation& what, const Program& program, bool trace) {
+result<simulation_report> run(const simulation& what, const Program& program, bool trace, simulation_record* record) {
   const picoseconds width = lookahead(what.where, program.bytes_of(1));
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
   const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;
   if (is_partial && !std::is_same_v<Program, recursive_doubling_program>)
     return failure{status::unsupported, "only recursive doubling can be activated without its schedules"};
-  if (trace) return window_engine<Program, traced_time>(what, program, width).run();
-  return window_engine<Program, picoseconds>(what, program, width).run();
+  if (trace || record != nullptr) return window_engine<Program, traced_time>(what, program, width, record).run();
+  return window_engine<Program, picoseconds>(what, program, width, nullptr).run();
 }
 
 }  // namespace
 
-result<simulation_report> simulate_window(const simulation& what, bool trace) {
+result<simulation_report> simulate_window(const simulation& what, bool trace, simulation_record* record) {
   const auto begin = std::chrono::steady_clock::now();
-  auto report = std::visit([&](const auto& it) { return run(what, it, trace); }, what.what);
+  auto report = std::visit([&](const auto& it) { return run(what, it, trace, record); }, what.what);
   if (report) report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

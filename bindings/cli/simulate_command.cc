@@ -8,10 +8,12 @@
 
 #include "bindings/cli/calibration.h"
 #include "bindings/cli/fig9_prediction.h"
+#include "bindings/cli/output_file.h"
 #include "bindings/cli/simulation_batch.h"
 #include "bindings/cli/words.h"
 #include "libsched/closed_form.h"
 #include "libsched/schedule_world.h"
+#include "libsched/simulated_trace.h"
 #include "libsched/sweep.h"
 #include "libsched/window.h"
 
@@ -46,6 +48,8 @@ struct simulate_options {
   std::uint64_t seed = 1, seeds = 1;
 
   bool critical_path = false;
+  std::string trace;
+  std::int32_t trace_ranks = 64;
   bool fig9 = false;
   std::string plot;
   bool calibrate = false;
@@ -158,7 +162,8 @@ struct run {
 };
 
 /// A world as the generators write it.
-result<simulation_report> simulate_generated(const simulate_options& options, const run& it, const simulation& what) {
+result<simulation_report> simulate_generated(const simulate_options& options, const run& it, const simulation& what,
+                                             simulation_record* record) {
   const shape data{.count = it.bytes, .type = dtype::u8, .what = kernel::sum};
   std::vector<schedule_ptr> ranks;
   for (rank r = 0; r < it.ranks; ++r) {
@@ -167,7 +172,7 @@ result<simulation_report> simulate_generated(const simulate_options& options, co
     if (!program) return program.error();
     ranks.push_back(std::move(*program));
   }
-  return simulate_schedules(ranks, what, nullptr, options.critical_path);
+  return simulate_schedules(ranks, what, record, options.critical_path);
 }
 
 result<simulation_report> simulate_closed(const simulation& what) {
@@ -183,6 +188,7 @@ void check_engine(const simulate_options& options) {
   if (options.engine == "window") return;
   if (options.schedules) throw CLI::ValidationError("--schedules", "only --engine window runs them");
   if (options.critical_path) throw CLI::ValidationError("--critical-path", "only --engine window knows it");
+  if (!options.trace.empty()) throw CLI::ValidationError("--trace", "only --engine window has events");
 }
 
 run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std::uint64_t seed) {
@@ -204,16 +210,16 @@ run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std
 }
 
 result<simulation_report> play(const simulate_options& options, const run& it,
-                               const std::function<void(std::uint64_t)>& progress) {
+                               const std::function<void(std::uint64_t)>& progress, simulation_record* record) {
   simulation what = it.what;
   what.progress = progress;
-  if (!it.is_program) return simulate_generated(options, it, what);
+  if (!it.is_program) return simulate_generated(options, it, what, record);
   if (options.engine == "closed") return simulate_closed(what);
   if (options.engine == "sweep") return simulate_sweep(what);
   auto report = simulate_window(what);
-  if (!report || !options.critical_path) return report;
-  auto traced = simulate_window(what, true);
-  if (traced) report->critical_path = traced->critical_path;
+  if (!report || (!options.critical_path && record == nullptr)) return report;
+  auto traced = simulate_window(what, true, record);
+  if (traced && options.critical_path) report->critical_path = traced->critical_path;
   return report;
 }
 
@@ -275,21 +281,57 @@ void print(const run& it, const simulation_report& report) {
               static_cast<long long>(path.compute_bytes), us(path.noise), us(path.start));
 }
 
+/// What is written beside the report.
+class outputs {
+ public:
+  outputs(const simulate_options& options, std::size_t runs) : options_(options) {
+    if (options.trace.empty()) return;
+    if (runs != 1) throw CLI::ValidationError("--trace", "a trace is of one simulation");
+    record_.ranks = options.trace_ranks;
+    trace_.emplace(options.trace);
+  }
+
+  simulation_record* record() { return trace_ ? &record_ : nullptr; }
+
+  void write(const run& it, const simulation_report& report) {
+    if (!trace_) return;
+    const auto events = trace_of(record_, report, it.what);
+    trace_context around{.names = {{0, options_.collective + "/" + options_.algorithm}}, .remark = "simulated"};
+    if (it.ranks > options_.trace_ranks) {
+      around.remark += ": the first " + std::to_string(options_.trace_ranks) + " of " + std::to_string(it.ranks) +
+                       " ranks; arrows from and to others are missing";
+      std::fprintf(stderr, "%s: %s\n", options_.trace.c_str(), around.remark.c_str());
+    }
+    if (events.size() > around.most_events)
+      std::fprintf(stderr, "%s: the first %zu of %zu events\n", options_.trace.c_str(), around.most_events,
+                   events.size());
+    trace_->write(to_trace_json(events, around));
+  }
+
+ private:
+  const simulate_options& options_;
+  std::optional<output_file> trace_;
+  simulation_record record_;
+};
+
 int run_all(const simulate_options& options) {
   check_engine(options);
   std::vector<run> runs;
   for (const std::int32_t ranks : options.ranks)
     for (const std::uint64_t bytes : options.bytes)
       for (std::uint64_t i = 0; i < options.seeds; ++i) runs.push_back(run_of(options, ranks, bytes, options.seed + i));
+  outputs files(options, runs.size());
   std::vector<simulation_task> tasks;
   for (const run& it : runs)
-    tasks.emplace_back([&options, &it](const auto& progress) { return play(options, it, progress); });
+    tasks.emplace_back(
+        [&options, &it, &files](const auto& progress) { return play(options, it, progress, files.record()); });
 
   // JSON lines come in order; people see each as it ends.
   std::vector<std::string> lines(runs.size());
   run_batch(
       tasks,
       [&](std::size_t i, const simulation_report& report) {
+        files.write(runs[i], report);
         if (options.as_json)
           lines[i] = details(runs[i], report).dump() + "\n" + summary(runs[i], report).dump();
         else
@@ -443,11 +485,15 @@ void add_simulate_command(CLI::App& app, command_context& context) {
   add_machine_options(*command, *options);
   add_noise_options(*command, *options);
   command->add_flag("--critical-path", options->critical_path, "Count L, o, g, G and noise on the longest path");
+  auto* trace = command->add_option("--trace", options->trace, "Write what every rank does, for https://ui.perfetto.dev");
+  command->add_option("--trace-ranks", options->trace_ranks, "How many ranks, from 0 on, the trace shows")
+      ->check(whole_number(1, k_most_simulated_ranks))->capture_default_str()->needs(trace);
   auto* fig9 = command->add_flag("--fig9", options->fig9,
-                                 "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
+                                 "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks")
+                   ->excludes(trace);
   command->add_option("--plot", options->plot, "Draw that figure (gnuplot)")->needs(fig9);
   command->add_flag("--calibrate", options->calibrate, "Measure L, o, g and G here, and how far predictions are off")
-      ->excludes(fig9);
+      ->excludes(fig9)->excludes(trace);
   command->add_flag("--json", options->as_json, "Print JSON lines; the last is the summary");
   command->footer(
       "Several --ranks, --bytes or --seeds are simulated at once, one per core.\n"

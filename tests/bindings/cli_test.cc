@@ -15,6 +15,7 @@
 #include <cstring>
 #include <cstdlib>
 #include <map>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -187,6 +188,8 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--plot", "a.png"}, "--fig9"},
       {{"simulate", "--engine", "sweep", "--critical-path"}, "--critical-path"},
       {{"simulate", "--engine", "sweep", "--schedules"}, "--schedules"},
+      {{"simulate", "--engine", "sweep", "--trace", "/dev/null"}, "--trace"},
+      {{"simulate", "--ranks", "2", "3", "--trace", "/dev/null"}, "one simulation"},
       {{"simulate", "--ranks", "4", "--initiator", "4"}, "--initiator"},
       {{"soak", "--policy", "sometimes"}, "--policy"},
       {{"soak", "--count", "2"}, "--count"},
@@ -480,6 +483,23 @@ TEST(CommandSimulate, counts_the_critical_path_of_schedules_and_of_programs) {
   };
   EXPECT_EQ(path_of(read), path_of(written));
   EXPECT_EQ(path_of(read)["L"], 12);
+}
+
+TEST(CommandSimulate, traces_the_first_ranks_and_says_so) {
+  const temporary_file file("");
+  const outcome it = run(lsched({"simulate", "--ranks", "8", "--trace", file.path, "--trace-ranks", "4"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.err, "the first 4 of 8 ranks")) << it.err;
+  std::ifstream written(file.path);
+  const json trace = json::parse(written);
+  EXPECT_TRUE(contains(trace["otherData"]["remark"], "the first 4 of 8 ranks"));
+  EXPECT_TRUE(std::ranges::all_of(trace["traceEvents"], [](const json& event) { return event["pid"] < 4; }));
+}
+
+TEST(CommandSimulate, looks_whether_it_can_write_before_it_works) {
+  const outcome it = run(lsched({"simulate", "--ranks", "16777216", "--trace", "/nowhere/at/all.json"}));
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "/nowhere/at/all.json: cannot be written")) << it.err;
 }
 
 TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {

@@ -45,7 +45,8 @@ pairs pairs_of(const program& what) {
 
 pairs pairs_of(const simulation_record& record) {
   pairs found;
-  for (const simulated_message& it : record.messages) found.emplace(it.from, it.to);
+  for (const simulated_op& it : record.ops)
+    if (it.kind == op_kind::send || it.kind == op_kind::signal_send) found.emplace(it.who, it.peer);
   return found;
 }
 
