@@ -222,7 +222,11 @@ class world_engine {
   bool complete(rank r, op_id id) {
     bool has_armed = false;
     for (const op_id after : program(r).successors(id)) {
-      if (!deliver(ranks_[at(r)].ops[after].tokens, op_of(r, after).need, k_round)) continue;
+      const std::uint32_t need = op_of(r, after).need;
+      token_count& count = ranks_[at(r)].ops[after].tokens;
+      const bool fires = deliver(count, need, k_round);
+      if (record_ != nullptr && r < record_->ranks && count.tokens <= need) record_->deps.push_back({r, id, after});
+      if (!fires) continue;
       arm(r, after);
       has_armed = true;
     }

@@ -13,7 +13,8 @@ std::vector<trace_event> trace_of(const simulation_record& record, const simulat
                                   const simulation& what) {
   std::vector<trace_event> events;
   events.reserve(record.ops.size());
-  for (const simulated_op& it : record.ops)
+  for (const simulated_op& it : record.ops) {
+    if (it.who >= record.ranks) continue;
     events.push_back({.begin_ns = nanoseconds(it.begin),
                       .end_ns = nanoseconds(it.end),
                       .round = what.instance,
@@ -22,6 +23,7 @@ std::vector<trace_event> trace_of(const simulation_record& record, const simulat
                       .peer = it.peer,
                       .tag = it.tag,
                       .kind = it.kind});
+  }
   const rank size = static_cast<rank>(report.finish.size());
   const start_times starts(what.skew, size, what.instance);
   for (rank r = 0; r < std::min(size, record.ranks); ++r) {

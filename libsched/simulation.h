@@ -40,10 +40,17 @@ struct simulated_op {
   picoseconds begin = 0, end = 0;    ///< a receive: from match to done, a program's combination included
 };
 
+/// A dep whose token an op waited for: `need` of them an op that fired.
+struct simulated_dep {
+  rank who = 0;
+  op_id before = 0, after = 0;
+};
+
 /// Fills up if given; costs nothing otherwise.
 struct simulation_record {
   rank ranks = std::numeric_limits<rank>::max();  ///< those below this are recorded
   std::vector<simulated_op> ops{};                ///< in the order of each rank's CPU
+  std::vector<simulated_dep> deps{};              ///< of schedules; in the order of the tokens
 };
 
 /// Bytes a signal is counted as: its register.

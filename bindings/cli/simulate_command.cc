@@ -12,6 +12,7 @@
 #include "bindings/cli/simulation_batch.h"
 #include "bindings/cli/words.h"
 #include "libsched/closed_form.h"
+#include "libsched/goal_world.h"
 #include "libsched/schedule_world.h"
 #include "libsched/simulated_trace.h"
 #include "libsched/sweep.h"
@@ -31,6 +32,8 @@ struct simulate_options {
   std::vector<std::uint64_t> bytes{1024};
   std::string engine = "window";
   bool schedules = false;
+  std::string goal;
+  std::string to_goal;
   std::string activation = "solo";
   std::int32_t initiator = 0;
 
@@ -159,20 +162,46 @@ struct run {
   std::uint64_t seed = 0;
   simulation what{};
   bool is_program = true;
+  std::span<const schedule_ptr> goal{};  ///< of --goal
 };
 
-/// A world as the generators write it.
-result<simulation_report> simulate_generated(const simulate_options& options, const run& it, const simulation& what,
-                                             simulation_record* record) {
+/// A world as the generators write it, or as a GOAL file has it.
+result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const run& it) {
+  if (!it.goal.empty()) return std::vector(it.goal.begin(), it.goal.end());
   const shape data{.count = it.bytes, .type = dtype::u8, .what = kernel::sum};
   std::vector<schedule_ptr> ranks;
   for (rank r = 0; r < it.ranks; ++r) {
     auto program = generate(options.collective, options.algorithm, {r, it.ranks},
-                            options.collective == "barrier" ? shape{} : data, {.policy = what.starts});
+                            options.collective == "barrier" ? shape{} : data, {.policy = it.what.starts});
     if (!program) return program.error();
     ranks.push_back(std::move(*program));
   }
-  return simulate_schedules(ranks, what, record, options.critical_path);
+  return ranks;
+}
+
+result<simulation_report> simulate_world(const simulate_options& options, const run& it, const simulation& what,
+                                         simulation_record* record) {
+  const auto ranks = world_of(options, it);
+  if (!ranks) return ranks.error();
+  return simulate_schedules(*ranks, what, record, options.critical_path);
+}
+
+/// A calc of n then takes n ns.
+constexpr goal_scenario k_goal_times{.ns_per_byte = 1};
+constexpr double k_goal_compute = 1;  // ns per byte
+
+std::vector<schedule_ptr> read_goal(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": cannot be read");
+  const auto program = parse_goal(text);
+  if (!program) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + program.error().text);
+  for (std::size_t r = 0; r < program->ranks.size(); ++r)
+    for (const goal_op& it : program->ranks[r].ops)
+      if (it.cpu != 0 || it.nic != 0)
+        throw command_failure(LSCHED_ERR_UNSUPPORTED, path + ": rank " + std::to_string(r) +
+                                                          " uses a second cpu or nic; ranks have one of each here");
+  return require(import_goal(*program, k_goal_times));
 }
 
 result<simulation_report> simulate_closed(const simulation& what) {
@@ -189,6 +218,8 @@ void check_engine(const simulate_options& options) {
   if (options.schedules) throw CLI::ValidationError("--schedules", "only --engine window runs them");
   if (options.critical_path) throw CLI::ValidationError("--critical-path", "only --engine window knows it");
   if (!options.trace.empty()) throw CLI::ValidationError("--trace", "only --engine window has events");
+  if (!options.to_goal.empty()) throw CLI::ValidationError("--to-goal", "only --engine window runs schedules");
+  if (!options.goal.empty()) throw CLI::ValidationError("--goal", "only --engine window runs it");
 }
 
 run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std::uint64_t seed) {
@@ -201,7 +232,7 @@ run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std
                      : options.activation == "solo" ? activation_policy::solo
                                                     : activation_policy::majority;
   if (options.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
-  const auto read = options.schedules ? std::nullopt : program_named(options, ranks, bytes);
+  const auto read = options.schedules || !options.to_goal.empty() ? std::nullopt : program_named(options, ranks, bytes);
   it.is_program = read.has_value();
   if (!it.is_program && options.engine != "window")
     throw CLI::ValidationError("--engine", "only window knows " + options.collective + "/" + options.algorithm);
@@ -209,11 +240,30 @@ run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std
   return it;
 }
 
+run run_of(const simulate_options& options, std::span<const schedule_ptr> goal, std::uint64_t seed) {
+  run it{.ranks = static_cast<rank>(goal.size()), .seed = seed, .is_program = false, .goal = goal};
+  it.what = {.where = machine_from(options), .skew = skew_from(options), .noise = noise_from(options)};
+  it.what.where.compute = whole(k_goal_compute * k_fs_per_ns);
+  it.what.skew.seed = it.what.noise.seed = seed;
+  return it;
+}
+
+std::vector<run> runs_of(const simulate_options& options, std::span<const schedule_ptr> goal) {
+  std::vector<run> runs;
+  for (std::uint64_t i = 0; i < options.seeds && !goal.empty(); ++i)
+    runs.push_back(run_of(options, goal, options.seed + i));
+  if (!goal.empty()) return runs;
+  for (const std::int32_t ranks : options.ranks)
+    for (const std::uint64_t bytes : options.bytes)
+      for (std::uint64_t i = 0; i < options.seeds; ++i) runs.push_back(run_of(options, ranks, bytes, options.seed + i));
+  return runs;
+}
+
 result<simulation_report> play(const simulate_options& options, const run& it,
                                const std::function<void(std::uint64_t)>& progress, simulation_record* record) {
   simulation what = it.what;
   what.progress = progress;
-  if (!it.is_program) return simulate_generated(options, it, what, record);
+  if (!it.is_program) return simulate_world(options, it, what, record);
   if (options.engine == "closed") return simulate_closed(what);
   if (options.engine == "sweep") return simulate_sweep(what);
   auto report = simulate_window(what);
@@ -250,8 +300,10 @@ json summary(const run& it, const simulation_report& report) {
           {"finish_us", us(report.last())}};
 }
 
-json details(const run& it, const simulation_report& report) {
-  json all{{"ranks", it.ranks},         {"bytes", it.bytes},       {"seed", it.seed},
+json details(const simulate_options& options, const run& it, const simulation_report& report) {
+  json all{{"ranks", it.ranks},
+           it.goal.empty() ? json{"bytes", it.bytes} : json{"goal", options.goal},
+           {"seed", it.seed},
            {"messages", report.messages}, {"payload_bytes", report.bytes}, {"signals", report.signals},
            {"nic_waits", report.nic_waits}, {"active", report.active}};
   for (const auto& [name, q] : {std::pair{"first", 0.0}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"last", 1.0}})
@@ -260,9 +312,10 @@ json details(const run& it, const simulation_report& report) {
   return {{"report", all}};
 }
 
-void print(const run& it, const simulation_report& report) {
-  std::printf("%s, %d ranks, %llu B, seed %llu\n", std::string(report.engine).c_str(), it.ranks,
-              static_cast<unsigned long long>(it.bytes), static_cast<unsigned long long>(it.seed));
+void print(const simulate_options& options, const run& it, const simulation_report& report) {
+  const std::string what = it.goal.empty() ? std::to_string(it.bytes) + " B" : options.goal;
+  std::printf("%s, %d ranks, %s, seed %llu\n", std::string(report.engine).c_str(), it.ranks, what.c_str(),
+              static_cast<unsigned long long>(it.seed));
   std::printf("  finish us: first %.3f, half %.3f, 90%% %.3f, 99%% %.3f, last %.3f\n", us(report.quantile(0)),
               us(report.quantile(0.5)), us(report.quantile(0.9)), us(report.quantile(0.99)), us(report.last()));
   std::printf("  messages %llu, bytes %llu, signals %llu, waited for a NIC %llu\n",
@@ -285,18 +338,32 @@ void print(const run& it, const simulation_report& report) {
 class outputs {
  public:
   outputs(const simulate_options& options, std::size_t runs) : options_(options) {
-    if (options.trace.empty()) return;
-    if (runs != 1) throw CLI::ValidationError("--trace", "a trace is of one simulation");
-    record_.ranks = options.trace_ranks;
-    trace_.emplace(options.trace);
+    if (options.trace.empty() && options.to_goal.empty()) return;
+    if (runs != 1)
+      throw CLI::ValidationError(options.trace.empty() ? "--to-goal" : "--trace", "a file is of one simulation");
+    if (!options.trace.empty()) trace_.emplace(options.trace);
+    if (!options.to_goal.empty()) goal_.emplace(options.to_goal);
+    if (!goal_) record_.ranks = options.trace_ranks;
   }
 
-  simulation_record* record() { return trace_ ? &record_ : nullptr; }
+  simulation_record* record() { return trace_ || goal_ ? &record_ : nullptr; }
 
   void write(const run& it, const simulation_report& report) {
-    if (!trace_) return;
+    if (goal_) write_goal(it);
+    if (trace_) write_trace(it, report);
+  }
+
+ private:
+  void write_goal(const run& it) {
+    const goal_export made = require(export_goal(require(world_of(options_, it)), it.what, record_));
+    goal_->write(to_goal_text(made.program, made.remark));
+  }
+
+  void write_trace(const run& it, const simulation_report& report) {
+    record_.ranks = options_.trace_ranks;
     const auto events = trace_of(record_, report, it.what);
-    trace_context around{.names = {{0, options_.collective + "/" + options_.algorithm}}, .remark = "simulated"};
+    const std::string name = it.goal.empty() ? options_.collective + "/" + options_.algorithm : options_.goal;
+    trace_context around{.names = {{0, name}}, .remark = "simulated"};
     if (it.ranks > options_.trace_ranks) {
       around.remark += ": the first " + std::to_string(options_.trace_ranks) + " of " + std::to_string(it.ranks) +
                        " ranks; arrows from and to others are missing";
@@ -308,18 +375,15 @@ class outputs {
     trace_->write(to_trace_json(events, around));
   }
 
- private:
   const simulate_options& options_;
-  std::optional<output_file> trace_;
+  std::optional<output_file> trace_, goal_;
   simulation_record record_;
 };
 
 int run_all(const simulate_options& options) {
   check_engine(options);
-  std::vector<run> runs;
-  for (const std::int32_t ranks : options.ranks)
-    for (const std::uint64_t bytes : options.bytes)
-      for (std::uint64_t i = 0; i < options.seeds; ++i) runs.push_back(run_of(options, ranks, bytes, options.seed + i));
+  const auto goal = options.goal.empty() ? std::vector<schedule_ptr>{} : read_goal(options.goal);
+  const std::vector<run> runs = runs_of(options, goal);
   outputs files(options, runs.size());
   std::vector<simulation_task> tasks;
   for (const run& it : runs)
@@ -333,9 +397,9 @@ int run_all(const simulate_options& options) {
       [&](std::size_t i, const simulation_report& report) {
         files.write(runs[i], report);
         if (options.as_json)
-          lines[i] = details(runs[i], report).dump() + "\n" + summary(runs[i], report).dump();
+          lines[i] = details(options, runs[i], report).dump() + "\n" + summary(runs[i], report).dump();
         else
-          print(runs[i], report);
+          print(options, runs[i], report);
       },
       options.as_json);
   if (options.as_json)
@@ -466,23 +530,30 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
 void add_simulate_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("simulate", "Time a collective on a modelled machine (LogGOPS)");
   const auto options = std::make_shared<simulate_options>();
-  command->add_option("--collective", options->collective, "allreduce, barrier, reduce, gather, partial_allreduce, …")
+  auto* collective = command->add_option("--collective", options->collective, "allreduce, barrier, reduce, gather, partial_allreduce, …")
       ->capture_default_str();
-  command->add_option("--algorithm", options->algorithm,
+  auto* algorithm = command->add_option("--algorithm", options->algorithm,
                       "recursive_doubling, tree, ring; dissemination; binomial; linear; or what `lsched list` shows")
       ->capture_default_str();
   auto* ranks = command->add_option("--ranks", options->ranks, "Sizes of the world")
                     ->check(whole_number(1, k_most_simulated_ranks))->capture_default_str();
-  command->add_option("--bytes", options->bytes, "Bytes a rank contributes")
+  auto* bytes = command->add_option("--bytes", options->bytes, "Bytes a rank contributes")
       ->check(whole_number(0, k_max_count))->capture_default_str();
   command->add_option("--engine", options->engine, "window: events; sweep: rounds; closed: formulas")
       ->check(CLI::IsMember({"window", "sweep", "closed"}))->capture_default_str();
-  command->add_flag("--schedules", options->schedules, "Simulate what the generator writes for every rank, op by op");
-  command->add_option("--activation", options->activation, "Policy of a partial allreduce")
+  auto* schedules = command->add_flag("--schedules", options->schedules,
+                                      "Simulate what the generator writes for every rank, op by op");
+  auto* goal = command->add_option("--goal", options->goal, "Simulate a GOAL program, text or binary, instead")
+                   ->check(CLI::ExistingFile)
+                   ->excludes(collective)->excludes(algorithm)->excludes(ranks)->excludes(bytes)->excludes(schedules);
+  auto* to_goal = command->add_option("--to-goal", options->to_goal,
+                                      "Write the round that is simulated, as it went there, as GOAL text");
+  auto* policy = command->add_option("--activation", options->activation, "Policy of a partial allreduce")
       ->check(CLI::IsMember(activation_names()))->capture_default_str();
-  command->add_option("--initiator", options->initiator, "Whose call counts with majority")
+  auto* initiator = command->add_option("--initiator", options->initiator, "Whose call counts with majority")
       ->check(whole_number(0, k_most_simulated_ranks))->capture_default_str();
   add_machine_options(*command, *options);
+  for (CLI::Option* other : {policy, initiator, command->get_option("--compute")}) goal->excludes(other);
   add_noise_options(*command, *options);
   command->add_flag("--critical-path", options->critical_path, "Count L, o, g, G and noise on the longest path");
   auto* trace = command->add_option("--trace", options->trace, "Write what every rank does, for https://ui.perfetto.dev");
@@ -490,10 +561,10 @@ void add_simulate_command(CLI::App& app, command_context& context) {
       ->check(whole_number(1, k_most_simulated_ranks))->capture_default_str()->needs(trace);
   auto* fig9 = command->add_flag("--fig9", options->fig9,
                                  "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks")
-                   ->excludes(trace);
+                   ->excludes(trace)->excludes(goal)->excludes(to_goal);
   command->add_option("--plot", options->plot, "Draw that figure (gnuplot)")->needs(fig9);
   command->add_flag("--calibrate", options->calibrate, "Measure L, o, g and G here, and how far predictions are off")
-      ->excludes(fig9)->excludes(trace);
+      ->excludes(fig9)->excludes(trace)->excludes(goal)->excludes(to_goal);
   command->add_flag("--json", options->as_json, "Print JSON lines; the last is the summary");
   command->footer(
       "Several --ranks, --bytes or --seeds are simulated at once, one per core.\n"

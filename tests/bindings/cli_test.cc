@@ -190,6 +190,8 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--engine", "sweep", "--schedules"}, "--schedules"},
       {{"simulate", "--engine", "sweep", "--trace", "/dev/null"}, "--trace"},
       {{"simulate", "--ranks", "2", "3", "--trace", "/dev/null"}, "one simulation"},
+      {{"simulate", "--ranks", "2", "3", "--to-goal", "/dev/null"}, "one simulation"},
+      {{"simulate", "--ranks", "2", "--goal", "/dev/null"}, "--goal"},
       {{"simulate", "--ranks", "4", "--initiator", "4"}, "--initiator"},
       {{"soak", "--policy", "sometimes"}, "--policy"},
       {{"soak", "--count", "2"}, "--count"},
@@ -500,6 +502,33 @@ TEST(CommandSimulate, looks_whether_it_can_write_before_it_works) {
   const outcome it = run(lsched({"simulate", "--ranks", "16777216", "--trace", "/nowhere/at/all.json"}));
   EXPECT_EQ(it.status, 1);
   EXPECT_TRUE(contains(it.err, "/nowhere/at/all.json: cannot be written")) << it.err;
+}
+
+TEST(CommandSimulate, goal_files_come_in_and_go_out) {
+  const temporary_file file("");
+  const outcome out = run(lsched({"simulate", "--collective", "partial_allreduce", "--ranks", "5", "--activation", "majority",
+                                  "--initiator", "3", "--skew", "linear", "--to-goal", file.path, "--json"}));
+  ASSERT_EQ(out.status, 0) << out.err;
+  std::ifstream written(file.path);
+  const std::string text{std::istreambuf_iterator<char>(written), {}};
+  EXPECT_TRUE(contains(text, "// resolved for one simulated scenario: skew linear, noise none, seed 1")) << text;
+  const outcome in = run(lsched({"simulate", "--goal", file.path, "--json"}));
+  ASSERT_EQ(in.status, 0) << in.err;
+  EXPECT_EQ(last_line_of(in.out)["finish_us"], last_line_of(out.out)["finish_us"]);
+}
+
+TEST(CommandSimulate, goal_files_it_cannot_time_are_refused) {
+  const std::vector<std::pair<std::string, std::string>> programs{
+      {"num_ranks 1\nrank 0 {\ncalc 5 cpu 1\n}\n", "second cpu"},
+      {"num_ranks 2\nrank 0 {\nrecv 5b from -1\n}\nrank 1 {\nsend 5b to 0\n}\n", "from any rank"},
+      {"num_ranks 2\nrank 0 {\nrecv 5b from 1\n}\nrank 1 {\n}\n", "which nobody sends"},
+      {"num_ranks 1\nrank 0 {\ncalk 5\n}\n", "line 3, column "}};
+  for (const auto& [text, complaint] : programs) {
+    const temporary_file file(text);
+    const outcome it = run(lsched({"simulate", "--goal", file.path}));
+    EXPECT_EQ(it.status, 1) << text;
+    EXPECT_TRUE(contains(it.err, complaint)) << it.err;
+  }
 }
 
 TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
