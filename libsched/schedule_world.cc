@@ -261,7 +261,8 @@ class world_engine {
   /// A receive whose message has been announced: its sender may move it.
   void ask_for(rank r, op_id id) {
     const op& what = op_of(r, id);
-    const Time granted = grant(ranks_[at(r)].cpu, cost_at(r, what));
+    const message_cost cost = cost_at(r, what);
+    const Time granted = grant(ranks_[at(r)].cpu, cost, drag_of(what_.noise, r, cost.overhead.time));
     calendar_.push({.when = granted,
                     .who = what.peer,
                     .peer = r,
@@ -309,15 +310,14 @@ class world_engine {
       return true;
     }
     const message_cost cost = cost_at(r, what);
-    const picoseconds extra = noise(r, id, me.cpu, cost.is_eager ? cost.sender.time : cost.overhead.time);
-    const picoseconds late = jitter_of(what_.noise, r, what_.instance, id);
+    const disturbance met = disturbance_of(what_.noise, r, what_.instance, id, instant_of(me.cpu), cost);
     Time arrives;
     if (!cost.is_eager)
-      arrives = announce(me.cpu, cost, extra, late);
+      arrives = announce(me.cpu, cost, met);
     else if (is_foreign_ && !is_signal)
-      arrives = send_blocking(me.cpu, me.sends_from, cost, extra, late);
+      arrives = send_blocking(me.cpu, me.sends_from, cost, met);
     else
-      arrives = send_eagerly(me.cpu, me.sends_from, cost, extra, late);
+      arrives = send_eagerly(me.cpu, me.sends_from, cost, met);
     if (is_signal) {
       ++report_.signals;
     } else {
@@ -336,7 +336,7 @@ class world_engine {
   }
 
   picoseconds noise(rank r, op_id id, const Time& begin, picoseconds cost) const {
-    return noise_of(what_.noise, r, what_.instance, id, instant_of(begin), cost);
+    return delay_of(what_.noise, r, what_.instance, id, instant_of(begin), cost);
   }
 
   message_cost cost_at(rank r, const op& what) const {
@@ -402,7 +402,7 @@ result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks
   for (std::size_t r = 0; r < ranks.size(); ++r)
     if (ranks[r]->place() != world{static_cast<rank>(r), static_cast<rank>(ranks.size())})
       return failure{status::argument, "schedule " + std::to_string(r) + " is not that rank's of this world"};
-  const picoseconds width = lookahead(what.where, longest_message(ranks));
+  const picoseconds width = lookahead(what.where, longest_message(ranks), what.noise.pace);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
 

@@ -147,8 +147,8 @@ class round_sweep {
   void send(rank r, std::uint32_t i) {
     const step now = program_.at(r, i);
     const message_cost& paid = cost(r, now);
-    const picoseconds late = jitter_of(what_.noise, r, what_.instance, i);
-    ready_[at(r)] = send_eagerly(cpu_[at(r)], nic_[at(r)], paid, noise(r, i, paid.sender.time), late);
+    const disturbance met = disturbance_of(what_.noise, r, what_.instance, i, cpu_[at(r)], paid);
+    ready_[at(r)] = send_eagerly(cpu_[at(r)], nic_[at(r)], paid, met);
     ++messages_;
     bytes_ += program_.bytes_of(now.size);
   }
@@ -167,7 +167,7 @@ class round_sweep {
   }
 
   picoseconds noise(rank r, std::uint32_t i, picoseconds time) const {
-    return noise_of(what_.noise, r, what_.instance, i, cpu_[at(r)], time);
+    return delay_of(what_.noise, r, what_.instance, i, cpu_[at(r)], time);
   }
 
   const simulation& what_;

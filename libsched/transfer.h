@@ -4,12 +4,29 @@
 #include <limits>
 #include <type_traits>
 
-#include "libsched/loggops.h"
+#include "libsched/skew.h"
 
 namespace lsched {
 
 /// What noise adds to a charge, or jitter to a message.
 constexpr charge lost(picoseconds time) { return {time, {.noise = time}}; }
+
+/// What happens to a send on its way.
+struct disturbance {
+  picoseconds noise = 0, jitter = 0;
+  picoseconds drag = 0;       ///< of the sender's CPU, by its pace
+  picoseconds head_drag = 0;  ///< of that until the message can leave
+};
+
+/// Of the send that is step `op` of rank `r`'s program.
+inline disturbance disturbance_of(const cpu_noise& noise, rank r, round_no instance, std::uint64_t op,
+                                  picoseconds begin, const message_cost& cost) {
+  const picoseconds time = cost.is_eager ? cost.sender.time : cost.overhead.time, drag = drag_of(noise, r, time);
+  return {.noise = noise_of(noise, r, instance, op, begin, time + drag),
+          .jitter = jitter_of(noise, r, instance, op),
+          .drag = drag,
+          .head_drag = drag_of(noise, r, cost.overhead.time)};
+}
 
 /// When a NIC that has not been used was last busy.
 inline constexpr picoseconds k_long_ago = std::numeric_limits<picoseconds>::min() / 4;
@@ -23,23 +40,24 @@ Time at_instant(picoseconds time) {
     return time;
 }
 
-/// No event makes another at a different rank sooner than this, if no message is longer than `bytes`.
-inline picoseconds lookahead(const machine& where, std::uint64_t bytes) {
+/// No event makes another at a different rank sooner than this, if no message is longer than `bytes`. No CPU is more
+/// than twice as fast as it should be.
+inline picoseconds lookahead(const machine& where, std::uint64_t bytes, const cpu_pace& pace) {
   picoseconds least = std::numeric_limits<picoseconds>::max();
   const bool has_rendezvous = where.rules == semantics::libsched && bytes > where.S;
   for (const machine_level& level : where.levels)
-    least = std::min(least, level.cost.L + (has_rendezvous ? 0 : level.cost.o));
+    least = std::min(least, level.cost.L + (has_rendezvous ? 0 : pace.is_even() ? level.cost.o : level.cost.o / 2));
   return least;
 }
 
 /// The sender's CPU hands a message to its NIC. Answers when the receiver's CPU could begin.
 template <class Time>
-Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, picoseconds noise, picoseconds jitter) {
-  const Time begin = cpu + lost(noise);
-  cpu = begin + cost.sender;
-  const Time leaves = later(begin + cost.overhead, nic);
+Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, const disturbance& met) {
+  const Time begin = cpu + lost(met.noise);
+  cpu = begin + cost.sender + lost(met.drag);
+  const Time leaves = later(begin + cost.overhead + lost(met.head_drag), nic);
   nic = leaves + cost.gap;
-  return leaves + cost.latency + cost.tail + lost(jitter);
+  return leaves + cost.latency + cost.tail + lost(met.jitter);
 }
 
 /// The receiver's NIC takes messages in one after the other. Answers when this one is in.
@@ -50,15 +68,15 @@ Time take_in(Time& nic, const Time& arrives, const message_cost& cost) {
 
 /// Rendezvous: the sender's CPU announces a message. Answers when the receiver knows.
 template <class Time>
-Time announce(Time& cpu, const message_cost& cost, picoseconds noise, picoseconds jitter) {
-  cpu = cpu + cost.overhead + lost(noise);
-  return cpu + cost.latency + lost(jitter);
+Time announce(Time& cpu, const message_cost& cost, const disturbance& met) {
+  cpu = cpu + cost.overhead + lost(met.noise + met.drag);
+  return cpu + cost.latency + lost(met.jitter);
 }
 
 /// Rendezvous: the receiver's CPU asks for it. Answers when the sender knows.
 template <class Time>
-Time grant(Time& cpu, const message_cost& cost) {
-  cpu = cpu + cost.overhead;
+Time grant(Time& cpu, const message_cost& cost, picoseconds drag) {
+  cpu = cpu + cost.overhead + lost(drag);
   return cpu + cost.latency;
 }
 
@@ -73,11 +91,11 @@ Time move_data(Time& nic, const Time& granted, const message_cost& cost) {
 
 /// LogGOPSim: CPU and NIC have to be free at once.
 template <class Time>
-Time send_blocking(Time& cpu, Time& nic, const message_cost& cost, picoseconds noise, picoseconds jitter) {
-  const Time begin = later(cpu, nic) + lost(noise);
-  cpu = begin + cost.sender;
+Time send_blocking(Time& cpu, Time& nic, const message_cost& cost, const disturbance& met) {
+  const Time begin = later(cpu, nic) + lost(met.noise);
+  cpu = begin + cost.sender + lost(met.drag);
   nic = begin + cost.gap;
-  return begin + cost.overhead + cost.latency + lost(jitter);
+  return begin + cost.overhead + cost.latency + lost(met.head_drag + met.jitter);
 }
 
 /// LogGOPSim: the receiver pays on arrival. noise(begin) is what its CPU loses meanwhile. Answers when that begins.

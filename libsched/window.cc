@@ -219,7 +219,7 @@ class window_engine {
     const message_cost& paid = cost(it.who, it.peer, k_signal);
     const Time in = into_memory(it, paid);
     const Time begin = later(me.cpu, in);
-    me.cpu = begin + paid.receiver;
+    me.cpu = begin + paid.receiver + lost(drag(it.who, paid.receiver.time));
     record(op_kind::signal_recv, it.who, it.peer, it.receive(), begin);
     wake(it.who, it.receive(), me.cpu);
   }
@@ -230,7 +230,8 @@ class window_engine {
     const bool is_first = wave_->wake(r, cause, [&](rank peer, std::uint32_t receive) {
       const message_cost& paid = cost(r, peer, k_signal);
       const Time begin = me.cpu;
-      const Time ready = send_eagerly(me.cpu, me.sends_from, paid, 0, 0);
+      const Time ready = send_eagerly(me.cpu, me.sends_from, paid, {.drag = drag(r, paid.sender.time),
+                                                                        .head_drag = drag(r, paid.overhead.time)});
       record(op_kind::signal_send, r, peer, receive, begin);
       post(ready, peer, r, {event_kind::signal, k_signal, receive});
       ++report_.signals;
@@ -313,19 +314,19 @@ class window_engine {
     }
   }
 
+  Time depart(actor<Time>& me, const message_cost& paid, const disturbance& met) const {
+    if (!paid.is_eager) return announce(me.cpu, paid, met);
+    if (is_foreign_) return send_blocking(me.cpu, me.sends_from, paid, met);
+    return send_eagerly(me.cpu, me.sends_from, paid, met);
+  }
+
   void send(rank r, const step& now) {
     actor<Time>& me = at(r);
     const message_cost& paid = cost(r, now.peer, now.size);
-    const picoseconds extra = noise(r, me.next, me.cpu, paid.is_eager ? paid.sender.time : paid.overhead.time);
-    const picoseconds late = jitter_of(what_.noise, r, what_.instance, me.next);
     const Time begin = me.cpu;
-    Time arrives;
-    if (!paid.is_eager) {
-      arrives = announce(me.cpu, paid, extra, late);
-    } else {
-      arrives = is_foreign_ ? send_blocking(me.cpu, me.sends_from, paid, extra, late)
-                            : send_eagerly(me.cpu, me.sends_from, paid, extra, late);
-    }
+    const Time arrives =
+        is_silent_ ? depart(me, paid, {})  // nothing to add up
+                   : depart(me, paid, disturbance_of(what_.noise, r, what_.instance, me.next, instant_of(begin), paid));
     record(op_kind::send, r, now.peer, now.receive, begin);
     const event_kind kind = paid.is_eager ? event_kind::data : event_kind::request;
     post(arrives, now.peer, r, {kind, now.size, now.receive});
@@ -345,7 +346,7 @@ class window_engine {
   /// The receive has been reached and its message announced: the sender may move it.
   void grant(rank r, const step& now, const message_cost& paid) {
     actor<Time>& me = at(r);
-    post(lsched::grant(me.cpu, paid), now.peer, r, {event_kind::grant, now.size, me.receive});
+    post(lsched::grant(me.cpu, paid, drag(r, paid.overhead.time)), now.peer, r, {event_kind::grant, now.size, me.receive});
   }
 
   /// At the sender: its NIC does the rest.
@@ -367,8 +368,10 @@ class window_engine {
 
   picoseconds noise(rank r, std::uint64_t op, const Time& begin, picoseconds cost) const {
     if (is_silent_) return 0;
-    return noise_of(what_.noise, r, what_.instance, op, instant_of(begin), cost);
+    return delay_of(what_.noise, r, what_.instance, op, instant_of(begin), cost);
   }
+
+  picoseconds drag(rank r, picoseconds cost) const { return is_silent_ ? 0 : drag_of(what_.noise, r, cost); }
 
   // --- the end -----------------------------------------------------------------------------------------------
 
@@ -422,7 +425,7 @@ class window_engine {
 
 template <class Program>
 result<simulation_report> run(const simulation& what, const Program& program, bool trace, simulation_record* record) {
-  const picoseconds width = lookahead(what.where, program.bytes_of(1));
+  const picoseconds width = lookahead(what.where, program.bytes_of(1), what.noise.pace);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
   const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;

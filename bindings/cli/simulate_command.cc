@@ -46,8 +46,13 @@ struct simulate_options {
   double skew_us = 1000, sigma = 0.5, shift_us = 0, most_us = 0;
   std::int32_t stragglers = 1;
   std::string skew_file;
+  std::vector<std::int32_t> skew_ranks;
   std::string cpu_noise = "none";
   double cpu_noise_us = 25, period_us = 1000, alpha = 2, jitter_us = 0;
+  std::string noise_file;
+  bool cosched = false;
+  double speed_cv = 0, slow_share = 0, slow_factor = 2;
+  std::uint64_t instance = 1;
   std::uint64_t seed = 1, seeds = 1;
 
   bool critical_path = false;
@@ -93,9 +98,10 @@ machine machine_from(const simulate_options& options) {
   return where;
 }
 
-constexpr std::array k_skews{skew_kind::none,      skew_kind::linear,     skew_kind::uniform,
-                             skew_kind::lognormal, skew_kind::stragglers, skew_kind::empirical};
-constexpr std::array k_noises{noise_kind::none, noise_kind::periodic, noise_kind::exponential, noise_kind::pareto};
+constexpr std::array k_skews{skew_kind::none,       skew_kind::linear,    skew_kind::uniform, skew_kind::lognormal,
+                             skew_kind::stragglers, skew_kind::empirical, skew_kind::fixed,   skew_kind::rotating};
+constexpr std::array k_noises{noise_kind::none, noise_kind::periodic, noise_kind::exponential, noise_kind::pareto,
+                              noise_kind::trace};
 
 template <class Kinds>
 std::vector<std::string> names_in(const Kinds& kinds) {
@@ -107,6 +113,13 @@ std::vector<std::string> names_in(const Kinds& kinds) {
 template <class Kinds>
 auto kind_named(const Kinds& kinds, const std::string& name) {
   return *std::find_if(kinds.begin(), kinds.end(), [&](auto kind) { return name_of(kind) == name; });
+}
+
+std::string read_all(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": cannot be read");
+  return text;
 }
 
 /// Microseconds, one number a line.
@@ -127,18 +140,33 @@ start_skew skew_from(const simulate_options& options) {
                   .most = whole(options.most_us * k_ps_per_us),
                   .seed = options.seed};
   if (skew.kind == skew_kind::empirical) skew.samples = read_samples(options.skew_file);
+  skew.ranks.assign(options.skew_ranks.begin(), options.skew_ranks.end());
+  std::ranges::sort(skew.ranks);
+  if ((skew.kind == skew_kind::fixed) == skew.ranks.empty())
+    throw CLI::ValidationError("--skew-ranks", "the ranks of fixed skew, and of no other");
   return skew;
 }
 
+noise_trace read_noise_trace(const std::string& path) {
+  auto trace = parse_noise_trace(read_all(path));
+  if (!trace) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + trace.error().text);
+  return std::move(*trace);
+}
+
 cpu_noise noise_from(const simulate_options& options) {
-  const cpu_noise noise{.kind = kind_named(k_noises, options.cpu_noise),
-                        .scale = whole(options.cpu_noise_us * k_ps_per_us),
-                        .period = whole(options.period_us * k_ps_per_us),
-                        .alpha = options.alpha,
-                        .jitter = whole(options.jitter_us * k_ps_per_us),
-                        .seed = options.seed};
+  cpu_noise noise{.kind = kind_named(k_noises, options.cpu_noise),
+                  .scale = whole(options.cpu_noise_us * k_ps_per_us),
+                  .period = whole(options.period_us * k_ps_per_us),
+                  .alpha = options.alpha,
+                  .jitter = whole(options.jitter_us * k_ps_per_us),
+                  .is_cosched = options.cosched,
+                  .pace = {options.speed_cv, options.slow_share, options.slow_factor},
+                  .seed = options.seed};
   if (noise.kind == noise_kind::periodic && noise.scale >= noise.period)
     throw CLI::ValidationError("--cpu-noise-us", "a CPU cannot be away longer than a period");
+  if ((noise.kind == noise_kind::trace) == options.noise_file.empty())
+    throw CLI::ValidationError("--noise-file", "the trace of trace noise, and of no other");
+  if (noise.kind == noise_kind::trace) noise.trace = read_noise_trace(options.noise_file);
   return noise;
 }
 
@@ -191,10 +219,7 @@ constexpr goal_scenario k_goal_times{.ns_per_byte = 1};
 constexpr double k_goal_compute = 1;  // ns per byte
 
 std::vector<schedule_ptr> read_goal(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": cannot be read");
-  const auto program = parse_goal(text);
+  const auto program = parse_goal(read_all(path));
   if (!program) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + program.error().text);
   for (std::size_t r = 0; r < program->ranks.size(); ++r)
     for (const goal_op& it : program->ranks[r].ops)
@@ -226,6 +251,7 @@ run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std
   run it{.ranks = ranks, .bytes = bytes, .seed = seed};
   it.what = {.where = machine_from(options), .skew = skew_from(options), .noise = noise_from(options)};
   it.what.skew.seed = it.what.noise.seed = seed;
+  it.what.instance = options.instance;
   it.what.initiator = options.initiator;
   if (options.collective == "partial_allreduce")
     it.what.starts = options.activation == "full"   ? activation_policy::full
@@ -245,6 +271,7 @@ run run_of(const simulate_options& options, std::span<const schedule_ptr> goal, 
   it.what = {.where = machine_from(options), .skew = skew_from(options), .noise = noise_from(options)};
   it.what.where.compute = whole(k_goal_compute * k_fs_per_ns);
   it.what.skew.seed = it.what.noise.seed = seed;
+  it.what.instance = options.instance;
   return it;
 }
 
@@ -503,15 +530,18 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
   };
   command.add_option("--skew,--noise", options.skew, "When ranks begin")
       ->check(CLI::IsMember(names_in(k_skews)))->capture_default_str()->group("Skew and noise");
-  time("--skew-us", options.skew_us, "Per rank (linear), most (uniform), median (lognormal), delay (stragglers)");
+  time("--skew-us", options.skew_us,
+       "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
   command.add_option("--sigma", options.sigma, "Of lognormal skew")
       ->check(number(0, 10))->capture_default_str()->group("Skew and noise");
-  time("--shift-us", options.shift_us, "Added to uniform and lognormal skew");
+  time("--shift-us", options.shift_us, "Added to uniform, lognormal and rotating skew");
   time("--most-us", options.most_us, "Larger skews are cut to this; 0: none are");
   command.add_option("--stragglers", options.stragglers, "How many ranks straggle")
       ->check(whole_number(0, k_most_simulated_ranks))->capture_default_str()->group("Skew and noise");
   command.add_option("--skew-file", options.skew_file, "Starts in us, one a line, for empirical skew")
       ->check(CLI::ExistingFile)->group("Skew and noise");
+  command.add_option("--skew-ranks", options.skew_ranks, "Who begins late under fixed skew")
+      ->check(whole_number(0, k_most_simulated_ranks))->group("Skew and noise");
   command.add_option("--cpu-noise", options.cpu_noise, "What CPUs lose meanwhile")
       ->check(CLI::IsMember(names_in(k_noises)))->capture_default_str()->group("Skew and noise");
   time("--cpu-noise-us", options.cpu_noise_us, "Length (periodic), mean (exponential), scale (pareto)");
@@ -519,7 +549,18 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
       ->check(number(1e-3, 1e12))->capture_default_str()->group("Skew and noise");
   command.add_option("--alpha", options.alpha, "Of pareto noise")
       ->check(number(1e-2, 1e3))->capture_default_str()->group("Skew and noise");
+  command.add_option("--noise-file", options.noise_file, "Trace noise: lines of start and duration, ns (LogGOPSim's)")
+      ->check(CLI::ExistingFile)->group("Skew and noise");
+  command.add_flag("--cosched", options.cosched, "Trace noise: all ranks are away together")->group("Skew and noise");
   time("--jitter-us", options.jitter_us, "Mean of what the wire adds to L");
+  command.add_option("--speed-cv", options.speed_cv, "Spread of the ranks' speeds, normal around 1")
+      ->check(number(0, 1))->capture_default_str()->group("Skew and noise");
+  command.add_option("--slow-share", options.slow_share, "Share of the ranks that are slow all the time")
+      ->check(number(0, 1))->capture_default_str()->group("Skew and noise");
+  command.add_option("--slow-factor", options.slow_factor, "How many times slower those are")
+      ->check(number(1, 1e6))->capture_default_str()->group("Skew and noise");
+  command.add_option("--instance", options.instance, "Which of many rounds: other draws, another turn of rotating skew")
+      ->check(whole_number(1))->capture_default_str()->group("Skew and noise");
   command.add_option("--seed", options.seed, "Of all draws")->capture_default_str()->group("Skew and noise");
   command.add_option("--seeds", options.seeds, "Simulate so many seeds from --seed on")
       ->check(whole_number(1, 1'000'000))->capture_default_str()->group("Skew and noise");

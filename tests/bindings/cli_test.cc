@@ -190,6 +190,9 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--engine", "sweep", "--schedules"}, "--schedules"},
       {{"simulate", "--engine", "sweep", "--trace", "/dev/null"}, "--trace"},
       {{"simulate", "--ranks", "2", "3", "--trace", "/dev/null"}, "one simulation"},
+      {{"simulate", "--skew", "fixed"}, "--skew-ranks"},
+      {{"simulate", "--cpu-noise", "trace"}, "--noise-file"},
+      {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
       {{"simulate", "--ranks", "2", "3", "--to-goal", "/dev/null"}, "one simulation"},
       {{"simulate", "--ranks", "2", "--goal", "/dev/null"}, "--goal"},
       {{"simulate", "--ranks", "4", "--initiator", "4"}, "--initiator"},
@@ -529,6 +532,18 @@ TEST(CommandSimulate, goal_files_it_cannot_time_are_refused) {
     EXPECT_EQ(it.status, 1) << text;
     EXPECT_TRUE(contains(it.err, complaint)) << it.err;
   }
+}
+
+TEST(CommandSimulate, noise_traces_and_fixed_skew_are_read) {
+  const temporary_file trace("# remark\n0\t1000\n10000\t5000000\n");
+  const outcome noisy = run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", trace.path, "--json"}));
+  ASSERT_EQ(noisy.status, 0) << noisy.err;
+  EXPECT_GT(last_line_of(noisy.out)["finish_us"], 5000);
+  const outcome late = run(lsched({"simulate", "--skew", "fixed", "--skew-ranks", "5", "2", "--skew-us", "7000", "--json"}));
+  ASSERT_EQ(late.status, 0) << late.err;
+  EXPECT_GT(last_line_of(late.out)["finish_us"], 7000);
+  const temporary_file torn("1000\n");
+  EXPECT_TRUE(contains(run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", torn.path})).err, "line 1: "));
 }
 
 TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {

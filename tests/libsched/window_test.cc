@@ -115,6 +115,25 @@ TEST(window, the_critical_path_adds_up_and_is_the_derivative) {
   EXPECT_EQ(simulated(what).last() - report.last(), path.L);
 }
 
+TEST(window, a_rank_that_is_slow_by_a_factor_has_o_and_O_that_much_larger) {
+  for (const double factor : {0.5, 3.0})
+    for (const std::uint64_t most_eager : {0u, 65'535u}) {
+      simulation slow{.what = recursive_doubling_program{16, 1000}};
+      slow.where.S = most_eager;
+      slow.where.compute = 250'000;
+      slow.where.levels[0].cost.O = 1'000'000;
+      simulation costly = slow;
+      slow.noise.pace = {.slow_share = 1, .slow_factor = factor};
+      loggops& cost = costly.where.levels[0].cost;
+      cost.o = static_cast<picoseconds>(static_cast<double>(cost.o) * factor);
+      cost.O = static_cast<femtoseconds>(static_cast<double>(cost.O) * factor);
+      costly.where.compute = static_cast<femtoseconds>(static_cast<double>(costly.where.compute) * factor);
+      // The tail is what the wire takes longer than CPUs that are not slowed.
+      const picoseconds shorter_tail = time_of(999, cost.O) - time_of(999, 1'000'000);
+      EXPECT_EQ(simulated(slow).last(), simulated(costly).last() + 4 * shorter_tail);
+    }
+}
+
 TEST(window, levels_cost_what_they_say) {
   simulation what{.what = recursive_doubling_program{8, 1}};
   what.where.levels = {{.ranks = 4, .cost = {.L = 100, .o = 10, .g = 0, .G = 0}},
