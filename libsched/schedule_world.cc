@@ -402,6 +402,8 @@ result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks
   for (std::size_t r = 0; r < ranks.size(); ++r)
     if (ranks[r]->place() != world{static_cast<rank>(r), static_cast<rank>(ranks.size())})
       return failure{status::argument, "schedule " + std::to_string(r) + " is not that rank's of this world"};
+  if (what.where.shares_nics())
+    return failure{status::unsupported, "NICs that ranks share are for programs"};
   const picoseconds width = lookahead(what.where, longest_message(ranks), what.noise.pace);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};

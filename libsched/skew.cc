@@ -195,6 +195,15 @@ picoseconds jitter_of(const cpu_noise& noise, rank from, round_no instance, std:
   return whole(static_cast<double>(noise.jitter) * exponential(charge_bits(noise, k_wire_salt, from, instance, op)));
 }
 
+disturbance disturbance_of(const cpu_noise& noise, rank r, round_no instance, std::uint64_t op, picoseconds begin,
+                           const message_cost& cost) {
+  const picoseconds time = cost.is_eager ? cost.sender.time : cost.overhead.time, drag = drag_of(noise, r, time);
+  return {.noise = noise_of(noise, r, instance, op, begin, time + drag),
+          .jitter = jitter_of(noise, r, instance, op),
+          .drag = drag,
+          .head_drag = drag_of(noise, r, cost.overhead.time)};
+}
+
 std::string_view name_of(skew_kind kind) {
   constexpr std::array<std::string_view, 8> names{"none",       "linear",    "uniform", "lognormal",
                                                   "stragglers", "empirical", "fixed",   "rotating"};

@@ -119,6 +119,17 @@ picoseconds jitter_of(const cpu_noise& noise, rank from, round_no instance, std:
 picoseconds delay_of(const cpu_noise& noise, rank r, round_no instance, std::uint64_t op, picoseconds begin,
                      picoseconds cost);
 
+/// What happens to a send on its way.
+struct disturbance {
+  picoseconds noise = 0, jitter = 0;
+  picoseconds drag = 0;       ///< of the sender's CPU, by its pace
+  picoseconds head_drag = 0;  ///< of that until the message can leave
+};
+
+/// Of the send that is step `op` of rank `r`'s program.
+disturbance disturbance_of(const cpu_noise& noise, rank r, round_no instance, std::uint64_t op, picoseconds begin,
+                           const message_cost& cost);
+
 std::string_view name_of(skew_kind kind);
 std::string_view name_of(noise_kind kind);
 

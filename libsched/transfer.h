@@ -11,23 +11,6 @@ namespace lsched {
 /// What noise adds to a charge, or jitter to a message.
 constexpr charge lost(picoseconds time) { return {time, {.noise = time}}; }
 
-/// What happens to a send on its way.
-struct disturbance {
-  picoseconds noise = 0, jitter = 0;
-  picoseconds drag = 0;       ///< of the sender's CPU, by its pace
-  picoseconds head_drag = 0;  ///< of that until the message can leave
-};
-
-/// Of the send that is step `op` of rank `r`'s program.
-inline disturbance disturbance_of(const cpu_noise& noise, rank r, round_no instance, std::uint64_t op,
-                                  picoseconds begin, const message_cost& cost) {
-  const picoseconds time = cost.is_eager ? cost.sender.time : cost.overhead.time, drag = drag_of(noise, r, time);
-  return {.noise = noise_of(noise, r, instance, op, begin, time + drag),
-          .jitter = jitter_of(noise, r, instance, op),
-          .drag = drag,
-          .head_drag = drag_of(noise, r, cost.overhead.time)};
-}
-
 /// When a NIC that has not been used was last busy.
 inline constexpr picoseconds k_long_ago = std::numeric_limits<picoseconds>::min() / 4;
 

@@ -71,7 +71,14 @@ struct actor {
   std::uint32_t receive = 0;      ///< number of the next receive
 };
 
-template <class Program, class Time>
+/// The NIC of a group.
+template <class Time>
+struct shared_nic {
+  Time sends_from = at_instant<Time>(0);
+  Time received = at_instant<Time>(k_long_ago);
+};
+
+template <class Program, class Time, bool SharesNics>
 class window_engine {
  public:
   window_engine(const simulation& what, const Program& program, picoseconds width, simulation_record* record)
@@ -83,11 +90,16 @@ class window_engine {
         is_silent_(what.noise.is_silent()),
         is_partial_(what.starts == activation_policy::solo || what.starts == activation_policy::majority),
         is_foreign_(what.where.rules == semantics::loggopsim),
-        calendar_(program.size, width) {
+        calendar_(program.size, width, SharesNics ? what.where.levels[what.where.sharing_level()].ranks : 1) {
     tabulate_costs();
     sort_starts();
     next_start_ = starts_(next_starter());
     actors_.resize(static_cast<std::size_t>(program.size));
+    if constexpr (SharesNics) {
+      sharing_ = what.where.sharing_level();
+      nics_.resize(static_cast<std::size_t>((program.size - 1) / what.where.levels[sharing_].ranks) + 1);
+      left_.assign(actors_.size(), at_instant<Time>(0));
+    }
     if constexpr (std::is_same_v<Program, recursive_doubling_program>)
       if (is_partial_) wave_.emplace(program.size);
   }
@@ -113,6 +125,19 @@ class window_engine {
   static constexpr std::uint8_t k_signal = 3;  ///< the size class of signals
 
   actor<Time>& at(rank r) { return actors_[static_cast<std::size_t>(r)]; }
+
+  /// The NIC that rank r uses for its messages with `peer`: its group's for those outside, else its own.
+  Time& nic_out(rank r, rank peer) {
+    if constexpr (SharesNics)
+      if (what_.where.level_of(r, peer) > sharing_) return nic_of(r).sends_from;
+    return at(r).sends_from;
+  }
+  Time& nic_in(rank r, rank peer) {
+    if constexpr (SharesNics)
+      if (what_.where.level_of(r, peer) > sharing_) return nic_of(r).received;
+    return at(r).received;
+  }
+  shared_nic<Time>& nic_of(rank r) { return nics_[static_cast<std::size_t>(r / what_.where.levels[sharing_].ranks)]; }
 
   // --- set-up ------------------------------------------------------------------------------------------------
 
@@ -209,7 +234,7 @@ class window_engine {
 
   /// The receiver's NIC takes messages in one after the other.
   Time into_memory(const event& it, const message_cost& cost) {
-    const Time in = take_in(at(it.who).received, it.time(), cost);
+    const Time in = take_in(nic_in(it.who, it.peer), it.time(), cost);
     if (instant_of(in) > it.instant()) ++report_.nic_waits;
     return in;
   }
@@ -230,7 +255,7 @@ class window_engine {
     const bool is_first = wave_->wake(r, cause, [&](rank peer, std::uint32_t receive) {
       const message_cost& paid = cost(r, peer, k_signal);
       const Time begin = me.cpu;
-      const Time ready = send_eagerly(me.cpu, me.sends_from, paid, {.drag = drag(r, paid.sender.time),
+      const Time ready = send_eagerly(me.cpu, nic_out(r, peer), paid, {.drag = drag(r, paid.sender.time),
                                                                         .head_drag = drag(r, paid.overhead.time)});
       record(op_kind::signal_send, r, peer, receive, begin);
       post(ready, peer, r, {event_kind::signal, k_signal, receive});
@@ -245,7 +270,7 @@ class window_engine {
     actor<Time>& me = at(it.who);
     const message_cost& paid = cost(it.who, it.peer, it.size());
     if (is_foreign_) {
-      const Time begin = receive_blocking(me.cpu, me.received, it.time(), paid, [&](const Time& from) {
+      const Time begin = receive_blocking(me.cpu, nic_in(it.who, it.peer), it.time(), paid, [&](const Time& from) {
         return noise(it.who, it.receive(), from, paid.receiver.time);
       });
       record(op_kind::recv, it.who, it.peer, it.receive(), begin);
@@ -314,19 +339,20 @@ class window_engine {
     }
   }
 
-  Time depart(actor<Time>& me, const message_cost& paid, const disturbance& met) const {
-    if (!paid.is_eager) return announce(me.cpu, paid, met);
-    if (is_foreign_) return send_blocking(me.cpu, me.sends_from, paid, met);
-    return send_eagerly(me.cpu, me.sends_from, paid, met);
+  Time depart(Time& cpu, Time& nic, const message_cost& paid, const disturbance& met) const {
+    if (!paid.is_eager) return announce(cpu, paid, met);
+    if (is_foreign_) return send_blocking(cpu, nic, paid, met);
+    return send_eagerly(cpu, nic, paid, met);
   }
 
   void send(rank r, const step& now) {
     actor<Time>& me = at(r);
     const message_cost& paid = cost(r, now.peer, now.size);
     const Time begin = me.cpu;
-    const Time arrives =
-        is_silent_ ? depart(me, paid, {})  // nothing to add up
-                   : depart(me, paid, disturbance_of(what_.noise, r, what_.instance, me.next, instant_of(begin), paid));
+    Time& nic = nic_out(r, now.peer);
+    const Time arrives = is_silent_ ? depart(me.cpu, nic, paid, {})  // nothing to add up
+                                    : depart(me.cpu, nic, paid, disturbance_of(what_.noise, r, what_.instance, me.next,
+                                                                               instant_of(begin), paid));
     record(op_kind::send, r, now.peer, now.receive, begin);
     const event_kind kind = paid.is_eager ? event_kind::data : event_kind::request;
     post(arrives, now.peer, r, {kind, now.size, now.receive});
@@ -351,9 +377,10 @@ class window_engine {
 
   /// At the sender: its NIC does the rest.
   void move_data(const event& it) {
-    actor<Time>& me = at(it.who);
     const message_cost& paid = cost(it.who, it.peer, it.size());
-    const Time arrives = lsched::move_data(me.sends_from, it.time(), paid);
+    Time& nic = nic_out(it.who, it.peer);
+    const Time arrives = lsched::move_data(nic, it.time(), paid);
+    if constexpr (SharesNics) left(it.who) = later(left(it.who), nic);
     post(arrives, it.peer, it.who, {event_kind::data, it.size(), it.receive()});
   }
 
@@ -380,12 +407,13 @@ class window_engine {
     if (too_far_) return failure{status::unsupported, "a message came more than 63 receives before its turn"};
     report_.engine = "window";
     report_.memory = sizeof(*this) + calendar_.memory() + actors_.capacity() * sizeof(actor<Time>) +
-                     order_.capacity() * sizeof(rank) + (wave_ ? wave_->memory() : 0) +
+                     order_.capacity() * sizeof(rank) + nics_.capacity() * sizeof(shared_nic<Time>) +
+                     left_.capacity() * sizeof(Time) + (wave_ ? wave_->memory() : 0) +
                      actors_.size() * sizeof(picoseconds);  // what follows
     report_.finish.resize(actors_.size());
     for (rank r = 0; r < program_.size; ++r) {
       if (!has_ended(r)) return failure{status::internal, "a rank never ends", r};
-      if (has_rendezvous()) end_at(r, later(at(r).cpu, at(r).sends_from));  // its last send ends with its NIC
+      if (has_rendezvous()) end_at(r, later(at(r).cpu, last_departure(r)));
       else if (!is_partial_) end_at(r, at(r).cpu);
     }
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
@@ -403,6 +431,16 @@ class window_engine {
     last_ = later(last_, time);
   }
 
+  /// When a NIC has moved the rank's last rendezvous.
+  Time last_departure(rank r) {
+    if constexpr (SharesNics)
+      return left(r);
+    else
+      return at(r).sends_from;
+  }
+
+  Time& left(rank r) { return left_[static_cast<std::size_t>(r)]; }
+
   bool has_rendezvous() const { return !is_foreign_ && program_.bytes_of(1) > what_.where.S; }
 
   const simulation& what_;
@@ -410,20 +448,23 @@ class window_engine {
   simulation_record* record_;
   const start_times starts_;
   const bool is_flat_, is_silent_, is_partial_, is_foreign_;
-  calendar<event> calendar_;
+  calendar<event, SharesNics> calendar_;
   std::vector<message_cost> costs_;  ///< four sizes of each level
   std::vector<rank> order_;
   rank started_ = 0;
   picoseconds next_start_ = 0;  ///< drawn once
   std::vector<actor<Time>> actors_;
   std::optional<activation_wave> wave_;
+  std::size_t sharing_ = 0;              ///< the level whose groups share a NIC
+  std::vector<shared_nic<Time>> nics_;   ///< of these groups
+  std::vector<Time> left_;               ///< where NICs are shared, by rank
   Time last_ = at_instant<Time>(0);
   bool too_far_ = false, is_too_long_ = false;
   std::uint64_t told_ = 0;
   simulation_report report_;
 };
 
-template <class Program>
+template <class Program, bool SharesNics>
 result<simulation_report> run(const simulation& what, const Program& program, bool trace, simulation_record* record) {
   const picoseconds width = lookahead(what.where, program.bytes_of(1), what.noise.pace);
   if (width <= 0)
@@ -431,15 +472,19 @@ result<simulation_report> run(const simulation& what, const Program& program, bo
   const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;
   if (is_partial && !std::is_same_v<Program, recursive_doubling_program>)
     return failure{status::unsupported, "only recursive doubling can be activated without its schedules"};
-  if (trace || record != nullptr) return window_engine<Program, traced_time>(what, program, width, record).run();
-  return window_engine<Program, picoseconds>(what, program, width, nullptr).run();
+  if (trace || record != nullptr) return window_engine<Program, traced_time, SharesNics>(what, program, width, record).run();
+  return window_engine<Program, picoseconds, SharesNics>(what, program, width, nullptr).run();
 }
 
 }  // namespace
 
 result<simulation_report> simulate_window(const simulation& what, bool trace, simulation_record* record) {
   const auto begin = std::chrono::steady_clock::now();
-  auto report = std::visit([&](const auto& it) { return run(what, it, trace, record); }, what.what);
+  const auto play = [&]<class Program>(const Program& it) {
+    return what.where.shares_nics() ? run<Program, true>(what, it, trace, record)
+                                    : run<Program, false>(what, it, trace, record);
+  };
+  auto report = std::visit(play, what.what);
   if (report) report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

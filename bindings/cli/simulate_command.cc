@@ -78,16 +78,18 @@ loggops cost_from(double L, double o, double g, double G, double O) {
           .O = whole(O * k_fs_per_ns)};
 }
 
-/// RANKS:L:o:g:G
-machine_level level_from(const std::string& word) {
+/// RANKS:L:o:g:G, perhaps with ":nic"
+machine_level level_from(const std::string& text) {
+  const bool shares_nic = text.ends_with(":nic");
+  const std::string word = shares_nic ? text.substr(0, text.size() - 4) : text;
   std::array<double, 5> values{};
   int end = 0;
   const int found = std::sscanf(word.c_str(), "%lf:%lf:%lf:%lf:%lf%n", &values[0], &values[1], &values[2], &values[3],
                                 &values[4], &end);
   const bool is_whole = found == 5 && static_cast<std::size_t>(end) == word.size();
   if (!is_whole || values[0] < 1 || values[0] > 1e9 || *std::min_element(values.begin(), values.end()) < 0)
-    throw CLI::ValidationError("--level", "\"" + word + "\" is not RANKS:L:o:g:G");
-  return {.ranks = static_cast<rank>(values[0]), .cost = cost_from(values[1], values[2], values[3], values[4], 0)};
+    throw CLI::ValidationError("--level", "\"" + text + "\" is not RANKS:L:o:g:G[:nic]");
+  return {.ranks = static_cast<rank>(values[0]), .cost = cost_from(values[1], values[2], values[3], values[4], 0), .shares_nic = shares_nic};
 }
 
 machine machine_from(const simulate_options& options) {
@@ -518,7 +520,8 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
   time("--compute", options.compute, "Reduction or copy, ns per byte");
   command.add_option("--S", options.S, "Largest eager message, bytes; longer ones rendezvous")
       ->check(whole_number(0))->capture_default_str()->group("Machine");
-  command.add_option("--level", options.levels, "RANKS:L:o:g:G of groups of neighbours, innermost first; repeatable")
+  command.add_option("--level", options.levels, "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group "
+                     "shares the one to ranks outside")
       ->group("Machine");
   command.add_option("--semantics", options.rules, "Whose rules: libsched, or LogGOPSim's main line")
       ->check(CLI::IsMember({"libsched", "loggopsim"}))->capture_default_str()->group("Machine");

@@ -224,6 +224,12 @@ TEST(schedule_world, a_quorum_fires_with_the_second_signal) {
   EXPECT_LT(report.finish[0], 2100 * k_us);
 }
 
+TEST(schedule_world, refuses_nics_that_ranks_share) {
+  simulation what;
+  what.where.levels = {{.ranks = 2, .shares_nic = true}, {}};
+  EXPECT_EQ(simulate_schedules(world_of(4, "allreduce", "tree", 1), what).error().code, status::unsupported);
+}
+
 TEST(schedule_world, says_who_waits_for_whom) {
   const auto ranks = testing::whole_world(2, [](world place) {
     builder to(place);

@@ -141,6 +141,47 @@ TEST(window, levels_cost_what_they_say) {
   EXPECT_EQ(simulated(what).last(), 2 * 120 + 1020);
 }
 
+/// Nodes of `ranks`, in which messages are free but for a nanosecond, with one NIC each.
+machine nodes_of(rank ranks, bool shares_nic) {
+  return {.levels = {{.ranks = ranks, .cost = {.L = 1000, .o = 0, .g = 0, .G = 0}, .shares_nic = shares_nic}, {}}};
+}
+
+TEST(window, ranks_of_a_node_wait_for_each_other_at_the_nic_they_share) {
+  for (const rank node : {1, 2, 4, 8})
+    for (const std::uint64_t bytes : {1u, 1000u, 100'000u}) {
+      simulation what{.what = recursive_doubling_program{2 * node, bytes}, .where = nodes_of(node, false)};
+      const picoseconds apart = simulated(what).last();
+      what.where = nodes_of(node, true);
+      what.where.levels[0].cost.o = 0;
+      const auto shared = simulated(what);
+      const loggops cost;
+      const auto gap = static_cast<picoseconds>(cost.g + time_of(bytes - 1, cost.G));
+      EXPECT_EQ(shared.last(), apart + (node - 1) * gap) << node << " " << bytes;  // the last one's bytes leave last
+      EXPECT_EQ(simulated(what, true).finish, shared.finish);
+    }
+}
+
+TEST(window, who_sends_first_has_the_shared_nic_first_whatever_its_rank) {
+  simulation what{.what = gather_program{4, 1000}, .where = nodes_of(2, true)};
+  what.where.levels[0].cost.L = 4 * k_us;  // windows of 2 us
+  what.skew = {.kind = skew_kind::fixed, .scale = k_us, .ranks = {2}};  // its neighbour 3 begins before it
+  const loggops cost;
+  const picoseconds bytes = 999 * cost.G / 1000;
+  EXPECT_EQ(simulated(what).last(), cost.o + (cost.g + bytes) + cost.L + bytes + 2 * cost.o);
+}
+
+TEST(window, a_nic_for_each_rank_is_a_nic_for_each_rank) {
+  for (const program& it : programs(13, 1000)) {
+    simulation what{.what = it, .skew = {.kind = skew_kind::lognormal, .scale = 9 * k_us}};
+    what.where.levels = {{.ranks = 1, .shares_nic = true}, {}};
+    const auto shared = simulated(what);
+    what.where.levels[0].shares_nic = false;
+    EXPECT_EQ(shared.finish, simulated(what).finish);
+    what.where.levels = {{.ranks = 13, .shares_nic = true}, {}};  // nobody is outside
+    EXPECT_EQ(simulated(what).finish, shared.finish);
+  }
+}
+
 TEST(window, a_million_ranks_fit_into_64_bytes_each_soak) {
   simulation what{.what = recursive_doubling_program{1 << 20, 1024}, .skew = {.kind = skew_kind::lognormal}};
   const auto report = simulated(what);
