@@ -259,7 +259,8 @@ goal_rank translate(const schedule& program, const played_rank& me, const wordin
     if (start.before_all > 0 && !has_cause[id]) out.edges.push_back({0, number_of[id], false});
   }
   for (const goal_edge& it : me.edges)
-    if (me.done[it.before] && me.done[it.after]) out.edges.push_back({number_of[it.before], number_of[it.after], false});
+    if (me.done[it.before] && me.done[it.after])
+      out.edges.push_back({number_of[it.before], number_of[it.after], false});
   sort_edges(out);
   return out;
 }
@@ -277,7 +278,8 @@ std::string describe(std::span<const schedule_ptr> world, const wording& words, 
   text += "times in ns; computes take " + number_text(words.ns_per_byte) + " ns for each byte they write";
   if (all.has_signals)
     text += "\nsignals are messages of " + std::to_string(words.signal_bytes) +
-            (words.signal_bytes == 1 ? " byte" : " bytes") + " with tags from " + std::to_string(words.signal_tag) + " on";
+            (words.signal_bytes == 1 ? " byte" : " bytes") + " with tags from " + std::to_string(words.signal_tag) +
+            " on";
   if (all.has_empty) text += "\nmessages of 0 bytes are written as 1 byte";
   if (all.has_late) text += "\nlate extents are at their bounds";
   return text;
