@@ -5,6 +5,9 @@
 // window is a chain of small chunks; taking it out sorts it by blocks of ranks (counting), then inside each block.
 // Windows further than the ring reaches wait in a list of their own. O(1) per event.
 //
+// Ranks that share something are a group; with IsGrouped, a group's events are handled in one order. Groups are of
+// neighbours and of equal size.
+//
 // Event: instant(), who (the rank it happens at), is_before(other) (ties).
 #pragma once
 
@@ -20,12 +23,12 @@
 
 namespace lsched {
 
-template <class Event>
+template <class Event, bool IsGrouped = false>
 class calendar {
  public:
   /// Windows are as wide as the largest power of two up to `width`.
-  calendar(rank size, picoseconds width)
-      : window_shift_(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1),
+  calendar(rank size, picoseconds width, rank group = 1)
+      : group_(group), window_shift_(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1),
         block_shift_(std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(size))) - k_block_bits)) {}
 
   std::int64_t window_of(picoseconds time) const { return time >> window_shift_; }
@@ -143,10 +146,20 @@ class calendar {
     return k_ring;
   }
 
-  static bool is_ordered(const Event& x, const Event& y) {
-    if (x.who != y.who) return x.who < y.who;
-    if (x.instant() != y.instant()) return x.instant() < y.instant();
-    return x.is_before(y);
+  rank group_of(const Event& it) const {
+    if constexpr (IsGrouped)
+      return it.who / group_;
+    else
+      return it.who;
+  }
+
+  auto order() const {
+    return [this](const Event& x, const Event& y) {
+      if (group_of(x) != group_of(y)) return group_of(x) < group_of(y);
+      if (x.instant() != y.instant()) return x.instant() < y.instant();
+      if (IsGrouped && x.who != y.who) return x.who < y.who;
+      return x.is_before(y);
+    };
   }
 
   template <class Place>
@@ -160,19 +173,19 @@ class calendar {
   void sort_few(std::uint32_t head) {
     std::size_t filled = 0;
     scatter(head, [&](const Event&) { return filled++; });
-    std::sort(taken_.begin(), taken_.end(), is_ordered);
+    std::sort(taken_.begin(), taken_.end(), order());
   }
 
   void sort_by_blocks(std::uint32_t head) {
     std::array<std::uint32_t, (1 << k_block_bits) + 1> ends{};
-    const auto block_of = [&](const Event& it) { return static_cast<std::size_t>(it.who >> block_shift_); };
+    const auto block_of = [&](const Event& it) { return static_cast<std::size_t>(group_of(it) >> block_shift_); };
     for (std::uint32_t at = head; at != k_none; at = chunk_at(at).next)
       for (std::uint32_t i = 0; i < chunk_at(at).count; ++i) ++ends[block_of(chunk_at(at).events[i]) + 1];
     for (std::size_t i = 1; i < ends.size(); ++i) ends[i] += ends[i - 1];
     scatter(head, [&](const Event& it) { return ends[block_of(it)]++; });  // now each holds the end of its block
     std::uint32_t begin = 0;
     for (const std::uint32_t end : ends) {
-      if (end > begin + 1) std::sort(taken_.begin() + begin, taken_.begin() + end, is_ordered);
+      if (end > begin + 1) std::sort(taken_.begin() + begin, taken_.begin() + end, order());
       begin = std::max(begin, end);
     }
   }
@@ -186,6 +199,7 @@ class calendar {
     }
   }
 
+  rank group_;
   int window_shift_;
   int block_shift_;
   std::int64_t base_ = 0;

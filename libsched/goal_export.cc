@@ -4,10 +4,12 @@
 #include <compare>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "libsched/draw.h"
 #include "libsched/firing.h"
 #include "libsched/goal_world.h"
+#include "libsched/simulation.h"
 
 namespace lsched {
 namespace {
@@ -25,12 +27,17 @@ struct inlet {
   friend auto operator<=>(const inlet&, const inlet&) = default;
 };
 
+/// What one rank did in a round.
+struct played_rank {
+  std::vector<bool> done;        ///< by op
+  std::vector<goal_edge> edges;  ///< tokens that a firing waited for, by op ids
+};
+
 /// One rank in the round that is played.
-struct player {
+struct player : played_rank {
   std::vector<token_count> tokens;
-  std::vector<bool> fired, arrived, done;  ///< by op
-  std::vector<goal_edge> edges;            ///< tokens that a firing waited for, by op ids
-  std::vector<inlet> inlets;               ///< ascending
+  std::vector<bool> fired, arrived;  ///< by op
+  std::vector<inlet> inlets;         ///< ascending
 };
 
 class round_player {
@@ -148,13 +155,18 @@ class round_player {
 
 // --- translation ---------------------------------------------------------------------------------------------
 
-std::optional<failure> objection(std::span<const schedule_ptr> world, const goal_scenario& around) {
+std::optional<failure> objection(std::span<const schedule_ptr> world) {
   if (world.empty()) return failure{status::argument, "a world has at least one rank"};
   for (std::size_t r = 0; r < world.size(); ++r)
     if (world[r] == nullptr ||
         world[r]->place() != lsched::world{static_cast<rank>(r), static_cast<rank>(world.size())})
       return failure{status::argument, "schedule " + std::to_string(r) + " is not that of rank " + std::to_string(r) +
                                            " of " + std::to_string(world.size())};
+  return std::nullopt;
+}
+
+std::optional<failure> objection(std::span<const schedule_ptr> world, const goal_scenario& around) {
+  if (auto why = objection(world)) return why;
   if (around.initiator < 0 || at(around.initiator) >= world.size())
     return failure{status::argument, "the initiator is no rank of this world"};
   if (!(around.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte is not above 0"};
@@ -200,32 +212,55 @@ traits traits_of(std::span<const schedule_ptr> world) {
   return all;
 }
 
+std::optional<failure> objection(const traits& all) {
+  if (!all.has_signals || all.last_tag < k_goal_any) return std::nullopt;
+  return failure{status::constraint, "tags of messages leave no room for tags of signals"};
+}
+
 std::uint64_t time_of(std::uint64_t bytes, double ns_per_byte) {
   const double ns = std::round(static_cast<double>(bytes) * ns_per_byte);
   return ns < 1e18 ? static_cast<std::uint64_t>(ns) : 1'000'000'000'000'000'000;
 }
 
-goal_op translate(const schedule& program, const op& it, const goal_scenario& around, std::uint64_t signal_tag) {
+/// How ops are written.
+struct wording {
+  double ns_per_byte = 0;
+  std::uint64_t signal_bytes = 1;
+  std::uint64_t signal_tag = 0;  ///< added to the tags of signals
+};
+
+/// When a rank begins, ns: before anything at all, and before its call.
+struct waits {
+  std::uint64_t before_all = 0, of_calls = 0;
+};
+
+goal_op translate(const schedule& program, const op& it, const wording& words, const waits& start) {
   const std::uint64_t bytes = max_count(program, it) * size_of(it.type);
   const bool is_message = is_communication(it.kind) && it.peer != program.place().self;
-  if (!is_message) return {.size = it.kind == op_kind::compute ? time_of(bytes, around.ns_per_byte) : 0};
+  if (it.kind == op_kind::signal_recv && !is_message) return {.size = start.of_calls};
+  if (!is_message) return {.size = it.kind == op_kind::compute ? time_of(bytes, words.ns_per_byte) : 0};
   const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
-  return {.size = is_signal(it.kind) ? 1 : std::max<std::uint64_t>(bytes, 1),
+  return {.size = is_signal(it.kind) ? words.signal_bytes : std::max<std::uint64_t>(bytes, 1),
           .peer = static_cast<std::uint32_t>(it.peer),
-          .tag = static_cast<std::uint32_t>(is_signal(it.kind) ? it.tag + signal_tag : it.tag),
+          .tag = static_cast<std::uint32_t>(is_signal(it.kind) ? it.tag + words.signal_tag : it.tag),
           .kind = is_out ? goal_kind::send : goal_kind::recv};
 }
 
-goal_rank translate(const schedule& program, const player& me, const goal_scenario& around, std::uint64_t signal_tag) {
+goal_rank translate(const schedule& program, const played_rank& me, const wording& words, const waits& start = {}) {
   goal_rank out;
+  if (start.before_all > 0) out.ops.push_back({.size = start.before_all});
+  std::vector<bool> has_cause(program.ops().size());
+  for (const goal_edge& it : me.edges) has_cause[it.after] = true;
   std::vector<std::uint32_t> number_of(program.ops().size());
   for (op_id id = 0; id < number_of.size(); ++id) {
     if (!me.done[id]) continue;
     number_of[id] = static_cast<std::uint32_t>(out.ops.size());
-    out.ops.push_back(translate(program, program.ops()[id], around, signal_tag));
+    out.ops.push_back(translate(program, program.ops()[id], words, start));
+    if (start.before_all > 0 && !has_cause[id]) out.edges.push_back({0, number_of[id], false});
   }
   for (const goal_edge& it : me.edges)
-    if (me.done[it.after]) out.edges.push_back({number_of[it.before], number_of[it.after], false});
+    if (me.done[it.before] && me.done[it.after])
+      out.edges.push_back({number_of[it.before], number_of[it.after], false});
   sort_edges(out);
   return out;
 }
@@ -237,17 +272,22 @@ std::string number_text(double number) {
   return text;
 }
 
-std::string describe(std::span<const schedule_ptr> world, const goal_scenario& around, rank initiator,
-                     const traits& all) {
-  const schedule& first = *world.front();
-  std::string text = "libsched: " + first.name() + ", " + std::to_string(world.size()) + " ranks, one round\n";
-  text += "times in ns; computes take " + number_text(around.ns_per_byte) + " ns for each byte they write";
+/// What holds whatever the scenario.
+std::string describe(std::span<const schedule_ptr> world, const wording& words, const traits& all) {
+  std::string text = "libsched: " + world.front()->name() + ", " + std::to_string(world.size()) + " ranks, one round\n";
+  text += "times in ns; computes take " + number_text(words.ns_per_byte) + " ns for each byte they write";
   if (all.has_signals)
-    text += "\nsignals are messages of 1 byte with tags from " + std::to_string(all.signal_tag) + " on";
+    text += "\nsignals are messages of " + std::to_string(words.signal_bytes) +
+            (words.signal_bytes == 1 ? " byte" : " bytes") + " with tags from " + std::to_string(words.signal_tag) +
+            " on";
   if (all.has_empty) text += "\nmessages of 0 bytes are written as 1 byte";
   if (all.has_late) text += "\nlate extents are at their bounds";
-  if (!first.is_partial() && !all.has_choice) return text;
-  text += "\nresolved for one scenario: ";
+  return text;
+}
+
+std::string describe_unit_times(const schedule& first, rank initiator, const traits& all) {
+  if (!first.is_partial() && !all.has_choice) return "";
+  std::string text = "\nresolved for one scenario: ";
   if (first.starts().policy == activation_policy::full) text += "every rank calls and contributes; ";
   if (first.starts().policy == activation_policy::solo || first.starts().policy == activation_policy::majority)
     text += "rank " + std::to_string(initiator) + " alone calls, every rank contributes; ";
@@ -256,20 +296,91 @@ std::string describe(std::span<const schedule_ptr> world, const goal_scenario& a
                 "ops that did not fire are left out";
 }
 
+std::string describe_simulated(const simulation& what, const traits& all) {
+  std::string text = "\nresolved for one simulated scenario: skew " + std::string(name_of(what.skew.kind)) +
+                     ", noise " + std::string(name_of(what.noise.kind)) + ", seed " + std::to_string(what.skew.seed);
+  if (what.skew.kind != skew_kind::none)
+    text += ";\na rank that begins late, or whose call set something off, has a calc of that time first";
+  if (!what.noise.is_silent()) text += ";\nnoise and jitter decided who came first and are not written otherwise";
+  if (all.has_choice)
+    text += ";\nwhere an op needs fewer tokens than it has deps, those that came first are required";
+  return text + ";\nops that did not fire are left out";
+}
+
+// --- a simulated round ---------------------------------------------------------------------------------------
+
+std::vector<played_rank> played_in(std::span<const schedule_ptr> world, const simulation_record& record) {
+  std::vector<played_rank> all(world.size());
+  for (std::size_t r = 0; r < world.size(); ++r) all[r].done.resize(world[r]->ops().size());
+  for (const simulated_op& it : record.ops) all[at(it.who)].done[it.op] = true;
+  for (const simulated_dep& it : record.deps) all[at(it.who)].edges.push_back({it.before, it.after, false});
+  return all;
+}
+
+/// A call counts if something fired because of it; others would only keep the CPU busy until they come.
+void drop_idle_calls(const schedule& program, played_rank& me) {
+  for (op_id id = 0; id < me.done.size(); ++id) {
+    const op& it = program.ops()[id];
+    if (it.kind != op_kind::signal_recv || it.peer != program.place().self) continue;
+    me.done[id] = me.done[id] && std::ranges::any_of(me.edges, [&](const goal_edge& dep) {
+                    return dep.before == id && me.done[dep.after];
+                  });
+  }
+}
+
+/// Messages that were sent and never taken; a receive fires only with its message.
+std::int64_t left_over(const simulation_record& record) {
+  std::int64_t open = 0;
+  for (const simulated_op& it : record.ops) {
+    if (!is_communication(it.kind) || it.peer == it.who) continue;
+    open += it.kind == op_kind::send || it.kind == op_kind::signal_send ? 1 : -1;
+  }
+  return open;
+}
+
+std::uint64_t start_ns(const start_times& starts, rank r) {
+  return static_cast<std::uint64_t>((starts(r) + 500) / 1000);
+}
+
+/// Ordinary rounds begin with a wait; in partial ones the call is the wait.
+goal_rank translate(const schedule& program, played_rank me, const wording& words, std::uint64_t start) {
+  if (!program.is_partial()) return translate(program, std::as_const(me), words, {.before_all = start});
+  drop_idle_calls(program, me);
+  return translate(program, std::as_const(me), words, {.of_calls = start});
+}
+
 }  // namespace
 
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& around) {
   if (auto why = objection(world, around)) return *why;
   const traits all = traits_of(world);
-  if (all.has_signals && all.last_tag >= k_goal_any)
-    return failure{status::constraint, "tags of messages leave no room for tags of signals"};
+  if (auto why = objection(all)) return *why;
   const rank initiator = initiator_of(world, around);
   round_player round(world, initiator);
   if (auto why = round.run()) return *why;
+  const wording words{.ns_per_byte = around.ns_per_byte, .signal_tag = all.signal_tag};
+  goal_export out;
+  for (rank r = 0; at(r) < world.size(); ++r) out.program.ranks.push_back(translate(*world[at(r)], round.of(r), words));
+  out.remark = describe(world, words, all) + describe_unit_times(*world.front(), initiator, all);
+  return out;
+}
+
+result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
+                                const simulation_record& record) {
+  if (auto why = objection(world)) return *why;
+  const traits all = traits_of(world);
+  if (auto why = objection(all)) return *why;
+  if (const std::int64_t open = left_over(record); open != 0)
+    return failure{status::unmatched, std::to_string(open) + " messages are sent and never taken"};
+  const wording words{.ns_per_byte = static_cast<double>(what.where.compute) / 1e6,
+                      .signal_bytes = k_signal_bytes,
+                      .signal_tag = all.signal_tag};
+  const auto played = played_in(world, record);
+  const start_times starts(what.skew, static_cast<rank>(world.size()), what.instance);
   goal_export out;
   for (rank r = 0; at(r) < world.size(); ++r)
-    out.program.ranks.push_back(translate(*world[at(r)], round.of(r), around, all.signal_tag));
-  out.remark = describe(world, around, initiator, all);
+    out.program.ranks.push_back(translate(*world[at(r)], played[at(r)], words, start_ns(starts, r)));
+  out.remark = describe(world, words, all) + describe_simulated(what, all);
   return out;
 }
 

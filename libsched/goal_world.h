@@ -10,6 +10,9 @@
 
 namespace lsched {
 
+struct simulation;
+struct simulation_record;
+
 /// What GOAL cannot say and somebody has to decide.
 struct goal_scenario {
   rank initiator = 0;        ///< policy solo: the rank whose call starts the round; majority: drawn, as in round 1
@@ -32,6 +35,13 @@ struct goal_export {
 /// Failures: `argument` (no world, or a scenario without sense), `unmatched` (a round that does not end; the failure
 /// names rank and op), `constraint` (tags that leave no room for signals).
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& around = {});
+
+/// The round that simulate_schedules(world, what, &record) played, in the words above: what fired first there is what is
+/// required. Computes take what.where.compute, signals have the bytes they had there; a rank that begins late, or whose
+/// call set something off, has a calc of that time first. Noise and jitter are in the order of things only. `record` is of
+/// all ranks. Failures as above; `unmatched` if a message was sent that nobody took.
+result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
+                                const simulation_record& record);
 
 /// A schedule for every rank of a GOAL program, to be verified, simulated or run. GOAL says how much is moved, not
 /// what: sends read one input of u8, receives write scratch of their own, a calc is a copy of as many bytes as take

@@ -42,6 +42,7 @@ struct loggops {
 struct machine_level {
   rank ranks = std::numeric_limits<rank>::max();
   loggops cost{};
+  bool shares_nic = false;  ///< a group talks to ranks outside through one NIC; inside, each rank has its own
 };
 
 /// Whose rules.
@@ -62,6 +63,15 @@ struct machine {
     while (level + 1 < levels.size() && x / levels[level].ranks != y / levels[level].ranks) ++level;
     return level;
   }
+
+  /// The outermost level whose groups share a NIC; levels.size() if none does.
+  std::size_t sharing_level() const {
+    std::size_t found = levels.size();
+    for (std::size_t level = 0; level < levels.size(); ++level)
+      if (levels[level].shares_nic) found = level;
+    return found;
+  }
+  bool shares_nics() const { return sharing_level() < levels.size(); }
 };
 
 /// bytes * rate, rounded to a picosecond. No product leaves 64 bits unless the answer does.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 
 #include "libsched/calendar.h"
@@ -13,32 +15,48 @@ namespace lsched {
 namespace {
 
 constexpr round_no k_round = 1;
-constexpr picoseconds k_long_ago = std::numeric_limits<picoseconds>::min() / 4;
 
+enum class event_kind : std::uint8_t { start, signal, data, request, grant, moved };
+
+/// Something that happens at a rank.
+template <class Time>
 struct arrival_event {
-  picoseconds time = 0;
-  rank who = 0, peer = 0;
-  op_id receive = k_no_op;  ///< k_no_op: the rank's start or call
+  Time when{};
+  rank who = 0, peer = 0;   ///< where it happens; who caused it
+  op_id op = k_no_op;       ///< the op that it is for, here
+  op_id other = k_no_op;    ///< and at the peer
   std::uint32_t tag = 0;
+  event_kind kind = event_kind::start;
 
-  picoseconds instant() const { return time; }
-  bool is_before(const arrival_event& other) const { return peer != other.peer ? peer < other.peer : tag < other.tag; }
+  picoseconds instant() const { return lsched::instant_of(when); }
+  bool is_before(const arrival_event& it) const {
+    return std::tie(peer, kind, tag) < std::tie(it.peer, it.kind, it.tag);
+  }
 };
 
 struct op_state {
   token_count tokens;
-  bool is_armed = false;    ///< a receive that has its tokens
+  op_id announced_by = k_no_op;  ///< rendezvous: the send that waits for this receive
+  bool is_armed = false;         ///< a receive that has its tokens
   bool has_arrived = false;
   bool is_done = false;
 };
 
+template <class Time>
 struct rank_state {
-  picoseconds cpu = 0;
-  picoseconds sends_from = 0;
-  picoseconds received = k_long_ago;
+  /// A rendezvous whose bytes leave; the send ends with that.
+  struct departure {
+    Time end{};
+    op_id send = k_no_op;
+  };
+
+  Time cpu = at_instant<Time>(0);
+  Time sends_from = at_instant<Time>(0);
+  Time received = at_instant<Time>(k_long_ago);
   std::vector<op_state> ops;
   std::unordered_map<std::uint64_t, op_id> receiver_of{};  ///< by peer, tag and kind
   std::vector<op_id> ready{};
+  std::deque<departure> leaving{};  ///< in the order of time
   bool has_ended = false;
 };
 
@@ -46,6 +64,11 @@ std::uint64_t key_of(rank peer, std::uint32_t tag, bool is_signal) {
   return static_cast<std::uint64_t>(peer) << 33 | std::uint64_t{tag} << 1 | (is_signal ? 1 : 0);
 }
 
+std::uint64_t bytes_of(const schedule& program, const op& what) {
+  return is_signal(what.kind) ? k_signal_bytes : max_count(program, what) * size_of(what.type);
+}
+
+template <class Time>
 class world_engine {
  public:
   world_engine(std::span<const schedule_ptr> programs, const simulation& what, simulation_record* record,
@@ -53,6 +76,7 @@ class world_engine {
       : programs_(programs),
         what_(what),
         record_(record),
+        is_foreign_(what.where.rules == semantics::loggopsim),
         starts_(what.skew, static_cast<rank>(programs.size()), what.instance),
         calendar_(static_cast<rank>(programs.size()), width),
         ranks_(programs.size()) {}
@@ -61,11 +85,14 @@ class world_engine {
     report_.finish.assign(ranks_.size(), 0);
     for (rank r = 0; at(r) < ranks_.size(); ++r) prepare(r);
     while (!calendar_.is_empty() && fault_.empty())
-      for (const arrival_event& it : calendar_.take(calendar_.first_window())) handle(it);
+      for (const event& it : calendar_.take(calendar_.first_window())) handle(it);
     return finish();
   }
 
  private:
+  using event = arrival_event<Time>;
+  using state = rank_state<Time>;
+
   static std::size_t at(rank r) { return static_cast<std::size_t>(r); }
   const schedule& program(rank r) const { return *programs_[at(r)]; }
   const op& op_of(rank r, op_id id) const { return program(r).ops()[id]; }
@@ -73,13 +100,13 @@ class world_engine {
 
   /// A partial round is open before the rank calls; any other begins with its start.
   void prepare(rank r) {
-    rank_state& me = ranks_[at(r)];
+    state& me = ranks_[at(r)];
     const auto ops = program(r).ops();
     me.ops.resize(ops.size());
     for (op_id id = 0; id < ops.size(); ++id)
       if (ops[id].kind == op_kind::recv || (ops[id].kind == op_kind::signal_recv && !is_call(ops[id], r)))
         me.receiver_of[key_of(ops[id].peer, ops[id].tag, ops[id].kind == op_kind::signal_recv)] = id;
-    calendar_.push({starts_(r), r, r, k_no_op, 0});
+    calendar_.push({.when = at_instant<Time>(starts_(r)), .who = r, .peer = r});
     if (program(r).is_partial()) begin(r);
   }
 
@@ -88,32 +115,30 @@ class world_engine {
     work(r);
   }
 
-  void handle(const arrival_event& it) {
-    rank_state& me = ranks_[at(it.who)];
-    if (it.receive == k_no_op) return start(it.who, it.time);
-    const op& what = op_of(it.who, it.receive);
-    const message_cost cost = cost_at(it.who, it.peer, bytes_of(it.who, what));
-    const picoseconds in = std::max(it.time, me.received + cost.gap.time);
-    if (in > it.time) ++report_.nic_waits;
-    me.received = in;
-    op_state& state = me.ops[it.receive];
-    state.has_arrived = true;
-    if (!state.is_armed) return;
-    me.cpu = std::max(me.cpu, in);
-    me.ready.push_back(it.receive);
-    work(it.who);
+  // --- events --------------------------------------------------------------------------------------------------
+
+  void handle(const event& it) {
+    end_sends(it.who, it.instant());
+    switch (it.kind) {
+      case event_kind::start: return start(it.who, it.when);
+      case event_kind::signal:
+      case event_kind::data: return arrive(it);
+      case event_kind::request: return note_request(it);
+      case event_kind::grant: return move(it);
+      case event_kind::moved: return;  // end_sends has done it
+    }
   }
 
-  void start(rank r, picoseconds time) {
-    rank_state& me = ranks_[at(r)];
+  void start(rank r, const Time& time) {
+    state& me = ranks_[at(r)];
     if (!program(r).is_partial()) {
-      me.cpu = std::max(me.cpu, time);
+      me.cpu = later(me.cpu, time);
       ++report_.active;
       return begin(r);
     }
     const activation_policy policy = program(r).starts().policy;
     if (me.has_ended || (policy == activation_policy::majority && r != what_.initiator)) return;
-    me.cpu = std::max(me.cpu, time);
+    me.cpu = later(me.cpu, time);
     for (op_id id = 0; id < me.ops.size(); ++id) {
       if (!is_call(op_of(r, id), r)) continue;
       me.ops[id].has_arrived = true;
@@ -122,87 +147,210 @@ class world_engine {
     work(r);
   }
 
+  void arrive(const event& it) {
+    state& me = ranks_[at(it.who)];
+    const message_cost cost = cost_at(it.who, op_of(it.who, it.op));
+    Time in = it.when;
+    if (is_foreign_ && it.kind == event_kind::data) {
+      receive_blocking(me.cpu, me.received, it.when, cost, [&](const Time& begin) {
+        return noise(it.who, it.op, begin, cost.receiver.time);
+      });
+    } else {
+      in = take_in(me.received, it.when, cost);
+      if (instant_of(in) > it.instant()) ++report_.nic_waits;
+    }
+    me.ops[it.op].has_arrived = true;
+    go_on_with(it, in);
+  }
+
+  void note_request(const event& it) {
+    ranks_[at(it.who)].ops[it.op].announced_by = it.other;
+    go_on_with(it, it.when);
+  }
+
+  /// If the receive is all that its message, or the announcement of it, has been waiting for.
+  void go_on_with(const event& it, const Time& time) {
+    state& me = ranks_[at(it.who)];
+    if (!me.ops[it.op].is_armed) return;
+    me.cpu = later(me.cpu, time);
+    me.ready.push_back(it.op);
+    work(it.who);
+  }
+
+  /// At the sender of a rendezvous: its NIC does the rest.
+  void move(const event& it) {
+    state& me = ranks_[at(it.who)];
+    const Time arrives = move_data(me.sends_from, it.when, cost_at(it.who, op_of(it.who, it.op)));
+    me.leaving.push_back({me.sends_from, it.op});
+    calendar_.push({.when = me.sends_from, .who = it.who, .peer = it.who, .kind = event_kind::moved});
+    calendar_.push({.when = arrives,
+                    .who = it.peer,
+                    .peer = it.who,
+                    .op = it.other,
+                    .other = it.op,
+                    .tag = it.tag,
+                    .kind = event_kind::data});
+  }
+
+  /// Those whose bytes have left by now. Asked before anything else happens at the rank: what ends inside a window that
+  /// is being handled is then never late.
+  void end_sends(rank r, picoseconds now) {
+    state& me = ranks_[at(r)];
+    while (!me.leaving.empty() && instant_of(me.leaving.front().end) <= now) {
+      const auto [end, send] = me.leaving.front();
+      me.leaving.pop_front();
+      if (me.has_ended) end_at(r, end);
+      if (!complete(r, send)) continue;
+      me.cpu = later(me.cpu, end);
+      work(r);
+    }
+  }
+
+  // --- ops -----------------------------------------------------------------------------------------------------
+
   /// The op has its tokens.
   void arm(rank r, op_id id) {
-    rank_state& me = ranks_[at(r)];
+    state& me = ranks_[at(r)];
+    op_state& it = me.ops[id];
     const op_kind kind = op_of(r, id).kind;
-    me.ops[id].is_armed = true;
+    it.is_armed = true;
     const bool waits = kind == op_kind::recv || kind == op_kind::signal_recv;
-    if (!waits || me.ops[id].has_arrived) me.ready.push_back(id);
+    if (!waits || it.has_arrived || it.announced_by != k_no_op) me.ready.push_back(id);
+  }
+
+  /// Gives the op's tokens. Answers whether that armed any.
+  bool complete(rank r, op_id id) {
+    bool has_armed = false;
+    for (const op_id after : program(r).successors(id)) {
+      const std::uint32_t need = op_of(r, after).need;
+      token_count& count = ranks_[at(r)].ops[after].tokens;
+      const bool fires = deliver(count, need, k_round);
+      if (record_ != nullptr && r < record_->ranks && count.tokens <= need) record_->deps.push_back({r, id, after});
+      if (!fires) continue;
+      arm(r, after);
+      has_armed = true;
+    }
+    return has_armed;
   }
 
   /// Carries out what is ready, first come first served.
   void work(rank r) {
-    rank_state& me = ranks_[at(r)];
+    state& me = ranks_[at(r)];
     for (std::size_t i = 0; i < me.ready.size(); ++i) {
       const op_id id = me.ready[i];
       if (me.ops[id].is_done) continue;
+      if (op_of(r, id).kind == op_kind::recv && !me.ops[id].has_arrived) {
+        ask_for(r, id);
+        continue;
+      }
       me.ops[id].is_done = true;
-      const picoseconds begin = me.cpu;
-      carry_out(r, id, op_of(r, id));
-      if (record_ != nullptr) record_->ops.push_back({r, id, begin, me.cpu});
-      for (const op_id after : program(r).successors(id))
-        if (deliver(me.ops[after].tokens, op_of(r, after).need, k_round)) arm(r, after);
+      const picoseconds begin = instant_of(me.cpu);
+      const bool is_over = carry_out(r, id, op_of(r, id));
+      if (record_ != nullptr && r < record_->ranks) record(r, id, begin);
+      if (is_over) complete(r, id);
     }
     me.ready.clear();
   }
 
-  void carry_out(rank r, op_id id, const op& what) {
-    rank_state& me = ranks_[at(r)];
+  void record(rank r, op_id id, picoseconds begin) {
+    const op& what = op_of(r, id);
+    const rank peer = is_communication(what.kind) ? what.peer : k_no_rank;
+    record_->ops.push_back({r, id, what.kind, peer, what.tag, begin, instant_of(ranks_[at(r)].cpu)});
+  }
+
+  /// A receive whose message has been announced: its sender may move it.
+  void ask_for(rank r, op_id id) {
+    const op& what = op_of(r, id);
+    const message_cost cost = cost_at(r, what);
+    const Time granted = grant(ranks_[at(r)].cpu, cost, drag_of(what_.noise, r, cost.overhead.time));
+    calendar_.push({.when = granted,
+                    .who = what.peer,
+                    .peer = r,
+                    .op = ranks_[at(r)].ops[id].announced_by,
+                    .other = id,
+                    .tag = what.tag,
+                    .kind = event_kind::grant});
+  }
+
+  /// Answers whether the op is complete with it.
+  bool carry_out(rank r, op_id id, const op& what) {
+    state& me = ranks_[at(r)];
+    bool is_over = true;
     switch (what.kind) {
       case op_kind::send:
-      case op_kind::signal_send: send(r, id, what); break;
-      case op_kind::recv: charge_cpu(r, id, cost_at(r, what.peer, bytes_of(r, what)).receiver.time); break;
-      case op_kind::signal_recv:
-        if (!is_call(what, r)) charge_cpu(r, id, cost_at(r, what.peer, k_signal_bytes).receiver.time);
+      case op_kind::signal_send: is_over = send(r, id, what); break;
+      case op_kind::recv:
+        if (!is_foreign_) charge_cpu(r, id, cost_at(r, what).receiver);
         break;
-      case op_kind::compute: charge_cpu(r, id, time_of(bytes_of(r, what), what_.where.compute)); break;
+      case op_kind::signal_recv:
+        if (!is_call(what, r)) charge_cpu(r, id, cost_at(r, what).receiver);
+        break;
+      case op_kind::compute: charge_cpu(r, id, cost_at(r, what).combination); break;
       case op_kind::capture:
-        if (starts_(r) <= me.cpu) ++report_.active;
+        if (starts_(r) <= instant_of(me.cpu)) ++report_.active;
         break;
       case op_kind::nop: break;
     }
-    if (id != program(r).exit()) return;
-    me.has_ended = true;
-    report_.finish[at(r)] = me.cpu;
+    if (id == program(r).exit()) {
+      me.has_ended = true;
+      end_at(r, me.cpu);
+    }
+    return is_over;
   }
 
-  void send(rank r, op_id id, const op& what) {
-    rank_state& me = ranks_[at(r)];
+  /// Answers whether the buffer is free at once.
+  bool send(rank r, op_id id, const op& what) {
+    state& me = ranks_[at(r)];
     const bool is_signal = what.kind == op_kind::signal_send;
-    const message_cost cost = cost_at(r, what.peer, bytes_of(r, what));
-    const picoseconds extra = noise_of(what_.noise, r, what_.instance, id, me.cpu, cost.sender.time);
-    const picoseconds late = jitter_of(what_.noise, r, what_.instance, id);
-    const picoseconds begin = me.cpu;
-    const picoseconds ready = send_eagerly(me.cpu, me.sends_from, cost, extra, late);
-    if (is_signal) {
-      ++report_.signals;
-    } else {
-      ++report_.messages;
-      report_.bytes += bytes_of(r, what);
-    }
     const auto& receivers = ranks_[at(what.peer)].receiver_of;
     const auto found = receivers.find(key_of(r, what.tag, is_signal));
     if (found == receivers.end()) {
       fault_ = "rank " + std::to_string(what.peer) + " does not receive tag " + std::to_string(what.tag) + " of rank " +
                std::to_string(r);
-      return;
+      return true;
     }
-    calendar_.push({ready, what.peer, r, found->second, what.tag});
-    if (record_ != nullptr) record_->messages.push_back({r, what.peer, id, found->second, begin, ready, is_signal});
+    const message_cost cost = cost_at(r, what);
+    const disturbance met = disturbance_of(what_.noise, r, what_.instance, id, instant_of(me.cpu), cost);
+    Time arrives;
+    if (!cost.is_eager)
+      arrives = announce(me.cpu, cost, met);
+    else if (is_foreign_ && !is_signal)
+      arrives = send_blocking(me.cpu, me.sends_from, cost, met);
+    else
+      arrives = send_eagerly(me.cpu, me.sends_from, cost, met);
+    if (is_signal) {
+      ++report_.signals;
+    } else {
+      ++report_.messages;
+      report_.bytes += bytes_of(program(r), what);
+    }
+    const event_kind kind =
+        is_signal ? event_kind::signal : cost.is_eager ? event_kind::data : event_kind::request;
+    calendar_.push({arrives, what.peer, r, found->second, id, what.tag, kind});
+    return cost.is_eager;
   }
 
-  void charge_cpu(rank r, op_id id, picoseconds time) {
-    picoseconds& cpu = ranks_[at(r)].cpu;
-    cpu += time + noise_of(what_.noise, r, what_.instance, id, cpu, time);
+  void charge_cpu(rank r, op_id id, const charge& cost) {
+    Time& cpu = ranks_[at(r)].cpu;
+    cpu = cpu + cost + lost(noise(r, id, cpu, cost.time));
   }
 
-  std::uint64_t bytes_of(rank r, const op& what) const {
-    return is_signal(what.kind) ? k_signal_bytes : max_count(program(r), what) * size_of(what.type);
+  picoseconds noise(rank r, op_id id, const Time& begin, picoseconds cost) const {
+    return delay_of(what_.noise, r, what_.instance, id, instant_of(begin), cost);
   }
 
-  message_cost cost_at(rank x, rank y, std::uint64_t bytes) const {
-    return cost_of(what_.where, what_.where.level_of(x, y), bytes);
+  message_cost cost_at(rank r, const op& what) const {
+    const std::size_t level = is_communication(what.kind) ? what_.where.level_of(r, what.peer) : 0;
+    message_cost cost = cost_of(what_.where, level, bytes_of(program(r), what));
+    if (is_foreign_ || is_signal(what.kind)) cost.is_eager = true;
+    return cost;
+  }
+
+  // --- the end -------------------------------------------------------------------------------------------------
+
+  void end_at(rank r, const Time& time) {
+    report_.finish[at(r)] = instant_of(time);
+    last_ = later(last_, time);
   }
 
   result<simulation_report> finish() {
@@ -210,8 +358,9 @@ class world_engine {
     for (rank r = 0; at(r) < ranks_.size(); ++r)
       if (!ranks_[at(r)].has_ended) return stuck(r);
     report_.engine = "window";
-    report_.memory = calendar_.memory() + ranks_.capacity() * sizeof(rank_state);
-    for (const rank_state& it : ranks_) report_.memory += it.ops.capacity() * sizeof(op_state);
+    report_.memory = calendar_.memory() + ranks_.capacity() * sizeof(state);
+    for (const state& it : ranks_) report_.memory += it.ops.capacity() * sizeof(op_state);
+    if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
     return std::move(report_);
   }
 
@@ -228,29 +377,40 @@ class world_engine {
   std::span<const schedule_ptr> programs_;
   const simulation& what_;
   simulation_record* record_;
+  const bool is_foreign_;
   const start_times starts_;
-  calendar<arrival_event> calendar_;
-  std::vector<rank_state> ranks_;
+  calendar<event> calendar_;
+  std::vector<state> ranks_;
   std::string fault_;
+  Time last_ = at_instant<Time>(0);
   simulation_report report_;
 };
+
+std::uint64_t longest_message(std::span<const schedule_ptr> ranks) {
+  std::uint64_t most = 0;
+  for (const schedule_ptr& program : ranks)
+    for (const op& it : program->ops())
+      if (it.kind == op_kind::send) most = std::max(most, bytes_of(*program, it));
+  return most;
+}
 
 }  // namespace
 
 result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks, const simulation& what,
-                                             simulation_record* record) {
+                                             simulation_record* record, bool trace) {
   if (ranks.empty()) return failure{status::argument, "a world has at least one rank"};
   for (std::size_t r = 0; r < ranks.size(); ++r)
     if (ranks[r]->place() != world{static_cast<rank>(r), static_cast<rank>(ranks.size())})
       return failure{status::argument, "schedule " + std::to_string(r) + " is not that rank's of this world"};
-  if (what.where.rules != semantics::libsched)
-    return failure{status::unsupported, "LogGOPSim's rules are for programs"};
-  picoseconds width = std::numeric_limits<picoseconds>::max();
-  for (const machine_level& level : what.where.levels) width = std::min(width, level.cost.L + level.cost.o);
-  if (width <= 0) return failure{status::argument, "a message takes no time: L + o must be positive"};
+  if (what.where.shares_nics())
+    return failure{status::unsupported, "NICs that ranks share are for programs"};
+  const picoseconds width = lookahead(what.where, longest_message(ranks), what.noise.pace);
+  if (width <= 0)
+    return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
 
   const auto begin = std::chrono::steady_clock::now();
-  auto report = world_engine(ranks, what, record, width).run();
+  auto report = trace ? world_engine<traced_time>(ranks, what, record, width).run()
+                      : world_engine<picoseconds>(ranks, what, record, width).run();
   if (report) report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

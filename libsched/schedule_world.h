@@ -4,7 +4,7 @@
 // window.h; the difference is that a receive is matched as soon as it has fired and its message is there, so messages
 // are taken in the order of arrival, then source, then tag, while a program takes them in its own order. An op is
 // carried out at once, in the order in which ops fire, and what a message makes possible before the next message
-// (run to completion, as the engine does). Every payload travels eagerly.
+// (run to completion, as the engine does). A send beyond S is complete when its bytes have left, not before.
 #pragma once
 
 #include <span>
@@ -14,30 +14,11 @@
 
 namespace lsched {
 
-/// One fired op, or one message, as it happened; for traces and for what must be resolved for one scenario.
-struct simulated_op {
-  rank who = 0;
-  op_id op = 0;
-  picoseconds begin = 0, end = 0;   ///< on the CPU; a receive: from match to done
-};
-struct simulated_message {
-  rank from = 0, to = 0;
-  op_id send = 0, recv = 0;
-  picoseconds sent = 0, arrived = 0;
-  bool is_signal = false;
-};
-
-/// Fills up if given; costs nothing otherwise.
-struct simulation_record {
-  std::vector<simulated_op> ops;            ///< in the order of each rank's CPU
-  std::vector<simulated_message> messages;  ///< in the order of sending
-};
-
 /// `what.what` is ignored; `what.starts` too: the schedules say how they start, `what.initiator` who counts with
-/// majority. Null contributions are sent like others. Failures: ARGUMENT (no ranks, or not of one world; no lookahead),
-/// UNMATCHED (a message that nobody receives), UNSUPPORTED (LogGOPSim's rules), STATE (a rank gets stuck; the text says
-/// where).
+/// majority. Null contributions are sent like others. With `trace`, the report has the critical path. Failures: ARGUMENT
+/// (no ranks, or not of one world; no lookahead), UNMATCHED (a message that nobody receives), UNSUPPORTED (shared
+/// NICs), STATE (a rank gets stuck; the text says where).
 result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks, const simulation& what,
-                                             simulation_record* record = nullptr);
+                                             simulation_record* record = nullptr, bool trace = false);
 
 }  // namespace lsched

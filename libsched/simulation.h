@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,29 @@ struct simulation {
   rank initiator = 0;
   /// Called now and then with the number of messages so far; may be empty.
   std::function<void(std::uint64_t)> progress{};
+};
+
+/// One op as it happened: what the rank's CPU did for it. Grants of rendezvous have no op.
+struct simulated_op {
+  rank who = 0;
+  op_id op = 0;                      ///< of a schedule its number, of a program's payload its step
+  op_kind kind = op_kind::nop;
+  rank peer = k_no_rank;             ///< of communication; the rank itself: its own call
+  std::uint32_t tag = 0;             ///< in programs the number of the receive
+  picoseconds begin = 0, end = 0;    ///< a receive: from match to done, a program's combination included
+};
+
+/// A dep whose token an op waited for: `need` of them an op that fired.
+struct simulated_dep {
+  rank who = 0;
+  op_id before = 0, after = 0;
+};
+
+/// Fills up if given; costs nothing otherwise.
+struct simulation_record {
+  rank ranks = std::numeric_limits<rank>::max();  ///< those below this are recorded
+  std::vector<simulated_op> ops{};                ///< in the order of each rank's CPU
+  std::vector<simulated_dep> deps{};              ///< of schedules; in the order of the tokens
 };
 
 /// Bytes a signal is counted as: its register.

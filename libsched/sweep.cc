@@ -12,7 +12,7 @@ namespace {
 
 failure refusal() {
   return {status::unsupported,
-          "the sweep knows eager rounds of recursive doubling, dissemination and ring without activation; take the "
+          "the sweep knows eager rounds of recursive doubling, dissemination and ring without activation or shared NICs; take the "
           "windowed engine"};
 }
 
@@ -147,8 +147,8 @@ class round_sweep {
   void send(rank r, std::uint32_t i) {
     const step now = program_.at(r, i);
     const message_cost& paid = cost(r, now);
-    const picoseconds late = jitter_of(what_.noise, r, what_.instance, i);
-    ready_[at(r)] = send_eagerly(cpu_[at(r)], nic_[at(r)], paid, noise(r, i, paid.sender.time), late);
+    const disturbance met = disturbance_of(what_.noise, r, what_.instance, i, cpu_[at(r)], paid);
+    ready_[at(r)] = send_eagerly(cpu_[at(r)], nic_[at(r)], paid, met);
     ++messages_;
     bytes_ += program_.bytes_of(now.size);
   }
@@ -167,7 +167,7 @@ class round_sweep {
   }
 
   picoseconds noise(rank r, std::uint32_t i, picoseconds time) const {
-    return noise_of(what_.noise, r, what_.instance, i, cpu_[at(r)], time);
+    return delay_of(what_.noise, r, what_.instance, i, cpu_[at(r)], time);
   }
 
   const simulation& what_;
@@ -224,7 +224,7 @@ result<simulation_report> run(const simulation& what, const Program& it) {
 result<simulation_report> simulate_sweep(const simulation& what) {
   const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;
   const std::uint64_t bytes = std::visit([](const auto& it) { return it.bytes_of(1); }, what.what);
-  if (is_partial || what.where.rules != semantics::libsched || bytes > what.where.S) return refusal();
+  if (is_partial || what.where.rules != semantics::libsched || what.where.shares_nics() || bytes > what.where.S) return refusal();
   return std::visit([&](const auto& it) { return run(what, it); }, what.what);
 }
 

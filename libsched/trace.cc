@@ -97,11 +97,16 @@ class trace_writer {
       write_tracks({track, end});
       track = end;
     }
+    write_remark();
     write_note();
     out_ += "\n],\"otherData\":{\"lost\":";
     append_number(out_, around_.lost);
     out_ += ",\"cut\":";
     append_number(out_, cut());
+    if (!around_.remark.empty()) {
+      out_ += ",\"remark\":";
+      append_quoted(out_, around_.remark);
+    }
     out_ += "}}\n";
     return std::move(out_);
   }
@@ -198,6 +203,18 @@ class trace_writer {
     out_ += is_outgoing(it) ? ",\"ts\":" : ",\"bp\":\"e\",\"ts\":";
     append_time(out_, is_outgoing(it) ? it.begin_ns : shown_end(it) - 1);
     out_ += ",\"cat\":\"message\",\"name\":\"message\",\"id\":\"" + std::to_string(message_id(it)) + "\"}";
+  }
+
+  void write_remark() {
+    if (around_.remark.empty()) return;
+    std::uint64_t first = chosen_.empty() ? 0 : events_[chosen_.front()].begin_ns;
+    for (const std::size_t i : chosen_) first = std::min(first, events_[i].begin_ns);
+    begin_event("i", chosen_.empty() ? trace_event{} : events_[chosen_.front()], 0);
+    out_ += ",\"s\":\"g\",\"ts\":";
+    append_time(out_, first);
+    out_ += ",\"name\":";
+    append_quoted(out_, around_.remark);
+    out_ += '}';
   }
 
   void write_note() {

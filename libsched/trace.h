@@ -31,12 +31,13 @@ struct trace_event {
 struct trace_context {
   std::map<std::uint32_t, std::string> names{};  ///< of schedules
   std::uint64_t lost = 0;                        ///< events that were not recorded
+  std::string remark{};                          ///< what else a reader should know; one line, may be empty
   std::size_t most_events = 500'000;             ///< of more, only the first in time are written: 250 bytes each
 };
 
 /// Trace Event Format, JSON object form, one event a line. Both ends of a message carry the same id, made of schedule,
 /// round, ranks, tag and kind: files of single ranks that were put together (`lsched trace`) have all their arrows.
-/// What was lost or cut is said in an event at the end and in "otherData".
+/// What was lost or cut is said in an event at the end and in "otherData", the remark in an event at the beginning too.
 std::string to_trace_json(std::span<const trace_event> events, const trace_context& around = {});
 
 }  // namespace lsched

@@ -60,15 +60,6 @@ static_assert(sizeof(message_event<picoseconds>) == 16);
 constexpr picoseconds k_end_of_time = picoseconds{1} << 51;
 
 constexpr std::uint32_t k_asleep = ~0u;
-constexpr picoseconds k_long_ago = std::numeric_limits<picoseconds>::min() / 4;
-
-template <class Time>
-Time at_instant(picoseconds time) {
-  if constexpr (std::is_same_v<Time, traced_time>)
-    return {.at = time, .parts = {.start = time}};
-  else
-    return time;
-}
 
 template <class Time>
 struct actor {
@@ -80,22 +71,35 @@ struct actor {
   std::uint32_t receive = 0;      ///< number of the next receive
 };
 
-template <class Program, class Time>
+/// The NIC of a group.
+template <class Time>
+struct shared_nic {
+  Time sends_from = at_instant<Time>(0);
+  Time received = at_instant<Time>(k_long_ago);
+};
+
+template <class Program, class Time, bool SharesNics>
 class window_engine {
  public:
-  window_engine(const simulation& what, const Program& program, picoseconds width)
+  window_engine(const simulation& what, const Program& program, picoseconds width, simulation_record* record)
       : what_(what),
         program_(program),
+        record_(record),
         starts_(what.skew, program.size, what.instance),
         is_flat_(what.where.levels.size() == 1),
         is_silent_(what.noise.is_silent()),
         is_partial_(what.starts == activation_policy::solo || what.starts == activation_policy::majority),
         is_foreign_(what.where.rules == semantics::loggopsim),
-        calendar_(program.size, width) {
+        calendar_(program.size, width, SharesNics ? what.where.levels[what.where.sharing_level()].ranks : 1) {
     tabulate_costs();
     sort_starts();
     next_start_ = starts_(next_starter());
     actors_.resize(static_cast<std::size_t>(program.size));
+    if constexpr (SharesNics) {
+      sharing_ = what.where.sharing_level();
+      nics_.resize(static_cast<std::size_t>((program.size - 1) / what.where.levels[sharing_].ranks) + 1);
+      left_.assign(actors_.size(), at_instant<Time>(0));
+    }
     if constexpr (std::is_same_v<Program, recursive_doubling_program>)
       if (is_partial_) wave_.emplace(program.size);
   }
@@ -121,6 +125,19 @@ class window_engine {
   static constexpr std::uint8_t k_signal = 3;  ///< the size class of signals
 
   actor<Time>& at(rank r) { return actors_[static_cast<std::size_t>(r)]; }
+
+  /// The NIC that rank r uses for its messages with `peer`: its group's for those outside, else its own.
+  Time& nic_out(rank r, rank peer) {
+    if constexpr (SharesNics)
+      if (what_.where.level_of(r, peer) > sharing_) return nic_of(r).sends_from;
+    return at(r).sends_from;
+  }
+  Time& nic_in(rank r, rank peer) {
+    if constexpr (SharesNics)
+      if (what_.where.level_of(r, peer) > sharing_) return nic_of(r).received;
+    return at(r).received;
+  }
+  shared_nic<Time>& nic_of(rank r) { return nics_[static_cast<std::size_t>(r / what_.where.levels[sharing_].ranks)]; }
 
   // --- set-up ------------------------------------------------------------------------------------------------
 
@@ -196,7 +213,9 @@ class window_engine {
     actor<Time>& me = at(it.who);
     if (is_partial_) {
       const bool counts = what_.starts == activation_policy::solo || it.who == what_.initiator;
-      if (counts && !has_ended(it.who)) wake(it.who, activation_wave::k_call, it.time());
+      if (!counts || has_ended(it.who)) return;
+      record(op_kind::signal_recv, it.who, it.who, it.receive(), it.time());
+      wake(it.who, activation_wave::k_call, it.time());
       return;
     }
     me.cpu = later(it.time(), me.cpu);
@@ -215,17 +234,18 @@ class window_engine {
 
   /// The receiver's NIC takes messages in one after the other.
   Time into_memory(const event& it, const message_cost& cost) {
-    actor<Time>& me = at(it.who);
-    const Time in = later(it.time(), me.received + cost.gap);
-    if (instant_of(in) > instant_of(it.time())) ++report_.nic_waits;
-    return me.received = in;
+    const Time in = take_in(nic_in(it.who, it.peer), it.time(), cost);
+    if (instant_of(in) > it.instant()) ++report_.nic_waits;
+    return in;
   }
 
   void hear(const event& it) {
     actor<Time>& me = at(it.who);
     const message_cost& paid = cost(it.who, it.peer, k_signal);
     const Time in = into_memory(it, paid);
-    me.cpu = later(me.cpu, in) + paid.receiver;
+    const Time begin = later(me.cpu, in);
+    me.cpu = begin + paid.receiver + lost(drag(it.who, paid.receiver.time));
+    record(op_kind::signal_recv, it.who, it.peer, it.receive(), begin);
     wake(it.who, it.receive(), me.cpu);
   }
 
@@ -234,7 +254,10 @@ class window_engine {
     me.cpu = later(me.cpu, now);
     const bool is_first = wave_->wake(r, cause, [&](rank peer, std::uint32_t receive) {
       const message_cost& paid = cost(r, peer, k_signal);
-      const Time ready = send_eagerly(me.cpu, me.sends_from, paid, 0, 0);
+      const Time begin = me.cpu;
+      const Time ready = send_eagerly(me.cpu, nic_out(r, peer), paid, {.drag = drag(r, paid.sender.time),
+                                                                        .head_drag = drag(r, paid.overhead.time)});
+      record(op_kind::signal_send, r, peer, receive, begin);
       post(ready, peer, r, {event_kind::signal, k_signal, receive});
       ++report_.signals;
     });
@@ -247,9 +270,10 @@ class window_engine {
     actor<Time>& me = at(it.who);
     const message_cost& paid = cost(it.who, it.peer, it.size());
     if (is_foreign_) {
-      const Time begin = later(later(me.cpu, it.time()), me.received);
-      me.received = begin + paid.gap;
-      me.cpu = begin + paid.receiver + lost(noise(it.who, it.receive(), begin, paid.receiver.time));
+      const Time begin = receive_blocking(me.cpu, nic_in(it.who, it.peer), it.time(), paid, [&](const Time& from) {
+        return noise(it.who, it.receive(), from, paid.receiver.time);
+      });
+      record(op_kind::recv, it.who, it.peer, it.receive(), begin);
       return note(it);
     }
     const Time in = into_memory(it, paid);
@@ -290,6 +314,10 @@ class window_engine {
     if (!is_foreign_) me.cpu = me.cpu + paid.receiver;
     if (now.combines) me.cpu = me.cpu + paid.combination;
     me.cpu = me.cpu + lost(noise(r, me.next, begin, instant_of(me.cpu) - instant_of(begin)));
+    if (!is_foreign_)
+      record(op_kind::recv, r, now.peer, now.receive, begin);
+    else if (now.combines)
+      record(op_kind::compute, r, k_no_rank, 0, begin);
     if constexpr (!Program::k_one_source) me.arrived >>= 1;
     ++me.receive;
     ++me.next;
@@ -311,19 +339,21 @@ class window_engine {
     }
   }
 
+  Time depart(Time& cpu, Time& nic, const message_cost& paid, const disturbance& met) const {
+    if (!paid.is_eager) return announce(cpu, paid, met);
+    if (is_foreign_) return send_blocking(cpu, nic, paid, met);
+    return send_eagerly(cpu, nic, paid, met);
+  }
+
   void send(rank r, const step& now) {
     actor<Time>& me = at(r);
     const message_cost& paid = cost(r, now.peer, now.size);
-    const picoseconds extra = noise(r, me.next, me.cpu, paid.is_eager ? paid.sender.time : paid.overhead.time);
-    const picoseconds late = jitter_of(what_.noise, r, what_.instance, me.next);
-    Time arrives;
-    if (!paid.is_eager) {
-      me.cpu = me.cpu + paid.overhead + lost(extra);
-      arrives = me.cpu + paid.latency + lost(late);
-    } else {
-      arrives = is_foreign_ ? send_blocking(me.cpu, me.sends_from, paid, extra, late)
-                            : send_eagerly(me.cpu, me.sends_from, paid, extra, late);
-    }
+    const Time begin = me.cpu;
+    Time& nic = nic_out(r, now.peer);
+    const Time arrives = is_silent_ ? depart(me.cpu, nic, paid, {})  // nothing to add up
+                                    : depart(me.cpu, nic, paid, disturbance_of(what_.noise, r, what_.instance, me.next,
+                                                                               instant_of(begin), paid));
+    record(op_kind::send, r, now.peer, now.receive, begin);
     const event_kind kind = paid.is_eager ? event_kind::data : event_kind::request;
     post(arrives, now.peer, r, {kind, now.size, now.receive});
     ++report_.messages;
@@ -342,23 +372,33 @@ class window_engine {
   /// The receive has been reached and its message announced: the sender may move it.
   void grant(rank r, const step& now, const message_cost& paid) {
     actor<Time>& me = at(r);
-    me.cpu = me.cpu + paid.overhead;
-    post(me.cpu + paid.latency, now.peer, r, {event_kind::grant, now.size, me.receive});
+    post(lsched::grant(me.cpu, paid, drag(r, paid.overhead.time)), now.peer, r, {event_kind::grant, now.size, me.receive});
   }
 
   /// At the sender: its NIC does the rest.
   void move_data(const event& it) {
-    actor<Time>& me = at(it.who);
     const message_cost& paid = cost(it.who, it.peer, it.size());
-    const Time leaves = later(it.time(), me.sends_from);
-    me.sends_from = leaves + paid.gap;
-    post(leaves + paid.latency + paid.tail, it.peer, it.who, {event_kind::data, it.size(), it.receive()});
+    Time& nic = nic_out(it.who, it.peer);
+    const Time arrives = lsched::move_data(nic, it.time(), paid);
+    if constexpr (SharesNics) left(it.who) = later(left(it.who), nic);
+    post(arrives, it.peer, it.who, {event_kind::data, it.size(), it.receive()});
+  }
+
+  /// What rank r's CPU did from `begin` until now, for its next step or a signal.
+  void record(op_kind kind, rank r, rank peer, std::uint32_t tag, const Time& begin) {
+    if constexpr (std::is_same_v<Time, traced_time>) {
+      if (record_ == nullptr || r >= record_->ranks) return;
+      const op_id op = is_signal(kind) || at(r).next == k_asleep ? tag : at(r).next;
+      record_->ops.push_back({r, op, kind, peer, tag, instant_of(begin), instant_of(at(r).cpu)});
+    }
   }
 
   picoseconds noise(rank r, std::uint64_t op, const Time& begin, picoseconds cost) const {
     if (is_silent_) return 0;
-    return noise_of(what_.noise, r, what_.instance, op, instant_of(begin), cost);
+    return delay_of(what_.noise, r, what_.instance, op, instant_of(begin), cost);
   }
+
+  picoseconds drag(rank r, picoseconds cost) const { return is_silent_ ? 0 : drag_of(what_.noise, r, cost); }
 
   // --- the end -----------------------------------------------------------------------------------------------
 
@@ -367,12 +407,13 @@ class window_engine {
     if (too_far_) return failure{status::unsupported, "a message came more than 63 receives before its turn"};
     report_.engine = "window";
     report_.memory = sizeof(*this) + calendar_.memory() + actors_.capacity() * sizeof(actor<Time>) +
-                     order_.capacity() * sizeof(rank) + (wave_ ? wave_->memory() : 0) +
+                     order_.capacity() * sizeof(rank) + nics_.capacity() * sizeof(shared_nic<Time>) +
+                     left_.capacity() * sizeof(Time) + (wave_ ? wave_->memory() : 0) +
                      actors_.size() * sizeof(picoseconds);  // what follows
     report_.finish.resize(actors_.size());
     for (rank r = 0; r < program_.size; ++r) {
       if (!has_ended(r)) return failure{status::internal, "a rank never ends", r};
-      if (has_rendezvous()) end_at(r, later(at(r).cpu, at(r).sends_from));  // its last send ends with its NIC
+      if (has_rendezvous()) end_at(r, later(at(r).cpu, last_departure(r)));
       else if (!is_partial_) end_at(r, at(r).cpu);
     }
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
@@ -390,51 +431,60 @@ class window_engine {
     last_ = later(last_, time);
   }
 
+  /// When a NIC has moved the rank's last rendezvous.
+  Time last_departure(rank r) {
+    if constexpr (SharesNics)
+      return left(r);
+    else
+      return at(r).sends_from;
+  }
+
+  Time& left(rank r) { return left_[static_cast<std::size_t>(r)]; }
+
   bool has_rendezvous() const { return !is_foreign_ && program_.bytes_of(1) > what_.where.S; }
 
   const simulation& what_;
   const Program& program_;
+  simulation_record* record_;
   const start_times starts_;
   const bool is_flat_, is_silent_, is_partial_, is_foreign_;
-  calendar<event> calendar_;
+  calendar<event, SharesNics> calendar_;
   std::vector<message_cost> costs_;  ///< four sizes of each level
   std::vector<rank> order_;
   rank started_ = 0;
   picoseconds next_start_ = 0;  ///< drawn once
   std::vector<actor<Time>> actors_;
   std::optional<activation_wave> wave_;
+  std::size_t sharing_ = 0;              ///< the level whose groups share a NIC
+  std::vector<shared_nic<Time>> nics_;   ///< of these groups
+  std::vector<Time> left_;               ///< where NICs are shared, by rank
   Time last_ = at_instant<Time>(0);
   bool too_far_ = false, is_too_long_ = false;
   std::uint64_t told_ = 0;
   simulation_report report_;
 };
 
-/// No event makes another at a different rank sooner than this.
-picoseconds lookahead(const simulation& what, std::uint64_t bytes) {
-  picoseconds least = std::numeric_limits<picoseconds>::max();
-  const bool has_rendezvous = what.where.rules == semantics::libsched && bytes > what.where.S;
-  for (const machine_level& level : what.where.levels)
-    least = std::min(least, level.cost.L + (has_rendezvous ? 0 : level.cost.o));
-  return least;
-}
-
-template <class Program>
-result<simulation_report> run(const simulation& what, const Program& program, bool trace) {
-  const picoseconds width = lookahead(what, program.bytes_of(1));
+template <class Program, bool SharesNics>
+result<simulation_report> run(const simulation& what, const Program& program, bool trace, simulation_record* record) {
+  const picoseconds width = lookahead(what.where, program.bytes_of(1), what.noise.pace);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
   const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;
   if (is_partial && !std::is_same_v<Program, recursive_doubling_program>)
     return failure{status::unsupported, "only recursive doubling can be activated without its schedules"};
-  if (trace) return window_engine<Program, traced_time>(what, program, width).run();
-  return window_engine<Program, picoseconds>(what, program, width).run();
+  if (trace || record != nullptr) return window_engine<Program, traced_time, SharesNics>(what, program, width, record).run();
+  return window_engine<Program, picoseconds, SharesNics>(what, program, width, nullptr).run();
 }
 
 }  // namespace
 
-result<simulation_report> simulate_window(const simulation& what, bool trace) {
+result<simulation_report> simulate_window(const simulation& what, bool trace, simulation_record* record) {
   const auto begin = std::chrono::steady_clock::now();
-  auto report = std::visit([&](const auto& it) { return run(what, it, trace); }, what.what);
+  const auto play = [&]<class Program>(const Program& it) {
+    return what.where.shares_nics() ? run<Program, true>(what, it, trace, record)
+                                    : run<Program, false>(what, it, trace, record);
+  };
+  auto report = std::visit(play, what.what);
   if (report) report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <cstdlib>
 #include <map>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -185,6 +186,15 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--engine", "steam"}, "--engine"},
       {{"simulate", "--level", "4:1:1"}, "--level"},
       {{"simulate", "--plot", "a.png"}, "--fig9"},
+      {{"simulate", "--engine", "sweep", "--critical-path"}, "--critical-path"},
+      {{"simulate", "--engine", "sweep", "--schedules"}, "--schedules"},
+      {{"simulate", "--engine", "sweep", "--trace", "/dev/null"}, "--trace"},
+      {{"simulate", "--ranks", "2", "3", "--trace", "/dev/null"}, "one simulation"},
+      {{"simulate", "--skew", "fixed"}, "--skew-ranks"},
+      {{"simulate", "--cpu-noise", "trace"}, "--noise-file"},
+      {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
+      {{"simulate", "--ranks", "2", "3", "--to-goal", "/dev/null"}, "one simulation"},
+      {{"simulate", "--ranks", "2", "--goal", "/dev/null"}, "--goal"},
       {{"simulate", "--ranks", "4", "--initiator", "4"}, "--initiator"},
       {{"soak", "--policy", "sometimes"}, "--policy"},
       {{"soak", "--count", "2"}, "--count"},
@@ -502,6 +512,76 @@ TEST(CommandSimulate, any_generator_and_many_seeds) {
   ASSERT_EQ(it.status, 0) << it.err;
   EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 8);
   EXPECT_EQ(last_line_of(it.out)["ranks"], 9);
+}
+
+TEST(CommandSimulate, counts_the_critical_path_of_schedules_and_of_programs) {
+  const words ask{"simulate", "--ranks", "16", "--bytes", "1000", "--S", "10", "--json", "--critical-path"};
+  words schedules = ask;
+  schedules.emplace_back("--schedules");
+  const outcome read = run(lsched(ask)), written = run(lsched(schedules));
+  ASSERT_EQ(read.status, 0) << read.err;
+  ASSERT_EQ(written.status, 0) << written.err;
+  const auto path_of = [](const outcome& it) {
+    return json::parse(it.out.substr(0, it.out.find('\n')))["report"]["critical_path"];
+  };
+  EXPECT_EQ(path_of(read), path_of(written));
+  EXPECT_EQ(path_of(read)["L"], 12);
+}
+
+TEST(CommandSimulate, traces_the_first_ranks_and_says_so) {
+  const temporary_file file("");
+  const outcome it = run(lsched({"simulate", "--ranks", "8", "--trace", file.path, "--trace-ranks", "4"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.err, "the first 4 of 8 ranks")) << it.err;
+  std::ifstream written(file.path);
+  const json trace = json::parse(written);
+  EXPECT_TRUE(contains(trace["otherData"]["remark"], "the first 4 of 8 ranks"));
+  EXPECT_TRUE(std::ranges::all_of(trace["traceEvents"], [](const json& event) { return event["pid"] < 4; }));
+}
+
+TEST(CommandSimulate, looks_whether_it_can_write_before_it_works) {
+  const outcome it = run(lsched({"simulate", "--ranks", "16777216", "--trace", "/nowhere/at/all.json"}));
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "/nowhere/at/all.json: cannot be written")) << it.err;
+}
+
+TEST(CommandSimulate, goal_files_come_in_and_go_out) {
+  const temporary_file file("");
+  const outcome out = run(lsched({"simulate", "--collective", "partial_allreduce", "--ranks", "5", "--activation", "majority",
+                                  "--initiator", "3", "--skew", "linear", "--to-goal", file.path, "--json"}));
+  ASSERT_EQ(out.status, 0) << out.err;
+  std::ifstream written(file.path);
+  const std::string text{std::istreambuf_iterator<char>(written), {}};
+  EXPECT_TRUE(contains(text, "// resolved for one simulated scenario: skew linear, noise none, seed 1")) << text;
+  const outcome in = run(lsched({"simulate", "--goal", file.path, "--json"}));
+  ASSERT_EQ(in.status, 0) << in.err;
+  EXPECT_EQ(last_line_of(in.out)["finish_us"], last_line_of(out.out)["finish_us"]);
+}
+
+TEST(CommandSimulate, goal_files_it_cannot_time_are_refused) {
+  const std::vector<std::pair<std::string, std::string>> programs{
+      {"num_ranks 1\nrank 0 {\ncalc 5 cpu 1\n}\n", "second cpu"},
+      {"num_ranks 2\nrank 0 {\nrecv 5b from -1\n}\nrank 1 {\nsend 5b to 0\n}\n", "from any rank"},
+      {"num_ranks 2\nrank 0 {\nrecv 5b from 1\n}\nrank 1 {\n}\n", "which nobody sends"},
+      {"num_ranks 1\nrank 0 {\ncalk 5\n}\n", "line 3, column "}};
+  for (const auto& [text, complaint] : programs) {
+    const temporary_file file(text);
+    const outcome it = run(lsched({"simulate", "--goal", file.path}));
+    EXPECT_EQ(it.status, 1) << text;
+    EXPECT_TRUE(contains(it.err, complaint)) << it.err;
+  }
+}
+
+TEST(CommandSimulate, noise_traces_and_fixed_skew_are_read) {
+  const temporary_file trace("# remark\n0\t1000\n10000\t5000000\n");
+  const outcome noisy = run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", trace.path, "--json"}));
+  ASSERT_EQ(noisy.status, 0) << noisy.err;
+  EXPECT_GT(last_line_of(noisy.out)["finish_us"], 5000);
+  const outcome late = run(lsched({"simulate", "--skew", "fixed", "--skew-ranks", "5", "2", "--skew-us", "7000", "--json"}));
+  ASSERT_EQ(late.status, 0) << late.err;
+  EXPECT_GT(last_line_of(late.out)["finish_us"], 7000);
+  const temporary_file torn("1000\n");
+  EXPECT_TRUE(contains(run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", torn.path})).err, "line 1: "));
 }
 
 TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <set>
 
 #include "collectives/registry.h"
@@ -22,8 +23,8 @@ std::vector<schedule_ptr> world_of(rank size, std::string_view collective, std::
 }
 
 simulation_report simulated(const std::vector<schedule_ptr>& ranks, const simulation& what,
-                            simulation_record* record = nullptr) {
-  auto report = simulate_schedules(ranks, what, record);
+                            simulation_record* record = nullptr, bool trace = false) {
+  auto report = simulate_schedules(ranks, what, record, trace);
   EXPECT_TRUE(report) << report.error().text;
   return report ? std::move(*report) : simulation_report{};
 }
@@ -44,7 +45,8 @@ pairs pairs_of(const program& what) {
 
 pairs pairs_of(const simulation_record& record) {
   pairs found;
-  for (const simulated_message& it : record.messages) found.emplace(it.from, it.to);
+  for (const simulated_op& it : record.ops)
+    if (it.kind == op_kind::send || it.kind == op_kind::signal_send) found.emplace(it.who, it.peer);
   return found;
 }
 
@@ -69,6 +71,104 @@ TEST(schedule_world, programs_are_what_the_generators_write) {
       }
     }
   }
+}
+
+struct twin {
+  std::string_view collective, algorithm;
+  program read;
+};
+
+std::vector<twin> twins_of(rank size, std::uint64_t floats) {
+  return {{"allreduce", "recursive_doubling", recursive_doubling_program{size, 4 * floats}},
+          {"allreduce", "tree", tree_program{size, 4 * floats}}};
+}
+
+TEST(schedule_world, rendezvous_takes_as_long_as_in_programs) {
+  for (const rank size : {2, 4, 8, 64})
+    for (const std::uint64_t floats : {1u, 100u, 20'000u})
+      for (const picoseconds g : {picoseconds{0}, k_us})
+        for (const twin& it : twins_of(size, floats)) {
+          if (it.algorithm == "tree" && size > 2) continue;  // brothers arrive in their own order
+          simulation what{.what = it.read};
+          what.where.S = 0;
+          what.where.compute = 100'000;
+          what.where.levels[0].cost.g = g;
+          const auto written = simulated(world_of(size, it.collective, it.algorithm, floats), what);
+          EXPECT_EQ(written.finish, simulate_window(what)->finish) << it.algorithm << " " << size << " " << floats;
+        }
+}
+
+TEST(schedule_world, rendezvous_waits_for_its_receiver_as_in_programs) {
+  for (const rank size : {2, 3, 5, 8})
+    for (const twin& it : twins_of(size, 20'000)) {
+      simulation what{.what = it.read, .skew = {.kind = skew_kind::linear, .scale = 10'000 * k_us}};
+      const auto written = simulated(world_of(size, it.collective, it.algorithm, 20'000), what);
+      const auto read = *simulate_window(what);
+      ASSERT_EQ(written.finish.size(), read.finish.size());
+      EXPECT_EQ(written.last(), read.last()) << it.algorithm << " " << size;
+      what.where.S = 100'000;
+      EXPECT_GT(written.last(), simulated(world_of(size, it.collective, it.algorithm, 20'000), what).last());
+    }
+}
+
+TEST(schedule_world, a_buffer_is_free_when_its_bytes_have_left) {
+  for (const std::uint64_t bytes : {100u, 100'000u}) {
+    simulation_record record;
+    const auto ranks = testing::whole_world(2, [&](world place) {
+      builder to(place);
+      const region data{place.self == 0 ? to.input(dtype::u8, bytes) : to.scratch(dtype::u8, bytes), 0};
+      if (place.self == 0)
+        to.set_exit(to.nop({to.send(1, 0, data, extent::imm(bytes))}));
+      else
+        to.recv(0, 0, data, extent::imm(bytes));
+      return to.compile();
+    });
+    const loggops cost;
+    const picoseconds left = bytes == 100 ? cost.o : 2 * cost.o + 2 * cost.L + cost.g + 99'999 * cost.G / 1000;
+    EXPECT_EQ(simulated(ranks, {}, &record).finish[0], left);
+  }
+}
+
+TEST(schedule_world, counts_on_the_critical_path_what_programs_and_formulas_count) {
+  for (const rank size : {2, 4, 16})
+    for (const std::uint64_t most_eager : {0u, 65'535u})
+      for (const twin& it : twins_of(size, 1000)) {
+        if (it.algorithm == "tree" && size > 2) continue;
+        simulation what{.what = it.read};
+        what.where.S = most_eager;
+        what.where.compute = 100'000;
+        const auto written = simulated(world_of(size, it.collective, it.algorithm, 1000), what, nullptr, true);
+        ASSERT_TRUE(written.critical_path);
+        EXPECT_EQ(*written.critical_path, *simulate_window(what, true)->critical_path) << it.algorithm << " " << size;
+        const std::int64_t hops = std::bit_width(static_cast<unsigned>(size)) - 1;
+        if (it.algorithm == "tree") continue;
+        const path_parts formula{.L = (most_eager == 0 ? 3 : 1) * hops,
+                                 .o = (most_eager == 0 ? 3 : 2) * hops,
+                                 .G_bytes = 3999 * hops,
+                                 .compute_bytes = 4000 * hops};
+        EXPECT_EQ(*written.critical_path, formula);
+      }
+}
+
+TEST(schedule_world, the_critical_path_adds_up_under_skew_and_noise) {
+  for (const std::uint64_t most_eager : {0u, 65'535u})
+    for (const algorithm& it : algorithms()) {
+      const shape data = it.needs->moves_data ? shape{.count = 1000, .what = kernel::sum} : shape{};
+      const activation starts{.policy = it.needs->activates ? activation_policy::solo : activation_policy::none};
+      if (objection(*it.needs, {0, 13}, data, starts)) continue;
+      const auto ranks = testing::whole_world(13, [&](world place) { return it.generate(place, data, starts); });
+      simulation what{.skew = {.kind = skew_kind::uniform, .scale = 9 * k_us},
+                      .noise = {.kind = noise_kind::exponential, .scale = k_us, .jitter = k_us}};
+      what.where.S = most_eager;
+      what.where.compute = 250'000;
+      const auto report = simulated(ranks, what, nullptr, true);
+      const path_parts& path = *report.critical_path;
+      const loggops cost;
+      EXPECT_EQ(report.last(), path.start + path.noise + path.L * cost.L + path.o * cost.o + path.g * cost.g +
+                                   path.G_bytes * cost.G / 1000 + path.compute_bytes * 250) << it.name;
+      EXPECT_GT(path.noise, 0);
+      EXPECT_EQ(report.finish, simulated(ranks, what).finish);
+    }
 }
 
 TEST(schedule_world, sees_that_a_program_is_another_ones) {
@@ -122,6 +222,12 @@ TEST(schedule_world, a_quorum_fires_with_the_second_signal) {
   const auto report = simulated(ranks, {.skew = {.kind = skew_kind::linear, .scale = 1000 * k_us}});
   EXPECT_GT(report.finish[0], 2000 * k_us);
   EXPECT_LT(report.finish[0], 2100 * k_us);
+}
+
+TEST(schedule_world, refuses_nics_that_ranks_share) {
+  simulation what;
+  what.where.levels = {{.ranks = 2, .shares_nic = true}, {}};
+  EXPECT_EQ(simulate_schedules(world_of(4, "allreduce", "tree", 1), what).error().code, status::unsupported);
 }
 
 TEST(schedule_world, says_who_waits_for_whom) {

@@ -28,7 +28,9 @@ std::vector<cpu_noise> noises() {
   return {{},
           {.kind = noise_kind::periodic, .scale = k_us, .period = 10 * k_us, .jitter = k_us},
           {.kind = noise_kind::exponential, .scale = k_us},
-          {.kind = noise_kind::pareto, .scale = k_us, .alpha = 1.5, .jitter = k_us}};
+          {.kind = noise_kind::pareto, .scale = k_us, .alpha = 1.5, .jitter = k_us},
+          {.kind = noise_kind::trace, .trace = *noise_trace::from({{3 * k_us, k_us}, {9 * k_us, 2 * k_us}})},
+          {.pace = {.cv = 0.3, .slow_share = 0.1, .slow_factor = 3}}};
 }
 
 TEST(sweep, says_what_the_window_and_the_closed_form_say_when_all_begin_at_once) {

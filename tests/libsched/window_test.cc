@@ -115,11 +115,71 @@ TEST(window, the_critical_path_adds_up_and_is_the_derivative) {
   EXPECT_EQ(simulated(what).last() - report.last(), path.L);
 }
 
+TEST(window, a_rank_that_is_slow_by_a_factor_has_o_and_O_that_much_larger) {
+  for (const double factor : {0.5, 3.0})
+    for (const std::uint64_t most_eager : {0u, 65'535u}) {
+      simulation slow{.what = recursive_doubling_program{16, 1000}};
+      slow.where.S = most_eager;
+      slow.where.compute = 250'000;
+      slow.where.levels[0].cost.O = 1'000'000;
+      simulation costly = slow;
+      slow.noise.pace = {.slow_share = 1, .slow_factor = factor};
+      loggops& cost = costly.where.levels[0].cost;
+      cost.o = static_cast<picoseconds>(static_cast<double>(cost.o) * factor);
+      cost.O = static_cast<femtoseconds>(static_cast<double>(cost.O) * factor);
+      costly.where.compute = static_cast<femtoseconds>(static_cast<double>(costly.where.compute) * factor);
+      // The tail is what the wire takes longer than CPUs that are not slowed.
+      const picoseconds shorter_tail = time_of(999, cost.O) - time_of(999, 1'000'000);
+      EXPECT_EQ(simulated(slow).last(), simulated(costly).last() + 4 * shorter_tail);
+    }
+}
+
 TEST(window, levels_cost_what_they_say) {
   simulation what{.what = recursive_doubling_program{8, 1}};
   what.where.levels = {{.ranks = 4, .cost = {.L = 100, .o = 10, .g = 0, .G = 0}},
                        {.cost = {.L = 1000, .o = 10, .g = 0, .G = 0}}};
   EXPECT_EQ(simulated(what).last(), 2 * 120 + 1020);
+}
+
+/// Nodes of `ranks`, in which messages are free but for a nanosecond, with one NIC each.
+machine nodes_of(rank ranks, bool shares_nic) {
+  return {.levels = {{.ranks = ranks, .cost = {.L = 1000, .o = 0, .g = 0, .G = 0}, .shares_nic = shares_nic}, {}}};
+}
+
+TEST(window, ranks_of_a_node_wait_for_each_other_at_the_nic_they_share) {
+  for (const rank node : {1, 2, 4, 8})
+    for (const std::uint64_t bytes : {1u, 1000u, 100'000u}) {
+      simulation what{.what = recursive_doubling_program{2 * node, bytes}, .where = nodes_of(node, false)};
+      const picoseconds apart = simulated(what).last();
+      what.where = nodes_of(node, true);
+      what.where.levels[0].cost.o = 0;
+      const auto shared = simulated(what);
+      const loggops cost;
+      const auto gap = static_cast<picoseconds>(cost.g + time_of(bytes - 1, cost.G));
+      EXPECT_EQ(shared.last(), apart + (node - 1) * gap) << node << " " << bytes;  // the last one's bytes leave last
+      EXPECT_EQ(simulated(what, true).finish, shared.finish);
+    }
+}
+
+TEST(window, who_sends_first_has_the_shared_nic_first_whatever_its_rank) {
+  simulation what{.what = gather_program{4, 1000}, .where = nodes_of(2, true)};
+  what.where.levels[0].cost.L = 4 * k_us;  // windows of 2 us
+  what.skew = {.kind = skew_kind::fixed, .scale = k_us, .ranks = {2}};  // its neighbour 3 begins before it
+  const loggops cost;
+  const picoseconds bytes = 999 * cost.G / 1000;
+  EXPECT_EQ(simulated(what).last(), cost.o + (cost.g + bytes) + cost.L + bytes + 2 * cost.o);
+}
+
+TEST(window, a_nic_for_each_rank_is_a_nic_for_each_rank) {
+  for (const program& it : programs(13, 1000)) {
+    simulation what{.what = it, .skew = {.kind = skew_kind::lognormal, .scale = 9 * k_us}};
+    what.where.levels = {{.ranks = 1, .shares_nic = true}, {}};
+    const auto shared = simulated(what);
+    what.where.levels[0].shares_nic = false;
+    EXPECT_EQ(shared.finish, simulated(what).finish);
+    what.where.levels = {{.ranks = 13, .shares_nic = true}, {}};  // nobody is outside
+    EXPECT_EQ(simulated(what).finish, shared.finish);
+  }
 }
 
 TEST(window, a_million_ranks_fit_into_64_bytes_each_soak) {

@@ -1,0 +1,17 @@
+#include "bindings/cli/output_file.h"
+
+#include "bindings/cli/commands.h"
+
+namespace lsched::cli {
+
+output_file::output_file(std::string path) : path_(std::move(path)), stream_(path_, std::ios::binary) {
+  if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": cannot be written");
+}
+
+void output_file::write(std::string_view content) {
+  stream_.write(content.data(), static_cast<std::streamsize>(content.size()));
+  stream_.close();
+  if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": could not be written");
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,167 @@
+// GOAL programs that are simulated, and simulations that become GOAL programs.
+#include <gtest/gtest.h>
+
+#include "collectives/registry.h"
+#include "libsched/goal_world.h"
+#include "libsched/schedule_world.h"
+#include "tests/support/symbolic_world.h"
+
+namespace lsched {
+namespace {
+
+constexpr picoseconds k_us = 1'000'000;
+constexpr goal_scenario k_exact{.ns_per_byte = 1};
+
+/// The machine on which a calc of n lasts n ns.
+machine goal_machine(semantics rules = semantics::libsched) { return {.compute = 1'000'000, .rules = rules}; }
+
+std::vector<picoseconds> finish_of(const goal& program, const machine& where) {
+  const auto world = import_goal(program, k_exact);
+  EXPECT_TRUE(world) << world.error().text;
+  if (!world) return {};
+  const auto report = simulate_schedules(*world, {.where = where});
+  EXPECT_TRUE(report) << report.error().text;
+  return report ? report->finish : std::vector<picoseconds>{};
+}
+
+std::vector<picoseconds> finish_ns(const std::string& text, semantics rules) {
+  const auto program = parse_goal_text(text);
+  EXPECT_TRUE(program) << program.error().text;
+  if (!program) return {};
+  EXPECT_EQ(*parse_goal_binary(to_goal_binary(*program)), *program);
+  auto times = finish_of(*program, goal_machine(rules));
+  for (picoseconds& time : times) time /= 1000;
+  return times;
+}
+
+/// A binomial reduction to rank 0, as its ranks would write it down.
+std::string binomial_reduction(int ranks, int bytes) {
+  std::string text = "num_ranks " + std::to_string(ranks) + "\n";
+  for (int r = 0; r < ranks; ++r) {
+    text += "rank " + std::to_string(r) + " {\n";
+    int ops = 0;
+    int step = 1;
+    for (; step < ranks && r % (2 * step) == 0; step *= 2)
+      text += "l" + std::to_string(++ops) + ": recv " + std::to_string(bytes) + "b from " + std::to_string(r + step) + "\n";
+    if (r != 0) {
+      text += "last: send " + std::to_string(bytes) + "b to " + std::to_string(r - step) + "\n";
+      for (int i = 1; i <= ops; ++i) text += "last requires l" + std::to_string(i) + "\n";
+    }
+    text += "}\n";
+  }
+  return text;
+}
+
+std::string dissemination(int ranks) {
+  std::string text = "num_ranks " + std::to_string(ranks) + "\n";
+  for (int r = 0; r < ranks; ++r) {
+    text += "rank " + std::to_string(r) + " {\n";
+    for (int step = 1; step < ranks; step *= 2) {
+      const std::string now = std::to_string(step), before = std::to_string(step / 2);
+      text += "s" + now + ": send 1b to " + std::to_string((r + step) % ranks) + "\n";
+      text += "r" + now + ": recv 1b from " + std::to_string((r + ranks - step) % ranks) + "\n";
+      if (step > 1)
+        text += "s" + now + " requires s" + before + "\ns" + now + " requires r" + before + "\nr" + now +
+                " requires r" + before + "\n";
+    }
+    text += "}\n";
+  }
+  return text;
+}
+
+// Both are printed in LogGOPSim's documentation.
+TEST(goal_simulation, takes_what_is_published_under_loggopsims_rules) {
+  const std::vector<picoseconds> published{34914, 1500, 13138, 1500, 24776, 1500, 13138, 1500};
+  EXPECT_EQ(finish_ns(binomial_reduction(8, 1024), semantics::loggopsim), published);
+  EXPECT_EQ(finish_ns(dissemination(16), semantics::loggopsim), std::vector<picoseconds>(16, 22000));
+}
+
+TEST(goal_simulation, lets_receivers_overlap_under_our_rules) {
+  EXPECT_LT(finish_ns(binomial_reduction(8, 1024), semantics::libsched)[0], 34915);
+  EXPECT_EQ(finish_ns(dissemination(16), semantics::libsched), std::vector<picoseconds>(16, 22000));
+}
+
+TEST(goal_simulation, calcs_take_their_time_and_starts_are_not_ends) {
+  const std::string ops = "num_ranks 1\nrank 0 {\na: calc 1000\nb: calc 70\n";
+  EXPECT_EQ(finish_ns(ops + "b requires a\n}\n", semantics::libsched)[0], 1070);
+  const std::string hop = "num_ranks 2\nrank 0 {\na: recv 1b from 1\nb: send 1b to 1\n";
+  const std::string other = "}\nrank 1 {\na: recv 1b from 0\nb: calc 50000\nc: send 1b to 0\nc requires b\n}\n";
+  EXPECT_EQ(finish_ns(hop + "b irequires a\n" + other, semantics::libsched)[0], 55'500);
+  EXPECT_EQ(finish_ns(hop + "b requires a\n" + other, semantics::libsched)[1], 61'000);
+}
+
+// --- back ----------------------------------------------------------------------------------------------------
+
+std::vector<schedule_ptr> partial_world(rank size, activation_policy policy) {
+  return testing::whole_world(size, [&](world place) {
+    return generate("partial_allreduce", "recursive_doubling", place, {.count = 250, .what = kernel::sum},
+                    {.policy = policy});
+  });
+}
+
+goal_export exported(std::span<const schedule_ptr> ranks, const simulation& what, simulation_report& report) {
+  simulation_record record;
+  const auto played = simulate_schedules(ranks, what, &record);
+  EXPECT_TRUE(played) << played.error().text;
+  const auto made = export_goal(ranks, what, record);
+  EXPECT_TRUE(made) << made.error().text;
+  if (played) report = *played;
+  return made ? *made : goal_export{};
+}
+
+TEST(goal_of_a_simulation, takes_as_long_as_the_simulation_when_it_is_simulated) {
+  for (const rank size : {2, 3, 5, 7, 8, 13})
+    for (rank initiator = 0; initiator < size; ++initiator) {
+      simulation what{.where = goal_machine(), .skew = {.kind = skew_kind::linear, .scale = 1000 * k_us}};
+      what.initiator = initiator;
+      simulation_report report;
+      const auto made = exported(partial_world(size, activation_policy::majority), what, report);
+      EXPECT_EQ(finish_of(made.program, what.where), report.finish) << size << " " << initiator;
+    }
+}
+
+TEST(goal_of_a_simulation, begins_when_its_ranks_do) {
+  for (const algorithm& it : algorithms()) {
+    const shape data = it.needs->moves_data ? shape{.count = 250, .what = kernel::sum} : shape{};
+    if (it.needs->activates || objection(*it.needs, {0, 8}, data, {})) continue;
+    const auto ranks = testing::whole_world(8, [&](world place) { return it.generate(place, data, {}); });
+    const simulation what{.where = goal_machine(), .skew = {.kind = skew_kind::linear, .scale = 3 * k_us}};
+    simulation_report report;
+    const auto made = exported(ranks, what, report);
+    EXPECT_EQ(finish_of(made.program, what.where), report.finish) << it.collective << " " << it.name;
+  }
+}
+
+TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {
+  const auto ranks = testing::whole_world(3, [](world place) {
+    builder to(place);
+    const buffer_id data = place.self == 0 ? to.scratch(dtype::u8, 2) : to.input(dtype::u8, 1);
+    if (place.self != 0) {
+      to.send(0, 0, {data, 0}, extent::imm(1));
+      return to.compile();
+    }
+    const op_id first = to.recv(1, 0, {data, 0}, extent::imm(1)), second = to.recv(2, 0, {data, 1}, extent::imm(1));
+    const op_id either = to.nop({first, second});
+    to.set_need(either, 1);
+    return to.compile();
+  });
+  for (const std::uint64_t first : {1u, 2u}) {
+    simulation what{.skew = {.kind = skew_kind::stragglers, .scale = 500 * k_us}};
+    while (start_times(what.skew, 3)(static_cast<rank>(3 - first)) == 0) ++what.skew.seed;  // the other one is late
+    simulation_report report;
+    const auto made = exported(ranks, what, report);
+    const goal_rank& me = made.program.ranks[0];
+    std::uint32_t either = 0;
+    while (me.ops[either].kind != goal_kind::calc) ++either;
+    std::vector<std::uint32_t> sources;
+    for (const goal_edge& it : me.edges)
+      if (it.after == either) sources.push_back(me.ops[it.before].peer);
+    EXPECT_EQ(sources, std::vector{static_cast<std::uint32_t>(first)});
+    EXPECT_NE(made.remark.find("resolved for one simulated scenario: skew stragglers, noise none, seed "),
+              std::string::npos) << made.remark;
+    EXPECT_NE(made.remark.find("those that came first are required"), std::string::npos) << made.remark;
+  }
+}
+
+}  // namespace
+}  // namespace lsched
