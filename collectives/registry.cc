@@ -89,7 +89,7 @@ cost cost_of_partial_tree(rank size, const shape& data, activation_policy policy
 
 // --- contents ----------------------------------------------------------------------------------------------
 
-postcondition contents_of_barrier(rank, const shape&) { return {}; }
+postcondition contents_of_barrier(rank, const shape&) { return {.is_synchronising = true}; }
 
 postcondition contents_of_allreduce(rank size, const shape& data) {
   return reduced_everywhere(size, data.count, data.what, true);

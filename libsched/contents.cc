@@ -31,6 +31,8 @@ std::uint64_t power(std::uint64_t x, std::uint64_t exponent) {
 /// What a shift by one multiplies each of the two sums with.
 constexpr std::array<std::uint64_t, 2> k_step{0x0b5297a4d3e16c97, 0x1c60cb3729fe4d05};
 
+std::uint16_t bit_of(kernel what) { return static_cast<std::uint16_t>(1u << static_cast<unsigned>(what)); }
+
 std::string range_text(std::uint64_t begin, std::uint64_t end) {
   return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
 }
@@ -103,7 +105,7 @@ contents::node_id contents::add_join(world_op by, const segment& lower, const se
                     .joined_by = by,
                     .lowest = std::min(x.lowest, y.lowest),
                     .highest = std::max(x.highest, y.highest),
-                    .kernels = static_cast<std::uint16_t>(x.kernels | y.kernels | 1u << static_cast<unsigned>(how)),
+                    .kernels = static_cast<std::uint16_t>(x.kernels | y.kernels | bit_of(how)),
                     .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest});
   return static_cast<node_id>(nodes_.size() - 1);
 }
@@ -133,19 +135,21 @@ void contents::execute(world_op it) {
       combine(it, lower_, higher_);
       return write(memory_of(r, what.c), what.c.offset(), count, joined_);
     case op_kind::capture:
-      capture(r, what.c, count);
+      capture(r, what, count);
       return write(memory_of(r, what.c), what.c.offset(), count, lower_);
     default:
       return;
   }
 }
 
-void contents::capture(rank r, region target, std::uint64_t count) {
-  const auto before = all_.program(r).buffers().first(target.buffer());
+/// What is captured may have been merged from several calls of its rank, by the capture's kernel.
+void contents::capture(rank r, const op& what, std::uint64_t count) {
+  const auto before = all_.program(r).buffers().first(what.c.buffer());
   const auto number =
       std::count_if(before.begin(), before.end(), [](const buffer& it) { return it.role == buffer_role::input; });
   const node_id leaf = add_leaf(r, static_cast<std::uint32_t>(number));
-  lower_.assign(1, {.end = count, .shift = -static_cast<std::int64_t>(target.offset()), .what = leaf});
+  nodes_[leaf].kernels = bit_of(what.what);
+  lower_.assign(1, {.end = count, .shift = -static_cast<std::int64_t>(what.c.offset()), .what = leaf});
 }
 
 /// The segments of a region, as if it began at 0. Gaps are findings.
@@ -279,8 +283,7 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
   };
   if (!is_right) return bad(property::contents, explain(wanted, found));
   if (is_moved) return true;
-  const auto kernels = static_cast<std::uint16_t>(1u << static_cast<unsigned>(wanted.how));
-  if (leaves > 1 && it.kernels != kernels)
+  if ((it.kernels & ~bit_of(wanted.how)) != 0)
     return bad(property::contents, "combined by another kernel than " + std::string(name_of(wanted.how)));
   if (wanted.is_in_rank_order && !it.is_in_rank_order)
     return bad(property::expression, "an operand of a higher rank comes before one of a lower rank");

@@ -44,7 +44,7 @@ class contents {
     world_op joined_by = k_no_world_op;  ///< k_no_world_op: a leaf
     rank lowest = 0, highest = 0;        ///< contributors
     std::uint32_t input = 0;             ///< of a leaf
-    std::uint16_t kernels = 0;           ///< bit k: kernel k
+    std::uint16_t kernels = 0;           ///< bit k: kernel k, of joins and of captures that merge
     bool is_in_rank_order = true;
   };
   /// Element i holds the node for its element i - shift.
@@ -66,7 +66,7 @@ class contents {
   static sums shifted(sums weight, std::int64_t by);
 
   void execute(world_op it);
-  void capture(rank r, region target, std::uint64_t count);
+  void capture(rank r, const op& what, std::uint64_t count);
   void read(world_op it, world_op reader, region part, std::uint64_t count, memory& into);
   void write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces);
   void combine(world_op by, const memory& lower, const memory& higher);

@@ -23,6 +23,7 @@ struct scene {
   std::vector<bool> calls;    ///< by rank: whose own call counts
   bool sends_wait = false;    ///< a send completes after its receive has fired, and its reader where it holds
   bool delays_entries = true; ///< entries come in every order; else as soon as they can
+  bool is_rest = false;       ///< nobody calls in a partial round, and nothing may come of that
 };
 
 enum class phase : std::uint8_t { waiting, fired, completed };
@@ -166,7 +167,7 @@ class player {
     const stage_rank& me = on_.of(where);
     const auto is_waiting = [&](stage_op other) { return now.phases[other] == phase::waiting; };
     if (!now.over[at(where)] && std::ranges::any_of(me.loose, is_waiting)) return false;
-    const bool orders_matter = on_.is_synchronising() && scene_.delays_entries;
+    const bool orders_matter = (on_.is_synchronising() || promise_.is_synchronising) && scene_.delays_entries;
     if (it.what == occasion::begin) return me.entry != k_no_stage_op || !orders_matter;
     if (it.what == occasion::call) return me.calls_before_capture || !is_full(me);
     if (it.what == occasion::land) return true;
@@ -229,6 +230,16 @@ class player {
     const stage_rank& me = on_.of(part.owner);
     if (what.kind == op_kind::capture && is_full(me) && (me.call == k_no_stage_op || now.registers[me.call] == 0))
       object(it, "captures before its rank has called");
+    if (what.kind == op_kind::capture && !is_promised_merge(part)) object(it, "merges by another kernel than promised");
+    const bool is_out = what.kind == op_kind::send || what.kind == op_kind::signal_send;
+    if (scene_.is_rest && (is_out || what.kind == op_kind::capture)) object(it, "fires though nobody calls");
+  }
+
+  bool is_promised_merge(const stage_part& part) const {
+    return std::ranges::none_of(promise_.ranges, [&](const promised_range& it) {
+      const bool is_in_it = it.among.empty() || std::ranges::binary_search(it.among, part.owner);
+      return it.what == promised_content::reduced && it.begin < it.end && is_in_it && it.how != part.what->what;
+    });
   }
 
   void complete(state& now, stage_op it) {
@@ -269,7 +280,7 @@ class player {
     const auto count = static_cast<stage_op>(me.program->ops().size());
     if (now.in_flight[at(r)] != 0 || now.phases[me.first + me.program->exit()] != phase::completed) return;
     now.over[at(r)] = true;
-    if (me.program->is_synchronising() && now.entered < at(on_.size()))
+    if ((me.program->is_synchronising() || promise_.is_synchronising) && now.entered < at(on_.size()))
       fault_ = "rank " + std::to_string(r) + "'s round ends when only " + std::to_string(now.entered) +
                " ranks have entered";
     for (stage_op it = me.first; it < me.first + count; ++it)
@@ -278,6 +289,7 @@ class player {
 
   // --- the end ---------------------------------------------------------------------------------------------
   void check_end(const state& now) {
+    if (scene_.is_rest) return;
     for (rank r = 0; r < on_.size(); ++r)
       if (!now.over[at(r)]) return object_stuck(now, r);
     std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::uint64_t> trees;
@@ -339,6 +351,8 @@ std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
   const bool anyone_starts = policy == activation_policy::solo || policy == activation_policy::majority;
   const std::vector<bool> everybody(size, true);
   std::vector<scene> all{{.calls = everybody}};
+  if (policy != activation_policy::none)
+    all.push_back({.calls = std::vector<bool>(size, false), .delays_entries = !is_reduced, .is_rest = true});
   if (!anyone_starts || !is_reduced)
     all.push_back({.calls = everybody, .sends_wait = true, .delays_entries = !is_reduced});
   for (std::size_t r = 0; anyone_starts && r < size; ++r) {

@@ -48,11 +48,22 @@ struct cost {
   friend bool operator==(const cost&, const cost&) = default;
 };
 
+/// What every rank brings, and takes.
+struct promised_data {
+  std::uint64_t count = 0;
+  dtype type = dtype::f32;
+};
+
 struct postcondition {
   std::vector<promised_range> ranges{};
+  std::optional<promised_data> data{};  ///< of every rank's first input and first output; none: any
+  /// No rank's round ends before every rank has entered it, whether the schedules declare that or not.
+  bool is_synchronising = false;
   /// Holders of the same output range, reduced, evaluate the same expression and so hold the same bits.
   bool is_same_everywhere = true;
   std::optional<cost> price{};  ///< none: nothing is promised about it
+  /// If one rank alone calls, in a partial round without a price; none: any number.
+  std::optional<std::uint64_t> signals_of_one{};
 };
 
 /// Every rank's output 0, of `count` elements, is the reduction of all ranks' input 0.

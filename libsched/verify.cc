@@ -38,9 +38,12 @@ class proof {
   void prove();
   bool check_forms();
   bool check_agreement();
+  bool check_data();
+  void check_first(const schedule& mine, buffer_role role, std::string_view name);
   void count_price(const assembly& all, const progress& full);
   bool check_progress(const assembly& all, const progress& round);
   void check_unsure_signals(const assembly& all, const std::vector<world_op>& unsure);
+  void check_rest(const assembly& all);
   void check_activation(const assembly& all, const std::vector<world_op>& order);
   void check_signals(const assembly& all, const progress& wake, rank caller);
   std::vector<std::uint32_t> hops_from_here(const assembly& all, const std::vector<world_op>& order) const;
@@ -68,7 +71,7 @@ class proof {
 };
 
 void proof::prove() {
-  if (world_.empty() || !check_forms() || !check_agreement()) return;
+  if (world_.empty() || !check_forms() || !check_agreement() || !check_data()) return;
   assembly all(world_);
   all.match(out_);
   if (!out_.is_empty()) return;
@@ -81,6 +84,7 @@ void proof::prove() {
   progress round(all, sending::held);
   round.run(start);
   if (!check_progress(all, round)) return;
+  if (world_.front()->is_partial()) check_rest(all);
   if (start.is_woken) check_activation(all, eager.order());
 
   hazards dangers(all, eager.order(), options_.in_place);
@@ -116,6 +120,31 @@ bool proof::check_agreement() {
               .text = rank_text(it->place().self) + " declares another activation or synchronisation than rank 0"});
   }
   return out_.is_empty();
+}
+
+/// Where ranks have other data than the promise speaks of, its ranges say nothing.
+bool proof::check_data() {
+  for (std::size_t r = 0; promise_.data && r < world_.size() && !out_.is_full(); ++r) {
+    check_first(*world_[r], buffer_role::input, "input");
+    check_first(*world_[r], buffer_role::output, "output");
+  }
+  return out_.is_empty();
+}
+
+void proof::check_first(const schedule& mine, buffer_role role, std::string_view name) {
+  const auto text = [](std::uint64_t count, dtype type) {
+    return std::to_string(count) + " x " + std::string(name_of(type));
+  };
+  const auto first = std::ranges::find(mine.buffers(), role, &buffer::role);
+  const bool exists = first != mine.buffers().end();
+  if (exists && first->count == promise_.data->count && first->type == promise_.data->type) return;
+  const rank who = mine.place().self;
+  out_.add({.what = property::form,
+            .where = who,
+            .buffer = exists ? static_cast<std::uint16_t>(first - mine.buffers().begin()) : k_no_buffer,
+            .text = rank_text(who) + " has " + (exists ? text(first->count, first->type) + " as its" : "no") + " " +
+                    std::string(name) + ", but " + text(promise_.data->count, promise_.data->type) +
+                    " are promised of every rank"});
 }
 
 // --- progress ----------------------------------------------------------------------------------------------
@@ -177,6 +206,21 @@ std::vector<std::uint32_t> proof::hops_from_here(const assembly& all, const std:
   return hops;
 }
 
+/// Nobody calls, so nobody may wake, send or tell others.
+void proof::check_rest(const assembly& all) {
+  progress rest(all, sending::eager);
+  rest.run({.caller = k_no_rank});
+  for (world_op it = 0; it < all.op_count(); ++it) {
+    const op_kind kind = all.kind(it);
+    const bool is_still = kind != op_kind::capture && kind != op_kind::send && kind != op_kind::signal_send;
+    if (is_still || !rest.has_fired(it)) continue;
+    return out_.add({.what = property::activation,
+                     .where = all.rank_of(it),
+                     .op = all.id_of(it),
+                     .text = all.words_for(it) + " fires though nobody calls"});
+  }
+}
+
 /// `order` has shown that all payload moves once every capture is given. So it is enough to run, for each initiator,
 /// what comes before the captures. More initiators only add.
 void proof::check_activation(const assembly& all, const std::vector<world_op>& order) {
@@ -188,7 +232,6 @@ void proof::check_activation(const assembly& all, const std::vector<world_op>& o
   progress wake(all, sending::eager);
   for (rank caller = 0; caller < all.size() && !out_.is_full(); ++caller) {
     wake.run({.caller = caller, .stops_at_captures = true});
-    check_signals(all, wake, caller);
     for (const world_op it : captures) {
       if (!wake.has_completed(it)) {
         out_.add({.what = property::activation,
@@ -200,6 +243,7 @@ void proof::check_activation(const assembly& all, const std::vector<world_op>& o
       }
       answer_.price.hops = std::max<std::uint64_t>(answer_.price.hops, wake.hops_to(it) + rest[it]);
     }
+    check_signals(all, wake, caller);
   }
 }
 
@@ -208,11 +252,12 @@ void proof::check_signals(const assembly& all, const progress& wake, rank caller
   for (const world_op it : wake.order())
     if (all.kind(it) == op_kind::signal_send) ++signals;
   answer_.price.signals_of_one = std::max(answer_.price.signals_of_one, signals);
-  if (!promise_.price || signals == promise_.price->signals_of_one) return;
+  const auto declared = promise_.price ? promise_.price->signals_of_one : promise_.signals_of_one;
+  if (!declared || signals == *declared) return;
   out_.add({.what = property::activation,
             .where = caller,
             .text = "a call of " + rank_text(caller) + " alone takes " + std::to_string(signals) + " signals, not " +
-                    std::to_string(promise_.price->signals_of_one)});
+                    std::to_string(*declared)});
 }
 
 // --- knowledge and price -----------------------------------------------------------------------------------
@@ -224,13 +269,15 @@ void proof::check_knowledge(const assembly& all, const std::vector<world_op>& or
     const rank other = known.unheard_of(r);
     if (other == k_no_rank) continue;
     answer_.is_synchronising = false;
-    if (!all.program(r).is_synchronising()) break;
+    const bool is_declared = all.program(r).is_synchronising();
+    if (!is_declared && !promise_.is_synchronising) break;
     out_.add({.what = property::synchronising,
               .where = r,
               .op = all.program(r).exit(),
               .peer = other,
               .text = rank_text(r) + " may end its round before " + rank_text(other) +
-                      " has entered it, but is declared synchronising"});
+                      " has entered it, but " +
+                      (is_declared ? "is declared synchronising" : "a synchronising world is promised")});
   }
   answer_.unexpected.assign(world_.size(), {});
   for (const world_op it : order) {

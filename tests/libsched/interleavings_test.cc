@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "collectives/registry.h"
@@ -101,6 +102,26 @@ TEST(interleavings, a_round_that_ends_without_a_payload_fails) {
     it.head.ops[it.head.exit].need = 1;
   });
   EXPECT_EQ(verdict.why, "rank 0, op 1 (recv, peer 1, tag 0) has not fired when the round ends");
+}
+
+TEST(interleavings, a_partial_round_that_starts_by_itself_or_merges_otherwise_fails) {
+  const algorithm& what = *find("partial_allreduce", "tree");
+  const shape data{.count = 2, .type = dtype::f32, .what = kernel::sum};
+  const auto world = *generate_world(what, 2, data, {activation_policy::solo, 1});
+  const postcondition promise = promise_of(what, 2, data, activation_policy::solo);
+  EXPECT_EQ(play(world, promise).what, conclusion::holds);
+  const auto find_first = [&](op_kind kind) {
+    return static_cast<op_id>(std::ranges::find(world[0]->ops(), kind, &op::kind) - world[0]->ops().begin());
+  };
+  const op_id told = find_first(op_kind::signal_send), captured = find_first(op_kind::capture);
+  const std::string early = play_changed(world, promise, [&](draft& it) {
+    std::erase_if(it.deps, [&](const auto& dep) { return dep.second == told; });
+    it.head.ops[told].need = 0;
+  }).why;
+  EXPECT_NE(early.find("(signal_send, peer 1, tag 0) fires though nobody calls"), std::string::npos) << early;
+  const std::string merged =
+      play_changed(world, promise, [&](draft& it) { it.head.ops[captured].what = kernel::max; }).why;
+  EXPECT_NE(merged.find("(capture) merges by another kernel than promised"), std::string::npos) << merged;
 }
 
 TEST(interleavings, what_cannot_be_played_fails_with_its_reason) {
