@@ -242,14 +242,17 @@ void check_form(const schedule& program, world place, bool in_place, finding_lis
   form_check(program, place, in_place, out).run();
 }
 
-std::string words_for(const schedule& program, op_id id) {
+std::string op_words(const schedule& program, op_id id) {
   const op& it = program.ops()[id];
-  std::string words = "rank " + std::to_string(program.place().self) + " op " + std::to_string(id) + " (";
-  words += name_of(it.kind);
+  std::string words = "op " + std::to_string(id) + " (" + std::string(name_of(it.kind));
   if (it.kind == op_kind::compute) words += " " + std::string(name_of(it.what));
   const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
   if (is_communication(it.kind)) words += (is_out ? " to " : " from ") + std::to_string(it.peer);
   return words + ")";
+}
+
+std::string words_for(const schedule& program, op_id id) {
+  return "rank " + std::to_string(program.place().self) + " " + op_words(program, id);
 }
 
 }  // namespace lsched

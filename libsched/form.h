@@ -14,6 +14,9 @@ namespace lsched {
 /// the k-th input.
 void check_form(const schedule& program, world place, bool in_place, finding_list& out);
 
+/// "op 7 (send to 5)"
+std::string op_words(const schedule& program, op_id id);
+
 /// "rank 3 op 7 (send to 5)"
 std::string words_for(const schedule& program, op_id id);
 

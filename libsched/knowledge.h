@@ -25,8 +25,6 @@ class knowledge {
   bool is_expected(world_op receive) const;
 
  private:
-  bool is_entry(world_op it) const;
-
   const assembly& all_;
   rank_sets sets_;
   std::vector<world_op> entry_;            ///< by rank; k_no_world_op: the beginning of the round

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <set>
 
+#include "libsched/form.h"
 #include "libsched/in_place.h"
 
 namespace lsched {
 
 std::string_view name_of(mutation how) {
   constexpr std::array<std::string_view, k_all_mutations.size()> names{
-      "drop_dep",   "swap_peers",     "shift_offset", "change_extent", "duplicate",
-      "merge_tags", "exchange_order", "change_need",  "lose_signal"};
+      "drop_dep",   "swap_peers",    "shift_offset",   "change_extent", "duplicate",
+      "merge_tags", "change_kernel", "exchange_order", "change_need",   "lose_signal"};
   return names[static_cast<std::size_t>(how)];
 }
 
@@ -104,16 +105,6 @@ void blank(draft& in, op_id id) { in.head.ops[id] = {.need = in.head.ops[id].nee
 
 // --- words -------------------------------------------------------------------------------------------------
 
-std::string words_for(const schedule& program, op_id id) {
-  const op& it = program.ops()[id];
-  std::string text = "op " + std::to_string(id) + " (" + std::string(name_of(it.kind));
-  const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
-  if (is_communication(it.kind))
-    text += (is_out ? " to " : " from ") + std::to_string(it.peer) + ", tag " + std::to_string(it.tag);
-  if (it.kind == op_kind::compute) text += " " + std::string(name_of(it.what));
-  return text + ")";
-}
-
 std::string signed_text(int change) { return (change > 0 ? "+" : "") + std::to_string(change); }
 
 bool moves_data(const op& it) { return it.a.exists() || it.c.exists(); }
@@ -138,7 +129,7 @@ class mutant_list::enumeration {
 
  private:
   const op& at(op_id id) const { return program_->ops()[id]; }
-  std::string words(op_id id) const { return words_for(*program_, id); }
+  std::string words(op_id id) const { return op_words(*program_, id); }
 
   void add(mutation how, const std::string& what, edit change) {
     out_.faults_.push_back({how, "rank " + std::to_string(self_) + ": " + what, {{self_, std::move(change)}}});
@@ -151,6 +142,7 @@ class mutant_list::enumeration {
   void write_faults_at(op_id id) {
     drop_deps(id);
     duplicate_op(id);
+    change_kernel(id);
     exchange_orders(id);
     change_needs(id);
     if (moves_data(at(id))) shift_offsets(id), change_extents(id);
@@ -171,6 +163,17 @@ class mutant_list::enumeration {
 
   void duplicate_op(op_id id) {
     add(mutation::duplicate, words(id) + " is there twice", [id](draft& in) { duplicate(in, id); });
+  }
+
+  /// To the next one that the dtype has.
+  void change_kernel(op_id id) {
+    if (!is_reduction(at(id).what)) return;
+    auto next = std::ranges::find(k_all_reductions, at(id).what);
+    do {
+      if (++next == k_all_reductions.end()) next = k_all_reductions.begin();
+    } while (!supports(*next, at(id).type));
+    add(mutation::change_kernel, words(id) + " has kernel " + std::string(name_of(*next)),
+        [id, other = *next](draft& in) { in.head.ops[id].what = other; });
   }
 
   void exchange_orders(op_id id) {
@@ -245,7 +248,8 @@ class mutant_list::enumeration {
     const op_id other = other_end(id);
     for (const std::uint32_t tag : tags) {
       const auto retag = [tag](op_id which) { return [which, tag](draft& in) { in.head.ops[which].tag = tag; }; };
-      const std::string what = words(id) + " has tag " + std::to_string(tag);
+      const std::string what =
+          words(id) + " has tag " + std::to_string(tag) + " instead of " + std::to_string(at(id).tag);
       add(mutation::merge_tags, what, retag(id));
       if (other == k_no_op) continue;
       add_to_both(mutation::merge_tags, what + ", and so has its receive", retag(id), at(id).peer, retag(other));

@@ -23,15 +23,16 @@ enum class mutation : std::uint8_t {
   change_extent,   ///< an op, or both ends of an edge, move or touch one element more or fewer
   duplicate,       ///< an op is there twice, with the same deps
   merge_tags,      ///< an edge has another edge's tag, at one or both ends
+  change_kernel,   ///< a reduction, or the merge of a capture, is by another kernel
   exchange_order,  ///< a reduction's operands, or two ops of which one waits for the other, change places
   change_need,     ///< an op waits for any, for all, for one token more or for one fewer
   lose_signal,     ///< a signal is not sent, not waited for, or nothing triggers it
 };
 
-inline constexpr std::array<mutation, 9> k_all_mutations{
-    mutation::drop_dep,  mutation::swap_peers, mutation::shift_offset,   mutation::change_extent,
-    mutation::duplicate, mutation::merge_tags, mutation::exchange_order, mutation::change_need,
-    mutation::lose_signal};
+inline constexpr std::array<mutation, 10> k_all_mutations{
+    mutation::drop_dep,       mutation::swap_peers,  mutation::shift_offset, mutation::change_extent,
+    mutation::duplicate,      mutation::merge_tags,  mutation::change_kernel,
+    mutation::exchange_order, mutation::change_need, mutation::lose_signal};
 
 std::string_view name_of(mutation how);
 
@@ -59,7 +60,7 @@ class mutant_list {
   std::size_t size() const { return faults_.size(); }
   mutation how(std::size_t k) const { return faults_[k].how; }
 
-  /// "drop_dep: rank 3: op 7 (send to 5, tag 2) no longer waits for op 4 (compute sum)"
+  /// "drop_dep: rank 3: op 7 (send to 5) no longer waits for op 4 (compute sum)"
   std::string name(std::size_t k) const { return std::string(name_of(how(k))) + ": " + faults_[k].what; }
 
   /// The world with the k-th fault. Ranks without the fault share their schedule with the original.
