@@ -11,6 +11,7 @@ hazards::hazards(const assembly& all, const std::vector<world_op>& order, bool i
     : all_(all), order_(order), in_place_(in_place) {}
 
 void hazards::check(rank r, finding_list& out, finding_list& notes) {
+  if (!number_columns(r, out)) return;
   find_order(r);
   find_accesses(r);
   for (std::vector<access>& memory : accesses_) {
@@ -26,9 +27,28 @@ void hazards::check(rank r, finding_list& out, finding_list& notes) {
 
 // --- order -------------------------------------------------------------------------------------------------
 
+/// All ops have a row, which hands on what is before them. Only those that somebody asks about have a column: not a nop
+/// that waits for all its deps, since it touches nothing and is bound to fire if they are.
+bool hazards::number_columns(rank r, finding_list& out) {
+  const auto ops = all_.program(r).ops();
+  column_.assign(ops.size() + 1, 0);
+  for (op_id id = 0; id < ops.size(); ++id) {
+    const bool is_bare = ops[id].kind == op_kind::nop && ops[id].need == all_.predecessors(all_.number(r, id)).size();
+    column_[id + 1] = column_[id] + (is_bare ? 0 : 1);
+  }
+  words_ = (std::size_t{column_.back()} + 63) / 64;
+  const std::uint64_t bytes = ops.size() * words_ * sizeof(std::uint64_t);
+  if (bytes <= k_most_bytes) return true;
+  out.add({.what = property::hazard,
+           .where = r,
+           .text = "rank " + std::to_string(r) + " is too large to prove: the order of its " +
+                   std::to_string(ops.size()) + " ops would take " + std::to_string(bytes >> 20) + " MiB, and " +
+                   std::to_string(k_most_bytes >> 20) + " is the limit"});
+  return false;
+}
+
 void hazards::find_order(rank r) {
   const std::size_t ops = all_.program(r).ops().size();
-  words_ = (ops + 63) / 64;
   before_.assign(ops * words_, 0);
   for (op_id id = 0; id < ops; ++id) {
     const auto from = all_.predecessors(all_.number(r, id));
@@ -41,24 +61,22 @@ void hazards::find_order(rank r) {
 }
 
 void hazards::add_all(op_id to, std::span<const op_id> from) {
-  std::uint64_t* row = &before_[to * words_];
   for (const op_id it : from) {
-    const std::uint64_t* other = &before_[it * words_];
-    for (std::size_t i = 0; i <= it / 64; ++i) row[i] |= other[i];
-    row[it / 64] |= std::uint64_t{1} << it % 64;
+    for (std::size_t i = 0; i * 64 < column_[it]; ++i) before_[to * words_ + i] |= before_[it * words_ + i];
+    if (has_column(it)) set_bit(to, column_[it]);
   }
 }
 
 /// What is one of the deps, or before it, for at least so many of them.
 void hazards::add_some(op_id to, std::span<const op_id> from, std::size_t least) {
-  std::vector<std::uint32_t> times(to, 0);
+  std::vector<std::uint32_t> times(column_[to], 0);
   for (const op_id it : from) {
-    ++times[it];
-    for (op_id earlier = 0; earlier < it; ++earlier)
-      if (is_before(earlier, it)) ++times[earlier];
+    if (has_column(it)) ++times[column_[it]];
+    for (std::uint32_t earlier = 0; earlier < column_[it]; ++earlier)
+      if (has_bit(it, earlier)) ++times[earlier];
   }
-  for (op_id it = 0; it < to; ++it)
-    if (times[it] >= least) before_[to * words_ + it / 64] |= std::uint64_t{1} << it % 64;
+  for (std::uint32_t column = 0; column < times.size(); ++column)
+    if (times[column] >= least) set_bit(to, column);
 }
 
 // --- memory ------------------------------------------------------------------------------------------------

@@ -461,8 +461,8 @@ typedef struct lsched_verify_text_desc {
 /* Proves the schedules that a text holds. lsched_schedule_print writes such text for what a builder made.
  * `findings` has room for `most_findings` of them and may be NULL if that is 0.
  * Thread: any, any number at once.  Blocks: until it is proved or refuted, linear in the number of ops; but pairs of ops
- * of one rank are looked at, with k^2/8 bytes for k ops, and partial schedules once for each rank.  Memory: all the
- * caller's; nothing is kept.
+ * of one rank are looked at, with k^2/8 bytes for k ops (beyond 1 GiB: a finding), and partial schedules once for each
+ * rank.  Memory: all the caller's; nothing is kept.
  * Errors: ARGUMENT (unknown collective, a rank that is missing or there twice, text that is not of the form), BOUNDS,
  * UNSUPPORTED (another version of the text): the diagnostic names line, column and reason; NOMEM. */
 LSCHED_API lsched_status lsched_verify_text(const lsched_verify_text_desc* desc, lsched_verification* verification,

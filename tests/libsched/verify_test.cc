@@ -365,6 +365,24 @@ TEST(verify, notices_a_signal_that_may_be_left_out) {
                  "op 2 (signal_recv from 0) then waits for nothing");
 }
 
+/// Ops that touch no memory need no place in the order, however many they are; others have a limit.
+TEST(verify, judges_many_nops_and_says_what_is_too_large) {
+  const auto many = [](bool signals) {
+    return verify(write_world(2, [&](builder& to) {
+      const buffer_id in = to.input(dtype::i32, k_count), out = to.output(dtype::i32, k_count);
+      op_id last = to.copy({in, 0}, {out, 0}, k_all);
+      for (std::uint32_t k = 0; k < 150'000; ++k) {
+        if (!signals) last = to.nop({last});
+        if (signals && to.place().self == 0) to.signal_send(1, k);
+        if (signals && to.place().self == 1) to.signal_recv(0, k);
+      }
+      to.set_exit(to.copy({in, 0}, {out, 0}, k_all, {last}));
+    }), {});
+  };
+  EXPECT_TRUE(many(false).holds()) << text_of(many(false));
+  expect_finding(many(true), property::hazard, "rank 0 is too large to prove: the order of its 150002 ops would take");
+}
+
 // --- contents ----------------------------------------------------------------------------------------------
 
 TEST(verify, notices_a_contribution_that_is_in_twice) {
