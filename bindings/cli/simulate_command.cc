@@ -8,6 +8,7 @@
 
 #include "bindings/cli/calibration.h"
 #include "bindings/cli/fig9_prediction.h"
+#include "bindings/cli/input_file.h"
 #include "bindings/cli/output_file.h"
 #include "bindings/cli/simulation_batch.h"
 #include "bindings/cli/words.h"
@@ -117,13 +118,6 @@ auto kind_named(const Kinds& kinds, const std::string& name) {
   return *std::find_if(kinds.begin(), kinds.end(), [&](auto kind) { return name_of(kind) == name; });
 }
 
-std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": cannot be read");
-  return text;
-}
-
 /// Microseconds, one number a line.
 std::vector<picoseconds> read_samples(const std::string& path) {
   std::ifstream file(path);
@@ -150,7 +144,7 @@ start_skew skew_from(const simulate_options& options) {
 }
 
 noise_trace read_noise_trace(const std::string& path) {
-  auto trace = parse_noise_trace(read_all(path));
+  auto trace = parse_noise_trace(content_of(path));
   if (!trace) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + trace.error().text);
   return std::move(*trace);
 }
@@ -221,7 +215,7 @@ constexpr goal_scenario k_goal_times{.ns_per_byte = 1};
 constexpr double k_goal_compute = 1;  // ns per byte
 
 std::vector<schedule_ptr> read_goal(const std::string& path) {
-  const auto program = parse_goal(read_all(path));
+  const auto program = parse_goal(content_of(path));
   if (!program) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + program.error().text);
   for (std::size_t r = 0; r < program->ranks.size(); ++r)
     for (const goal_op& it : program->ranks[r].ops)

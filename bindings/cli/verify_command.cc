@@ -134,8 +134,10 @@ class teller {
 
   void tell(const world_file& it, const verification& answer) {
     ++(answer.holds() ? verified_ : failed_);
+    if (answer.holds() && !it.is_promised) ++unpromised_;
+    const json world{{"world", it.title}, {"ranks", it.world.size()}, {"promised", it.is_promised}};
     if (as_json_)
-      std::printf("%s\n", describe({{"world", it.title}, {"ranks", it.world.size()}}, answer).dump().c_str());
+      std::printf("%s\n", describe(world, answer).dump().c_str());
     else
       print(it.title, answer);
   }
@@ -143,6 +145,7 @@ class teller {
   int conclude(const std::optional<mutant_results>& mutants) const {
     if (mutants) cli::print(*mutants, as_json_);
     json totals{{"verified", verified_}, {"failed", failed_}};
+    if (unpromised_ != 0) totals["unpromised"] = unpromised_;
     if (mutants) {
       totals["mutants"] = mutants->total.all();
       totals["killed"] = mutants->total.killed;
@@ -151,16 +154,21 @@ class teller {
     if (as_json_)
       std::printf("%s\n", totals.dump().c_str());
     else
-      std::printf("%zu worlds proved, %zu failed\n", verified_, failed_);
+      std::printf("%zu worlds proved%s, %zu failed\n", verified_, words_for_unpromised().c_str(), failed_);
     return failed_ == 0 && (!mutants || mutants->survivors.empty()) ? 0 : 1;
   }
 
  private:
+  std::string words_for_unpromised() const {
+    return unpromised_ == 0 ? "" : ", " + std::to_string(unpromised_) + " of them without a promise";
+  }
+
   static constexpr std::size_t k_most_lines = 100;
   const bool as_json_;
   const bool is_brief_;
   std::size_t verified_ = 0;
   std::size_t failed_ = 0;
+  std::size_t unpromised_ = 0;  ///< of those verified
 };
 
 // --- the command -------------------------------------------------------------------------------------------

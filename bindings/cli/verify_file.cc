@@ -1,23 +1,30 @@
 #include "bindings/cli/verify_file.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
-
 #include "bindings/cli/commands.h"
+#include "bindings/cli/input_file.h"
+#include "bindings/cli/words.h"
 #include "collectives/promise.h"
 #include "libsched/schedule_file.h"
 
 namespace lsched::cli {
 namespace {
 
-std::string content_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file.is_open() && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();  // nothing is a content
-  if (!file.is_open() || file.bad() || !text) throw command_failure("cannot read " + path + ": " + std::strerror(errno));
-  return std::move(text).str();
+/// The collective that the name speaks of, if not in the way that says which: the longest, so that a
+/// "partial_allreduce_2" is no allreduce.
+std::string collective_in(const std::string& name) {
+  std::string longest;
+  for (const std::string& known : collective_names())
+    if (known.size() > longest.size() && name.find(known) != std::string::npos) longest = known;
+  return longest;
+}
+
+std::string words_for(const world_promise& promise, const std::string& name) {
+  if (promise.by != nullptr)
+    return "promised as " + std::string(promise.by->collective) +
+           (promise.has_price ? "/" + std::string(promise.by->name) : "");
+  const std::string meant = collective_in(name);
+  return "nothing promised of its outputs" +
+         (meant.empty() ? "" : " (if it is meant to be " + meant + ": --promise " + meant + ")");
 }
 
 }  // namespace
@@ -29,12 +36,11 @@ world_file read_world(const std::string& path, const std::string& promised) {
   const auto size = parsed->size();
   std::string title = escaped(parsed->front()->name());
   title += ", " + std::to_string(size) + (size == 1 ? " rank" : " ranks");
-  if (promise.by == nullptr)
-    title += ", nothing promised of its outputs";
-  else
-    title += ", promised as " + std::string(promise.by->collective) +
-             (promise.has_price ? "/" + std::string(promise.by->name) : "");
-  return {.world = std::move(*parsed), .promise = std::move(promise.what), .title = std::move(title)};
+  title += ", " + words_for(promise, parsed->front()->name());
+  return {.world = std::move(*parsed),
+          .promise = std::move(promise.what),
+          .title = std::move(title),
+          .is_promised = promise.by != nullptr};
 }
 
 }  // namespace lsched::cli

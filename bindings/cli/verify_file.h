@@ -13,6 +13,7 @@ struct world_file {
   std::vector<schedule_ptr> world;
   postcondition promise;
   std::string title;  ///< "allreduce/tree, 3 ranks, promised as allreduce"
+  bool is_promised;   ///< false: nobody has said what the outputs must hold
 };
 
 /// Reads the schedules of all ranks, as `lsched show --all` prints them. What their outputs must hold is what the

@@ -466,6 +466,34 @@ TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
   EXPECT_TRUE(contains(it.out, R"("world":"\\x1b[31mred\\xff, 1 rank)")) << it.out;
 }
 
+TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
+  const auto named = [](const std::string& name) {
+    return "libsched schedule 1\nname \"" + name + "\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+           "buffer 0 input host f32 6\nbuffer 1 output host f32 6\nop 0 nop\nexit 0\n";
+  };
+  {
+    const temporary_file mistyped(named("partial_allreduce_x"));
+    const std::string out = run(lsched({"verify", "--file", mistyped.path})).out;
+    EXPECT_TRUE(contains(out, "nothing promised of its outputs (if it is meant to be partial_allreduce: --promise"))
+        << out;
+    EXPECT_TRUE(contains(out, "\n1 worlds proved, 1 of them without a promise, 0 failed\n")) << out;
+  }
+  const temporary_file other(named("scan"));
+  const std::string lines = run(lsched({"verify", "--file", other.path, "--json"})).out;
+  EXPECT_TRUE(contains(lines, "nothing promised of its outputs\"")) << lines;
+  EXPECT_TRUE(contains(lines, R"({"verified":1,"failed":0,"unpromised":1})")) << lines;
+  const std::string told = run(lsched({"verify", "--file", other.path, "--promise", "allreduce"})).out;
+  EXPECT_TRUE(contains(told, "\n0 worlds proved, 1 failed")) << told;
+}
+
+TEST(CommandVerify, a_file_that_never_ends_is_refused) {
+  for (const words& command : {words{"verify", "--file", "/dev/zero"}, words{"simulate", "--goal", "/dev/zero"}}) {
+    const outcome it = run(lsched(command));
+    EXPECT_EQ(it.status, 1) << it.out;
+    EXPECT_TRUE(contains(it.err, "/dev/zero: has more than the 256 MiB that a file may have")) << it.err;
+  }
+}
+
 TEST(CommandVerify, notes_are_told) {
   const temporary_file fragile(
       "libsched schedule 1\nname \"fragile\"\nrank 0 of 2\nflags\nactivation none seed 0\n"
