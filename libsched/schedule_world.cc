@@ -322,7 +322,7 @@ class world_engine {
       ++report_.signals;
     } else {
       ++report_.messages;
-      report_.bytes += bytes_of(program(r), what);
+      add_bytes(report_.bytes, bytes_of(program(r), what));
     }
     const event_kind kind =
         is_signal ? event_kind::signal : cost.is_eager ? event_kind::data : event_kind::request;
@@ -361,7 +361,7 @@ class world_engine {
     report_.memory = calendar_.memory() + ranks_.capacity() * sizeof(state);
     for (const state& it : ranks_) report_.memory += it.ops.capacity() * sizeof(op_state);
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
-    return std::move(report_);
+    return checked(std::move(report_));
   }
 
   failure stuck(rank r) const {
@@ -407,6 +407,8 @@ result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks
   const picoseconds width = lookahead(what.where, longest_message(ranks), what.noise.pace);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
+  const start_times starts(what.skew, static_cast<rank>(ranks.size()), what.instance);
+  if (auto why = objection_to(starts, static_cast<rank>(ranks.size()), k_forever)) return std::move(*why);
 
   const auto begin = std::chrono::steady_clock::now();
   auto report = trace ? world_engine<traced_time>(ranks, what, record, width).run()
