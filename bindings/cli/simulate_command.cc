@@ -1,14 +1,12 @@
 // `lsched simulate`: how long a collective takes on a machine that need not exist.
-#include <algorithm>
-#include <array>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/calibration.h"
 #include "bindings/cli/fig9_prediction.h"
 #include "bindings/cli/output_file.h"
+#include "bindings/cli/simulate_options.h"
 #include "bindings/cli/simulation_batch.h"
 #include "bindings/cli/words.h"
 #include "libsched/closed_form.h"
@@ -23,155 +21,6 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::uint64_t k_most_simulated_ranks = 1 << 24;
-
-struct simulate_options {
-  std::string collective = "allreduce";
-  std::string algorithm = "recursive_doubling";
-  std::vector<std::int32_t> ranks{8};
-  std::vector<std::uint64_t> bytes{1024};
-  std::string engine = "window";
-  bool schedules = false;
-  std::string goal;
-  std::string to_goal;
-  std::string activation = "solo";
-  std::int32_t initiator = 0;
-
-  double L = 2500, o = 1500, g = 1000, G = 6, O = 0, compute = 0;  // ns, ns per byte
-  std::uint64_t S = 65'535;
-  std::vector<std::string> levels;
-  std::string rules = "libsched";
-
-  std::string skew = "none";
-  double skew_us = 1000, sigma = 0.5, shift_us = 0, most_us = 0;
-  std::int32_t stragglers = 1;
-  std::string skew_file;
-  std::vector<std::int32_t> skew_ranks;
-  std::string cpu_noise = "none";
-  double cpu_noise_us = 25, period_us = 1000, alpha = 2, jitter_us = 0;
-  std::string noise_file;
-  bool cosched = false;
-  double speed_cv = 0, slow_share = 0, slow_factor = 2;
-  std::uint64_t instance = 1;
-  std::uint64_t seed = 1, seeds = 1;
-
-  bool critical_path = false;
-  std::string trace;
-  std::int32_t trace_ranks = 64;
-  bool fig9 = false;
-  std::string plot;
-  bool calibrate = false;
-  bool as_json = false;
-};
-
-// --- words to values ---------------------------------------------------------------------------------------
-
-constexpr double k_ps_per_ns = 1e3, k_ps_per_us = 1e6, k_fs_per_ns = 1e6;
-
-std::int64_t whole(double value) { return std::llround(value); }
-
-loggops cost_from(double L, double o, double g, double G, double O) {
-  return {.L = whole(L * k_ps_per_ns),
-          .o = whole(o * k_ps_per_ns),
-          .g = whole(g * k_ps_per_ns),
-          .G = whole(G * k_fs_per_ns),
-          .O = whole(O * k_fs_per_ns)};
-}
-
-/// RANKS:L:o:g:G, perhaps with ":nic"
-machine_level level_from(const std::string& text) {
-  const bool shares_nic = text.ends_with(":nic");
-  const std::string word = shares_nic ? text.substr(0, text.size() - 4) : text;
-  std::array<double, 5> values{};
-  int end = 0;
-  const int found = std::sscanf(word.c_str(), "%lf:%lf:%lf:%lf:%lf%n", &values[0], &values[1], &values[2], &values[3],
-                                &values[4], &end);
-  const bool is_whole = found == 5 && static_cast<std::size_t>(end) == word.size();
-  if (!is_whole || values[0] < 1 || values[0] > 1e9 || *std::min_element(values.begin(), values.end()) < 0)
-    throw CLI::ValidationError("--level", "\"" + text + "\" is not RANKS:L:o:g:G[:nic]");
-  return {.ranks = static_cast<rank>(values[0]), .cost = cost_from(values[1], values[2], values[3], values[4], 0), .shares_nic = shares_nic};
-}
-
-machine machine_from(const simulate_options& options) {
-  machine where{.levels = {}, .S = options.S, .compute = whole(options.compute * k_fs_per_ns)};
-  where.rules = options.rules == "loggopsim" ? semantics::loggopsim : semantics::libsched;
-  for (const std::string& word : options.levels) where.levels.push_back(level_from(word));
-  where.levels.push_back({.cost = cost_from(options.L, options.o, options.g, options.G, options.O)});
-  return where;
-}
-
-constexpr std::array k_skews{skew_kind::none,       skew_kind::linear,    skew_kind::uniform, skew_kind::lognormal,
-                             skew_kind::stragglers, skew_kind::empirical, skew_kind::fixed,   skew_kind::rotating};
-constexpr std::array k_noises{noise_kind::none, noise_kind::periodic, noise_kind::exponential, noise_kind::pareto,
-                              noise_kind::trace};
-
-template <class Kinds>
-std::vector<std::string> names_in(const Kinds& kinds) {
-  std::vector<std::string> names;
-  for (const auto kind : kinds) names.emplace_back(name_of(kind));
-  return names;
-}
-
-template <class Kinds>
-auto kind_named(const Kinds& kinds, const std::string& name) {
-  return *std::find_if(kinds.begin(), kinds.end(), [&](auto kind) { return name_of(kind) == name; });
-}
-
-std::string read_all(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": cannot be read");
-  return text;
-}
-
-/// Microseconds, one number a line.
-std::vector<picoseconds> read_samples(const std::string& path) {
-  std::ifstream file(path);
-  std::vector<picoseconds> samples;
-  for (double sample = 0; file >> sample;) samples.push_back(whole(sample * k_ps_per_us));
-  if (!file.eof() || samples.empty()) throw command_failure(path + " does not hold numbers");
-  return samples;
-}
-
-start_skew skew_from(const simulate_options& options) {
-  start_skew skew{.kind = kind_named(k_skews, options.skew),
-                  .scale = whole(options.skew_us * k_ps_per_us),
-                  .sigma = options.sigma,
-                  .count = options.stragglers,
-                  .shift = whole(options.shift_us * k_ps_per_us),
-                  .most = whole(options.most_us * k_ps_per_us),
-                  .seed = options.seed};
-  if (skew.kind == skew_kind::empirical) skew.samples = read_samples(options.skew_file);
-  skew.ranks.assign(options.skew_ranks.begin(), options.skew_ranks.end());
-  std::ranges::sort(skew.ranks);
-  if ((skew.kind == skew_kind::fixed) == skew.ranks.empty())
-    throw CLI::ValidationError("--skew-ranks", "the ranks of fixed skew, and of no other");
-  return skew;
-}
-
-noise_trace read_noise_trace(const std::string& path) {
-  auto trace = parse_noise_trace(read_all(path));
-  if (!trace) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + trace.error().text);
-  return std::move(*trace);
-}
-
-cpu_noise noise_from(const simulate_options& options) {
-  cpu_noise noise{.kind = kind_named(k_noises, options.cpu_noise),
-                  .scale = whole(options.cpu_noise_us * k_ps_per_us),
-                  .period = whole(options.period_us * k_ps_per_us),
-                  .alpha = options.alpha,
-                  .jitter = whole(options.jitter_us * k_ps_per_us),
-                  .is_cosched = options.cosched,
-                  .pace = {options.speed_cv, options.slow_share, options.slow_factor},
-                  .seed = options.seed};
-  if (noise.kind == noise_kind::periodic && noise.scale >= noise.period)
-    throw CLI::ValidationError("--cpu-noise-us", "a CPU cannot be away longer than a period");
-  if ((noise.kind == noise_kind::trace) == options.noise_file.empty())
-    throw CLI::ValidationError("--noise-file", "the trace of trace noise, and of no other");
-  if (noise.kind == noise_kind::trace) noise.trace = read_noise_trace(options.noise_file);
-  return noise;
-}
-
 std::optional<program> program_named(const simulate_options& options, rank ranks, std::uint64_t bytes) {
   const std::string name = options.collective + "/" + options.algorithm;
   if (name == "allreduce/recursive_doubling" || name == "partial_allreduce/recursive_doubling")
@@ -179,7 +28,7 @@ std::optional<program> program_named(const simulate_options& options, rank ranks
   if (name == "allreduce/tree") return tree_program{ranks, bytes};
   if (name == "allreduce/ring") return ring_program{ranks, bytes};
   if (name == "reduce/binomial") return tree_program{ranks, bytes, 2, true};
-  if (name == "barrier/dissemination") return dissemination_program{ranks, k_signal_bytes};
+  if (name == "barrier/dissemination") return dissemination_program{ranks, bytes};
   if (name == "gather/linear") return gather_program{ranks, bytes};
   return std::nullopt;
 }
@@ -221,7 +70,7 @@ constexpr goal_scenario k_goal_times{.ns_per_byte = 1};
 constexpr double k_goal_compute = 1;  // ns per byte
 
 std::vector<schedule_ptr> read_goal(const std::string& path) {
-  const auto program = parse_goal(read_all(path));
+  const auto program = parse_goal(read_whole_file(path));
   if (!program) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + program.error().text);
   for (std::size_t r = 0; r < program->ranks.size(); ++r)
     for (const goal_op& it : program->ranks[r].ops)
@@ -237,16 +86,6 @@ result<simulation_report> simulate_closed(const simulation& what) {
   simulation_report report{.engine = "closed"};
   report.finish.assign(1, *time);
   return report;
-}
-
-/// Options that would change nothing are mistakes.
-void check_engine(const simulate_options& options) {
-  if (options.engine == "window") return;
-  if (options.schedules) throw CLI::ValidationError("--schedules", "only --engine window runs them");
-  if (options.critical_path) throw CLI::ValidationError("--critical-path", "only --engine window knows it");
-  if (!options.trace.empty()) throw CLI::ValidationError("--trace", "only --engine window has events");
-  if (!options.to_goal.empty()) throw CLI::ValidationError("--to-goal", "only --engine window runs schedules");
-  if (!options.goal.empty()) throw CLI::ValidationError("--goal", "only --engine window runs it");
 }
 
 run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std::uint64_t seed) {
@@ -271,7 +110,7 @@ run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std
 run run_of(const simulate_options& options, std::span<const schedule_ptr> goal, std::uint64_t seed) {
   run it{.ranks = static_cast<rank>(goal.size()), .seed = seed, .is_program = false, .goal = goal};
   it.what = {.where = machine_from(options), .skew = skew_from(options), .noise = noise_from(options)};
-  it.what.where.compute = whole(k_goal_compute * k_fs_per_ns);
+  it.what.where.compute = rounded(k_goal_compute * k_fs_per_ns);
   it.what.skew.seed = it.what.noise.seed = seed;
   it.what.instance = options.instance;
   return it;
@@ -410,7 +249,6 @@ class outputs {
 };
 
 int run_all(const simulate_options& options) {
-  check_engine(options);
   const auto goal = options.goal.empty() ? std::vector<schedule_ptr>{} : read_goal(options.goal);
   const std::vector<run> runs = runs_of(options, goal);
   outputs files(options, runs.size());
@@ -441,7 +279,7 @@ const char* policy_name(activation_policy policy) {
 
 int predict(const simulate_options& options, bool has_ranks) {
   fig9_request what{.bytes = options.bytes.front(), .where = machine_from(options), .is_quiet = options.as_json};
-  what.skew = whole(options.skew_us * k_ps_per_us);
+  what.skew = rounded(options.skew_us * k_ps_per_us);
   if (has_ranks) what.ranks.assign(options.ranks.begin(), options.ranks.end());
   if (!options.plot.empty()) expect_plottable(options.plot);
   const auto points = predict_fig9(what);
@@ -503,115 +341,18 @@ int simulate(const simulate_options& options, bool has_ranks) {
   return options.fig9 ? predict(options, has_ranks) : run_all(options);
 }
 
-// --- options -----------------------------------------------------------------------------------------------
-
-void add_machine_options(CLI::App& command, simulate_options& options) {
-  const auto time = [&](const char* name, double& value, const char* text) {
-    command.add_option(name, value, text)->check(number(0, 1e12))->capture_default_str()->group("Machine");
-  };
-  time("--L", options.L, "Latency of the wire, ns");
-  time("--o", options.o, "CPU time of a message at either end, ns");
-  time("--g", options.g, "Gap between messages at a NIC, ns");
-  time("--G", options.G, "Gap per byte, ns (0.04 is 25 GB/s)");
-  time("--O", options.O, "CPU time per byte, ns");
-  time("--compute", options.compute, "Reduction or copy, ns per byte");
-  command.add_option("--S", options.S, "Largest eager message, bytes; longer ones rendezvous")
-      ->check(whole_number(0))->capture_default_str()->group("Machine");
-  command.add_option("--level", options.levels, "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group "
-                     "shares the one to ranks outside")
-      ->group("Machine");
-  command.add_option("--semantics", options.rules, "Whose rules: libsched, or LogGOPSim's main line")
-      ->check(CLI::IsMember({"libsched", "loggopsim"}))->capture_default_str()->group("Machine");
-}
-
-void add_noise_options(CLI::App& command, simulate_options& options) {
-  const auto time = [&](const char* name, double& value, const char* text) {
-    command.add_option(name, value, text)->check(number(0, 1e12))->capture_default_str()->group("Skew and noise");
-  };
-  command.add_option("--skew,--noise", options.skew, "When ranks begin")
-      ->check(CLI::IsMember(names_in(k_skews)))->capture_default_str()->group("Skew and noise");
-  time("--skew-us", options.skew_us,
-       "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
-  command.add_option("--sigma", options.sigma, "Of lognormal skew")
-      ->check(number(0, 10))->capture_default_str()->group("Skew and noise");
-  time("--shift-us", options.shift_us, "Added to uniform, lognormal and rotating skew");
-  time("--most-us", options.most_us, "Larger skews are cut to this; 0: none are");
-  command.add_option("--stragglers", options.stragglers, "How many ranks straggle")
-      ->check(whole_number(0, k_most_simulated_ranks))->capture_default_str()->group("Skew and noise");
-  command.add_option("--skew-file", options.skew_file, "Starts in us, one a line, for empirical skew")
-      ->check(CLI::ExistingFile)->group("Skew and noise");
-  command.add_option("--skew-ranks", options.skew_ranks, "Who begins late under fixed skew")
-      ->check(whole_number(0, k_most_simulated_ranks))->group("Skew and noise");
-  command.add_option("--cpu-noise", options.cpu_noise, "What CPUs lose meanwhile")
-      ->check(CLI::IsMember(names_in(k_noises)))->capture_default_str()->group("Skew and noise");
-  time("--cpu-noise-us", options.cpu_noise_us, "Length (periodic), mean (exponential), scale (pareto)");
-  command.add_option("--period-us", options.period_us, "Of periodic noise")
-      ->check(number(1e-3, 1e12))->capture_default_str()->group("Skew and noise");
-  command.add_option("--alpha", options.alpha, "Of pareto noise")
-      ->check(number(1e-2, 1e3))->capture_default_str()->group("Skew and noise");
-  command.add_option("--noise-file", options.noise_file, "Trace noise: lines of start and duration, ns (LogGOPSim's)")
-      ->check(CLI::ExistingFile)->group("Skew and noise");
-  command.add_flag("--cosched", options.cosched, "Trace noise: all ranks are away together")->group("Skew and noise");
-  time("--jitter-us", options.jitter_us, "Mean of what the wire adds to L");
-  command.add_option("--speed-cv", options.speed_cv, "Spread of the ranks' speeds, normal around 1")
-      ->check(number(0, 1))->capture_default_str()->group("Skew and noise");
-  command.add_option("--slow-share", options.slow_share, "Share of the ranks that are slow all the time")
-      ->check(number(0, 1))->capture_default_str()->group("Skew and noise");
-  command.add_option("--slow-factor", options.slow_factor, "How many times slower those are")
-      ->check(number(1, 1e6))->capture_default_str()->group("Skew and noise");
-  command.add_option("--instance", options.instance, "Which of many rounds: other draws, another turn of rotating skew")
-      ->check(whole_number(1))->capture_default_str()->group("Skew and noise");
-  command.add_option("--seed", options.seed, "Of all draws")->capture_default_str()->group("Skew and noise");
-  command.add_option("--seeds", options.seeds, "Simulate so many seeds from --seed on")
-      ->check(whole_number(1, 1'000'000))->capture_default_str()->group("Skew and noise");
-}
-
 }  // namespace
 
 void add_simulate_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("simulate", "Time a collective on a modelled machine (LogGOPS)");
   const auto options = std::make_shared<simulate_options>();
-  auto* collective = command->add_option("--collective", options->collective, "allreduce, barrier, reduce, gather, partial_allreduce, …")
-      ->capture_default_str();
-  auto* algorithm = command->add_option("--algorithm", options->algorithm,
-                      "recursive_doubling, tree, ring; dissemination; binomial; linear; or what `lsched list` shows")
-      ->capture_default_str();
-  auto* ranks = command->add_option("--ranks", options->ranks, "Sizes of the world")
-                    ->check(whole_number(1, k_most_simulated_ranks))->capture_default_str();
-  auto* bytes = command->add_option("--bytes", options->bytes, "Bytes a rank contributes")
-      ->check(whole_number(0, k_max_count))->capture_default_str();
-  command->add_option("--engine", options->engine, "window: events; sweep: rounds; closed: formulas")
-      ->check(CLI::IsMember({"window", "sweep", "closed"}))->capture_default_str();
-  auto* schedules = command->add_flag("--schedules", options->schedules,
-                                      "Simulate what the generator writes for every rank, op by op");
-  auto* goal = command->add_option("--goal", options->goal, "Simulate a GOAL program, text or binary, instead")
-                   ->check(CLI::ExistingFile)
-                   ->excludes(collective)->excludes(algorithm)->excludes(ranks)->excludes(bytes)->excludes(schedules);
-  auto* to_goal = command->add_option("--to-goal", options->to_goal,
-                                      "Write the round that is simulated, as it went there, as GOAL text");
-  auto* policy = command->add_option("--activation", options->activation, "Policy of a partial allreduce")
-      ->check(CLI::IsMember(activation_names()))->capture_default_str();
-  auto* initiator = command->add_option("--initiator", options->initiator, "Whose call counts with majority")
-      ->check(whole_number(0, k_most_simulated_ranks))->capture_default_str();
-  add_machine_options(*command, *options);
-  for (CLI::Option* other : {policy, initiator, command->get_option("--compute")}) goal->excludes(other);
-  add_noise_options(*command, *options);
-  command->add_flag("--critical-path", options->critical_path, "Count L, o, g, G and noise on the longest path");
-  auto* trace = command->add_option("--trace", options->trace, "Write what every rank does, for https://ui.perfetto.dev");
-  command->add_option("--trace-ranks", options->trace_ranks, "How many ranks, from 0 on, the trace shows")
-      ->check(whole_number(1, k_most_simulated_ranks))->capture_default_str()->needs(trace);
-  auto* fig9 = command->add_flag("--fig9", options->fig9,
-                                 "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks")
-                   ->excludes(trace)->excludes(goal)->excludes(to_goal);
-  command->add_option("--plot", options->plot, "Draw that figure (gnuplot)")->needs(fig9);
-  command->add_flag("--calibrate", options->calibrate, "Measure L, o, g and G here, and how far predictions are off")
-      ->excludes(fig9)->excludes(trace)->excludes(goal)->excludes(to_goal);
-  command->add_flag("--json", options->as_json, "Print JSON lines; the last is the summary");
+  add_simulate_options(*command, *options);
   command->footer(
       "Several --ranks, --bytes or --seeds are simulated at once, one per core.\n"
       "Example:  lsched simulate --ranks 1048576 --bytes 1024 --noise lognormal --engine window");
-  command->callback([&context, options, ranks] {
-    context.action = [options, has_ranks = ranks->count() > 0] { return simulate(*options, has_ranks); };
+  command->callback([&context, options, command] {
+    check_simulate_options(*command, *options);
+    context.action = [options, has_ranks = command->count("--ranks") > 0] { return simulate(*options, has_ranks); };
   });
 }
 
