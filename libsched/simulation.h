@@ -65,7 +65,7 @@ struct simulation_report {
   std::uint64_t signals = 0;
   std::uint64_t nic_waits = 0;       ///< messages that had to wait for their receiver's NIC
   rank active = 0;                   ///< ranks that had called when the round took their contribution
-  std::size_t memory = 0;            ///< bytes the engine held at most, the report included
+  std::size_t memory = 0;            ///< bytes the engine held at most, schedules and the report included
   double seconds = 0;                ///< of our own time
   std::optional<path_parts> critical_path{};  ///< of the rank that finishes last, if asked for
 

@@ -89,6 +89,12 @@ TEST(simulation, a_closed_form_is_no_longer_than_time) {
   EXPECT_EQ(time.error().code, status::unsupported);
 }
 
+TEST(simulation, the_memory_of_schedules_is_counted) {
+  const auto report = simulate_as_schedules({.what = recursive_doubling_program{4096, 1024}});
+  ASSERT_TRUE(report);
+  EXPECT_GT(report->memory / 4096, 3000u);  // 25 ops in a schedule and in a state, 12 receives in a hash map
+}
+
 // --- closed forms say what the windowed engine says, or nothing -----------------------------------------------
 
 class random_machines {
