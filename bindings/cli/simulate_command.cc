@@ -308,10 +308,19 @@ int predict(const simulate_options& options, bool has_ranks) {
 
 // --- calibration -------------------------------------------------------------------------------------------
 
+/// The exit status.
+int check_usable(const calibration& found) {
+  if (found.objection.empty()) return 0;
+  std::fflush(stdout);
+  std::fprintf(stderr, "lsched: not usable: %s\n", found.objection.c_str());
+  return 1;
+}
+
 int calibrate(const simulate_options& options) {
   const calibration found = calibrate_this_machine();
   json all{{"kind", "calibration"}, {"L_ns", found.L_ns},   {"o_ns", found.o_ns},
-           {"g_ns", found.g_ns},    {"G_ns_per_byte", found.G_ns_per_byte}};
+           {"g_ns", found.g_ns},    {"G_ns_per_byte", found.G_ns_per_byte}, {"spread", found.spread}};
+  if (!found.objection.empty()) all["not_usable"] = found.objection;
   for (const prediction& it : found.predictions)
     all["predictions"].push_back({{"algorithm", it.algorithm},
                                   {"ranks", it.ranks},
@@ -321,10 +330,11 @@ int calibrate(const simulate_options& options) {
                                   {"is_crowded", it.is_crowded}});
   if (options.as_json) {
     std::printf("%s\n", all.dump().c_str());
-    return 0;
+    return check_usable(found);
   }
-  std::printf("Measured between two threads of this machine, medians:\n"
-              "  --L %.0f --o %.0f --g %.0f --G %.4f\n\n", found.L_ns, found.o_ns, found.g_ns, found.G_ns_per_byte);
+  std::printf("Measured between two threads of this machine, quick rounds, medians of repetitions (spread %.0f%%):\n"
+              "  --L %.0f --o %.0f --g %.0f --G %.4f\n\n",
+              100 * found.spread, found.L_ns, found.o_ns, found.g_ns, found.G_ns_per_byte);
   std::printf("%-20s %6s %9s %14s %14s %8s\n", "allreduce", "ranks", "bytes", "measured us", "modelled us", "error");
   for (const prediction& it : found.predictions)
     std::printf("%-20s %6d %9llu %14.3f %14.3f %+7.0f%%%s\n", it.algorithm.c_str(), it.ranks,
@@ -333,7 +343,7 @@ int calibrate(const simulate_options& options) {
   std::printf("\nWhat this cannot know: a network (there was none), congestion, what more ranks than cores cost each\n"
               "other in wake-ups, and L and o apart from each other: o is the time a start takes its caller, L is the\n"
               "rest of a hop.\n");
-  return 0;
+  return check_usable(found);
 }
 
 int simulate(const simulate_options& options, bool has_ranks) {
