@@ -306,6 +306,9 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
                                  "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks")
                    ->excludes(trace)->excludes(goal)->excludes(to_goal);
   command.add_option("--plot", options.plot, "Draw that figure (gnuplot)")->needs(fig9);
+  command.add_option("--measured", options.measured,
+                     "Beside it, in columns of their own, what `lsched bench fig9 --json FILE` measured at this size and skew")
+      ->check(CLI::ExistingFile)->needs(fig9);
   command.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off")
       ->excludes(fig9)->excludes(trace)->excludes(goal)->excludes(to_goal);
   command.add_flag("--json", options.as_json, "Print JSON lines; the last is the summary");

@@ -43,6 +43,7 @@ struct simulate_options {
   std::int32_t trace_ranks = 64;
   bool fig9 = false;
   std::string plot;
+  std::string measured;
   bool calibrate = false;
   bool as_json = false;
 };

@@ -652,6 +652,30 @@ TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
   EXPECT_EQ(solo["nap"], 1);
 }
 
+TEST(CommandSimulate, what_was_measured_stands_in_columns_of_its_own) {
+  const auto row = [](const char* what, int bytes, double skew) {
+    return json{{"bench", "fig9"}, {"what", what}, {"ranks", 4}, {"bytes", bytes}, {"mean_ms", 7.25}, {"nap", 2.5}, {"skew_ms", skew}}
+               .dump() + "\n";
+  };
+  const temporary_file file(row("solo", 64, 1) + row("solo", 8, 1) + row("majority", 64, 2));
+  const words ask{"simulate", "--fig9", "--ranks", "8", "--bytes", "64", "--measured", file.path};
+  const outcome table = run(lsched(ask));
+  ASSERT_EQ(table.status, 0) << table.err;
+  EXPECT_TRUE(contains(table.out, "|    measured ms measured NAP\n")) << table.out;
+  EXPECT_TRUE(contains(table.out, "|           7.25          2.5\n")) << table.out;
+  EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '|'), 2) << table.out;
+  words lines = ask;
+  lines.emplace_back("--json");
+  const std::string out = run(lsched(lines)).out;
+  const json first = json::parse(out.substr(0, out.find('\n')));
+  EXPECT_EQ(first["kind"], "measured");
+  EXPECT_EQ(first["ranks"], 4);
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 7) << out;  // one measured, three modelled each at 4 and 8
+  const outcome other = run(lsched({"simulate", "--fig9", "--ranks", "8", "--bytes", "32", "--measured", file.path}));
+  EXPECT_EQ(other.status, 1);
+  EXPECT_TRUE(contains(other.err, "no row of 32 B")) << other.err;
+}
+
 TEST(CommandSimulate, a_plot_that_cannot_be_written_says_so_before_a_million_ranks) {
   for (const char* name : {"/no/such/folder/file.png", "/no/such/folder/file.gp"}) {
     const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "1000000", "--plot", name}));
