@@ -11,9 +11,10 @@ namespace lsched {
 picoseconds hop(const machine& where, std::uint64_t bytes);
 
 /// When the last rank finishes. Recursive doubling, dissemination and a binomial reduction: log2 P hops; ring: 2(P-1)
-/// hops of a block; gather: a hop, and P-2 messages at the root's pace. They hold while no gap is longer than a hop.
-/// Failures: UNSUPPORTED (skew, noise, levels, activation; other trees; recursive doubling and binomial reduction on
-/// other than powers of two; a ring whose blocks differ).
+/// hops of a block; gather: a hop, and P-2 messages at the root's pace. All but gather hold while no message waits for
+/// a NIC, which is certain where g + (m-1) G <= L + o + (m-1) max(G, O).
+/// Failures: UNSUPPORTED (skew, noise, levels, activation; a longer gap than that; other trees; recursive doubling and
+/// binomial reduction on other than powers of two; a ring whose blocks differ; a gather beyond S; too long).
 result<picoseconds> closed_form(const simulation& what);
 
 /// Li et al. 2020, Fig. 8 and 9: rank r calls at r * skew. Mean over ranks of the time between its call and its result,

@@ -218,8 +218,21 @@ std::optional<failure> objection(const traits& all) {
 }
 
 std::uint64_t time_of(std::uint64_t bytes, double ns_per_byte) {
-  const double ns = std::round(static_cast<double>(bytes) * ns_per_byte);
-  return ns < 1e18 ? static_cast<std::uint64_t>(ns) : 1'000'000'000'000'000'000;
+  return static_cast<std::uint64_t>(std::round(static_cast<double>(bytes) * ns_per_byte));
+}
+
+/// A calc is a number of nanoseconds, which has to fit.
+std::optional<failure> objection(std::span<const schedule_ptr> world, double ns_per_byte) {
+  for (const schedule_ptr& program : world)
+    for (op_id id = 0; id < program->ops().size(); ++id) {
+      const op& it = program->ops()[id];
+      const auto bytes = static_cast<double>(max_count(*program, it) * size_of(it.type));
+      if (it.kind == op_kind::compute && bytes * ns_per_byte >= 1e18)
+        return failure{status::argument, "rank " + std::to_string(program->place().self) + ", op " + std::to_string(id) +
+                                             ": takes longer than 10^18 ns, more than a calc is written with",
+                       k_no_rank, id};
+    }
+  return std::nullopt;
 }
 
 /// How ops are written.
@@ -355,6 +368,7 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_
   if (auto why = objection(world, around)) return *why;
   const traits all = traits_of(world);
   if (auto why = objection(all)) return *why;
+  if (auto why = objection(world, around.ns_per_byte)) return *why;
   const rank initiator = initiator_of(world, around);
   round_player round(world, initiator);
   if (auto why = round.run()) return *why;
@@ -370,6 +384,7 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const simul
   if (auto why = objection(world)) return *why;
   const traits all = traits_of(world);
   if (auto why = objection(all)) return *why;
+  if (auto why = objection(world, static_cast<double>(what.where.compute) / 1e6)) return *why;
   if (const std::int64_t open = left_over(record); open != 0)
     return failure{status::unmatched, std::to_string(open) + " messages are sent and never taken"};
   const wording words{.ns_per_byte = static_cast<double>(what.where.compute) / 1e6,

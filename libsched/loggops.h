@@ -12,11 +12,13 @@
 // and, where nothing is in its way, takes T(m) = 2o + L + (m-1) max(G, O). Above S it is announced and asked for first
 // (rendezvous), and the NICs move it: 3o + 3L + (m-1) max(G, O). m = 0 costs what m = 1 costs.
 //
-// Times are whole picoseconds in 64 bits (over 100 days). G, O and the arithmetic are whole femtoseconds per byte, so
+// Times are whole picoseconds in 64 bits, up to k_forever: sums and products stay there instead of wrapping around, and
+// what takes so long is refused (simulation.h, checked). G, O and the arithmetic are whole femtoseconds per byte, so
 // 400 GB/s is exact; a message's bytes are rounded to a picosecond once.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -27,6 +29,23 @@ namespace lsched {
 
 using picoseconds = std::int64_t;
 using femtoseconds = std::int64_t;
+
+/// 26 days: nothing is later, and the sum of three of these still has room in 64 bits.
+inline constexpr picoseconds k_forever = picoseconds{1} << 61;
+
+/// k_forever if there is no such time.
+inline picoseconds rounded(double time) {
+  return time < static_cast<double>(k_forever) ? std::llround(time) : k_forever;
+}
+
+/// Of times up to k_forever each.
+constexpr picoseconds sum(picoseconds x, picoseconds y) { return std::min(x + y, k_forever); }
+
+/// n times `each`; neither is negative.
+constexpr picoseconds product(std::int64_t n, picoseconds each) {
+  picoseconds all = 0;
+  return __builtin_mul_overflow(n, each, &all) ? k_forever : std::min(all, k_forever);
+}
 
 /// The letters are the papers'.
 struct loggops {
@@ -74,10 +93,10 @@ struct machine {
   bool shares_nics() const { return sharing_level() < levels.size(); }
 };
 
-/// bytes * rate, rounded to a picosecond. No product leaves 64 bits unless the answer does.
+/// bytes * rate, rounded to a picosecond.
 constexpr picoseconds time_of(std::uint64_t bytes, femtoseconds rate) {
   const auto thousands = static_cast<std::int64_t>(bytes / 1000), rest = static_cast<std::int64_t>(bytes % 1000);
-  return thousands * rate + (rest * rate + 500) / 1000;
+  return sum(product(thousands, rate), rest * (rate / 1000) + (rest * (rate % 1000) + 500) / 1000);
 }
 
 /// What a time is made of. A sum of these along a path is the path's derivative by each parameter.
@@ -124,14 +143,14 @@ inline message_cost cost_of(const machine& where, std::size_t level, std::uint64
 
   message_cost it;
   it.overhead = {p.o, {.o = 1}};
-  it.sender = {p.o + touch, {.o = 1, .O_bytes = n}};
+  it.sender = {sum(p.o, touch), {.o = 1, .O_bytes = n}};
   it.latency = {p.L, {.L = 1}};
-  it.gap = {p.g + wire, {.g = 1, .G_bytes = n}};
+  it.gap = {sum(p.g, wire), {.g = 1, .G_bytes = n}};
   it.tail = {std::max(wire, touch) - touch, {.G_bytes = slower_G, .O_bytes = -slower_G}};
   it.receiver = it.sender;
   if (where.rules == semantics::loggopsim) {
     it.tail = {};
-    it.receiver = {p.o + std::max(wire, touch), {.o = 1, .G_bytes = slower_G, .O_bytes = n - slower_G}};
+    it.receiver = {sum(p.o, std::max(wire, touch)), {.o = 1, .G_bytes = slower_G, .O_bytes = n - slower_G}};
   }
   it.combination = {time_of(bytes, where.compute), {.compute_bytes = static_cast<std::int64_t>(bytes)}};
   it.is_eager = bytes <= where.S;
@@ -147,9 +166,10 @@ struct traced_time {
 // The engines are written once for plain instants and for traced ones.
 inline picoseconds instant_of(picoseconds time) { return time; }
 inline picoseconds instant_of(const traced_time& time) { return time.at; }
-inline picoseconds operator+(picoseconds time, const charge& cost) { return time + cost.time; }
+inline picoseconds operator+(picoseconds time, const charge& cost) { return sum(time, cost.time); }
 inline traced_time operator+(traced_time time, const charge& cost) {
-  time.at += cost.time;
+  if (time.at == k_forever) return time;
+  time.at = sum(time.at, cost.time);
   time.parts += cost.parts;
   return time;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -56,7 +55,7 @@ struct rank_state {
   std::vector<op_state> ops;
   std::unordered_map<std::uint64_t, op_id> receiver_of{};  ///< by peer, tag and kind
   std::vector<op_id> ready{};
-  std::deque<departure> leaving{};  ///< in the order of time
+  std::vector<departure> leaving{};  ///< in the order of time; few
   bool has_ended = false;
 };
 
@@ -66,6 +65,23 @@ std::uint64_t key_of(rank peer, std::uint32_t tag, bool is_signal) {
 
 std::uint64_t bytes_of(const schedule& program, const op& what) {
   return is_signal(what.kind) ? k_signal_bytes : max_count(program, what) * size_of(what.type);
+}
+
+/// A node of a hash map has a link, and every allocation a size.
+template <class Time>
+std::size_t memory_of(const rank_state<Time>& it) {
+  using node = std::pair<void*, std::pair<const std::uint64_t, op_id>>;
+  return it.ops.capacity() * sizeof(op_state) + it.ready.capacity() * sizeof(op_id) +
+         it.leaving.capacity() * sizeof(it.leaving[0]) + it.receiver_of.bucket_count() * sizeof(void*) +
+         it.receiver_of.size() * (sizeof(node) + sizeof(std::size_t));
+}
+
+std::size_t memory_of(const schedule& it) {
+  std::size_t edges = 0;
+  for (op_id id = 0; id < it.ops().size(); ++id) edges += it.successors(id).size();
+  return sizeof(schedule) + it.name().size() + it.ops().size() * (sizeof(op) + sizeof(std::uint32_t)) +
+         (edges + it.roots().size()) * sizeof(op_id) + it.buffers().size() * sizeof(buffer) +
+         it.lates().size() * sizeof(late_extent);
 }
 
 template <class Time>
@@ -198,7 +214,7 @@ class world_engine {
     state& me = ranks_[at(r)];
     while (!me.leaving.empty() && instant_of(me.leaving.front().end) <= now) {
       const auto [end, send] = me.leaving.front();
-      me.leaving.pop_front();
+      me.leaving.erase(me.leaving.begin());
       if (me.has_ended) end_at(r, end);
       if (!complete(r, send)) continue;
       me.cpu = later(me.cpu, end);
@@ -322,7 +338,7 @@ class world_engine {
       ++report_.signals;
     } else {
       ++report_.messages;
-      report_.bytes += bytes_of(program(r), what);
+      add_bytes(report_.bytes, bytes_of(program(r), what));
     }
     const event_kind kind =
         is_signal ? event_kind::signal : cost.is_eager ? event_kind::data : event_kind::request;
@@ -359,9 +375,11 @@ class world_engine {
       if (!ranks_[at(r)].has_ended) return stuck(r);
     report_.engine = "window";
     report_.memory = calendar_.memory() + ranks_.capacity() * sizeof(state);
-    for (const state& it : ranks_) report_.memory += it.ops.capacity() * sizeof(op_state);
+    for (const state& it : ranks_) report_.memory += memory_of(it);
+    for (const schedule_ptr& it : programs_) report_.memory += memory_of(*it);
+    report_.memory += report_.finish.capacity() * sizeof(picoseconds);
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
-    return std::move(report_);
+    return checked(std::move(report_));
   }
 
   failure stuck(rank r) const {
@@ -407,6 +425,8 @@ result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks
   const picoseconds width = lookahead(what.where, longest_message(ranks), what.noise.pace);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
+  const start_times starts(what.skew, static_cast<rank>(ranks.size()), what.instance);
+  if (auto why = objection_to(starts, static_cast<rank>(ranks.size()), k_forever)) return std::move(*why);
 
   const auto begin = std::chrono::steady_clock::now();
   auto report = trace ? world_engine<traced_time>(ranks, what, record, width).run()

@@ -11,6 +11,7 @@
 #include "libsched/program.h"
 #include "libsched/schedule.h"
 #include "libsched/skew.h"
+#include "ops/status.h"
 
 namespace lsched {
 
@@ -64,7 +65,7 @@ struct simulation_report {
   std::uint64_t signals = 0;
   std::uint64_t nic_waits = 0;       ///< messages that had to wait for their receiver's NIC
   rank active = 0;                   ///< ranks that had called when the round took their contribution
-  std::size_t memory = 0;            ///< bytes the engine held at most, the report included
+  std::size_t memory = 0;            ///< bytes the engine held at most, schedules and the report included
   double seconds = 0;                ///< of our own time
   std::optional<path_parts> critical_path{};  ///< of the rank that finishes last, if asked for
 
@@ -72,6 +73,19 @@ struct simulation_report {
   /// The time by which a share `q` (0 … 1) of the ranks has finished.
   picoseconds quantile(double q) const;
 };
+
+/// What sums of bytes stay at instead of wrapping around.
+inline constexpr std::uint64_t k_too_many_bytes = std::numeric_limits<std::uint64_t>::max();
+
+inline void add_bytes(std::uint64_t& all, std::uint64_t more) {
+  if (__builtin_add_overflow(all, more, &all)) all = k_too_many_bytes;
+}
+
+/// Why an engine that counts up to, and not including, `limit` cannot begin there: ARGUMENT, with the rank.
+std::optional<failure> objection_to(const start_times& starts, rank size, picoseconds limit);
+
+/// What every engine hands out has passed here. Failures: UNSUPPORTED (a rank ends at k_forever; too many bytes).
+result<simulation_report> checked(simulation_report report);
 
 /// Mean over ranks of the time between a rank's call and its result; 0 for those who call when it is there.
 picoseconds mean_latency(const simulation_report& report, const start_times& calls);

@@ -28,8 +28,6 @@ double normal(std::uint64_t bits) {
   return std::sqrt(2 * exponential(bits)) * std::cos(2 * std::numbers::pi * uniform(mix(bits)));
 }
 
-picoseconds whole(double time) { return static_cast<picoseconds>(std::llround(time)); }
-
 std::uint64_t charge_bits(const cpu_noise& noise, std::uint64_t salt, rank r, round_no instance, std::uint64_t op) {
   return bits_of(bits_of(bits_of(noise.seed ^ salt, instance), static_cast<std::uint64_t>(r)), op);
 }
@@ -42,7 +40,7 @@ picoseconds away(const cpu_noise& noise, std::uint64_t phase_bits, picoseconds b
   const picoseconds wait = into >= works ? period - into : 0;
   const picoseconds left = wait > 0 ? works : works - into;
   if (cost <= left) return wait;
-  return wait + noise.scale * ((cost - left + works - 1) / works);
+  return sum(wait, product((cost - left + works - 1) / works, noise.scale));
 }
 
 /// "start<blanks>duration", ns; fractions are rounded to picoseconds.
@@ -52,7 +50,7 @@ bool read_gap(const std::string& line, noise_trace::gap& it) {
   if (std::sscanf(line.c_str(), "%lf %lf %n", &begin, &length, &end) != 2) return false;
   const bool is_sane = begin >= 0 && length >= 0 && begin < 1e15 && length < 1e15;  // eleven days
   if (!is_sane || static_cast<std::size_t>(end) != line.size()) return false;
-  it = {whole(begin * 1e3), whole(length * 1e3)};
+  it = {rounded(begin * 1e3), rounded(length * 1e3)};
   return true;
 }
 
@@ -94,7 +92,9 @@ picoseconds noise_trace::away(picoseconds begin, picoseconds cost) const {
   const picoseconds gone = passed == 0 ? 0 : gaps[static_cast<std::size_t>(passed) - 1].begin +
                                                 gaps[static_cast<std::size_t>(passed) - 1].length -
                                                 worked[static_cast<std::size_t>(passed) - 1];
-  return passes * period + gone + rest - std::max<picoseconds>(cost, 1) - into;
+  const picoseconds in_passes = product(passes, period);
+  if (in_passes == k_forever) return k_forever;
+  return sum(in_passes + gone + rest - std::max<picoseconds>(cost, 1) - into, 0);
 }
 
 result<noise_trace> parse_noise_trace(std::string_view text) {
@@ -122,7 +122,7 @@ double pace_of(const cpu_noise& noise, rank r) {
 
 picoseconds drag_of(const cpu_noise& noise, rank r, picoseconds cost) {
   if (noise.pace.is_even()) return 0;
-  return whole(static_cast<double>(cost) * (pace_of(noise, r) - 1));
+  return rounded(static_cast<double>(cost) * (pace_of(noise, r) - 1));
 }
 
 start_times::start_times(start_skew skew, rank size, round_no instance)
@@ -156,15 +156,15 @@ picoseconds start_times::drawn(rank r) const {
   const auto scale = static_cast<double>(skew_.scale);
   switch (skew_.kind) {
     case skew_kind::none: return 0;
-    case skew_kind::linear: return r * skew_.scale;
-    case skew_kind::uniform: return skew_.shift + whole(scale * uniform(bits));
-    case skew_kind::lognormal: return skew_.shift + whole(scale * std::exp(skew_.sigma * normal(bits)));
+    case skew_kind::linear: return product(r, skew_.scale);
+    case skew_kind::uniform: return sum(skew_.shift, rounded(scale * uniform(bits)));
+    case skew_kind::lognormal: return sum(skew_.shift, rounded(scale * std::exp(skew_.sigma * normal(bits))));
     case skew_kind::stragglers:
       return std::binary_search(stragglers_.begin(), stragglers_.end(), r) ? skew_.scale : 0;
     case skew_kind::empirical:
       return skew_.samples.empty() ? 0 : skew_.samples[bits % skew_.samples.size()];
     case skew_kind::fixed: return std::binary_search(skew_.ranks.begin(), skew_.ranks.end(), r) ? skew_.scale : 0;
-    case skew_kind::rotating: return skew_.shift + (r + turns_) % size_ * skew_.scale;
+    case skew_kind::rotating: return sum(skew_.shift, product((r + turns_) % size_, skew_.scale));
   }
   return 0;
 }
@@ -177,9 +177,9 @@ picoseconds noise_of(const cpu_noise& noise, rank r, round_no instance, std::uin
     case noise_kind::none: return 0;
     case noise_kind::periodic:
       return away(noise, bits_of(noise.seed ^ k_cpu_salt, static_cast<std::uint64_t>(r)), begin, cost);
-    case noise_kind::exponential: return whole(scale * exponential(bits));
+    case noise_kind::exponential: return rounded(scale * exponential(bits));
     case noise_kind::trace: return noise.trace.away(begin + phase_of(noise, r), cost);
-    case noise_kind::pareto: return whole(scale * (std::pow(uniform(bits), -1 / noise.alpha) - 1));
+    case noise_kind::pareto: return rounded(scale * (std::pow(uniform(bits), -1 / noise.alpha) - 1));
   }
   return 0;
 }
@@ -192,7 +192,7 @@ picoseconds delay_of(const cpu_noise& noise, rank r, round_no instance, std::uin
 
 picoseconds jitter_of(const cpu_noise& noise, rank from, round_no instance, std::uint64_t op) {
   if (noise.jitter == 0) return 0;
-  return whole(static_cast<double>(noise.jitter) * exponential(charge_bits(noise, k_wire_salt, from, instance, op)));
+  return rounded(static_cast<double>(noise.jitter) * exponential(charge_bits(noise, k_wire_salt, from, instance, op)));
 }
 
 disturbance disturbance_of(const cpu_noise& noise, rank r, round_no instance, std::uint64_t op, picoseconds begin,

@@ -22,7 +22,7 @@ failure refusal() {
 /// their maximum is one instruction on any x86-64.
 class butterfly {
  public:
-  static constexpr double k_latest = 0x1p52;
+  static constexpr double k_latest = 0x1p53;
 
   butterfly(const message_cost& cost, std::size_t ranks)
       : overhead_(real(cost.overhead)),
@@ -150,7 +150,7 @@ class round_sweep {
     const disturbance met = disturbance_of(what_.noise, r, what_.instance, i, cpu_[at(r)], paid);
     ready_[at(r)] = send_eagerly(cpu_[at(r)], nic_[at(r)], paid, met);
     ++messages_;
-    bytes_ += program_.bytes_of(now.size);
+    add_bytes(bytes_, program_.bytes_of(now.size));
   }
 
   void receive(rank r, std::uint32_t i) {
@@ -158,8 +158,8 @@ class round_sweep {
     const message_cost& paid = cost(r, now);
     picoseconds& cpu = cpu_[at(r)];
     cpu = later(cpu, ready_[at(now.peer)]);
-    const picoseconds time = paid.receiver.time + (now.combines ? paid.combination.time : 0);
-    cpu += time + noise(r, i, time);
+    const picoseconds time = sum(paid.receiver.time, now.combines ? paid.combination.time : 0);
+    cpu = cpu + charge{time} + lost(noise(r, i, time));
   }
 
   const message_cost& cost(rank r, const step& now) const {
@@ -186,15 +186,14 @@ bool run_butterfly(const simulation& what, const recursive_doubling_program& it,
                    simulation_report& report) {
   const auto ranks = static_cast<std::size_t>(it.size);
   butterfly sweep(cost_of(what.where, 0, it.bytes), ranks);
-  double latest = 0;
-  for (std::size_t r = 0; r < ranks; ++r)
-    latest = std::max(latest, sweep.cpu(r) = static_cast<double>(starts(static_cast<rank>(r))));
-  if (latest > butterfly::k_latest) return false;
+  for (std::size_t r = 0; r < ranks; ++r) sweep.cpu(r) = static_cast<double>(starts(static_cast<rank>(r)));
   const auto begin = std::chrono::steady_clock::now();
   sweep.run();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  for (std::size_t r = 0; r < ranks; ++r)
+    if (sweep.cpu(r) > butterfly::k_latest) return false;
   report.messages = ranks * it.levels();
-  report.bytes = report.messages * it.bytes;
+  if (__builtin_mul_overflow(report.messages, it.bytes, &report.bytes)) report.bytes = k_too_many_bytes;
   report.finish.resize(ranks);
   for (std::size_t r = 0; r < ranks; ++r) report.finish[r] = static_cast<picoseconds>(sweep.cpu(r));
   report.memory = sweep.memory() + ranks * sizeof(picoseconds);
@@ -210,12 +209,13 @@ result<simulation_report> run(const simulation& what, const Program& it) {
     report.engine = "sweep";
     report.active = it.size;
     const start_times starts(what.skew, it.size, what.instance);
+    if (auto why = objection_to(starts, it.size, k_forever)) return std::move(*why);
     if constexpr (std::is_same_v<Program, recursive_doubling_program>)
-      if (fits_butterfly(what, it) && run_butterfly(what, it, starts, report)) return report;
+      if (fits_butterfly(what, it) && run_butterfly(what, it, starts, report)) return checked(std::move(report));
     const auto begin = std::chrono::steady_clock::now();
     round_sweep<Program>(what, it, starts).run(report);
     report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return report;
+    return checked(std::move(report));
   }
 }
 

@@ -357,7 +357,7 @@ class window_engine {
     const event_kind kind = paid.is_eager ? event_kind::data : event_kind::request;
     post(arrives, now.peer, r, {kind, now.size, now.receive});
     ++report_.messages;
-    report_.bytes += program_.bytes_of(now.size);
+    add_bytes(report_.bytes, program_.bytes_of(now.size));
     ++me.next;
   }
 
@@ -417,7 +417,7 @@ class window_engine {
       else if (!is_partial_) end_at(r, at(r).cpu);
     }
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
-    return std::move(report_);
+    return checked(std::move(report_));
   }
 
   /// A woken rank may hear more signals after its end.
@@ -472,6 +472,8 @@ result<simulation_report> run(const simulation& what, const Program& program, bo
   const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;
   if (is_partial && !std::is_same_v<Program, recursive_doubling_program>)
     return failure{status::unsupported, "only recursive doubling can be activated without its schedules"};
+  const start_times starts(what.skew, program.size, what.instance);
+  if (auto why = objection_to(starts, program.size, k_end_of_time)) return std::move(*why);
   if (trace || record != nullptr) return window_engine<Program, traced_time, SharesNics>(what, program, width, record).run();
   return window_engine<Program, picoseconds, SharesNics>(what, program, width, nullptr).run();
 }

@@ -10,7 +10,8 @@
 
 namespace lsched {
 
-/// Failures: ARGUMENT (no lookahead: L + o, or L with rendezvous, is not positive), UNSUPPORTED (activation in front of
+/// Failures: ARGUMENT (no lookahead: L + o, or L with rendezvous, is not positive; a start that is
+/// negative or too late), UNSUPPORTED (too long or too many bytes; activation in front of
 /// anything but recursive doubling; a receive more than 63 ahead of its turn), INTERNAL (a rank never ends).
 /// With `trace`, the report has the critical path; slower, and several times the memory. So is a record.
 result<simulation_report> simulate_window(const simulation& what, bool trace = false,

@@ -120,7 +120,8 @@ void add_fig9(CLI::App& bench, command_context& context) {
                    "Iterations of solo and majority, exactly, and at most of MPI "
                    "[64, fewer where they take too long]")
       ->check(whole_number(1));
-  command->add_option("--seed", options->seed, "Seed of majority's draws")->capture_default_str();
+  command->add_option("--seed", options->seed, "Seed of majority's draws")
+      ->check(whole_number(0))->capture_default_str();
   add_sizes_option(*command, options->sizes);
   command->add_option("--only", options->only, "Measure one of the three")
       ->check(CLI::IsMember({"mpi", "solo", "majority"}));

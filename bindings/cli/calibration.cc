@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "bindings/cli/commands.h"
@@ -18,8 +20,11 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t k_patience_ns = 20'000'000'000;
-constexpr std::size_t k_batches = 11;
-constexpr std::size_t k_rounds = 20;  ///< of a batch
+constexpr std::size_t k_batches = 200;
+constexpr std::size_t k_rounds = 5;  ///< of a batch: few, so that some batches have none in which a thread slept
+constexpr std::size_t k_repetitions = 5;
+constexpr double k_quick = 0.1;  ///< share of the batches that are taken to have spun
+constexpr double k_most_spread = 0.5, k_most_error = 1;  ///< beyond them the numbers are not usable
 constexpr std::uint32_t k_burst = 33;  ///< messages sent back to back, against one
 constexpr std::uint64_t k_short = 8, k_long = 32'768;  ///< bytes
 
@@ -27,11 +32,13 @@ double ns_between(clock::time_point begin, clock::time_point end) {
   return std::chrono::duration<double, std::nano>(end - begin).count();
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+double quantile(std::vector<double> values, double q) {
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size()));
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
 }
+
+double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 /// Makes a schedule of one rank. Collective.
 using make_schedule = std::function<lsched_schedule*(lsched_runtime*)>;
@@ -94,7 +101,7 @@ class thread_world {
       require(lsched_wait(ticket, k_patience_ns, nullptr), "lsched_wait");
     }
     require(lsched_schedule_destroy(schedule, k_patience_ns, nullptr), "lsched_schedule_destroy");
-    return {median(rounds), median(starts)};
+    return {quantile(rounds, k_quick), quantile(starts, k_quick)};
   }
 
   std::vector<lsched_runtime*> runtimes_;
@@ -164,21 +171,60 @@ double model_us(const calibration& found, const char* algorithm, std::int32_t ra
   return static_cast<double>(require(simulate_schedules(programs, what)).last()) / 1e6;
 }
 
+/// What one repetition sees, ns.
+struct sample {
+  double short_round = 0, start = 0, long_round = 0, gap = 0;
+};
+
+sample measure() {
+  thread_world pair(2);
+  const auto exchange = [&](std::uint64_t bytes) { return pair.time(allreduce("recursive_doubling", bytes, 2)); };
+  const round_times short_one = exchange(k_short);
+  const double one = pair.time([](lsched_runtime* here) { return make_burst(here, 1); }).round_ns;
+  const double many = pair.time([](lsched_runtime* here) { return make_burst(here, k_burst); }).round_ns;
+  return {short_one.round_ns, short_one.start_ns, exchange(k_long).round_ns, (many - one) / (k_burst - 1)};
+}
+
+calibration fit() {
+  std::vector<double> shorts, starts, longs, gaps;
+  for (std::size_t i = 0; i < k_repetitions; ++i) {
+    const sample it = measure();
+    shorts.push_back(it.short_round), starts.push_back(it.start), longs.push_back(it.long_round), gaps.push_back(it.gap);
+  }
+  const double round = median(shorts);
+  calibration found;
+  found.spread = (*std::ranges::max_element(shorts) - *std::ranges::min_element(shorts)) / round;
+  found.o_ns = std::min(median(starts), round / 2);
+  found.L_ns = std::max(1.0, round - 2 * found.o_ns);
+  found.g_ns = std::max(0.0, median(gaps));
+  found.G_ns_per_byte = std::max(0.0, (median(longs) - round) / (k_long - k_short));
+  return found;
+}
+
+std::string text(const char* format, double value) {
+  std::array<char, 128> line;
+  std::snprintf(line.data(), line.size(), format, value);
+  return line.data();
+}
+
+/// Predictions for more ranks than cores are not held against the numbers.
+std::string objection_to(const calibration& found) {
+  if (found.L_ns <= 1) return "no time is left for L: a start took its caller half a round";
+  if (found.spread > k_most_spread)
+    return text("a short round's time varied by %.0f%% of its median", 100 * found.spread) + text(", more than %.0f%%", 100 * k_most_spread);
+  double worst = 0;
+  for (const prediction& it : found.predictions)
+    if (!it.is_crowded)
+      worst = std::max({worst, it.modelled_us / it.measured_us - 1, it.measured_us / it.modelled_us - 1});
+  if (worst > k_most_error)
+    return text("a prediction is off by a factor of %.1f", 1 + worst) + text(", more than %.1f", 1 + k_most_error);
+  return "";
+}
+
 }  // namespace
 
 calibration calibrate_this_machine() {
-  calibration found;
-  {
-    thread_world pair(2);
-    const auto exchange = [&](std::uint64_t bytes) { return pair.time(allreduce("recursive_doubling", bytes, 2)); };
-    const round_times short_one = exchange(k_short), long_one = exchange(k_long);
-    const double one = pair.time([](lsched_runtime* here) { return make_burst(here, 1); }).round_ns;
-    const double many = pair.time([](lsched_runtime* here) { return make_burst(here, k_burst); }).round_ns;
-    found.o_ns = std::min(short_one.start_ns, short_one.round_ns / 2);
-    found.L_ns = std::max(1.0, short_one.round_ns - 2 * found.o_ns);
-    found.g_ns = std::max(0.0, (many - one) / (k_burst - 1));
-    found.G_ns_per_byte = std::max(0.0, (long_one.round_ns - short_one.round_ns) / (k_long - k_short));
-  }
+  calibration found = fit();
   const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
   for (const std::int32_t ranks : {2, 3, 4})
     for (const char* algorithm : {"recursive_doubling", "tree"})
@@ -188,6 +234,7 @@ calibration calibrate_this_machine() {
         found.predictions.push_back(
             {algorithm, ranks, bytes, measured, model_us(found, algorithm, ranks, bytes), ranks > cores});
       }
+  found.objection = objection_to(found);
   return found;
 }
 

@@ -91,6 +91,24 @@ std::string text(const char* format, Values... values) {
   return line.data();
 }
 
+/// A number, or gnuplot's word for none.
+std::string measured_text(double value) { return value > 0 ? text(" %.6g", value) : " ?"; }
+
+/// The second block of the data: the same columns, of what was measured.
+std::string data_of(const std::vector<fig9_point>& points, const std::vector<fig9_measurement>& measured) {
+  std::string lines = "\n\n# measured: ranks, then ms of MPI, majority, solo, then NAP of the three\n";
+  for (std::size_t i = 0; i + 2 < points.size(); i += 3) {
+    std::string latencies, active;
+    for (std::size_t k = i; k < i + 3; ++k) {
+      const fig9_measurement* it = find(measured, points[k]);
+      latencies += measured_text(it != nullptr ? it->latency_ms : 0);
+      active += measured_text(it != nullptr ? it->active : 0);
+    }
+    lines += std::to_string(points[i].ranks) + latencies + active + "\n";
+  }
+  return lines;
+}
+
 std::string data_of(const std::vector<fig9_point>& points) {
   std::string lines = "# modelled: ranks, then ms of synchronous, majority, solo, then NAP of the three\n";
   for (std::size_t i = 0; i + 2 < points.size(); i += 3)
@@ -100,20 +118,27 @@ std::string data_of(const std::vector<fig9_point>& points) {
   return lines;
 }
 
-std::string script_of(const picture& figure, const fig9_request& what) {
+std::string script_of(const picture& figure, bool is_measured, const fig9_request& what) {
   std::string lines = "set terminal pngcairo size 1000,900 font 'sans,12'\n";
   lines += "set output " + quoted_for_gnuplot(figure.png()) + "\n";
   lines += "set logscale xy 10\nset format xy '10^{%L}'\nset grid\nset lmargin 10\n";
-  lines += "set style data linespoints\nset key outside top center horizontal\n";
-  lines += text("set multiplot layout 2,1 title 'Allreduce under linear skew of %g ms per rank, %llu B: modelled'\n",
-                static_cast<double>(what.skew) / k_ms, static_cast<unsigned long long>(what.bytes));
+  lines += "set style data linespoints\nset datafile missing '?'\nset key outside top center horizontal\n";
+  lines += text("set multiplot layout 2,1 title 'Allreduce under linear skew of %g ms per rank, %llu B: lines are modelled%s'\n",
+                static_cast<double>(what.skew) / k_ms, static_cast<unsigned long long>(what.bytes),
+                is_measured ? ", points measured" : "");
   for (const int first : {2, 5}) {
-    lines += first == 2 ? "set ylabel 'latency, mean over ranks [ms], modelled'\n"
-                        : "set ylabel 'active processes (NAP), modelled'\nset xlabel 'ranks'\n";
+    lines += first == 2 ? "set ylabel 'latency, mean over ranks [ms]'\n"
+                        : "set ylabel 'active processes (NAP)'\nset xlabel 'ranks'\n";
     lines += "plot " + quoted_for_gnuplot(figure.data());
-    lines += text(" using 1:%d title 'synchronous' lw 2 lc rgb '#7f7f7f', ", first);
-    lines += text("'' using 1:%d title 'majority' lw 2 lc rgb '#1f77b4', ", first + 1);
-    lines += text("'' using 1:%d title 'solo' lw 2 lc rgb '#ff7f0e'\n", first + 2);
+    lines += text(" index 0 using 1:%d title 'synchronous, modelled' lw 2 lc rgb '#7f7f7f', ", first);
+    lines += text("'' index 0 using 1:%d title 'majority, modelled' lw 2 lc rgb '#1f77b4', ", first + 1);
+    lines += text("'' index 0 using 1:%d title 'solo, modelled' lw 2 lc rgb '#ff7f0e'", first + 2);
+    if (is_measured) {
+      if (first == 2) lines += text(", '' index 1 using 1:%d with points pt 7 ps 1.5 lc rgb '#000000' title 'MPI, measured'", first);
+      lines += text(", '' index 1 using 1:%d with points pt 7 ps 1.5 lc rgb '#2ca02c' title 'majority, measured'", first + 1);
+      lines += text(", '' index 1 using 1:%d with points pt 7 ps 1.5 lc rgb '#d62728' title 'solo, measured'", first + 2);
+    }
+    lines += "\n";
   }
   return lines + "unset multiplot\n";
 }
@@ -124,9 +149,17 @@ void expect_plottable(const std::string& png) {
   if (const auto why = picture(png).objection()) throw command_failure(why->text);
 }
 
-void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>& points, const fig9_request& what) {
+const fig9_measurement* find(const std::vector<fig9_measurement>& measured, const fig9_point& point) {
+  for (const fig9_measurement& it : measured)
+    if (it.ranks == point.ranks && it.policy == point.policy) return &it;
+  return nullptr;
+}
+
+void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>& points,
+                          const std::vector<fig9_measurement>& measured, const fig9_request& what) {
   const picture figure(png);
-  if (const auto why = figure.draw(data_of(points), script_of(figure, what))) throw command_failure(why->text);
+  if (const auto why = figure.draw(data_of(points) + (measured.empty() ? "" : data_of(points, measured)),
+                                   script_of(figure, !measured.empty(), what))) throw command_failure(why->text);
 }
 
 }  // namespace lsched::cli

@@ -1,10 +1,11 @@
 // Figure 9 of Li et al. (2020) as the model has it: mean latency and number of active processes of synchronous,
-// majority and solo allreduce when rank r calls r * skew late. Nothing in here is measured.
+// majority and solo allreduce when rank r calls r * skew late. What was measured is passed through, and only ever stands beside it.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "bindings/cli/fig9_measured.h"
 #include "libsched/simulation.h"
 
 namespace lsched::cli {
@@ -33,7 +34,11 @@ std::vector<fig9_point> predict_fig9(const fig9_request& what);
 /// Throws command_failure unless plot_fig9_prediction can write its files. Leaves nothing behind.
 void expect_plottable(const std::string& png);
 
+/// Of the same world and policy; nothing if there is none.
+const fig9_measurement* find(const std::vector<fig9_measurement>& measured, const fig9_point& point);
+
 /// Writes FILE.png, and the .dat and .gp it is made of, by gnuplot. Throws command_failure.
-void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>& points, const fig9_request& what);
+void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>& points,
+                          const std::vector<fig9_measurement>& measured, const fig9_request& what);
 
 }  // namespace lsched::cli

@@ -86,9 +86,11 @@ int act(CLI::App& app, command_context& context) {
   } catch (const CLI::Success& wish) {  // --help, --version
     return app.exit(wish);
   } catch (const CLI::ParseError& mistake) {
+    std::fflush(stdout);  // what was done, before what was not
     if (is_spokesman()) std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", mistake.what(), help_hint(app, context).c_str());
     return k_exit_usage;
   } catch (const std::exception& why) {
+    std::fflush(stdout);
     std::fprintf(stderr, "lsched: %s\n", why.what());
     session::abort_failed_world();
     return k_exit_failure;

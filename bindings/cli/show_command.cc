@@ -128,7 +128,8 @@ void add_show_command(CLI::App& app, command_context& context) {
   add_data_options(*command, options->data);
   command->add_option("--activation", options->activation, "Policy of a partial collective (default: solo)")
       ->check(CLI::IsMember(activation_names()));
-  command->add_option("--seed", options->seed, "Seed of the policy majority")->capture_default_str();
+  command->add_option("--seed", options->seed, "Seed of the policy majority")
+      ->check(whole_number(0))->capture_default_str();
   auto* dot = command->add_flag("--dot", options->as_dot, "Print Graphviz instead of the text form");
   auto* json = command->add_flag("--json", options->as_json, "Print a JSON object; with --all, an array of them");
   auto* goal = command->add_flag("--goal", options->as_goal, "Print one round of all ranks as GOAL text (LogGOPSim)");

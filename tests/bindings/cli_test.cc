@@ -195,7 +195,28 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
       {{"simulate", "--ranks", "2", "3", "--to-goal", "/dev/null"}, "one simulation"},
       {{"simulate", "--ranks", "2", "--goal", "/dev/null"}, "--goal"},
-      {{"simulate", "--ranks", "4", "--initiator", "4"}, "--initiator"},
+      {{"simulate", "--collective", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator", "4"},
+       "no such rank"},
+      {{"simulate", "--initiator", "3"}, "--activation majority"},
+      {{"simulate", "--collective", "partial_allreduce", "--initiator", "3"}, "--activation majority"},
+      {{"simulate", "--activation", "full"}, "partial_allreduce"},
+      {{"simulate", "--semantics", "loggopsim", "--S", "8"}, "--semantics libsched"},
+      {{"simulate", "--skew-us", "5"}, "--skew"},
+      {{"simulate", "--skew", "empirical"}, "--skew-file"},
+      {{"simulate", "--skew", "linear", "--sigma", "2"}, "lognormal"},
+      {{"simulate", "--alpha", "2"}, "pareto"},
+      {{"simulate", "--slow-factor", "2"}, "--slow-share"},
+      {{"simulate", "--fig9", "--engine", "sweep"}, "does not heed --engine"},
+      {{"simulate", "--fig9", "--skew", "uniform"}, "does not heed --skew"},
+      {{"simulate", "--fig9", "--seeds", "2"}, "does not heed --seeds"},
+      {{"simulate", "--fig9", "--collective", "barrier"}, "does not heed --collective"},
+      {{"simulate", "--fig9", "--bytes", "8", "64"}, "one size"},
+      {{"simulate", "--calibrate", "--ranks", "2"}, "does not heed --ranks"},
+      {{"simulate", "--collective", "barrier", "--algorithm", "dissemination", "--schedules", "--bytes", "1"}, "8 bytes"},
+      {{"simulate", "--level", "4:nan:1:1:1"}, "times in ns from 0 to 1e12"},
+      {{"simulate", "--level", "2.7:1:1:1:1"}, "a whole number of ranks"},
+      {{"simulate", "--seed", "-1"}, "--seed"},
+      {{"show", "barrier", "--ranks", "2", "--seed", "99999999999999999999"}, "--seed"},
       {{"soak", "--policy", "sometimes"}, "--policy"},
       {{"soak", "--count", "2"}, "--count"},
       {{"soak", "--rounds", "0"}, "\"0\" is not a whole number from 1 on"},
@@ -534,6 +555,45 @@ TEST(CommandSimulate, the_last_line_is_the_summary_whatever_the_engine) {
   }
 }
 
+TEST(CommandSimulate, a_barrier_has_messages_as_long_as_it_is_told) {
+  const words ask{"simulate", "--collective", "barrier", "--algorithm", "dissemination", "--ranks", "16", "--semantics",
+                  "loggopsim", "--json"};
+  words told = ask;
+  told.insert(told.end(), {"--bytes", "1"});
+  EXPECT_DOUBLE_EQ(last_line_of(run(lsched(told)).out)["finish_us"].get<double>(), 22);  // as published
+  EXPECT_TRUE(contains(run(lsched(ask)).out, R"("bytes":8)"));
+}
+
+TEST(CommandSimulate, prints_what_is_done_before_it_says_what_cannot_be) {
+  const outcome it = run(lsched({"simulate", "--ranks", "8", "3", "--engine", "closed", "--json"}));
+  EXPECT_EQ(it.status, 1);
+  EXPECT_EQ(last_line_of(it.out)["ranks"], 8);
+  EXPECT_TRUE(contains(it.err, "powers of two")) << it.err;
+}
+
+TEST(CommandSimulate, starts_and_times_beyond_what_it_counts_are_errors) {
+  const temporary_file early("-1\n");
+  const std::vector<std::pair<words, std::string>> asks{
+      {{"--skew", "empirical", "--skew-file", early.path}, "rank 0 would begin at -1 us"},
+      {{"--skew", "linear", "--skew-us", "1e10", "--ranks", "1000"}, "rank 1 would begin at 1e+10 us"},
+      {{"--skew", "linear", "--skew-us", "1e8", "--ranks", "1000000"}, "would begin at"},
+      {{"--fig9", "--skew-us", "1e12", "--ranks", "32"}, "would begin at"},
+      {{"--schedules", "--skew", "linear", "--skew-us", "1e12", "--ranks", "2000"}, "would begin at"},
+      {{"--engine", "closed", "--bytes", "281474976710655", "--ranks", "1048576"}, "simulated time"},
+      {{"--engine", "sweep", "--G", "1e12", "--bytes", "60000"}, "simulated time"},
+      {{"--cpu-noise", "pareto", "--alpha", "0.01", "--schedules"}, "simulated time"},
+      {{"--cpu-noise", "pareto", "--alpha", "0.01", "--engine", "sweep"}, "simulated time"},
+      {{"--cpu-noise", "pareto", "--alpha", "0.01"}, "simulated time"},
+      {{"--schedules", "--G", "1e12", "--bytes", "10000000"}, "simulated time"}};
+  for (const auto& [ask, complaint] : asks) {
+    words all{"simulate"};
+    all.insert(all.end(), ask.begin(), ask.end());
+    const outcome it = run(lsched(all));
+    EXPECT_EQ(it.status, 1) << ask[1];
+    EXPECT_TRUE(contains(it.err, complaint)) << it.err;
+  }
+}
+
 TEST(CommandSimulate, any_generator_and_many_seeds) {
   const outcome it = run(lsched({"simulate", "--collective", "partial_allreduce", "--algorithm", "tree", "--ranks", "5",
                                  "9", "--seeds", "2", "--skew", "lognormal", "--json"}));
@@ -618,6 +678,30 @@ TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
   const json solo = last_line_of(it.out);
   EXPECT_EQ(solo["kind"], "modelled");
   EXPECT_EQ(solo["nap"], 1);
+}
+
+TEST(CommandSimulate, what_was_measured_stands_in_columns_of_its_own) {
+  const auto row = [](const char* what, int bytes, double skew) {
+    return json{{"bench", "fig9"}, {"what", what}, {"ranks", 4}, {"bytes", bytes}, {"mean_ms", 7.25}, {"nap", 2.5}, {"skew_ms", skew}}
+               .dump() + "\n";
+  };
+  const temporary_file file(row("solo", 64, 1) + row("solo", 8, 1) + row("majority", 64, 2));
+  const words ask{"simulate", "--fig9", "--ranks", "8", "--bytes", "64", "--measured", file.path};
+  const outcome table = run(lsched(ask));
+  ASSERT_EQ(table.status, 0) << table.err;
+  EXPECT_TRUE(contains(table.out, "|    measured ms measured NAP\n")) << table.out;
+  EXPECT_TRUE(contains(table.out, "|           7.25          2.5\n")) << table.out;
+  EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '|'), 2) << table.out;
+  words lines = ask;
+  lines.emplace_back("--json");
+  const std::string out = run(lsched(lines)).out;
+  const json first = json::parse(out.substr(0, out.find('\n')));
+  EXPECT_EQ(first["kind"], "measured");
+  EXPECT_EQ(first["ranks"], 4);
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 7) << out;  // one measured, three modelled each at 4 and 8
+  const outcome other = run(lsched({"simulate", "--fig9", "--ranks", "8", "--bytes", "32", "--measured", file.path}));
+  EXPECT_EQ(other.status, 1);
+  EXPECT_TRUE(contains(other.err, "no row of 32 B")) << other.err;
 }
 
 TEST(CommandSimulate, a_plot_that_cannot_be_written_says_so_before_a_million_ranks) {

@@ -37,6 +37,15 @@ std::size_t count_of(const goal& program, goal_kind kind) {
 
 bool contains(const std::string& text, std::string_view phrase) { return text.find(phrase) != std::string::npos; }
 
+TEST(export_goal, refuses_a_calc_that_takes_too_long_to_be_written) {
+  const auto world = world_of("allreduce", "recursive_doubling", 2, floats(10));
+  EXPECT_TRUE(export_goal(world, {.ns_per_byte = 2e16}));
+  const auto made = export_goal(world, {.ns_per_byte = 1e18});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, status::argument);
+  EXPECT_TRUE(contains(made.error().text, "takes longer than 10^18 ns")) << made.error().text;
+}
+
 TEST(export_goal, keeps_messages_and_deps_of_an_allreduce_of_two) {
   const auto made = export_goal(world_of("allreduce", "recursive_doubling", 2, floats(10)), {.ns_per_byte = 0.5});
   ASSERT_TRUE(made) << made.error().text;

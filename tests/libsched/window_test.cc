@@ -198,7 +198,7 @@ TEST(window, refuses_what_it_cannot_order) {
   what.starts = activation_policy::solo;
   EXPECT_EQ(simulate_window(what).error().code, status::unsupported);
   what = {.what = recursive_doubling_program{8, 8}, .skew = {.kind = skew_kind::linear, .scale = 600'000'000 * k_us}};
-  EXPECT_EQ(simulate_window(what).error().code, status::unsupported);  // more than an hour
+  EXPECT_EQ(simulate_window(what).error().code, status::argument);  // more than an hour
 }
 
 // --- activation --------------------------------------------------------------------------------------------

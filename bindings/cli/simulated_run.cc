@@ -1,0 +1,20 @@
+#include "bindings/cli/simulated_run.h"
+
+#include "bindings/cli/words.h"
+
+namespace lsched::cli {
+
+result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it) {
+  if (!it.goal.empty()) return std::vector(it.goal.begin(), it.goal.end());
+  const shape data{.count = it.bytes, .type = dtype::u8, .what = kernel::sum};
+  std::vector<schedule_ptr> ranks;
+  for (rank r = 0; r < it.ranks; ++r) {
+    auto program = generate(options.collective, options.algorithm, {r, it.ranks},
+                            options.collective == "barrier" ? shape{} : data, {.policy = it.what.starts});
+    if (!program) return program.error();
+    ranks.push_back(std::move(*program));
+  }
+  return ranks;
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,22 @@
+// One run of `lsched simulate`: what is simulated, and the schedules of it.
+#pragma once
+
+#include <span>
+
+#include "bindings/cli/simulate_options.h"
+
+namespace lsched::cli {
+
+struct simulated_run {
+  rank ranks = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t seed = 0;
+  simulation what{};
+  bool is_program = true;
+  std::span<const schedule_ptr> goal{};  ///< of --goal
+};
+
+/// A world as the generators write it, or as a GOAL file has it.
+result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it);
+
+}  // namespace lsched::cli
