@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "bindings/environment.h"
 #include "collectives/registry.h"
 #include "libsched/draw.h"
 #include "tests/support/lockstep_world.h"
@@ -205,8 +206,10 @@ bool run_seed(std::uint64_t seed, std::uint64_t one_in, coverage& of_all) {
 
 void run_seeds(std::uint64_t first, std::uint64_t count, std::uint64_t one_in) {
   coverage of_all;
-  if (const char* wish = std::getenv("LSCHED_MODEL_SEED")) {
-    EXPECT_TRUE(run_seed(std::strtoull(wish, nullptr, 10), one_in, of_all));
+  const auto wish = number_in_environment("LSCHED_MODEL_SEED", 1);
+  ASSERT_TRUE(wish) << wish.error().text;
+  if (*wish) {
+    EXPECT_TRUE(run_seed(static_cast<std::uint64_t>(**wish), one_in, of_all));
     return;
   }
   for (std::uint64_t seed = first; seed < first + count; ++seed) ASSERT_TRUE(run_seed(seed, one_in, of_all));
@@ -219,6 +222,18 @@ TEST(random_engine, runs_every_algorithm_in_ten_thousand_orders) { run_seeds(1, 
 
 // Seeds of the soak draw the same sizes, so each can be replayed by either test.
 TEST(random_engine_soak, runs_every_algorithm_in_a_million_orders) { run_seeds(10'001, 1'000'000, 1000); }
+
+void run_a_seed_that_is_none() {
+  const char* const before = std::getenv("LSCHED_MODEL_SEED");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("LSCHED_MODEL_SEED", "abc", 1);
+  run_seeds(1, 1, 1000);
+  before == nullptr ? unsetenv("LSCHED_MODEL_SEED") : setenv("LSCHED_MODEL_SEED", kept.c_str(), 1);
+}
+
+TEST(random_engine, a_seed_that_is_no_number_is_an_error) {
+  EXPECT_FATAL_FAILURE(run_a_seed_that_is_none(), "LSCHED_MODEL_SEED is \"abc\", not a whole number");
+}
 
 // --- planted bugs ----------------------------------------------------------------------------------------------------
 
