@@ -134,9 +134,10 @@ std::string script_of(const picture& figure, bool is_measured, const fig9_reques
     lines += text("'' index 0 using 1:%d title 'majority, modelled' lw 2 lc rgb '#1f77b4', ", first + 1);
     lines += text("'' index 0 using 1:%d title 'solo, modelled' lw 2 lc rgb '#ff7f0e'", first + 2);
     if (is_measured) {
-      if (first == 2) lines += text(", '' index 1 using 1:%d with points pt 7 ps 1.5 lc rgb '#000000' title 'MPI, measured'", first);
-      lines += text(", '' index 1 using 1:%d with points pt 7 ps 1.5 lc rgb '#2ca02c' title 'majority, measured'", first + 1);
-      lines += text(", '' index 1 using 1:%d with points pt 7 ps 1.5 lc rgb '#d62728' title 'solo, measured'", first + 2);
+      const std::string points = " with points pt 7 ps 1.5 lc rgb ";
+      if (first == 2) lines += text(", '' index 1 using 1:%d", first) + points + "'#000000' title 'MPI, measured'";
+      lines += text(", '' index 1 using 1:%d", first + 1) + points + "'#2ca02c' title 'majority, measured'";
+      lines += text(", '' index 1 using 1:%d", first + 2) + points + "'#d62728' title 'solo, measured'";
     }
     lines += "\n";
   }

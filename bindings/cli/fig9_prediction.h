@@ -1,5 +1,6 @@
 // Figure 9 of Li et al. (2020) as the model has it: mean latency and number of active processes of synchronous,
-// majority and solo allreduce when rank r calls r * skew late. What was measured is passed through, and only ever stands beside it.
+// majority and solo allreduce when rank r calls r * skew late. What was measured is passed
+// through, and only ever stands beside it.
 #pragma once
 
 #include <string>
