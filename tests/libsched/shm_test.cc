@@ -171,7 +171,7 @@ TEST(shm, plays_ping_pong_between_processes) {
   common_ground ground;
   child_ranks ranks(2, [&](rank self) {
     return play(ground, self, [](exam::bench& b) {
-      play_ping_pong(b, sampled() ? 10'000 : 100'000, 8);
+      play_ping_pong(b, sampled() ? 2'000 : 100'000, 8);
       play_ping_pong(b, sampled() ? 20 : 100, std::uint64_t{1} << 20);
     });
   });
