@@ -209,7 +209,6 @@ std::string text(const char* format, double value) {
 
 /// Predictions for more ranks than cores are not held against the numbers.
 std::string objection_to(const calibration& found) {
-  if (found.L_ns <= 1) return "no time is left for L: a start took its caller half a round";
   if (found.spread > k_most_spread)
     return text("a short round's time varied by %.0f%% of its median", 100 * found.spread) +
            text(", more than %.0f%%", 100 * k_most_spread);

@@ -47,6 +47,7 @@ int calibrate(const simulate_options& options) {
   std::printf("\nWhat this cannot know: a network (there was none), congestion, what more ranks than cores cost each\n"
               "other in wake-ups, and L and o apart from each other: o is the time a start takes its caller, L is the\n"
               "rest of a hop.\n");
+  if (found.L_ns <= 1) std::printf("Here nothing is left for L: only 2o + L is known.\n");
   return check_usable(found);
 }
 
