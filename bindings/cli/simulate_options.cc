@@ -48,18 +48,6 @@ constexpr std::array k_skews{skew_kind::none,       skew_kind::linear,    skew_k
 constexpr std::array k_noises{noise_kind::none, noise_kind::periodic, noise_kind::exponential, noise_kind::pareto,
                               noise_kind::trace};
 
-template <class Kinds>
-std::vector<std::string> names_in(const Kinds& kinds) {
-  std::vector<std::string> names;
-  for (const auto kind : kinds) names.emplace_back(name_of(kind));
-  return names;
-}
-
-template <class Kinds>
-auto kind_named(const Kinds& kinds, const std::string& name) {
-  return *std::find_if(kinds.begin(), kinds.end(), [&](auto kind) { return name_of(kind) == name; });
-}
-
 /// Microseconds, one number a line.
 std::vector<picoseconds> read_samples(const std::string& path) {
   std::ifstream file(path);
@@ -101,7 +89,7 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
     command.add_option(name, value, text)->check(number(0, k_longest))->capture_default_str()->group("Skew and noise");
   };
   command.add_option("--skew,--noise", options.skew, "When ranks begin")
-      ->check(CLI::IsMember(names_in(k_skews)))->capture_default_str()->group("Skew and noise");
+      ->check(CLI::IsMember(names_of(k_skews)))->capture_default_str()->group("Skew and noise");
   time("--skew-us", options.skew_us,
        "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
   command.add_option("--sigma", options.sigma, "Of lognormal skew")
@@ -115,7 +103,7 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
   command.add_option("--skew-ranks", options.skew_ranks, "Who begins late under fixed skew")
       ->check(whole_number(0, k_most_simulated_ranks))->group("Skew and noise");
   command.add_option("--cpu-noise", options.cpu_noise, "What CPUs lose meanwhile")
-      ->check(CLI::IsMember(names_in(k_noises)))->capture_default_str()->group("Skew and noise");
+      ->check(CLI::IsMember(names_of(k_noises)))->capture_default_str()->group("Skew and noise");
   time("--cpu-noise-us", options.cpu_noise_us, "Length (periodic), mean (exponential), scale (pareto)");
   command.add_option("--period-us", options.period_us, "Of periodic noise")
       ->check(number(1e-3, 1e12))->capture_default_str()->group("Skew and noise");
@@ -236,7 +224,7 @@ machine machine_from(const simulate_options& options) {
 }
 
 start_skew skew_from(const simulate_options& options) {
-  start_skew skew{.kind = kind_named(k_skews, options.skew),
+  start_skew skew{.kind = named(k_skews, options.skew),
                   .scale = rounded(options.skew_us * k_ps_per_us),
                   .sigma = options.sigma,
                   .count = options.stragglers,
@@ -250,7 +238,7 @@ start_skew skew_from(const simulate_options& options) {
 }
 
 cpu_noise noise_from(const simulate_options& options) {
-  cpu_noise noise{.kind = kind_named(k_noises, options.cpu_noise),
+  cpu_noise noise{.kind = named(k_noises, options.cpu_noise),
                   .scale = rounded(options.cpu_noise_us * k_ps_per_us),
                   .period = rounded(options.period_us * k_ps_per_us),
                   .alpha = options.alpha,

@@ -1,24 +1,10 @@
 #include "bindings/cli/words.h"
 
-#include <algorithm>
 #include <charconv>
 #include <sstream>
 
 namespace lsched::cli {
 namespace {
-
-template <class Words>
-std::vector<std::string> names_of(const Words& words) {
-  std::vector<std::string> names;
-  for (const auto word : words) names.emplace_back(name_of(word));
-  return names;
-}
-
-/// The parser has let only names of `words` through.
-template <class Words>
-auto named(const Words& words, const std::string& name) {
-  return *std::find_if(words.begin(), words.end(), [&](auto word) { return name_of(word) == name; });
-}
 
 /// Nothing unless the whole word is such a number.
 template <class Number>

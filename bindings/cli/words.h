@@ -1,6 +1,7 @@
 // The words of the command line: numbers, the library's enumerations, and the shape of a request made of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -15,6 +16,20 @@ namespace lsched::cli {
 
 /// What any option that counts ranks takes; list and show make up such worlds, the others start them.
 inline constexpr std::uint64_t k_most_ranks = 1 << 20;
+
+/// The names of values that an option takes.
+template <class Values>
+std::vector<std::string> names_of(const Values& values) {
+  std::vector<std::string> names;
+  for (const auto value : values) names.emplace_back(name_of(value));
+  return names;
+}
+
+/// The value of that name; the parser has let no other through.
+template <class Values>
+auto named(const Values& values, const std::string& name) {
+  return *std::find_if(values.begin(), values.end(), [&](auto value) { return name_of(value) == name; });
+}
 
 /// The number a whole word is, if it is one.
 std::optional<std::uint64_t> whole_number_in(std::string_view word);
