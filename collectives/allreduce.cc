@@ -131,17 +131,35 @@ class recursive_doubling {
   value previous_{k_no_buffer, k_no_op};  ///< what send_{j-1} reads, and send_{j-1}
 };
 
+std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
+
+// Hops. A chain is longest when it starts at an extra and ends at one, L + 2. It crosses all L dimensions
+// only if two proxies have opposite virtual indices, and these are all below rem: 2 * rem > core.
+cost cost_of_allreduce(rank size, const shape& data, activation_policy) {
+  const fold folded(size);
+  const auto levels = static_cast<std::uint64_t>(folded.levels());
+  const std::uint64_t messages = wide(folded.core()) * levels + 2 * wide(folded.rem());
+  const std::uint64_t ends = folded.rem() == 0 ? 0 : 2 * wide(folded.rem()) > wide(folded.core()) ? 2 : 1;
+  return {.messages = messages,
+          .bytes = saturating_product(messages, bytes_of(data.count, data)),
+          .hops = levels + ends};
+}
+
 }  // namespace
 
-constinit const constraints k_allreduce_constraints{
-    .summary = "any P and count; log2 P short steps, each with the entire vector; same bits on every rank"};
+constinit const algorithm k_allreduce_recursive_doubling{
+    .of = &k_allreduce,
+    .name = "recursive_doubling",
+    .generate = allreduce_recursive_doubling,
+    .needs = {.summary = "any P and count; log2 P short steps, each with the entire vector; same bits on every rank"},
+    .cost_of = cost_of_allreduce};
 
 fragment add_allreduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return recursive_doubling(to, data, input, output, entry).write();
 }
 
 result<schedule_ptr> allreduce_recursive_doubling(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_constraints, place, data, starts, "allreduce/recursive_doubling", add_allreduce);
+  return make_collective(k_allreduce_recursive_doubling, place, data, starts, add_allreduce);
 }
 
 }  // namespace lsched

@@ -10,7 +10,7 @@
 // for short vectors; each rank moves L times the vector. Synchronising.
 #pragma once
 
-#include "collectives/generator.h"
+#include "collectives/algorithm.h"
 
 namespace lsched {
 
@@ -22,6 +22,6 @@ fragment add_allreduce(builder& to, const shape& data, buffer_id input, buffer_i
 /// The allreduce by itself: one input and one output of `data.count` elements. Any P, any count; no activation.
 result<schedule_ptr> allreduce_recursive_doubling(world place, const shape& data, const activation& starts = {});
 
-extern const constraints k_allreduce_constraints;
+extern const algorithm k_allreduce_recursive_doubling;
 
 }  // namespace lsched

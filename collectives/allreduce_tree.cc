@@ -88,17 +88,30 @@ class reduce_and_broadcast {
   buffer_id sum_ = k_no_buffer;
 };
 
+std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
+
+cost cost_of_tree(rank size, const shape& data, activation_policy) {
+  const std::uint64_t messages = 2 * (wide(size) - 1);
+  return {.messages = messages,
+          .bytes = saturating_product(messages, bytes_of(data.count, data)),
+          .hops = 2 * static_cast<std::uint64_t>(knomial(size, k_tree_radix).depth())};
+}
+
 }  // namespace
 
-constinit const constraints k_allreduce_tree_constraints{
-    .summary = "any P and count; 2(P-1) messages, the fewest, along a tree; same bits on every rank"};
+constinit const algorithm k_allreduce_tree{
+    .of = &k_allreduce,
+    .name = "tree",
+    .generate = allreduce_tree,
+    .needs = {.summary = "any P and count; 2(P-1) messages, the fewest, along a tree; same bits on every rank"},
+    .cost_of = cost_of_tree};
 
 fragment add_allreduce_tree(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return reduce_and_broadcast(to, data, input, output, entry).write();
 }
 
 result<schedule_ptr> allreduce_tree(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_tree_constraints, place, data, starts, "allreduce/tree", add_allreduce_tree);
+  return make_collective(k_allreduce_tree, place, data, starts, add_allreduce_tree);
 }
 
 }  // namespace lsched

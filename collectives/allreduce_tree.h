@@ -9,7 +9,7 @@
 // kernel need not commute. Synchronising.
 #pragma once
 
-#include "collectives/generator.h"
+#include "collectives/algorithm.h"
 
 namespace lsched {
 
@@ -19,6 +19,6 @@ fragment add_allreduce_tree(builder& to, const shape& data, buffer_id input, buf
 /// The allreduce by itself: one input and one output of `data.count` elements. Any P, any count; no activation.
 result<schedule_ptr> allreduce_tree(world place, const shape& data, const activation& starts = {});
 
-extern const constraints k_allreduce_tree_constraints;
+extern const algorithm k_allreduce_tree;
 
 }  // namespace lsched

@@ -19,11 +19,27 @@ fragment add_barrier(builder& to, op_id entry) {
   return {.entry = entry, .exit = to.nop({sent, heard})};
 }
 
-result<schedule_ptr> barrier_dissemination(world place) {
-  builder to(place, "barrier/dissemination");
-  to.set_exit(add_barrier(to, k_no_op).exit);
-  to.declare_synchronising();
-  return to.compile();
+namespace {
+
+cost cost_of_barrier(rank size, const shape&, activation_policy) {
+  const auto steps = static_cast<std::uint64_t>(ceil_log2(size));
+  const std::uint64_t signals = static_cast<std::uint64_t>(size) * steps;
+  return {.signals = signals, .signals_of_one = signals, .hops = steps};
+}
+
+fragment body(builder& to, const shape&, buffer_id, buffer_id, op_id entry) { return add_barrier(to, entry); }
+
+}  // namespace
+
+constinit const algorithm k_barrier_dissemination{
+    .of = &k_barrier,
+    .name = "dissemination",
+    .generate = barrier_dissemination,
+    .needs = {.summary = "any P; ceil(log2 P) steps of signals, no payload"},
+    .cost_of = cost_of_barrier};
+
+result<schedule_ptr> barrier_dissemination(world place, const shape& data, const activation& starts) {
+  return make_collective(k_barrier_dissemination, place, data, starts, body);
 }
 
 }  // namespace lsched

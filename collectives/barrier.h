@@ -7,7 +7,7 @@
 // range, the earlier ones the near half. P * ceil(log2 P) signals, no bytes. Synchronising.
 #pragma once
 
-#include "collectives/generator.h"
+#include "collectives/algorithm.h"
 
 namespace lsched {
 
@@ -15,6 +15,8 @@ namespace lsched {
 fragment add_barrier(builder& to, op_id entry);
 
 /// The barrier by itself. Any P; P = 1 is a nop.
-result<schedule_ptr> barrier_dissemination(world place);
+result<schedule_ptr> barrier_dissemination(world place, const shape& data = {}, const activation& starts = {});
+
+extern const algorithm k_barrier_dissemination;
 
 }  // namespace lsched

@@ -1,5 +1,6 @@
 #include "collectives/generator.h"
 
+#include <algorithm>
 #include <bit>
 #include <string>
 #include <utility>
@@ -25,20 +26,68 @@ std::optional<failure> objection_to_place(const constraints& needs, world place)
   return std::nullopt;
 }
 
-std::optional<failure> objection_to_data(const constraints& needs, const shape& data) {
-  if (!needs.moves_data) {
-    if (data.count == 0 && data.what == kernel::none) return std::nullopt;
-    return argument("this collective moves no data: set count to 0 and the kernel to none");
-  }
-  if (data.count > k_max_count)
-    return argument("a count of " + std::to_string(data.count) + " is above the largest, " +
-                    std::to_string(k_max_count));
+std::optional<failure> objection_to_kernel(const collective& of, const shape& data) {
+  if (!of.reduces && data.what != kernel::none)
+    return argument(name(of.name) + " combines nothing: set the kernel to none, not \"" + name(name_of(data.what)) + "\"");
+  if (!of.reduces) return std::nullopt;
   if (!is_reduction(data.what))
     return argument("\"" + name(name_of(data.what)) +
                     "\" is not a reduction: choose sum, min, max or another");
   if (!supports(data.what, data.type))
     return argument("\"" + name(name_of(data.what)) + "\" is not defined for " + name(name_of(data.type)) +
                     ": choose an integer type or an arithmetic reduction");
+  return std::nullopt;
+}
+
+std::optional<failure> objection_to_blocks(const collective& of, world place, const shape& data) {
+  const auto ranks = static_cast<std::size_t>(place.size);
+  if (of.has_counts ? data.counts.size() != ranks : !data.counts.empty())
+    return argument(name(of.name) + " takes " + (of.has_counts ? std::to_string(ranks) : "no") +
+                    " counts by rank, not " + std::to_string(data.counts.size()));
+  if (!of.has_blocks && !data.blocks.empty()) return argument(name(of.name) + " takes no list of blocks");
+  for (const exchanged_block& it : data.blocks)
+    if (std::min(it.from, it.to) < 0 || std::max(it.from, it.to) >= place.size)
+      return argument("a block from rank " + std::to_string(it.from) + " to rank " + std::to_string(it.to) +
+                      " leaves a world of " + std::to_string(place.size));
+  return std::nullopt;
+}
+
+/// No buffer may be larger than k_max_count, nor may adding up its blocks overflow.
+std::optional<failure> objection_to_size(const collective& of, world place, const shape& data) {
+  const auto too_large = [](std::uint64_t count) {
+    return argument("a count of " + std::to_string(count) + " is above the largest, " + std::to_string(k_max_count));
+  };
+  if (data.count > k_max_count) return too_large(data.count);
+  std::uint64_t sum = 0;
+  for (const std::uint64_t count : data.counts)
+    if (count > k_max_count || (sum += count) > k_max_count) return too_large(std::max(sum, count));
+  sum = 0;
+  for (const exchanged_block& it : data.blocks)
+    if (it.count > k_max_count || (sum += it.count) > k_max_count) return too_large(std::max(sum, it.count));
+  if (of.has_counts || of.has_blocks) return std::nullopt;
+  const extents ones = of.extents_of({.self = data.root, .size = place.size}, {.count = 1, .root = data.root});
+  const std::uint64_t blocks = std::max({ones.input.value_or(1), ones.output.value_or(1), std::uint64_t{1}});
+  if (data.count > k_max_count / blocks) return too_large(data.count);
+  return std::nullopt;
+}
+
+std::optional<failure> objection_to_data(const collective& of, const constraints& needs, world place,
+                                         const shape& data) {
+  if (!of.moves_data) {
+    if (data == shape{.type = data.type}) return std::nullopt;
+    return argument("this collective moves no data: set count to 0 and the kernel to none");
+  }
+  if (auto why = objection_to_kernel(of, data)) return why;
+  if (auto why = objection_to_blocks(of, place, data)) return why;
+  if (of.is_rooted ? data.root < 0 || data.root >= place.size : data.root != 0)
+    return argument(of.is_rooted ? "root " + std::to_string(data.root) + " is outside the world: use 0 to " +
+                                       std::to_string(place.size - 1)
+                                 : name(of.name) + " has no root: leave it 0");
+  if (auto why = objection_to_size(of, place, data)) return why;
+  if (!data.nodes.empty() && data.nodes.size() != static_cast<std::size_t>(place.size))
+    return argument("nodes are named for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
+                    " ranks");
+  if (data.radix < 0 || data.radix == 1) return argument("a radix of " + std::to_string(data.radix) + ": use 2 or more");
   if (data.count < needs.min_count)
     return constraint("this algorithm needs a count of at least " + std::to_string(needs.min_count) +
                       ", not " + std::to_string(data.count) + ": choose another, or \"auto\"");
@@ -47,10 +96,10 @@ std::optional<failure> objection_to_data(const constraints& needs, const shape& 
   return std::nullopt;
 }
 
-std::optional<failure> objection_to_start(const constraints& needs, const activation& starts) {
-  if (needs.activates && starts.policy == activation_policy::none)
+std::optional<failure> objection_to_start(const collective& of, const activation& starts) {
+  if (of.activates && starts.policy == activation_policy::none)
     return argument("a partial collective needs an activation policy: full, solo or majority");
-  if (!needs.activates && starts.policy != activation_policy::none)
+  if (!of.activates && starts.policy != activation_policy::none)
     return argument(
         "only partial collectives have an activation policy: choose one, or set the policy to none");
   return std::nullopt;
@@ -58,27 +107,28 @@ std::optional<failure> objection_to_start(const constraints& needs, const activa
 
 }  // namespace
 
-std::optional<failure> objection(const constraints& needs, world place, const shape& data,
+std::optional<failure> objection(const collective& of, const constraints& needs, world place, const shape& data,
                                  const activation& starts) {
   if (auto why = objection_to_place(needs, place)) return why;
-  if (auto why = objection_to_data(needs, data)) return why;
-  return objection_to_start(needs, starts);
+  if (auto why = objection_to_data(of, needs, place, data)) return why;
+  return objection_to_start(of, starts);
 }
 
-result<schedule_ptr> make_collective(const constraints& needs, world place, const shape& data,
-                                     const activation& starts, std::string name, add_collective body) {
-  if (auto why = objection(needs, place, data, starts)) return std::move(*why);
-  builder to(place, std::move(name));
-  const buffer_id input = to.input(data.type, data.count);
-  const buffer_id output = to.output(data.type, data.count);
+result<schedule_ptr> make_collective(const collective& of, const constraints& needs, world place, const shape& data,
+                                     const activation& starts, std::string_view algorithm, add_collective body) {
+  if (auto why = objection(of, needs, place, data, starts)) return std::move(*why);
+  builder to(place, name(of.name) + "/" + name(algorithm));
+  const extents buffers = of.extents_of(place, data);
+  const buffer_id input = buffers.input ? to.input(data.type, *buffers.input) : k_no_buffer;
+  const buffer_id output = buffers.output ? to.output(data.type, *buffers.output) : k_no_buffer;
   op_id entry = k_no_op;
   if (starts.policy != activation_policy::none)
     entry = add_activation(to, starts.policy, data.what, input, extent::imm(data.count)).exit;
   to.set_activation(starts);
-  const fragment collective = body(to, data, input, output, entry);
-  to.set_exit(collective.exit);
-  if (collective.holding) to.declare_holding();
-  to.declare_synchronising();
+  const fragment whole = body(to, data, input, output, entry);
+  if (whole.exit != k_no_op) to.set_exit(whole.exit);
+  if (whole.holding) to.declare_holding();
+  if (of.is_synchronising) to.declare_synchronising();
   return to.compile();
 }
 

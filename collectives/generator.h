@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "collectives/shape.h"
+#include "collectives/collective.h"
 #include "libsched/builder.h"
 
 namespace lsched {
@@ -32,29 +32,28 @@ inline constexpr std::uint32_t k_barrier_tag = 1;
 /// The common signature. Collectives without data ask for an empty shape, ordinary ones for no activation.
 using generator = result<schedule_ptr> (*)(world place, const shape& data, const activation& starts);
 
-/// What a generator asks of its arguments, as data: callers query it instead of trying.
+/// What a generator asks of its arguments beyond what its collective does, as data: callers query it instead of trying.
 struct constraints {
   bool power_of_two = false;       ///< only worlds of 2^k ranks
   bool needs_commutative = false;  ///< false: operands are combined in rank order, associativity is enough
-  bool moves_data = true;          ///< false: the shape must be empty
-  bool activates = false;          ///< true: an activation policy is required; false: it is refused
   bool in_place = true;            ///< input and output may be the same memory
   std::uint64_t min_count = 0;
   std::string_view summary;  ///< one line for people
 };
 
-/// The first reason, if there is one, why a generator with these constraints cannot serve the request.
-/// `argument`: the request is meaningless by itself; `constraint`: another algorithm might do it.
-std::optional<failure> objection(const constraints& needs, world place, const shape& data,
+/// The first reason, if there is one, why a generator of this collective with these constraints cannot serve the
+/// request. `argument`: the request is meaningless by itself; `constraint`: another algorithm might do it.
+std::optional<failure> objection(const collective& of, const constraints& needs, world place, const shape& data,
                                  const activation& starts);
 
-/// Appends a synchronising collective from `input` to `output` in which nothing fires before `entry`.
+/// Appends a collective from `input` to `output` in which nothing fires before `entry`. Where this rank has no input or no
+/// output (collective::extents_of), that is k_no_buffer.
 using add_collective = fragment (*)(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// The schedule of any such collective by itself, with one input and one output of `data.count` elements. With an
-/// activation policy it is partial: the gate of an activation (collectives/activation.h) captures into the input and
-/// is the entry. Refused if there is an objection.
-result<schedule_ptr> make_collective(const constraints& needs, world place, const shape& data,
-                                     const activation& starts, std::string name, add_collective body);
+/// The schedule of any such collective by itself, named "collective/algorithm". With an activation policy it is partial:
+/// the gate of an activation (collectives/activation.h) captures into the input and is the entry. Refused if there is an
+/// objection.
+result<schedule_ptr> make_collective(const collective& of, const constraints& needs, world place, const shape& data,
+                                     const activation& starts, std::string_view algorithm, add_collective body);
 
 }  // namespace lsched

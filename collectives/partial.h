@@ -9,7 +9,7 @@
 // are not waited for: the round ends with the collective's exit.
 #pragma once
 
-#include "collectives/generator.h"
+#include "collectives/algorithm.h"
 
 namespace lsched {
 
@@ -17,6 +17,6 @@ namespace lsched {
 result<schedule_ptr> partial_allreduce(world place, const shape& data, const activation& starts);
 result<schedule_ptr> partial_allreduce_tree(world place, const shape& data, const activation& starts);
 
-extern const constraints k_partial_allreduce_constraints;
+extern const algorithm k_partial_allreduce_recursive_doubling, k_partial_allreduce_tree;
 
 }  // namespace lsched

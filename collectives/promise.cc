@@ -1,7 +1,6 @@
 #include "collectives/promise.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace lsched {
 namespace {
@@ -13,61 +12,96 @@ kernel kernel_of(const schedule& program) {
   return kernel::none;
 }
 
-/// What the collective was asked for, as far as schedules tell: the first input of the first rank that has one, and how
-/// the first rank combines that does.
-shape shape_of(std::span<const schedule_ptr> world) {
-  shape data;
-  for (const schedule_ptr& mine : world) {
-    const auto first = std::ranges::find(mine->buffers(), buffer_role::input, &buffer::role);
-    if (first == mine->buffers().end()) continue;
-    data = {.count = first->count, .type = first->type};
-    break;
-  }
-  for (std::size_t r = 0; r < world.size() && data.what == kernel::none; ++r) data.what = kernel_of(*world[r]);
-  return data;
+/// Elements of the first buffer of that kind.
+const buffer* first_of(const schedule& mine, buffer_role role) {
+  const auto first = std::ranges::find(mine.buffers(), role, &buffer::role);
+  return first == mine.buffers().end() ? nullptr : &*first;
 }
 
-/// As all ranks should have it.
-std::optional<promised_data> data_of(const algorithm& by, const shape& data) {
-  if (!by.needs->moves_data) return std::nullopt;
-  return promised_data{data.count, data.type};
+extents extents_in(const schedule& mine) {
+  extents both;
+  if (const buffer* it = first_of(mine, buffer_role::input)) both.input = it->count;
+  if (const buffer* it = first_of(mine, buffer_role::output)) both.output = it->count;
+  return both;
+}
+
+/// Whether the ranks' buffers are those of such a request; if not, they cannot have asked for it.
+bool fits(const collective& of, std::span<const schedule_ptr> world, const shape& data) {
+  for (const schedule_ptr& it : world)
+    if (of.extents_of(it->place(), data) != extents_in(*it)) return false;
+  return true;
+}
+
+/// Elements of rank r's block: what it has one block of, which is the smaller of its buffers.
+std::uint64_t block_in(const schedule& mine) {
+  const extents both = extents_in(mine);
+  return std::min(both.input.value_or(k_max_count), both.output.value_or(k_max_count));
+}
+
+/// The first rank whose first buffers are those of a root; 0 if nobody's are.
+rank root_in(const collective& of, std::span<const schedule_ptr> world, shape data) {
+  for (rank r = 0; r < static_cast<rank>(world.size()); ++r) {
+    data.root = r;
+    if (fits(of, world, data)) return r;
+  }
+  return 0;
+}
+
+/// The first rank with that buffer at all, or rank 0.
+const schedule& first_with(std::span<const schedule_ptr> world, buffer_role role) {
+  const auto found = std::ranges::find_if(world, [&](const auto& it) { return first_of(*it, role) != nullptr; });
+  return found == world.end() ? *world.front() : **found;
+}
+
+/// What the collective was asked for, as far as schedules tell.
+shape shape_of(const collective& of, std::span<const schedule_ptr> world) {
+  shape data;
+  if (!of.moves_data) return data;
+  for (const buffer_role role : {buffer_role::output, buffer_role::input})
+    if (const buffer* it = first_of(first_with(world, role), role)) data.type = it->type;
+  data.count = block_in(first_with(world, buffer_role::input));
+  if (&of == &k_alltoall) data.count /= world.size();  // both buffers hold all blocks
+  if (of.reduces)
+    for (std::size_t r = 0; r < world.size() && data.what == kernel::none; ++r) data.what = kernel_of(*world[r]);
+  if (of.has_counts) {
+    data.count = 0;
+    for (const schedule_ptr& it : world) data.counts.push_back(block_in(*it));
+  }
+  if (of.is_rooted) data.root = root_in(of, world, data);
+  return data;
 }
 
 /// Whether a (op) b and b (op) a are the same bits. So they are with every reduction there is (ops/kernel.h): integers
 /// wrap around, sums and products round once, and every NaN is the same.
 bool is_commutative(kernel what) { return is_reduction(what); }
 
-/// Of any algorithm of the collective, at any price: operands may come in any order where kernels do not mind.
-postcondition contents_of(const algorithm& by, rank size, const shape& data, activation_policy policy) {
-  postcondition promise = by.contents_of(size, data);
-  promise.data = data_of(by, data);
+/// At any price: operands may come in any order where kernels do not mind.
+postcondition contents_of(const collective& of, rank size, const shape& data, activation_policy policy) {
+  postcondition promise = of.contents_of(size, data);
+  promise.data = data_of(of, size, data);
   for (promised_range& it : promise.ranges) it.is_in_rank_order = it.is_in_rank_order && !is_commutative(it.how);
   const bool is_woken = policy == activation_policy::solo || policy == activation_policy::majority;
-  if (is_woken && by.needs->activates) promise.signals_of_one = static_cast<std::uint64_t>(size) - 1;
+  if (is_woken && of.activates) promise.signals_of_one = static_cast<std::uint64_t>(size) - 1;
   return promise;
 }
 
 }  // namespace
 
-result<world_promise> promise_for(std::span<const schedule_ptr> world, std::string_view collective) {
+result<world_promise> promise_for(std::span<const schedule_ptr> world, std::string_view wanted) {
   const schedule& first = *world.front();
   const auto size = static_cast<rank>(world.size());
-  const shape data = shape_of(world);
-  if (!collective.empty()) {
-    const algorithm* by = find_any(collective);
-    if (by == nullptr) return choose(collective, "auto", {0, size}, data).error();  // lists those that exist
-    return world_promise{by, false, contents_of(*by, size, data, first.starts().policy)};
-  }
   const std::string_view name = first.name();
   const std::size_t slash = std::min(name.find('/'), name.size());
-  if (const algorithm* by = find(name.substr(0, slash), name.substr(std::min(slash + 1, name.size())))) {
-    world_promise all{by, true, promise_of(*by, size, data, first.starts().policy)};
-    all.what.data = data_of(*by, data);
-    return all;
-  }
-  if (const algorithm* by = find_any(name.substr(0, slash)))
-    return world_promise{by, false, contents_of(*by, size, data, first.starts().policy)};
-  return world_promise{};
+  const std::string_view algorithm_name = name.substr(std::min(slash + 1, name.size()));
+  const collective* of = find_collective(wanted.empty() ? name.substr(0, slash) : wanted);
+  if (of == nullptr && !wanted.empty()) return choose(wanted, "auto", {0, size}, {}).error();  // lists those that exist
+  if (of != nullptr && of->has_blocks && !wanted.empty())
+    return failure{status::argument, std::string(wanted) + ": who was to get how much cannot be read off schedules"};
+  if (of == nullptr || of->has_blocks) return world_promise{};
+  const shape data = shape_of(*of, world);
+  const algorithm* by = wanted.empty() ? find(of->name, algorithm_name) : nullptr;
+  if (by == nullptr) return world_promise{of, nullptr, contents_of(*of, size, data, first.starts().policy)};
+  return world_promise{of, by, promise_of(*by, size, data, first.starts().policy)};
 }
 
 }  // namespace lsched

@@ -2,17 +2,48 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ops/kernel.h"
 
 namespace lsched {
 
+/// One block of an exchange in which every pair of ranks has its own count. `from == to` is a local copy.
+struct exchanged_block {
+  rank from = 0;
+  rank to = 0;
+  std::uint64_t count = 0;
+  friend bool operator==(const exchanged_block&, const exchanged_block&) = default;
+};
+
+/// What `count` counts depends on the collective (collectives/collective.h): the whole vector, or one block of it.
 struct shape {
-  std::uint64_t count = 0;  ///< elements a rank contributes; 0 is a count like any other
+  std::uint64_t count = 0;  ///< elements; 0 is a count like any other
   dtype type = dtype::f32;
   kernel what = kernel::none;  ///< how contributions combine; none where nothing is combined
   bool in_place = false;       ///< at run time, input and output will be the same memory
+  rank root = 0;               ///< of collectives that have one
+
+  /// Blocks of unequal size: elements of each rank's block; `count` is not looked at. Empty: blocks of `count`.
+  std::vector<std::uint64_t> counts{};
+  /// Exchanges: the blocks of all ranks, or at least those that this rank sends or receives. A rank's input holds what it
+  /// sends and its output what it receives, one block after the other in the order of this list.
+  std::vector<exchanged_block> blocks{};
+
+  std::uint64_t segment = 0;  ///< elements that a pipelined algorithm moves at once; 0: its own choice
+  rank radix = 0;             ///< of trees and multiplying steps; 0: the algorithm's own
+  /// By rank, any number that ranks of one node share, for algorithms that go by nodes. Empty: one node.
+  std::vector<rank> nodes{};
+
   friend bool operator==(const shape&, const shape&) = default;
 };
+
+/// Elements of rank r's block.
+inline std::uint64_t block_count(const shape& data, rank r) {
+  return data.counts.empty() ? data.count : data.counts[static_cast<std::size_t>(r)];
+}
+
+/// Where the blocks of `size` ranks begin, one after the other, and as a last entry where all of them end.
+std::vector<std::uint64_t> block_offsets(const shape& data, rank size);
 
 }  // namespace lsched

@@ -48,15 +48,23 @@ struct cost {
   friend bool operator==(const cost&, const cost&) = default;
 };
 
-/// What every rank brings, and takes.
+/// Elements of a rank's first input and first output, where it has one.
+struct extents {
+  std::optional<std::uint64_t> input{};
+  std::optional<std::uint64_t> output{};
+  friend bool operator==(const extents&, const extents&) = default;
+};
+
+/// What ranks bring and take.
 struct promised_data {
-  std::uint64_t count = 0;
   dtype type = dtype::f32;
+  std::vector<extents> of{};  ///< by rank; a single entry stands for all
+  const extents& at(rank r) const { return of[of.size() == 1 ? 0 : static_cast<std::size_t>(r)]; }
 };
 
 struct postcondition {
   std::vector<promised_range> ranges{};
-  std::optional<promised_data> data{};  ///< of every rank's first input and first output; none: any
+  std::optional<promised_data> data{};  ///< none: any
   /// No rank's round ends before every rank has entered it, whether the schedules declare that or not.
   bool is_synchronising = false;
   /// Holders of the same output range, reduced, evaluate the same expression and so hold the same bits.

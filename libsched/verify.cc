@@ -39,7 +39,7 @@ class proof {
   bool check_forms();
   bool check_agreement();
   bool check_data();
-  void check_first(const schedule& mine, buffer_role role, std::string_view name);
+  void check_first(const schedule& mine, buffer_role role, std::optional<std::uint64_t> count, std::string_view name);
   void count_price(const assembly& all, const progress& full);
   bool check_progress(const assembly& all, const progress& round);
   void check_unsure_signals(const assembly& all, const std::vector<world_op>& unsure);
@@ -125,26 +125,28 @@ bool proof::check_agreement() {
 /// Where ranks have other data than the promise speaks of, its ranges say nothing.
 bool proof::check_data() {
   for (std::size_t r = 0; promise_.data && r < world_.size() && !out_.is_full(); ++r) {
-    check_first(*world_[r], buffer_role::input, "input");
-    check_first(*world_[r], buffer_role::output, "output");
+    const extents& wanted = promise_.data->at(static_cast<rank>(r));
+    check_first(*world_[r], buffer_role::input, wanted.input, "input");
+    check_first(*world_[r], buffer_role::output, wanted.output, "output");
   }
   return out_.is_empty();
 }
 
-void proof::check_first(const schedule& mine, buffer_role role, std::string_view name) {
-  const auto text = [](std::uint64_t count, dtype type) {
-    return std::to_string(count) + " x " + std::string(name_of(type));
+void proof::check_first(const schedule& mine, buffer_role role, std::optional<std::uint64_t> count,
+                        std::string_view name) {
+  const auto text = [](std::uint64_t elements, dtype type) {
+    return std::to_string(elements) + " x " + std::string(name_of(type));
   };
   const auto first = std::ranges::find(mine.buffers(), role, &buffer::role);
   const bool exists = first != mine.buffers().end();
-  if (exists && first->count == promise_.data->count && first->type == promise_.data->type) return;
+  if (exists ? count == first->count && first->type == promise_.data->type : !count) return;
   const rank who = mine.place().self;
   out_.add({.what = property::form,
             .where = who,
             .buffer = exists ? static_cast<std::uint16_t>(first - mine.buffers().begin()) : k_no_buffer,
             .text = rank_text(who) + " has " + (exists ? text(first->count, first->type) + " as its" : "no") + " " +
-                    std::string(name) + ", but " + text(promise_.data->count, promise_.data->type) +
-                    " are promised of every rank"});
+                    std::string(name) + ", but " + (count ? text(*count, promise_.data->type) : "none") +
+                    (promise_.data->of.size() == 1 ? " are promised of every rank" : " is promised of it")});
 }
 
 // --- progress ----------------------------------------------------------------------------------------------

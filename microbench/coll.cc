@@ -141,7 +141,7 @@ std::vector<std::string> algorithms_for(const coll_options& options, const team&
   }
   std::vector<std::string> names;
   for (const algorithm& each : algorithms())
-    if (each.collective == options.collective && choose(each.collective, each.name, place, data))
+    if (each.of->name == options.collective && choose(each.of->name, each.name, place, data))
       names.emplace_back(each.name);
   return names;
 }

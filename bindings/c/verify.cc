@@ -36,8 +36,8 @@ result<question> read(const lsched_verify_text_desc& desc) {
 }
 
 /// What all algorithms of the collective are asked for.
-result<shape> read_data(const algorithm& of, const lsched_verify_collective_desc& desc) {
-  if (!of.needs->moves_data) return shape{.count = desc.count};
+result<shape> read_data(const collective& of, const lsched_verify_collective_desc& desc) {
+  if (!of.moves_data) return shape{.count = desc.count};
   auto data = read_shape(desc.count, desc.dtype, desc.reduction);
   if (data) data->in_place = desc.in_place != 0;
   return data;
@@ -47,11 +47,11 @@ result<question> read(const lsched_verify_collective_desc& desc) {
   if (desc.struct_size != sizeof desc) return argument("struct_size is not sizeof(lsched_verify_collective_desc)");
   if (desc.collective == nullptr) return argument("collective is null");
   if (desc.ranks < 1 || desc.ranks > k_most_ranks) return argument("ranks is not from 1 to 2^20");
-  const algorithm* any = find_any(desc.collective);
+  const collective* any = find_collective(desc.collective);
   const auto data = any == nullptr ? result<shape>(shape{}) : read_data(*any, desc);
   if (!data) return data.error();
   activation starts{.seed = 1};
-  if (any != nullptr && (any->needs->activates || static_cast<int>(desc.activation) != 0)) {
+  if (any != nullptr && (any->activates || static_cast<int>(desc.activation) != 0)) {
     const auto policy = read_activation(desc.activation);
     if (!policy) return policy.error();
     starts.policy = *policy;
@@ -61,7 +61,7 @@ result<question> read(const lsched_verify_collective_desc& desc) {
   if (!how) return how.error();
   auto world = generate_world(**how, desc.ranks, *data, starts);
   if (!world) return world.error();
-  return question{std::move(*world), {*how, true, promise_of(**how, desc.ranks, *data, starts.policy)}, data->in_place};
+  return question{std::move(*world), {any, *how, promise_of(**how, desc.ranks, *data, starts.policy)}, data->in_place};
 }
 
 // --- telling -----------------------------------------------------------------------------------------------
@@ -79,13 +79,12 @@ void write(lsched_finding& to, const finding& it) {
 }
 
 lsched_verification figures_of(const question& asked, const verification& answer) {
-  const algorithm* by = asked.promise.by;
   const unexpected_bound worst = worst_unexpected(answer);
   return {.struct_size = sizeof(lsched_verification),
           .holds = answer.holds() ? 1 : 0,
           .ranks = static_cast<std::int32_t>(asked.world.size()),
-          .collective = by == nullptr ? nullptr : by->collective.data(),
-          .algorithm = asked.promise.has_price ? by->name.data() : nullptr,
+          .collective = asked.promise.of == nullptr ? nullptr : asked.promise.of->name.data(),
+          .algorithm = asked.promise.by == nullptr ? nullptr : asked.promise.by->name.data(),
           .is_synchronising = answer.is_synchronising ? 1 : 0,
           .is_eager_safe = answer.is_eager_safe ? 1 : 0,
           .messages = answer.price.messages,

@@ -19,11 +19,12 @@ struct list_options {
   bool as_json = false;
 };
 
-json describe(const constraints& needs) {
+json describe(const algorithm& it) {
+  const constraints& needs = it.needs;
   return {{"power_of_two", needs.power_of_two},
           {"needs_commutative", needs.needs_commutative},
-          {"moves_data", needs.moves_data},
-          {"activates", needs.activates},
+          {"moves_data", it.of->moves_data},
+          {"activates", it.of->activates},
           {"in_place", needs.in_place},
           {"min_count", needs.min_count},
           {"summary", needs.summary}};
@@ -31,15 +32,15 @@ json describe(const constraints& needs) {
 
 /// One algorithm, and what it costs for the request, or why it cannot serve it.
 json describe(const algorithm& it, const list_options& options) {
-  const constraints& needs = *it.needs;
-  const shape data = shape_of(needs, options.data);
-  const activation starts = needs.activates ? activation_of(needs, options.activation, 0) : activation{};
-  json entry{{"collective", it.collective}, {"algorithm", it.name}, {"constraints", describe(needs)}};
+  const collective& of = *it.of;
+  const shape data = shape_of(of, options.ranks, options.data);
+  const activation starts = of.activates ? activation_of(of, options.activation, 0) : activation{};
+  json entry{{"collective", of.name}, {"algorithm", it.name}, {"constraints", describe(it)}};
   entry["ranks"] = options.ranks;
-  entry["count"] = data.count;
-  entry["dtype"] = needs.moves_data ? json(name_of(data.type)) : json(nullptr);
-  entry["activation"] = needs.activates ? json(name_of(starts.policy)) : json(nullptr);
-  if (const auto why = objection(needs, {.self = 0, .size = options.ranks}, data, starts)) {
+  entry["count"] = of.moves_data ? options.data.count : 0;
+  entry["dtype"] = of.moves_data ? json(name_of(data.type)) : json(nullptr);
+  entry["activation"] = of.activates ? json(name_of(starts.policy)) : json(nullptr);
+  if (const auto why = objection(it, {.self = 0, .size = options.ranks}, data, starts)) {
     entry["objection"] = why->text;
     entry["cost"] = nullptr;
     return entry;

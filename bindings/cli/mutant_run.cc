@@ -22,7 +22,7 @@ mutant_row& row_of(mutant_results& results, const algorithm* of) {
 
 json describe(const mutant_row& row, mutation how) {
   const mutant_counts& counts = row.counts[static_cast<std::size_t>(how)];
-  return {{"collective", row.of->collective}, {"algorithm", row.of->name},   {"mutation", name_of(how)},
+  return {{"collective", row.of->of->name}, {"algorithm", row.of->name},   {"mutation", name_of(how)},
           {"mutants", counts.all()},          {"killed", counts.killed},     {"equivalent", counts.equivalent},
           {"survived", counts.survived}};
 }
@@ -35,7 +35,7 @@ void print_line(std::string_view what, const mutant_counts& counts) {
 void print_table(const mutant_results& results) {
   std::printf("\n  %-16s %10s %10s %10s %10s\n", "", "mutants", "killed", "equivalent", "survived");
   for (const mutant_row& row : results.rows) {
-    std::printf("%s/%s\n", std::string(row.of->collective).c_str(), std::string(row.of->name).c_str());
+    std::printf("%s/%s\n", std::string(row.of->of->name).c_str(), std::string(row.of->name).c_str());
     for (const mutation how : k_all_mutations) {
       const mutant_counts& counts = row.counts[static_cast<std::size_t>(how)];
       if (counts.all() != 0) print_line(name_of(how), counts);
@@ -63,7 +63,7 @@ mutant_results try_mutants(const std::vector<verify_case>& worlds,
     mutant_row& row = row_of(results, it.what);
     in_order(
         list.size(),
-        [&](std::size_t k) { return try_mutant(list.world(k), world, promise, {.in_place = it.data.in_place}); },
+        [&](std::size_t k) { return try_mutant(list.world(k), world, promise, options_of(it)); },
         [&](std::size_t k, const trial& verdict) {
           count(row.counts[static_cast<std::size_t>(list.how(k))], verdict.what);
           count(results.total, verdict.what);

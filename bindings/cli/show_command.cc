@@ -29,13 +29,9 @@ struct show_options {
   goal_scenario scenario;
 };
 
-/// The constraints that decide what the request looks like. All algorithms of a collective agree about them.
-const constraints& needs_of(const std::string& collective) {
-  const auto known = algorithms();
-  const auto place = std::find_if(known.begin(), known.end(),
-                                  [&](const algorithm& it) { return it.collective == collective; });
-  if (place != known.end()) return *place->needs;
-  throw command_failure(choose(collective, "auto", {}, {}).error());
+const collective& collective_of(const std::string& name) {
+  if (const collective* known = find_collective(name)) return *known;
+  throw command_failure(choose(name, "auto", {}, {}).error());
 }
 
 json describe(region place) { return {{"buffer", place.buffer()}, {"offset", place.offset()}}; }
@@ -76,10 +72,10 @@ json describe(const schedule& program) {
 }
 
 schedule_ptr compile(const show_options& options, std::int32_t rank) {
-  const constraints& needs = needs_of(options.collective);
+  const collective& of = collective_of(options.collective);
   return require(generate(options.collective, options.algorithm, {.self = rank, .size = options.ranks},
-                          shape_of(needs, options.data),
-                          activation_of(needs, options.activation, options.seed)));
+                          shape_of(of, options.ranks, options.data),
+                          activation_of(of, options.activation, options.seed)));
 }
 
 /// The whole world, whoever was asked for: the format knows no single ranks.

@@ -6,11 +6,12 @@ namespace lsched::cli {
 
 result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it) {
   if (!it.goal.empty()) return std::vector(it.goal.begin(), it.goal.end());
-  const shape data{.count = it.bytes, .type = dtype::u8, .what = kernel::sum};
+  const collective* of = find_collective(options.collective);
+  const shape data = of == nullptr ? shape{} : typical_shape(*of, it.ranks, it.bytes, dtype::u8, kernel::sum);
   std::vector<schedule_ptr> ranks;
   for (rank r = 0; r < it.ranks; ++r) {
     auto program = generate(options.collective, options.algorithm, {r, it.ranks},
-                            options.collective == "barrier" ? shape{} : data, {.policy = it.what.starts});
+                            data, {.policy = it.what.starts});
     if (!program) return program.error();
     ranks.push_back(std::move(*program));
   }

@@ -76,8 +76,8 @@ json describe(const finding& it) {
 }
 
 json describe(const verify_case& it) {
-  return {{"collective", it.what->collective}, {"algorithm", it.what->name},    {"ranks", it.size},
-          {"count", it.data.count},            {"in_place", it.data.in_place}, {"activation", name_of(it.policy)}};
+  return {{"collective", it.what->of->name}, {"algorithm", it.what->name},    {"ranks", it.size},
+          {"count", it.count},            {"in_place", it.data.in_place}, {"activation", name_of(it.policy)}};
 }
 
 /// `entry` names the world.
@@ -189,11 +189,11 @@ void expect_sense(const verify_command_options& options) {
   if (wishes != 1) throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --file, --all or --sample");
   const auto known = algorithms();
   const auto serves = [&](const algorithm& it) {
-    return (options.collective.empty() || options.collective == it.collective) &&
+    return (options.collective.empty() || options.collective == it.of->name) &&
            (options.algorithm == "all" || options.algorithm == it.name);
   };
   if (std::any_of(known.begin(), known.end(), serves)) return;
-  const bool has_collective = options.collective.empty() || find_any(options.collective) != nullptr;
+  const bool has_collective = options.collective.empty() || find_collective(options.collective) != nullptr;
   throw CLI::ValidationError(has_collective ? "--algorithm" : "COLLECTIVE",
                              "\"" + (has_collective ? options.algorithm : options.collective) +
                                  "\" is none that `lsched list` shows" +
@@ -209,7 +209,7 @@ int verify_file(const verify_command_options& options) {
 
 verification prove(const verify_case& it) {
   const std::vector<schedule_ptr> world = generate_world(it);
-  return verify(world, promise_of(*it.what, it.size, it.data, it.policy), {.in_place = it.data.in_place});
+  return verify(world, promise_of(*it.what, it.size, it.data, it.policy), options_of(it));
 }
 
 int verify_all(const verify_command_options& options) {

@@ -19,9 +19,9 @@ std::string collective_in(const std::string& name) {
 }
 
 std::string words_for(const world_promise& promise, const std::string& name) {
-  if (promise.by != nullptr)
-    return "promised as " + std::string(promise.by->collective) +
-           (promise.has_price ? "/" + std::string(promise.by->name) : "");
+  if (promise.of != nullptr)
+    return "promised as " + std::string(promise.of->name) +
+           (promise.by == nullptr ? "" : "/" + std::string(promise.by->name));
   const std::string meant = collective_in(name);
   return "nothing promised of its outputs" +
          (meant.empty() ? "" : " (if it is meant to be " + meant + ": --promise " + meant + ")");
@@ -40,7 +40,7 @@ world_file read_world(const std::string& path, const std::string& promised) {
   return {.world = std::move(*parsed),
           .promise = std::move(promise.what),
           .title = std::move(title),
-          .is_promised = promise.by != nullptr};
+          .is_promised = promise.of != nullptr};
 }
 
 }  // namespace lsched::cli

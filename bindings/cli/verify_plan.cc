@@ -11,15 +11,15 @@ namespace {
 constexpr std::uint64_t k_large_count = 1000;
 
 /// Judged by what it declares for a world of some size.
-bool is_quadratic(const algorithm& it, const shape& data, activation_policy policy) {
+bool is_quadratic(const algorithm& it, activation_policy policy) {
   constexpr rank k_size = 1024;
-  const cost price = it.cost_of(k_size, data, policy);
+  const cost price = it.cost_of(k_size, typical_shape(*it.of, k_size, 1, dtype::f32, kernel::sum), policy);
   return price.messages + price.signals >= std::uint64_t{k_size} * k_size / 4;
 }
 
 std::vector<activation_policy> policies_of(const algorithm& it, const std::string& name) {
-  if (!it.needs->activates && !name.empty()) return {};
-  if (!it.needs->activates) return {activation_policy::none};
+  if (!it.of->activates && !name.empty()) return {};
+  if (!it.of->activates) return {activation_policy::none};
   std::vector<activation_policy> wanted;
   for (const auto policy : {activation_policy::full, activation_policy::solo, activation_policy::majority})
     if (name.empty() || name == name_of(policy)) wanted.push_back(policy);
@@ -29,25 +29,32 @@ std::vector<activation_policy> policies_of(const algorithm& it, const std::strin
 std::vector<rank> sizes_for(const verify_wish& wish, const algorithm& it, activation_policy policy) {
   if (!wish.sizes.empty()) return wish.sizes;
   std::vector<rank> sizes = all_sizes();
-  if (is_quadratic(it, {}, policy))
+  if (is_quadratic(it, policy))
     std::erase_if(sizes, [](rank size) { return size > 129 && size != 256 && size != 1000; });
   return sizes;
 }
 
 std::set<std::uint64_t> counts_for(const verify_wish& wish, const algorithm& it, rank size) {
-  if (!it.needs->moves_data) return {0};
+  if (!it.of->moves_data) return {0};
   if (!wish.counts.empty()) return {wish.counts.begin(), wish.counts.end()};
   const auto ranks = static_cast<std::uint64_t>(size);
   return {0, 1, ranks - 1, ranks, ranks + 1, k_large_count};
 }
 
+/// The first, the last, and one of the others, of small worlds.
+std::set<rank> roots_for(const algorithm& it, rank size) {
+  constexpr rank k_small = 16;
+  if (!it.of->is_rooted) return {0};
+  if (size > k_small) return {size / 2};
+  return {0, size / 2, size - 1};
+}
+
 /// The same data once or twice.
 void add(std::vector<verify_case>& to, verify_case next) {
-  const constraints& needs = *next.what->needs;
   for (const bool in_place : {false, true}) {
-    if (in_place && !(needs.in_place && needs.moves_data)) continue;
+    if (in_place && !(next.what->needs.in_place && next.what->of->moves_data)) continue;
     next.data.in_place = in_place;
-    if (!objection(needs, {.self = 0, .size = next.size}, next.data, {.policy = next.policy, .seed = 1}))
+    if (!objection(*next.what, {.self = 0, .size = next.size}, next.data, {.policy = next.policy, .seed = 1}))
       to.push_back(next);
   }
 }
@@ -66,27 +73,33 @@ std::vector<rank> sample_sizes() { return {1, 2, 3, 5, 6, 7, 8, 13, 33, 100}; }
 std::vector<verify_case> plan(const verify_wish& wish) {
   std::vector<verify_case> all;
   for (const algorithm& it : algorithms()) {
-    if (!wish.collective.empty() && wish.collective != it.collective) continue;
+    if (!wish.collective.empty() && wish.collective != it.of->name) continue;
     if (!wish.algorithm.empty() && wish.algorithm != it.name) continue;
     for (const activation_policy policy : policies_of(it, wish.activation))
       for (const rank size : sizes_for(wish, it, policy))
         for (const std::uint64_t count : counts_for(wish, it, size)) {
-          verify_case next{.what = &it, .size = size, .policy = policy};
-          if (it.needs->moves_data) next.data = {.count = count, .type = dtype::f32, .what = kernel::sum};
-          add(all, next);
+          verify_case next{.what = &it, .size = size, .count = count, .policy = policy};
+          next.data = typical_shape(*it.of, size, count, dtype::f32, kernel::sum);
+          for (const rank root : roots_for(it, size)) {
+            next.data.root = root;
+            add(all, next);
+          }
         }
   }
   return all;
 }
 
 std::string text_of(const verify_case& it) {
-  std::string text(it.what->collective);
+  std::string text(it.what->of->name);
   text.append("/").append(it.what->name);
   if (it.policy != activation_policy::none) text.append(" ").append(name_of(it.policy));
   text += ", " + std::to_string(it.size) + (it.size == 1 ? " rank" : " ranks");
-  if (it.what->needs->moves_data) text += ", count " + std::to_string(it.data.count);
+  if (it.what->of->moves_data) text += ", count " + std::to_string(it.count);
+  if (it.what->of->is_rooted) text += ", root " + std::to_string(it.data.root);
   return text + (it.data.in_place ? ", in place" : "");
 }
+
+verify_options options_of(const verify_case& it) { return {.in_place = it.data.in_place}; }
 
 std::vector<schedule_ptr> generate_world(const verify_case& it) {
   return require(lsched::generate_world(*it.what, it.size, it.data, {.policy = it.policy, .seed = 1}));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/registry.h"
+#include "libsched/verify.h"
 
 namespace lsched::cli {
 
@@ -13,6 +14,7 @@ namespace lsched::cli {
 struct verify_case {
   const algorithm* what = nullptr;
   rank size = 1;
+  std::uint64_t count = 0;  ///< asked for; blocks may differ from it
   shape data;
   activation_policy policy = activation_policy::none;
 };
@@ -34,11 +36,14 @@ std::vector<rank> sample_sizes();
 
 /// Every world the wish asks for that an algorithm can serve, largest last, algorithms one after the other. Without
 /// sizes of its own it gets all_sizes(), where algorithms of about P^2 messages stop at 129, but for 256 and 1000;
-/// without counts 0, 1, P-1, P, P+1 and 1000; and in place and not, where both are possible.
+/// without counts 0, 1, P-1, P, P+1 and 1000; in place and not, where both are possible; and up to 16 ranks three roots, then one.
 std::vector<verify_case> plan(const verify_wish& wish);
 
 /// "allreduce/tree, 7 ranks, count 1000, in place"
 std::string text_of(const verify_case& it);
+
+/// What verify is to know beside the promise.
+verify_options options_of(const verify_case& it);
 
 /// The schedules of all ranks. Throws command_failure.
 std::vector<schedule_ptr> generate_world(const verify_case& it);

@@ -41,7 +41,7 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
 CLI::Validator number(double least, double most) { return limits("number", least, most, false); }
 
 void add_data_options(CLI::App& command, data_options& data) {
-  command.add_option("--count", data.count, "Elements each rank contributes")
+  command.add_option("--count", data.count, "Elements of the vector, or of a block of it (docs/collectives.md)")
       ->check(whole_number(0, k_max_count))
       ->capture_default_str();
   command.add_option("--dtype", data.type, "Type of the elements")
@@ -50,19 +50,20 @@ void add_data_options(CLI::App& command, data_options& data) {
   command.add_option("--op", data.reduction, "How contributions combine")
       ->check(CLI::IsMember(names_of(k_all_reductions)))
       ->capture_default_str();
+  command.add_option("--root", data.root, "The root of collectives that have one (default: a rank in the middle)")
+      ->check(whole_number(0, k_most_ranks - 1));
 }
 
-shape shape_of(const constraints& needs, const data_options& data) {
-  if (!needs.moves_data) return {};
-  return {.count = data.count,
-          .type = named(k_all_dtypes, data.type),
-          .what = named(k_all_reductions, data.reduction)};
+shape shape_of(const collective& of, rank ranks, const data_options& data) {
+  shape wanted = typical_shape(of, ranks, data.count, named(k_all_dtypes, data.type), named(k_all_reductions, data.reduction));
+  if (data.root && of.is_rooted) wanted.root = *data.root;
+  return wanted;
 }
 
 std::vector<std::string> collective_names() {
   std::vector<std::string> names;
   for (const algorithm& it : algorithms())
-    if (names.empty() || names.back() != it.collective) names.emplace_back(it.collective);
+    if (names.empty() || names.back() != it.of->name) names.emplace_back(it.of->name);
   return names;
 }
 
@@ -70,7 +71,7 @@ std::vector<std::string> algorithm_names(std::string_view collective, std::strin
   std::vector<std::string> names{"auto"};
   if (!another.empty()) names.emplace_back(another);
   for (const algorithm& it : algorithms())
-    if (it.collective == collective) names.emplace_back(it.name);
+    if (it.of->name == collective) names.emplace_back(it.name);
   return names;
 }
 
@@ -79,9 +80,9 @@ const std::vector<std::string>& activation_names() {
   return names;
 }
 
-activation activation_of(const constraints& needs, const std::string& name, std::uint64_t seed) {
+activation activation_of(const collective& of, const std::string& name, std::uint64_t seed) {
   if (!name.empty()) return {.policy = named(k_activations, name), .seed = seed};
-  return {.policy = needs.activates ? activation_policy::solo : activation_policy::none, .seed = seed};
+  return {.policy = of.activates ? activation_policy::solo : activation_policy::none, .seed = seed};
 }
 
 }  // namespace lsched::cli

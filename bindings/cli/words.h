@@ -38,17 +38,19 @@ std::optional<std::uint64_t> whole_number_in(std::string_view word);
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = UINT64_MAX);
 CLI::Validator number(double least, double most);
 
-/// --count, --dtype and --op as `list` and `show` take them. Names were checked by the parser.
+/// --count, --dtype, --op and --root as `list` and `show` take them. Names were checked by the parser.
 struct data_options {
   std::uint64_t count = 1024;
   std::string type = "f32";
   std::string reduction = "sum";
+  std::optional<rank> root;
 };
 
 void add_data_options(CLI::App& command, data_options& data);
 
-/// What a collective with these constraints is told: those that move no data get an empty shape.
-shape shape_of(const constraints& needs, const data_options& data);
+/// A typical request (collectives/collective.h) for that many ranks, with everything in it that the collective takes.
+/// Throws command_failure for a root that it has not.
+shape shape_of(const collective& of, rank ranks, const data_options& data);
 
 /// The collectives that `lsched list` shows.
 std::vector<std::string> collective_names();
@@ -59,8 +61,7 @@ std::vector<std::string> algorithm_names(std::string_view collective, std::strin
 /// "solo", "majority", "full".
 const std::vector<std::string>& activation_names();
 
-/// The activation a collective with these constraints is asked for: none for ordinary ones if `name` is
-/// empty. Partial ones default to solo.
-activation activation_of(const constraints& needs, const std::string& name, std::uint64_t seed);
+/// The activation a collective is asked for: none for ordinary ones if `name` is empty. Partial ones default to solo.
+activation activation_of(const collective& of, const std::string& name, std::uint64_t seed);
 
 }  // namespace lsched::cli

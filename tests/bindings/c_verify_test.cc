@@ -311,7 +311,7 @@ TEST(c_verify, bad_text_is_refused_with_its_place_and_nothing_is_written) {
   const std::string half = with_header(0, {}, exchange(0));
   expect_refused(LSCHED_ERR_ARGUMENT, describe(half), "rank 1 of 2 is missing");
   expect_refused(LSCHED_ERR_ARGUMENT, describe(std::string()), "line 1");
-  expect_refused(LSCHED_ERR_ARGUMENT, describe(good, "scan"), "there is no collective \"scan\"");
+  expect_refused(LSCHED_ERR_ARGUMENT, describe(good, "telepathy"), "there is no collective \"telepathy\"");
 }
 
 TEST(c_verify, bad_requests_are_refused_and_nothing_is_written) {
@@ -322,7 +322,7 @@ TEST(c_verify, bad_requests_are_refused_and_nothing_is_written) {
   };
   desc.struct_size = 8, refuse(LSCHED_ERR_ARGUMENT, "struct_size");
   desc.collective = nullptr, refuse(LSCHED_ERR_ARGUMENT, "collective is null");
-  desc.collective = "scan", refuse(LSCHED_ERR_ARGUMENT, "there is no collective \"scan\"");
+  desc.collective = "telepathy", refuse(LSCHED_ERR_ARGUMENT, "there is no collective \"telepathy\"");
   desc.algorithm = "magic", refuse(LSCHED_ERR_ARGUMENT, "no algorithm \"magic\"");
   for (const int32_t ranks : {0, -1, (1 << 20) + 1}) desc.ranks = ranks, refuse(LSCHED_ERR_ARGUMENT, "from 1 to 2^20");
   desc.count = std::uint64_t{1} << 48, refuse(LSCHED_ERR_ARGUMENT, "count is above");

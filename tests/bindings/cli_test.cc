@@ -499,7 +499,7 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
         << out;
     EXPECT_TRUE(contains(out, "\n1 worlds proved, 1 of them without a promise, 0 failed\n")) << out;
   }
-  const temporary_file other(named("scan"));
+  const temporary_file other(named("telepathy"));
   const std::string lines = run(lsched({"verify", "--file", other.path, "--json"})).out;
   EXPECT_TRUE(contains(lines, "nothing promised of its outputs\"")) << lines;
   EXPECT_TRUE(contains(lines, R"({"verified":1,"failed":0,"unpromised":1})")) << lines;

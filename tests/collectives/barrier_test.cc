@@ -9,6 +9,10 @@
 namespace lsched::testing {
 namespace {
 
+std::vector<schedule_ptr> barriers(rank size) {
+  return whole_world(size, [](world place) { return barrier_dissemination(place); });
+}
+
 /// A barrier behind the application's call: entering is calling, not beginning the round.
 result<schedule_ptr> barrier_after_call(world place) {
   builder to(place);
@@ -27,7 +31,7 @@ std::string fault_with_any_straggler(const std::vector<schedule_ptr>& programs, 
 
 TEST(barrier, nobody_exits_before_everyone_has_entered) {
   for (const rank size : world_sizes()) {
-    const auto programs = whole_world(size, barrier_dissemination);
+    const auto programs = barriers(size);
     EXPECT_EQ(fault_with_any_straggler(programs), "") << "P=" << size;
     for (std::uint64_t seed = 1; seed <= 5; ++seed)
       EXPECT_EQ(symbolic_world(programs, {.seed = seed}).run(4), "") << "P=" << size << " seed=" << seed;
@@ -41,7 +45,7 @@ TEST(barrier, holds_behind_an_entry) {
 
 TEST(barrier, nobody_is_more_than_one_round_ahead) {
   for (const rank size : {2, 5, 8}) {
-    const auto programs = whole_world(size, barrier_dissemination);
+    const auto programs = barriers(size);
     for (const schedule_ptr& program : programs) EXPECT_TRUE(program->is_synchronising());
     symbolic_world all(programs, {.seed = 7});
     EXPECT_EQ(all.run(30), "");
@@ -51,7 +55,7 @@ TEST(barrier, nobody_is_more_than_one_round_ahead) {
 
 TEST(barrier, signals_and_hops_are_p_log_p_and_log_p) {
   for (const rank size : world_sizes()) {
-    symbolic_world all(whole_world(size, barrier_dissemination), {.how = order::by_hops});
+    symbolic_world all(barriers(size), {.how = order::by_hops});
     ASSERT_EQ(all.run(), "");
     EXPECT_EQ(all.took(0).signals, static_cast<std::uint64_t>(size * ceil_log2(size)));
     EXPECT_EQ(all.took(0).hops, static_cast<std::uint64_t>(ceil_log2(size)));
@@ -100,7 +104,7 @@ TEST(barrier_sabotage, every_dep_is_missed) {
 
 /// The mistake the header warns of: hearing of the step before is not hearing of all.
 TEST(barrier_sabotage, waiting_for_the_last_receive_only_is_too_little) {
-  auto programs = whole_world(8, barrier_dissemination);
+  auto programs = barriers(8);
   for (schedule_ptr& program : programs)
     for (op_id before = 0; before < program->ops().size(); ++before)
       for (op_id after = 0; after < program->ops().size(); ++after)
@@ -114,7 +118,7 @@ TEST(barrier_sabotage, waiting_for_the_last_receive_only_is_too_little) {
 }
 
 TEST(barrier_sabotage, a_lost_signal_or_a_wrong_peer_is_noticed) {
-  const auto good = whole_world(6, barrier_dissemination);
+  const auto good = barriers(6);
   for (op_id id = 0; id < good[2]->ops().size(); ++id) {
     if (good[2]->ops()[id].kind != op_kind::signal_send) continue;
     auto lost = good;

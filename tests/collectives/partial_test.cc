@@ -150,8 +150,8 @@ fragment allreduce_and_barrier(builder& to, const shape& data, buffer_id input, 
 TEST(partial, composes_with_any_synchronising_collective) {
   for (const rank size : world_sizes()) {
     const auto programs = whole_world(size, [](world place) {
-      return make_collective(k_partial_allreduce_constraints, place, sums(3), k_solo, "sum and barrier",
-                             allreduce_and_barrier);
+      return make_collective(k_partial_allreduce, {.in_place = false, .summary = ""}, place, sums(3), k_solo,
+                             "sum_and_barrier", allreduce_and_barrier);
     });
     EXPECT_EQ(fault_in_any_order(programs, false, 2), "") << "P=" << size;
   }

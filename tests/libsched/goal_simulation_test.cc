@@ -122,13 +122,13 @@ TEST(goal_of_a_simulation, takes_as_long_as_the_simulation_when_it_is_simulated)
 
 TEST(goal_of_a_simulation, begins_when_its_ranks_do) {
   for (const algorithm& it : algorithms()) {
-    const shape data = it.needs->moves_data ? shape{.count = 250, .what = kernel::sum} : shape{};
-    if (it.needs->activates || objection(*it.needs, {0, 8}, data, {})) continue;
+    const shape data = typical_shape(*it.of, 8, 250, dtype::f32, kernel::sum);
+    if (it.of->activates || objection(it, {0, 8}, data, {})) continue;
     const auto ranks = testing::whole_world(8, [&](world place) { return it.generate(place, data, {}); });
     const simulation what{.where = goal_machine(), .skew = {.kind = skew_kind::linear, .scale = 3 * k_us}};
     simulation_report report;
     const auto made = exported(ranks, what, report);
-    EXPECT_EQ(finish_of(made.program, what.where), report.finish) << it.collective << " " << it.name;
+    EXPECT_EQ(finish_of(made.program, what.where), report.finish) << it.of->name << " " << it.name;
   }
 }
 

@@ -62,16 +62,16 @@ TEST(export_goal, keeps_messages_and_deps_of_an_allreduce_of_two) {
 TEST(export_goal, has_the_messages_that_the_registry_declares) {
   for (const algorithm& it : algorithms())
     for (const rank size : {1, 2, 3, 5, 6, 7, 8, 13}) {
-      const shape data = it.needs->moves_data ? floats(6) : shape{};
-      const activation starts{.policy = it.needs->activates ? activation_policy::solo : activation_policy::none};
-      if (objection(*it.needs, {0, size}, data, starts)) continue;
-      for (rank caller = 0; caller < (it.needs->activates ? size : 1); ++caller) {
-        const auto made = export_goal(world_of(it.collective, it.name, size, data, starts), {.initiator = caller});
+      const shape data = typical_shape(*it.of, size, 6, dtype::f32, kernel::sum);
+      const activation starts{.policy = it.of->activates ? activation_policy::solo : activation_policy::none};
+      if (objection(it, {0, size}, data, starts)) continue;
+      for (rank caller = 0; caller < (it.of->activates ? size : 1); ++caller) {
+        const auto made = export_goal(world_of(it.of->name, it.name, size, data, starts), {.initiator = caller});
         ASSERT_TRUE(made) << made.error().text;
         const cost declared = it.cost_of(size, data, starts.policy);
-        const std::uint64_t signals = it.needs->activates ? declared.signals_of_one : declared.signals;
+        const std::uint64_t signals = it.of->activates ? declared.signals_of_one : declared.signals;
         EXPECT_EQ(count_of(made->program, goal_kind::send), declared.messages + signals)
-            << it.collective << " " << it.name << " " << size;
+            << it.of->name << " " << it.name << " " << size;
         EXPECT_EQ(count_of(made->program, goal_kind::recv), declared.messages + signals);
       }
     }

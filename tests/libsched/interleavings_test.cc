@@ -150,11 +150,11 @@ struct request {
 std::vector<request> all_requests() {
   std::vector<request> all;
   for (const algorithm& it : algorithms()) {
-    if (it.needs->activates)
+    if (it.of->activates)
       for (const auto policy : {activation_policy::full, activation_policy::solo}) all.push_back({&it, policy, false});
     else
       for (const bool in_place : {false, true})
-        if (!in_place || (it.needs->moves_data && it.needs->in_place))
+        if (!in_place || (it.of->moves_data && it.needs.in_place))
           all.push_back({&it, activation_policy::none, in_place});
   }
   return all;
@@ -163,7 +163,8 @@ std::vector<request> all_requests() {
 /// Fewer orders must not mean another conclusion, for good worlds and for bad ones.
 void expect_same_conclusions(rank size, std::size_t step) {
   for (const request& it : all_requests()) {
-    const shape data = it.what->needs->moves_data ? shape{2, dtype::f32, kernel::sum, it.in_place} : shape{};
+    shape data = typical_shape(*it.what->of, size, 2, dtype::f32, kernel::sum);
+    data.in_place = it.in_place;
     std::vector<schedule_ptr> world;
     for (rank self = 0; self < size; ++self) world.push_back(*it.what->generate({self, size}, data, {it.policy, 1}));
     const postcondition promise = promise_of(*it.what, size, data, it.policy);
@@ -173,7 +174,7 @@ void expect_same_conclusions(rank size, std::size_t step) {
       const auto some = play(mutated, promise, {.in_place = it.in_place});
       const auto every =
           play(mutated, promise, {.in_place = it.in_place, .is_reduced = false, .most_states = 2'000'000});
-      EXPECT_EQ(some.what, every.what) << it.what->collective << " " << it.what->name << " " << k << " "
+      EXPECT_EQ(some.what, every.what) << it.what->of->name << " " << it.what->name << " " << k << " "
                                        << list.name(k) << ": " << some.why << " / " << every.why;
     }
   }

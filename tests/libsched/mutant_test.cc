@@ -26,16 +26,17 @@ struct subject {
 std::vector<subject> subjects_of(const algorithm& it, rank size) {
   std::vector<subject> all;
   const auto add = [&](activation_policy policy, bool in_place) {
-    const shape data = it.needs->moves_data ? shape{2, dtype::f32, kernel::sum, in_place} : shape{};
-    subject one{std::string(it.collective) + "/" + std::string(it.name) + " " + std::string(name_of(policy)) +
+    shape data = typical_shape(*it.of, size, 2, dtype::f32, kernel::sum);
+    data.in_place = in_place;
+    subject one{std::string(it.of->name) + "/" + std::string(it.name) + " " + std::string(name_of(policy)) +
                     (in_place ? " in place" : "") + " P=" + std::to_string(size),
                 {}, promise_of(it, size, data, policy), {.in_place = in_place}};
     for (rank self = 0; self < size; ++self) one.world.push_back(*it.generate({self, size}, data, {policy, 1}));
     all.push_back(std::move(one));
   };
-  if (!it.needs->activates) add(activation_policy::none, false);
-  if (!it.needs->activates && it.needs->moves_data && it.needs->in_place) add(activation_policy::none, true);
-  if (it.needs->activates)
+  if (!it.of->activates) add(activation_policy::none, false);
+  if (!it.of->activates && it.of->moves_data && it.needs.in_place) add(activation_policy::none, true);
+  if (it.of->activates)
     for (const auto policy : {activation_policy::full, activation_policy::solo, activation_policy::majority})
       add(policy, false);
   return all;

@@ -160,8 +160,8 @@ std::vector<std::string> real_files() {
   std::vector<std::string> files;
   for (const algorithm& it : algorithms())
     for (const rank size : {1, 2, 3, 5}) {
-      const shape data = it.needs->moves_data ? shape{.count = 3, .type = dtype::i32, .what = kernel::max} : shape{};
-      const activation starts{it.needs->activates ? activation_policy::solo : activation_policy::none, 0};
+      const shape data = typical_shape(*it.of, size, 3, dtype::i32, kernel::max);
+      const activation starts{it.of->activates ? activation_policy::solo : activation_policy::none, 0};
       std::string all;
       for (rank self = 0; self < size; ++self) {
         all += files.emplace_back(to_text(**it.generate({self, size}, data, starts)));

@@ -39,13 +39,13 @@ schedule_ptr parsed(std::string_view text) {
 // --- round trips -------------------------------------------------------------------------------------------
 
 std::vector<activation> starts_for(const algorithm& it) {
-  if (!it.needs->activates) return {{}};
+  if (!it.of->activates) return {{}};
   return {{activation_policy::full, 0}, {activation_policy::solo, 0}, {activation_policy::majority, ~std::uint64_t{0}}};
 }
 
 std::vector<schedule_ptr> generated(const algorithm& it, rank size, std::uint64_t count, const activation& starts) {
   std::vector<schedule_ptr> programs;
-  const shape data = it.needs->moves_data ? shape{.count = count, .type = dtype::bf16, .what = kernel::min} : shape{};
+  const shape data = typical_shape(*it.of, size, count, dtype::bf16, kernel::min);
   for (rank self = 0; self < size; ++self) programs.push_back(*it.generate({self, size}, data, starts));
   return programs;
 }
@@ -64,7 +64,7 @@ TEST(schedule_file, gives_back_what_every_generator_makes) {
           const auto programs = generated(it, size, count, starts);
           const std::string text = text_of(programs);
           const auto again = parse_world(text);
-          ASSERT_TRUE(again) << it.collective << " " << it.name << " " << size << ": " << answer(again);
+          ASSERT_TRUE(again) << it.of->name << " " << it.name << " " << size << ": " << answer(again);
           for (std::size_t i = 0; i < programs.size(); ++i) {
             EXPECT_EQ(*programs[i], *(*again)[i]);
             EXPECT_EQ(*programs[i], *parsed(to_text(*programs[i])));

@@ -153,9 +153,9 @@ TEST(schedule_world, counts_on_the_critical_path_what_programs_and_formulas_coun
 TEST(schedule_world, the_critical_path_adds_up_under_skew_and_noise) {
   for (const std::uint64_t most_eager : {0u, 65'535u})
     for (const algorithm& it : algorithms()) {
-      const shape data = it.needs->moves_data ? shape{.count = 1000, .what = kernel::sum} : shape{};
-      const activation starts{.policy = it.needs->activates ? activation_policy::solo : activation_policy::none};
-      if (objection(*it.needs, {0, 13}, data, starts)) continue;
+      const shape data = typical_shape(*it.of, 13, 1000, dtype::f32, kernel::sum);
+      const activation starts{.policy = it.of->activates ? activation_policy::solo : activation_policy::none};
+      if (objection(it, {0, 13}, data, starts)) continue;
       const auto ranks = testing::whole_world(13, [&](world place) { return it.generate(place, data, starts); });
       simulation what{.skew = {.kind = skew_kind::uniform, .scale = 9 * k_us},
                       .noise = {.kind = noise_kind::exponential, .scale = k_us, .jitter = k_us}};
@@ -198,9 +198,9 @@ TEST(schedule_world, partial_rounds_wake_and_count_as_the_program_does) {
 TEST(schedule_world, every_registered_generator_ends) {
   for (const algorithm& it : algorithms())
     for (const rank size : {1, 2, 3, 5, 6, 7, 8, 17}) {
-      const shape data = it.needs->moves_data ? shape{.count = 10, .what = kernel::sum} : shape{};
-      const activation starts{.policy = it.needs->activates ? activation_policy::solo : activation_policy::none};
-      if (objection(*it.needs, {0, size}, data, starts)) continue;
+      const shape data = typical_shape(*it.of, size, 10, dtype::f32, kernel::sum);
+      const activation starts{.policy = it.of->activates ? activation_policy::solo : activation_policy::none};
+      if (objection(it, {0, size}, data, starts)) continue;
       const auto ranks = testing::whole_world(size, [&](world place) { return it.generate(place, data, starts); });
       const auto report = simulated(ranks, {.skew = {.kind = skew_kind::lognormal, .scale = 10 * k_us}});
       EXPECT_EQ(report.messages, it.cost_of(size, data, starts.policy).messages) << it.name << " " << size;

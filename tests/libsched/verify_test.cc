@@ -271,7 +271,7 @@ TEST(verify, notices_what_the_end_of_a_round_may_leave_out) {
 TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
   const algorithm& what = *find("partial_allreduce", "recursive_doubling");
   const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
-  auto world = make_world(what.collective, what.name, 4, false, activation_policy::solo);
+  auto world = make_world(what.of->name, what.name, 4, false, activation_policy::solo);
   const schedule& one = *world[1];
   const op_id heard = find_op(one, op_kind::signal_recv, 1);  // after the call: along dimension 0
   op_id signal = k_no_op;

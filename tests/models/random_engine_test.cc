@@ -13,6 +13,7 @@
 #include "collectives/registry.h"
 #include "libsched/draw.h"
 #include "tests/support/lockstep_world.h"
+#include "tests/support/promised_outputs.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched {
@@ -47,22 +48,23 @@ class random_run {
         world_(size, of.seed),
         pending_(index(size)),
         sums_(index(size)) {
-    data_.type = dtype::i64;
-    if (what_.needs->moves_data) {
-      data_.count = std::max(what_.needs->min_count, of.below(4));
-      data_.what = kernel::sum;
-    }
-    if (what_.needs->activates) {
+    data_ = typical_shape(*what_.of, size, std::max(what_.needs.min_count, of.below(4)), dtype::i64, kernel::sum);
+    if (what_.of->is_rooted) data_.root = static_cast<rank>(of.below(static_cast<std::uint64_t>(size)));
+    if (what_.of->activates) {
       constexpr activation_policy policies[] = {activation_policy::full, activation_policy::solo,
                                                 activation_policy::majority};
       starts_ = {policies[of.below(3)], of.seed};
     }
-    inputs_.assign(index(size), std::vector<value>(data_.count));
-    outputs_ = inputs_;
+    for (rank r = 0; r < size; ++r) {
+      const extents buffers = what_.of->extents_of({r, size}, data_);
+      inputs_.emplace_back(buffers.input.value_or(0));
+      outputs_.emplace_back(buffers.output.value_or(0));
+    }
+    promise_ = what_.of->contents_of(size, data_);
   }
 
   std::string name() const {
-    return std::string(what_.collective) + "/" + std::string(what_.name) + " " +
+    return std::string(what_.of->name) + "/" + std::string(what_.name) + " " +
            std::string(name_of(starts_.policy)) + ", " + std::to_string(world_.size()) + " ranks, count " + std::to_string(data_.count);
   }
 
@@ -71,14 +73,14 @@ class random_run {
   std::uint64_t rounds() const { return its_[0]->finished.load(); }
 
   bool run() {
-    if (const auto why = objection(*what_.needs, {0, world_.size()}, data_, starts_)) return blame(why->text.c_str());
+    if (const auto why = objection(what_, {0, world_.size()}, data_, starts_)) return blame(why->text.c_str());
     its_ = world_.commit([this](rank r) { return request(r); });
     if (its_.empty()) return false;
     if (world_.size() > 2 && draws_.below(2) == 0) world_.set_pace(draw_rank(), 8);  // a straggler
     const std::uint64_t rounds = world_.size() > 64 ? 2 : 3;
     for (round_no round = 1; round <= rounds; ++round)
-      if (!(what_.needs->activates ? partial_round(round) : ordinary_round())) return false;
-    return !what_.needs->activates || check_ledger();
+      if (!(what_.of->activates ? partial_round(round) : ordinary_round())) return false;
+    return !what_.of->activates || check_ledger();
   }
 
  private:
@@ -98,19 +100,14 @@ class random_run {
     return wanted;
   }
 
-  // --- ordinary: all ranks start, all results are the sum ------------------------------------------------------------
+  // --- ordinary: all ranks start, all results are as promised ---------------------------------------------------------
 
   bool ordinary_round() {
-    value sum = 0;
-    for (auto& input : inputs_) {
-      const auto drawn = static_cast<value>(draws_.below(1000));
-      std::ranges::fill(input, drawn);
-      sum += drawn;
-    }
+    for (auto& input : inputs_)
+      for (value& one : input) one = static_cast<value>(draws_.below(1000));
     if (!world_.run_round(its_)) return false;
-    for (const auto& output : outputs_)
-      if (!std::ranges::all_of(output, [sum](value one) { return one == sum; })) return blame("a wrong sum");
-    return true;
+    const std::string broken = testing::broken_promise(promise_, inputs_, outputs_);
+    return broken.empty() || blame(broken.c_str());
   }
 
   // --- partial: offers and calls at any time, and in the end each offer was in exactly one round ---------------------
@@ -180,6 +177,7 @@ class random_run {
   shape data_{};
   activation starts_{};
   std::vector<std::vector<value>> inputs_, outputs_;
+  postcondition promise_;
   lockstep_world world_;
   std::vector<instance*> its_;
   std::vector<std::uint64_t> pending_;  ///< by rank: offers not yet delivered
