@@ -1,7 +1,6 @@
 #include "collectives/registry.h"
 
 #include <algorithm>
-#include <string>
 
 #include "collectives/allreduce.h"
 #include "collectives/allreduce_tree.h"
@@ -68,6 +67,7 @@ promised_data data_of(const collective& of, rank size, const shape& data) {
 postcondition promise_of(const algorithm& what, rank size, const shape& data, activation_policy policy) {
   postcondition promise = what.of->contents_of(size, data);
   promise.data = data_of(*what.of, size, data);
+  for (promised_range& it : promise.ranges) it.is_in_rank_order &= !what.needs.needs_commutative;
   promise.price = what.cost_of(size, data, policy);
   return promise;
 }
@@ -86,7 +86,8 @@ result<const algorithm*> choose(std::string_view collective, std::string_view na
   const algorithm* best = nullptr;
   std::pair<std::uint64_t, std::uint64_t> least;
   for (const algorithm& it : table()) {
-    if (it.of->name != collective || (name != "auto" && name != it.name)) continue;
+    const bool is_meant = name == "auto" ? !it.needs.only_by_name : name == it.name;
+    if (it.of->name != collective || !is_meant) continue;
     if (auto why = objection(it, place, data, starts)) {
       last = std::move(why);
       continue;
