@@ -1,10 +1,12 @@
 #include "collectives/registry.h"
 
 #include <algorithm>
+#include <string>
 
 #include "collectives/allreduce.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
+#include "collectives/direct.h"
 #include "collectives/partial.h"
 
 namespace lsched {
@@ -15,9 +17,12 @@ const std::vector<algorithm>& table() {
   static const std::vector<algorithm> all{
       k_allreduce_recursive_doubling,
       k_allreduce_tree,
+      k_allreduce_direct,
       k_barrier_dissemination,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
+      k_reduce_scatter_direct,
+      k_reduce_scatter_block_direct,
   };
   return all;
 }

@@ -91,7 +91,7 @@ TEST(registry, auto_takes_the_cheapest) {
 TEST(registry, a_named_algorithm_is_taken_whatever_it_costs) {
   const shape sum{.count = 1, .what = kernel::sum};
   for (const bool is_crowded : {false, true})
-    for (const std::string_view name : {"recursive_doubling", "tree"})
+    for (const std::string_view name : {"recursive_doubling", "tree", "direct"})
       EXPECT_EQ((*choose("allreduce", name, {.self = 0, .size = 32}, sum, {}, is_crowded))->name, name);
 }
 
