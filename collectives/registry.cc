@@ -4,6 +4,7 @@
 #include <string>
 
 #include "collectives/allreduce.h"
+#include "collectives/allreduce_rabenseifner.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
 #include "collectives/direct.h"
@@ -18,6 +19,7 @@ const std::vector<algorithm>& table() {
       k_allreduce_recursive_doubling,
       k_allreduce_tree,
       k_allreduce_direct,
+      k_allreduce_rabenseifner,
       k_barrier_dissemination,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
