@@ -9,6 +9,7 @@
 #include "collectives/barrier.h"
 #include "collectives/direct.h"
 #include "collectives/partial.h"
+#include "collectives/ring.h"
 
 namespace lsched {
 namespace {
@@ -20,11 +21,14 @@ const std::vector<algorithm>& table() {
       k_allreduce_tree,
       k_allreduce_direct,
       k_allreduce_rabenseifner,
+      k_allreduce_ring,
       k_barrier_dissemination,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
       k_reduce_scatter_direct,
+      k_reduce_scatter_ring,
       k_reduce_scatter_block_direct,
+      k_reduce_scatter_block_ring,
   };
   return all;
 }
