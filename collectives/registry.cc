@@ -7,6 +7,7 @@
 #include "collectives/allreduce_rabenseifner.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
+#include "collectives/circulant.h"
 #include "collectives/direct.h"
 #include "collectives/partial.h"
 #include "collectives/ring.h"
@@ -22,13 +23,16 @@ const std::vector<algorithm>& table() {
       k_allreduce_direct,
       k_allreduce_rabenseifner,
       k_allreduce_ring,
+      k_allreduce_circulant,
       k_barrier_dissemination,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
       k_reduce_scatter_direct,
       k_reduce_scatter_ring,
+      k_reduce_scatter_circulant,
       k_reduce_scatter_block_direct,
       k_reduce_scatter_block_ring,
+      k_reduce_scatter_block_circulant,
   };
   return all;
 }
