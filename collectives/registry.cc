@@ -9,6 +9,7 @@
 #include "collectives/barrier.h"
 #include "collectives/circulant.h"
 #include "collectives/direct.h"
+#include "collectives/multiplying.h"
 #include "collectives/partial.h"
 #include "collectives/ring.h"
 
@@ -20,6 +21,7 @@ const std::vector<algorithm>& table() {
   static const std::vector<algorithm> all{
       k_allreduce_recursive_doubling,
       k_allreduce_tree,
+      k_allreduce_multiplying,
       k_allreduce_direct,
       k_allreduce_rabenseifner,
       k_allreduce_ring,
