@@ -11,6 +11,8 @@
 #include "collectives/direct.h"
 #include "collectives/multiplying.h"
 #include "collectives/partial.h"
+#include "collectives/reduce_scatter_halving.h"
+#include "collectives/reduce_scatter_pairwise.h"
 #include "collectives/ring.h"
 
 namespace lsched {
@@ -30,9 +32,13 @@ const std::vector<algorithm>& table() {
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
       k_reduce_scatter_direct,
+      k_reduce_scatter_halving,
+      k_reduce_scatter_pairwise,
       k_reduce_scatter_ring,
       k_reduce_scatter_circulant,
       k_reduce_scatter_block_direct,
+      k_reduce_scatter_block_halving,
+      k_reduce_scatter_block_pairwise,
       k_reduce_scatter_block_ring,
       k_reduce_scatter_block_circulant,
   };
