@@ -1,5 +1,6 @@
 #include "collectives/multiplying.h"
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 #include <vector>
@@ -138,6 +139,26 @@ cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape
   return {.messages = messages,
           .bytes = saturating_product(messages, bytes_of(count, data)),
           .hops = static_cast<std::uint64_t>(of.steps()) + ends};
+}
+
+std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::uint64_t> chains) {
+  const auto size = static_cast<rank>(chains.size());
+  const digits of(size, radix);
+  const fold folded(size, of.core());
+  const auto at = [&](rank number) -> std::uint64_t& { return chains[static_cast<std::size_t>(folded.real_of(number))]; };
+  const auto extra = [&](rank i) -> std::uint64_t& { return chains[static_cast<std::size_t>(folded.extra_of(2 * i))]; };
+  for (rank i = 0; i < folded.rem(); ++i) at(i) = std::max(at(i), extra(i) + 1);
+  for (int j = 0; j < of.steps(); ++j) {
+    std::vector<std::uint64_t> next;
+    for (rank number = 0; number < of.core(); ++number) {
+      next.push_back(at(number));
+      for (rank digit = 0; digit < of.base(j); ++digit)
+        if (digit != of.digit(number, j)) next.back() = std::max(next.back(), at(of.with(number, j, digit)) + 1);
+    }
+    for (rank number = 0; number < of.core(); ++number) at(number) = next[static_cast<std::size_t>(number)];
+  }
+  for (rank i = 0; i < folded.rem(); ++i) extra(i) = at(i) + 1;
+  return chains;
 }
 
 constinit const algorithm k_allreduce_multiplying{

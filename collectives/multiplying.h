@@ -13,6 +13,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "collectives/algorithm.h"
 #include "collectives/ordered_ops.h"
@@ -30,6 +31,9 @@ inline constexpr std::uint32_t k_multiplying_tags = 64;
 
 /// Of one such allreduce of `count` elements.
 cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data);
+
+/// The longest chain of messages up to each rank's result, where one of `chains[i]` messages leads to what number i brings.
+std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::uint64_t> chains);
 
 /// Appends an allreduce of `data.count` elements from `input` to `output`.
 fragment add_allreduce_multiplying(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);

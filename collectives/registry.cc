@@ -6,6 +6,7 @@
 #include "collectives/allreduce.h"
 #include "collectives/allreduce_rabenseifner.h"
 #include "collectives/allreduce_tree.h"
+#include "collectives/allreduce_two_level.h"
 #include "collectives/barrier.h"
 #include "collectives/circulant.h"
 #include "collectives/direct.h"
@@ -28,6 +29,7 @@ const std::vector<algorithm>& table() {
       k_allreduce_rabenseifner,
       k_allreduce_ring,
       k_allreduce_circulant,
+      k_allreduce_two_level,
       k_barrier_dissemination,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
