@@ -109,5 +109,6 @@ struct lsched_schedule {
   lsched_runtime* runtime;
   lsched::instance* it;
   bool in_place = false;
+  std::int64_t overlay_bytes = 0;  ///< in place, from the output's beginning to the input's
   bool is_partial() const { return it->program->is_partial(); }
 };
