@@ -18,16 +18,18 @@ struct described {
 };
 
 described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) {
-  const auto asked = read_request(runtime->place(), desc);
+  auto asked = read_request(runtime->place(), desc);
   if (!asked) return {{"a collective with bad arguments", asked.error()}};
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto how = choose(asked->of->name, wanted, runtime->place(), asked->data, {}, runtime->is_crowded());
-  if (!how) return {{agreement_of(*asked, wanted), how.error()}};
+  const auto made = runtime->schedules_made().get(asked->of->name, wanted, asked->data);
+  if (!made) return {{agreement_of(*asked, wanted), made.error()}};
+  asked->data.segment = made->chosen.data.segment;
+  asked->data.radix = made->chosen.data.radix;
   binding memory;
   const extents buffers = asked->of->extents_of(runtime->place(), asked->data);
   if (buffers.input) memory.inputs.push_back(asked->input);
   if (buffers.output) memory.outputs.push_back(asked->output);
-  return {{agreement_of(*asked, (*how)->name), (*how)->generate(runtime->place(), asked->data, {}), std::move(memory)},
+  return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory)},
           asked->data.in_place,
           asked->overlay_bytes};
 }
@@ -60,12 +62,12 @@ commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_de
   const auto starts = read_start(*runtime, desc);
   if (!starts) return {"partial allreduce " + text_of(*data), starts.error()};
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto how = choose("partial_allreduce", wanted, runtime->place(), *data, *starts, runtime->is_crowded());
-  if (!how) return {"partial allreduce " + text_of(*data), how.error()};
-  const std::string agreement = "partial allreduce " + std::string((*how)->name) + " " + std::string(name_of(starts->policy)) +
+  const auto made = runtime->schedules_made().get("partial_allreduce", wanted, *data, *starts);
+  if (!made) return {"partial allreduce " + text_of(*data), made.error()};
+  const std::string agreement = "partial allreduce " + std::string(made->chosen.how->name) + " " + std::string(name_of(starts->policy)) +
                                 " seed " + std::to_string(starts->seed) + " " + text_of(*data);
   return {agreement,
-          (*how)->generate(runtime->place(), *data, *starts),
+          made->program,
           {},
           {static_cast<lag_policy>(desc.lag)}};
 }

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "bindings/c/words.h"
+#include "collectives/selection.h"
 
 namespace lsched {
 namespace {

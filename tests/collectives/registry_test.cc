@@ -1,4 +1,4 @@
-#include "collectives/registry.h"
+#include "collectives/selection.h"
 
 #include <gtest/gtest.h>
 
@@ -59,36 +59,6 @@ TEST(registry, a_collectives_algorithms_stand_together) {
     EXPECT_TRUE(closed.insert(it.of->name).second) << it.of->name;
     last = it.of->name;
   }
-}
-
-/// Of what an algorithm declares, `auto` goes by hops where ranks have cores of their own, else by messages.
-TEST(registry, auto_takes_the_cheapest) {
-  for (const algorithm& it : algorithms())
-    for (const rank size : {1, 2, 3, 4, 8, 33})
-      for (const activation& starts : starts_for(it))
-        for (const bool is_crowded : {false, true}) {
-          const world place{.self = 0, .size = size};
-          const shape data = data_for(it, size, 4);
-          const auto chosen = choose(it.of->name, "auto", place, data, starts, is_crowded);
-          ASSERT_TRUE(chosen) << chosen.error().text;
-          const cost best = (*chosen)->cost_of(size, data, starts.policy);
-          const cost other = it.cost_of(size, data, starts.policy);
-          if (is_crowded)
-            EXPECT_LE(best.messages + best.signals, other.messages + other.signals) << it.of->name << " " << size;
-          else
-            EXPECT_LE(best.hops, other.hops) << it.of->name << " " << size;
-          EXPECT_TRUE(generate(it.of->name, "auto", place, data, starts));
-        }
-  const shape sum{.count = 1, .what = kernel::sum};
-  EXPECT_EQ((*choose("allreduce", "auto", {.self = 0, .size = 32}, sum, {}, false))->name, "recursive_doubling");
-  EXPECT_EQ((*choose("allreduce", "auto", {.self = 0, .size = 32}, sum, {}, true))->name, "tree");
-}
-
-TEST(registry, a_named_algorithm_is_taken_whatever_it_costs) {
-  const shape sum{.count = 1, .what = kernel::sum};
-  for (const bool is_crowded : {false, true})
-    for (const std::string_view name : {"recursive_doubling", "tree"})
-      EXPECT_EQ((*choose("allreduce", name, {.self = 0, .size = 32}, sum, {}, is_crowded))->name, name);
 }
 
 TEST(registry, schedules_are_named_after_their_algorithm_on_every_rank) {
