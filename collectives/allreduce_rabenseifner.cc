@@ -154,8 +154,7 @@ constinit const algorithm k_allreduce_rabenseifner{
     .of = &k_allreduce,
     .name = "rabenseifner",
     .generate = allreduce_rabenseifner,
-    .needs = {.only_by_name = true,
-              .summary = "long vectors, any P, best at 2^k; halving then doubling, 2 log2 P steps, each byte moved twice"},
+    .needs = {.summary = "long vectors, any P, best at 2^k; halving then doubling, 2 log2 P steps, each byte moved twice"},
     .cost_of = cost_of_rabenseifner};
 
 fragment add_allreduce_rabenseifner(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {

@@ -189,7 +189,6 @@ cost cost_of_reduce_scatter(rank size, const shape& data, activation_policy) {
 constexpr constraints needs_of(bool is_allreduce) {
   return {.needs_commutative = true,
           .in_place = is_allreduce,
-          .only_by_name = is_allreduce,
           .summary = "long vectors, any P: ceil(log2 P) rounds a phase and no byte more than needed, without a fold"};
 }
 

@@ -189,7 +189,6 @@ cost cost_of_reduce_scatter(rank size, const shape& data, activation_policy) {
 
 constexpr constraints needs_of(bool is_allreduce) {
   return {.in_place = is_allreduce,
-          .only_by_name = is_allreduce,
           .summary = "one node: every block is combined by one rank, in segments; contributions are read where they lie"};
 }
 

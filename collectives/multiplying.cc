@@ -165,8 +165,7 @@ constinit const algorithm k_allreduce_multiplying{
     .of = &k_allreduce,
     .name = "recursive_multiplying",
     .generate = allreduce_multiplying,
-    .needs = {.only_by_name = true,
-              .summary = "short vectors, any P: log_k P steps of k-1 messages with the entire vector, k = 4 or the radix"},
+    .needs = {.summary = "short vectors, any P: log_k P steps of k-1 messages with the entire vector, k = 4 or the radix"},
     .cost_of = cost_of_allreduce,
     .looks_at = {.radix = true}};
 

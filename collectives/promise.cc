@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "collectives/selection.h"
+
 namespace lsched {
 namespace {
 

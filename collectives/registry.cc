@@ -47,39 +47,6 @@ const std::vector<algorithm>& table() {
   return all;
 }
 
-// --- names -------------------------------------------------------------------------------------------------
-
-std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
-
-/// The table is short and keeps a collective's algorithms together.
-std::string known_collectives() {
-  std::string list;
-  std::string_view last;
-  for (const algorithm& it : table()) {
-    if (it.of->name == last) continue;
-    list += (list.empty() ? "" : ", ") + quoted(it.of->name);
-    last = it.of->name;
-  }
-  return list;
-}
-
-std::string known_algorithms(std::string_view collective) {
-  std::string list;
-  for (const algorithm& it : table())
-    if (it.of->name == collective) list += quoted(it.name) + ", ";
-  return list + "\"auto\"";
-}
-
-failure unknown(std::string_view collective, std::string_view name) {
-  for (const algorithm& it : table())
-    if (it.of->name == collective)
-      return {.code = status::argument,
-              .text = quoted(collective) + " has no algorithm " + quoted(name) + ": choose one of " +
-                      known_algorithms(collective)};
-  return {.code = status::argument,
-          .text = "there is no collective " + quoted(collective) + ": choose one of " + known_collectives()};
-}
-
 }  // namespace
 
 promised_data data_of(const collective& of, rank size, const shape& data) {
@@ -103,36 +70,6 @@ const algorithm* find(std::string_view collective, std::string_view name) {
   for (const algorithm& it : table())
     if (it.of->name == collective && it.name == name) return &it;
   return nullptr;
-}
-
-result<const algorithm*> choose(std::string_view collective, std::string_view name, world place,
-                                const shape& data, const activation& starts, bool is_crowded) {
-  std::optional<failure> last;
-  const algorithm* best = nullptr;
-  std::pair<std::uint64_t, std::uint64_t> least;
-  for (const algorithm& it : table()) {
-    const bool is_meant = name == "auto" ? !it.needs.only_by_name : name == it.name;
-    if (it.of->name != collective || !is_meant) continue;
-    if (auto why = objection(it, place, data, starts)) {
-      last = std::move(why);
-      continue;
-    }
-    const cost all = it.cost_of(place.size, data, starts.policy);
-    const std::uint64_t moves = all.messages + all.signals;
-    const auto price = is_crowded ? std::pair(moves, all.hops) : std::pair(all.hops, moves);
-    if (best != nullptr && price >= least) continue;
-    best = &it;
-    least = price;
-  }
-  if (best != nullptr) return best;
-  return last ? *last : unknown(collective, name);
-}
-
-result<schedule_ptr> generate(std::string_view collective, std::string_view name, world place,
-                              const shape& data, const activation& starts) {
-  const auto chosen = choose(collective, name, place, data, starts);
-  if (!chosen) return chosen.error();
-  return (*chosen)->generate(place, data, starts);
 }
 
 result<std::vector<schedule_ptr>> generate_world(const algorithm& what, rank size, const shape& data,

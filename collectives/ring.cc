@@ -164,7 +164,6 @@ cost cost_of_reduce_scatter(rank size, const shape& data, activation_policy) {
 constexpr constraints needs_of(bool is_allreduce) {
   return {.needs_commutative = true,
           .in_place = is_allreduce,
-          .only_by_name = is_allreduce,
           .summary = "the longest vectors, any P; segments around a ring of neighbours, P-1 steps a phase"};
 }
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "collectives/registry.h"
+#include "collectives/selection.h"
 #include "microbench/benchmarks.h"
 #include "microbench/harness.h"
 #include "offload/cores.h"

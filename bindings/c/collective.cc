@@ -1,4 +1,5 @@
 // The ready-made schedules of the C interface: check, describe, commit.
+#include "bindings/c/request.h"
 #include "bindings/c/runtime.h"
 #include "bindings/c/words.h"
 
@@ -9,33 +10,37 @@ std::string text_of(const shape& data) {
   return std::string(name_of(data.what)) + " " + std::string(name_of(data.type)) + " count " + std::to_string(data.count);
 }
 
-/// Buffers of an allreduce: usable, and either the same or disjoint.
-result<shape> read_buffers(const lsched_allreduce_desc& desc) {
-  auto data = read_shape(desc.count, desc.dtype, desc.reduction);
-  if (!data) return data;
-  if (desc.count > 0 && (desc.input == nullptr || desc.output == nullptr))
-    return failure{status::argument, "input or output is null but count is " + std::to_string(desc.count)};
-  const auto input = reinterpret_cast<std::uintptr_t>(desc.input);
-  const auto output = reinterpret_cast<std::uintptr_t>(desc.output);
-  const std::uint64_t bytes = desc.count * size_of(data->type);
-  data->in_place = desc.count > 0 && input == output;
-  if (!data->in_place && input < output + bytes && output < input + bytes)
-    return failure{status::argument, "input and output overlap without being the same"};
-  return data;
+/// What commits, and how the handle finds out whether other memory is in place, too.
+struct described {
+  commit_request request;
+  bool in_place = false;
+  std::int64_t overlay_bytes = 0;
+};
+
+described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) {
+  auto asked = read_request(runtime->place(), desc);
+  if (!asked) return {{"a collective with bad arguments", asked.error()}};
+  const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
+  const auto made = runtime->schedules_made().get(asked->of->name, wanted, asked->data);
+  if (!made) return {{agreement_of(*asked, wanted), made.error()}};
+  asked->data.segment = made->chosen.data.segment;
+  asked->data.radix = made->chosen.data.radix;
+  binding memory;
+  const extents buffers = asked->of->extents_of(runtime->place(), asked->data);
+  if (buffers.input) memory.inputs.push_back(asked->input);
+  if (buffers.output) memory.outputs.push_back(asked->output);
+  return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory)},
+          asked->data.in_place,
+          asked->overlay_bytes};
 }
 
-commit_request describe_allreduce(lsched_runtime* runtime, const lsched_allreduce_desc& desc, bool* in_place) {
-  const auto data = desc.struct_size == sizeof desc
-                        ? read_buffers(desc)
-                        : result<shape>(failure{status::argument, "struct_size is not sizeof(lsched_allreduce_desc)"});
-  if (!data) return {"allreduce with bad arguments", data.error()};
-  const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto how = choose("allreduce", wanted, runtime->place(), *data, {}, runtime->is_crowded());
-  if (!how) return {"allreduce " + text_of(*data), how.error()};
-  *in_place = data->in_place;
-  return {"allreduce " + std::string((*how)->name) + " " + text_of(*data),
-          (*how)->generate(runtime->place(), *data, {}),
-          {{static_cast<const std::byte*>(desc.input)}, {static_cast<std::byte*>(desc.output)}}};
+lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc, lsched_schedule** schedule,
+                     lsched_diagnostic* diagnostic) {
+  described all = desc == nullptr ? described{{"a collective with bad arguments", failure{status::argument, "desc is null"}}}
+                                  : describe(runtime, *desc);
+  const lsched_status answer = commit(runtime, std::move(all.request), all.in_place, schedule, diagnostic);
+  if (answer == LSCHED_OK) (*schedule)->overlay_bytes = all.overlay_bytes;
+  return answer;
 }
 
 result<activation> read_start(const lsched_runtime& runtime, const lsched_partial_desc& desc) {
@@ -57,12 +62,12 @@ commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_de
   const auto starts = read_start(*runtime, desc);
   if (!starts) return {"partial allreduce " + text_of(*data), starts.error()};
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto how = choose("partial_allreduce", wanted, runtime->place(), *data, *starts, runtime->is_crowded());
-  if (!how) return {"partial allreduce " + text_of(*data), how.error()};
-  const std::string agreement = "partial allreduce " + std::string((*how)->name) + " " + std::string(name_of(starts->policy)) +
+  const auto made = runtime->schedules_made().get("partial_allreduce", wanted, *data, *starts);
+  if (!made) return {"partial allreduce " + text_of(*data), made.error()};
+  const std::string agreement = "partial allreduce " + std::string(made->chosen.how->name) + " " + std::string(name_of(starts->policy)) +
                                 " seed " + std::to_string(starts->seed) + " " + text_of(*data);
   return {agreement,
-          (*how)->generate(runtime->place(), *data, *starts),
+          made->program,
           {},
           {static_cast<lag_policy>(desc.lag)}};
 }
@@ -75,21 +80,29 @@ using namespace lsched;
 extern "C" {
 
 lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] {
-    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    return commit(runtime, {"barrier", generate("barrier", "auto", runtime->place(), {})}, false, schedule, diagnostic);
-  });
+  const lsched_collective_desc barrier{.struct_size = sizeof barrier, .collective = "barrier"};
+  return lsched_collective_create(runtime, &barrier, schedule, diagnostic);
 }
 
 lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allreduce_desc* desc,
                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+  if (desc == nullptr) return lsched_collective_create(runtime, nullptr, schedule, diagnostic);
+  const lsched_collective_desc same{.struct_size = desc->struct_size == sizeof *desc ? sizeof same : 0,
+                                    .collective = "allreduce",
+                                    .input = desc->input,
+                                    .output = desc->output,
+                                    .count = desc->count,
+                                    .dtype = desc->dtype,
+                                    .reduction = desc->reduction,
+                                    .algorithm = desc->algorithm};
+  return lsched_collective_create(runtime, &same, schedule, diagnostic);
+}
+
+lsched_status lsched_collective_create(lsched_runtime* runtime, const lsched_collective_desc* desc,
+                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    bool in_place = false;
-    commit_request request = desc == nullptr
-                                 ? commit_request{"allreduce with bad arguments", failure{status::argument, "desc is null"}}
-                                 : describe_allreduce(runtime, *desc, &in_place);
-    return commit(runtime, std::move(request), in_place, schedule, diagnostic);
+    return create(runtime, desc, schedule, diagnostic);
   });
 }
 

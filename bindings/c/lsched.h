@@ -234,6 +234,57 @@ typedef struct lsched_allreduce_desc {
 LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allreduce_desc* desc,
                                                  lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
+/* ---- Any collective ----------------------------------------------------------------------------------------------- */
+
+/* What is asked for. Members that a collective does not look at are left zero. n = count, or this rank's counts[rank] where
+ * there are counts; P ranks; what only the root has stands in brackets:
+ *
+ *   collective            input        output                                      takes                   in place
+ *   allreduce             n            n: combined over all ranks                  count reduction         input == output
+ *   reduce                n            [n: combined over all ranks]                count reduction root    at the root
+ *   scan, exscan          n            n: combined over ranks 0 to r, or to r-1    count reduction         input == output
+ *   reduce_scatter_block  P * n        n: block r combined over all ranks          count reduction         input == output
+ *   reduce_scatter        all blocks   counts[r]: likewise                         counts reduction        input == output
+ *   bcast                 [n]          n, at all others                            count root              one buffer anyway
+ *   gather, gatherv       n            [all blocks]                                count or counts, root   input in the root's output
+ *   scatter, scatterv     [all blocks] n                                           count or counts, root   output in the root's input
+ *   allgather, allgatherv n            all blocks                                  count or counts         input in the output
+ *   alltoall              P * n        P * n: block s comes from rank s            count                   input == output
+ *   alltoallv             sum(counts)  sum(recv_counts)                            counts recv_counts      no
+ *   neighbor_exchange     sum(counts)  sum(recv_counts)                            all but root, count     no
+ *   barrier               -            -                                           -                       -
+ *
+ * Blocks lie one after the other, in order of ranks (of `destinations` and `sources`). In place, gather, allgather and
+ * scatter find this rank's own block where it belongs in the larger buffer, and leave it there. exscan leaves rank 0's output
+ * alone. Operands are combined in the order of ranks unless reduction and dtype make all orders equal; every rank that gets
+ * a combined element gets the same bits. */
+typedef struct lsched_collective_desc {
+  size_t struct_size;
+  const char* collective;      /* a name from the table */
+  const void* input;
+  void* output;
+  uint64_t count;
+  const uint64_t* counts;      /* elements by rank, the same on all ranks; alltoallv: of my block for each rank */
+  const uint64_t* recv_counts; /* alltoallv: of each rank's block for me */
+  const int32_t* destinations; /* neighbor_exchange: who gets my blocks; counts has one entry for each. A rank may be there */
+  const int32_t* sources;      /* more than once, and be itself; recv_counts has one entry for each source */
+  int32_t destination_count;
+  int32_t source_count;
+  lsched_dtype dtype;
+  lsched_reduction reduction;
+  int32_t root;
+  const char* algorithm;       /* a name `lsched list` shows; NULL or "auto": chosen, the same on all ranks */
+  uint64_t segment_bytes;      /* of pipelined algorithms; 0: chosen */
+  int32_t radix;               /* of trees and multiplying steps; 0: chosen */
+} lsched_collective_desc;
+
+/* A persistent collective: created once, run any number of times.  Collective.
+ * Thread, Blocks, Memory: as lsched_allreduce_create; arrays of counts and ranks are not kept.
+ * Errors: as lsched_allreduce_create. What must be equal on all ranks and is not: MISMATCH; blocks whose two ends have
+ * different counts: UNMATCHED. */
+LSCHED_API lsched_status lsched_collective_create(lsched_runtime* runtime, const lsched_collective_desc* desc,
+                                                  lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+
 /* ---- Running ------------------------------------------------------------------------------------------------------ */
 
 /* Names a round of a schedule. A small value; needs no release. */
@@ -262,7 +313,8 @@ LSCHED_API lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, 
  * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding. */
 LSCHED_API lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
-/* The same program over other memory: `inputs` and `outputs` in the order of the slots (an allreduce has one each).
+/* The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective has one each, where this
+ * rank has one at all).
  * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
  * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round;
  * UNSUPPORTED for partial schedules, which own their buffers. */

@@ -27,7 +27,7 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const runt
   if (!net) return report(diagnostic, net.error());
   if (!info.allows_auxiliary_thread) info.text += "; no progress thread below MPI_THREAD_MULTIPLE";
   *runtime = new lsched_runtime(std::move(*net), options,
-                                neighbourhood{static_cast<unsigned>(info.node_ranks), info.node_cores, info.is_crowded},
+                                neighbourhood{static_cast<unsigned>(info.node_ranks), info.node_cores, info.ranks_per_core, info.nodes},
                                 info.allows_auxiliary_thread, info.text);
   if (const std::string odd = launcher_mismatch(); !odd.empty()) (void)report(diagnostic, {status::ok, odd});
   return LSCHED_OK;

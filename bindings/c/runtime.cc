@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "bindings/environment.h"
+#include "bindings/selection_environment.h"
 #include "libsched/shm_endpoint.h"
 #include "offload/cores.h"
 #include "offload/pinning.h"
@@ -88,7 +89,7 @@ status wait_for_ranks(shm_segment& segment, std::chrono::nanoseconds limit, rank
 neighbourhood alone_on_machine(const shm_segment& segment) {
   const auto ranks = static_cast<unsigned>(segment.ranks());
   const unsigned cores = segment.cores() != 0 ? segment.cores() : usable_cores();
-  return {ranks, cores, ranks > cores};
+  return {ranks, cores, static_cast<rank>((ranks + cores - 1) / cores)};
 }
 
 lsched_status open_process(const runtime_options& options, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
@@ -202,6 +203,9 @@ result<runtime_options> read_config(const lsched_config* config) {
   options.region_bytes = filled.region_bytes;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
   options.commit_timeout = std::chrono::nanoseconds(std::min(filled.commit_timeout_ns, k_most));
+  auto by = read_selection();
+  if (!by) return by.error();
+  options.choose_by = std::move(*by);
   if (const char* prefix = std::getenv("LSCHED_TRACE")) options.trace_prefix = prefix;
   if (auto why = objection_to_trace(options.trace_prefix)) return *why;
   return options;
@@ -211,11 +215,23 @@ result<runtime_options> read_config(const lsched_config* config) {
 
 using namespace lsched;
 
+namespace {
+
+/// What is around, with what the tuning table knows better.
+selection chosen_by(const runtime_options& options, const neighbourhood& around) {
+  selection by = options.choose_by;
+  by.around.ranks_per_core = around.ranks_per_core;
+  by.around.nodes = around.nodes;
+  return by;
+}
+
+}  // namespace
+
 lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const runtime_options& options, const neighbourhood& around,
                                bool may_have_thread, std::string remark)
     : options_(options),
-      around_(around),
       net_(std::move(net)),
+      cache_(net_->place(), chosen_by(options, around)),
       engine_(*net_),
       driver_(engine_, make_idle_policy(options.idle, around.ranks, around.cores)),
       remark_(std::move(remark)) {

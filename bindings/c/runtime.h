@@ -11,6 +11,7 @@
 #include <string>
 
 #include "bindings/c/lsched.h"
+#include "collectives/schedule_cache.h"
 #include "libsched/commit.h"
 #include "offload/driver.h"
 #include "offload/progress_thread.h"
@@ -24,6 +25,7 @@ struct runtime_options {
   std::optional<unsigned> core;
   std::uint64_t region_bytes = 0;
   std::chrono::nanoseconds commit_timeout{};
+  selection choose_by;       ///< but for what is around
   std::string trace_prefix;  ///< where to write a trace of everything; empty: nowhere
 };
 
@@ -34,7 +36,8 @@ result<runtime_options> read_config(const lsched_config* config);
 struct neighbourhood {
   unsigned ranks = 1;      ///< on this machine
   unsigned cores = 1;      ///< that they may use together
-  bool is_crowded = false; ///< on some machine of the world there are more ranks than cores; equal on all ranks
+  rank ranks_per_core = 1; ///< rounded up, on the machine of the world where it is worst; equal on all ranks
+  std::vector<rank> nodes{};  ///< by rank of the world, a number that those who share memory share; empty: all do
 };
 
 /// A deadline that far from now; LSCHED_FOREVER is never.
@@ -77,7 +80,7 @@ struct lsched_runtime {
   lsched::result<lsched::instance*> commit(const lsched::commit_request& request);
 
   lsched::world place() const { return net_->place(); }
-  bool is_crowded() const { return around_.is_crowded; }
+  lsched::schedule_cache& schedules_made() { return cache_; }
   bool has_thread() const { return thread_.has_value(); }
   bool wants_thread() const { return options_.wants_thread; }
   lsched::engine& engine() { return engine_; }
@@ -94,8 +97,8 @@ struct lsched_runtime {
 
  private:
   lsched::runtime_options options_;
-  lsched::neighbourhood around_;
   std::unique_ptr<lsched::endpoint> net_;
+  lsched::schedule_cache cache_;
   lsched::engine engine_;
   lsched::driver driver_;
   std::unique_ptr<lsched::trace_buffer> trace_;
@@ -109,5 +112,6 @@ struct lsched_schedule {
   lsched_runtime* runtime;
   lsched::instance* it;
   bool in_place = false;
+  std::int64_t overlay_bytes = 0;  ///< in place, from the output's beginning to the input's
   bool is_partial() const { return it->program->is_partial(); }
 };

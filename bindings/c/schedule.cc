@@ -108,7 +108,7 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
       if (place == nullptr && data.count > 0) return LSCHED_ERR_ARGUMENT;
       has_data = has_data || data.count > 0;
     }
-    if (has_data && input_count == 1 && output_count == 1 && (inputs[0] == outputs[0]) != schedule->in_place)
+    if (has_data && input_count == 1 && output_count == 1 && (memory.inputs[0] == memory.outputs[0] + schedule->overlay_bytes) != schedule->in_place)
       return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
     schedule->runtime->driver().with_engine([&] { answer = schedule->runtime->engine().bind(*schedule->it, memory); });

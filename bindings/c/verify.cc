@@ -7,6 +7,7 @@
 #include "bindings/c/runtime.h"
 #include "bindings/c/words.h"
 #include "collectives/promise.h"
+#include "collectives/selection.h"
 #include "libsched/schedule_file.h"
 
 namespace lsched {

@@ -34,6 +34,13 @@ result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reductio
   return shape{count, *element, *combine, false};
 }
 
+result<shape> read_shape(std::uint64_t count, lsched_dtype type) {
+  const auto element = read_dtype(type);
+  if (!element) return element.error();
+  if (count > k_max_count) return failure{status::argument, "count is above 2^48-1"};
+  return shape{count, *element};
+}
+
 result<activation_policy> read_activation(lsched_activation how) {
   if (how < LSCHED_FULL || how > LSCHED_MAJORITY)
     return failure{status::argument, "activation is not an lsched_activation"};

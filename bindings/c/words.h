@@ -9,6 +9,9 @@ namespace lsched {
 /// What an allreduce of any kind is asked for, not in place. ARGUMENT says which word is none, or is too large.
 result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reduction what);
 
+/// The same of what combines nothing.
+result<shape> read_shape(std::uint64_t count, lsched_dtype type);
+
 /// An activation that is not none.
 result<activation_policy> read_activation(lsched_activation how);
 

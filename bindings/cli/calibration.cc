@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "bindings/cli/commands.h"
-#include "collectives/registry.h"
+#include "collectives/selection.h"
 #include "libsched/schedule_world.h"
 
 namespace lsched::cli {

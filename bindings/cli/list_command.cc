@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bindings/cli/words.h"
+#include "bindings/selection_environment.h"
 
 namespace lsched::cli {
 namespace {
@@ -16,6 +17,9 @@ struct list_options {
   std::int32_t ranks = 8;
   data_options data;
   std::string activation;
+  std::string tuning;
+  std::int32_t ranks_per_core = 1;
+  bool explains = false;
   bool as_json = false;
 };
 
@@ -73,7 +77,61 @@ void print(const json& list, const list_options& options) {
   }
 }
 
+// --- --explain ---------------------------------------------------------------------------------------------
+
+/// What "auto" goes by: what the options say, else what the environment says to every runtime.
+selection selection_of(const list_options& options) {
+  if (!options.tuning.empty()) setenv("LSCHED_TUNING", options.tuning.c_str(), 1);
+  selection by = require(read_selection());
+  by.around.ranks_per_core = options.ranks_per_core;
+  return by;
+}
+
+json explain(const collective& of, const list_options& options, const selection& by) {
+  const world place{.self = 0, .size = options.ranks};
+  const shape data = shape_of(of, options.ranks, options.data);
+  const activation starts = of.activates ? activation_of(of, options.activation, 0) : activation{};
+  json entry{{"collective", of.name}, {"ranks", options.ranks}, {"count", of.moves_data ? options.data.count : 0}};
+  entry["candidates"] = json::array();
+  for (const candidate& it : candidates(of, place, data, starts, by.around)) {
+    json one{{"algorithm", it.how->name}, {"predicted_us", it.predicted_ns / 1e3}, {"objection", nullptr}};
+    if (it.objection) one["predicted_us"] = nullptr, one["objection"] = it.objection->text;
+    entry["candidates"].push_back(one);
+  }
+  const auto made = select(of.name, "auto", place, data, starts, by);
+  entry["auto"] = made ? json(made->how->name) : json(nullptr);
+  entry["reason"] = made ? made->reason : made.error().text;
+  if (made) entry["segment"] = made->data.segment, entry["radix"] = made->data.radix;
+  return entry;
+}
+
+void print(const json& entry) {
+  const auto text = [](const json& value) { return value.get<std::string>(); };
+  std::printf("%-20s auto: %s (%s)\n", text(entry["collective"]).c_str(),
+              entry["auto"].is_null() ? "none" : text(entry["auto"]).c_str(), text(entry["reason"]).c_str());
+  for (const json& one : entry["candidates"])
+    if (one["objection"].is_null())
+      std::printf("    %-24s %12.3f us predicted\n", text(one["algorithm"]).c_str(), one["predicted_us"].get<double>());
+    else
+      std::printf("    %-24s %s\n", text(one["algorithm"]).c_str(), text(one["objection"]).c_str());
+}
+
+int explain(const list_options& options) {
+  const selection by = selection_of(options);
+  json all = json::array();
+  for (const collective* of : collectives()) {
+    json entry = explain(*of, options, by);
+    if (!entry["candidates"].empty()) all.push_back(std::move(entry));
+  }
+  if (options.as_json)
+    std::printf("%s\n", all.dump(2).c_str());
+  else
+    for (const json& entry : all) print(entry);
+  return 0;
+}
+
 int list(const list_options& options) {
+  if (options.explains) return explain(options);
   json entries = json::array();
   for (const algorithm& it : algorithms()) entries.push_back(describe(it, options));
   if (options.as_json)
@@ -96,6 +154,12 @@ void add_list_command(CLI::App& app, command_context& context) {
   command
       ->add_option("--activation", options->activation, "Policy of the partial collectives (default: solo)")
       ->check(CLI::IsMember(activation_names()));
+  auto* explains = command->add_flag("--explain", options->explains, "What auto chooses for this request, and why");
+  command->add_option("--tuning", options->tuning, "A tuning table (default: the one that LSCHED_TUNING names)")->needs(explains);
+  command->add_option("--ranks-per-core", options->ranks_per_core, "How many ranks share a core")
+      ->check(whole_number(1, k_most_ranks))
+      ->needs(explains)
+      ->capture_default_str();
   command->add_flag("--json", options->as_json, "Print a JSON array");
   command->footer(
       "Messages and bytes are those of all ranks together; hops is the longest chain of messages and signals,\n"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bindings/cli/commands.h"
-#include "collectives/registry.h"
+#include "collectives/selection.h"
 
 namespace lsched::cli {
 

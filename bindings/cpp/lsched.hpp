@@ -421,6 +421,28 @@ class runtime {
     return allreduce(std::span<const T>(in_place), in_place, reduction, algorithm);
   }
 
+  /// Any collective of lsched.h's table. struct_size need not be set. Collective.
+  schedule collective(lsched_collective_desc desc) {
+    desc.struct_size = sizeof desc;
+    lsched_schedule* made = nullptr;
+    detail::call call;
+    call(lsched_collective_create(handle_, &desc, &made, call.diagnostic()));
+    return schedule(made);
+  }
+
+  /// Everybody's `buffer` becomes the root's. Collective.
+  template <element T>
+  schedule bcast(std::span<T> buffer, std::int32_t root, const char* algorithm = nullptr) {
+    lsched_collective_desc desc{};
+    desc.collective = "bcast";
+    desc.output = buffer.data();
+    desc.count = buffer.size();
+    desc.dtype = dtype_of<T>::value;
+    desc.root = root;
+    desc.algorithm = algorithm;
+    return collective(desc);
+  }
+
   /// A schedule file, of this rank or of the whole world. One pointer per input and output buffer. Collective.
   schedule load(std::string_view text, std::span<const void* const> inputs, std::span<void* const> outputs) {
     lsched_schedule* made = nullptr;

@@ -84,9 +84,10 @@ std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_n
   const auto cores = count_cores(real.comm);
   if (!cores) return mpi_failure("MPI_Iallreduce");
   found.node_cores = *cores;
-  std::array<std::int64_t, 1> has_room{static_cast<unsigned>(found.node_ranks) <= *cores ? 1 : 0};
-  if (!minimise(all, has_room)) return mpi_failure("MPI_Iallreduce");
-  found.is_crowded = has_room[0] == 0;
+  const auto ranks = static_cast<unsigned>(found.node_ranks);
+  std::array<std::int64_t, 1> least{-static_cast<std::int64_t>((ranks + *cores - 1) / *cores)};
+  if (!minimise(all, least)) return mpi_failure("MPI_Iallreduce");
+  found.ranks_per_core = static_cast<rank>(-least[0]);
   const int colour = ranks_per_node > 0 ? self / ranks_per_node : 0;
   if (MPI_Comm_split(real.comm, colour, self, &node.comm) != MPI_SUCCESS)
     return mpi_failure("MPI_Comm_split");
@@ -115,10 +116,22 @@ std::string sharing_in_words(std::size_t local, std::size_t size) {
   return local == size ? near : near + ", MPI with " + ranks_in_words(size - local);
 }
 
+/// With whom every rank shares memory. `lowest`: of those this one shares with, itself included.
+std::optional<failure> find_nodes(MPI_Comm all, rank size, rank lowest, mpi_info& found) {
+  found.nodes.resize(static_cast<std::size_t>(size));
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Iallgather(&lowest, 1, MPI_INT32_T, found.nodes.data(), 1, MPI_INT32_T, all, &request) != MPI_SUCCESS ||
+      await_request(request) != MPI_SUCCESS)
+    return mpi_failure("MPI_Iallgather");
+  if (std::ranges::count(found.nodes, found.nodes.front()) == size) found.nodes.clear();
+  return std::nullopt;
+}
+
 using opened_endpoint = result<std::unique_ptr<endpoint>>;
 
-opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_options& options,
-                              mpi_info& found) {
+/// `lowest`: of the ranks that share memory with this one.
+opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_options& options, mpi_info& found,
+                              rank& lowest) {
   const auto [self, size] = far->place();
   owned_comm node;
   auto why = find_candidates(far->communicator(), self, options.ranks_per_node, node, found);
@@ -141,6 +154,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
     return std::unique_ptr<endpoint>(std::move(far));
   }
   found.sharing_ranks = static_cast<rank>(members->size());
+  lowest = std::ranges::min(*members);
   // Without an edge that is MPI's, MPI is called by commit and close alone: by the application's own thread.
   found.allows_auxiliary_thread = found.allows_auxiliary_thread || found.sharing_ranks == size;
   found.text = sharing_in_words(members->size(), static_cast<std::size_t>(size));
@@ -159,8 +173,12 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
 
   mpi_info found;
   found.allows_auxiliary_thread = (*far)->allows_auxiliary_thread();
-  auto opened = open_suitable(std::move(*far), options, found);
-  if (opened && info != nullptr) *info = std::move(found);
+  const world place = (*far)->place();
+  rank lowest = place.self;
+  auto opened = open_suitable(std::move(*far), options, found, lowest);
+  if (!opened) return opened;  // MPI has failed
+  if (auto why = find_nodes(all, place.size, lowest, found)) return *why;
+  if (info != nullptr) *info = std::move(found);
   return opened;
 }
 

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bindings/mpi/mpi_endpoint.h"
 #include "libsched/endpoint.h"
@@ -33,7 +34,8 @@ struct mpi_options {
 struct mpi_info {
   rank node_ranks = 1;     ///< on this machine, itself included: they compete for its cores
   unsigned node_cores = 1;  ///< that they may use together
-  bool is_crowded = false;  ///< on some node there are more ranks than cores; equal on all ranks
+  rank ranks_per_core = 1;  ///< rounded up, on the node where it is worst; equal on all ranks
+  std::vector<rank> nodes{};  ///< by rank, the lowest rank that it shares memory with; empty: all share
   rank sharing_ranks = 1;  ///< that share memory with this one, itself included
   bool allows_auxiliary_thread = false;  ///< MPI_THREAD_MULTIPLE, or no two ranks talk through MPI
   std::string text{};  ///< "shared memory with 3 ranks, MPI with 4", or why not

@@ -399,7 +399,7 @@ std::string the_endpoint_fits_the_node() {
       return std::string(it.name) + " does not know its place";
     if (info.allows_auxiliary_thread != (mpi_allows_auxiliary_thread() || expected == g_run.size))
       return "thread levels contradict each other";
-    if (info.node_cores < 1 || (info.node_ranks == g_run.size && info.is_crowded != (info.node_cores < static_cast<unsigned>(g_run.size))))
+    if (info.node_cores < 1 || (info.node_ranks == g_run.size && (info.ranks_per_core > 1) != (info.node_cores < static_cast<unsigned>(g_run.size))))
       return "it miscounts its cores: " + std::to_string(info.node_cores);
   }
   return {};

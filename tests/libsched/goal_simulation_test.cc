@@ -1,7 +1,7 @@
 // GOAL programs that are simulated, and simulations that become GOAL programs.
 #include <gtest/gtest.h>
 
-#include "collectives/registry.h"
+#include "collectives/selection.h"
 #include "libsched/goal_world.h"
 #include "libsched/schedule_world.h"
 #include "tests/support/symbolic_world.h"

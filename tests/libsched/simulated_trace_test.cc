@@ -9,7 +9,7 @@
 #include <set>
 #include <tuple>
 
-#include "collectives/registry.h"
+#include "collectives/selection.h"
 #include "libsched/schedule_world.h"
 #include "libsched/window.h"
 #include "tests/support/symbolic_world.h"

@@ -1,0 +1,164 @@
+#include "bindings/c/request.h"
+
+#include <span>
+
+#include "bindings/c/words.h"
+#include "collectives/selection.h"
+
+namespace lsched {
+namespace {
+
+failure argument(std::string text) { return {status::argument, std::move(text)}; }
+
+std::string text_of(std::string_view name) { return std::string(name); }
+
+// --- what is asked for -------------------------------------------------------------------------------------
+
+/// Which members the collective looks at, against those that were set: one that it would ignore is a mistake.
+std::optional<failure> objection_to_members(const collective& of, const lsched_collective_desc& desc) {
+  const std::string name = text_of(of.name);
+  const bool has_counts = of.has_counts || of.has_blocks;
+  if (has_counts && desc.count != 0) return argument(name + " takes counts by rank: leave count 0");
+  if (has_counts != (desc.counts != nullptr))
+    return argument(name + (has_counts ? " takes counts by rank, but counts is null" : " takes one count: leave counts null"));
+  if (of.has_blocks != (desc.recv_counts != nullptr))
+    return argument(name + (of.has_blocks ? " needs recv_counts" : " takes no recv_counts"));
+  const bool has_neighbors = &of == &k_neighbor_exchange;
+  if (!has_neighbors && (desc.destinations != nullptr || desc.sources != nullptr || desc.destination_count != 0 ||
+                         desc.source_count != 0))
+    return argument(name + " has no destinations and sources of its own");
+  if (desc.destination_count < 0 || desc.source_count < 0) return argument("destination_count or source_count is negative");
+  if ((desc.destination_count > 0 && desc.destinations == nullptr) || (desc.source_count > 0 && desc.sources == nullptr))
+    return argument("destinations or sources is null");
+  if (!of.is_rooted && desc.root != 0) return argument(name + " has no root: leave it 0");
+  return std::nullopt;
+}
+
+/// A rank's blocks for others, or from others, one after the other.
+struct half {
+  std::span<const std::uint64_t> counts;
+  std::span<const std::int32_t> peers;  ///< empty: all ranks in order
+  rank peer_of(std::size_t i) const { return peers.empty() ? static_cast<rank>(i) : peers[i]; }
+};
+
+std::size_t next_self(const half& blocks, std::size_t from, rank self) {
+  while (from < blocks.counts.size() && blocks.peer_of(from) != self) ++from;
+  return from;
+}
+
+/// One list in which what this rank sends and what it receives each keep their order. The k-th block that it sends to
+/// itself is the k-th it receives from itself.
+result<std::vector<exchanged_block>> merged(const half& sent, const half& received, rank self) {
+  std::vector<exchanged_block> all;
+  for (std::size_t i = 0, k = 0;; ++i, ++k) {
+    const std::size_t own_sent = next_self(sent, i, self);
+    const std::size_t own_received = next_self(received, k, self);
+    for (; i < own_sent; ++i) all.push_back({self, sent.peer_of(i), sent.counts[i]});
+    for (; k < own_received; ++k) all.push_back({received.peer_of(k), self, received.counts[k]});
+    const bool is_sent = i < sent.counts.size();
+    if (is_sent != (k < received.counts.size()))
+      return argument("this rank sends itself more or fewer blocks than it receives from itself");
+    if (!is_sent) return all;
+    if (sent.counts[i] != received.counts[k])
+      return argument("this rank sends itself " + std::to_string(sent.counts[i]) + " elements but receives " +
+                      std::to_string(received.counts[k]));
+    all.push_back({self, self, sent.counts[i]});
+  }
+}
+
+result<std::vector<exchanged_block>> read_blocks(const collective& of, world place, const lsched_collective_desc& desc) {
+  if (!of.has_blocks) return std::vector<exchanged_block>{};
+  const bool is_listed = &of == &k_neighbor_exchange;
+  const auto ranks = static_cast<std::size_t>(place.size);
+  const std::size_t to = is_listed ? static_cast<std::size_t>(desc.destination_count) : ranks;
+  const std::size_t from = is_listed ? static_cast<std::size_t>(desc.source_count) : ranks;
+  const half sent{{desc.counts, to}, {desc.destinations, is_listed ? to : 0}};
+  const half received{{desc.recv_counts, from}, {desc.sources, is_listed ? from : 0}};
+  return merged(sent, received, place.self);
+}
+
+result<shape> read_data(const collective& of, world place, const lsched_collective_desc& desc) {
+  if (auto why = objection_to_members(of, desc)) return *why;
+  if (!of.moves_data) return shape{.count = desc.count};
+  auto data = of.reduces ? read_shape(desc.count, desc.dtype, desc.reduction) : read_shape(desc.count, desc.dtype);
+  if (!data) return data;
+  if (!of.reduces && static_cast<int>(desc.reduction) != 0)
+    return argument(text_of(of.name) + " combines nothing: leave reduction 0");
+  auto blocks = read_blocks(of, place, desc);
+  if (!blocks) return blocks.error();
+  data->blocks = std::move(*blocks);
+  if (of.has_counts) data->counts.assign(desc.counts, desc.counts + place.size);
+  data->root = desc.root;
+  data->radix = desc.radix;
+  data->segment = desc.segment_bytes == 0 ? 0 : std::max<std::uint64_t>(1, desc.segment_bytes / size_of(data->type));
+  return data;
+}
+
+// --- memory ------------------------------------------------------------------------------------------------
+
+std::string missing(std::string_view which, std::uint64_t count) {
+  return std::string(which) + " is null but has " + std::to_string(count) + " elements";
+}
+
+std::optional<failure> objection_to_memory(const collective_request& asked, const extents& buffers) {
+  if (buffers.input.value_or(0) > 0 && asked.input == nullptr) return argument(missing("input", *buffers.input));
+  if (buffers.output.value_or(0) > 0 && asked.output == nullptr) return argument(missing("output", *buffers.output));
+  if (asked.data.in_place) return std::nullopt;
+  const std::uint64_t element = size_of(asked.data.type);
+  const auto input = reinterpret_cast<std::uintptr_t>(asked.input);
+  const auto output = reinterpret_cast<std::uintptr_t>(asked.output);
+  const std::uint64_t input_end = input + buffers.input.value_or(0) * element;
+  const std::uint64_t output_end = output + buffers.output.value_or(0) * element;
+  if (input < output_end && output < input_end) return argument("input and output overlap, and not as in place");
+  return std::nullopt;
+}
+
+/// The root's buffer of a bcast may be given as either.
+void place_buffers(collective_request& asked, const extents& buffers, const lsched_collective_desc& desc) {
+  const void* input = desc.input == nullptr && asked.of == &k_bcast ? desc.output : desc.input;
+  if (buffers.input) asked.input = static_cast<const std::byte*>(input);
+  if (buffers.output) asked.output = static_cast<std::byte*>(desc.output);
+}
+
+}  // namespace
+
+result<collective_request> read_request(world place, const lsched_collective_desc& desc) {
+  if (desc.struct_size != sizeof desc) return argument("struct_size is not that of this desc");
+  if (desc.collective == nullptr) return argument("collective is null");
+  collective_request asked{.of = find_collective(desc.collective)};
+  if (asked.of == nullptr) return choose(desc.collective, "auto", place, {}).error();  // lists those that exist
+  if (asked.of->activates) return argument(text_of(asked.of->name) + " has a create function of its own");
+  auto data = read_data(*asked.of, place, desc);
+  if (!data) return data.error();
+  asked.data = std::move(*data);
+  if (auto why = objection(*asked.of, {.summary = ""}, place, asked.data, {})) return *why;
+  const extents buffers = asked.of->extents_of(place, asked.data);
+  place_buffers(asked, buffers, desc);
+  if (buffers.input.value_or(0) > 0 && buffers.output.value_or(0) > 0) {
+    const std::int64_t overlay = asked.of->overlay_of == nullptr ? 0 : asked.of->overlay_of(place, asked.data);
+    asked.overlay_bytes = overlay * static_cast<std::int64_t>(size_of(asked.data.type));
+    asked.data.in_place = asked.input != nullptr && asked.input == asked.output + asked.overlay_bytes;
+  }
+  if (auto why = objection_to_memory(asked, buffers)) return *why;
+  return asked;
+}
+
+std::string agreement_of(const collective_request& asked, std::string_view algorithm) {
+  const shape& data = asked.data;
+  std::string text = text_of(asked.of->name) + " " + text_of(algorithm);
+  if (!asked.of->moves_data) return text;
+  if (asked.of->reduces) text += " " + text_of(name_of(data.what));
+  text += " " + text_of(name_of(data.type));
+  if (!asked.of->has_blocks && !asked.of->has_counts) text += " count " + std::to_string(data.count);
+  if (asked.of->has_counts) {
+    std::uint64_t sum = 0, hash = 0;
+    for (const std::uint64_t count : data.counts) sum += count, hash = (hash ^ count) * 0x9e3779b97f4a7c15u;
+    text += " counts of " + std::to_string(sum) + " in all (" + std::to_string(hash % 1'000'000) + ")";
+  }
+  if (asked.of->is_rooted) text += " root " + std::to_string(data.root);
+  if (data.segment != 0) text += " segment " + std::to_string(data.segment);
+  if (data.radix != 0) text += " radix " + std::to_string(data.radix);
+  return text;
+}
+
+}  // namespace lsched

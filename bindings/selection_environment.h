@@ -1,0 +1,55 @@
+// How the environment says algorithms are to be chosen.
+#pragma once
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "collectives/selection.h"
+
+namespace lsched {
+
+inline failure wrong_environment(const char* variable, const std::string& value, const failure& why) {
+  return {why.code, std::string(variable) + "=" + value + ": " + why.text};
+}
+
+inline result<std::string> tuning_text_in(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream content;
+  if (!file.is_open() || !(content << file.rdbuf()))
+    return failure{status::argument, std::string("cannot be read, or is empty: ") + std::strerror(errno)};
+  return content.str();
+}
+
+/// The wire costs of the table are what is around.
+inline selection selection_with(tuning_table table) {
+  selection by;
+  by.around.near = table.near.value_or(by.around.near);
+  by.around.far = table.far.value_or(by.around.far);
+  by.around.turn = table.turn.value_or(by.around.turn);
+  by.table = std::move(table);
+  return by;
+}
+
+/// LSCHED_ALGORITHM, and the tuning table in the file that LSCHED_TUNING names. ARGUMENT names what is wrong.
+inline result<selection> read_selection() {
+  selection by;
+  if (const char* path = std::getenv("LSCHED_TUNING"); path != nullptr && *path != '\0') {
+    const auto content = tuning_text_in(path);
+    if (!content) return wrong_environment("LSCHED_TUNING", path, content.error());
+    auto table = parse_tuning(*content);
+    if (!table) return wrong_environment("LSCHED_TUNING", path, table.error());
+    by = selection_with(std::move(*table));
+  }
+  if (const char* names = std::getenv("LSCHED_ALGORITHM")) {
+    auto named = parse_named_algorithms(names);
+    if (!named) return wrong_environment("LSCHED_ALGORITHM", names, named.error());
+    by.named = std::move(*named);
+  }
+  return by;
+}
+
+}  // namespace lsched

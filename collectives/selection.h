@@ -1,0 +1,69 @@
+// Selection: which algorithm "auto" is.
+//
+// In this order: what the caller names; what the environment names for the collective (LSCHED_ALGORITHM); the first rule
+// of the tuning table that fits; the algorithm for which the model predicts the least time. Each looks at what is equal on
+// all ranks and at nothing else, so that all ranks choose the same; "auto" takes no algorithm that cannot work in place where
+// another can, because a rank does not know whether others do.
+//
+// The model is one line: a round takes as long as its longest chain of messages, and as the busiest rank is busy.
+//
+//     roomy     hops * hop + messages_b * message + bytes_b * byte                    of the busiest rank b
+//     crowded   hops * turn * ranks per core + (messages * message + bytes * byte) / cores     of all ranks
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/registry.h"
+#include "collectives/surroundings.h"
+#include "collectives/tuning_table.h"
+
+namespace lsched {
+
+/// Everything that a choice depends on beside the request.
+struct selection {
+  surroundings around{};
+  tuning_table table{};
+  std::vector<std::pair<std::string, std::string>> named{};  ///< collective and algorithm
+};
+
+/// "allreduce=ring,bcast=binomial" as pairs. ARGUMENT for anything else, unknown names included.
+result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(std::string_view text);
+
+struct choice {
+  const algorithm* how = nullptr;
+  shape data;  ///< as asked for, with segment and radix as the tuning table has them
+  std::string reason;  ///< for people: "named by the caller", "line 7 of the tuning table", …
+};
+
+/// One algorithm's chances.
+struct candidate {
+  const algorithm* how = nullptr;
+  std::optional<failure> objection{};
+  double predicted_ns = 0;
+};
+
+/// Nanoseconds of one round. Generates the schedules of a few ranks. The request is one that the algorithm can do.
+double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
+                    const surroundings& around);
+
+/// All algorithms of the collective, in the order of the registry.
+std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,
+                                  const surroundings& around);
+
+/// `wanted`: an algorithm's name, or "auto". Failures: `argument` for names that do not exist (the text lists those that do)
+/// and for meaningless requests, `constraint` for an algorithm, or a collective, that cannot do this request. A name of the
+/// environment is obeyed or fails like one of the caller's; a rule of the table that cannot do the request is passed over.
+result<choice> select(std::string_view collective, std::string_view wanted, world place, const shape& data,
+                      const activation& starts = {}, const selection& by = {});
+
+/// select, without environment and table.
+result<const algorithm*> choose(std::string_view collective, std::string_view wanted, world place, const shape& data,
+                                const activation& starts = {}, const surroundings& around = {});
+
+/// choose, then generate.
+result<schedule_ptr> generate(std::string_view collective, std::string_view wanted, world place, const shape& data,
+                              const activation& starts = {});
+
+}  // namespace lsched

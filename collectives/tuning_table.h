@@ -1,0 +1,56 @@
+// What was measured: which algorithm is the fastest for which request. `lsched bench tune` writes such tables, the library
+// reads them (LSCHED_TUNING), docs/collectives.md describes the text.
+//
+//   libsched tuning 1
+//   wire near 310 85 0.11                                       # hop, message, byte in nanoseconds
+//   turn 1400
+//   allreduce ranks 2 near roomy bytes 0 4096 recursive_doubling
+//   allreduce ranks 2 near roomy bytes 4097 max direct segment 65536
+//
+// A rule is for that many ranks, on one node (near) or on several (far), with a core for each rank (roomy) or not
+// (crowded), and for blocks or vectors of so many bytes. Where two fit, the first one counts.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/shape.h"
+#include "collectives/surroundings.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+struct tuning_rule {
+  std::string collective;
+  rank ranks = 0;
+  bool is_near = true;
+  bool is_crowded = false;
+  std::uint64_t least_bytes = 0;
+  std::uint64_t most_bytes = 0;
+  std::string algorithm;
+  std::uint64_t segment_bytes = 0;  ///< 0: the algorithm's own choice
+  rank radix = 0;
+  std::uint32_t line = 0;  ///< of the text, for people
+  friend bool operator==(const tuning_rule&, const tuning_rule&) = default;
+};
+
+struct tuning_table {
+  std::vector<tuning_rule> rules{};
+  std::optional<wire_costs> near{}, far{};
+  std::optional<double> turn{};
+
+  /// The first rule for such a request, or nullptr.
+  const tuning_rule* find(std::string_view collective, rank ranks, const surroundings& around, std::uint64_t bytes) const;
+
+  friend bool operator==(const tuning_table&, const tuning_table&) = default;
+};
+
+/// ARGUMENT, with line and reason, for text that is not of the form; UNSUPPORTED for another version of it.
+result<tuning_table> parse_tuning(std::string_view text);
+
+std::string to_text(const tuning_table& table);
+
+}  // namespace lsched

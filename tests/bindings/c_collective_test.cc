@@ -1,0 +1,253 @@
+// lsched_collective_create: every registered algorithm through the C interface, with threads as ranks, against what its
+// collective promises; and what a wrong desc is told.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <functional>
+#include <thread>
+
+#include "bindings/c/lsched.h"
+#include "collectives/registry.h"
+#include "tests/support/promised_outputs.h"
+
+namespace lsched::testing {
+namespace {
+
+constexpr std::uint64_t k_limit_ns = 30'000'000'000;
+
+struct diagnostic : lsched_diagnostic {
+  diagnostic() { lsched_diagnostic_init(this); }
+};
+
+/// A world of threads.
+class threads {
+ public:
+  explicit threads(rank size) : runtimes_(static_cast<std::size_t>(size)) {
+    lsched_config config;
+    lsched_config_init(&config);
+    config.region_bytes = 64 << 20;
+    config.commit_timeout_ns = k_limit_ns;
+    diagnostic why;
+    if (lsched_runtime_open_threads(size, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
+  }
+  ~threads() {
+    for (lsched_runtime* one : runtimes_) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
+  }
+  threads(const threads&) = delete;
+  threads& operator=(const threads&) = delete;
+
+  rank size() const { return static_cast<rank>(runtimes_.size()); }
+  void each(const std::function<void(lsched_runtime*, rank)>& body) const {
+    std::vector<std::jthread> all;
+    for (rank r = 0; r < size(); ++r)
+      all.emplace_back([&, r] { body(runtimes_[static_cast<std::size_t>(r)], r); });
+  }
+
+ private:
+  std::vector<lsched_runtime*> runtimes_;
+};
+
+/// A rank's part of a request, as a C program writes it.
+struct c_request {
+  c_request(const collective& of, world place, const shape& data, std::string_view algorithm) : name(algorithm) {
+    desc = {.struct_size = sizeof desc, .collective = of.name.data(), .count = data.count};
+    if (of.moves_data) desc.dtype = LSCHED_I64;
+    if (of.reduces) desc.reduction = LSCHED_SUM;
+    desc.root = data.root;
+    desc.algorithm = name.c_str();
+    counts = data.counts;
+    for (const exchanged_block& it : data.blocks) {
+      if (it.from == place.self) counts.push_back(it.count), destinations.push_back(it.to);
+      if (it.to == place.self) received.push_back(it.count), sources.push_back(it.from);
+    }
+    counts.reserve(1);  // so that data() is not null
+    received.reserve(1);
+    if (of.has_counts || of.has_blocks) desc.counts = counts.data();
+    if (of.has_blocks) desc.recv_counts = received.data();
+    if (&of != &k_neighbor_exchange) return;
+    desc.destinations = destinations.data();
+    desc.sources = sources.data();
+    desc.destination_count = static_cast<std::int32_t>(destinations.size());
+    desc.source_count = static_cast<std::int32_t>(sources.size());
+  }
+
+  std::string name;
+  std::vector<std::uint64_t> counts, received;
+  std::vector<std::int32_t> destinations, sources;
+  lsched_collective_desc desc{};
+};
+
+/// Inputs and outputs of all ranks; in place, `memory` holds both.
+struct buffers_of_world {
+  buffers_of_world(const collective& of, rank size, const shape& data) {
+    for (rank r = 0; r < size; ++r) {
+      const extents both = of.extents_of({r, size}, data);
+      inputs.emplace_back(both.input.value_or(0));
+      outputs.emplace_back(both.output.value_or(0));
+      offsets.push_back(of.overlay_of == nullptr || !both.input || !both.output ? 0 : of.overlay_of({r, size}, data));
+    }
+  }
+  void fill(std::int64_t salt) {
+    for (std::size_t r = 0; r < inputs.size(); ++r)
+      for (std::size_t i = 0; i < inputs[r].size(); ++i)
+        inputs[r][i] = salt + static_cast<std::int64_t>(r * 1000 + i * 7);
+    for (numbers& one : outputs) std::ranges::fill(one, -1);
+  }
+  std::vector<numbers> inputs, outputs;
+  std::vector<std::int64_t> offsets;  ///< where an input begins in its output; below zero the other way round
+};
+
+/// The schedule of one rank through three rounds, the last one over other memory.
+void run_rank(lsched_runtime* runtime, c_request request, buffers_of_world& all, std::size_t r, bool in_place,
+              const std::function<void()>& in_step) {
+  numbers& input = all.inputs[r];
+  numbers& output = all.outputs[r];
+  const std::int64_t offset = all.offsets[r];
+  const bool is_shared = in_place && !input.empty() && !output.empty();
+  const std::size_t ahead = offset < 0 ? static_cast<std::size_t>(-offset) : 0;
+  const std::size_t behind = offset > 0 ? static_cast<std::size_t>(offset) : 0;
+  std::vector<numbers> memory(2, numbers(std::max(input.size() + behind, output.size() + ahead) + 1, -1));
+  const auto place = [&](std::size_t which, bool is_input) -> std::int64_t* {
+    if (is_shared) return memory[which].data() + (is_input ? behind : ahead);
+    return is_input ? (which == 0 ? input.data() : memory[0].data()) : (which == 0 ? output.data() : memory[1].data());
+  };
+  request.desc.input = place(0, true);
+  request.desc.output = place(0, false);
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  ASSERT_EQ(lsched_collective_create(runtime, &request.desc, &schedule, &why), LSCHED_OK) << why.text;
+  for (int round = 0; round < 3; ++round) {
+    const std::size_t which = round == 2 ? 1 : 0;
+    if (which == 1) {
+      const void* in = place(1, true);
+      void* out = place(1, false);
+      EXPECT_EQ(lsched_rebind(schedule, &in, &out), LSCHED_OK);
+    }
+    in_step();  // inputs are drawn anew, and outputs spoiled
+    if (is_shared || which == 1) std::ranges::copy(input, place(which, true));
+    EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+    if (is_shared || which == 1) std::copy_n(place(which, false), output.size(), output.begin());
+    in_step();  // results are looked at
+  }
+  EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+}
+
+/// Lets all ranks reach a point, runs `at_last` once, lets them go on.
+class rendezvous {
+ public:
+  rendezvous(rank size, std::function<void(int)> at_last) : barrier_(size, [this] { at_last_(++stops_); }), at_last_(std::move(at_last)) {}
+  void arrive() { barrier_.arrive_and_wait(); }
+
+ private:
+  struct step {
+    std::function<void()> what;
+    void operator()() noexcept { what(); }
+  };
+  struct holder : std::barrier<step> {
+    holder(rank size, std::function<void()> what) : std::barrier<step>(size, step{std::move(what)}) {}
+  } barrier_;
+  int stops_ = 0;
+  std::function<void(int)> at_last_;
+};
+
+void expect_kept(const threads& ranks, const algorithm& it, std::uint64_t count, bool in_place) {
+  const shape data = typical_shape(*it.of, ranks.size(), count, dtype::i64, kernel::sum);
+  if (objection(it, {0, ranks.size()}, data)) return;
+  const std::string what = std::string(it.of->name) + "/" + std::string(it.name) + " P=" + std::to_string(ranks.size()) +
+                           " count " + std::to_string(count) + (in_place ? " in place" : "");
+  SCOPED_TRACE(what);
+  buffers_of_world all(*it.of, ranks.size(), data);
+  const postcondition promise = it.of->contents_of(ranks.size(), data);
+  rendezvous meeting(ranks.size(), [&](int stop) {
+    if (stop % 2 == 1)
+      all.fill(stop * 100'000);
+    else
+      EXPECT_EQ(broken_promise(promise, all.inputs, all.outputs), "") << what << ", round " << stop / 2;
+  });
+  ranks.each([&](lsched_runtime* runtime, rank r) {
+    run_rank(runtime, c_request(*it.of, {r, ranks.size()}, data, it.name), all, static_cast<std::size_t>(r), in_place,
+             [&] { meeting.arrive(); });
+  });
+}
+
+TEST(c_collective, every_algorithm_keeps_its_promise) {
+  for (const rank size : {1, 3, 5, 6, 7, 4}) {
+    const threads ranks(size);
+    for (const algorithm& it : algorithms())
+      for (const std::uint64_t count : {0u, 1u, 700u})
+        for (const bool in_place : {false, true})
+          if (!it.of->activates && (!in_place || it.needs.in_place)) expect_kept(ranks, it, count, in_place);
+  }
+}
+
+// --- refusals ----------------------------------------------------------------------------------------------
+
+/// All ranks ask for the same, which is wrong.
+void expect_refused(const threads& ranks, lsched_collective_desc desc, lsched_status code, const std::string& words) {
+  ranks.each([&](lsched_runtime* runtime, rank) {
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), code) << why.text;
+    EXPECT_NE(std::string(why.text).find(words), std::string::npos) << why.text;
+    EXPECT_EQ(schedule, nullptr);
+  });
+}
+
+lsched_collective_desc allreduce_of(numbers& input, numbers& output) {
+  return {.struct_size = sizeof(lsched_collective_desc),
+          .collective = "allreduce",
+          .input = input.data(),
+          .output = output.data(),
+          .count = input.size(),
+          .dtype = LSCHED_I64,
+          .reduction = LSCHED_SUM};
+}
+
+TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
+  const threads ranks(3);
+  numbers input(8), output(8);
+  const std::uint64_t counts[] = {1, 2, 3};
+  const lsched_collective_desc good = allreduce_of(input, output);
+  const auto refused = [&](auto change, const std::string& words) {
+    lsched_collective_desc bad = good;
+    change(bad);
+    expect_refused(ranks, bad, LSCHED_ERR_ARGUMENT, words);
+  };
+  refused([](auto& d) { d.struct_size = 8; }, "struct_size");
+  refused([](auto& d) { d.collective = nullptr; }, "collective is null");
+  refused([](auto& d) { d.collective = "telepathy"; }, "there is no collective \"telepathy\"");
+  refused([](auto& d) { d.collective = "partial_allreduce"; }, "a create function of its own");
+  refused([](auto& d) { d.algorithm = "telepathy"; }, "no algorithm \"telepathy\"");
+  refused([](auto& d) { d.root = 1; }, "has no root");
+  refused([](auto& d) { d.radix = 1; }, "radix");
+  refused([&](auto& d) { d.counts = counts; }, "leave counts null");
+  refused([&](auto& d) { d.recv_counts = counts; }, "takes no recv_counts");
+  refused([](auto& d) { d.source_count = 1; }, "no destinations and sources");
+  refused([](auto& d) { d.input = nullptr; }, "input is null but has 8 elements");
+  refused([](auto& d) { d.output = nullptr; }, "output is null but has 8 elements");
+  refused([&](auto& d) { d.output = input.data() + 1; }, "overlap");
+  refused([](auto& d) { d.collective = "bcast"; }, "combines nothing");
+  refused([](auto& d) { d.collective = "bcast", d.reduction = lsched_reduction{}, d.root = 3; }, "use 0 to 2");
+  refused([](auto& d) { d.collective = "allgatherv", d.reduction = lsched_reduction{}; }, "leave count 0");
+  refused([](auto& d) { d.collective = "allgatherv", d.reduction = lsched_reduction{}, d.count = 0; }, "counts is null");
+  refused([](auto& d) { d.collective = "barrier"; }, "moves no data");
+  expect_refused(ranks, {.struct_size = sizeof good, .collective = "neighbor_exchange", .destination_count = -1},
+                 LSCHED_ERR_ARGUMENT, "");
+}
+
+TEST(c_collective, ranks_that_ask_for_different_things_learn_both) {
+  const threads ranks(3);
+  ranks.each([](lsched_runtime* runtime, rank r) {
+    numbers input(8), output(8);
+    lsched_collective_desc desc = allreduce_of(input, output);
+    if (r == 1) desc.segment_bytes = 16;
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH);
+    EXPECT_NE(std::string(why.text).find("segment 2"), std::string::npos) << why.text;
+  });
+}
+
+}  // namespace
+}  // namespace lsched::testing

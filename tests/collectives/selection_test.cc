@@ -1,0 +1,171 @@
+#include "collectives/selection.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "collectives/schedule_cache.h"
+
+namespace lsched::testing {
+namespace {
+
+shape sum_of(std::uint64_t count) { return {.count = count, .type = dtype::f32, .what = kernel::sum}; }
+
+TEST(selection, auto_takes_what_the_model_predicts_to_be_the_fastest) {
+  for (const collective* of : collectives())
+    for (const rank size : {1, 2, 3, 5, 8, 33})
+      for (const rank per_core : {1, 4}) {
+        const surroundings around{.ranks_per_core = per_core};
+        const activation starts{of->activates ? activation_policy::solo : activation_policy::none, 1};
+        const shape data = typical_shape(*of, size, 4, dtype::f32, kernel::sum);
+        const auto all = candidates(*of, {0, size}, data, starts, around);
+        if (all.empty()) continue;
+        EXPECT_TRUE(std::ranges::any_of(all, [](const candidate& it) { return !it.objection; })) << of->name;
+        const auto made = select(of->name, "auto", {0, size}, data, starts, {.around = around});
+        ASSERT_TRUE(made) << of->name << ": " << made.error().text;
+        const double chosen = predicted_ns(*made->how, size, data, starts, around);
+        for (const candidate& it : all) EXPECT_TRUE(it.objection || chosen <= it.predicted_ns) << it.how->name;
+      }
+}
+
+TEST(selection, all_ranks_choose_the_same) {
+  for (const collective* of : collectives())
+    for (const rank size : {2, 3, 5, 6, 7, 8})
+      for (const std::uint64_t count : {0u, 1u, 100'000u}) {
+        const activation starts{of->activates ? activation_policy::solo : activation_policy::none, 1};
+        const shape data = typical_shape(*of, size, count, dtype::f32, kernel::sum);
+        if (std::ranges::none_of(algorithms(), [of](const algorithm& it) { return it.of == of; })) continue;
+        const auto first = choose(of->name, "auto", {0, size}, data, starts);
+        ASSERT_TRUE(first) << of->name << " " << first.error().text;
+        for (rank r = 1; r < size; ++r) {
+          shape mine = data;
+          mine.in_place = r % 2 == 1 && !of->activates && (*first)->needs.in_place;
+          std::erase_if(mine.blocks, [r](const exchanged_block& it) { return it.from != r && it.to != r; });
+          EXPECT_EQ(*choose(of->name, "auto", {r, size}, mine, starts), *first) << of->name << " rank " << r;
+        }
+      }
+}
+
+TEST(selection, a_name_is_taken_whatever_it_costs) {
+  for (const rank per_core : {1, 16})
+    for (const std::string_view name : {"recursive_doubling", "tree"})
+      EXPECT_EQ((*choose("allreduce", name, {0, 32}, sum_of(1), {}, {.ranks_per_core = per_core}))->name, name);
+}
+
+TEST(selection, the_caller_comes_before_the_environment_before_the_table_before_the_model) {
+  const auto table = parse_tuning("libsched tuning 1\nallreduce ranks 32 near roomy bytes 0 64 tree\n");
+  ASSERT_TRUE(table);
+  selection by{.table = *table};
+  const auto name = [&](std::string_view wanted, std::uint64_t count) {
+    return select("allreduce", wanted, {0, 32}, sum_of(count), {}, by)->how->name;
+  };
+  const auto reason = [&](std::uint64_t count) { return select("allreduce", "auto", {0, 32}, sum_of(count), {}, by)->reason; };
+  EXPECT_EQ(name("auto", 16), "tree");
+  EXPECT_EQ(reason(16), "line 2 of the tuning table");
+  EXPECT_NE(reason(17).find("the model predicts"), std::string::npos);
+  by.named = *parse_named_algorithms("barrier=dissemination,allreduce=recursive_doubling");
+  EXPECT_EQ(name("auto", 16), "recursive_doubling");
+  EXPECT_EQ(reason(16), "named by the environment");
+  EXPECT_EQ(name("tree", 1), "tree");
+}
+
+TEST(selection, names_in_the_environment_must_exist) {
+  EXPECT_TRUE(parse_named_algorithms("")->empty());
+  for (const char* text : {"allreduce", "allreduce=", "=tree", "allreduce=telepathy", "telepathy=tree", "allreduce=tree,,"})
+    EXPECT_FALSE(parse_named_algorithms(text)) << text;
+}
+
+// --- the table ---------------------------------------------------------------------------------------------
+
+constexpr const char* k_table =
+    "libsched tuning 1\n"
+    "wire near 310 85.5 0.11\n"
+    "turn 1400\n"
+    "allreduce ranks 2 near roomy bytes 0 4096 recursive_doubling\n"
+    "allreduce ranks 2 near roomy bytes 4097 max direct segment 65536 radix 4\n"
+    "bcast ranks 7 far crowded bytes 0 max binomial\n";
+
+TEST(tuning_table, is_the_same_text_when_it_is_written_again) {
+  const auto table = parse_tuning(k_table);
+  ASSERT_TRUE(table) << table.error().text;
+  EXPECT_EQ(to_text(*table), k_table);
+  EXPECT_EQ(table->near->message, 85.5);
+  EXPECT_FALSE(table->far);
+  EXPECT_EQ(table->turn, 1400);
+}
+
+TEST(tuning_table, rules_are_for_their_ranks_places_and_sizes) {
+  const auto table = *parse_tuning(k_table);
+  const surroundings here;
+  ASSERT_NE(table.find("allreduce", 2, here, 4096), nullptr);
+  EXPECT_EQ(table.find("allreduce", 2, here, 4096)->algorithm, "recursive_doubling");
+  EXPECT_EQ(table.find("allreduce", 2, here, 4097)->segment_bytes, 65536u);
+  EXPECT_EQ(table.find("allreduce", 2, here, UINT64_MAX)->radix, 4);
+  EXPECT_EQ(table.find("allreduce", 3, here, 1), nullptr);
+  EXPECT_EQ(table.find("allreduce", 2, {.ranks_per_core = 2}, 1), nullptr);
+  EXPECT_EQ(table.find("bcast", 7, here, 1), nullptr);
+  EXPECT_NE(table.find("bcast", 7, {.ranks_per_core = 2, .nodes = {0, 0, 0, 3, 3, 3, 3}}, 1), nullptr);
+}
+
+TEST(tuning_table, comments_and_empty_lines_say_nothing) {
+  const auto table = parse_tuning("libsched tuning 1\n\n# all\n  \t\nturn 2 # of a rank\r\n");
+  ASSERT_TRUE(table) << table.error().text;
+  EXPECT_EQ(table->turn, 2);
+}
+
+TEST(tuning_table, other_text_is_refused_with_its_line) {
+  const auto refused = [](const std::string& lines, const std::string& words) {
+    const auto table = parse_tuning(lines);
+    ASSERT_FALSE(table) << lines;
+    EXPECT_NE(table.error().text.find(words), std::string::npos) << table.error().text;
+  };
+  const std::string title = "libsched tuning 1\n";
+  refused("", "empty");
+  refused("tuning\n", "line 1");
+  refused("libsched tuning 2\n", "another version");
+  refused(title + "wire near 1 2\n", "line 2: \"\" is not a number of nanoseconds");
+  refused(title + "wire sideways 1 2 3\n", "near or far");
+  refused(title + "turn -1\n", "nanoseconds");
+  refused(title + "turn 1 2\n", "\"2\" is one word too many");
+  refused(title + "allreduce 2\n", "\"ranks\" is missing");
+  refused(title + "allreduce ranks 0 near roomy bytes 0 1 tree\n", "\"0\" is not a whole number from 1 on");
+  refused(title + "allreduce ranks 2 near roomy bytes 5 4 tree\n", "\"4\" is not a whole number from 5 on");
+  refused(title + "allreduce ranks 2 near roomy bytes 0 1\n", "no algorithm");
+  refused(title + "allreduce ranks 2 near roomy bytes 0 1 tree size 3\n", "neither segment nor radix");
+  refused(title + "allreduce ranks 2 near roomy bytes 0 1 tree radix 1\n", "\"1\" is not");
+}
+
+TEST(selection, a_rule_that_cannot_do_the_request_is_passed_over) {
+  selection by{.table = *parse_tuning("libsched tuning 1\nallreduce ranks 3 near roomy bytes 0 max telepathy\n")};
+  EXPECT_NE(select("allreduce", "auto", {0, 3}, sum_of(1), {}, by)->reason.find("the model"), std::string::npos);
+}
+
+// --- the cache ---------------------------------------------------------------------------------------------
+
+TEST(schedule_cache, answers_the_same_request_from_memory_and_no_other) {
+  schedule_cache cache({1, 3}, {});
+  const auto first = cache.get("allreduce", "tree", sum_of(5));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(cache.get("allreduce", "tree", sum_of(5))->program, first->program);
+  EXPECT_EQ(cache.hits(), 1u);
+  EXPECT_NE(cache.get("allreduce", "tree", sum_of(6))->program, first->program);
+  EXPECT_NE(cache.get("allreduce", "recursive_doubling", sum_of(5))->program, first->program);
+  EXPECT_EQ(cache.hits(), 1u);
+  EXPECT_FALSE(cache.get("allreduce", "telepathy", sum_of(5)));
+  EXPECT_FALSE(cache.get("allreduce", "telepathy", sum_of(5)));
+  EXPECT_EQ(cache.hits(), 1u);
+}
+
+TEST(schedule_cache, forgets_what_was_asked_for_longest_ago) {
+  schedule_cache cache({1, 3}, {});
+  const auto first = cache.get("allreduce", "tree", sum_of(0))->program;
+  const auto second = cache.get("allreduce", "tree", sum_of(1))->program;
+  for (std::uint64_t count = 2; count < schedule_cache::k_most_entries; ++count) (void)cache.get("allreduce", "tree", sum_of(count));
+  EXPECT_EQ(cache.get("allreduce", "tree", sum_of(0))->program, first);
+  (void)cache.get("allreduce", "tree", sum_of(1000));  // one too many
+  EXPECT_EQ(cache.get("allreduce", "tree", sum_of(0))->program, first);
+  EXPECT_NE(cache.get("allreduce", "tree", sum_of(1))->program, second);
+}
+
+}  // namespace
+}  // namespace lsched::testing
