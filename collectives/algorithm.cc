@@ -3,10 +3,39 @@
 #include <limits>
 
 namespace lsched {
+namespace {
+
+/// Nodes of three neighbours each, and ranks dealt out to three nodes: one of the last has fewer ranks.
+std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
+  std::vector<rank> nodes;
+  for (rank r = 0; r < size; ++r) nodes.push_back(is_dealt ? r % 3 : r / 3);
+  return nodes;
+}
+
+}  // namespace
+
+std::vector<shape> variants_of(const algorithm& what, rank size, const shape& data) {
+  std::vector<shape> all{data};
+  const auto add = [&](auto change) { change(all.emplace_back(data)); };
+  if (what.looks_at.segment) add([](shape& it) { it.segment = 1; });
+  if (what.looks_at.segment) add([](shape& it) { it.segment = 3; });
+  if (what.looks_at.radix) add([](shape& it) { it.radix = 2; });
+  if (what.looks_at.radix) add([](shape& it) { it.radix = 3; });
+  if (what.looks_at.nodes) add([&](shape& it) { it.nodes = nodes_of_three(size, false); });
+  if (what.looks_at.nodes) add([&](shape& it) { it.nodes = nodes_of_three(size, true); });
+  if (what.looks_at.is_visible) add([](shape& it) { it.is_visible = false; });
+  if (what.looks_at.is_visible && what.looks_at.segment)
+    add([](shape& it) { it.is_visible = false, it.segment = 1; });
+  return all;
+}
 
 std::uint64_t saturating_product(std::uint64_t x, std::uint64_t y) {
   constexpr std::uint64_t k_most = std::numeric_limits<std::uint64_t>::max();
   return y != 0 && x > k_most / y ? k_most : x * y;
+}
+
+std::uint64_t saturating_sum(std::uint64_t x, std::uint64_t y) {
+  return x + y < x ? std::numeric_limits<std::uint64_t>::max() : x + y;
 }
 
 std::uint64_t bytes_of(std::uint64_t count, const shape& data) { return saturating_product(count, size_of(data.type)); }

@@ -3,10 +3,19 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "collectives/generator.h"
 
 namespace lsched {
+
+/// Which fields of a shape, beyond what the collective asks for, an algorithm looks at.
+struct knobs {
+  bool segment = false;
+  bool radix = false;
+  bool nodes = false;
+  bool is_visible = false;
+};
 
 struct algorithm {
   const collective* of;
@@ -14,6 +23,7 @@ struct algorithm {
   generator generate;
   constraints needs;
   cost (*cost_of)(rank size, const shape& data, activation_policy policy);  ///< of one round, exactly
+  knobs looks_at{};
 };
 
 /// As above, of this algorithm.
@@ -28,9 +38,13 @@ inline result<schedule_ptr> make_collective(const algorithm& what, world place, 
   return make_collective(*what.of, what.needs, place, data, starts, what.name, body);
 }
 
-// --- arithmetic of costs: a product that passes 2^64-1 stays there -------------------------------------------------
+/// The same request with every knob that the algorithm has turned this way and that, one at a time: itself first.
+std::vector<shape> variants_of(const algorithm& what, rank size, const shape& data);
+
+// --- arithmetic of costs: what passes 2^64-1 stays there ------------------------------------------------------------
 
 std::uint64_t saturating_product(std::uint64_t x, std::uint64_t y);
+std::uint64_t saturating_sum(std::uint64_t x, std::uint64_t y);
 
 /// Bytes of that many elements.
 std::uint64_t bytes_of(std::uint64_t count, const shape& data);

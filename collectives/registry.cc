@@ -4,9 +4,17 @@
 #include <string>
 
 #include "collectives/allreduce.h"
+#include "collectives/allreduce_rabenseifner.h"
 #include "collectives/allreduce_tree.h"
+#include "collectives/allreduce_two_level.h"
 #include "collectives/barrier.h"
+#include "collectives/circulant.h"
+#include "collectives/direct.h"
+#include "collectives/multiplying.h"
 #include "collectives/partial.h"
+#include "collectives/reduce_scatter_halving.h"
+#include "collectives/reduce_scatter_pairwise.h"
+#include "collectives/ring.h"
 
 namespace lsched {
 namespace {
@@ -16,9 +24,25 @@ const std::vector<algorithm>& table() {
   static const std::vector<algorithm> all{
       k_allreduce_recursive_doubling,
       k_allreduce_tree,
+      k_allreduce_multiplying,
+      k_allreduce_direct,
+      k_allreduce_rabenseifner,
+      k_allreduce_ring,
+      k_allreduce_circulant,
+      k_allreduce_two_level,
       k_barrier_dissemination,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
+      k_reduce_scatter_direct,
+      k_reduce_scatter_halving,
+      k_reduce_scatter_pairwise,
+      k_reduce_scatter_ring,
+      k_reduce_scatter_circulant,
+      k_reduce_scatter_block_direct,
+      k_reduce_scatter_block_halving,
+      k_reduce_scatter_block_pairwise,
+      k_reduce_scatter_block_ring,
+      k_reduce_scatter_block_circulant,
   };
   return all;
 }
@@ -35,6 +59,7 @@ promised_data data_of(const collective& of, rank size, const shape& data) {
 postcondition promise_of(const algorithm& what, rank size, const shape& data, activation_policy policy) {
   postcondition promise = what.of->contents_of(size, data);
   promise.data = data_of(*what.of, size, data);
+  for (promised_range& it : promise.ranges) it.is_in_rank_order &= !what.needs.needs_commutative;
   promise.price = what.cost_of(size, data, policy);
   return promise;
 }

@@ -73,10 +73,11 @@ load busiest(const algorithm& how, rank size, const shape& data, const activatio
   return most;
 }
 
-/// A request as all ranks see it: who exchanges how much with whom each knows for itself only.
+/// A request as all ranks see it: who exchanges how much with whom, and what memory it has, each knows for itself only.
 shape common(const collective& of, const shape& data) {
   shape same = data;
   same.in_place = false;
+  same.is_visible = true;
   if (of.has_blocks) same.blocks.clear();
   return same;
 }

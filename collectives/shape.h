@@ -34,6 +34,9 @@ struct shape {
   rank radix = 0;             ///< of trees and multiplying steps; 0: the algorithm's own
   /// By rank, any number that ranks of one node share, for algorithms that go by nodes. Empty: one node.
   std::vector<rank> nodes{};
+  /// Peers can read input and output where they are. Otherwise an algorithm that knows better stages what it sends in
+  /// scratch memory, which they can. Ranks need not agree: messages are the same.
+  bool is_visible = true;
 
   friend bool operator==(const shape&, const shape&) = default;
 };

@@ -3,6 +3,7 @@
 // Everything here is exact for every world size that a rank can number, 1 … 2^31-1.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -33,7 +34,34 @@ constexpr rank ring_before(rank self, rank distance, rank size) {
   return self >= distance ? self - distance : self - distance + size;
 }
 
-/// P ranks folded onto the largest power of two, so that patterns on a hypercube serve every P.
+/// `count` things in `parts` runs, one after the other, of whole grains each (the last grain may be a part of one). No run
+/// is more than a grain longer than another, and none is longer than one before it.
+///
+///   count = 10, parts = 3, grain = 2:   0 1 2 3 │ 4 5 6 7 │ 8 9
+///
+/// parts and grain >= 1; count + grain < 2^64.
+class cut {
+ public:
+  constexpr cut(std::uint64_t count, std::uint64_t parts, std::uint64_t grain = 1)
+      : count_(count),
+        grain_(grain),
+        least_((count + grain - 1) / grain / parts),
+        more_((count + grain - 1) / grain % parts) {}
+
+  /// Where run i begins; i = parts: where the last one ends.
+  constexpr std::uint64_t begin(std::uint64_t i) const {
+    return std::min(count_, (i * least_ + std::min(i, more_)) * grain_);
+  }
+  constexpr std::uint64_t size(std::uint64_t i) const { return begin(i + 1) - begin(i); }
+
+ private:
+  std::uint64_t count_, grain_;
+  std::uint64_t least_;  ///< grains of every run
+  std::uint64_t more_;   ///< runs that have one more
+};
+
+/// P ranks folded onto a core of fewer, the largest power of two if nothing else is said, so that patterns on a hypercube
+/// serve every P.
 ///
 ///   P = 7:   rank      0   1   2   3   4   5   6
 ///            role      P─x     P─x     P─x     c        P proxy, x its extra, c neither
@@ -45,8 +73,9 @@ constexpr rank ring_before(rank self, rank distance, rank size) {
 /// indices lower first therefore combines the contributions in rank order.
 class fold {
  public:
-  explicit constexpr fold(rank size)
-      : levels_(floor_log2(size)), core_(rank{1} << levels_), rem_(size - core_) {}
+  explicit constexpr fold(rank size) : fold(size, rank{1} << floor_log2(size)) {}
+  /// size / 2 < core <= size. The core is a hypercube only if it is a power of two.
+  constexpr fold(rank size, rank core) : levels_(floor_log2(core)), core_(core), rem_(size - core) {}
 
   constexpr int levels() const { return levels_; }  ///< dimensions of the hypercube
   constexpr rank core() const { return core_; }     ///< 2^levels
@@ -69,6 +98,41 @@ class fold {
   int levels_;
   rank core_;
   rank rem_;
+};
+
+/// Numbers 0 … core-1 as digits in base k, the highest in a smaller base perhaps, where core is the largest such number up
+/// to `size`: m * k^j with m < k. What a fold onto the core leaves over is less than k^j.
+///
+///   size = 14, k = 3:   core = 9, digits 3 3        size = 8, k = 4:   core = 8, digits 4 2
+///
+/// Whoever combines digit by digit, the lowest first, combines neighbouring numbers.
+class digits {
+ public:
+  /// size >= 1, radix >= 2.
+  constexpr digits(rank size, rank radix) : radix_(radix) {
+    for (; power_ <= size / radix; power_ *= radix) ++steps_;
+    most_ = size / power_;
+    if (most_ > 1) ++steps_;
+  }
+
+  constexpr rank core() const { return power_ * most_; }
+  constexpr int steps() const { return steps_; }  ///< digits
+  /// How many values digit j has.
+  constexpr rank base(int j) const { return j + 1 == steps_ && most_ > 1 ? most_ : radix_; }
+  constexpr rank stride(int j) const {
+    rank stride = 1;
+    for (; j > 0; --j) stride *= radix_;
+    return stride;
+  }
+  constexpr rank digit(rank number, int j) const { return number / stride(j) % base(j); }
+  /// The number with digit j set to `value`.
+  constexpr rank with(rank number, int j, rank value) const { return number + (value - digit(number, j)) * stride(j); }
+
+ private:
+  rank radix_;
+  rank power_ = 1;  ///< k^j
+  rank most_ = 1;   ///< m
+  int steps_ = 0;
 };
 
 /// Children per level in the trees of the generators, and of their programs.

@@ -49,13 +49,16 @@ std::set<rank> roots_for(const algorithm& it, rank size) {
   return {0, size / 2, size - 1};
 }
 
-/// The same data once or twice.
+/// The same data, in place and not, in all variants.
 void add(std::vector<verify_case>& to, verify_case next) {
   for (const bool in_place : {false, true}) {
     if (in_place && !(next.what->needs.in_place && next.what->of->moves_data)) continue;
     next.data.in_place = in_place;
-    if (!objection(*next.what, {.self = 0, .size = next.size}, next.data, {.policy = next.policy, .seed = 1}))
+    for (shape& data : variants_of(*next.what, next.size, next.data)) {
+      if (objection(*next.what, {.self = 0, .size = next.size}, data, {.policy = next.policy, .seed = 1})) continue;
       to.push_back(next);
+      to.back().data = std::move(data);
+    }
   }
 }
 
@@ -96,6 +99,10 @@ std::string text_of(const verify_case& it) {
   text += ", " + std::to_string(it.size) + (it.size == 1 ? " rank" : " ranks");
   if (it.what->of->moves_data) text += ", count " + std::to_string(it.count);
   if (it.what->of->is_rooted) text += ", root " + std::to_string(it.data.root);
+  if (it.data.segment != 0) text += ", segments of " + std::to_string(it.data.segment);
+  if (it.data.radix != 0) text += ", radix " + std::to_string(it.data.radix);
+  if (!it.data.nodes.empty()) text += std::ranges::is_sorted(it.data.nodes) ? ", nodes of neighbours" : ", scattered nodes";
+  if (!it.data.is_visible) text += ", staged";
   return text + (it.data.in_place ? ", in place" : "");
 }
 

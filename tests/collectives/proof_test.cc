@@ -2,6 +2,9 @@
 // does the same for all sizes that count.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "collectives/registry.h"
 #include "libsched/verify.h"
 #include "tests/support/symbolic_world.h"
@@ -21,8 +24,11 @@ std::vector<shape> shapes_of(const algorithm& it, rank size) {
   for (const bool in_place : {false, true})
     for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, ranks - 1, ranks, ranks + 1})
       if (!in_place || it.needs.in_place) {
-        shapes.push_back(typical_shape(*it.of, size, count, dtype::f32, kernel::sum));
-        shapes.back().in_place = in_place;
+        shape data = typical_shape(*it.of, size, count, dtype::f32, kernel::sum);
+        data.in_place = in_place;
+        constexpr rank k_small = 16;
+        if (size > k_small) shapes.push_back(std::move(data));
+        else std::ranges::move(variants_of(it, size, data), std::back_inserter(shapes));
       }
   return shapes;
 }

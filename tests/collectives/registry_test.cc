@@ -159,17 +159,27 @@ TEST(registry, a_declared_constraint_is_a_refusal_and_nothing_else_is) {
   }
 }
 
+/// The names that a refusal offers, in the order of the table.
+std::string offered(const std::vector<std::string_view>& names) {
+  std::string list;
+  for (const std::string_view name : names) list += (list.empty() ? "\"" : ", \"") + std::string(name) + "\"";
+  return list;
+}
+
 TEST(registry, bad_requests_say_what_to_change) {
   const world place{.self = 0, .size = 3};
   const shape sum{.count = 1, .what = kernel::sum};
   const activation solo{.policy = activation_policy::solo};
-  EXPECT_EQ(
-      refusal("alreduce", "auto", place, sum),
-      "LSCHED_ERR_ARGUMENT: there is no collective \"alreduce\": choose one of \"allreduce\", \"barrier\", "
-      "\"partial_allreduce\"");
+  std::vector<std::string_view> collectives, allreduces;
+  for (const algorithm& it : algorithms()) {
+    if (collectives.empty() || collectives.back() != it.of->name) collectives.push_back(it.of->name);
+    if (it.of == &k_allreduce) allreduces.push_back(it.name);
+  }
+  allreduces.push_back("auto");
+  EXPECT_EQ(refusal("alreduce", "auto", place, sum),
+            "LSCHED_ERR_ARGUMENT: there is no collective \"alreduce\": choose one of " + offered(collectives));
   EXPECT_EQ(refusal("allreduce", "telepathy", place, sum),
-            "LSCHED_ERR_ARGUMENT: \"allreduce\" has no algorithm \"telepathy\": choose one of "
-            "\"recursive_doubling\", \"tree\", \"auto\"");
+            "LSCHED_ERR_ARGUMENT: \"allreduce\" has no algorithm \"telepathy\": choose one of " + offered(allreduces));
   EXPECT_NE(refusal("barrier", "auto", place, sum).find("set count to 0"), std::string::npos);
   EXPECT_NE(refusal("allreduce", "auto", place, sum, solo).find("set the policy to none"), std::string::npos);
   EXPECT_NE(refusal("partial_allreduce", "auto", place, sum).find("full, solo or majority"),

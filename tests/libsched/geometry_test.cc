@@ -32,6 +32,63 @@ TEST(geometry, logarithms_are_exact_at_both_ends) {
   EXPECT_EQ(ceil_log2(k_largest), 31);
 }
 
+TEST(cut, runs_cover_everything_once_and_are_even) {
+  for (const std::uint64_t grain : {1u, 2u, 3u, 16u})
+    for (std::uint64_t count = 0; count <= 50; ++count)
+      for (std::uint64_t parts = 1; parts <= 20; ++parts) {
+        const cut runs(count, parts, grain);
+        ASSERT_EQ(runs.begin(0), 0u);
+        ASSERT_EQ(runs.begin(parts), count);
+        for (std::uint64_t i = 0; i < parts; ++i) {
+          ASSERT_TRUE(runs.begin(i) % grain == 0 || runs.begin(i) == count);
+          ASSERT_EQ(runs.begin(i) + runs.size(i), runs.begin(i + 1));
+          ASSERT_LE(runs.size(i), runs.size(0));
+          ASSERT_LT(runs.size(0), runs.size(i) + 2 * grain);
+          ASSERT_LE(runs.size(i), runs.size(i == 0 ? 0 : i - 1));
+        }
+        ASSERT_TRUE(grain != 1 || runs.size(0) <= runs.size(parts - 1) + 1);
+      }
+}
+
+TEST(cut, the_largest_counts_do_not_overflow) {
+  constexpr std::uint64_t k_most = (std::uint64_t{1} << 48) - 1;
+  const cut runs(k_most, k_largest, 64);
+  EXPECT_EQ(runs.begin(k_largest), k_most);
+  EXPECT_LE(runs.begin(k_largest - 1), k_most);
+}
+
+TEST(digits, number_the_largest_core_there_is_with_one_digit_in_a_smaller_base) {
+  for (rank radix = 2; radix <= 9; ++radix)
+    for (rank size = 1; size <= 300; ++size) {
+      const digits of(size, radix);
+      rank product = 1;
+      for (int j = 0; j < of.steps(); ++j) {
+        ASSERT_EQ(of.stride(j), product);
+        ASSERT_TRUE(of.base(j) == radix || (j + 1 == of.steps() && 1 < of.base(j) && of.base(j) < radix));
+        product *= of.base(j);
+      }
+      ASSERT_EQ(product, of.core());
+      ASSERT_TRUE(of.core() <= size && size < 2 * of.core());
+      ASSERT_TRUE(radix != 2 || of.core() == fold(size).core());
+    }
+}
+
+TEST(digits, changing_one_leaves_the_others) {
+  const digits of(50, 4);  // 48 = 3 4 4
+  for (rank number = 0; number < of.core(); ++number)
+    for (int j = 0; j < of.steps(); ++j)
+      for (rank value = 0; value < of.base(j); ++value) {
+        const rank other = of.with(number, j, value);
+        for (int k = 0; k < of.steps(); ++k) ASSERT_EQ(of.digit(other, k), k == j ? value : of.digit(number, k));
+      }
+}
+
+TEST(digits, are_exact_in_the_largest_worlds) {
+  EXPECT_EQ(digits(k_largest, 2).core(), 1 << 30);
+  EXPECT_EQ(digits(k_largest, 1 << 16).core(), 32767 << 16);
+  EXPECT_EQ(digits(k_largest, k_largest).core(), k_largest);
+}
+
 TEST(geometry, ring_steps_are_each_others_inverse) {
   for (rank size = 1; size <= 40; ++size)
     for (rank self = 0; self < size; ++self)
