@@ -28,6 +28,12 @@ inline result<schedule_ptr> make_collective(const algorithm& what, world place, 
   return make_collective(*what.of, what.needs, place, data, starts, what.name, body);
 }
 
+/// The generator of an algorithm that writes ops with `body`, for its entry in the registry.
+template <const algorithm& what, add_collective body>
+result<schedule_ptr> generated(world place, const shape& data, const activation& starts) {
+  return make_collective(what, place, data, starts, body);
+}
+
 // --- arithmetic of costs: a product that passes 2^64-1 stays there -------------------------------------------------
 
 std::uint64_t saturating_product(std::uint64_t x, std::uint64_t y);

@@ -6,6 +6,8 @@
 #include "collectives/allreduce.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
+#include "collectives/bcast_scatter_allgather.h"
+#include "collectives/bcast_tree.h"
 #include "collectives/partial.h"
 
 namespace lsched {
@@ -17,6 +19,10 @@ const std::vector<algorithm>& table() {
       k_allreduce_recursive_doubling,
       k_allreduce_tree,
       k_barrier_dissemination,
+      k_bcast_binomial,
+      k_bcast_flat,
+      k_bcast_pipeline,
+      k_bcast_scatter_allgather,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
   };
