@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <string>
 
+#include "collectives/allgather_direct.h"
+#include "collectives/allgather_dissemination.h"
+#include "collectives/allgather_recursive_doubling.h"
+#include "collectives/allgather_ring.h"
 #include "collectives/allreduce.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
@@ -18,6 +22,14 @@ const std::vector<algorithm>& table() {
   static const std::vector<algorithm> all{
       k_allreduce_recursive_doubling,
       k_allreduce_tree,
+      k_allgather_direct,
+      k_allgather_dissemination,
+      k_allgather_recursive_doubling,
+      k_allgather_ring,
+      k_allgatherv_direct,
+      k_allgatherv_dissemination,
+      k_allgatherv_recursive_doubling,
+      k_allgatherv_ring,
       k_barrier_dissemination,
       k_bcast_binomial,
       k_bcast_flat,
