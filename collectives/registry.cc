@@ -12,6 +12,7 @@
 #include "collectives/barrier.h"
 #include "collectives/bcast_scatter_allgather.h"
 #include "collectives/bcast_tree.h"
+#include "collectives/exchange.h"
 #include "collectives/partial.h"
 
 namespace lsched {
@@ -30,11 +31,16 @@ const std::vector<algorithm>& table() {
       k_allgatherv_dissemination,
       k_allgatherv_recursive_doubling,
       k_allgatherv_ring,
+      k_alltoall_direct,
+      k_alltoall_pairwise,
+      k_alltoallv_direct,
+      k_alltoallv_pairwise,
       k_barrier_dissemination,
       k_bcast_binomial,
       k_bcast_flat,
       k_bcast_pipeline,
       k_bcast_scatter_allgather,
+      k_neighbor_exchange_direct,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
   };
