@@ -8,7 +8,7 @@
 #include "collectives/allgather_recursive_doubling.h"
 #include "collectives/allgather_ring.h"
 #include "collectives/allreduce.h"
-#include "collectives/allreduce_tree.h"
+#include "collectives/alltoall_bruck.h"
 #include "collectives/barrier.h"
 #include "collectives/bcast_scatter_allgather.h"
 #include "collectives/bcast_tree.h"
@@ -31,6 +31,7 @@ const std::vector<algorithm>& table() {
       k_allgatherv_dissemination,
       k_allgatherv_recursive_doubling,
       k_allgatherv_ring,
+      k_alltoall_bruck,
       k_alltoall_direct,
       k_alltoall_pairwise,
       k_alltoallv_direct,
