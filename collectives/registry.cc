@@ -8,12 +8,15 @@
 #include "collectives/allgather_recursive_doubling.h"
 #include "collectives/allgather_ring.h"
 #include "collectives/allreduce.h"
+#include "collectives/allreduce_tree.h"
 #include "collectives/alltoall_bruck.h"
 #include "collectives/barrier.h"
 #include "collectives/bcast_scatter_allgather.h"
 #include "collectives/bcast_tree.h"
 #include "collectives/exchange.h"
 #include "collectives/partial.h"
+#include "collectives/reduce_direct.h"
+#include "collectives/reduce_tree.h"
 
 namespace lsched {
 namespace {
@@ -44,6 +47,9 @@ const std::vector<algorithm>& table() {
       k_neighbor_exchange_direct,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
+      k_reduce_binomial,
+      k_reduce_direct,
+      k_reduce_flat,
   };
   return all;
 }
