@@ -14,9 +14,11 @@
 #include "collectives/bcast_scatter_allgather.h"
 #include "collectives/bcast_tree.h"
 #include "collectives/exchange.h"
+#include "collectives/gather_tree.h"
 #include "collectives/partial.h"
 #include "collectives/reduce_direct.h"
 #include "collectives/reduce_tree.h"
+#include "collectives/scatter_tree.h"
 
 namespace lsched {
 namespace {
@@ -44,12 +46,20 @@ const std::vector<algorithm>& table() {
       k_bcast_flat,
       k_bcast_pipeline,
       k_bcast_scatter_allgather,
+      k_gather_binomial,
+      k_gather_flat,
+      k_gatherv_binomial,
+      k_gatherv_flat,
       k_neighbor_exchange_direct,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
       k_reduce_binomial,
       k_reduce_direct,
       k_reduce_flat,
+      k_scatter_binomial,
+      k_scatter_flat,
+      k_scatterv_binomial,
+      k_scatterv_flat,
   };
   return all;
 }
