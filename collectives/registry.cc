@@ -18,6 +18,7 @@
 #include "collectives/partial.h"
 #include "collectives/reduce_direct.h"
 #include "collectives/reduce_tree.h"
+#include "collectives/scan.h"
 #include "collectives/scatter_tree.h"
 
 namespace lsched {
@@ -46,6 +47,8 @@ const std::vector<algorithm>& table() {
       k_bcast_flat,
       k_bcast_pipeline,
       k_bcast_scatter_allgather,
+      k_exscan_chain,
+      k_exscan_recursive_doubling,
       k_gather_binomial,
       k_gather_flat,
       k_gatherv_binomial,
@@ -56,6 +59,8 @@ const std::vector<algorithm>& table() {
       k_reduce_binomial,
       k_reduce_direct,
       k_reduce_flat,
+      k_scan_chain,
+      k_scan_recursive_doubling,
       k_scatter_binomial,
       k_scatter_flat,
       k_scatterv_binomial,
