@@ -11,6 +11,7 @@
 #include "collectives/allreduce_tree.h"
 #include "collectives/alltoall_bruck.h"
 #include "collectives/barrier.h"
+#include "collectives/barrier_tree.h"
 #include "collectives/bcast_scatter_allgather.h"
 #include "collectives/bcast_tree.h"
 #include "collectives/exchange.h"
@@ -43,6 +44,8 @@ const std::vector<algorithm>& table() {
       k_alltoallv_direct,
       k_alltoallv_pairwise,
       k_barrier_dissemination,
+      k_barrier_k_dissemination,
+      k_barrier_tree,
       k_bcast_binomial,
       k_bcast_flat,
       k_bcast_pipeline,
