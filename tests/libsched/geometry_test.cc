@@ -167,5 +167,73 @@ TEST(knomial, serves_the_largest_world) {
   EXPECT_LE(tree.depth_of(k_largest - 1), tree.depth());
 }
 
+TEST(knomial, subtrees_are_intervals) {
+  for (const rank radix : {2, 3, 4, 7})
+    for (rank size = 1; size <= 70; ++size) {
+      const knomial tree(size, radix);
+      for (rank r = 0; r < size; ++r) {
+        rank end = r + 1;
+        for (const rank child : tree.children_of(r)) {
+          ASSERT_EQ(child, end) << size << " " << r;
+          end = tree.end_of(child);
+        }
+        ASSERT_EQ(tree.end_of(r), end) << size << " " << r;
+      }
+      ASSERT_EQ(tree.end_of(0), size);
+    }
+  EXPECT_EQ(knomial(k_largest, 2).end_of(1 << 30), k_largest);
+}
+
+TEST(spread_tree, is_a_tree_of_intervals_around_any_root) {
+  for (const rank radix : {2, 3, 4, 50})
+    for (rank size = 1; size <= 40; ++size)
+      for (rank root = 0; root < size; ++root) {
+        const spread_tree tree(size, root, radix);
+        ASSERT_EQ(tree.first_of(root), 0);
+        ASSERT_EQ(tree.end_of(root), size);
+        ASSERT_LE(tree.depth(), knomial(size, radix).depth());
+        int depth = 0;
+        for (rank r = 0; r < size; ++r) {
+          rank first = r;
+          rank end = r + 1;
+          for (const rank child : tree.children_of(r)) {  // on either side, each begins where the one before ends
+            ASSERT_EQ(tree.parent_of(child), r);
+            ASSERT_EQ(tree.depth_of(child), tree.depth_of(r) + 1);
+            if (child < r) {
+              ASSERT_EQ(tree.end_of(child), first);
+              first = tree.first_of(child);
+            } else {
+              ASSERT_EQ(tree.first_of(child), end);
+              end = tree.end_of(child);
+            }
+          }
+          ASSERT_EQ(tree.first_of(r), first) << size << " " << root << " " << r;
+          ASSERT_EQ(tree.end_of(r), end) << size << " " << root << " " << r;
+          depth = std::max(depth, tree.depth_of(r));
+        }
+        ASSERT_EQ(tree.depth(), depth);
+      }
+}
+
+TEST(cut, pieces_follow_each_other_and_differ_by_one_at_most) {
+  for (std::uint64_t count = 0; count < 50; ++count)
+    for (std::uint64_t pieces = 1; pieces < 20; ++pieces) {
+      const cut parts(count, pieces);
+      std::uint64_t end = 0;
+      std::uint64_t filled = 0;
+      for (std::uint64_t i = 0; i < pieces; ++i) {
+        ASSERT_EQ(parts.begin(i), end);
+        ASSERT_TRUE(parts.length(i) == count / pieces || parts.length(i) == count / pieces + 1);
+        ASSERT_TRUE(i == 0 || parts.length(i) <= parts.length(i - 1));
+        end += parts.length(i);
+        if (parts.length(i) > 0) ++filled;
+      }
+      ASSERT_EQ(end, count);
+      ASSERT_EQ(parts.filled(), filled);
+    }
+  EXPECT_EQ(cut(0, 0).pieces(), 0u);
+  EXPECT_EQ(cut((std::uint64_t{1} << 48) - 1, 64).begin(64), (std::uint64_t{1} << 48) - 1);
+}
+
 }  // namespace
 }  // namespace lsched
