@@ -2,7 +2,7 @@
 //
 //   flat       the root sends to everybody                                                1 hop
 //   binomial   a k-nomial tree of radix 2, or `radix`; whole vectors unless `segment` says otherwise
-//   pipeline   a chain, or a complete tree of `radix` children; segments overlap: P-2 or depth-1 of them are lost
+//   pipeline   a chain, or a complete tree of `radix` children; all ranks are at work, on different segments
 //
 // P-1 times the vector on the wire, in each. A rank passes a segment on when it has it, deepest subtree first; the root
 // sends one and the same region to all its children, before the next. Relays receive straight into the output and send from

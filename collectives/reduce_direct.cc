@@ -20,7 +20,9 @@ class geometry {
   std::uint64_t pieces() const { return pieces_; }
   std::uint64_t filled() const { return blocks_.filled(); }
   std::uint64_t block_length(std::uint64_t block) const { return blocks_.length(block); }
-  std::uint64_t begin(rank owner, std::uint64_t i) const { return blocks_.begin(block_of(owner)) + pieces_in(owner).begin(i); }
+  std::uint64_t begin(rank owner, std::uint64_t i) const {
+    return blocks_.begin(block_of(owner)) + pieces_in(owner).begin(i);
+  }
   std::uint64_t length(rank owner, std::uint64_t i) const { return pieces_in(owner).length(i); }
 
  private:

@@ -3,8 +3,9 @@
 //   1   everybody sends block q to the owner of block q, which combines it over all ranks
 //   2   the owners send their results to the root
 //
-// P blocks, the root's own among them. About twice the vector leaves or enters any rank, whatever P is, and the arithmetic is
-// spread evenly: the choice for long vectors. Blocks go in segments; P^2 - 1 messages of each. In rank order.
+// P blocks, the root's own among them. About the vector leaves any rank and twice the vector enters one, whatever P is, and
+// the arithmetic is spread evenly: the choice for long vectors. Blocks go in segments; P^2 - 1 messages for each of the
+// segments of a block. In rank order.
 #pragma once
 
 #include "collectives/algorithm.h"

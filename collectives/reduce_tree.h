@@ -4,7 +4,8 @@
 //   binomial   a k-nomial tree of radix 2, or `radix`; whole vectors unless `segment` says otherwise
 //
 // P-1 times the vector on the wire, in each. Every subtree is an interval of ranks, so that a rank can put what a child
-// sends before or after what it has (libsched/geometry.h, spread_tree): no detour by rank 0, and the kernel need not commute.
+// sends before or after what it has (libsched/geometry.h, spread_tree): no detour by rank 0, and the kernel need not
+// commute.
 // The pattern is the binomial tree of Thakur, Rabenseifner and Gropp (2005), once below the root and once above it.
 #pragma once
 

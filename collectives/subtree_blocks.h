@@ -1,4 +1,5 @@
-// Gathers and scatters alike: which blocks pass each edge of a tree that is spread around the root, and in how many messages.
+// Of gathers and scatters alike: which blocks pass each edge of a tree that is spread around the root, and in how many
+// messages.
 #pragma once
 
 #include <vector>
