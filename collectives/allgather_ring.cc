@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-cut pieces_in(const shape& data, rank block) {
+portions pieces_in(const shape& data, rank block) {
   const std::uint64_t count = block_count(data, block);
   return {count, data.segment == 0 ? 1 : std::max(pieces_of(data, count), std::uint64_t{1})};
 }
@@ -16,13 +16,13 @@ cut pieces_in(const shape& data, rank block) {
 cost cost_of_ring(rank size, const shape& data, activation_policy) {
   const std::uint64_t others = wide(size) - 1;
   if (data.counts.empty())
-    return {.messages = wide(size) * pieces_in(data, 0).pieces() * others,
+    return {.messages = wide(size) * pieces_in(data, 0).number() * others,
             .bytes = saturating_product(wide(size) * others, bytes_of(data.count, data)),
             .hops = others};
   cost all{.hops = others};
   std::uint64_t elements = 0;
   for (rank block = 0; block < size; ++block) {
-    all.messages += pieces_in(data, block).pieces() * others;
+    all.messages += pieces_in(data, block).number() * others;
     elements += block_count(data, block);
   }
   all.bytes = saturating_product(others, bytes_of(elements, data));
@@ -39,8 +39,8 @@ fragment add_allgather_ring(builder& to, const shape& data, buffer_id input, buf
   std::uint32_t received = 0;
   for (rank distance = 0; part.size() > 1 && distance < part.size(); ++distance) {
     const rank block = part.before(distance);
-    const cut pieces = pieces_in(data, block);
-    for (std::uint64_t i = 0; i < pieces.pieces(); ++i) {
+    const portions pieces = pieces_in(data, block);
+    for (std::uint64_t i = 0; i < pieces.number(); ++i) {
       const region here{output, offsets[wide(block)] + pieces.begin(i)};
       op_id got = k_no_op;
       if (distance > 0) got = part.recv(part.before(1), received++, here, pieces.length(i));

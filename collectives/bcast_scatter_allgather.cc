@@ -50,7 +50,7 @@ class scatter_allgather {
     if (owners_ == 1) part_.end(got);
   }
 
-  cut pieces_in(rank block) const { return {blocks_.length(wide(block)), pieces()}; }
+  portions pieces_in(rank block) const { return {blocks_.length(wide(block)), pieces()}; }
   bool has(rank block, std::uint64_t i) const { return length(block, i) > 0; }
   std::uint64_t length(rank block, std::uint64_t i) const { return pieces_in(block).length(i); }
   region place(rank block, std::uint64_t i) const { return {held_, blocks_.begin(wide(block)) + pieces_in(block).begin(i)}; }
@@ -59,15 +59,15 @@ class scatter_allgather {
   rank_part part_;
   const buffer_id held_;
   const rank owners_;
-  const cut blocks_;
+  const portions blocks_;
 };
 
 cost cost_of_bcast(rank size, const shape& data, activation_policy) {
   const std::uint64_t owners = wide(size) - 1;
   if (owners == 0 || data.count == 0) return {};
-  const cut blocks(data.count, owners);
+  const portions blocks(data.count, owners);
   const std::uint64_t pieces = pieces_of(data, blocks.length(0));
-  const auto filled = [&](std::uint64_t length) { return cut(length, pieces).filled(); };
+  const auto filled = [&](std::uint64_t length) { return portions(length, pieces).filled(); };
   const std::uint64_t longer = data.count % owners;
   const std::uint64_t all = longer * filled(data.count / owners + 1) + (owners - longer) * filled(data.count / owners);
   return {.messages = all * owners,

@@ -21,8 +21,8 @@ fragment add_relay(builder& to, const shape& data, std::uint64_t pieces, const r
   rank_part part(to, data, entry);
   const bool is_root = part.self() == data.root;
   const buffer_id held = is_root ? input : output;
-  const cut parts(data.count, pieces);
-  for (std::uint64_t i = 0; i < parts.pieces(); ++i) {
+  const portions parts(data.count, pieces);
+  for (std::uint64_t i = 0; i < parts.number(); ++i) {
     const region piece{held, parts.begin(i)};
     const auto tag = static_cast<std::uint32_t>(i);
     op_id got = k_no_op;

@@ -124,8 +124,8 @@ class exchange {
 
   template <class Visit>
   void for_each_piece(const block_end& it, const Visit& visit) {
-    const cut pieces(it.count, pieces_in(part_.data(), it.count));
-    for (std::uint64_t i = 0; i < pieces.pieces(); ++i)
+    const portions pieces(it.count, pieces_in(part_.data(), it.count));
+    for (std::uint64_t i = 0; i < pieces.number(); ++i)
       visit(it.tag + static_cast<std::uint32_t>(i), it.offset + pieces.begin(i), pieces.length(i));
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "collectives/algorithm.h"
+#include "libsched/geometry.h"
 
 namespace lsched {
 
@@ -56,6 +57,26 @@ class rank_part {
   const op_id entry_;
   const op_id exit_;
   bool has_end_ = false;
+};
+
+/// `count` elements in a number of portions of nearly equal length, the longer ones first: blocks of a vector, or the
+/// messages that a block goes in.
+class portions {
+ public:
+  /// `number` may be 0 if `count` is.
+  constexpr portions(std::uint64_t count, std::uint64_t number)
+      : count_(count), number_(number), runs_(count, number == 0 ? 1 : number) {}
+
+  constexpr std::uint64_t number() const { return number_; }
+  constexpr std::uint64_t begin(std::uint64_t i) const { return runs_.begin(i); }
+  constexpr std::uint64_t length(std::uint64_t i) const { return runs_.size(i); }
+  /// How many are not empty.
+  constexpr std::uint64_t filled() const { return count_ < number_ ? count_ : number_; }
+
+ private:
+  std::uint64_t count_;
+  std::uint64_t number_;
+  cut runs_;
 };
 
 /// How many messages a pipelined algorithm makes of so many elements, none of nothing: segments of `data.segment`, or of

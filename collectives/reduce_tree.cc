@@ -23,7 +23,7 @@ fragment add_reduce(builder& to, const shape& data, const spread_tree& tree, std
   const bool is_root = self == data.root;
   const std::vector<rank> children = nearest_first(tree.children_of(self), self);
   const buffer_id sum = is_root ? output : children.empty() || pieces == 0 ? k_no_buffer : part.scratch(data.count);
-  const cut parts(data.count, pieces);
+  const portions parts(data.count, pieces);
   for (std::uint64_t i = 0; i < pieces; ++i) {
     const auto tag = static_cast<std::uint32_t>(i);
     region value{input, parts.begin(i)};

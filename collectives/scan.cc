@@ -137,7 +137,7 @@ class chain {
       : part_(to, data, entry), pieces_(data.count, pieces_of(data, data.count)), input_(input), output_(output) {}
 
   fragment write_scan() {
-    for (std::uint64_t i = 0; i < pieces_.pieces(); ++i) {
+    for (std::uint64_t i = 0; i < pieces_.number(); ++i) {
       if (is_first()) {
         pass_on(i, input_, k_no_op);
         continue;
@@ -152,9 +152,9 @@ class chain {
   }
 
   fragment write_exscan() {
-    const bool is_between = !is_first() && !is_last() && pieces_.pieces() > 0;
+    const bool is_between = !is_first() && !is_last() && pieces_.number() > 0;
     const buffer_id window = is_between ? part_.scratch(part_.data().count) : input_;
-    for (std::uint64_t i = 0; i < pieces_.pieces(); ++i) {
+    for (std::uint64_t i = 0; i < pieces_.number(); ++i) {
       if (is_first())
         pass_on(i, input_, k_no_op);
       else if (is_last())
@@ -190,7 +190,7 @@ class chain {
   }
 
   rank_part part_;
-  const cut pieces_;
+  const portions pieces_;
   const buffer_id input_;
   const buffer_id output_;
 };

@@ -17,7 +17,7 @@ class scatter {
   fragment write() {
     if (part_.self() == part_.data().root)
       write_root();
-    else if (blocks_.pieces_of_subtree(part_.self()).pieces() > 0)
+    else if (blocks_.pieces_of_subtree(part_.self()).number() > 0)
       write_other();
     return part_.finish(true);
   }
@@ -68,8 +68,8 @@ class scatter {
   /// Of what a child gets from its parent.
   template <class Visit>
   void for_each_piece(rank child, region all, const Visit& visit) {
-    const cut pieces = blocks_.pieces_of_subtree(child);
-    for (std::uint64_t i = 0; i < pieces.pieces(); ++i)
+    const portions pieces = blocks_.pieces_of_subtree(child);
+    for (std::uint64_t i = 0; i < pieces.number(); ++i)
       visit(static_cast<std::uint32_t>(i), region{all.buffer(), all.offset() + pieces.begin(i)}, pieces.length(i));
   }
 

@@ -13,7 +13,7 @@ subtree_blocks subtree_blocks::binomial(rank size, const shape& data) {
   return {size, data, data.radix == 0 ? 2 : data.radix, data.segment == 0};
 }
 
-cut subtree_blocks::pieces_of_subtree(rank r) const {
+portions subtree_blocks::pieces_of_subtree(rank r) const {
   const std::uint64_t count = count_of_subtree(r);
   return {count, is_whole_ ? std::min<std::uint64_t>(count, 1) : pieces_of(data_, count)};
 }
@@ -24,7 +24,7 @@ cost subtree_blocks::price() const {
   std::uint64_t elements = 0;
   for (rank r = 0; r + 1 < static_cast<rank>(offsets_.size()); ++r) {
     if (r == data_.root) continue;
-    all.messages += pieces_of_subtree(r).pieces();
+    all.messages += pieces_of_subtree(r).number();
     elements += count_of_subtree(r);
     if (block_count(data_, r) > 0) all.hops = std::max(all.hops, static_cast<std::uint64_t>(tree_.depth_of(r)));
   }

@@ -23,7 +23,7 @@ class subtree_blocks {
   std::uint64_t begin_of_subtree(rank r) const { return offsets_[wide(tree_.first_of(r))]; }
   std::uint64_t count_of_subtree(rank r) const { return offsets_[wide(tree_.end_of(r))] - begin_of_subtree(r); }
   /// The messages between a rank and its parent; none of nothing.
-  cut pieces_of_subtree(rank r) const;
+  portions pieces_of_subtree(rank r) const;
 
   /// A message for each piece of each rank but the root.
   cost price() const;

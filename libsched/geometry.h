@@ -3,6 +3,7 @@
 // Everything here is exact for every world size that a rank can number, 1 … 2^31-1.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -32,6 +33,32 @@ constexpr rank ring_after(rank self, rank distance, rank size) {
 constexpr rank ring_before(rank self, rank distance, rank size) {
   return self >= distance ? self - distance : self - distance + size;
 }
+
+/// `count` things in `parts` runs, one after the other, of whole grains each (the last grain may be a part of one). No run
+/// is more than a grain longer than another, and none is longer than one before it.
+///
+///   count = 10, parts = 3, grain = 2:   0 1 2 3 │ 4 5 6 7 │ 8 9
+///
+/// parts and grain >= 1; count + grain < 2^64.
+class cut {
+ public:
+  constexpr cut(std::uint64_t count, std::uint64_t parts, std::uint64_t grain = 1)
+      : count_(count),
+        grain_(grain),
+        least_((count + grain - 1) / grain / parts),
+        more_((count + grain - 1) / grain % parts) {}
+
+  /// Where run i begins; i = parts: where the last one ends.
+  constexpr std::uint64_t begin(std::uint64_t i) const {
+    return std::min(count_, (i * least_ + std::min(i, more_)) * grain_);
+  }
+  constexpr std::uint64_t size(std::uint64_t i) const { return begin(i + 1) - begin(i); }
+
+ private:
+  std::uint64_t count_, grain_;
+  std::uint64_t least_;  ///< grains of every run
+  std::uint64_t more_;   ///< runs that have one more
+};
 
 /// P ranks folded onto the largest power of two, so that patterns on a hypercube serve every P.
 ///
@@ -141,11 +168,11 @@ class knomial {
   rank radix_;
 };
 
-/// P ranks as a k-nomial tree around any root in which everybody's subtree, and not only what a rank sends upwards, is an
-/// interval of ranks: those below the root and those above it are a tree each, by their distance from the root.
+/// P ranks as a k-nomial tree around any root in which every subtree is an interval of ranks: the ranks below the root and
+/// those above it are a tree each, by their distance from the root.
 ///
-///   P = 7, root 3, k = 2:   0 ── 1 ── 3 ── 5 ── 6        1 and 5 are two away, 2 and 4 one
-///                                2 ──┘ └── 4
+///   P = 7, root 3, k = 2:   0 ── 1 ──┐   ┌── 5 ── 6
+///                                2 ── 3 ── 4
 ///
 /// Whoever combines, or puts side by side, what its children send, nearest first, keeps the order of ranks: a child below
 /// comes before all there is so far, a child above after it. Never deeper than knomial(size, radix).
@@ -175,29 +202,6 @@ class spread_tree {
   rank root_;
   knomial below_;  ///< of distances from the root, 0 being the root
   knomial above_;
-};
-
-/// `count` things cut into `pieces` parts of nearly equal length, the longer ones first.
-class cut {
- public:
-  /// No pieces: only of nothing.
-  constexpr cut(std::uint64_t count, std::uint64_t pieces)
-      : count_(count),
-        pieces_(pieces),
-        length_(pieces == 0 ? 0 : count / pieces),
-        longer_(pieces == 0 ? 0 : count % pieces) {}
-
-  constexpr std::uint64_t pieces() const { return pieces_; }
-  constexpr std::uint64_t begin(std::uint64_t i) const { return i * length_ + (i < longer_ ? i : longer_); }
-  constexpr std::uint64_t length(std::uint64_t i) const { return length_ + (i < longer_ ? 1 : 0); }
-  /// How many have any length.
-  constexpr std::uint64_t filled() const { return count_ < pieces_ ? count_ : pieces_; }
-
- private:
-  std::uint64_t count_;
-  std::uint64_t pieces_;
-  std::uint64_t length_;
-  std::uint64_t longer_;
 };
 
 }  // namespace lsched

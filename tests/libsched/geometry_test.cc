@@ -215,25 +215,5 @@ TEST(spread_tree, is_a_tree_of_intervals_around_any_root) {
       }
 }
 
-TEST(cut, pieces_follow_each_other_and_differ_by_one_at_most) {
-  for (std::uint64_t count = 0; count < 50; ++count)
-    for (std::uint64_t pieces = 1; pieces < 20; ++pieces) {
-      const cut parts(count, pieces);
-      std::uint64_t end = 0;
-      std::uint64_t filled = 0;
-      for (std::uint64_t i = 0; i < pieces; ++i) {
-        ASSERT_EQ(parts.begin(i), end);
-        ASSERT_TRUE(parts.length(i) == count / pieces || parts.length(i) == count / pieces + 1);
-        ASSERT_TRUE(i == 0 || parts.length(i) <= parts.length(i - 1));
-        end += parts.length(i);
-        if (parts.length(i) > 0) ++filled;
-      }
-      ASSERT_EQ(end, count);
-      ASSERT_EQ(parts.filled(), filled);
-    }
-  EXPECT_EQ(cut(0, 0).pieces(), 0u);
-  EXPECT_EQ(cut((std::uint64_t{1} << 48) - 1, 64).begin(64), (std::uint64_t{1} << 48) - 1);
-}
-
 }  // namespace
 }  // namespace lsched
