@@ -56,14 +56,14 @@ constinit const algorithm k_allgather_direct{
     .of = &k_allgather,
     .name = "direct",
     .generate = generated<k_allgather_direct, add_allgather_direct>,
-    .needs = {.in_place = false, .summary = "any P; everybody sends to everybody, one hop; for shared memory"},
+    .needs = {.summary = "any P; everybody sends to everybody, one hop; for shared memory"},
     .cost_of = cost_of_direct};
 
 constinit const algorithm k_allgatherv_direct{
     .of = &k_allgatherv,
     .name = "direct",
     .generate = generated<k_allgatherv_direct, add_allgather_direct>,
-    .needs = {.in_place = false, .summary = "any P; everybody sends to everybody, one hop; for shared memory"},
+    .needs = {.summary = "any P; everybody sends to everybody, one hop; for shared memory"},
     .cost_of = cost_of_direct};
 
 }  // namespace lsched

@@ -88,14 +88,14 @@ constinit const algorithm k_allgather_dissemination{
     .of = &k_allgather,
     .name = "dissemination",
     .generate = generated<k_allgather_dissemination, add_allgather_dissemination>,
-    .needs = {.in_place = false, .summary = "any P; ceil(log2 P) steps that double what a rank has; for short blocks"},
+    .needs = {.summary = "any P; ceil(log2 P) steps that double what a rank has; for short blocks"},
     .cost_of = cost_of_dissemination};
 
 constinit const algorithm k_allgatherv_dissemination{
     .of = &k_allgatherv,
     .name = "dissemination",
     .generate = generated<k_allgatherv_dissemination, add_allgather_dissemination>,
-    .needs = {.in_place = false, .summary = "any P; ceil(log2 P) steps that double what a rank has; for short blocks"},
+    .needs = {.summary = "any P; ceil(log2 P) steps that double what a rank has; for short blocks"},
     .cost_of = cost_of_dissemination};
 
 }  // namespace lsched

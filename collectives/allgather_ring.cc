@@ -60,14 +60,14 @@ constinit const algorithm k_allgather_ring{
     .of = &k_allgather,
     .name = "ring",
     .generate = generated<k_allgather_ring, add_allgather_ring>,
-    .needs = {.in_place = false, .summary = "any P; P-1 steps with one block between neighbours; for long blocks"},
+    .needs = {.summary = "any P; P-1 steps with one block between neighbours; for long blocks"},
     .cost_of = cost_of_ring};
 
 constinit const algorithm k_allgatherv_ring{
     .of = &k_allgatherv,
     .name = "ring",
     .generate = generated<k_allgatherv_ring, add_allgather_ring>,
-    .needs = {.in_place = false, .summary = "any P; P-1 steps with one block between neighbours; for long blocks"},
+    .needs = {.summary = "any P; P-1 steps with one block between neighbours; for long blocks"},
     .cost_of = cost_of_ring};
 
 }  // namespace lsched

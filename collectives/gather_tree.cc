@@ -73,9 +73,9 @@ cost cost_of_binomial(rank size, const shape& data, activation_policy) {
   return subtree_blocks::binomial(size, data).price();
 }
 
-constexpr constraints k_flat{.in_place = false, .summary = "any P and root; everybody sends to the root, one hop"};
-constexpr constraints k_binomial{.in_place = false,
-                                 .summary = "any P and root; a k-nomial tree (radix 2), log2 P hops; for short blocks"};
+constexpr constraints k_flat{.summary = "any P and root; everybody sends to the root, one hop"};
+constexpr constraints k_binomial{
+    .summary = "any P and root; a k-nomial tree (radix 2), log2 P hops; for short blocks"};
 
 }  // namespace
 

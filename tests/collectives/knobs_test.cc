@@ -15,7 +15,8 @@ std::string fault_of(const algorithm& it, rank size, const shape& data) {
   const auto policy = it.of->activates ? activation_policy::full : activation_policy::none;
   const auto programs =
       whole_world(size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
-  const auto answer = verify(programs, promise_of(it, size, data, policy), {.in_place = data.in_place});
+  const verify_options options{.in_place = data.in_place ? overlay_of(*it.of, size, data) : overlay{}};
+  const auto answer = verify(programs, promise_of(it, size, data, policy), options);
   if (!answer.notes.empty()) return answer.notes[0].text;
   return answer.holds() ? "" : std::string(name_of(answer.findings[0].what)) + ": " + answer.findings[0].text;
 }
