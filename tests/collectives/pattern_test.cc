@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 
 #include "collectives/registry.h"
 
@@ -12,8 +13,8 @@ namespace {
 
 std::vector<schedule_ptr> world_of(std::string_view collective, std::string_view name, rank size, const shape& data) {
   auto world = generate_world(*find(collective, name), size, data);
-  EXPECT_TRUE(world);
-  return world ? *std::move(world) : std::vector<schedule_ptr>();
+  if (!world) throw std::runtime_error(world.error().text);
+  return *std::move(world);
 }
 
 std::vector<op> ops_of(const schedule& program, op_kind kind) {
