@@ -38,6 +38,12 @@ inline result<schedule_ptr> make_collective(const algorithm& what, world place, 
   return make_collective(*what.of, what.needs, place, data, starts, what.name, body);
 }
 
+/// The generator of an algorithm that writes ops with `body`, for its entry in the registry.
+template <const algorithm& what, add_collective body>
+result<schedule_ptr> generated(world place, const shape& data, const activation& starts) {
+  return make_collective(what, place, data, starts, body);
+}
+
 /// The same request with every knob that the algorithm has turned this way and that, one at a time: itself first.
 std::vector<shape> variants_of(const algorithm& what, rank size, const shape& data);
 

@@ -1,10 +1,14 @@
-// Barrier by dissemination (Hensgen, Finkel and Manber, 1988), made of signals only.
+// Barrier by dissemination with more than one peer a step (Hensgen, Finkel and Manber, 1988; radix k: Hoefler and others,
+// 2006), made of signals only.
 //
-//   step k:  rank r signals r + 2^k and hears from r - 2^k (mod P),  k = 0 … ceil(log2 P) - 1
+//   step j:  rank r signals r + i k^j and hears from r - i k^j (mod P),  i = 1 … k-1      j = 0 … ceil(log_k P) - 1
 //
-// What a rank says in step k is "I and the 2^k - 1 ranks before me have entered", so it may say so only after
-// it has heard in *all* earlier steps, not merely in the one before: step k-1 covers the far half of that
-// range, the earlier ones the near half. P * ceil(log2 P) signals, no bytes. Synchronising.
+//   dissemination      k = 2
+//   k_dissemination    k = 4, or `radix`: half the steps, with three signals each
+//
+// What a rank says in step j is "I and the k^j - 1 ranks before me have entered", so it may say so only after
+// it has heard in *all* earlier steps, not merely in the one before: step j-1 covers the far part of that
+// range, the earlier ones the near part. No bytes. Synchronising.
 #pragma once
 
 #include "collectives/algorithm.h"
@@ -12,11 +16,11 @@
 namespace lsched {
 
 /// Appends a barrier: no rank's exit completes before every rank's `entry` has.
-fragment add_barrier(builder& to, op_id entry);
+fragment add_barrier(builder& to, op_id entry, rank radix = 2);
 
 /// The barrier by itself. Any P; P = 1 is a nop.
 result<schedule_ptr> barrier_dissemination(world place, const shape& data = {}, const activation& starts = {});
 
-extern const algorithm k_barrier_dissemination;
+extern const algorithm k_barrier_dissemination, k_barrier_k_dissemination;
 
 }  // namespace lsched

@@ -73,8 +73,9 @@ std::optional<failure> objection_to_size(const collective& of, world place, cons
 
 std::optional<failure> objection_to_data(const collective& of, const constraints& needs, world place,
                                          const shape& data) {
+  if (data.radix < 0 || data.radix == 1) return argument("a radix of " + std::to_string(data.radix) + ": use 2 or more");
   if (!of.moves_data) {
-    if (data == shape{.type = data.type}) return std::nullopt;
+    if (data == shape{.type = data.type, .radix = data.radix}) return std::nullopt;
     return argument("this collective moves no data: set count to 0 and the kernel to none");
   }
   if (auto why = objection_to_kernel(of, data)) return why;
@@ -87,7 +88,6 @@ std::optional<failure> objection_to_data(const collective& of, const constraints
   if (!data.nodes.empty() && data.nodes.size() != static_cast<std::size_t>(place.size))
     return argument("nodes are named for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
                     " ranks");
-  if (data.radix < 0 || data.radix == 1) return argument("a radix of " + std::to_string(data.radix) + ": use 2 or more");
   if (data.count < needs.min_count)
     return constraint("this algorithm needs a count of at least " + std::to_string(needs.min_count) +
                       ", not " + std::to_string(data.count) + ": choose another, or \"auto\"");

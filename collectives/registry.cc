@@ -3,18 +3,32 @@
 #include <algorithm>
 #include <string>
 
+#include "collectives/allgather_direct.h"
+#include "collectives/allgather_dissemination.h"
+#include "collectives/allgather_recursive_doubling.h"
+#include "collectives/allgather_ring.h"
 #include "collectives/allreduce.h"
 #include "collectives/allreduce_rabenseifner.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/allreduce_two_level.h"
+#include "collectives/alltoall_bruck.h"
 #include "collectives/barrier.h"
+#include "collectives/barrier_tree.h"
+#include "collectives/bcast_scatter_allgather.h"
+#include "collectives/bcast_tree.h"
 #include "collectives/circulant.h"
 #include "collectives/direct.h"
+#include "collectives/exchange.h"
+#include "collectives/gather_tree.h"
 #include "collectives/multiplying.h"
 #include "collectives/partial.h"
+#include "collectives/reduce_direct.h"
 #include "collectives/reduce_scatter_halving.h"
 #include "collectives/reduce_scatter_pairwise.h"
+#include "collectives/reduce_tree.h"
 #include "collectives/ring.h"
+#include "collectives/scan.h"
+#include "collectives/scatter_tree.h"
 
 namespace lsched {
 namespace {
@@ -22,6 +36,14 @@ namespace {
 /// A collective's algorithms stand together.
 const std::vector<algorithm>& table() {
   static const std::vector<algorithm> all{
+      k_allgather_direct,
+      k_allgather_dissemination,
+      k_allgather_recursive_doubling,
+      k_allgather_ring,
+      k_allgatherv_direct,
+      k_allgatherv_dissemination,
+      k_allgatherv_recursive_doubling,
+      k_allgatherv_ring,
       k_allreduce_recursive_doubling,
       k_allreduce_tree,
       k_allreduce_multiplying,
@@ -30,9 +52,30 @@ const std::vector<algorithm>& table() {
       k_allreduce_ring,
       k_allreduce_circulant,
       k_allreduce_two_level,
+      k_alltoall_bruck,
+      k_alltoall_direct,
+      k_alltoall_pairwise,
+      k_alltoallv_direct,
+      k_alltoallv_pairwise,
       k_barrier_dissemination,
+      k_barrier_k_dissemination,
+      k_barrier_tree,
+      k_bcast_binomial,
+      k_bcast_flat,
+      k_bcast_pipeline,
+      k_bcast_scatter_allgather,
+      k_exscan_chain,
+      k_exscan_recursive_doubling,
+      k_gather_binomial,
+      k_gather_flat,
+      k_gatherv_binomial,
+      k_gatherv_flat,
+      k_neighbor_exchange_direct,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,
+      k_reduce_binomial,
+      k_reduce_direct,
+      k_reduce_flat,
       k_reduce_scatter_direct,
       k_reduce_scatter_halving,
       k_reduce_scatter_pairwise,
@@ -43,6 +86,12 @@ const std::vector<algorithm>& table() {
       k_reduce_scatter_block_pairwise,
       k_reduce_scatter_block_ring,
       k_reduce_scatter_block_circulant,
+      k_scan_chain,
+      k_scan_recursive_doubling,
+      k_scatter_binomial,
+      k_scatter_flat,
+      k_scatterv_binomial,
+      k_scatterv_flat,
   };
   return all;
 }
@@ -54,6 +103,13 @@ promised_data data_of(const collective& of, rank size, const shape& data) {
   for (rank r = 0; r < size; ++r) all.of.push_back(of.extents_of({.self = r, .size = size}, data));
   if (std::ranges::count(all.of, all.of.front()) == static_cast<std::ptrdiff_t>(all.of.size())) all.of.resize(1);
   return all;
+}
+
+overlay overlay_of(const collective& of, rank size, const shape& data) {
+  if (!data.in_place || of.overlay_of == nullptr) return overlay(data.in_place);
+  std::vector<std::int64_t> offsets;
+  for (rank r = 0; r < size; ++r) offsets.push_back(of.overlay_of({.self = r, .size = size}, data));
+  return overlay(std::move(offsets));
 }
 
 postcondition promise_of(const algorithm& what, rank size, const shape& data, activation_policy policy) {

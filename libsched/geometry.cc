@@ -1,5 +1,7 @@
 #include "libsched/geometry.h"
 
+#include <algorithm>
+
 namespace lsched {
 
 std::vector<rank> knomial::children_of(rank r) const {
@@ -14,5 +16,16 @@ int knomial::depth() const {
   for (std::int64_t least = 1; least < size_; least = least * radix_ + 1) ++digits;
   return digits;
 }
+
+std::vector<rank> spread_tree::children_of(rank r) const {
+  std::vector<rank> children;
+  if (r <= root_)
+    for (const rank distance : below_.children_of(root_ - r)) children.push_back(root_ - distance);
+  if (r >= root_)
+    for (const rank distance : above_.children_of(r - root_)) children.push_back(root_ + distance);
+  return children;
+}
+
+int spread_tree::depth() const { return std::max(below_.depth(), above_.depth()); }
 
 }  // namespace lsched

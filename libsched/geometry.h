@@ -182,6 +182,14 @@ class knomial {
   /// All of them, ascending.
   std::vector<rank> children_of(rank r) const;
 
+  /// One past the last rank of the subtree of r, which begins at r.
+  constexpr rank end_of(rank r) const {
+    if (r == 0) return size_;
+    std::int64_t step = 1;
+    while (r / step % radix_ == 0) step *= radix_;
+    return r + step < size_ ? static_cast<rank>(r + step) : size_;
+  }
+
   /// Edges between a rank and the root: its digits that are not zero.
   constexpr int depth_of(rank r) const {
     int digits = 0;
@@ -195,6 +203,42 @@ class knomial {
  private:
   rank size_;
   rank radix_;
+};
+
+/// P ranks as a k-nomial tree around any root in which every subtree is an interval of ranks: the ranks below the root and
+/// those above it are a tree each, by their distance from the root.
+///
+///   P = 7, root 3, k = 2:   0 ── 1 ──┐   ┌── 5 ── 6
+///                                2 ── 3 ── 4
+///
+/// Whoever combines, or puts side by side, what its children send, nearest first, keeps the order of ranks: a child below
+/// comes before all there is so far, a child above after it. Never deeper than knomial(size, radix).
+class spread_tree {
+ public:
+  constexpr spread_tree(rank size, rank root, rank radix)
+      : root_(root), below_(root + 1, radix), above_(size - root, radix) {}
+
+  /// Of a rank other than the root.
+  constexpr rank parent_of(rank r) const {
+    return r < root_ ? root_ - below_.parent_of(root_ - r) : root_ + above_.parent_of(r - root_);
+  }
+
+  /// All of them, those on either side by their distance; the root's below it first.
+  std::vector<rank> children_of(rank r) const;
+
+  /// The subtree of r is [first_of(r), end_of(r)).
+  constexpr rank first_of(rank r) const { return r <= root_ ? root_ - below_.end_of(root_ - r) + 1 : r; }
+  constexpr rank end_of(rank r) const { return r >= root_ ? root_ + above_.end_of(r - root_) : r + 1; }
+
+  /// Edges between a rank and the root.
+  constexpr int depth_of(rank r) const { return r < root_ ? below_.depth_of(root_ - r) : above_.depth_of(r - root_); }
+  /// The largest depth of any rank.
+  int depth() const;
+
+ private:
+  rank root_;
+  knomial below_;  ///< of distances from the root, 0 being the root
+  knomial above_;
 };
 
 }  // namespace lsched

@@ -224,5 +224,53 @@ TEST(knomial, serves_the_largest_world) {
   EXPECT_LE(tree.depth_of(k_largest - 1), tree.depth());
 }
 
+TEST(knomial, subtrees_are_intervals) {
+  for (const rank radix : {2, 3, 4, 7})
+    for (rank size = 1; size <= 70; ++size) {
+      const knomial tree(size, radix);
+      for (rank r = 0; r < size; ++r) {
+        rank end = r + 1;
+        for (const rank child : tree.children_of(r)) {
+          ASSERT_EQ(child, end) << size << " " << r;
+          end = tree.end_of(child);
+        }
+        ASSERT_EQ(tree.end_of(r), end) << size << " " << r;
+      }
+      ASSERT_EQ(tree.end_of(0), size);
+    }
+  EXPECT_EQ(knomial(k_largest, 2).end_of(1 << 30), k_largest);
+}
+
+TEST(spread_tree, is_a_tree_of_intervals_around_any_root) {
+  for (const rank radix : {2, 3, 4, 50})
+    for (rank size = 1; size <= 40; ++size)
+      for (rank root = 0; root < size; ++root) {
+        const spread_tree tree(size, root, radix);
+        ASSERT_EQ(tree.first_of(root), 0);
+        ASSERT_EQ(tree.end_of(root), size);
+        ASSERT_LE(tree.depth(), knomial(size, radix).depth());
+        int depth = 0;
+        for (rank r = 0; r < size; ++r) {
+          rank first = r;
+          rank end = r + 1;
+          for (const rank child : tree.children_of(r)) {  // on either side, each begins where the one before ends
+            ASSERT_EQ(tree.parent_of(child), r);
+            ASSERT_EQ(tree.depth_of(child), tree.depth_of(r) + 1);
+            if (child < r) {
+              ASSERT_EQ(tree.end_of(child), first);
+              first = tree.first_of(child);
+            } else {
+              ASSERT_EQ(tree.first_of(child), end);
+              end = tree.end_of(child);
+            }
+          }
+          ASSERT_EQ(tree.first_of(r), first) << size << " " << root << " " << r;
+          ASSERT_EQ(tree.end_of(r), end) << size << " " << root << " " << r;
+          depth = std::max(depth, tree.depth_of(r));
+        }
+        ASSERT_EQ(tree.depth(), depth);
+      }
+}
+
 }  // namespace
 }  // namespace lsched
