@@ -100,10 +100,13 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, std::stri
   if (of != nullptr && of->has_blocks && !wanted.empty())
     return failure{status::argument, std::string(wanted) + ": who was to get how much cannot be read off schedules"};
   if (of == nullptr || of->has_blocks) return world_promise{};
-  const shape data = shape_of(*of, world);
+  shape data = shape_of(*of, world);
+  data.in_place = true;
+  const overlay in_place = overlay_of(*of, size, data);
+  data.in_place = false;
   const algorithm* by = wanted.empty() ? find(of->name, algorithm_name) : nullptr;
-  if (by == nullptr) return world_promise{of, nullptr, contents_of(*of, size, data, first.starts().policy)};
-  return world_promise{of, by, promise_of(*by, size, data, first.starts().policy)};
+  if (by == nullptr) return world_promise{of, nullptr, contents_of(*of, size, data, first.starts().policy), in_place};
+  return world_promise{of, by, promise_of(*by, size, data, first.starts().policy), in_place};
 }
 
 }  // namespace lsched

@@ -7,11 +7,15 @@
 #include <vector>
 
 #include "collectives/algorithm.h"
+#include "libsched/overlay.h"
 
 namespace lsched {
 
 /// The buffers of all ranks.
 promised_data data_of(const collective& of, rank size, const shape& data);
+
+/// Where each rank's input and output lie in one memory; in none if the shape does not say in place.
+overlay overlay_of(const collective& of, rank size, const shape& data);
 
 /// All that an algorithm promises of a world: buffers, contents and cost.
 postcondition promise_of(const algorithm& what, rank size, const shape& data, activation_policy policy);

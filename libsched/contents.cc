@@ -54,31 +54,31 @@ contents::sums contents::shifted(sums weight, std::int64_t by) {
 
 // --- setting up --------------------------------------------------------------------------------------------
 
-contents::contents(const assembly& all, bool in_place, finding_list& out) : all_(all), out_(out) {
+contents::contents(const assembly& all, const overlay& in_place, finding_list& out) : all_(all), out_(out) {
   for (rank r = 0; r < all.size(); ++r) set_up(r, in_place);
 }
 
 /// Inputs that a capture fills hold nothing before.
-void contents::set_up(rank r, bool in_place) {
+void contents::set_up(rank r, const overlay& in_place) {
   const schedule& mine = all_.program(r);
-  first_buffer_.push_back(memory_of_.size());
+  first_buffer_.push_back(placements_.size());
+  const std::size_t first_memory = memories_.size();
+  memories_.resize(first_memory + mine.buffers().size());
   std::vector<bool> is_captured(mine.buffers().size(), false);
   for (const op& it : mine.ops())
     if (it.kind == op_kind::capture) is_captured[it.c.buffer()] = true;
-  std::vector<std::size_t> inputs;
-  for (std::uint16_t b = 0; b < mine.buffers().size(); ++b) {
-    memory_of_.push_back(memories_.size());
-    memories_.emplace_back();
+  std::uint32_t inputs = 0;
+  const auto placements = placements_of(mine, in_place);
+  for (std::size_t b = 0; b < placements.size(); ++b) {
+    const std::uint64_t begin = placements[b].begin;
+    placements_.push_back({first_memory + placements[b].memory, begin});
     const buffer& it = mine.buffers()[b];
     if (it.role != buffer_role::input) continue;
-    const auto number = static_cast<std::uint32_t>(inputs.size());
-    inputs.push_back(memory_of_.back());
-    if (!is_captured[b] && it.count > 0) memories_.back().push_back({.end = it.count, .what = add_leaf(r, number)});
+    const std::uint32_t number = inputs++;
+    if (is_captured[b] || it.count == 0) continue;
+    const auto shift = static_cast<std::int64_t>(begin);
+    memories_[placements_.back().memory].push_back({begin, begin + it.count, shift, add_leaf(r, number)});
   }
-  std::size_t outputs = 0;
-  for (std::uint16_t b = 0; in_place && b < mine.buffers().size(); ++b)
-    if (mine.buffers()[b].role == buffer_role::output && outputs < inputs.size())
-      memory_of_[first_buffer_.back() + b] = inputs[outputs++];
 }
 
 contents::node_id contents::add_leaf(rank contributor, std::uint32_t input) {
@@ -126,17 +126,17 @@ void contents::execute(world_op it) {
       const world_op from = all_.partner(it);
       const std::uint64_t sent = max_count(all_.program(all_.rank_of(from)), all_.at(from));
       read(from, from, all_.at(from).a, sent, lower_);
-      return write(memory_of(r, what.c), what.c.offset(), sent, lower_);
+      return write(r, what.c, sent, lower_);
     }
     case op_kind::compute:
       read(it, it, what.a, count, lower_);
-      if (what.what == kernel::copy) return write(memory_of(r, what.c), what.c.offset(), count, lower_);
+      if (what.what == kernel::copy) return write(r, what.c, count, lower_);
       read(it, it, what.b, count, higher_);
       combine(it, lower_, higher_);
-      return write(memory_of(r, what.c), what.c.offset(), count, joined_);
+      return write(r, what.c, count, joined_);
     case op_kind::capture:
       capture(r, what, count);
-      return write(memory_of(r, what.c), what.c.offset(), count, lower_);
+      return write(r, what.c, count, lower_);
     default:
       return;
   }
@@ -154,8 +154,9 @@ void contents::capture(rank r, const op& what, std::uint64_t count) {
 
 /// The segments of a region, as if it began at 0. Gaps are findings.
 void contents::read(world_op it, world_op reader, region part, std::uint64_t count, memory& into) {
-  const memory& from = memory_of(all_.rank_of(it), part);
-  const std::uint64_t begin = part.offset();
+  const placement& under = placement_of(all_.rank_of(it), part);
+  const memory& from = memories_[under.memory];
+  const std::uint64_t begin = under.begin + part.offset();
   const std::uint64_t end = begin + count;
   into.clear();
   std::uint64_t at = begin;
@@ -167,7 +168,8 @@ void contents::read(world_op it, world_op reader, region part, std::uint64_t cou
     at = stop;
   }
   if (at == end) return;
-  const std::uint64_t gap_end = next != from.end() ? std::min(end, next->begin) : end;
+  const std::uint64_t gap_end = (next != from.end() ? std::min(end, next->begin) : end) - under.begin;
+  at -= under.begin;
   out_.add({.what = property::contents,
             .where = all_.rank_of(reader),
             .op = all_.id_of(reader),
@@ -178,7 +180,10 @@ void contents::read(world_op it, world_op reader, region part, std::uint64_t cou
                     std::to_string(part.buffer()) + ", which nothing has written"});
 }
 
-void contents::write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces) {
+void contents::write(rank r, region part, std::uint64_t count, const memory& pieces) {
+  const placement& under = placement_of(r, part);
+  memory& target = memories_[under.memory];
+  const std::uint64_t at = under.begin + part.offset();
   const std::uint64_t end = at + count;
   auto first = std::upper_bound(target.begin(), target.end(), at,
                                 [](std::uint64_t place, const segment& s) { return place < s.end; });
@@ -237,11 +242,13 @@ void contents::check_range(const promised_range& wanted, const postcondition& pr
     return object(property::contents, wanted, k_no_buffer, wanted.begin, wanted.end, "there are none");
   memory found;
   std::uint64_t at = wanted.begin;
-  for (const segment& it : memory_of(wanted.holder, region(number, 0))) {
-    if (it.end <= wanted.begin || it.begin >= wanted.end) continue;
-    segment part = it;
-    part.begin = std::max(part.begin, wanted.begin);
-    part.end = std::min(part.end, wanted.end);
+  const placement& under = placement_of(wanted.holder, region(number, 0));
+  for (const segment& it : memories_[under.memory]) {
+    if (it.end <= under.begin + wanted.begin || it.begin >= under.begin + wanted.end) continue;
+    // From here on elements are those of the output.
+    const segment part{std::max(it.begin, under.begin + wanted.begin) - under.begin,
+                       std::min(it.end, under.begin + wanted.end) - under.begin,
+                       it.shift - static_cast<std::int64_t>(under.begin), it.what};
     if (part.begin != at)
       return object(property::contents, wanted, number, at, part.begin, "nothing has written them");
     at = part.end;

@@ -18,13 +18,14 @@
 #include <vector>
 
 #include "libsched/assembly.h"
+#include "libsched/overlay.h"
 #include "libsched/postcondition.h"
 
 namespace lsched {
 
 class contents {
  public:
-  contents(const assembly& all, bool in_place, finding_list& out);
+  contents(const assembly& all, const overlay& in_place, finding_list& out);
 
   /// Executes ops in an order in which they may complete. Reading what nothing has written is a finding.
   void run(const std::vector<world_op>& order);
@@ -47,7 +48,7 @@ class contents {
     std::uint16_t kernels = 0;           ///< bit k: kernel k, of joins and of captures that merge
     bool is_in_rank_order = true;
   };
-  /// Element i holds the node for its element i - shift.
+  /// Element i of the memory holds the node for its element i - shift.
   struct segment {
     std::uint64_t begin = 0, end = 0;
     std::int64_t shift = 0;
@@ -56,10 +57,11 @@ class contents {
   using memory = std::vector<segment>;  ///< ascending, disjoint
   using expression = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>>;  ///< begin, end, tree
 
-  memory& memory_of(rank r, region part) {
-    return memories_[memory_of_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()]];
+  /// Its memory is numbered over all ranks.
+  const placement& placement_of(rank r, region part) const {
+    return placements_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()];
   }
-  void set_up(rank r, bool in_place);
+  void set_up(rank r, const overlay& in_place);
   node_id add_leaf(rank contributor, std::uint32_t input);
   node_id add_join(world_op by, const segment& lower, const segment& higher);
   static sums weight_of(rank contributor, std::uint32_t input);
@@ -68,7 +70,7 @@ class contents {
   void execute(world_op it);
   void capture(rank r, const op& what, std::uint64_t count);
   void read(world_op it, world_op reader, region part, std::uint64_t count, memory& into);
-  void write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces);
+  void write(rank r, region part, std::uint64_t count, const memory& pieces);
   void combine(world_op by, const memory& lower, const memory& higher);
 
   void check_range(const promised_range& wanted, const postcondition& promise);
@@ -89,7 +91,7 @@ class contents {
   finding_list& out_;
   std::vector<node> nodes_;
   std::vector<std::size_t> first_buffer_;  ///< by rank, in
-  std::vector<std::size_t> memory_of_;     ///< by rank and buffer: the memory it lies in
+  std::vector<placement> placements_;      ///< by rank and buffer
   std::vector<memory> memories_;
   memory lower_, higher_, joined_;           ///< of the op being executed; offsets from its regions
   std::map<std::uint32_t, sums> everybody_;  ///< by input: all ranks' leaves

@@ -9,7 +9,7 @@ namespace {
 
 class form_check {
  public:
-  form_check(const schedule& program, world place, bool in_place, finding_list& out)
+  form_check(const schedule& program, world place, const overlay& in_place, finding_list& out)
       : program_(program), place_(place), in_place_(in_place), out_(out) {}
 
   void run() {
@@ -17,11 +17,12 @@ class form_check {
       return object(k_no_op, "is rank " + std::to_string(program_.place().self) + " of " +
                                  std::to_string(program_.place().size) + " by its own account");
     if (program_.exit() >= size()) return object(k_no_op, "has no exit op");
+    if (const auto why = words_for_misfit(program_, in_place_)) return object(k_no_op, "cannot work in place: " + *why);
+    placements_ = placements_of(program_, in_place_);
     count_deps();
     for (op_id id = 0; id < size(); ++id) check_op(id);
     check_roots();
     check_tags();
-    if (in_place_) check_pairs();
     if (is_sound_) check_stays();
     if (is_sound_) check_lates();
     if (is_sound_ && program_.starts().policy == activation_policy::full) check_captures();
@@ -44,7 +45,6 @@ class form_check {
   void check_overlap(op_id id, region x, region y, std::uint64_t count);
   void check_roots();
   void check_tags();
-  void check_pairs();
   void check_stays();
   void check_stay(op_id receive, op_id reader, region operand, std::vector<std::uint32_t>& released);
   void check_lates();
@@ -54,10 +54,11 @@ class form_check {
 
   const schedule& program_;
   const world place_;
-  const bool in_place_;
+  const overlay& in_place_;
   finding_list& out_;
   bool is_sound_ = true;
   std::vector<std::uint32_t> in_degree_;
+  std::vector<placement> placements_;  ///< by buffer
 };
 
 void form_check::count_deps() {
@@ -116,8 +117,12 @@ void form_check::check_region(op_id id, std::string_view which, region part, boo
 }
 
 void form_check::check_overlap(op_id id, region x, region y, std::uint64_t count) {
-  if (!x.exists() || !y.exists() || x.buffer() != y.buffer() || x == y) return;
-  if (std::max(x.offset(), y.offset()) - std::min(x.offset(), y.offset()) < count)
+  const std::size_t buffers = placements_.size();
+  if (!x.exists() || !y.exists() || x.buffer() >= buffers || y.buffer() >= buffers) return;
+  const placement one = placements_[x.buffer()], other = placements_[y.buffer()];
+  const std::uint64_t begin = one.begin + x.offset(), other_begin = other.begin + y.offset();
+  if (one.memory != other.memory || begin == other_begin) return;
+  if (std::max(begin, other_begin) - std::min(begin, other_begin) < count)
     object(id, "has two regions that overlap without being the same");
 }
 
@@ -139,19 +144,6 @@ void form_check::check_tags() {
     const auto& [other_peer, other_kind, other_tag, other] = uses[i - 1];
     if (std::tie(peer, kind, tag) == std::tie(other_peer, other_kind, other_tag))
       object(id, "has the tag " + std::to_string(tag) + " of op " + std::to_string(other));
-  }
-}
-
-void form_check::check_pairs() {
-  std::vector<buffer> inputs;
-  for (const buffer& it : program_.buffers())
-    if (it.role == buffer_role::input) inputs.push_back(it);
-  std::size_t number = 0;
-  for (const buffer& it : program_.buffers()) {
-    if (it.role != buffer_role::output || number >= inputs.size()) continue;
-    const buffer& other = inputs[number++];
-    if (other.type != it.type || other.count != it.count)
-      object(k_no_op, "cannot work in place: output " + std::to_string(number - 1) + " is unlike its input");
   }
 }
 
@@ -238,7 +230,7 @@ void form_check::check_captures() {
 
 }  // namespace
 
-void check_form(const schedule& program, world place, bool in_place, finding_list& out) {
+void check_form(const schedule& program, world place, const overlay& in_place, finding_list& out) {
   form_check(program, place, in_place, out).run();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "libsched/finding.h"
+#include "libsched/overlay.h"
 #include "libsched/schedule.h"
 
 namespace lsched {
@@ -10,9 +11,8 @@ namespace lsched {
 /// ids exist; deps go from lower to higher numbers; no op needs more tokens than it has deps; regions and late bounds
 /// stay in their buffers; peers are other ranks; no tag is used twice; only captures write inputs; operands do not
 /// overlap in part; payloads that stay in place have the one reader that releases them; late extents are received
-/// before they are used; with policy full, captures wait for the call. With `in_place`, the k-th output must look like
-/// the k-th input.
-void check_form(const schedule& program, world place, bool in_place, finding_list& out);
+/// before they are used; with policy full, captures wait for the call. In place, buffers that share memory must fit.
+void check_form(const schedule& program, world place, const overlay& in_place, finding_list& out);
 
 /// "op 7 (send to 5)"
 std::string op_words(const schedule& program, op_id id);

@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-hazards::hazards(const assembly& all, const std::vector<world_op>& order, bool in_place)
+hazards::hazards(const assembly& all, const std::vector<world_op>& order, const overlay& in_place)
     : all_(all), order_(order), in_place_(in_place) {}
 
 void hazards::check(rank r, finding_list& out, finding_list& notes) {
@@ -83,17 +83,8 @@ void hazards::add_some(op_id to, std::span<const op_id> from, std::size_t least)
 
 void hazards::find_accesses(rank r) {
   const schedule& mine = all_.program(r);
-  std::vector<std::uint16_t> memory_of(mine.buffers().size());
-  std::vector<std::uint16_t> inputs;
-  std::size_t outputs = 0;
-  for (std::uint16_t b = 0; b < memory_of.size(); ++b) {
-    memory_of[b] = b;
-    if (mine.buffers()[b].role == buffer_role::input) inputs.push_back(b);
-  }
-  for (std::uint16_t b = 0; in_place_ && b < memory_of.size(); ++b)
-    if (mine.buffers()[b].role == buffer_role::output && outputs < inputs.size()) memory_of[b] = inputs[outputs++];
-
-  accesses_.assign(memory_of.size(), {});
+  placements_ = placements_of(mine, in_place_);
+  accesses_.assign(placements_.size(), {});
   for (op_id id = 0; id < mine.ops().size(); ++id) {
     const op& it = mine.ops()[id];
     const std::uint64_t width = size_of(it.type);
@@ -101,8 +92,9 @@ void hazards::find_accesses(rank r) {
     if (bytes == 0) continue;
     const auto add = [&](region part, bool is_write) {
       if (!part.exists()) return;
-      const std::uint64_t begin = part.offset() * width;
-      accesses_[memory_of[part.buffer()]].push_back({begin, begin + bytes, id, part.buffer(), is_write});
+      const placement& at = placements_[part.buffer()];
+      const std::uint64_t begin = (at.begin + part.offset()) * width;
+      accesses_[at.memory].push_back({begin, begin + bytes, id, part.buffer(), is_write});
     };
     add(it.a, false);
     add(it.b, false);
@@ -118,8 +110,9 @@ void hazards::check_pair(rank r, const access& x, const access& y, finding_list&
   const bool is_ordered = is_before_by_way_of_others(one, other) || is_before_by_way_of_others(other, one);
   const access& written = x.is_write ? x : y;
   const std::uint64_t width = size_of(all_.program(r).buffers()[written.buffer].type);
-  const std::uint64_t begin = std::max(x.begin, y.begin) / width;
-  const std::uint64_t end = std::min(x.end, y.end) / width;
+  const std::uint64_t before = placements_[written.buffer].begin;
+  const std::uint64_t begin = std::max(x.begin, y.begin) / width - before;
+  const std::uint64_t end = std::min(x.end, y.end) / width - before;
   const std::string clash = x.is_write && y.is_write ? "both write" : "one reads and the other writes";
   (is_ordered ? notes : out)
       .add({.what = property::hazard,

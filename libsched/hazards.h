@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "libsched/assembly.h"
+#include "libsched/overlay.h"
 
 namespace lsched {
 
@@ -16,7 +17,7 @@ class hazards {
   static constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 30;
 
   /// `order`: what fires in every execution, each op after all it waits for, sends before their receives.
-  hazards(const assembly& all, const std::vector<world_op>& order, bool in_place);
+  hazards(const assembly& all, const std::vector<world_op>& order, const overlay& in_place);
 
   /// Two ops of `r` on overlapping bytes, one of them writing, and neither before the other; property `hazard`.
   /// Where only a way through other ranks orders them, that is a note. And ops that the end of the round may come too
@@ -30,7 +31,7 @@ class hazards {
 
  private:
   struct access {
-    std::uint64_t begin = 0, end = 0;  ///< bytes
+    std::uint64_t begin = 0, end = 0;  ///< bytes of the memory
     op_id by = k_no_op;
     std::uint16_t buffer = k_no_buffer;
     bool is_write = false;
@@ -58,10 +59,11 @@ class hazards {
 
   const assembly& all_;
   const std::vector<world_op>& order_;
-  const bool in_place_;
+  const overlay& in_place_;
   std::size_t words_ = 0;              ///< of a row
   std::vector<std::uint32_t> column_;  ///< by op, and one more: how many ops before it have a column
   std::vector<std::uint64_t> before_;          ///< of the rank being checked: a row of bits for each op
+  std::vector<placement> placements_;          ///< of the rank being checked, by buffer
   std::vector<std::vector<access>> accesses_;  ///< by memory
   std::vector<world_op> unsure_signals_;
 };

@@ -1,7 +1,7 @@
 // Interleavings: whether a small world keeps a promise in every order in which its events can happen, by trying them.
 //
-// It shares the firing rule with verify() and nothing else: verify() reasons about order, this plays it out. So each
-// is the other's test, and a mutant that verify() accepts is equivalent to the original only if this agrees.
+// It shares the firing rule and the overlay with verify() and nothing else: verify() reasons about order, this plays it
+// out. So each is the other's test, and a mutant that verify() accepts is equivalent to the original only if this agrees.
 //
 // An event is the begin of a rank's round, the application's call, the landing of a signal or the completion of an op;
 // an op fires with the event that gives it the last token it needs. Played are: every order under eager sends, with
@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 
+#include "libsched/overlay.h"
 #include "libsched/postcondition.h"
 #include "libsched/schedule.h"
 
@@ -25,7 +26,7 @@ namespace lsched {
 enum class conclusion : std::uint8_t { holds, fails, undecided };
 
 struct interleaving_options {
-  bool in_place = false;    ///< the k-th output is the same memory as the k-th input
+  overlay in_place{};       ///< whether inputs and outputs share memory, and how
   bool is_reduced = true;   ///< false: every order of every world above, for very small worlds
   std::uint64_t most_states = 100'000;  ///< with a choice; more, and there is no conclusion
 };

@@ -35,9 +35,9 @@ std::vector<bool> completed_without(const schedule& program, op_id withheld) {
 
 }  // namespace
 
-stage::stage(std::span<const schedule_ptr> world, bool in_place) {
+stage::stage(std::span<const schedule_ptr> world, const overlay& in_place) {
   for (const schedule_ptr& program : world) add_rank(*program, in_place);
-  if (has_late_extents_) return;
+  if (has_late_extents_ || !flaw_.empty()) return;
   for (const stage_part& part : parts_)
     if (!is_sound(part)) return;
   match();
@@ -45,19 +45,26 @@ stage::stage(std::span<const schedule_ptr> world, bool in_place) {
   for (stage_rank& me : ranks_) find_order(me);
 }
 
-void stage::add_rank(const schedule& program, bool in_place) {
+/// One memory after the other, each as long as the buffers in it reach.
+void stage::place_buffers(stage_rank& me, const overlay& in_place) {
+  const auto buffers = me.program->buffers();
+  const auto placements = placements_of(*me.program, in_place);
+  std::vector<std::uint64_t> lengths(buffers.size(), 0);
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    std::uint64_t& length = lengths[placements[b].memory];
+    length = std::max(length, placements[b].begin + buffers[b].count);
+  }
+  std::vector<std::size_t> firsts;
+  for (const std::uint64_t length : lengths) firsts.push_back(cells_), cells_ += length;
+  for (const placement& it : placements) me.cells.push_back(firsts[it.memory] + it.begin);
+}
+
+void stage::add_rank(const schedule& program, const overlay& in_place) {
   stage_rank me{.program = &program, .first = static_cast<stage_op>(parts_.size())};
   has_late_extents_ = has_late_extents_ || !program.lates().empty();
   is_synchronising_ = is_synchronising_ || program.is_synchronising();
-  std::vector<std::size_t> inputs;
-  std::size_t outputs = 0;
-  for (const buffer& it : program.buffers()) {
-    const bool is_aliased = in_place && it.role == buffer_role::output && outputs < inputs.size();
-    me.cells.push_back(is_aliased ? inputs[outputs] : cells_);
-    if (it.role == buffer_role::input) inputs.push_back(cells_);
-    if (it.role == buffer_role::output) ++outputs;
-    if (!is_aliased) cells_ += it.count;
-  }
+  if (const auto why = words_for_misfit(program, in_place)) flaw_ = *why;
+  place_buffers(me, in_place);
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& what = program.ops()[id];
     stage_part part{.owner = size(), .id = id, .what = &what, .is_data = must_happen(what.kind)};
@@ -81,10 +88,20 @@ bool stage::is_sound(const stage_part& part) {
                             is_inside(*me.program, it, it.c);
   const bool may_write = !it.c.exists() || it.kind == op_kind::capture || !stays_inside ||
                          me.program->buffers()[it.c.buffer()].role != buffer_role::input;
-  if (has_peer && stays_inside && may_write) return true;
-  flaw_ = words_for(me.first + part.id) +
-          (!has_peer ? " has no such peer" : !stays_inside ? " leaves a buffer" : " writes to an input");
+  const bool is_clear = !stays_inside || !(slips(part, it.a) || slips(part, it.b));
+  if (has_peer && stays_inside && may_write && is_clear) return true;
+  flaw_ = words_for(me.first + part.id) + (!has_peer       ? " has no such peer"
+                                           : !stays_inside ? " leaves a buffer"
+                                           : !may_write    ? " writes to an input"
+                                                           : " writes to a part of what it reads");
   return false;
+}
+
+/// Whether the op's target lies over a part of this operand, but not where it lies.
+bool stage::slips(const stage_part& part, region operand) const {
+  if (!part.what->c.exists() || !operand.exists()) return false;
+  const std::size_t from = cell(part, operand, 0), to = cell(part, part.what->c, 0);
+  return from != to && std::max(from, to) - std::min(from, to) < part.what->count.value();
 }
 
 void stage::match() {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "libsched/overlay.h"
 #include "libsched/schedule.h"
 
 namespace lsched {
@@ -40,7 +41,7 @@ struct stage_rank {
 
 class stage {
  public:
-  stage(std::span<const schedule_ptr> world, bool in_place);
+  stage(std::span<const schedule_ptr> world, const overlay& in_place);
 
   /// Why the world cannot be played at all, as when a region leaves its buffer; or an empty string.
   const std::string& flaw() const { return flaw_; }
@@ -61,8 +62,10 @@ class stage {
   std::string words_for(stage_op it) const;
 
  private:
-  void add_rank(const schedule& program, bool in_place);
+  void add_rank(const schedule& program, const overlay& in_place);
+  void place_buffers(stage_rank& me, const overlay& in_place);
   bool is_sound(const stage_part& part);
+  bool slips(const stage_part& part, region operand) const;
   void match();
   void find_order(stage_rank& me);
   void find_conflicts(const stage_rank& me, const std::vector<std::vector<bool>>& without);

@@ -15,13 +15,14 @@
 #include <vector>
 
 #include "libsched/finding.h"
+#include "libsched/overlay.h"
 #include "libsched/postcondition.h"
 #include "libsched/schedule.h"
 
 namespace lsched {
 
 struct verify_options {
-  bool in_place = false;           ///< the k-th output is the same memory as the k-th input
+  overlay in_place{};              ///< whether inputs and outputs share memory, and how
   std::size_t most_findings = 16;  ///< of each kind of list; at least 1
 };
 

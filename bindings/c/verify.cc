@@ -19,7 +19,7 @@ constexpr std::int32_t k_most_ranks = 1 << 20;
 struct question {
   std::vector<schedule_ptr> world;
   world_promise promise;
-  bool in_place = false;
+  overlay in_place{};
 };
 
 failure argument(std::string text) { return {status::argument, std::move(text)}; }
@@ -33,7 +33,8 @@ result<question> read(const lsched_verify_text_desc& desc) {
   if (!world) return world.error();
   auto promise = promise_for(*world, desc.collective == nullptr ? "" : desc.collective);
   if (!promise) return promise.error();
-  return question{std::move(*world), std::move(*promise), desc.in_place != 0};
+  const overlay in_place = desc.in_place != 0 ? promise->in_place : overlay(false);
+  return question{std::move(*world), std::move(*promise), in_place};
 }
 
 /// What all algorithms of the collective are asked for.
@@ -62,7 +63,8 @@ result<question> read(const lsched_verify_collective_desc& desc) {
   if (!how) return how.error();
   auto world = generate_world(**how, desc.ranks, *data, starts);
   if (!world) return world.error();
-  return question{std::move(*world), {any, *how, promise_of(**how, desc.ranks, *data, starts.policy)}, data->in_place};
+  const overlay in_place = overlay_of(*any, desc.ranks, *data);
+  return question{std::move(*world), {any, *how, promise_of(**how, desc.ranks, *data, starts.policy), in_place}, in_place};
 }
 
 // --- telling -----------------------------------------------------------------------------------------------

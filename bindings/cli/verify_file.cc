@@ -39,6 +39,7 @@ world_file read_world(const std::string& path, const std::string& promised) {
   title += ", " + words_for(promise, parsed->front()->name());
   return {.world = std::move(*parsed),
           .promise = std::move(promise.what),
+          .in_place = std::move(promise.in_place),
           .title = std::move(title),
           .is_promised = promise.of != nullptr};
 }

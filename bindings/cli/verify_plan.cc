@@ -99,7 +99,7 @@ std::string text_of(const verify_case& it) {
   return text + (it.data.in_place ? ", in place" : "");
 }
 
-verify_options options_of(const verify_case& it) { return {.in_place = it.data.in_place}; }
+verify_options options_of(const verify_case& it) { return {.in_place = overlay_of(*it.what->of, it.size, it.data)}; }
 
 std::vector<schedule_ptr> generate_world(const verify_case& it) {
   return require(lsched::generate_world(*it.what, it.size, it.data, {.policy = it.policy, .seed = 1}));

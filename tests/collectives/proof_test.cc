@@ -40,7 +40,8 @@ TEST_P(Proof, the_generator_keeps_its_promise) {
       for (const shape& data : shapes_of(it, size)) {
         const auto programs = whole_world(
             size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
-        const auto answer = verify(programs, promise_of(it, size, data, policy), {.in_place = data.in_place});
+        const auto answer =
+            verify(programs, promise_of(it, size, data, policy), {.in_place = overlay_of(*it.of, size, data)});
         EXPECT_EQ(first_words(answer), "") << size << " ranks, count " << data.count << ", " << name_of(policy)
                                            << (data.in_place ? ", in place" : "");
         EXPECT_TRUE(answer.is_synchronising || !it.of->is_synchronising);

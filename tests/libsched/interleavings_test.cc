@@ -168,12 +168,13 @@ void expect_same_conclusions(rank size, std::size_t step) {
     std::vector<schedule_ptr> world;
     for (rank self = 0; self < size; ++self) world.push_back(*it.what->generate({self, size}, data, {it.policy, 1}));
     const postcondition promise = promise_of(*it.what, size, data, it.policy);
+    const overlay in_place = overlay_of(*it.what->of, size, data);
     const mutant_list list(world);
     for (std::size_t k = 0; k < list.size(); k += step) {
       const auto mutated = list.world(k);
-      const auto some = play(mutated, promise, {.in_place = it.in_place});
+      const auto some = play(mutated, promise, {.in_place = in_place});
       const auto every =
-          play(mutated, promise, {.in_place = it.in_place, .is_reduced = false, .most_states = 2'000'000});
+          play(mutated, promise, {.in_place = in_place, .is_reduced = false, .most_states = 2'000'000});
       EXPECT_EQ(some.what, every.what) << it.what->of->name << " " << it.what->name << " " << k << " "
                                        << list.name(k) << ": " << some.why << " / " << every.why;
     }

@@ -30,7 +30,7 @@ std::vector<subject> subjects_of(const algorithm& it, rank size) {
     data.in_place = in_place;
     subject one{std::string(it.of->name) + "/" + std::string(it.name) + " " + std::string(name_of(policy)) +
                     (in_place ? " in place" : "") + " P=" + std::to_string(size),
-                {}, promise_of(it, size, data, policy), {.in_place = in_place}};
+                {}, promise_of(it, size, data, policy), {.in_place = overlay_of(*it.of, size, data)}};
     for (rank self = 0; self < size; ++self) one.world.push_back(*it.generate({self, size}, data, {policy, 1}));
     all.push_back(std::move(one));
   };

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 
 #include "bindings/environment.h"
 #include "collectives/registry.h"
@@ -45,6 +46,7 @@ class random_run {
       : draws_(of),
         spoil_(spoil),
         what_(algorithms()[of.below(algorithms().size())]),
+        shared_(index(size)),
         world_(size, of.seed),
         pending_(index(size)),
         sums_(index(size)) {
@@ -54,18 +56,24 @@ class random_run {
       constexpr activation_policy policies[] = {activation_policy::full, activation_policy::solo,
                                                 activation_policy::majority};
       starts_ = {policies[of.below(3)], of.seed};
+    } else {
+      data_.in_place = what_.of->moves_data && what_.needs.in_place && of.below(2) == 0;
     }
+    in_place_ = overlay_of(*what_.of, size, data_);
     for (rank r = 0; r < size; ++r) {
       const extents buffers = what_.of->extents_of({r, size}, data_);
       inputs_.emplace_back(buffers.input.value_or(0));
       outputs_.emplace_back(buffers.output.value_or(0));
+      if (in_place_.exists() && buffers.input && buffers.output)
+        shared_[index(r)].emplace(std::max(input_begin(r) + *buffers.input, output_begin(r) + *buffers.output));
     }
     promise_ = what_.of->contents_of(size, data_);
   }
 
   std::string name() const {
     return std::string(what_.of->name) + "/" + std::string(what_.name) + " " +
-           std::string(name_of(starts_.policy)) + ", " + std::to_string(world_.size()) + " ranks, count " + std::to_string(data_.count);
+           std::string(name_of(starts_.policy)) + ", " + std::to_string(world_.size()) + " ranks, count " +
+           std::to_string(data_.count) + (data_.in_place ? ", in place" : "");
   }
 
   rank size() const { return world_.size(); }
@@ -84,9 +92,23 @@ class random_run {
   }
 
  private:
-  static std::byte* bytes_of(std::vector<value>& from) { return reinterpret_cast<std::byte*>(from.data()); }
-  static std::size_t index(rank r) { return static_cast<std::size_t>(r); }
+  static std::byte* bytes_at(value* from) { return reinterpret_cast<std::byte*>(from); }
+  static std::byte* bytes_of(std::vector<value>& from) { return bytes_at(from.data()); }
+  static std::size_t index(std::int64_t r) { return static_cast<std::size_t>(r); }
   rank draw_rank() { return static_cast<rank>(draws_.below(its_.size())); }
+
+  // --- memory: in place, a rank's input and output lie in one ----------------------------------------------------------
+
+  std::size_t input_begin(rank r) const { return index(std::max<std::int64_t>(0, in_place_.offset_at(r))); }
+  std::size_t output_begin(rank r) const { return index(std::max<std::int64_t>(0, -in_place_.offset_at(r))); }
+  value* input_at(rank r) {
+    auto& shared = shared_[index(r)];
+    return shared ? shared->data() + input_begin(r) : inputs_[index(r)].data();
+  }
+  value* output_at(rank r) {
+    auto& shared = shared_[index(r)];
+    return shared ? shared->data() + output_begin(r) : outputs_[index(r)].data();
+  }
 
   commit_request request(rank r) {
     commit_request wanted{"random", what_.generate({r, world_.size()}, data_, starts_)};
@@ -94,8 +116,8 @@ class random_run {
     if (spoil_ != nullptr && wanted.program) wanted.program = spoil_(*wanted.program);
     if (wanted.program && !(*wanted.program)->is_partial()) {
       const schedule& program = **wanted.program;
-      if (count_of(program, buffer_role::input) > 0) wanted.memory.inputs = {bytes_of(inputs_[index(r)])};
-      if (count_of(program, buffer_role::output) > 0) wanted.memory.outputs = {bytes_of(outputs_[index(r)])};
+      if (count_of(program, buffer_role::input) > 0) wanted.memory.inputs = {bytes_at(input_at(r))};
+      if (count_of(program, buffer_role::output) > 0) wanted.memory.outputs = {bytes_at(output_at(r))};
     }
     return wanted;
   }
@@ -105,7 +127,11 @@ class random_run {
   bool ordinary_round() {
     for (auto& input : inputs_)
       for (value& one : input) one = static_cast<value>(draws_.below(1000));
+    for (rank r = 0; r < world_.size(); ++r)
+      if (shared_[index(r)]) std::ranges::copy(inputs_[index(r)], input_at(r));
     if (!world_.run_round(its_)) return false;
+    for (rank r = 0; r < world_.size(); ++r)
+      if (shared_[index(r)]) std::copy_n(output_at(r), outputs_[index(r)].size(), outputs_[index(r)].begin());
     const std::string broken = testing::broken_promise(promise_, inputs_, outputs_);
     return broken.empty() || blame(broken.c_str());
   }
@@ -176,7 +202,9 @@ class random_run {
   const algorithm& what_;
   shape data_{};
   activation starts_{};
-  std::vector<std::vector<value>> inputs_, outputs_;
+  overlay in_place_{};
+  std::vector<std::vector<value>> inputs_, outputs_;  ///< by rank: of the collective, whatever memory they lie in
+  std::vector<std::optional<std::vector<value>>> shared_;  ///< by rank: what both of them lie in, if it is shared
   postcondition promise_;
   lockstep_world world_;
   std::vector<instance*> its_;
