@@ -42,7 +42,7 @@ overlay overlay_of(const collective& of, rank size, const shape& data) {
 postcondition promise_of(const algorithm& what, rank size, const shape& data, activation_policy policy) {
   postcondition promise = what.of->contents_of(size, data);
   promise.data = data_of(*what.of, size, data);
-  promise.price = what.cost_of(size, data, policy);
+  promise.price = price_of(what, size, data, policy);
   return promise;
 }
 
