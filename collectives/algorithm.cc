@@ -38,6 +38,13 @@ std::uint64_t saturating_sum(std::uint64_t x, std::uint64_t y) {
   return x + y < x ? std::numeric_limits<std::uint64_t>::max() : x + y;
 }
 
+cost price_of(const algorithm& what, rank size, const shape& data, activation_policy policy) {
+  if (data.unit == 1) return what.cost_of(size, data, policy);
+  cost all = what.cost_of(size, in_units(data), policy);
+  all.bytes = saturating_product(all.bytes, data.unit);
+  return all;
+}
+
 std::uint64_t bytes_of(std::uint64_t count, const shape& data) { return saturating_product(count, size_of(data.type)); }
 
 }  // namespace lsched

@@ -26,6 +26,9 @@ struct algorithm {
   knobs looks_at{};
 };
 
+/// What a round costs, of a request in elements; cost_of itself counts units.
+cost price_of(const algorithm& what, rank size, const shape& data, activation_policy policy);
+
 /// As above, of this algorithm.
 inline std::optional<failure> objection(const algorithm& what, world place, const shape& data,
                                         const activation& starts = {}) {

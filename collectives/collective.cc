@@ -307,6 +307,16 @@ const collective* find_collective(std::string_view name) {
 
 // --- requests ----------------------------------------------------------------------------------------------
 
+shape in_units(const shape& data) {
+  shape units = data;
+  units.unit = 1;
+  units.count /= data.unit;
+  for (std::uint64_t& count : units.counts) count /= data.unit;
+  for (exchanged_block& it : units.blocks) it.count /= data.unit;
+  if (data.segment != 0) units.segment = std::max<std::uint64_t>(1, data.segment / data.unit);
+  return units;
+}
+
 std::vector<std::uint64_t> block_offsets(const shape& data, rank size) {
   std::vector<std::uint64_t> offsets{0};
   offsets.reserve(static_cast<std::size_t>(size) + 1);

@@ -26,6 +26,23 @@ std::optional<failure> objection_to_place(const constraints& needs, world place)
   return std::nullopt;
 }
 
+std::optional<failure> objection_to_user(const collective& of, const constraints& needs, const shape& data) {
+  if (data.what != kernel::user) {
+    if (data.unit == 1 && !data.commutes) return std::nullopt;
+    return argument("only user-defined arithmetic has a unit, and may say that it commutes");
+  }
+  if (data.unit == 0 || data.unit > k_max_count) return argument("a unit of " + std::to_string(data.unit) + " elements");
+  const auto is_cut = [&](std::uint64_t count) { return count % data.unit != 0; };
+  if (is_cut(data.count) || std::ranges::any_of(data.counts, is_cut))
+    return argument("a count is no multiple of the unit of " + std::to_string(data.unit) + " elements");
+  if (of.activates)
+    return constraint(name(of.name) + " merges what comes too late, in any order: choose a built-in reduction");
+  if (needs.needs_commutative && !data.commutes)
+    return constraint("this algorithm combines operands in any order, and the arithmetic does not commute: choose another, "
+                      "or \"auto\"");
+  return std::nullopt;
+}
+
 std::optional<failure> objection_to_kernel(const collective& of, const shape& data) {
   if (!of.reduces && data.what != kernel::none)
     return argument(name(of.name) + " combines nothing: set the kernel to none, not \"" + name(name_of(data.what)) + "\"");
@@ -79,6 +96,7 @@ std::optional<failure> objection_to_data(const collective& of, const constraints
     return argument("this collective moves no data: set count to 0 and the kernel to none");
   }
   if (auto why = objection_to_kernel(of, data)) return why;
+  if (auto why = objection_to_user(of, needs, data)) return why;
   if (auto why = objection_to_blocks(of, place, data)) return why;
   if (of.is_rooted ? data.root < 0 || data.root >= place.size : data.root != 0)
     return argument(of.is_rooted ? "root " + std::to_string(data.root) + " is outside the world: use 0 to " +
@@ -114,10 +132,12 @@ std::optional<failure> objection(const collective& of, const constraints& needs,
   return objection_to_start(of, starts);
 }
 
-result<schedule_ptr> make_collective(const collective& of, const constraints& needs, world place, const shape& data,
+result<schedule_ptr> make_collective(const collective& of, const constraints& needs, world place, const shape& asked,
                                      const activation& starts, std::string_view algorithm, add_collective body) {
-  if (auto why = objection(of, needs, place, data, starts)) return std::move(*why);
+  if (auto why = objection(of, needs, place, asked, starts)) return std::move(*why);
   builder to(place, name(of.name) + "/" + name(algorithm));
+  to.set_unit(asked.unit);
+  const shape data = in_units(asked);
   const extents buffers = of.extents_of(place, data);
   const buffer_id input = buffers.input ? to.input(data.type, *buffers.input) : k_no_buffer;
   const buffer_id output = buffers.output ? to.output(data.type, *buffers.output) : k_no_buffer;

@@ -73,9 +73,9 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world) {
   return data;
 }
 
-/// Whether a (op) b and b (op) a are the same bits. So they are with every reduction there is (ops/kernel.h): integers
+/// Whether a (op) b and b (op) a are the same bits. So they are with every built-in reduction (ops/kernel.h): integers
 /// wrap around, sums and products round once, and every NaN is the same.
-bool is_commutative(kernel what) { return is_reduction(what); }
+bool is_commutative(kernel what) { return is_reduction(what) && what != kernel::user; }
 
 /// At any price: operands may come in any order where kernels do not mind.
 postcondition contents_of(const collective& of, rank size, const shape& data, activation_policy policy) {
@@ -106,6 +106,11 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, std::stri
   data.in_place = false;
   const algorithm* by = wanted.empty() ? find(of->name, algorithm_name) : nullptr;
   if (by == nullptr) return world_promise{of, nullptr, contents_of(*of, size, data, first.starts().policy), in_place};
+  if (data.what == kernel::user) {  // in units that schedules do not tell, and so is the price
+    postcondition contents = promise_of(*by, size, data, first.starts().policy);
+    contents.price.reset();
+    return world_promise{of, nullptr, std::move(contents), in_place};
+  }
   return world_promise{of, by, promise_of(*by, size, data, first.starts().policy), in_place};
 }
 

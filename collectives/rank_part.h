@@ -83,9 +83,6 @@ class portions {
 /// 128 KiB, but never more than 64 of them.
 std::uint64_t pieces_of(const shape& data, std::uint64_t count);
 
-/// x + y, or 2^64-1 where that is less.
-constexpr std::uint64_t saturating_sum(std::uint64_t x, std::uint64_t y) { return x + y < x ? ~std::uint64_t{0} : x + y; }
-
 /// Widening, of a number that is not negative.
 constexpr std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
 

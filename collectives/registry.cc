@@ -116,7 +116,7 @@ postcondition promise_of(const algorithm& what, rank size, const shape& data, ac
   postcondition promise = what.of->contents_of(size, data);
   promise.data = data_of(*what.of, size, data);
   for (promised_range& it : promise.ranges) it.is_in_rank_order &= !what.needs.needs_commutative;
-  promise.price = what.cost_of(size, data, policy);
+  promise.price = price_of(what, size, data, policy);
   return promise;
 }
 

@@ -129,7 +129,7 @@ std::string text_of_time(double ns) {
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
                     const surroundings& around) {
   const wire_costs& wire = around.is_one_node() ? around.near : around.far;
-  const cost all = how.cost_of(size, data, starts.policy);
+  const cost all = price_of(how, size, data, starts.policy);
   const auto hops = static_cast<double>(all.hops);
   if (around.is_crowded()) {
     const double per_core = around.ranks_per_core;

@@ -30,6 +30,10 @@ struct shape {
   /// sends and its output what it receives, one block after the other in the order of this list.
   std::vector<exchanged_block> blocks{};
 
+  /// Of kernel::user: elements that belong together. All counts are multiples of it, and nothing is cut inside.
+  std::uint64_t unit = 1;
+  bool commutes = false;  ///< of kernel::user: operands may change places; all other kernels commute anyway
+
   std::uint64_t segment = 0;  ///< elements that a pipelined algorithm moves at once; 0: its own choice
   rank radix = 0;             ///< of trees and multiplying steps; 0: the algorithm's own
   /// By rank, any number that ranks of one node share, for algorithms that go by nodes. Empty: one node.
@@ -45,6 +49,10 @@ struct shape {
 inline std::uint64_t block_count(const shape& data, rank r) {
   return data.counts.empty() ? data.count : data.counts[static_cast<std::size_t>(r)];
 }
+
+/// The same request counted in units: what generators see, so that they need not know that there are any. Counts are
+/// multiples of the unit; a segment is rounded down, but not to nothing.
+shape in_units(const shape& data);
 
 /// Where the blocks of `size` ranks begin, one after the other, and as a last entry where all of them end.
 std::vector<std::uint64_t> block_offsets(const shape& data, rank size);

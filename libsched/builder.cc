@@ -137,6 +137,26 @@ op_id builder::capture(kernel merge, region target, extent count, deps after) {
                 after);
 }
 
+// --- units -------------------------------------------------------------------------------------------------
+
+std::uint64_t builder::widened(std::uint64_t units) {
+  if (unit_ != 0 && units <= k_max_count / unit_) return units * unit_;
+  fail(status::argument, std::to_string(units) + " units of " + std::to_string(unit_) + " elements are no count");
+  return 0;
+}
+
+/// From units to elements.
+void builder::widen() {
+  for (buffer& it : buffers_) it.count = widened(it.count);
+  for (late_extent& it : lates_) it.bound = widened(it.bound);
+  for (op& it : ops_) {
+    if (!it.count.is_late()) it.count = extent::imm(widened(it.count.value()));
+    for (region* part : {&it.a, &it.b, &it.c})
+      if (part->exists()) *part = {part->buffer(), widened(part->offset())};
+  }
+  unit_ = 1;
+}
+
 // --- order -------------------------------------------------------------------------------------------------
 
 void builder::dep(op_id before, op_id after) {

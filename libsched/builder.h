@@ -31,6 +31,10 @@ class builder {
   buffer_id scratch(dtype type, std::uint64_t count) { return declare(buffer_role::scratch, type, count); }
   buffer_id declare(buffer_role role, dtype type, std::uint64_t count, memory_space space = memory_space::host);
 
+  /// From now on every count and every offset, in buffers, regions, extents and bounds, is of so many elements that belong
+  /// together. So an algorithm that knows nothing of them never cuts between two of them. At least 1; before anything else.
+  void set_unit(std::uint64_t elements) { unit_ = elements; }
+
   /// A new slot of the arena and the late extent that reads it; `bound` is the most it may ever hold.
   extent late(std::uint64_t bound);
 
@@ -89,6 +93,8 @@ class builder {
   friend class compiler;
   op_id append(const op& what, deps after);
   void fail(status code, std::string text, op_id where = k_no_op, rank peer = k_no_rank);
+  std::uint64_t widened(std::uint64_t units);
+  void widen();
 
   world place_;
   std::string name_;
@@ -97,6 +103,7 @@ class builder {
   std::vector<buffer> buffers_;
   std::vector<late_extent> lates_;
   op_id exit_ = k_no_op;
+  std::uint64_t unit_ = 1;
   bool synchronising_ = false;
   bool holding_ = false;
   activation starts_{};

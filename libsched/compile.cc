@@ -110,7 +110,12 @@ class compiler {
   failure error_;
 };
 
-result<schedule_ptr> builder::compile() const { return compiler(*this).run(); }
+result<schedule_ptr> builder::compile() const {
+  if (unit_ == 1) return compiler(*this).run();
+  builder wide = *this;
+  wide.widen();
+  return compiler(wide).run();
+}
 
 // --- checks ------------------------------------------------------------------------------------------------
 

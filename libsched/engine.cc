@@ -15,6 +15,20 @@ const std::byte* at(const cell& value, region where, const op& what) {
   return value.data + where.offset() * size_of(what.type);
 }
 
+/// Why the application's arithmetic cannot do this op. Late offers cannot be merged by it, since it need not commute.
+std::optional<failure> objection_to_user(const op& what, op_id id, const user_kernel& user) {
+  const auto refused = [id](std::string why) {
+    return failure{status::argument, "op " + std::to_string(id) + " asks for user-defined arithmetic" + why, k_no_rank, id};
+  };
+  if (user.run == nullptr) return refused(", but there is none");
+  if (what.kind == op_kind::capture) return refused(", and partial schedules have none");
+  const auto is_whole = [&](std::uint64_t elements) { return elements % user.unit == 0; };
+  const bool is_aligned = is_whole(what.a.offset()) && is_whole(what.b.offset()) && is_whole(what.c.offset());
+  const bool has_whole_count = !what.count.is_late() && is_whole(what.count.value());
+  if (user.unit != 1 && !(is_aligned && has_whole_count)) return refused(" on other than whole units of " + std::to_string(user.unit) + " elements");
+  return std::nullopt;
+}
+
 /// What is noted of an op, or with k_no_op of the round; a time of 0 is not known here.
 trace_event event_of(const instance& it, op_id id, std::uint64_t begin_ns, std::uint64_t end_ns) {
   trace_event news{.begin_ns = begin_ns,
@@ -73,7 +87,7 @@ std::optional<failure> engine::reserve(instance& it, const binding& memory, cons
   it.cells.resize(program.buffers().size());
   it.slots.resize(program.slots());
   for (rank r = 0; r < program.place().size; ++r) it.present.push_back(r);
-  find_arithmetic(it);
+  if (auto why = find_arithmetic(it, options.user)) return why;
 
   const std::vector<edge_spec> edges = edges_of(it);
   auto links = net_.attach(it.id, !program.is_synchronising(), edges);
@@ -132,14 +146,18 @@ std::byte* engine::own(instance& it, std::uint64_t bytes) {
   return place;
 }
 
-void engine::find_arithmetic(instance& it) {
+std::optional<failure> engine::find_arithmetic(instance& it, const user_kernel& user) {
   const auto ops = it.program->ops();
-  it.reductions.resize(ops.size(), nullptr);
+  it.reductions.resize(ops.size());
   for (op_id id = 0; id < ops.size(); ++id) {
     const op& what = ops[id];
-    if (what.kind == op_kind::compute && is_reduction(what.what)) it.reductions[id] = find_reduce(what.what, what.type);
+    if (what.what == kernel::user)
+      if (auto why = objection_to_user(what, id, user)) return why;
+    if (what.kind == op_kind::compute && is_reduction(what.what))
+      it.reductions[id] = what.what == kernel::user ? arithmetic(user) : arithmetic(find_reduce(what.what, what.type));
     if (what.kind == op_kind::signal_recv && what.peer != it.program->place().self) it.signal_receives.push_back(id);
   }
+  return std::nullopt;
 }
 
 std::vector<edge_spec> engine::edges_of(const instance& it) const {

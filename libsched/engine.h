@@ -89,7 +89,7 @@ class engine {
   std::optional<failure> reserve(instance& it, const binding& memory, const instance_options& options);
   std::optional<failure> reserve_partial(instance& it, const instance_options& options);
   std::byte* own(instance& it, std::uint64_t bytes);
-  void find_arithmetic(instance& it);
+  std::optional<failure> find_arithmetic(instance& it, const user_kernel& user);
   void set_binding(instance& it, const binding& memory);
   std::vector<edge_spec> edges_of(const instance& it) const;
   void release_memory(instance& it);

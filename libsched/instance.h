@@ -35,6 +35,7 @@ struct binding {
 
 struct instance_options {
   lag_policy lag = lag_policy::latest;
+  user_kernel user{};  ///< for ops of kernel::user; ordinary schedules only
 };
 
 enum class phase : std::uint8_t {
@@ -62,7 +63,7 @@ struct instance {
   std::uint32_t ready_tail = 0;
   std::vector<cell> cells;
   std::vector<std::uint64_t> slots;
-  std::vector<reduce_fn> reductions;  ///< by op
+  std::vector<arithmetic> reductions; ///< by op
   std::vector<link_id> links;         ///< by op
   std::vector<op_id> readers;         ///< by op: of an in-place receive, the compute that reads its payload
   std::vector<std::uint8_t> held;     ///< by op: the in-place receive's payload awaits its reader

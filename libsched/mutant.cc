@@ -170,7 +170,7 @@ class mutant_list::enumeration {
     if (!is_reduction(at(id).what)) return;
     auto next = std::ranges::find(k_all_reductions, at(id).what);
     do {
-      if (++next == k_all_reductions.end()) next = k_all_reductions.begin();
+      if (next == k_all_reductions.end() || ++next == k_all_reductions.end()) next = k_all_reductions.begin();
     } while (!supports(*next, at(id).type));
     add(mutation::change_kernel, words(id) + " has kernel " + std::string(name_of(*next)),
         [id, other = *next](draft& in) { in.head.ops[id].what = other; });

@@ -385,7 +385,11 @@ bool parser::read_compute(op& it) {
     it.what = kernel::copy;
     return read_region(it.a, again);
   }
-  return read_word(k_all_reductions, "'copy' or a reduction", it.what) && read_region(it.a, again) &&
+  if (take(name_of(kernel::user)))
+    it.what = kernel::user;
+  else if (!read_word(k_all_reductions, "'copy', 'user' or a reduction", it.what))
+    return false;
+  return read_region(it.a, again) &&
          read_region(it.b, again);
 }
 

@@ -19,9 +19,9 @@
 namespace lsched {
 namespace {
 
-constexpr std::array<std::string_view, 12> k_kernel_names{"none", "copy", "sum",  "prod", "min", "max",
-                                                          "land", "lor",  "lxor", "band", "bor", "bxor"};
-static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::bxor) + 1);
+constexpr std::array<std::string_view, 13> k_kernel_names{"none", "copy", "sum",  "prod", "min", "max",
+                                                          "land", "lor",  "lxor", "band", "bor", "bxor", "user"};
+static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::user) + 1);
 
 struct target {
   std::int64_t bit;

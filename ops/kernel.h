@@ -20,7 +20,7 @@
 
 namespace lsched {
 
-enum class kernel : std::uint8_t { none, copy, sum, prod, min, max, land, lor, lxor, band, bor, bxor };
+enum class kernel : std::uint8_t { none, copy, sum, prod, min, max, land, lor, lxor, band, bor, bxor, user };
 
 inline constexpr std::array<kernel, 10> k_all_reductions{
     kernel::sum, kernel::prod, kernel::min,  kernel::max, kernel::land,
@@ -28,16 +28,45 @@ inline constexpr std::array<kernel, 10> k_all_reductions{
 
 std::string_view name_of(kernel what);
 
-/// Logical and bit operations exist for integers only; `none` and `copy` are not reductions.
+/// Logical and bit operations exist for integers only; `none` and `copy` are not reductions. `user` is the application's own
+/// arithmetic, on any dtype: associative, and as far as a schedule tells, not commutative.
 constexpr bool is_reduction(kernel what) { return what >= kernel::sum; }
 constexpr bool supports(kernel what, dtype type) {
-  return is_reduction(what) && (what < kernel::land || !is_floating(type));
+  return is_reduction(what) && (what < kernel::land || what == kernel::user || !is_floating(type));
 }
 
 /// c[i] = a[i] (op) b[i]. `a` is the operand of the lower rank.
 using reduce_fn = void (*)(const void* a, const void* b, void* c, std::size_t count);
 
-/// The best kernel this CPU can run, or nullptr where `supports` says no. Thread-safe, cheap, no allocation:
+/// The same of kernel::user. All that is said above of operands holds for it; a and b hold whole units.
+using user_fn = void (*)(const void* a, const void* b, void* c, std::uint64_t count, void* context);
+
+/// What kernel::user stands for in an instance: brought at commit, never part of a schedule.
+struct user_kernel {
+  user_fn run = nullptr;  ///< nullptr: there is none
+  void* context = nullptr;
+  std::uint64_t unit = 1;  ///< elements that belong together: counts and offsets are multiples of it; at least 1
+};
+
+/// What a compute op calls.
+class arithmetic {
+ public:
+  arithmetic() = default;
+  explicit arithmetic(reduce_fn built_in) : built_in_(built_in) {}
+  explicit arithmetic(const user_kernel& user) : user_(user.run), context_(user.context) {}
+
+  void operator()(const void* a, const void* b, void* c, std::size_t count) const {
+    if (built_in_ != nullptr) return built_in_(a, b, c, count);
+    user_(a, b, c, count, context_);
+  }
+
+ private:
+  reduce_fn built_in_ = nullptr;
+  user_fn user_ = nullptr;
+  void* context_ = nullptr;
+};
+
+/// The best kernel this CPU can run, or nullptr where `supports` says no, and for `user`. Thread-safe, cheap, no allocation:
 /// commit looks a kernel up once, the data path calls the pointer.
 reduce_fn find_reduce(kernel what, dtype type);
 

@@ -1,5 +1,6 @@
 // Schedules by hand: the C face of the builder.
 #include "bindings/c/runtime.h"
+#include "bindings/c/words.h"
 #include "libsched/builder.h"
 
 struct lsched_builder {
@@ -7,6 +8,7 @@ struct lsched_builder {
   lsched::builder content;
   std::string name;
   std::optional<lsched::failure> refusal{};  ///< the first error, if it was found here and not by the content
+  lsched::user_kernel user{};                ///< of all ops that have one
 };
 
 namespace lsched {
@@ -53,6 +55,28 @@ lsched_status add_op(lsched_builder* b, lsched_op* op, Append&& append) {
     if (op != nullptr) op->id = id;
     return LSCHED_OK;
   });
+}
+
+bool is_whole(const lsched_region& where, std::uint64_t unit) { return where.offset % unit == 0 && where.count % unit == 0; }
+
+/// What is wrong with the arithmetic by itself, beside what the schedule already has, or on such regions.
+const char* objection_to_user(const lsched_builder& b, const lsched_user_op* what, const user_kernel& user,
+                              std::initializer_list<lsched_region> regions) {
+  const bool is_same = user.run == b.user.run && user.context == b.user.context && user.unit == b.user.unit;
+  if (b.user.run != nullptr && !is_same) return "a schedule has one user_op, and this is another";
+  for (const lsched_region& it : regions) {
+    if (b.content.at(static_cast<std::uint16_t>(it.slot.id)).type != static_cast<dtype>(what->dtype))
+      return "a reduce's slot has another dtype than its user_op";
+    if (!is_whole(it, user.unit)) return "a reduce's region cuts a unit of its user_op";
+  }
+  return nullptr;
+}
+
+const char* objection_to_regions(const lsched_region& lower, const lsched_region& higher, const lsched_region& target) {
+  if (!fits(lower) || !fits(higher) || !fits(target))
+    return "a reduce's region names no slot, or has 2^48 elements or more";
+  if (lower.count != target.count || higher.count != target.count) return "a reduce's regions have different counts";
+  return nullptr;
 }
 
 result<schedule_ptr> compile(const lsched_builder& b) { return b.refusal ? *b.refusal : b.content.compile(); }
@@ -104,12 +128,24 @@ lsched_status lsched_add_recv(lsched_builder* b, int32_t peer, uint32_t tag, lsc
 lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower, lsched_region higher,
                                 lsched_region target, lsched_op* op) {
   if (reduction < LSCHED_SUM || reduction > LSCHED_BXOR) return refuse(b, "a reduce's reduction is not an lsched_reduction");
-  if (!fits(lower) || !fits(higher) || !fits(target))
-    return refuse(b, "a reduce's region names no slot, or has 2^48 elements or more");
-  if (lower.count != target.count || higher.count != target.count)
-    return refuse(b, "a reduce's regions have different counts");
+  if (const char* why = objection_to_regions(lower, higher, target)) return refuse(b, why);
   return add_op(b, op, [&](builder& to) {
     return to.reduce(static_cast<kernel>(reduction), packed(lower), packed(higher), packed(target), extent::imm(target.count));
+  });
+}
+
+lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* user_op, lsched_region lower,
+                                     lsched_region higher, lsched_region target, lsched_op* op) {
+  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (const char* why = objection_to_regions(lower, higher, target)) return refuse(b, why);
+  return guarded(nullptr, [&] {
+    const auto user = read_user_op(user_op);
+    if (!user) return refuse(b, user.error().text.c_str());
+    if (const char* why = objection_to_user(*b, user_op, *user, {lower, higher, target})) return refuse(b, why);
+    b->user = *user;
+    return add_op(b, op, [&](builder& to) {
+      return to.reduce(kernel::user, packed(lower), packed(higher), packed(target), extent::imm(target.count));
+    });
   });
 }
 
@@ -140,8 +176,9 @@ lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* 
   if (builder == nullptr) return report(diagnostic, {status::argument, "builder is null"});
   const std::unique_ptr<lsched_builder> owned(builder);
   return guarded(diagnostic, [&] {
-    return commit(owned->runtime, bound("hand-written schedule " + owned->name, compile(*owned), inputs, outputs), false,
-                  schedule, diagnostic);
+    commit_request request = bound("hand-written schedule " + owned->name, compile(*owned), inputs, outputs);
+    request.options.user = owned->user;
+    return commit(owned->runtime, std::move(request), false, schedule, diagnostic);
   });
 }
 

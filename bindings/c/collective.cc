@@ -29,7 +29,7 @@ described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) 
   const extents buffers = asked->of->extents_of(runtime->place(), asked->data);
   if (buffers.input) memory.inputs.push_back(asked->input);
   if (buffers.output) memory.outputs.push_back(asked->output);
-  return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory)},
+  return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory), {.user = asked->user}},
           asked->data.in_place,
           asked->overlay_bytes};
 }

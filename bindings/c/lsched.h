@@ -99,6 +99,25 @@ typedef enum lsched_reduction {
   LSCHED_BXOR
 } lsched_reduction;
 
+/* target = lower (op) higher on `count` elements, a multiple of the unit, unit by unit. `lower` comes from ranks below those
+ * of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the dtype, not to a
+ * whole unit.
+ * It is called while a round runs, by whichever thread drives the runtime: one inside an lsched call, or the progress thread;
+ * never by two at once for the same runtime, but for several runtimes. It must return, must neither throw nor jump out, and
+ * must not call this library. */
+typedef void (*lsched_combine)(const void* lower, const void* higher, void* target, uint64_t count, void* context);
+
+/* Arithmetic of the caller's own. It must be associative; equal operands must give equal bits on all ranks. Copied where it
+ * is passed; `context` is the caller's, and must outlive the schedules that use it. */
+typedef struct lsched_user_op {
+  size_t struct_size;
+  lsched_combine combine;
+  void* context;
+  lsched_dtype dtype;     /* of the elements */
+  uint64_t unit;          /* elements that belong together (a struct of 6 floats: 6) and are never cut apart; at least 1 */
+  int32_t is_commutative; /* 1: operands may change places; 0: they are combined in the order of ranks */
+} lsched_user_op;
+
 #define LSCHED_FOREVER UINT64_MAX
 
 typedef struct lsched_runtime lsched_runtime;
@@ -276,11 +295,13 @@ typedef struct lsched_collective_desc {
   const char* algorithm;       /* a name `lsched list` shows; NULL or "auto": chosen, the same on all ranks */
   uint64_t segment_bytes;      /* of pipelined algorithms; 0: chosen */
   int32_t radix;               /* of trees and multiplying steps; 0: chosen */
+  const lsched_user_op* user_op; /* in place of reduction, which is then left 0; all counts are multiples of its unit */
 } lsched_collective_desc;
 
 /* A persistent collective: created once, run any number of times.  Collective.
  * Thread, Blocks, Memory: as lsched_allreduce_create; arrays of counts and ranks are not kept.
- * Errors: as lsched_allreduce_create. What must be equal on all ranks and is not: MISMATCH; blocks whose two ends have
+ * Errors: as lsched_allreduce_create; CONSTRAINT also if the named algorithm cannot keep the order of ranks and user_op does
+ * not commute. What must be equal on all ranks and is not: MISMATCH; blocks whose two ends have
  * different counts: UNMATCHED. */
 LSCHED_API lsched_status lsched_collective_create(lsched_runtime* runtime, const lsched_collective_desc* desc,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
@@ -436,6 +457,9 @@ LSCHED_API lsched_status lsched_add_recv(lsched_builder* b, int32_t from, uint32
 /* target = lower (reduction) higher, elementwise; `count` of all three must be equal. Regions are equal or disjoint. */
 LSCHED_API lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
                                            lsched_region higher, lsched_region target, lsched_op* op);
+/* The same by the caller's own arithmetic: one for all such ops of a schedule. Offsets and counts are multiples of its unit. */
+LSCHED_API lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* user_op, lsched_region lower,
+                                                lsched_region higher, lsched_region target, lsched_op* op);
 LSCHED_API lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_region target, lsched_op* op);
 
 /* `before` completes before a token reaches `after`.  Errors: ARGUMENT. */
@@ -456,7 +480,8 @@ LSCHED_API lsched_status lsched_builder_commit(lsched_builder* builder, const vo
  * rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own. Compiles, binds and
  * connects.  Collective, also for ranks whose text is bad.  `text` has `bytes` bytes, needs no NUL, and is not kept.
  * Thread, Blocks, Memory: as lsched_builder_commit, with one pointer per `input` and per `output` buffer.
- * Errors: ARGUMENT, BOUNDS (the diagnostic names line, column and reason); MISMATCH (another rank's text or another
+ * Errors: ARGUMENT (also a text with user-defined arithmetic, which text cannot bring), BOUNDS (the diagnostic names line,
+ * column and reason); MISMATCH (another rank's text or another
  * world's, or texts of different names); UNMATCHED; UNSUPPORTED (another version of the text, or a partial schedule). */
 LSCHED_API lsched_status lsched_schedule_load(lsched_runtime* runtime, const char* text, uint64_t bytes,
                                               const void* const* inputs, void* const* outputs,
@@ -507,7 +532,7 @@ typedef struct lsched_verify_text_desc {
   const char* collective; /* what the outputs must hold: what this collective of `lsched list` promises. NULL: the one
                              that the schedules are named after ("allreduce/mine"), with its cost if they name a
                              registered algorithm; nothing, if there is none */
-  int32_t in_place;       /* 1: each output is the same memory as the input of the same number */
+  int32_t in_place;       /* 1: inputs and outputs share memory, as the collective says; else both begin together */
 } lsched_verify_text_desc;
 
 /* Proves the schedules that a text holds. lsched_schedule_print writes such text for what a builder made.
@@ -526,7 +551,7 @@ typedef struct lsched_verify_collective_desc {
   const char* collective;       /* a name `lsched list` shows */
   const char* algorithm;        /* one of its algorithms; NULL or "auto": the one with the fewest hops */
   int32_t ranks;                /* at most 2^20 */
-  int32_t in_place;             /* 1: input and output are the same memory */
+  int32_t in_place;             /* 1: input and output share memory, as the table of collectives says */
   uint64_t count;               /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */
   lsched_dtype dtype;
   lsched_reduction reduction;

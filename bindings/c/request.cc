@@ -79,9 +79,15 @@ result<std::vector<exchanged_block>> read_blocks(const collective& of, world pla
 
 result<shape> read_data(const collective& of, world place, const lsched_collective_desc& desc) {
   if (auto why = objection_to_members(of, desc)) return *why;
+  if (!of.moves_data && desc.user_op != nullptr) return argument(text_of(of.name) + " combines nothing: leave user_op null");
   if (!of.moves_data) return shape{.count = desc.count};
-  auto data = of.reduces ? read_shape(desc.count, desc.dtype, desc.reduction) : read_shape(desc.count, desc.dtype);
+  auto data = !of.reduces               ? read_shape(desc.count, desc.dtype)
+              : desc.user_op != nullptr ? read_shape(desc.count, desc.dtype, *desc.user_op)
+                                        : read_shape(desc.count, desc.dtype, desc.reduction);
   if (!data) return data;
+  if (desc.user_op != nullptr && !of.reduces) return argument(text_of(of.name) + " combines nothing: leave user_op null");
+  if (desc.user_op != nullptr && static_cast<int>(desc.reduction) != 0)
+    return argument("both reduction and user_op are given");
   if (!of.reduces && static_cast<int>(desc.reduction) != 0)
     return argument(text_of(of.name) + " combines nothing: leave reduction 0");
   auto blocks = read_blocks(of, place, desc);
@@ -140,6 +146,7 @@ result<collective_request> read_request(world place, const lsched_collective_des
     asked.data.in_place = asked.input != nullptr && asked.input == asked.output + asked.overlay_bytes;
   }
   if (auto why = objection_to_memory(asked, buffers)) return *why;
+  if (asked.data.what == kernel::user) asked.user = {desc.user_op->combine, desc.user_op->context, desc.user_op->unit};
   return asked;
 }
 
@@ -148,6 +155,8 @@ std::string agreement_of(const collective_request& asked, std::string_view algor
   std::string text = text_of(asked.of->name) + " " + text_of(algorithm);
   if (!asked.of->moves_data) return text;
   if (asked.of->reduces) text += " " + text_of(name_of(data.what));
+  if (data.what == kernel::user)
+    text += std::string(data.commutes ? " commutative" : " ordered") + " unit " + std::to_string(data.unit);
   text += " " + text_of(name_of(data.type));
   if (!asked.of->has_blocks && !asked.of->has_counts) text += " count " + std::to_string(data.count);
   if (asked.of->has_counts) {

@@ -16,6 +16,7 @@ struct collective_request {
   std::byte* output = nullptr;
   /// In place, how many bytes after the output's beginning the input begins.
   std::int64_t overlay_bytes = 0;
+  user_kernel user{};  ///< of kernel::user
 };
 
 /// Reads the desc of a rank. ARGUMENT for whatever is missing, out of range, overlaps or does not belong to this collective.

@@ -6,7 +6,7 @@ namespace lsched {
 namespace {
 
 static_assert(static_cast<int>(dtype::f64) == LSCHED_F64 && static_cast<int>(kernel::sum) == LSCHED_SUM &&
-              static_cast<int>(kernel::bxor) == LSCHED_BXOR);
+              static_cast<int>(kernel::bxor) == LSCHED_BXOR && static_cast<int>(kernel::user) > LSCHED_BXOR);
 static_assert(static_cast<int>(activation_policy::full) == LSCHED_FULL &&
               static_cast<int>(activation_policy::majority) == LSCHED_MAJORITY);
 
@@ -39,6 +39,27 @@ result<shape> read_shape(std::uint64_t count, lsched_dtype type) {
   if (!element) return element.error();
   if (count > k_max_count) return failure{status::argument, "count is above 2^48-1"};
   return shape{count, *element};
+}
+
+result<user_kernel> read_user_op(const lsched_user_op* what) {
+  if (what == nullptr) return failure{status::argument, "user_op is null"};
+  if (what->struct_size != sizeof *what) return failure{status::argument, "struct_size is not sizeof(lsched_user_op)"};
+  if (what->combine == nullptr) return failure{status::argument, "user_op has no function"};
+  if (const auto element = read_dtype(what->dtype); !element) return element.error();
+  if (what->unit < 1 || what->unit > k_max_count) return failure{status::argument, "user_op's unit is not from 1 to 2^48-1"};
+  return user_kernel{what->combine, what->context, what->unit};
+}
+
+result<shape> read_shape(std::uint64_t count, lsched_dtype type, const lsched_user_op& what) {
+  const auto user = read_user_op(&what);
+  if (!user) return user.error();
+  auto data = read_shape(count, type);
+  if (!data) return data;
+  if (type != what.dtype) return failure{status::argument, "dtype is not that of user_op"};
+  data->what = kernel::user;
+  data->unit = user->unit;
+  data->commutes = what.is_commutative != 0;
+  return data;
 }
 
 result<activation_policy> read_activation(lsched_activation how) {

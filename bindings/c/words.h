@@ -9,6 +9,12 @@ namespace lsched {
 /// What an allreduce of any kind is asked for, not in place. ARGUMENT says which word is none, or is too large.
 result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reduction what);
 
+/// The same by the caller's own arithmetic. ARGUMENT says what is missing or wrong in it.
+result<shape> read_shape(std::uint64_t count, lsched_dtype type, const lsched_user_op& what);
+
+/// The arithmetic by itself, if there is nothing wrong with it.
+result<user_kernel> read_user_op(const lsched_user_op* what);
+
 /// The same of what combines nothing.
 result<shape> read_shape(std::uint64_t count, lsched_dtype type);
 

@@ -243,7 +243,7 @@ void add_verify_command(CLI::App& app, command_context& context) {
   command->add_option("--promise", options->promised, "The collective that the file's outputs are held against (default: the one it is named after)")
       ->check(CLI::IsMember(collective_names()))
       ->needs(file);
-  command->add_flag("--in-place", options->in_place, "The file's outputs are the same memory as its inputs")->needs(file);
+  command->add_flag("--in-place", options->in_place, "The file's inputs and outputs share memory, as its collective says")->needs(file);
   command->add_option("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str()->excludes(file);
   command->add_option("--ranks", options->ranks, "Sizes of the world, like 1-65,96,100 (default: as --all)")
       ->check(number_list<rank>(1, k_most_ranks))

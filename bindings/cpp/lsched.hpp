@@ -22,11 +22,13 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -295,6 +297,33 @@ class partial_allreduce : public partial_base {
   std::uint64_t count_ = 0;
 };
 
+// --- arithmetic of the program's own -----------------------------------------------------------------------
+
+/// `combine(lower, higher)` answers a V; memory holds Vs as elements of type T, some of which make up one. `combine` is not
+/// copied: it must outlive the schedules, and must not throw. lsched_combine in lsched.h says who calls it.
+template <element T, class V, class Combine>
+  requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
+          std::is_nothrow_invocable_r_v<V, const Combine&, const V&, const V&>
+lsched_user_op user_op(const Combine& combine, bool is_commutative = false) {
+  constexpr std::uint64_t k_unit = sizeof(V) / sizeof(T);
+  lsched_user_op made{};
+  made.struct_size = sizeof made;
+  made.combine = [](const void* lower, const void* higher, void* target, std::uint64_t count, void* context) {
+    for (std::uint64_t at = 0; at < count / k_unit * sizeof(V); at += sizeof(V)) {
+      V x, y;  // memory is not aligned for them
+      std::memcpy(&x, static_cast<const std::byte*>(lower) + at, sizeof x);
+      std::memcpy(&y, static_cast<const std::byte*>(higher) + at, sizeof y);
+      const V both = (*static_cast<const Combine*>(context))(x, y);
+      std::memcpy(static_cast<std::byte*>(target) + at, &both, sizeof both);
+    }
+  };
+  made.context = const_cast<Combine*>(&combine);
+  made.dtype = dtype_of<T>::value;
+  made.unit = k_unit;
+  made.is_commutative = is_commutative ? 1 : 0;
+  return made;
+}
+
 // --- runtime -----------------------------------------------------------------------------------------------
 
 /// Options of a partial allreduce.
@@ -421,6 +450,22 @@ class runtime {
     return allreduce(std::span<const T>(in_place), in_place, reduction, algorithm);
   }
 
+  /// The same by arithmetic of the program's own (user_op).
+  template <element T>
+  schedule allreduce(std::span<const T> input, std::span<T> output, const lsched_user_op& how,
+                     const char* algorithm = nullptr) {
+    if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
+    lsched_collective_desc desc{};
+    desc.collective = "allreduce";
+    desc.input = input.data();
+    desc.output = output.data();
+    desc.count = output.size();
+    desc.dtype = dtype_of<T>::value;
+    desc.user_op = &how;
+    desc.algorithm = algorithm;
+    return collective(desc);
+  }
+
   /// Any collective of lsched.h's table. struct_size need not be set. Collective.
   schedule collective(lsched_collective_desc desc) {
     desc.struct_size = sizeof desc;
@@ -516,6 +561,9 @@ class builder {
   lsched_op reduce(lsched_reduction reduction, lsched_region lower, lsched_region higher,
                    lsched_region target) {
     return add(lsched_add_reduce, reduction, lower, higher, target);
+  }
+  lsched_op reduce(const lsched_user_op& how, lsched_region lower, lsched_region higher, lsched_region target) {
+    return add(lsched_add_user_reduce, &how, lower, higher, target);
   }
 
   void dep(lsched_op before, lsched_op after) { detail::expect(lsched_add_dep(handle_, before, after)); }

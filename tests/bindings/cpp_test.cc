@@ -96,6 +96,24 @@ TEST(CppHeader, what_is_printed_can_be_loaded) {
   });
 }
 
+/// x -> a * x + b
+struct affine {
+  std::int64_t a, b;
+};
+
+TEST(CppHeader, arithmetic_of_the_program_s_own) {
+  const auto one_after_the_other = [](const affine& first, const affine& then) noexcept {
+    return affine{then.a * first.a, then.a * first.b + then.b};
+  };
+  as_ranks(3, [&](lsched::runtime& world) {
+    const lsched_user_op how = lsched::user_op<std::int64_t, affine>(one_after_the_other);
+    const std::int64_t r = world.rank();
+    std::vector<std::int64_t> input{r + 2, r, 1, 10 * r}, output(4);
+    world.allreduce<std::int64_t>(input, output, how).run(k_limit);
+    EXPECT_EQ(output, (std::vector<std::int64_t>{24, 6, 1, 30}));  // ((2x + 0) * 3 + 1) * 4 + 2
+  });
+}
+
 TEST(CppHeader, barrier_and_print_work_on_moved_schedules) {
   as_ranks(2, [](lsched::runtime& world) {
     lsched::schedule first = world.barrier();

@@ -55,6 +55,41 @@ TEST_P(Proof, the_generator_keeps_its_promise) {
       }
 }
 
+/// Counts are units of three elements.
+shape in_threes(shape data) {
+  data.unit = 3;
+  data.count *= 3;
+  for (std::uint64_t& count : data.counts) count *= 3;
+  return data;
+}
+
+/// The first op that reduces a part of a unit, or k_no_op.
+op_id cut_in(const schedule& program, std::uint64_t unit) {
+  for (op_id id = 0; id < program.ops().size(); ++id) {
+    const op& it = program.ops()[id];
+    const bool is_whole = it.count.value() % unit == 0 && it.a.offset() % unit == 0 && it.b.offset() % unit == 0 &&
+                          it.c.offset() % unit == 0;
+    if (it.what == kernel::user && !is_whole) return id;
+  }
+  return k_no_op;
+}
+
+TEST_P(Proof, user_defined_arithmetic_keeps_its_order_and_its_units) {
+  const algorithm& it = GetParam();
+  if (!it.of->reduces || it.of->activates) return;
+  for (const rank size : {1, 2, 3, 5, 6, 7, 8, 13, 33})
+    for (shape data : shapes_of(it, size)) {
+      data.what = kernel::user;
+      data.commutes = it.needs.needs_commutative;
+      data = in_threes(data);
+      const auto programs = whole_world(size, [&](world place) { return it.generate(place, data, {}); });
+      const postcondition promise = promise_of(it, size, data, activation_policy::none);
+      EXPECT_EQ(first_words(verify(programs, promise, {.in_place = overlay_of(*it.of, size, data)})), "")
+          << size << " ranks, count " << data.count << (data.in_place ? ", in place" : "");
+      for (const schedule_ptr& program : programs) EXPECT_EQ(cut_in(*program, data.unit), k_no_op) << size;
+    }
+}
+
 /// The largest power of two, the sizes next to it, and an odd one in between.
 TEST_P(Proof, soak_large_worlds) {
   const algorithm& it = GetParam();

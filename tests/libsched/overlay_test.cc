@@ -212,6 +212,21 @@ TEST(overlay, an_op_that_writes_to_a_part_of_what_it_reads_is_caught) {
   expect_words(shared.play, "rank 0, op 0 (compute) writes to a part of what it reads");
 }
 
+TEST(overlay, where_an_op_reads_and_writes_is_seen_in_the_memory) {
+  const auto copied_to = [](std::uint64_t at) {
+    return write_world(1, [at](builder& to) {
+      const buffer_id in = to.input(dtype::i32, k_block), out = to.output(dtype::i32, 3 * k_block);
+      to.copy({in, 0}, {out, at}, k_all);
+    });
+  };
+  for (const std::uint64_t at : {0u, 2u, 4u}) expect_holds(judge(copied_to(at), {}, overlay({2})));
+  for (const std::uint64_t at : {1u, 3u}) {
+    const verdicts found = judge(copied_to(at), {}, overlay({2}));
+    expect_words(found.proof, "has two regions that overlap without being the same");
+    expect_words(found.play, "writes to a part of what it reads");
+  }
+}
+
 // --- scatter: the output is a block of the input -----------------------------------------------------------
 
 TEST(overlay, an_output_that_is_a_block_of_the_input_needs_no_copy) {
