@@ -140,6 +140,11 @@ class endpoint {
   /// Reports up to `out.size()` completions.
   virtual std::size_t poll(std::span<completion> out) = 0;
 
+  /// Wakes the peers that sleep and for which send, release, signal or poll has published something since the last
+  /// flush. Until then a peer that polls sees it, one that sleeps may not. The owner flushes when it has nothing more
+  /// to publish, and before anything that takes long; never later than it sleeps or lets go.
+  virtual void flush() {}
+
   /// Whether anything is posted or armed that a message could complete.
   virtual bool is_listening() const = 0;
 

@@ -9,6 +9,9 @@
 namespace lsched {
 namespace {
 
+/// Arithmetic or copies of this size take so long (2 us) that nobody sleeps on messages published before.
+constexpr std::uint64_t k_long_bytes = std::uint64_t{1} << 15;
+
 constexpr std::uint64_t cookie_of(const instance& it, op_id id) { return std::uint64_t{it.index} << 32 | id; }
 
 const std::byte* at(const cell& value, region where, const op& what) {
@@ -176,6 +179,7 @@ status engine::open(instance& it) {
   if (const status answer = net_.link(it.id); answer != status::ok) return answer;
   if (it.program->is_partial()) begin_round(it);
   advance(it);
+  net_.flush();
   return status::ok;
 }
 
@@ -216,6 +220,7 @@ bool engine::step() {
   ++counters_.steps;
   const bool told = drain_mailbox();
   const bool moved = poll_endpoint();
+  net_.flush();
   return told || moved;
 }
 
@@ -468,8 +473,9 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
     target.null = !has_a && !has_b;
     if (has_a && has_b) {
       std::byte* into = target.home + what.c.offset() * size_of(what.type);
-      if (const std::uint64_t count = amount(it, what); count > 0)
-        it.reductions[id](at(a, what.a, what), at(b, what.b, what), into, count);
+      const std::uint64_t count = amount(it, what);
+      if (count * size_of(what.type) >= k_long_bytes) net_.flush();
+      if (count > 0) it.reductions[id](at(a, what.a, what), at(b, what.b, what), into, count);
       target.data = target.home;
     } else if (!target.null) {
       has_a ? select(it, what, what.a, what.releases_a) : select(it, what, what.b, what.releases_b);
@@ -505,6 +511,7 @@ void engine::select(instance& it, const op& what, region from, op_id payload) {
   }
   if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0) {
     std::byte* into = target.home + what.c.offset() * size_of(what.type);
+    if (bytes >= k_long_bytes) net_.flush();
     if (into != at(source, from, what)) std::memmove(into, at(source, from, what), bytes);
   }
   target.data = target.home;

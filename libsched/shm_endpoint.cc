@@ -87,6 +87,7 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self)
       heap_(segment_, self),
       self_(self),
       page_(&segment_->page(self)),
+      ringer_(static_cast<std::size_t>(segment_->ranks())),
       peer_processes_(static_cast<std::size_t>(segment_->ranks()), -1) {}
 
 shm_endpoint::~shm_endpoint() {
@@ -286,6 +287,12 @@ bool shm_endpoint::send(link_id link, round_no round, const message& what) {
   return transmit(link, round, what);
 }
 
+// Makes visible what was written before. The peer sees it if it polls; flush() wakes it if it does not.
+void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round) {
+  word.store(round, std::memory_order_release);
+  ringer_.owe(static_cast<std::size_t>(state.spec.peer), *state.peer_bell);
+}
+
 // True if the source may change at once.
 bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   link_state& state = links_[link];
@@ -299,8 +306,7 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
     cell.source = stage(state, what);
   else if (!what.null && what.bytes > 0)
     std::memcpy(cell.eager(), what.data, what.bytes);
-  cell.stamp.exchange(round);  // publishes the cell, and is the fence the doorbell needs
-  ring_if_needed(*state.peer_bell);
+  publish(state, cell.stamp, round);
   if (shown) add_watch(link, state.word, round, awaited::consumed);
   return !shown;
 }
@@ -309,15 +315,16 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
 // reader is done: a shown send completes only when it was consumed.
 std::uint64_t shm_endpoint::stage(link_state& state, const message& what) {
   if (heap_.owns(what.data, what.bytes)) return segment_->offset_of(what.data);
+  flush();  // a long copy: nobody sleeps meanwhile on what is published
   std::memcpy(state.staging, what.data, what.bytes);
   return segment_->offset_of(state.staging);
 }
 
 void shm_endpoint::signal(link_id link, round_no round) {
   link_state& state = links_[link];
-  if (state.word->load() >= round) return;  // we are its only writer
-  state.word->exchange(round);
-  ring_if_needed(*state.peer_bell);
+  if (state.signalled >= round) return;
+  state.signalled = round;
+  publish(state, *state.word, round);
 }
 
 // --- data path: receiving ---------------------------------------------------------------------------------------
@@ -346,6 +353,7 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
     out.data = payload;
     return true;
   }
+  if (state.shown) flush();  // a long copy, as above
   if (!out.null && out.bytes > 0) std::memcpy(into, payload, out.bytes);
   release(link, round);
   return true;
@@ -354,9 +362,8 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
 void shm_endpoint::release(link_id link, round_no round) {
   link_state& state = links_[link];
   if (!state.shown && !state.credits) return;
-  state.word->exchange(round);
   state.shown = false;
-  ring_if_needed(*state.peer_bell);
+  publish(state, *state.word, round);
 }
 
 bool shm_endpoint::arm(link_id link, round_no round) {

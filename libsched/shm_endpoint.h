@@ -6,7 +6,8 @@
 // large message from memory that peers cannot see is first copied to a staging area of the edge. A signal edge is
 // one word in the receiver's region.
 //
-// Every shared word has one writer. Whatever this rank waits for is of one form, "that word has reached this
+// Every shared word has one writer, who stores it with release; one fence and the looks at the peers' bells follow when
+// the owner flushes. Whatever this rank waits for is of one form, "that word has reached this
 // value", so polling is one loop over a dense list. docs/transport.md draws the layout.
 #pragma once
 
@@ -50,6 +51,7 @@ class shm_endpoint final : public endpoint {
   bool arm(link_id link, round_no round) override;
   void disarm(link_id link) override;
   std::size_t poll(std::span<completion> out) override;
+  void flush() override { ringer_.settle(); }
   bool is_listening() const override { return !watches_.empty(); }
   rank find_dead_peer() override;
   status health() const override { return health_; }
@@ -76,6 +78,7 @@ class shm_endpoint final : public endpoint {
     std::atomic<std::uint64_t>* word = nullptr;    ///< out: our consumed word, or the peer's register; in: theirs, ours
     std::byte* staging = nullptr;                  ///< out: reserved where the source may be foreign
     doorbell* peer_bell = nullptr;
+    round_no signalled = 0;                        ///< out: what the peer's register holds
     std::byte* into = nullptr;                     ///< in: where the awaited message is to go
     message delayed{};                             ///< out: waits for credit
     round_no delayed_round = 0;
@@ -95,6 +98,7 @@ class shm_endpoint final : public endpoint {
   bool transmit(link_id link, round_no round, const message& what);
   bool take(link_id link, round_no round, std::byte* into, arrival& out);
   std::uint64_t stage(link_state& state, const message& what);
+  void publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round);
   bool complete(const watch& due, completion& out);
   void add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what);
   void drop_watch(std::uint32_t index);
@@ -111,6 +115,7 @@ class shm_endpoint final : public endpoint {
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
   std::vector<watch> watches_;
+  ringer ringer_;                                        ///< of peers written to since the last flush
   std::unordered_map<std::uint32_t, block> blocks_;
   std::deque<std::pair<std::uint32_t, block>> retired_;  ///< detached here, perhaps still visible to a peer
   std::vector<int> peer_processes_;                      ///< pidfds by rank; -1: same process or not watched

@@ -610,6 +610,7 @@ inline void a_message_rings_a_bell_that_somebody_sleeps_on(bench& b) {
     b.fence();
     b.post_send(0, round, {8, round});
     b.signal(1, round);
+    if (b.has(0)) b.at(0).flush();
     b.fence();
     const auto is_rung = [&] { return !b.has(1) || b.at(1).bell().word[side].load() != epoch; };
     for (int k = 0; k < 100 && !is_rung(); ++k) {

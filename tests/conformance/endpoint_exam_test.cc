@@ -74,6 +74,7 @@ constexpr sabotage k_sabotages[]{
     {fault::misaligns_memory, "allocated_memory_is_aligned_and_apart"},
     {fault::overlooks_closed, "a_closed_peer_is_found_where_something_waits_for_it"},
     {fault::never_rings, "a_message_rings_a_bell_that_somebody_sleeps_on"},
+    {fault::forgets_to_flush, "a_message_rings_a_bell_that_somebody_sleeps_on"},
     {fault::ill, "messages_of_one_edge_arrive_in_order"},
 };
 

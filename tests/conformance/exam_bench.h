@@ -239,6 +239,7 @@ inline std::size_t bench::poll(rank of, std::size_t width) {
   const std::size_t found = at(of).poll(std::span(news).first(width));
   demand(found <= width, "rank ", of, " was polled for ", width, " completions and gave ", found);
   for (std::size_t i = 0; i < found; ++i) note(of, news[i]);
+  at(of).flush();
   return found;
 }
 

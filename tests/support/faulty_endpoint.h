@@ -40,6 +40,7 @@ enum class fault {
   misaligns_memory,
   overlooks_closed,
   never_rings,
+  forgets_to_flush,
   ill,
 };
 
@@ -136,6 +137,10 @@ class faulty_endpoint final : public endpoint {
   void disarm(link_id link) override {
     edges_[link].armed = false;
     if (!has(fault::keeps_disarmed)) good_.disarm(link);
+  }
+
+  void flush() override {
+    if (!has(fault::forgets_to_flush)) good_.flush();
   }
 
   std::size_t poll(std::span<completion> out) override {
