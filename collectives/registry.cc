@@ -4,6 +4,7 @@
 #include <string>
 
 #include "collectives/allreduce.h"
+#include "collectives/allreduce_flat.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
 #include "collectives/partial.h"
@@ -16,6 +17,7 @@ const std::vector<algorithm>& table() {
   static const std::vector<algorithm> all{
       k_allreduce_recursive_doubling,
       k_allreduce_tree,
+      k_allreduce_flat,
       k_barrier_dissemination,
       k_partial_allreduce_recursive_doubling,
       k_partial_allreduce_tree,

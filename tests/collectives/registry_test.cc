@@ -169,7 +169,7 @@ TEST(registry, bad_requests_say_what_to_change) {
       "\"partial_allreduce\"");
   EXPECT_EQ(refusal("allreduce", "telepathy", place, sum),
             "LSCHED_ERR_ARGUMENT: \"allreduce\" has no algorithm \"telepathy\": choose one of "
-            "\"recursive_doubling\", \"tree\", \"auto\"");
+            "\"recursive_doubling\", \"tree\", \"flat\", \"auto\"");
   EXPECT_NE(refusal("barrier", "auto", place, sum).find("set count to 0"), std::string::npos);
   EXPECT_NE(refusal("allreduce", "auto", place, sum, solo).find("set the policy to none"), std::string::npos);
   EXPECT_NE(refusal("partial_allreduce", "auto", place, sum).find("full, solo or majority"),
