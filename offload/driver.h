@@ -85,6 +85,7 @@ class driver {
   // The owner's:
   clock::time_point idle_since_{};
   bool is_idle_ = false;
+  std::uint32_t yields_ = 0;                      ///< while idle
   clock::time_point last_check_{};
   nanoseconds poll_nap_{0};                       ///< grows while a time-driven transport stays silent
 };
