@@ -32,7 +32,7 @@ idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned core
     case idle_mode::automatic: break;
   }
   if (local_ranks <= cores) return {.spin = 50us, .yield = 20us};
-  return {.spin = 0ns, .yield = 10us, .turns = 64, .patience = 500us};
+  return {.spin = 0ns, .yield = 10us, .turns = 32, .patience = 500us};
 }
 
 bool idle_once(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t& yields) {
