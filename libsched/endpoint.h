@@ -64,6 +64,7 @@ struct edge_spec {
   bool outgoing = false;
   bool signal = false;
   bool foreign = false;         ///< outgoing: the source may be memory that allocate() did not give
+  std::uint32_t source = 0;     ///< outgoing: edges of one attach with equal numbers but 0 send the same bytes in a round
   bool in_place = false;        ///< incoming: the payload may be read where it is, until release
   rank peer = k_no_rank;
   std::uint32_t tag = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "libsched/draw.h"
+#include "libsched/shared_sources.h"
 
 namespace lsched {
 namespace {
@@ -147,12 +148,14 @@ void engine::find_arithmetic(instance& it) {
 
 std::vector<edge_spec> engine::edges_of(const instance& it) const {
   const schedule& program = *it.program;
+  const std::vector<std::uint32_t> sources = shared_sources(program);
   std::vector<edge_spec> edges;
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& what = program.ops()[id];
     if (!is_communication(what.kind) || what.peer == program.place().self) continue;
     edge_spec edge{.outgoing = what.kind == op_kind::send || what.kind == op_kind::signal_send,
                    .signal = is_signal(what.kind),
+                   .source = sources[id],
                    .peer = what.peer,
                    .tag = what.tag,
                    .cookie = cookie_of(it, id)};

@@ -3,7 +3,8 @@
 // A payload edge is two landing cells in the receiver's region, by round parity, and one `consumed` word in the
 // sender's. Small messages are copied into the cell; larger ones are *shown*: the cell says where they lie in the
 // sender's region and the receiver reads them there, reduces straight from them, and then writes `consumed`. A
-// large message from memory that peers cannot see is first copied to a staging area of the edge. A signal edge is
+// large message from memory that peers cannot see is first copied to a staging area, one for all edges that send the
+// same. A signal edge is
 // one word in the receiver's region.
 //
 // Every shared word has one writer, who stores it with release; one fence and the looks at the peers' bells follow when
@@ -69,6 +70,14 @@ class shm_endpoint final : public endpoint {
     awaited what;
   };
 
+  /// A copy of what peers cannot see where it is.
+  struct staging_area {
+    std::byte* memory = nullptr;
+    std::uint64_t bytes = 0;
+    std::uint32_t source = 0;  ///< edge_spec::source of its edges
+    round_no round = 0;        ///< whose message it holds
+  };
+
   struct link_state {
     edge_spec spec;
     std::uint32_t instance = 0;
@@ -76,7 +85,7 @@ class shm_endpoint final : public endpoint {
     bool shown = false;                            ///< in: the message being read lies in the peer's memory
     shm_cell* cells[2] = {nullptr, nullptr};       ///< out: the peer's; in: ours
     std::atomic<std::uint64_t>* word = nullptr;    ///< out: our consumed word, or the peer's register; in: theirs, ours
-    std::byte* staging = nullptr;                  ///< out: reserved where the source may be foreign
+    staging_area* staging = nullptr;               ///< out: reserved where the source may be foreign; its block's
     doorbell* peer_bell = nullptr;
     round_no signalled = 0;                        ///< out: what the peer's register holds
     std::byte* into = nullptr;                     ///< in: where the awaited message is to go
@@ -90,14 +99,15 @@ class shm_endpoint final : public endpoint {
     std::byte* memory = nullptr;
     std::vector<link_id> links;
     std::vector<rank> peers;
-    std::vector<std::byte*> stagings;
+    std::vector<std::unique_ptr<staging_area>> stagings;
   };
 
   shm_endpoint(std::shared_ptr<shm_segment> segment, rank self);
   status connect(link_state& state);
   bool transmit(link_id link, round_no round, const message& what);
   bool take(link_id link, round_no round, std::byte* into, arrival& out);
-  std::uint64_t stage(link_state& state, const message& what);
+  std::uint64_t stage(link_state& state, round_no round, const message& what);
+  staging_area* staging_for(const edge_spec& edge, block& held);
   void publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round);
   bool complete(const watch& due, completion& out);
   void add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what);

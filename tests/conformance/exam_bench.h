@@ -70,11 +70,13 @@ struct route {
   bool signal = false;
   bool foreign = false;
   bool in_place = false;
+  std::uint32_t source = 0;
 
   edge_spec end(bool outgoing, std::uint64_t cookie) const {
     return {.outgoing = outgoing,
             .signal = signal,
             .foreign = outgoing && foreign,
+            .source = outgoing ? source : 0,
             .in_place = !outgoing && in_place,
             .peer = outgoing ? to : from,
             .tag = tag,

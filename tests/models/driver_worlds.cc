@@ -19,6 +19,7 @@ namespace lsched {
 // What the engine needs of files that this program has under the library's own name.
 std::uint64_t max_count(const schedule&, const op& what) { return what.count.value(); }
 reduce_fn find_reduce(kernel, dtype) { return nullptr; }
+std::vector<std::uint32_t> shared_sources(const schedule& it) { return std::vector<std::uint32_t>(it.ops().size()); }
 std::string_view name_of(status) { return ""; }
 
 namespace {
