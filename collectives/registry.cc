@@ -8,6 +8,7 @@
 #include "collectives/allgather_recursive_doubling.h"
 #include "collectives/allgather_ring.h"
 #include "collectives/allreduce.h"
+#include "collectives/allreduce_flat.h"
 #include "collectives/allreduce_rabenseifner.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/allreduce_two_level.h"
@@ -46,6 +47,7 @@ const std::vector<algorithm>& table() {
       k_allgatherv_ring,
       k_allreduce_recursive_doubling,
       k_allreduce_tree,
+      k_allreduce_flat,
       k_allreduce_multiplying,
       k_allreduce_direct,
       k_allreduce_rabenseifner,

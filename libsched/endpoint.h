@@ -64,6 +64,7 @@ struct edge_spec {
   bool outgoing = false;
   bool signal = false;
   bool foreign = false;         ///< outgoing: the source may be memory that allocate() did not give
+  std::uint32_t source = 0;     ///< outgoing: edges of one attach with equal numbers but 0 send the same bytes in a round
   bool in_place = false;        ///< incoming: the payload may be read where it is, until release
   rank peer = k_no_rank;
   std::uint32_t tag = 0;
@@ -139,6 +140,11 @@ class endpoint {
 
   /// Reports up to `out.size()` completions.
   virtual std::size_t poll(std::span<completion> out) = 0;
+
+  /// Wakes the peers that sleep and for which send, release, signal or poll has published something since the last
+  /// flush. Until then a peer that polls sees it, one that sleeps may not. The owner flushes when it has nothing more
+  /// to publish, and before anything that takes long; never later than it sleeps or lets go.
+  virtual void flush() {}
 
   /// Whether anything is posted or armed that a message could complete.
   virtual bool is_listening() const = 0;

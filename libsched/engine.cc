@@ -5,9 +5,13 @@
 #include <utility>
 
 #include "libsched/draw.h"
+#include "libsched/shared_sources.h"
 
 namespace lsched {
 namespace {
+
+/// Arithmetic or copies of this size take so long (2 us) that nobody sleeps on messages published before.
+constexpr std::uint64_t k_long_bytes = std::uint64_t{1} << 15;
 
 constexpr std::uint64_t cookie_of(const instance& it, op_id id) { return std::uint64_t{it.index} << 32 | id; }
 
@@ -162,12 +166,14 @@ std::optional<failure> engine::find_arithmetic(instance& it, const user_kernel& 
 
 std::vector<edge_spec> engine::edges_of(const instance& it) const {
   const schedule& program = *it.program;
+  const std::vector<std::uint32_t> sources = shared_sources(program);
   std::vector<edge_spec> edges;
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& what = program.ops()[id];
     if (!is_communication(what.kind) || what.peer == program.place().self) continue;
     edge_spec edge{.outgoing = what.kind == op_kind::send || what.kind == op_kind::signal_send,
                    .signal = is_signal(what.kind),
+                   .source = sources[id],
                    .peer = what.peer,
                    .tag = what.tag,
                    .cookie = cookie_of(it, id)};
@@ -194,6 +200,7 @@ status engine::open(instance& it) {
   if (const status answer = net_.link(it.id); answer != status::ok) return answer;
   if (it.program->is_partial()) begin_round(it);
   advance(it);
+  net_.flush();
   return status::ok;
 }
 
@@ -234,6 +241,7 @@ bool engine::step() {
   ++counters_.steps;
   const bool told = drain_mailbox();
   const bool moved = poll_endpoint();
+  net_.flush();
   return told || moved;
 }
 
@@ -486,8 +494,9 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
     target.null = !has_a && !has_b;
     if (has_a && has_b) {
       std::byte* into = target.home + what.c.offset() * size_of(what.type);
-      if (const std::uint64_t count = amount(it, what); count > 0)
-        it.reductions[id](at(a, what.a, what), at(b, what.b, what), into, count);
+      const std::uint64_t count = amount(it, what);
+      if (count * size_of(what.type) >= k_long_bytes) net_.flush();
+      if (count > 0) it.reductions[id](at(a, what.a, what), at(b, what.b, what), into, count);
       target.data = target.home;
     } else if (!target.null) {
       has_a ? select(it, what, what.a, what.releases_a) : select(it, what, what.b, what.releases_b);
@@ -523,6 +532,7 @@ void engine::select(instance& it, const op& what, region from, op_id payload) {
   }
   if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0) {
     std::byte* into = target.home + what.c.offset() * size_of(what.type);
+    if (bytes >= k_long_bytes) net_.flush();
     if (into != at(source, from, what)) std::memmove(into, at(source, from, what), bytes);
   }
   target.data = target.home;

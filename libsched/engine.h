@@ -1,7 +1,7 @@
 // The engine: fires ops. Single-threaded, no thread of its own, no policy, no clock but that of a recording.
 //
 // step() is a fixed sequence: drain the mailbox, poll the endpoint, fire what became ready (a FIFO per instance,
-// no recursion), publish finished rounds. It allocates nothing, locks nothing and makes no system call of its
+// no recursion), publish finished rounds, flush the endpoint. It allocates nothing, locks nothing and makes no system call of its
 // own. Exactly one thread at a time owns the engine (offload/driver.h says which); every function here is for
 // the owner unless it says "any thread".
 #pragma once

@@ -87,6 +87,7 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self)
       heap_(segment_, self),
       self_(self),
       page_(&segment_->page(self)),
+      ringer_(static_cast<std::size_t>(segment_->ranks())),
       peer_processes_(static_cast<std::size_t>(segment_->ranks()), -1) {}
 
 shm_endpoint::~shm_endpoint() {
@@ -140,9 +141,8 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
     state.instance = id;
     state.credits = credits;
     if (needs_staging(edge)) {
-      state.staging = heap_.allocate(edge.capacity);
-      if (state.staging == nullptr) out_of_memory = true;
-      held.stagings.push_back(state.staging);
+      state.staging = staging_for(edge, held);
+      if (state.staging->memory == nullptr) out_of_memory = true;
     }
     if (edge.signal ? !edge.outgoing : edge.outgoing) {
       state.word = new (place) std::atomic<std::uint64_t>(0);
@@ -163,6 +163,16 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
     return failure{status::no_memory, "this rank's shared region is full"};
   }
   return answer;
+}
+
+// The edge's own, or that of an edge that sends the same.
+shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, block& held) {
+  const auto is_its = [&](const auto& it) { return it->source == edge.source && it->bytes == edge.capacity; };
+  if (edge.source != 0)
+    if (const auto found = std::ranges::find_if(held.stagings, is_its); found != held.stagings.end()) return found->get();
+  held.stagings.push_back(
+      std::make_unique<staging_area>(staging_area{heap_.allocate(edge.capacity), edge.capacity, edge.source}));
+  return held.stagings.back().get();
 }
 
 status shm_endpoint::post_record(std::span<const std::byte> record) {
@@ -268,7 +278,8 @@ void shm_endpoint::reap() {
       if (may_write && page.state_of_rank.load() == shm_page::open) return false;
     }
     heap_.deallocate(held.memory);
-    for (std::byte* staging : held.stagings) heap_.deallocate(staging);
+    for (const auto& it : held.stagings)
+      if (it->memory != nullptr) heap_.deallocate(it->memory);
     return true;
   });
 }
@@ -286,6 +297,12 @@ bool shm_endpoint::send(link_id link, round_no round, const message& what) {
   return transmit(link, round, what);
 }
 
+// Makes visible what was written before. The peer sees it if it polls; flush() wakes it if it does not.
+void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round) {
+  word.store(round, std::memory_order_release);
+  ringer_.owe(static_cast<std::size_t>(state.spec.peer), *state.peer_bell);
+}
+
 // True if the source may change at once.
 bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   link_state& state = links_[link];
@@ -296,28 +313,32 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   cell.source = 0;
   const bool shown = !what.null && what.bytes > k_eager_bytes;
   if (shown)
-    cell.source = stage(state, what);
+    cell.source = stage(state, round, what);
   else if (!what.null && what.bytes > 0)
     std::memcpy(cell.eager(), what.data, what.bytes);
-  cell.stamp.exchange(round);  // publishes the cell, and is the fence the doorbell needs
-  ring_if_needed(*state.peer_bell);
+  publish(state, cell.stamp, round);
   if (shown) add_watch(link, state.word, round, awaited::consumed);
   return !shown;
 }
 
-// Where peers can read the message: in place if it lies in our region, else in a copy. The copy's previous
-// reader is done: a shown send completes only when it was consumed.
-std::uint64_t shm_endpoint::stage(link_state& state, const message& what) {
+// Where peers can read the message: in place if it lies in our region, else in a copy, which another edge may have made.
+// The copy's previous readers are done: a shown send completes only when it was consumed.
+std::uint64_t shm_endpoint::stage(link_state& state, round_no round, const message& what) {
   if (heap_.owns(what.data, what.bytes)) return segment_->offset_of(what.data);
-  std::memcpy(state.staging, what.data, what.bytes);
-  return segment_->offset_of(state.staging);
+  staging_area& copy = *state.staging;
+  if (copy.round != round) {
+    flush();  // a long copy: nobody sleeps meanwhile on what is published
+    std::memcpy(copy.memory, what.data, what.bytes);
+    copy.round = round;
+  }
+  return segment_->offset_of(copy.memory);
 }
 
 void shm_endpoint::signal(link_id link, round_no round) {
   link_state& state = links_[link];
-  if (state.word->load() >= round) return;  // we are its only writer
-  state.word->exchange(round);
-  ring_if_needed(*state.peer_bell);
+  if (state.signalled >= round) return;
+  state.signalled = round;
+  publish(state, *state.word, round);
 }
 
 // --- data path: receiving ---------------------------------------------------------------------------------------
@@ -346,6 +367,7 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
     out.data = payload;
     return true;
   }
+  if (state.shown) flush();  // a long copy, as above
   if (!out.null && out.bytes > 0) std::memcpy(into, payload, out.bytes);
   release(link, round);
   return true;
@@ -354,9 +376,8 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
 void shm_endpoint::release(link_id link, round_no round) {
   link_state& state = links_[link];
   if (!state.shown && !state.credits) return;
-  state.word->exchange(round);
   state.shown = false;
-  ring_if_needed(*state.peer_bell);
+  publish(state, *state.word, round);
 }
 
 bool shm_endpoint::arm(link_id link, round_no round) {

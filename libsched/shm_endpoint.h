@@ -3,10 +3,12 @@
 // A payload edge is two landing cells in the receiver's region, by round parity, and one `consumed` word in the
 // sender's. Small messages are copied into the cell; larger ones are *shown*: the cell says where they lie in the
 // sender's region and the receiver reads them there, reduces straight from them, and then writes `consumed`. A
-// large message from memory that peers cannot see is first copied to a staging area of the edge. A signal edge is
+// large message from memory that peers cannot see is first copied to a staging area, one for all edges that send the
+// same. A signal edge is
 // one word in the receiver's region.
 //
-// Every shared word has one writer. Whatever this rank waits for is of one form, "that word has reached this
+// Every shared word has one writer, who stores it with release; one fence and the looks at the peers' bells follow when
+// the owner flushes. Whatever this rank waits for is of one form, "that word has reached this
 // value", so polling is one loop over a dense list. docs/transport.md draws the layout.
 #pragma once
 
@@ -50,6 +52,7 @@ class shm_endpoint final : public endpoint {
   bool arm(link_id link, round_no round) override;
   void disarm(link_id link) override;
   std::size_t poll(std::span<completion> out) override;
+  void flush() override { ringer_.settle(); }
   bool is_listening() const override { return !watches_.empty(); }
   rank find_dead_peer() override;
   status health() const override { return health_; }
@@ -67,6 +70,14 @@ class shm_endpoint final : public endpoint {
     awaited what;
   };
 
+  /// A copy of what peers cannot see where it is.
+  struct staging_area {
+    std::byte* memory = nullptr;
+    std::uint64_t bytes = 0;
+    std::uint32_t source = 0;  ///< edge_spec::source of its edges
+    round_no round = 0;        ///< whose message it holds
+  };
+
   struct link_state {
     edge_spec spec;
     std::uint32_t instance = 0;
@@ -74,8 +85,9 @@ class shm_endpoint final : public endpoint {
     bool shown = false;                            ///< in: the message being read lies in the peer's memory
     shm_cell* cells[2] = {nullptr, nullptr};       ///< out: the peer's; in: ours
     std::atomic<std::uint64_t>* word = nullptr;    ///< out: our consumed word, or the peer's register; in: theirs, ours
-    std::byte* staging = nullptr;                  ///< out: reserved where the source may be foreign
+    staging_area* staging = nullptr;               ///< out: reserved where the source may be foreign; its block's
     doorbell* peer_bell = nullptr;
+    round_no signalled = 0;                        ///< out: what the peer's register holds
     std::byte* into = nullptr;                     ///< in: where the awaited message is to go
     message delayed{};                             ///< out: waits for credit
     round_no delayed_round = 0;
@@ -87,14 +99,16 @@ class shm_endpoint final : public endpoint {
     std::byte* memory = nullptr;
     std::vector<link_id> links;
     std::vector<rank> peers;
-    std::vector<std::byte*> stagings;
+    std::vector<std::unique_ptr<staging_area>> stagings;
   };
 
   shm_endpoint(std::shared_ptr<shm_segment> segment, rank self);
   status connect(link_state& state);
   bool transmit(link_id link, round_no round, const message& what);
   bool take(link_id link, round_no round, std::byte* into, arrival& out);
-  std::uint64_t stage(link_state& state, const message& what);
+  std::uint64_t stage(link_state& state, round_no round, const message& what);
+  staging_area* staging_for(const edge_spec& edge, block& held);
+  void publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round);
   bool complete(const watch& due, completion& out);
   void add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what);
   void drop_watch(std::uint32_t index);
@@ -111,6 +125,7 @@ class shm_endpoint final : public endpoint {
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
   std::vector<watch> watches_;
+  ringer ringer_;                                        ///< of peers written to since the last flush
   std::unordered_map<std::uint32_t, block> blocks_;
   std::deque<std::pair<std::uint32_t, block>> retired_;  ///< detached here, perhaps still visible to a peer
   std::vector<int> peer_processes_;                      ///< pidfds by rank; -1: same process or not watched

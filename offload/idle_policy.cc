@@ -26,21 +26,23 @@ result<idle_mode> parse_idle_mode(std::string_view text) {
 idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned cores) {
   using namespace std::chrono_literals;
   switch (mode) {
-    case idle_mode::spin: return {idle_policy::forever, 0ns};
-    case idle_mode::yield: return {0ns, idle_policy::forever};
-    case idle_mode::park: return {0ns, 0ns};
+    case idle_mode::spin: return {.spin = idle_policy::forever};
+    case idle_mode::yield: return {.yield = idle_policy::forever};
+    case idle_mode::park: return {};
     case idle_mode::automatic: break;
   }
-  if (local_ranks <= cores) return {50us, 20us};
-  return {0ns, 10us};
+  if (local_ranks <= cores) return {.spin = 50us, .yield = 20us};
+  return {.spin = 0ns, .yield = 10us, .turns = 32, .patience = 500us};
 }
 
-bool idle_once(const idle_policy& policy, std::chrono::nanoseconds idle_for) {
+bool idle_once(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t& yields) {
   if (idle_for < policy.spin) {
     relax();
     return true;
   }
-  if (policy.yield == idle_policy::forever || idle_for - policy.spin < policy.yield) {
+  const bool has_time = policy.yield == idle_policy::forever || idle_for - policy.spin < policy.yield;
+  if (has_time || (yields < policy.turns && idle_for < policy.patience)) {
+    ++yields;
     sched_yield();
     return true;
   }

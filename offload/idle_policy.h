@@ -15,10 +15,19 @@ namespace lsched {
 enum class idle_mode : std::uint8_t { automatic, spin, yield, park };
 
 /// How long to spin, then how long to yield, before going to sleep. A limit of `forever` never ends.
+///
+/// Where ranks share cores, a yield lasts as long as others have something to do. That costs the waiter nothing, and going
+/// to sleep meanwhile would cost it two switches and its peer a system call, so there time is not the measure: it goes on
+/// until it has yielded `turns` times, unless even that takes `patience` because somebody computes.
 struct idle_policy {
   static constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds spin{0};
   std::chrono::nanoseconds yield{0};
+  std::uint32_t turns = 0;
+  std::chrono::nanoseconds patience{0};
+
+  /// Whether every look that finds nothing is followed by a yield.
+  bool is_crowded() const { return spin == std::chrono::nanoseconds(0); }
 };
 
 /// "auto", "spin", "yield", "park".
@@ -27,7 +36,7 @@ result<idle_mode> parse_idle_mode(std::string_view text);
 /// The policy for `local_ranks` ranks that share `cores` cores.
 idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned cores);
 
-/// One step of idling since `idle_since`. False: time to sleep.
-bool idle_once(const idle_policy& policy, std::chrono::nanoseconds idle_for);
+/// One step of idling for somebody who has idled for so long and yielded that often. False: time to sleep.
+bool idle_once(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t& yields);
 
 }  // namespace lsched

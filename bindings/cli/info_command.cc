@@ -172,7 +172,9 @@ json describe_choice(unsigned ranks) {
   const auto near = core_near_caller(ranks);
   json choice{{"ranks", ranks},
               {"spin_ns", describe_duration(policy.spin)},
-              {"yield_ns", describe_duration(policy.yield)}};
+              {"yield_ns", describe_duration(policy.yield)},
+              {"yields_at_least", policy.turns},
+              {"unless_they_take_ns", describe_duration(policy.patience)}};
   choice["then"] =
       policy.spin == idle_policy::forever || policy.yield == idle_policy::forever ? "never sleeps" : "sleeps";
   choice["progress_core"] = near ? json(*near) : json(nullptr);

@@ -58,6 +58,10 @@ class hybrid_endpoint final : public endpoint {
     is_far(link) ? far_->disarm(inner(link)) : near_->disarm(inner(link));
   }
   std::size_t poll(std::span<completion> out) override;
+  void flush() override {
+    near_->flush();
+    far_->flush();
+  }
 
   bool is_listening() const override { return near_->is_listening() || far_->is_listening(); }
   bool is_time_driven() const override { return far_->is_time_driven(); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "collectives/allreduce_flat.h"
 #include "collectives/allreduce_tree.h"
 #include "collectives/barrier.h"
 #include "libsched/geometry.h"
@@ -34,7 +35,8 @@ class any_allreduce : public ::testing::TestWithParam<named_allreduce> {
 
 INSTANTIATE_TEST_SUITE_P(, any_allreduce,
                          ::testing::Values(named_allreduce{"recursive_doubling", allreduce_recursive_doubling},
-                                           named_allreduce{"tree", allreduce_tree}),
+                                           named_allreduce{"tree", allreduce_tree},
+                                           named_allreduce{"flat", allreduce_flat}),
                          [](const auto& it) { return it.param.name; });
 
 shape sums(std::uint64_t count, bool in_place = false) {

@@ -81,6 +81,23 @@ inline void null_moves_nothing_but_its_tally(bench& b) {
   }
 }
 
+/// Two routes to two peers carry the same, a third and a fourth something else each.
+inline void edges_of_one_source_carry_the_same(bench& b) {
+  b.start(3);
+  for (const std::uint64_t capacity : {std::uint64_t{8}, std::uint64_t{8193}, std::uint64_t{100'000}}) {
+    b.connect({{.to = 1, .capacity = capacity, .foreign = true, .in_place = true, .source = 1},
+               {.to = 2, .capacity = capacity, .foreign = true, .source = 1},
+               {.to = 1, .tag = 1, .capacity = capacity, .foreign = true, .source = 2},
+               {.to = 2, .tag = 1, .capacity = capacity, .foreign = true}});
+    for (round_no round = 1; round <= 6; ++round) {
+      std::vector<parcel> what(4, parcel{capacity, round});
+      for (const std::size_t other : {2u, 3u}) what[other].seed = 100 * other + round;
+      transfer(b, round, what, round % 2 == 0 ? first::send : first::receive);
+    }
+    b.disconnect();
+  }
+}
+
 // --- many messages ---------------------------------------------------------------------------------------
 
 /// Payloads change their kind from round to round: empty, small, eager, large, null.
@@ -610,6 +627,7 @@ inline void a_message_rings_a_bell_that_somebody_sleeps_on(bench& b) {
     b.fence();
     b.post_send(0, round, {8, round});
     b.signal(1, round);
+    if (b.has(0)) b.at(0).flush();
     b.fence();
     const auto is_rung = [&] { return !b.has(1) || b.at(1).bell().word[side].load() != epoch; };
     for (int k = 0; k < 100 && !is_rung(); ++k) {
@@ -649,6 +667,7 @@ struct question {
 inline constexpr question k_questions[]{
     {"payloads_arrive_when_sent_first", payloads_arrive_when_sent_first},
     {"payloads_arrive_when_received_first", payloads_arrive_when_received_first},
+    {"edges_of_one_source_carry_the_same", edges_of_one_source_carry_the_same},
     {"null_moves_nothing_but_its_tally", null_moves_nothing_but_its_tally},
     {"rounds_run_back_to_back", rounds_run_back_to_back},
     {"nothing_is_overwritten_with_credits", nothing_is_overwritten_with_credits},

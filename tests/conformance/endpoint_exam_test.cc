@@ -73,7 +73,10 @@ constexpr sabotage k_sabotages[]{
     {fault::never_listens, "listening_means_that_something_may_come"},
     {fault::misaligns_memory, "allocated_memory_is_aligned_and_apart"},
     {fault::overlooks_closed, "a_closed_peer_is_found_where_something_waits_for_it"},
+    {fault::shares_what_differs, "payloads_arrive_when_sent_first"},
+    {fault::shares_what_differs, "edges_of_one_source_carry_the_same"},
     {fault::never_rings, "a_message_rings_a_bell_that_somebody_sleeps_on"},
+    {fault::forgets_to_flush, "a_message_rings_a_bell_that_somebody_sleeps_on"},
     {fault::ill, "messages_of_one_edge_arrive_in_order"},
 };
 

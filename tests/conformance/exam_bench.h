@@ -70,11 +70,13 @@ struct route {
   bool signal = false;
   bool foreign = false;
   bool in_place = false;
+  std::uint32_t source = 0;
 
   edge_spec end(bool outgoing, std::uint64_t cookie) const {
     return {.outgoing = outgoing,
             .signal = signal,
             .foreign = outgoing && foreign,
+            .source = outgoing ? source : 0,
             .in_place = !outgoing && in_place,
             .peer = outgoing ? to : from,
             .tag = tag,
@@ -239,6 +241,7 @@ inline std::size_t bench::poll(rank of, std::size_t width) {
   const std::size_t found = at(of).poll(std::span(news).first(width));
   demand(found <= width, "rank ", of, " was polled for ", width, " completions and gave ", found);
   for (std::size_t i = 0; i < found; ++i) note(of, news[i]);
+  at(of).flush();
   return found;
 }
 

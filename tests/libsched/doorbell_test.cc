@@ -27,8 +27,10 @@ struct sleep_counts {
 };
 
 void write(mailbox& to, std::uint64_t round) {
-  to.stamp.exchange(round);
-  ring_if_needed(to.bell);
+  static thread_local ringer owing(1);
+  to.stamp.store(round, std::memory_order_release);
+  owing.owe(0, to.bell);
+  owing.settle();
 }
 
 void announce(doorbell& bell, doorbell::side side) {
@@ -145,6 +147,23 @@ TEST(doorbell, rings_whom_it_finds_asleep_and_nobody_else) {
     EXPECT_EQ(bell.word[doorbell::waiter], it.rings[0]) << it.polling << it.sleepers << it.wanted;
     EXPECT_EQ(bell.word[doorbell::auxiliary], it.rings[1]) << it.polling << it.sleepers << it.wanted;
   }
+}
+
+TEST(doorbell, is_looked_at_once_however_much_was_published) {
+  std::array<doorbell, 3> bells{};
+  for (doorbell& bell : bells) bell.sleepers = 1;
+  ringer owing(3);
+  for (int k = 0; k < 5; ++k)
+    for (const std::size_t peer : {2u, 0u}) owing.owe(peer, bells[peer]);
+  EXPECT_FALSE(owing.is_settled());
+  EXPECT_EQ(bells[0].word[doorbell::waiter], 0u);
+  owing.settle();
+  owing.settle();
+  EXPECT_TRUE(owing.is_settled());
+  for (const std::size_t peer : {0u, 1u, 2u}) EXPECT_EQ(bells[peer].word[doorbell::waiter], peer == 1 ? 0u : 1u) << peer;
+  owing.owe(0, bells[0]);
+  owing.settle();
+  EXPECT_EQ(bells[0].word[doorbell::waiter], 2u);
 }
 
 TEST(doorbell, lets_nobody_sleep_on_an_old_epoch) {

@@ -286,6 +286,7 @@ TEST(shm, loses_no_message_between_threads_that_sleep) {
         sleep_until(
             b, self, [&] { return b.is_sent(mine); }, lost[mine]);
       }
+      b.at(self).flush();  // nobody polls here any more
     });
   };
   std::thread other(run, 1);

@@ -1,8 +1,9 @@
 // Ownership, the mailbox, the doorbell and everybody who sleeps on it: offload/driver.{h,cc}, libsched/engine.{h,cc}
 // and libsched/doorbell.{h,cc}, one rank of them, with the threads of docs/threading.md around it.
 //
-// Not the library's are the other ranks and the medium: a sender publishes a message by an exchange of its stamp and
-// then rings if needed, which are the two lines of the shm endpoint (CMakeLists.txt sees to it that they are).
+// Not the library's is the medium: whoever sends stores a stamp and owes the receiver's bell a look, which are the two
+// lines of the shm endpoint (CMakeLists.txt sees to it that they are), and looks when it is through. Most scenarios have
+// senders that do nothing else; where an engine sends, there are two ranks.
 #include "tests/models/explored_std.h"
 
 #include "libsched/contribution.cc"
@@ -18,6 +19,7 @@ namespace lsched {
 // What the engine needs of files that this program has under the library's own name.
 std::uint64_t max_count(const schedule&, const op& what) { return what.count.value(); }
 reduce_fn find_reduce(kernel, dtype) { return nullptr; }
+std::vector<std::uint32_t> shared_sources(const schedule& it) { return std::vector<std::uint32_t>(it.ops().size()); }
 std::string_view name_of(status) { return ""; }
 
 namespace {
@@ -31,15 +33,10 @@ constexpr std::uint32_t k_links = 2;
 /// A medium with landing stamps and nothing else.
 class stamps final : public endpoint {
  public:
-  explicit stamps(bool publishes_in_order) : publishes_in_order_(publishes_in_order) {}
-
   // --- another rank's side ---
-  void publish(link_id link, round_no round) {
-    if (publishes_in_order_)
-      stamp[link].exchange(round);
-    else
-      stamp[link].store(round, std::memory_order_release);
-    ring_if_needed(bell_);
+  void publish(link_id link, round_no round, ringer& owing) {
+    stamp[link].store(round, std::memory_order_release);
+    owing.owe(0, bell_);
   }
 
   // --- this rank's ---
@@ -60,7 +57,10 @@ class stamps final : public endpoint {
   status gather_records(std::span<std::byte>, rank*) override { return status::ok; }
   status link(std::uint32_t) override { return status::ok; }
   void detach(std::uint32_t) override {}
-  bool send(link_id, round_no, const message&) override { return true; }
+  bool send(link_id link, round_no round, const message&) override {
+    peer->publish(link, round, ringer_);
+    return true;
+  }
   bool receive(link_id link, round_no round, std::byte* into, arrival& out) override {
     if (stamp[link].load() >= round) {
       out = {into, 1, {}, false};
@@ -84,14 +84,16 @@ class stamps final : public endpoint {
     is_inside_ = false;
     return found;
   }
+  void flush() override { ringer_.settle(); }
   bool is_listening() const override { return awaited_[0] != 0 || awaited_[1] != 0; }
   doorbell& bell() override { return bell_; }
   void close() override {}
 
   std::atomic<round_no> stamp[k_links];
+  stamps* peer = nullptr;
 
  private:
-  bool publishes_in_order_;
+  ringer ringer_{1};
   bool is_inside_ = false;
   std::uint32_t attached_ = 0;
   std::uint64_t cookies_[k_links]{};
@@ -99,33 +101,32 @@ class stamps final : public endpoint {
   doorbell bell_{};
 };
 
-/// One op: `receives` a message from the other rank, or does nothing.
-schedule_ptr one_op(bool receives) {
+/// What the only op of a schedule does: a message to or from the other rank, or nothing.
+enum class act : std::uint8_t { nothing, receives, sends };
+
+schedule_ptr one_op(act what) {
   schedule::parts parts;
   parts.place = {0, 2};
   parts.first = {0, 0};
   parts.roots = {0};
   parts.exit = 0;
   op it;
-  if (receives) {
-    parts.buffers.push_back({.role = buffer_role::output, .count = 1});
-    it = {.kind = op_kind::recv, .peer = 1, .count = extent::imm(1), .c = region(0, 0)};
-  }
+  if (what != act::nothing) parts.buffers.push_back({.role = buffer_role::output, .count = 1});
+  if (what == act::receives) it = {.kind = op_kind::recv, .peer = 1, .count = extent::imm(1), .c = region(0, 0)};
+  if (what == act::sends) it = {.kind = op_kind::send, .peer = 1, .count = extent::imm(1), .a = region(0, 0)};
   parts.ops.push_back(it);
   return std::make_shared<const schedule>(std::move(parts));
 }
 
 /// One rank: two instances, an engine, its driver.
 struct one_rank {
-  explicit one_rank(const circumstances& around, bool first_receives, bool second_receives)
-      : net(around.weakened != "stamp"),
-        runs(net),
-        drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
-    it[0] = add(first_receives);
-    it[1] = add(second_receives);
+  explicit one_rank(act first, act second)
+      : runs(net), drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
+    it[0] = add(first);
+    it[1] = add(second);
   }
-  instance* add(bool receives) {
-    instance* made = *runs.add(one_op(receives), receives ? binding{{}, {&landing}} : binding{}, {});
+  instance* add(act what) {
+    instance* made = *runs.add(one_op(what), what != act::nothing ? binding{{}, {&landing}} : binding{}, {});
     (void)runs.open(*made);
     return made;
   }
@@ -148,9 +149,8 @@ struct one_rank {
 
 class rank_model {
  public:
-  rank_model(const circumstances& around, bool first_receives, bool second_receives)
-      : most_(around.most), all(around.model) {
-    all.set_up([&] { here = new one_rank(around, first_receives, second_receives); });
+  rank_model(const circumstances& around, act first, act second) : most_(around.most), all(around.model) {
+    all.set_up([&] { here = new one_rank(first, second); });
     doorbell& bell = here->net.bell();
     know(&bell.word[0], "bell.word[waiter]", around);
     know(&bell.word[1], "bell.word[auxiliary]", around);
@@ -175,7 +175,26 @@ class rank_model {
   }
 
   void add_sender(link_id link) {
-    all.add("sender " + std::to_string(link), [it = here, link] { it->net.publish(link, 1); });
+    all.add("sender " + std::to_string(link), [it = here, owing = add_ringer(), link] {
+      it->net.publish(link, 1, *owing);
+      owing->settle();
+    });
+  }
+  /// One that has messages for both and looks once.
+  void add_sender_of_two() {
+    all.add("sender", [it = here, owing = add_ringer()] {
+      for (link_id link = 0; link < k_links; ++link) it->net.publish(link, 1, *owing);
+      owing->settle();
+    });
+  }
+  /// Another rank, with an engine of its own that sends when it is started.
+  void add_sending_rank() {
+    one_rank* there = nullptr;
+    all.set_up([&] {
+      there = new one_rank(act::sends, act::nothing);
+      there->net.peer = &here->net;
+    });
+    all.add("sending rank", [there] { there->start(0); });
   }
   void add_auxiliary() {
     all.add("auxiliary", [it = here] { it->drives.serve(it->stop); });
@@ -200,6 +219,12 @@ class rank_model {
   one_rank* here = nullptr;
 
  private:
+  ringer* add_ringer() {
+    ringer* made = nullptr;
+    all.set_up([&] { made = new ringer(1); });
+    return made;
+  }
+
   models::limits most_;
   threads all;
 };
@@ -208,15 +233,34 @@ class rank_model {
 
 /// A message for a thread that waits.
 models::report message_for_waiter(const circumstances& around) {
-  rank_model all(around, true, false);
+  rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
+  all.add("waiter", [](one_rank& it) { it.run(0); });
+  return all.explore(false);
+}
+
+/// Two messages of one sender, for a thread that waits for one after the other.
+models::report messages_for_waiter(const circumstances& around) {
+  rank_model all(around, act::receives, act::receives);
+  all.add_sender_of_two();
+  all.add("waiter", [](one_rank& it) {
+    it.run(0);
+    it.run(1);
+  });
+  return all.explore(false);
+}
+
+/// An engine's message for a thread that waits.
+models::report engine_for_waiter(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing);
+  all.add_sending_rank();
   all.add("waiter", [](one_rank& it) { it.run(0); });
   return all.explore(false);
 }
 
 /// A message while the application computes: the auxiliary thread must take it.
 models::report message_for_auxiliary(const circumstances& around) {
-  rank_model all(around, true, false);
+  rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
   all.add("application", [](one_rank& it) { it.start(0); });
   all.add_auxiliary();
@@ -225,7 +269,7 @@ models::report message_for_auxiliary(const circumstances& around) {
 
 /// Two threads of the application wait for a message each.
 models::report two_waiters(const circumstances& around) {
-  rank_model all(around, true, true);
+  rank_model all(around, act::receives, act::receives);
   all.add_sender(0);
   all.add_sender(1);
   all.add("waiter 0", [](one_rank& it) { it.run(0); });
@@ -235,7 +279,7 @@ models::report two_waiters(const circumstances& around) {
 
 /// The one who would hear of the message gives up waiting.
 models::report one_gives_up(const circumstances& around) {
-  rank_model all(around, true, true);
+  rank_model all(around, act::receives, act::receives);
   all.add_sender(0);
   all.add("waiter", [](one_rank& it) { it.run(0); });
   all.add("impatient", [](one_rank& it) { it.wait_in_vain(1); }, patience::impatient);
@@ -244,7 +288,7 @@ models::report one_gives_up(const circumstances& around) {
 
 /// Two threads start something that needs no message, and compute: nothing is waited for, all must be done.
 models::report two_posts(const circumstances& around) {
-  rank_model all(around, false, false);
+  rank_model all(around, act::nothing, act::nothing);
   all.add("application 0", [](one_rank& it) { it.start(0); });
   all.add("application 1", [](one_rank& it) { it.start(1); });
   return all.explore(false);
@@ -252,7 +296,7 @@ models::report two_posts(const circumstances& around) {
 
 /// Two threads run something that needs no message: one may finish the other's round.
 models::report two_runs(const circumstances& around) {
-  rank_model all(around, false, false);
+  rank_model all(around, act::nothing, act::nothing);
   all.add("runner 0", [](one_rank& it) { it.run(0); });
   all.add("runner 1", [](one_rank& it) { it.run(1); });
   return all.explore(false);
@@ -260,7 +304,7 @@ models::report two_runs(const circumstances& around) {
 
 /// The same instance is posted again and again, while others are.
 models::report posts_and_steps(const circumstances& around) {
-  rank_model all(around, false, false);
+  rank_model all(around, act::nothing, act::nothing);
   all.add("application 0", [](one_rank& it) {
     it.start(0);
     it.drives.poke(*it.it[0]);
@@ -272,7 +316,7 @@ models::report posts_and_steps(const circumstances& around) {
 
 /// The next round is called for as soon as the last one is over, perhaps while another thread still looks at it.
 models::report round_after_round(const circumstances& around) {
-  rank_model all(around, false, false);
+  rank_model all(around, act::nothing, act::nothing);
   all.add("application", [](one_rank& it) {
     it.run(0);
     it.start(0);
@@ -283,16 +327,38 @@ models::report round_after_round(const circumstances& around) {
 
 /// One waits for a message, the other starts something and computes.
 models::report waiter_and_starter(const circumstances& around) {
-  rank_model all(around, true, false);
+  rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
   all.add("waiter", [](one_rank& it) { it.run(0); });
   all.add("starter", [](one_rank& it) { it.start(1); });
   return all.explore(false);
 }
 
+/// A start that counts on its wait, which does not come: whoever watches must take the message. (In the variant
+/// `watched`, every start counts on its wait and the auxiliary thread watches before it sleeps.)
+models::report start_without_wait(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing);
+  all.add_sender(0);
+  all.add("application", [](one_rank& it) { it.start(0); });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// The same, and its wait comes.
+models::report start_and_wait(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing);
+  all.add_sender(0);
+  all.add("application", [](one_rank& it) {
+    it.start(0);
+    it.wait(0);
+  });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
 /// The auxiliary thread and a waiter are there when the message comes.
 models::report waiter_and_auxiliary(const circumstances& around) {
-  rank_model all(around, true, false);
+  rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
   all.add("waiter", [](one_rank& it) { it.run(0); });
   all.add_auxiliary();
@@ -301,7 +367,7 @@ models::report waiter_and_auxiliary(const circumstances& around) {
 
 /// The auxiliary thread is told to end.
 models::report stop_of_auxiliary(const circumstances& around) {
-  rank_model all(around, true, false);
+  rank_model all(around, act::receives, act::nothing);
   all.add("application", [](one_rank& it) {
     it.start(0);
     it.wait(0);
@@ -315,6 +381,8 @@ models::report stop_of_auxiliary(const circumstances& around) {
 
 const models::known_world k_worlds[] = {
     models::known_world({LSCHED_VARIANT, "message for waiter", message_for_waiter}),
+    models::known_world({LSCHED_VARIANT, "messages for waiter", messages_for_waiter}),
+    models::known_world({LSCHED_VARIANT, "engine for waiter", engine_for_waiter}),
     models::known_world({LSCHED_VARIANT, "message for auxiliary", message_for_auxiliary}),
     models::known_world({LSCHED_VARIANT, "two waiters", two_waiters}),
     models::known_world({LSCHED_VARIANT, "one gives up", one_gives_up}),
@@ -324,6 +392,8 @@ const models::known_world k_worlds[] = {
     models::known_world({LSCHED_VARIANT, "round after round", round_after_round}),
     models::known_world({LSCHED_VARIANT, "waiter and starter", waiter_and_starter}),
     models::known_world({LSCHED_VARIANT, "waiter and auxiliary", waiter_and_auxiliary}),
+    models::known_world({LSCHED_VARIANT, "start without wait", start_without_wait}),
+    models::known_world({LSCHED_VARIANT, "start and wait", start_and_wait}),
     models::known_world({LSCHED_VARIANT, "stop of auxiliary", stop_of_auxiliary}),
 };
 

@@ -94,6 +94,11 @@ class explored_atomic {
   models::word word_ = 0;
 };
 
+inline void explored_fence(memory_order) {
+  static models::word nowhere;
+  models::locked(&nowhere);
+}
+
 namespace this_thread {
 inline void explored_yield() {}
 }  // namespace this_thread
@@ -114,6 +119,7 @@ struct explored_clock {
 }  // namespace std
 
 #define atomic explored_atomic
+#define atomic_thread_fence explored_fence
 #define steady_clock explored_clock
 #define yield explored_yield
 #define sched_yield std::this_thread::yield

@@ -7,6 +7,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// Somebody who has yielded so often idles on.
+bool idles_on(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t yields) {
+  return idle_once(policy, idle_for, yields);
+}
+
 TEST(idle_policy, words_are_parsed_and_others_are_refused_by_name) {
   EXPECT_EQ(*parse_idle_mode("auto"), idle_mode::automatic);
   EXPECT_EQ(*parse_idle_mode("spin"), idle_mode::spin);
@@ -24,11 +29,11 @@ TEST(idle_policy, spin_and_yield_never_sleep) {
   for (const idle_mode mode : {idle_mode::spin, idle_mode::yield})
     for (const unsigned ranks : {1u, 3u, 100u}) {
       const idle_policy policy = make_idle_policy(mode, ranks, 2);
-      for (const auto idle_for : {0ns, 1000ns, std::chrono::nanoseconds(1h)}) EXPECT_TRUE(idle_once(policy, idle_for));
+      for (const auto idle_for : {0ns, 1000ns, std::chrono::nanoseconds(1h)}) EXPECT_TRUE(idles_on(policy, idle_for, 1000));
     }
 }
 
-TEST(idle_policy, park_sleeps_at_once) { EXPECT_FALSE(idle_once(make_idle_policy(idle_mode::park, 1, 8), 0ns)); }
+TEST(idle_policy, park_sleeps_at_once) { EXPECT_FALSE(idles_on(make_idle_policy(idle_mode::park, 1, 8), 0ns, 0)); }
 
 TEST(idle_policy, auto_spins_where_every_rank_has_a_core_and_gives_way_where_not) {
   const idle_policy roomy = make_idle_policy(idle_mode::automatic, 2, 2);
@@ -36,11 +41,26 @@ TEST(idle_policy, auto_spins_where_every_rank_has_a_core_and_gives_way_where_not
   EXPECT_GT(roomy.spin, 0ns);
   EXPECT_EQ(crowded.spin, 0ns);
   for (const idle_policy& policy : {roomy, crowded}) {
-    EXPECT_TRUE(idle_once(policy, 0ns));
-    EXPECT_TRUE(idle_once(policy, policy.spin + policy.yield - 1ns));
-    EXPECT_FALSE(idle_once(policy, policy.spin + policy.yield));
-    EXPECT_FALSE(idle_once(policy, 1s));
+    EXPECT_TRUE(idles_on(policy, 0ns, 1000));
+    EXPECT_TRUE(idles_on(policy, policy.spin + policy.yield - 1ns, 1000));
+    EXPECT_FALSE(idles_on(policy, policy.spin + policy.yield, 1000));
+    EXPECT_FALSE(idles_on(policy, 1s, 0));
   }
+}
+
+TEST(idle_policy, counts_turns_where_ranks_share_cores_unless_somebody_computes) {
+  const idle_policy crowded = make_idle_policy(idle_mode::automatic, 3, 2);
+  ASSERT_GT(crowded.turns, 1u);
+  ASSERT_GT(crowded.patience, crowded.yield);
+  EXPECT_TRUE(idles_on(crowded, crowded.patience - 1ns, crowded.turns - 1));
+  EXPECT_FALSE(idles_on(crowded, crowded.patience - 1ns, crowded.turns));
+  EXPECT_FALSE(idles_on(crowded, crowded.patience, crowded.turns - 1));
+  std::uint32_t yields = 0;
+  EXPECT_TRUE(idle_once(crowded, 0ns, yields));
+  EXPECT_EQ(yields, 1u);
+  const idle_policy roomy = make_idle_policy(idle_mode::automatic, 2, 2);
+  EXPECT_TRUE(idle_once(roomy, 0ns, yields));
+  EXPECT_EQ(yields, 1u) << "spinning is no yield";
 }
 
 }  // namespace

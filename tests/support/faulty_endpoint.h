@@ -40,6 +40,8 @@ enum class fault {
   misaligns_memory,
   overlooks_closed,
   never_rings,
+  shares_what_differs,
+  forgets_to_flush,
   ill,
 };
 
@@ -70,6 +72,8 @@ class faulty_endpoint final : public endpoint {
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits,
                                       std::span<const edge_spec> edges) override {
     std::vector<edge_spec> mine(edges.begin(), edges.end());
+    for (edge_spec& it : mine)
+      if (has(fault::shares_what_differs)) it.source = 1;
     for (edge_spec& it : mine)
       if (has(fault::crosses_tags) && !it.outgoing && (it.tag == 1 || it.tag == 2)) it.tag = 3 - it.tag;
     auto links = good_.attach(id, credits && !has(fault::ignores_credits), mine);
@@ -136,6 +140,10 @@ class faulty_endpoint final : public endpoint {
   void disarm(link_id link) override {
     edges_[link].armed = false;
     if (!has(fault::keeps_disarmed)) good_.disarm(link);
+  }
+
+  void flush() override {
+    if (!has(fault::forgets_to_flush)) good_.flush();
   }
 
   std::size_t poll(std::span<completion> out) override {

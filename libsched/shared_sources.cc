@@ -1,0 +1,104 @@
+#include "libsched/shared_sources.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace lsched {
+namespace {
+
+using region_key = std::tuple<std::uint16_t, std::uint64_t, std::uint64_t, dtype>;  ///< buffer, offset, count, type
+
+class source_finder {
+ public:
+  explicit source_finder(const schedule& program) : program_(program), before_(program.ops().size()) {
+    for (op_id id = 0; id < before_.size(); ++id)
+      for (const op_id after : program.successors(id)) before_[after].push_back(id);
+  }
+
+  std::vector<std::uint32_t> find() {
+    std::vector<std::uint32_t> numbers(before_.size(), 0);
+    if (program_.is_partial() || !waits_for_all()) return numbers;
+    std::uint32_t last = 0;
+    for (const auto& [where, sends] : candidates()) {
+      if (sends.size() < 2) continue;
+      std::vector<op_id> steady;
+      for (const op_id id : sends)
+        if (is_steady(id)) steady.push_back(id);
+      if (steady.size() < 2) continue;
+      ++last;
+      for (const op_id id : steady) numbers[id] = last;
+    }
+    return numbers;
+  }
+
+ private:
+  /// Then what is before an op by deps has completed whenever it fires.
+  bool waits_for_all() const {
+    for (op_id id = 0; id < before_.size(); ++id)
+      if (program_.ops()[id].need != before_[id].size()) return false;
+    return true;
+  }
+
+  std::map<region_key, std::vector<op_id>> candidates() const {
+    std::map<region_key, std::vector<op_id>> sends;
+    for (op_id id = 0; id < before_.size(); ++id) {
+      const op& what = program_.ops()[id];
+      if (what.kind != op_kind::send || what.count.is_late() || role_of(what.a) == buffer_role::scratch) continue;
+      sends[{what.a.buffer(), what.a.offset(), what.count.value(), what.type}].push_back(id);
+    }
+    return sends;
+  }
+
+  /// Whether no write comes between such sends: all writes to an output's region are before each of them; and an input
+  /// is not written, unless it is an output's memory too, and then by nothing that is before one of them.
+  bool is_steady(op_id send) {
+    const op& what = program_.ops()[send];
+    const std::vector<bool>& earlier = ancestors_of(send);
+    const bool is_input = role_of(what.a) == buffer_role::input;
+    for (op_id id = 0; id < before_.size(); ++id) {
+      const op& writer = program_.ops()[id];
+      if (!writer.c.exists() || role_of(writer.c) != buffer_role::output) continue;
+      if (is_input ? earlier[id] : overlaps(writer, what) && !earlier[id]) return false;
+    }
+    return true;
+  }
+
+  bool overlaps(const op& writer, const op& reader) const {
+    if (writer.c.buffer() != reader.a.buffer()) return false;
+    const auto begin_of = [](region where, const op& by) { return where.offset() * size_of(by.type); };
+    const auto end_of = [&](region where, const op& by) {
+      return begin_of(where, by) + max_count(program_, by) * size_of(by.type);
+    };
+    return begin_of(writer.c, writer) < end_of(reader.a, reader) && begin_of(reader.a, reader) < end_of(writer.c, writer);
+  }
+
+  /// Sends of one region often wait for the same ops: their ancestors are found once.
+  const std::vector<bool>& ancestors_of(op_id id) {
+    if (!ancestors_.empty() && before_[id] == their_before_) return ancestors_;
+    their_before_ = before_[id];
+    ancestors_.assign(before_.size(), false);
+    std::vector<op_id> left = before_[id];
+    while (!left.empty()) {
+      const op_id next = left.back();
+      left.pop_back();
+      if (ancestors_[next]) continue;
+      ancestors_[next] = true;
+      left.insert(left.end(), before_[next].begin(), before_[next].end());
+    }
+    return ancestors_;
+  }
+
+  buffer_role role_of(region where) const { return program_.buffers()[where.buffer()].role; }
+
+  const schedule& program_;
+  std::vector<std::vector<op_id>> before_;  ///< by op
+  std::vector<bool> ancestors_;
+  std::vector<op_id> their_before_;
+};
+
+}  // namespace
+
+std::vector<std::uint32_t> shared_sources(const schedule& program) { return source_finder(program).find(); }
+
+}  // namespace lsched
