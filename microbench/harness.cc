@@ -321,6 +321,18 @@ void table::print(std::FILE* to) const {
   }
 }
 
+void table::print_markdown(std::FILE* to) const {
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    std::string line = "|";
+    for (const std::string& cell : rows_[i]) line += " " + cell + " |";
+    std::fprintf(to, "%s\n", line.c_str());
+    if (i > 0) continue;
+    line = "|";
+    for (std::size_t column = 0; column < rows_[0].size(); ++column) line += "---|";
+    std::fprintf(to, "%s\n", line.c_str());
+  }
+}
+
 // ---- reporter ----
 
 reporter::reporter(std::string_view name, std::string_view json, team& ranks)

@@ -135,6 +135,7 @@ class table {
   explicit table(std::vector<std::string> headings) : rows_{std::move(headings)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   void print(std::FILE* to) const;
+  void print_markdown(std::FILE* to) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;

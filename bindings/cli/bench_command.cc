@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "bindings/cli/bench_compare.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/session.h"
 #include "bindings/cli/words.h"
@@ -289,6 +290,7 @@ void add_bench_command(CLI::App& app, command_context& context) {
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_coll(*command, context);
+  add_compare(*command, context);
   add_idle(*command, context);
   add_engine(*command, context);
   add_async(*command, context);
