@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -62,6 +64,25 @@ struct coll_options {
   std::string json;
 };
 int run_coll(lsched_runtime* runtime, const coll_options& options);
+
+/// Computing while a collective is under way, beside MPI's non-blocking forms.
+struct overlap_options {
+  std::string collective = "allreduce";
+  std::string algorithm = "auto";
+  std::vector<std::uint64_t> sizes{65536, 1048576, 16777216};  ///< bytes, multiples of 4
+  double compute_us = 0;  ///< 0: as long as the collective takes alone
+  double cell_seconds = 1;
+  bool pin = false;    ///< as coll's
+  std::string transport;  ///< likewise
+  std::string remark;  ///< a sentence about this world, for the reader of the table
+  std::string json;
+};
+/// A runtime to measure with; open() ends the one of the pass before, whose schedules are gone. Collective.
+struct overlap_pass {
+  std::string progress;  ///< "thread" or "caller": a label for the results
+  std::function<lsched_runtime*()> open;
+};
+int run_overlap(const overlap_options& options, std::span<const overlap_pass> passes);
 
 /// Solo rounds while the other rank computes, with and without progress threads. Makes worlds of its own: two
 /// ranks in this process.

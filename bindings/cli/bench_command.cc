@@ -89,11 +89,12 @@ void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes) {
 
 /// Joins the world, or becomes its launcher, and runs the benchmark on every rank.
 int in_world(const command_context& context, const world_words& words, std::int32_t default_ranks,
-             const std::function<int(session&)>& benchmark) {
+             const std::function<int(session&)>& benchmark, const lsched_config* config = nullptr) {
   const session_options options{.ranks = words.ranks,
                                 .default_ranks = default_ranks,
                                 .transport = words.transport,
-                                .mpi_threads = words.mpi_threads};
+                                .mpi_threads = words.mpi_threads,
+                                .config = config};
   if (const auto status = session::relaunch(context, options)) return *status;
   session here = session::open(options);
   int status = 1;
@@ -266,6 +267,64 @@ void add_coll(CLI::App& bench, command_context& context) {
   });
 }
 
+lsched_config config_with(const std::string& progress) {
+  lsched_config config;
+  lsched_config_init(&config);
+  config.progress = progress == "thread" ? LSCHED_PROGRESS_THREAD : LSCHED_PROGRESS_CALLER;
+  return config;
+}
+
+/// Both ways to progress one after the other where the world can be joined twice.
+int overlap_in(session& here, const std::string& progress, bench::overlap_options& options) {
+  options.transport = here.transport();
+  std::vector<bench::overlap_pass> passes;
+  for (const std::string each : {"thread", "caller"}) {
+    if (!progress.empty() && each != progress) continue;
+    if (passes.empty())
+      passes.push_back({each, [&here] { return here.runtime(); }});  // opened so
+    else
+      passes.push_back({each, [&here, each] { return here.reopen(config_with(each)), here.runtime(); }});
+  }
+  if (passes.size() > 1 && !here.launched_by_mpi()) {
+    passes.pop_back();
+    options.remark = "These ranks join their world once; the other way to progress: --progress caller.";
+  }
+  return bench::run_overlap(options, passes);
+}
+
+void add_overlap(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand(
+      "overlap", "Computing while a collective is under way, with and without a progress thread, beside MPI's");
+  constexpr std::int32_t k_ranks = 2;
+  const auto words = add_world_options(*command, k_ranks);
+  const auto options = std::make_shared<bench::overlap_options>();
+  const auto progress = std::make_shared<std::string>();
+  std::vector<std::string> names;
+  for (const bench::exercise_kind& kind : bench::exercises()) names.emplace_back(kind.name);
+  command->add_option("--coll", options->collective, "The collective")->check(CLI::IsMember(names))->capture_default_str();
+  command->add_option("--algorithm", options->algorithm, "A name `lsched list` shows, or auto")
+      ->check(CLI::IsMember(algorithm_words()))
+      ->capture_default_str();
+  add_sizes_option(*command, options->sizes);
+  command->add_option("--compute-us", options->compute_us, "How long to compute [as long as the collective takes]")
+      ->check(number(0.1, 1e8));
+  command->add_option("--progress", *progress, "One of the two ways [both, under an MPI launcher]")
+      ->check(CLI::IsMember({"thread", "caller"}));
+  command->add_option("--cell-seconds", options->cell_seconds, "Time for each cell")
+      ->check(number(0.001, 3600))
+      ->capture_default_str();
+  add_pin_option(*command, options->pin);
+  add_json_option(*command, options->json);
+  command->footer("Example:  mpiexec.mpich -n 2 lsched bench overlap --pin --sizes 64K,1M --json overlap.jsonl");
+  command->callback([&context, words, options, progress] {
+    context.action = [&context, words, options, progress] {
+      const lsched_config config = config_with(progress->empty() ? "thread" : *progress);
+      return in_world(context, *words, k_ranks,
+                      [&](session& here) { return overlap_in(here, *progress, *options); }, &config);
+    };
+  });
+}
+
 void add_async(CLI::App& bench, command_context& context) {
   CLI::App* command = bench.add_subcommand(
       "async", "Solo rounds while the other rank computes, with and without progress threads");
@@ -286,11 +345,12 @@ void add_async(CLI::App& bench, command_context& context) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, idle, engine, async");
+  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, overlap, idle, engine, async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_coll(*command, context);
   add_compare(*command, context);
+  add_overlap(*command, context);
   add_idle(*command, context);
   add_engine(*command, context);
   add_async(*command, context);

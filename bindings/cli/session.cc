@@ -124,6 +124,20 @@ void session::close() {
 #endif
 }
 
+void session::reopen(const lsched_config& config) {
+  if (!launched_by_mpi())
+    throw command_failure(LSCHED_ERR_UNSUPPORTED, "ranks of `lsched run` join their world once; use an MPI launcher");
+#if LSCHED_HAVE_MPI
+  require(lsched_runtime_close(runtime_), "closing the runtime");
+  runtime_ = nullptr;
+  lsched_diagnostic detail;
+  lsched_diagnostic_init(&detail);
+  require(mpi_->open_runtime(mpi_only_, &config, &runtime_, &detail), "opening the runtime", &detail);
+#else
+  static_cast<void>(config);
+#endif
+}
+
 void session::abort_failed_world() {
 #if LSCHED_HAVE_MPI
   mpi_session::abort_unfinished();

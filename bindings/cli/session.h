@@ -61,6 +61,10 @@ class session {
   /// Leaves in good order; all schedules are gone, and every rank does the same. Throws command_failure.
   void close();
 
+  /// Closes the runtime, of which no schedule is left, and opens another with this configuration. Collective. Throws
+  /// command_failure, for ranks that no MPI launcher has started too: they join their world once.
+  void reopen(const lsched_config& config);
+
   lsched_runtime* runtime() const { return runtime_; }
   std::int32_t rank() const { return lsched_rank(runtime_); }
   std::int32_t size() const { return lsched_size(runtime_); }

@@ -258,6 +258,9 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "coll", "--coll", "allreduce,bogus"}, "--coll"},
       {{"bench", "coll", "--in-place", "maybe"}, "--in-place"},
       {{"bench", "coll", "--mpi-threads", "some"}, "--mpi-threads"},
+      {{"bench", "overlap", "--progress", "magic"}, "--progress"},
+      {{"bench", "overlap", "--compute-us", "0"}, "--compute-us"},
+      {{"bench", "compare"}, "FILE"},
   };
   for (const auto& [arguments, part] : mistakes) {
     const outcome it = run(lsched(arguments));
@@ -272,6 +275,7 @@ TEST(Command, a_benchmark_that_cannot_write_says_so_once_before_it_measures) {
                                  words{"bench", "fig9", "-n", "3", "--plot", "/no/such/folder/file.png"},
                                  words{"bench", "coll", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "coll", "-n", "3", "--plot", "/no/such/folder/file.png"},
+                                 words{"bench", "overlap", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "idle", "-n", "3", "--json", "/no/such/folder/file"}}) {
     const outcome it = run(lsched(arguments));
     EXPECT_EQ(it.status, 1);
@@ -317,6 +321,55 @@ TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
   EXPECT_EQ(cells.count("barrier malloc 0 in place"), 0u);
 }
 
+TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
+  const outcome it = run(lsched({"bench", "overlap", "-n", "2", "--sizes", "1K", "--progress", "caller",
+                                 "--cell-seconds", "0.01", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  const auto lines = lines_of(it.out);
+  ASSERT_EQ(lines.size(), 2u) << it.out;  // malloc, lsched_alloc
+  for (const json& line : lines) {
+    EXPECT_EQ(line["progress"], "caller");
+    EXPECT_EQ(line["wrong"], 0);
+    for (const char* key : {"us_compute", "us_coll", "us_sequence", "us_overlap"}) EXPECT_GT(line[key], 0) << key;
+  }
+}
+
+TEST(CommandBench, what_cannot_be_compared_is_a_failure_in_one_line) {
+  for (const auto& [path, part] : std::map<std::string, std::string>{{"/no/such/file", "cannot read /no/such/file"},
+                                                                     {"/dev/null", "/dev/null: has no row of"}}) {
+    const outcome it = run(lsched({"bench", "compare", path}));
+    EXPECT_EQ(it.status, 1);
+    EXPECT_TRUE(contains(it.err, part)) << it.err;
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
+  }
+}
+
+#if LSCHED_HAVE_MPI
+TEST(CommandBench, a_sweep_under_an_mpi_launcher_can_be_compared) {
+  const std::string path = testing::TempDir() + "lsched-coll-" + std::to_string(getpid()) + ".json";
+  words ask{LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "coll"};
+  ask.insert(ask.end(), k_short_sweep.begin(), k_short_sweep.end());
+  ask.push_back(path);
+  const outcome swept = run(ask);
+  ASSERT_EQ(swept.status, 0) << swept.err;
+  const outcome it = run(lsched({"bench", "compare", path}));
+  unlink(path.c_str());
+  ASSERT_EQ(it.status, 0) << it.err;
+  for (const char* part : {"allreduce", "barrier", "1 of 1", "MPI"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
+}
+
+TEST(CommandBench, both_ways_to_progress_are_measured_in_one_launch_of_mpi) {
+  const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "overlap", "--sizes", "1K",
+                          "--cell-seconds", "0.01", "--json"});
+  ASSERT_EQ(it.status, 0) << it.err;
+  std::map<std::string, int> ways;
+  for (const json& line : lines_of(it.out))
+    ++ways[line["impl"].get<std::string>() + " " + line["progress"].get<std::string>()];
+  EXPECT_EQ(ways["libsched thread"], 2);
+  EXPECT_EQ(ways["libsched caller"], 2);
+  EXPECT_GE(ways["mpi "], 2);
+}
+#endif
 #endif
 
 TEST(Command, failures_of_the_library_are_one_line_and_1) {
