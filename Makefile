@@ -6,16 +6,17 @@ SHELL := /bin/bash
 JOBS    ?= $(shell nproc)
 RANKS   ?= 32
 MPIEXEC ?= mpiexec.mpich
+OPENMPI ?= mpiexec.openmpi --allow-run-as-root --oversubscribe --bind-to none
 CTEST   := ctest --output-on-failure --no-tests=error -j$(JOBS)
 SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.h' '*.hpp' '*.c'
 
 # $(call within,seconds): makes ctest stop, and fail, after that long.
 within = --stop-time $$(date -d '+$(1) seconds' +%T)
 
-.PHONY: help demo test sanitize soak format tidy clean packages build
+.PHONY: help demo test sanitize soak bench-peers format tidy clean packages build
 
 help: ## this text
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 packages:
 	@.ci/install-packages
@@ -52,6 +53,29 @@ soak: build ## the long tests, full matrices; hours
 	@cd build && LSCHED_TEST_FULL=1 $(CTEST) --timeout 14400
 	@build/bin/lsched soak
 
+# What to compare: collectives, worlds, launches of each MPI, and seconds for each collective of a launch. Two ranks are
+# bound to a core each; more of them share cores on a small machine, and the scheduler places them.
+COLL     ?= allreduce
+PEERS    ?= 2 4 8
+LAUNCHES ?= 5
+WITHIN   ?= 150
+
+bench-peers: build ## ours against MPICH and Open MPI (if you have installed it) in turns: COLL, PEERS, LAUNCHES, WITHIN
+	@command -v mpicc.openmpi >/dev/null || { echo "bench-peers: apt-get install openmpi-bin libopenmpi-dev" >&2; exit 1; }
+	@$(call configure,build-openmpi,-DLSCHED_MPI_COMPILER=mpicc.openmpi -DLSCHED_TESTS=OFF)
+	@cmake --build build-openmpi -j$(JOBS) --target lsched
+	@here=build/peers/$(COLL); mkdir -p $$here; \
+	sweep() { "$${@:5}" -n $$2 $$1/bin/lsched bench coll --coll $(COLL) --seconds $(WITHIN) $$3 --json $$4 >$$4.txt; }; \
+	for ranks in $(PEERS); do \
+	  pin=; [ $$ranks -ne 2 ] || pin=--pin; \
+	  rm -f $$here/*-$$ranks-*; \
+	  for launch in $$(seq $(LAUNCHES)); do \
+	    sweep build $$ranks "$$pin" $$here/mpich-$$ranks-$$launch.json $(MPIEXEC); \
+	    sweep build-openmpi $$ranks "$$pin" $$here/openmpi-$$ranks-$$launch.json $(OPENMPI); \
+	  done; \
+	done
+	@build/bin/lsched bench compare build/peers/$(COLL)/*.json
+
 format: ## clang-format over our sources
 	@$(SOURCES) | xargs -r clang-format -i
 
@@ -60,4 +84,4 @@ tidy: build ## clang-tidy over our sources
 	  | xargs -r -P$(JOBS) -n1 clang-tidy -p build --quiet
 
 clean: ## remove what was built
-	@rm -rf build build-asan build-tsan
+	@rm -rf build build-asan build-tsan build-openmpi

@@ -11,6 +11,7 @@
 
 #include "microbench/benchmarks.h"
 #include "microbench/harness.h"
+#include "offload/cores.h"
 
 namespace lsched::bench {
 namespace {
@@ -132,7 +133,7 @@ int run_async(const async_options& options) {
   reporter out("async", options.json);
   out.say(
       "async: rank 1 computes for %g s, rank 0 runs solo rounds of %llu floats; spin probe %.0f ns one way",
-      options.seconds, static_cast<unsigned long long>(options.count), spin_probe_ns());
+      options.seconds, static_cast<unsigned long long>(options.count), spin_probe_ns(allowed_cores()));
   table lines({"progress", "rounds", "median us", "p95 us", "longest ms"});
   std::uint64_t wrong = 0;
   for (const auto& [mode, name] :

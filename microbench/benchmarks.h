@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,18 +48,41 @@ struct engine_options {
 };
 int run_engine(const engine_options& options);
 
-/// Latency of a balanced collective beside MPI's three forms.
+/// Latency of balanced collectives beside MPI's forms.
 struct coll_options {
-  std::string collective = "allreduce";
-  std::string algorithm = "auto";                                       ///< "all": each that can
-  std::vector<std::uint64_t> sizes{8, 64, 1024, 8192, 65536, 1048576};  ///< bytes, multiples of 4
-  std::uint64_t iterations = 20000;                                     ///< at most, of each cell
-  double cell_seconds = 0.5;
-  bool in_place = false;
-  bool pin = false;  ///< the application thread of rank r to core r
+  std::vector<std::string> collectives{"allreduce"};  ///< names of exercises()
+  std::string algorithm = "auto";                     ///< "all": each that can
+  std::vector<std::uint64_t> sizes{8, 64, 1024, 8192, 65536, 1048576, 16777216};  ///< bytes, multiples of 4
+  std::uint64_t iterations = 100000;                  ///< at most, of each cell
+  double cell_seconds = 0.5;                          ///< at most, for each cell
+  double seconds = 150;                               ///< for each collective, when there are many cells
+  std::string in_place = "both";                      ///< or "no", "only"
+  std::string only;                                   ///< "libsched" or "mpi"; empty: both
+  bool pin = false;                                   ///< the application thread of rank r to core r
+  std::string transport;                              ///< what the runtime talks through: a label for the results
+  std::string plot;                                   ///< a PNG; empty: none
   std::string json;
 };
 int run_coll(lsched_runtime* runtime, const coll_options& options);
+
+/// Computing while a collective is under way, beside MPI's non-blocking forms.
+struct overlap_options {
+  std::string collective = "allreduce";
+  std::string algorithm = "auto";
+  std::vector<std::uint64_t> sizes{65536, 1048576, 16777216};  ///< bytes, multiples of 4
+  double compute_us = 0;  ///< 0: as long as the collective takes alone
+  double cell_seconds = 1;
+  bool pin = false;    ///< as coll's
+  std::string transport;  ///< likewise
+  std::string remark;  ///< a sentence about this world, for the reader of the table
+  std::string json;
+};
+/// A runtime to measure with; open() ends the one of the pass before, whose schedules are gone. Collective.
+struct overlap_pass {
+  std::string progress;  ///< "thread" or "caller": a label for the results
+  std::function<lsched_runtime*()> open;
+};
+int run_overlap(const overlap_options& options, std::span<const overlap_pass> passes);
 
 /// Solo rounds while the other rank computes, with and without progress threads. Makes worlds of its own: two
 /// ranks in this process.

@@ -1,17 +1,19 @@
-// Latency of a balanced allreduce (float, sum), beside MPI's in the same run.
+// Latency of balanced collectives (float, sum), beside MPI's in the same run.
 //
-// Every way to run it (a cell: whose, which form, which buffers, which algorithm) gets the same treatment.
-// Cells take turns in five blocks, so that a slow phase of the machine hits all of them. A block starts with
-// a barrier, then rounds follow each other; a round's time is that of its slowest rank. Results are checked
-// outside the timed part, with integers small enough that float addition is exact in any order.
+// Every way to carry out a collective (a cell: whose, which form, which buffers, which algorithm) gets the same
+// treatment. Cells take turns in five blocks, so that a slow phase of the machine hits all of them. A block starts with
+// a barrier and inputs nobody has seen; then rounds follow each other, with a barrier between them where a rank may
+// leave before others have come. A round's time is that of its slowest rank. Results are checked outside the timed part.
+#include <unistd.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "collectives/selection.h"
 #include "microbench/benchmarks.h"
+#include "microbench/coll_cells.h"
+#include "microbench/coll_plot.h"
 #include "microbench/harness.h"
-#include "offload/cores.h"
-#include "offload/pinning.h"
+#include "microbench/plot.h"
 #if LSCHED_HAVE_MPI
 #include "microbench/mpi_rival.h"
 #endif
@@ -20,232 +22,264 @@ namespace lsched::bench {
 namespace {
 
 constexpr std::uint64_t k_blocks = 5;
-constexpr int k_base = 61;  // inputs are below it, plus the rank's share
+constexpr std::size_t k_least_rounds = 3;
+constexpr double k_share_of_spinners = 0.4;  // of the time of a collective, at most
+constexpr double k_share_of_memory = 0.25;   // of the machine's, at most
 
-struct cell {
-  const char* impl;
-  const char* form;
-  const char* buffers;
-  std::string algorithm;
-  float* input;  ///< equal to output: in place
-  float* output;
-  std::size_t count;
-  std::function<void()> run;
-  std::vector<double> us{};  ///< this rank's
-  double wrong = 0;          ///< elements, this rank's
+/// What is left of the time of one collective. Rank 0's clock decides.
+struct budget {
+  clock::time_point end;
+  double cell_ms = 0;      ///< for each cell of the present size
+  double spinners_ms = 0;  ///< left for MPI's spinning forms where ranks share cores
 };
 
-// ---- inputs and checks ----
+// ---- rounds ----
 
-int base_of(std::size_t element, std::uint64_t salt) {
-  return static_cast<int>((element * 7 + salt * 13) % static_cast<std::uint64_t>(k_base));
-}
-int share_of(int rank) { return rank % 97; }
+/// When this rank called in the first round, and when it returned: the answer of a barrier.
+struct visit {
+  clock::time_point from, to;
+};
 
-void fill_input(const cell& c, int rank, std::uint64_t salt) {
-  for (std::size_t i = 0; i < c.count; ++i)
-    c.input[i] = static_cast<float>(base_of(i, salt) + share_of(rank));
-}
-
-double count_wrong(const cell& c, int size, std::uint64_t salt) {
-  int shares = 0;
-  for (int r = 0; r < size; ++r) shares += share_of(r);
-  double wrong = 0;
-  for (std::size_t i = 0; i < c.count; ++i)
-    if (c.output[i] != static_cast<float>(size * base_of(i, salt) + shares)) ++wrong;
-  return wrong;
-}
-
-/// One round with inputs nobody has seen, so that a result left over from before does not pass.
-void verify(cell& c, const team& ranks, std::uint64_t salt) {
-  if (c.input != c.output) std::fill_n(c.output, c.count, -1.0f);
-  fill_input(c, ranks.rank(), salt);
-  c.run();
-  c.wrong += count_wrong(c, ranks.size(), salt);
-}
-
-// ---- timing ----
-
-std::vector<double> time_rounds(cell& c, team& ranks, std::uint64_t rounds) {
+std::vector<double> time_rounds(cell& c, team& ranks, std::uint64_t rounds, visit* first = nullptr) {
   std::vector<double> us;
   us.reserve(rounds);
-  if (c.input == c.output)
-    std::fill_n(c.input, c.count, 0.0f);  // in place, anything else would grow beyond all bounds
+  const bool needs_barriers = c.what->kind().waits == coupling::some;
   ranks.barrier();
   auto before = clock::now();
   for (std::uint64_t i = 0; i < rounds; ++i) {
+    if (needs_barriers && i > 0) {
+      ranks.barrier();
+      before = clock::now();
+    }
     c.run();
     const auto after = clock::now();
     us.push_back(ns_between(before, after) / 1e3);
+    if (first != nullptr && i == 0) *first = {before, after};
     before = after;
   }
   return us;
 }
 
-/// A block of rounds, in portions that double until half of the block's time is over: the next would take the
-/// rest. A few rounds cannot tell how long many will take where ranks share cores.
-void run_block(cell& c, team& ranks, const coll_options& options) {
+/// Nobody may leave a barrier before all have come. Clocks of several machines cannot tell.
+double left_too_early(team& ranks, const visit& mine) {
+  const auto ns = [](clock::time_point t) { return std::chrono::duration<double, std::nano>(t.time_since_epoch()).count(); };
+  const double last_in = ranks.combine(ns(mine.from), LSCHED_MAX);
+  const double first_out = ranks.combine(ns(mine.to), LSCHED_MIN);
+  return ranks.is_root() && ranks.local_ranks() == ranks.size() && first_out < last_in ? 1 : 0;
+}
+
+/// One round on new inputs, checked. Answers its time, which counts only if there is no time for others: its data have
+/// just been written.
+double checked_round(cell& c, team& ranks, std::uint64_t salt) {
+  if (c.output != nullptr && !c.in_place) std::fill_n(c.output, c.what->outputs(), -1.0f);
+  if (c.input != nullptr) c.what->fill(c.input, salt);
+  visit mine{};
+  const double us = time_rounds(c, ranks, 1, &mine)[0];
+  if (c.output != nullptr) c.wrong += static_cast<double>(c.what->count_wrong(c.output, salt));
+  if (c.what->kind().what == pattern::barrier) c.wrong += left_too_early(ranks, mine);
+  return us;
+}
+
+/// In place, a sum becomes the next round's input; anything but zeros would grow beyond all bounds.
+void calm_inputs(cell& c) {
+  if (!c.in_place) return;
+  if (c.input != nullptr) std::fill_n(c.input, c.what->inputs(), 0.0f);
+  if (c.output != nullptr) std::fill_n(c.output, c.what->outputs(), 0.0f);
+}
+
+/// Rounds in portions that double until half of the block's time is over: the next would take the rest. A few rounds
+/// cannot tell how long many will take where ranks share cores.
+void run_block(cell& c, team& ranks, const coll_options& options, std::uint64_t block, double block_ms) {
   const std::uint64_t most = std::max<std::uint64_t>(options.iterations / k_blocks, 1);
-  const double share_ms = options.cell_seconds * 1e3 / static_cast<double>(k_blocks);
   const auto start = clock::now();
-  std::uint64_t portion = 1;
-  for (std::uint64_t done = 0; done < most; portion *= 2) {
+  const auto is_over = [&] { return ranks.root_says(ms_between(start, clock::now()) > block_ms / 2); };
+  const double first_us = checked_round(c, ranks, block);
+  if (is_over() || most == 1) {
+    c.us.push_back(first_us);
+    return;
+  }
+  calm_inputs(c);
+  std::uint64_t done = 0;
+  for (std::uint64_t portion = 1; done < most; portion *= 2) {
     const std::uint64_t rounds = std::min(portion, most - done);
     const auto us = time_rounds(c, ranks, rounds);
     c.us.insert(c.us.end(), us.begin(), us.end());
     done += rounds;
-    if (ranks.root_says(ms_between(start, clock::now()) > share_ms / 2)) return;
+    if (is_over()) break;
   }
+  if (!c.in_place && c.output != nullptr) c.wrong += static_cast<double>(c.what->count_wrong(c.output, block));
 }
 
-void measure(std::vector<cell>& cells, team& ranks, const coll_options& options, const std::string& label,
+/// Rank 0's clock, charged to the cell after everybody has finished.
+template <class Job>
+void charge(cell& c, team& ranks, budget& left, const Job& job) {
+  const auto start = clock::now();
+  job();
+  ranks.barrier();
+  const double ms = ms_between(start, clock::now());
+  c.spent_ms += ms;
+  if (c.spins) left.spinners_ms -= ms;
+}
+
+void warm_up(cell& c, team& ranks, budget& left) {
+  c.is_left_out = ranks.root_says(c.spins && left.spinners_ms < 0);
+  if (c.is_left_out) return;
+  charge(c, ranks, left, [&] {
+    const double us = checked_round(c, ranks, 0);  // touches every page
+    if (ranks.root_says(us > 10'000)) return;
+    calm_inputs(c);
+    time_rounds(c, ranks, 2);
+  });
+  c.spent_ms = 0;
+}
+
+bool has_had_enough(const cell& c, team& ranks, const budget& left, std::uint64_t block) {
+  const bool is_late = clock::now() > left.end;
+  const std::size_t least = c.spins || is_late ? 1 : k_least_rounds;
+  const double next_ms = block > 1 ? c.spent_ms / static_cast<double>(block - 1) : 0;
+  return ranks.root_says(c.us.size() >= least && (is_late || c.spent_ms + next_ms > 1.2 * left.cell_ms));
+}
+
+void measure(std::vector<cell>& cells, team& ranks, const coll_options& options, budget& left, const std::string& label,
              reporter& out) {
   for (cell& c : cells) {
-    out.progress("%s, warming up %s %s", label.c_str(), c.impl, c.form);
-    verify(c, ranks, 0);  // touches every page
-    time_rounds(c, ranks, 2);
+    out.progress("%s, warming up %s %s", label.c_str(), c.impl.c_str(), c.form.c_str());
+    warm_up(c, ranks, left);
   }
   for (std::uint64_t block = 1; block <= k_blocks; ++block)
     for (cell& c : cells) {
-      out.progress("%s, block %d of %d, %s %s", label.c_str(), static_cast<int>(block),
-                   static_cast<int>(k_blocks), c.impl, c.form);
-      verify(c, ranks, block);
-      run_block(c, ranks, options);
-      if (c.input != c.output) c.wrong += count_wrong(c, ranks.size(), block);
+      out.progress("%s, block %d of %d, %s %s", label.c_str(), static_cast<int>(block), static_cast<int>(k_blocks),
+                   c.impl.c_str(), c.form.c_str());
+      if (c.is_left_out || has_had_enough(c, ranks, left, block)) continue;
+      charge(c, ranks, left,
+             [&] { run_block(c, ranks, options, block, left.cell_ms / static_cast<double>(k_blocks)); });
     }
-}
-
-// ---- cells ----
-
-/// Everything that the cells of one size stand on.
-struct bench_set {
-  std::vector<std::vector<float>> heaps;
-  std::vector<shared_floats> shared;
-  std::vector<schedule_handle> schedules;
-#if LSCHED_HAVE_MPI
-  std::vector<std::unique_ptr<mpi_allreduce>> rivals;
-#endif
-  std::vector<cell> cells;
-};
-
-shape shape_of(std::size_t count, bool in_place) { return {count, dtype::f32, kernel::sum, in_place}; }
-
-/// The algorithms to measure, by name; "auto" is resolved, so that tables say what ran.
-std::vector<std::string> algorithms_for(const coll_options& options, const team& ranks, std::size_t count) {
-  const world place{ranks.rank(), ranks.size()};
-  const shape data = shape_of(count, options.in_place);
-  if (options.algorithm != "all") {
-    const auto chosen = choose(options.collective, options.algorithm, place, data);
-    if (!chosen) throw agreed(chosen.error().text);
-    return {std::string((*chosen)->name)};
-  }
-  std::vector<std::string> names;
-  for (const algorithm& each : algorithms())
-    if (each.of->name == options.collective && choose(each.of->name, each.name, place, data))
-      names.emplace_back(each.name);
-  return names;
-}
-
-void add_ours(bench_set& set, const team& ranks, const std::string& algorithm, const char* buffers,
-              float* input, float* output, std::size_t count) {
-  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                   .input = input,
-                                   .output = output,
-                                   .count = count,
-                                   .dtype = LSCHED_F32,
-                                   .reduction = LSCHED_SUM,
-                                   .algorithm = algorithm.c_str()};
-  lsched_schedule* schedule = nullptr;
-  auto why = fresh_diagnostic();
-  expect_ok(lsched_allreduce_create(ranks.runtime(), &desc, &schedule, &why), "lsched_allreduce_create", why);
-  set.schedules.emplace_back(schedule);
-  set.cells.push_back({"libsched", "blocking", buffers, algorithm, input, output, count, [schedule] {
-                         expect_ok(lsched_run(schedule, k_patience_ns, nullptr), "lsched_run");
-                       }});
-  set.cells.push_back({"libsched", "persistent", buffers, algorithm, input, output, count, [schedule] {
-                         lsched_ticket ticket{};
-                         expect_ok(lsched_start(schedule, &ticket), "lsched_start");
-                         expect_ok(lsched_wait(ticket, k_patience_ns, nullptr), "lsched_wait");
-                       }});
-}
-
-#if LSCHED_HAVE_MPI
-void add_mpi(bench_set& set, const team& ranks, float* input, float* output, std::size_t count) {
-  for (const mpi_form form :
-       {mpi_form::blocking, mpi_form::nonblocking, mpi_form::persistent, mpi_form::yielding}) {
-    if (!has_form(form) || (form == mpi_form::yielding && !ranks.is_oversubscribed())) continue;
-    auto& rival = *set.rivals.emplace_back(std::make_unique<mpi_allreduce>(form, input, output, count));
-    set.cells.push_back(
-        {"mpi", name_of(form), "malloc", "its own", input, output, count, [&rival] { rival.run(); }});
-  }
-}
-#endif
-
-bench_set make_cells(const team& ranks, const coll_options& options, std::size_t count, bool with_mpi) {
-  bench_set set;
-  const auto heap = [&] { return set.heaps.emplace_back(count).data(); };
-  const auto shared = [&] { return set.shared.emplace_back(allocate_shared(ranks.runtime(), count)).get(); };
-  float* const input = heap();
-  float* const output = options.in_place ? input : heap();
-  float* const shared_input = shared();
-  float* const shared_output = options.in_place ? shared_input : shared();
-  for (const std::string& name : algorithms_for(options, ranks, count)) {
-    add_ours(set, ranks, name, "malloc", input, output, count);
-    add_ours(set, ranks, name, "lsched_alloc", shared_input, shared_output, count);
-  }
-#if LSCHED_HAVE_MPI
-  if (with_mpi) add_mpi(set, ranks, input, output, count);
-#else
-  static_cast<void>(with_mpi);
-#endif
-  return set;
 }
 
 // ---- report ----
 
-struct result_row {
-  const cell* what;
-  summary us;
-  double wrong;
-};
-
-void report(const std::vector<result_row>& rows, const team& ranks, const coll_options& options,
-            std::uint64_t bytes, table& lines, reporter& out) {
-  double best_mpi = 0;
-  for (const result_row& row : rows)
-    if (std::string_view(row.what->impl) == "mpi" && (best_mpi == 0 || row.us.median < best_mpi))
-      best_mpi = row.us.median;
-  for (const result_row& row : rows) {
-    const cell& c = *row.what;
-    const bool compares = best_mpi > 0 && std::string_view(c.impl) != "mpi";
-    lines.add({size_text(bytes), c.impl, c.form, c.buffers, c.algorithm, text("%.2f", row.us.median),
-               text("%.2f", row.us.p95), compares ? text("%.2f", best_mpi / row.us.median) : "",
-               std::to_string(row.us.samples), text("%.0f", row.wrong)});
-    out.json({{"bench", "coll"},
-              {"coll", options.collective},
-              {"impl", c.impl},
-              {"form", c.form},
-              {"buffers", c.buffers},
-              {"algorithm", c.algorithm},
-              {"ranks", ranks.size()},
-              {"bytes", bytes},
-              {"us_median", row.us.median},
-              {"us_p95", row.us.p95},
-              {"wrong", static_cast<std::uint64_t>(row.wrong)},
-              {"rounds", row.us.samples},
-              {"in_place", options.in_place},
-              {"pinned", options.pin},
-              {"oversubscribed", ranks.is_oversubscribed()}});
-  }
+void add_line(table& lines, const coll_row& row, double best_mpi) {
+  lines.add({size_text(row.bytes), row.impl, row.form, row.in_place ? "yes" : "no", row.buffers, row.algorithm,
+             text("%.2f", row.us.min), text("%.2f", row.us.median), text("%.2f", row.us.p95),
+             best_mpi > 0 ? text("%.2f", row.us.median / best_mpi) : "", std::to_string(row.us.samples),
+             row.wrong > 0 ? text("%.0f WRONG", row.wrong) : "0"});
 }
 
-/// The r-th core this process may use, round robin.
-void pin(const team& ranks, reporter& out) {
-  const std::vector<unsigned> cores = allowed_cores();
-  if (cores.empty()) throw failed("--pin: the affinity mask cannot be read");
-  const unsigned core = cores[static_cast<std::size_t>(ranks.rank()) % cores.size()];
-  if (!bind_this_thread(core)) throw failed("--pin: the system refuses core " + std::to_string(core));
-  out.say("pinned: application thread of rank r on the r-th of %zu cores", cores.size());
+nlohmann::json json_of(const coll_row& row, const team& ranks, const coll_options& options, const std::string& mpi) {
+  return {{"bench", "coll"},
+          {"coll", row.collective},
+          {"impl", row.impl},
+          {"form", row.form},
+          {"in_place", row.in_place},
+          {"buffers", row.buffers},
+          {"algorithm", row.algorithm},
+          {"ranks", ranks.size()},
+          {"bytes", row.bytes},
+          {"us_min", row.us.min},
+          {"us_median", row.us.median},
+          {"us_p95", row.us.p95},
+          {"wrong", static_cast<std::uint64_t>(row.wrong)},
+          {"rounds", row.us.samples},
+          {"transport", options.transport},
+          {"pinned", options.pin},
+          {"oversubscribed", ranks.is_oversubscribed()},
+          {"mpi", mpi}};
+}
+
+/// What all ranks measured of a cell. Collective.
+coll_row row_of(cell& c, team& ranks, std::uint64_t bytes) {
+  const double wrong = ranks.combine(c.wrong, LSCHED_SUM);
+  return {.collective = c.what->kind().name, .impl = c.impl, .form = c.form, .buffers = c.buffers,
+          .algorithm = c.algorithm, .in_place = c.in_place, .bytes = bytes,
+          .us = summarise(ranks.combine(c.us, LSCHED_MAX)), .wrong = wrong};
+}
+
+/// Why a size is not measured, if so.
+std::string objection(const team& ranks, const coll_options& options, const exercise_kind& kind, std::uint64_t bytes) {
+  const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double needed = set_bytes(ranks, kind, bytes, options);
+  if (needed <= k_share_of_memory * machine) return {};
+  return text("the buffers of %d ranks would take %.1f GiB, more than a quarter of the memory", ranks.local_ranks(),
+              needed / (1 << 30));
+}
+
+struct plan {
+  bool with_mpi;
+  std::string mpi;  ///< its name
+};
+
+/// All sizes of one collective. Answers whether ours were right everywhere.
+bool run_one(const exercise_kind& kind, team& ranks, const coll_options& options, const plan& how, reporter& out,
+             std::vector<coll_row>& all) {
+  const std::vector<std::uint64_t> sizes = kind.what == pattern::barrier ? std::vector<std::uint64_t>{0} : options.sizes;
+  budget left{.end = clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1e3)),
+              .spinners_ms = k_share_of_spinners * options.seconds * 1e3};
+  std::size_t left_out = 0;
+  bool is_right = true;
+  table lines({"size", kind.name, "form", "in place", "buffers", "algorithm", "min us", "median us", "p95 us", "/best MPI",
+               "rounds", "wrong"});
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (const std::string why = objection(ranks, options, kind, sizes[i]); !why.empty()) {
+      out.say("%s of %s is left out: %s", kind.name, size_text(sizes[i]).c_str(), why.c_str());
+      continue;
+    }
+    cell_set set(ranks, options, kind, sizes[i], how.with_mpi);
+    const double share_ms = std::max(ms_between(clock::now(), left.end), 0.0) / static_cast<double>(sizes.size() - i);
+    left.cell_ms = std::min(options.cell_seconds * 1e3, share_ms / static_cast<double>(set.cells().size()));
+    measure(set.cells(), ranks, options, left, kind.name + (" " + size_text(sizes[i])), out);
+    std::vector<coll_row> rows;
+    for (cell& c : set.cells())
+      if (c.is_left_out)
+        ++left_out;
+      else
+        rows.push_back(row_of(c, ranks, sizes[i]));
+    const double best = best_of_mpi(rows);
+    for (const coll_row& row : rows) {
+      add_line(lines, row, best);
+      out.json(json_of(row, ranks, options, how.mpi));
+      is_right = is_right && (row.wrong == 0 || row.impl == "mpi");
+    }
+    all.insert(all.end(), rows.begin(), rows.end());
+    set.end();
+  }
+  out.print(lines);
+  if (left_out > 0)
+    out.say("%zu cells of MPI's spinning forms are left out: others of them had used up %.0f %% of the time", left_out,
+            k_share_of_spinners * 100);
+  return is_right;
+}
+
+/// Says what MPI rows there will be.
+plan introduce_mpi(const team& ranks, const coll_options& options, reporter& out) {
+  plan how{false, ""};
+#if LSCHED_HAVE_MPI
+  const std::string why_not = why_no_mpi(ranks.size());
+  how.with_mpi = why_not.empty();
+  if (how.with_mpi) {
+    how.mpi = mpi_name();
+    out.say("MPI rows: %s", mpi_description().c_str());
+    for (const std::string& name : options.collectives)
+      if (!has_form(mpi_form::persistent, exercise_named(name)))
+        out.say("MPI rows: no persistent %s in this MPI, or none that works", name.c_str());
+  }
+#else
+  static_cast<void>(ranks);
+  const std::string why_not = "MPI is not in this build";
+#endif
+  if (how.with_mpi) return how;
+  if (options.only == "mpi") throw agreed("no MPI rows: " + why_not);
+  out.say("MPI rows: none, %s", why_not.c_str());
+  return how;
+}
+
+void explain(const team& ranks, const plan& how, bool mpi_is_wrong, reporter& out) {
+  out.say("Ours: blocking = lsched_run, persistent = lsched_start + lsched_wait; a schedule is persistent by nature, so "
+          "there is no third form. A round's time is its slowest rank's. \"/best MPI\": the row's median over that of "
+          "MPI's fastest form, in place or not; below 1 the row is faster.");
+  if (ranks.is_oversubscribed() && how.with_mpi)
+    out.say("Oversubscribed: forms of MPI that spin wait for the scheduler; those that yield give the core up between "
+            "tests.");
+  if (mpi_is_wrong) out.say("Rows of MPI that are WRONG do not count as its best.");
 }
 
 }  // namespace
@@ -253,44 +287,22 @@ void pin(const team& ranks, reporter& out) {
 int run_coll(lsched_runtime* runtime, const coll_options& options) {
   team ranks(runtime);
   reporter out("coll", options.json, ranks);
+  if (!options.plot.empty()) on_root(ranks, [&] { expect_writable(options.plot); });
   out.introduce(ranks);
-#if LSCHED_HAVE_MPI
-  const std::string why_not = why_no_mpi(ranks.size());
-  if (why_not.empty()) out.say("MPI rows: %s", mpi_description().c_str());
-  if (why_not.empty() && !has_form(mpi_form::persistent)) out.say("MPI rows: no persistent form in this MPI");
-#else
-  const std::string why_not = "MPI is not in this build";
-#endif
-  if (!why_not.empty()) out.say("MPI rows: none, %s", why_not.c_str());
-  if (options.pin) pin(ranks, out);
+  const plan how = introduce_mpi(ranks, options, out);
+  if (options.pin) pin_application(ranks, out);
 
-  double wrong = 0;
-  table lines({"size", "", "form", "buffers", "algorithm", "median us", "p95 us", "best MPI/this", "rounds",
-               "wrong"});
-  for (const std::uint64_t bytes : options.sizes) {
-    bench_set set = make_cells(ranks, options, bytes / sizeof(float), why_not.empty());
-    measure(set.cells, ranks, options, size_text(bytes), out);
-    std::vector<result_row> rows;
-    for (cell& c : set.cells) {
-      const double all_wrong = ranks.combine(c.wrong, LSCHED_SUM);
-      rows.push_back({&c, summarise(ranks.combine(c.us, LSCHED_MAX)), all_wrong});
-      wrong += all_wrong;
-    }
-    report(rows, ranks, options, bytes, lines, out);
-    for (schedule_handle& schedule : set.schedules) close(std::move(schedule));
-  }
-  out.print(lines);
-  out.say(
-      "Ours: blocking = lsched_run, persistent = lsched_start + lsched_wait; a schedule is persistent by "
-      "nature, so there "
-      "is no third form. A round's time is its slowest rank's.");
-  if (ranks.is_oversubscribed() && why_not.empty())
-    out.say(
-        "Oversubscribed: forms of MPI that spin wait for the scheduler; nonblocking-yield is MPI with "
-        "sched_yield between "
-        "its tests.");
-  if (wrong > 0) out.say("WRONG: %.0f elements", wrong);
-  return wrong > 0 ? 1 : 0;
+  std::vector<coll_row> rows;
+  bool is_right = true;
+  for (const std::string& name : options.collectives)
+    is_right = run_one(exercise_named(name), ranks, options, how, out, rows) && is_right;
+  const auto is_wrong_mpi = [](const coll_row& row) { return row.wrong > 0 && row.impl == "mpi"; };
+  explain(ranks, how, std::any_of(rows.begin(), rows.end(), is_wrong_mpi), out);
+  if (!is_right) out.say("WRONG: results of libsched; see the table");
+  bool is_drawn = true;
+  if (!options.plot.empty())
+    on_root(ranks, [&] { is_drawn = plot_coll(options.plot, rows, ranks.size(), how.mpi, out); });
+  return is_right && !ranks.root_says(!is_drawn) ? 0 : 1;
 }
 
 }  // namespace lsched::bench

@@ -20,6 +20,7 @@
 #include "microbench/benchmarks.h"
 #include "microbench/fig9_plot.h"
 #include "microbench/harness.h"
+#include "microbench/plot.h"
 #if LSCHED_HAVE_MPI
 #include "microbench/mpi_rival.h"
 #endif
@@ -105,7 +106,8 @@ class mpi_side {
       : ranks_(ranks),
         send_(count),
         result_(count),
-        call_(mpi_form::blocking, send_.data(), result_.data(), count) {}
+        call_(mpi_form::blocking, exercise(exercise_named("allreduce"), 0, ranks, count * sizeof(float)), send_.data(),
+              result_.data(), false) {}
 
   void fill() { std::fill(send_.begin(), send_.end(), 1.0f); }
   void call() { call_.run(); }
@@ -120,7 +122,7 @@ class mpi_side {
  private:
   int ranks_;
   std::vector<float> send_, result_;
-  mpi_allreduce call_;
+  mpi_rival call_;
 };
 #endif
 

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "bindings/gnuplot.h"
+#include "microbench/plot.h"
 
 namespace lsched::bench {
 namespace {
@@ -88,19 +88,9 @@ std::string script_of(const picture& figure, std::span<const fig9_row> rows, int
 
 }  // namespace
 
-void expect_writable(const std::string& png) {
-  if (const auto why = picture(png).objection()) throw failed(why->text);
-}
-
 bool plot_fig9(const std::string& png, std::span<const fig9_row> rows, int ranks, reporter& out) {
   const picture figure(png);
-  const auto why = figure.draw(data_of(rows), script_of(figure, rows, ranks));
-  if (why && why->code == status::argument) throw failed(why->text);
-  if (why)
-    out.say("no plot, %s", why->text.c_str());
-  else
-    out.say("plot: %s", png.c_str());
-  return !why || why->code == status::unsupported;
+  return draw_picture(figure, data_of(rows), script_of(figure, rows, ranks), out);
 }
 
 }  // namespace lsched::bench

@@ -25,13 +25,7 @@ struct fig9_row {
   std::uint64_t wrong = 0;
 };
 
-/// Throws `failed` unless a picture of that name, and its two files, can be written. Leaves nothing behind.
-void expect_writable(const std::string& png);
-
-/// Writes NAME.dat and NAME.gp beside NAME.png and has gnuplot draw it: latency (log axis) and active
-/// processes, grouped by message size. One rank only. False, with one line of explanation, if gnuplot refuses
-/// the script; a gnuplot that is not installed is explained too but no failure. Throws `failed` if the files
-/// cannot be written.
+/// Latency (log axis) and active processes, grouped by message size. One rank only. Answers and failures: draw_picture's.
 bool plot_fig9(const std::string& png, std::span<const fig9_row> rows, int ranks, reporter& out);
 
 }  // namespace lsched::bench

@@ -100,19 +100,35 @@ team::team(lsched_runtime* runtime)
     : runtime_(runtime),
       rank_(lsched_rank(runtime)),
       size_(lsched_size(runtime)),
-      cores_(static_cast<int>(usable_cores())),
       word_(std::make_unique<double>(0)) {
   lsched_schedule* schedule = nullptr;
   auto why = fresh_diagnostic();
   expect_ok(lsched_barrier_create(runtime_, &schedule, &why), "lsched_barrier_create", why);
   barrier_.reset(schedule);
   agree_ = make_allreduce(runtime_, word_.get(), word_.get(), 1, LSCHED_MAX);
+  find_machine();
+}
 
+// Launchers bind ranks to cores, so what a machine has is what its ranks may use together.
+void team::find_machine() {
   std::vector<double> machines(static_cast<std::size_t>(size_), 0.0);
   const double mine = machine_number();
   machines[static_cast<std::size_t>(rank_)] = mine;
   machines = combine(machines, LSCHED_SUM);
   local_ranks_ = static_cast<int>(std::count(machines.begin(), machines.end(), mine));
+
+  std::sort(machines.begin(), machines.end());
+  machines.erase(std::unique(machines.begin(), machines.end()), machines.end());
+  const auto place = static_cast<std::size_t>(std::find(machines.begin(), machines.end(), mine) - machines.begin());
+  const std::vector<unsigned> allowed = allowed_cores();
+  const double highest = combine(allowed.empty() ? 0.0 : allowed.back(), LSCHED_MAX);
+  const auto width = static_cast<std::size_t>(highest) + 1;
+  std::vector<double> is_allowed(machines.size() * width, 0.0);
+  for (const unsigned core : allowed) is_allowed[place * width + core] = 1;
+  is_allowed = combine(is_allowed, LSCHED_MAX);
+  for (std::size_t core = 0; core < width; ++core)
+    if (is_allowed[place * width + core] > 0) core_list_.push_back(static_cast<unsigned>(core));
+  cores_ = static_cast<int>(core_list_.empty() ? usable_cores() : within_quota(static_cast<unsigned>(core_list_.size())));
 }
 
 void team::barrier() { run(barrier_, "barrier"); }
@@ -158,6 +174,7 @@ summary summarise(std::vector<double> samples) {
   const double sum = std::accumulate(samples.begin(), samples.end(), 0.0);
   return {.samples = samples.size(),
           .mean = sum / static_cast<double>(samples.size()),
+          .min = samples.front(),
           .median = ranked(0.5),
           .p95 = ranked(0.95),
           .max = samples.back()};
@@ -224,8 +241,7 @@ std::vector<double> bounce(ping_pong& words) {
 
 // Where the threads run is decided here and not by the scheduler, which may leave both on one core for the
 // time this takes. If it refuses, the probe says what it then sees.
-double spin_probe_ns() {
-  const std::vector<unsigned> cores = allowed_cores();
+double spin_probe_ns(const std::vector<unsigned>& cores) {
   const auto settle = [&cores](std::size_t place) {
     if (place < cores.size()) static_cast<void>(bind_this_thread(cores[place]));
   };
@@ -305,6 +321,18 @@ void table::print(std::FILE* to) const {
   }
 }
 
+void table::print_markdown(std::FILE* to) const {
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    std::string line = "|";
+    for (const std::string& cell : rows_[i]) line += " " + cell + " |";
+    std::fprintf(to, "%s\n", line.c_str());
+    if (i > 0) continue;
+    line = "|";
+    for (std::size_t column = 0; column < rows_[0].size(); ++column) line += "---|";
+    std::fprintf(to, "%s\n", line.c_str());
+  }
+}
+
 // ---- reporter ----
 
 reporter::reporter(std::string_view name, std::string_view json, team& ranks)
@@ -347,7 +375,7 @@ void reporter::introduce(team& ranks) {
   ranks.barrier();
   if (is_root_) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the others go to sleep in the next barrier
-    spin_ns_ = spin_probe_ns();
+    spin_ns_ = spin_probe_ns(ranks.core_list());
     std::array<char, 256> about{};
     expect_ok(lsched_runtime_describe(ranks.runtime(), about.data(), about.size()),
               "lsched_runtime_describe");
@@ -392,6 +420,14 @@ void reporter::end_progress() {
   if (!in_progress_) return;
   std::fprintf(stderr, "\r\033[K");
   in_progress_ = false;
+}
+
+void pin_application(const team& ranks, reporter& out) {
+  const std::vector<unsigned>& cores = ranks.core_list();
+  if (cores.empty()) throw failed("--pin: the affinity mask cannot be read");
+  const unsigned core = cores[static_cast<std::size_t>(ranks.rank()) % cores.size()];
+  if (!bind_this_thread(core)) throw failed("--pin: the system refuses core " + std::to_string(core));
+  out.say("pinned: application thread of rank r on the r-th of %zu cores", cores.size());
 }
 
 }  // namespace lsched::bench

@@ -72,8 +72,9 @@ class team {
   bool is_root() const { return rank_ == 0; }
   /// Ranks on this machine.
   int local_ranks() const { return local_ranks_; }
-  /// Cores this process could use when the team was made.
+  /// How many cores the ranks of this machine could use together when the team was made, and which.
   int cores() const { return cores_; }
+  const std::vector<unsigned>& core_list() const { return core_list_; }
   /// True when ranks have to share cores, so that a peer that spins while it waits is punished by the
   /// scheduler.
   bool is_oversubscribed() const { return local_ranks_ > cores_; }
@@ -89,11 +90,14 @@ class team {
   bool root_says(bool value);
 
  private:
+  void find_machine();
+
   lsched_runtime* runtime_;
   int rank_;
   int size_;
-  int cores_;
+  int cores_ = 1;
   int local_ranks_ = 0;
+  std::vector<unsigned> core_list_;
   schedule_handle barrier_;
   std::unique_ptr<double> word_;  ///< what agree_ works on
   schedule_handle agree_;
@@ -101,7 +105,7 @@ class team {
 
 struct summary {
   std::size_t samples = 0;
-  double mean = 0, median = 0, p95 = 0, max = 0;
+  double mean = 0, min = 0, median = 0, p95 = 0, max = 0;
 };
 /// Percentiles by nearest rank. All zero for no samples.
 summary summarise(std::vector<double> samples);
@@ -112,9 +116,10 @@ inline void keep(const void* result) { asm volatile("" : : "r"(result) : "memory
 /// Milliseconds this process has used the processor, all threads, user and system.
 double cpu_ms();
 
-/// Median one-way latency in ns of a flag between two threads of this process: it tells a slow mode of the
-/// machine from a slow library. Takes about 20 ms. More than 1 µs means a single core, or a busy machine.
-double spin_probe_ns();
+/// Median one-way latency in ns of a flag between two threads of this process, on the first two of `cores`: it tells a
+/// slow mode of the machine from a slow library. Takes about 20 ms. More than 1 µs means a single core, or a busy
+/// machine.
+double spin_probe_ns(const std::vector<unsigned>& cores);
 
 /// "64", "4K", "1M" …
 std::string size_text(std::uint64_t bytes);
@@ -130,6 +135,7 @@ class table {
   explicit table(std::vector<std::string> headings) : rows_{std::move(headings)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   void print(std::FILE* to) const;
+  void print_markdown(std::FILE* to) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;
@@ -175,5 +181,9 @@ class reporter {
   double spin_ns_ = 0;
   clock::time_point last_progress_{};
 };
+
+/// Binds the calling thread of rank r to the r-th of the cores that the ranks of its machine may use, round robin, and says
+/// so. Throws `failed` where the system refuses.
+void pin_application(const team& ranks, reporter& out);
 
 }  // namespace lsched::bench

@@ -1,27 +1,36 @@
-// MPI_Allreduce(float, sum) in the forms MPI has, to be compared with. Only in builds with LSCHED_HAVE_MPI;
-// no <mpi.h> here.
+// MPI's collectives in the forms MPI has, to be compared with. Only in builds with LSCHED_HAVE_MPI; no <mpi.h> here.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
+
+#include "microbench/exercise.h"
 
 namespace lsched::bench {
 
 enum class mpi_form {
-  blocking,     ///< MPI_Allreduce
-  nonblocking,  ///< MPI_Iallreduce, MPI_Wait
-  persistent,   ///< MPI_Allreduce_init once, MPI_Start, MPI_Wait
-  yielding      ///< MPI_Iallreduce, then MPI_Test and sched_yield in turns: what MPI can do where ranks share
-                ///< cores
+  blocking,          ///< MPI_Allreduce
+  nonblocking,       ///< MPI_Iallreduce, MPI_Wait
+  persistent,        ///< MPI_Allreduce_init once, MPI_Start, MPI_Wait
+  yielding,          ///< MPI_Iallreduce, then MPI_Test and sched_yield in turns: what MPI can do where ranks share cores
+  persistent_yield,  ///< the same of a persistent one
 };
+inline constexpr mpi_form k_mpi_forms[] = {mpi_form::blocking, mpi_form::nonblocking, mpi_form::persistent,
+                                           mpi_form::yielding, mpi_form::persistent_yield};
 
-/// "blocking", "nonblocking", "persistent", "nonblocking-yield".
+/// "blocking", "nonblocking", "persistent", "nonblocking-yield", "persistent-yield".
 const char* name_of(mpi_form form);
 
-/// Whether this MPI offers the form (persistent collectives came with MPI 4).
-bool has_form(mpi_form form);
+/// Whether this form takes turns with other ranks of its core whatever the MPI.
+inline bool yields(mpi_form form) { return form == mpi_form::yielding || form == mpi_form::persistent_yield; }
 
+/// Whether this MPI offers the form, and survives it. Persistent collectives came with MPI 4; Open MPI 4.1 has them as an
+/// extension; MPICH 4.0 does not survive its scatter.
+bool has_form(mpi_form form, const exercise_kind& kind);
+
+/// "MPICH 4.0.2".
+std::string mpi_name();
 /// "MPICH 4.0.2, MPI_THREAD_MULTIPLE"
 std::string mpi_description();
 
@@ -29,17 +38,21 @@ std::string mpi_description();
 /// cannot be measured in this run.
 std::string why_no_mpi(int ranks);
 
-/// One collective over MPI_COMM_WORLD, bound to buffers of `count` floats (the same buffer twice: in place).
-/// Construction and destruction of persistent ones are collective. Throws `failed` where MPI reports an
-/// error.
-class mpi_allreduce {
+/// One collective over MPI_COMM_WORLD, bound to an exercise's buffers. In place if they are one buffer, on the ranks
+/// where MPI knows that. Construction and destruction of persistent ones are collective. Throws `failed` where MPI
+/// reports an error, and for more elements than an int counts.
+class mpi_rival {
  public:
-  mpi_allreduce(mpi_form form, const float* input, float* output, std::size_t count);
-  ~mpi_allreduce();
-  mpi_allreduce(const mpi_allreduce&) = delete;
-  mpi_allreduce& operator=(const mpi_allreduce&) = delete;
+  mpi_rival(mpi_form form, const exercise& what, const float* input, float* output, bool in_place);
+  ~mpi_rival();
+  mpi_rival(const mpi_rival&) = delete;
+  mpi_rival& operator=(const mpi_rival&) = delete;
 
   void run();
+
+  /// The two halves of run(), for forms that have them: all but `blocking`.
+  void start();
+  void finish();
 
  private:
   struct state;

@@ -21,7 +21,7 @@ set(may_include_microbench  "^(ops|libsched|collectives|offload|bindings|microbe
 
 # A third party: how its headers are spelt, and where they live.
 set(third_parties mpi hwloc tbb hwy cli11 json gtest cuda)
-set(header_of_mpi   "^mpi(o|ext|_.*)?\\.h$")
+set(header_of_mpi   "^mpi(o|ext|[-_].*)?\\.h$")
 set(home_of_mpi     "^(bindings/mpi/.*|bindings/cli/mpi_session\\.cc|bindings/c/lsched_mpi\\.h|microbench/mpi_[^/]*)$")
 set(header_of_hwloc "^hwloc(\\.h|/)")
 set(home_of_hwloc   "^offload/pinning\\.cc$")

@@ -1,11 +1,14 @@
 // `lsched bench`: the benchmarks of microbench/, from the command line.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
+#include "bindings/cli/bench_compare.h"
 #include "bindings/cli/commands.h"
 #include "bindings/cli/session.h"
 #include "bindings/cli/words.h"
 #include "microbench/benchmarks.h"
+#include "microbench/exercise.h"
 #include "microbench/harness.h"
 
 namespace lsched::cli {
@@ -15,6 +18,7 @@ namespace {
 struct world_words {
   std::int32_t ranks = 0;
   std::string transport = "auto";
+  std::string mpi_threads = "multiple";
 };
 
 std::shared_ptr<world_words> add_world_options(CLI::App& command, std::int32_t default_ranks) {
@@ -29,6 +33,19 @@ std::shared_ptr<world_words> add_world_options(CLI::App& command, std::int32_t d
       ->check(CLI::IsMember({"auto", "shm", "mpi"}))
       ->capture_default_str();
   return words;
+}
+
+void add_pin_option(CLI::App& command, bool& pin) {
+  command.add_flag("--pin", pin, "Bind the application thread of rank r to the r-th core, round robin");
+}
+
+/// MPI is faster with fewer promises, so a rival gets the cheapest that allows a progress thread, which calls MPI only
+/// where ranks do not share memory.
+void add_mpi_threads_option(CLI::App& command, std::string& level) {
+  level = "funneled";
+  command.add_option("--mpi-threads", level, "Thread level that MPI is initialised with")
+      ->check(CLI::IsMember(mpi_thread_levels()))
+      ->capture_default_str();
 }
 
 /// `--json` alone, or with "-": standard output.
@@ -72,9 +89,12 @@ void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes) {
 
 /// Joins the world, or becomes its launcher, and runs the benchmark on every rank.
 int in_world(const command_context& context, const world_words& words, std::int32_t default_ranks,
-             const std::function<int(session&)>& benchmark) {
-  const session_options options{
-      .ranks = words.ranks, .default_ranks = default_ranks, .transport = words.transport};
+             const std::function<int(session&)>& benchmark, const lsched_config* config = nullptr) {
+  const session_options options{.ranks = words.ranks,
+                                .default_ranks = default_ranks,
+                                .transport = words.transport,
+                                .mpi_threads = words.mpi_threads,
+                                .config = config};
   if (const auto status = session::relaunch(context, options)) return *status;
   session here = session::open(options);
   int status = 1;
@@ -138,7 +158,7 @@ void add_fig9(CLI::App& bench, command_context& context) {
       ->capture_default_str();
   command->add_option("--plot", options->plot, "Draw the figure with gnuplot")->type_name("FILE.png");
   add_json_option(*command, options->json);
-  command->footer("Example:  mpiexec -n 32 lsched bench fig9 --plot fig9.png --json fig9.jsonl");
+  command->footer("Example:  mpiexec.mpich -n 32 lsched bench fig9 --plot fig9.png --json fig9.jsonl");
   command->callback([&context, words, options] {
     context.action = [&context, words, options] {
       return in_world(context, *words, k_ranks, [&](session& here) {
@@ -181,36 +201,126 @@ void add_engine(CLI::App& bench, command_context& context) {
   });
 }
 
+/// `--coll bcast,allgather`, or all.
+void add_collectives_option(CLI::App& command, std::vector<std::string>& collectives) {
+  std::vector<std::string> names{"all"};
+  for (const bench::exercise_kind& kind : bench::exercises()) names.emplace_back(kind.name);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--coll",
+          [&collectives](const std::vector<std::string>& words) {
+            collectives.clear();
+            for (const bench::exercise_kind& kind : bench::exercises())
+              if (std::find(words.begin(), words.end(), "all") != words.end() ||
+                  std::find(words.begin(), words.end(), kind.name) != words.end())
+                collectives.emplace_back(kind.name);
+          },
+          "Collectives, or all [allreduce]")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names));
+}
+
+/// `--algorithm` is judged by each collective: a name that one of them has.
+std::vector<std::string> algorithm_words() {
+  std::vector<std::string> words{"auto", "all"};
+  for (const std::string& collective : collective_names())
+    for (const std::string& name : algorithm_names(collective))
+      if (std::find(words.begin(), words.end(), name) == words.end()) words.push_back(name);
+  return words;
+}
+
 void add_coll(CLI::App& bench, command_context& context) {
-  CLI::App* command =
-      bench.add_subcommand("coll", "Latency of a balanced allreduce, beside MPI's three forms");
+  CLI::App* command = bench.add_subcommand("coll", "Latency of balanced collectives, beside MPI's forms");
   constexpr std::int32_t k_ranks = 2;
   const auto words = add_world_options(*command, k_ranks);
   const auto options = std::make_shared<bench::coll_options>();
-  command->add_option("--coll", options->collective, "The collective")
-      ->check(CLI::IsMember({"allreduce"}))
-      ->capture_default_str();
-  command
-      ->add_option("--algorithm", options->algorithm,
-                   "A name `lsched list` shows, auto, or all: each that can")
-      ->check(CLI::IsMember(algorithm_names("allreduce", "all")))
+  add_collectives_option(*command, options->collectives);
+  command->add_option("--algorithm", options->algorithm, "A name `lsched list` shows, auto, or all: each that can")
+      ->check(CLI::IsMember(algorithm_words()))
       ->capture_default_str();
   add_sizes_option(*command, options->sizes);
+  command->add_option("--in-place", options->in_place, "Input and output in one buffer, on both sides")
+      ->check(CLI::IsMember({"both", "no", "only"}))
+      ->capture_default_str();
+  command->add_option("--only", options->only, "Measure one of the two")->check(CLI::IsMember({"libsched", "mpi"}));
   command->add_option("--iters", options->iterations, "Rounds of each cell, at most")
       ->check(whole_number(1))
       ->capture_default_str();
+  command->add_option("--cell-seconds", options->cell_seconds, "Time for each cell, at most")
+      ->check(number(0.001, 3600))
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "Time for each collective, shared by its cells")
+      ->check(number(0.1, 36000))
+      ->capture_default_str();
+  add_pin_option(*command, options->pin);
+  add_mpi_threads_option(*command, words->mpi_threads);
+  command->add_option("--plot", options->plot, "Draw the results with gnuplot")->type_name("FILE.png");
+  add_json_option(*command, options->json);
+  command->footer("Example:  mpiexec.mpich -n 2 lsched bench coll --coll all --pin --json coll.jsonl --plot coll.png");
+  command->callback([&context, words, options] {
+    context.action = [&context, words, options] {
+      return in_world(context, *words, k_ranks, [&](session& here) {
+        options->transport = here.transport();
+        return bench::run_coll(here.runtime(), *options);
+      });
+    };
+  });
+}
+
+lsched_config config_with(const std::string& progress) {
+  lsched_config config;
+  lsched_config_init(&config);
+  config.progress = progress == "thread" ? LSCHED_PROGRESS_THREAD : LSCHED_PROGRESS_CALLER;
+  return config;
+}
+
+/// Both ways to progress one after the other where the world can be joined twice.
+int overlap_in(session& here, const std::string& progress, bench::overlap_options& options) {
+  options.transport = here.transport();
+  std::vector<bench::overlap_pass> passes;
+  for (const std::string each : {"thread", "caller"}) {
+    if (!progress.empty() && each != progress) continue;
+    if (passes.empty())
+      passes.push_back({each, [&here] { return here.runtime(); }});  // opened so
+    else
+      passes.push_back({each, [&here, each] { return here.reopen(config_with(each)), here.runtime(); }});
+  }
+  if (passes.size() > 1 && !here.launched_by_mpi()) {
+    passes.pop_back();
+    options.remark = "These ranks join their world once; the other way to progress: --progress caller.";
+  }
+  return bench::run_overlap(options, passes);
+}
+
+void add_overlap(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand(
+      "overlap", "Computing while a collective is under way, with and without a progress thread, beside MPI's");
+  constexpr std::int32_t k_ranks = 2;
+  const auto words = add_world_options(*command, k_ranks);
+  const auto options = std::make_shared<bench::overlap_options>();
+  const auto progress = std::make_shared<std::string>();
+  std::vector<std::string> names;
+  for (const bench::exercise_kind& kind : bench::exercises()) names.emplace_back(kind.name);
+  command->add_option("--coll", options->collective, "The collective")->check(CLI::IsMember(names))->capture_default_str();
+  command->add_option("--algorithm", options->algorithm, "A name `lsched list` shows, or auto")
+      ->check(CLI::IsMember(algorithm_words()))
+      ->capture_default_str();
+  add_sizes_option(*command, options->sizes);
+  command->add_option("--compute-us", options->compute_us, "How long to compute [as long as the collective takes]")
+      ->check(number(0.1, 1e8));
+  command->add_option("--progress", *progress, "One of the two ways [both, under an MPI launcher]")
+      ->check(CLI::IsMember({"thread", "caller"}));
   command->add_option("--cell-seconds", options->cell_seconds, "Time for each cell")
       ->check(number(0.001, 3600))
       ->capture_default_str();
-  command->add_flag("--in-place", options->in_place, "Input and output are the same buffer, on both sides");
-  command->add_flag("--pin", options->pin,
-                    "Bind the application thread of rank r to the r-th core, round robin");
+  add_pin_option(*command, options->pin);
   add_json_option(*command, options->json);
-  command->footer("Example:  mpiexec -n 2 lsched bench coll --pin --sizes 8,1K,64K,1M");
-  command->callback([&context, words, options] {
-    context.action = [&context, words, options] {
+  command->footer("Example:  mpiexec.mpich -n 2 lsched bench overlap --pin --sizes 64K,1M --json overlap.jsonl");
+  command->callback([&context, words, options, progress] {
+    context.action = [&context, words, options, progress] {
+      const lsched_config config = config_with(progress->empty() ? "thread" : *progress);
       return in_world(context, *words, k_ranks,
-                      [&](session& here) { return bench::run_coll(here.runtime(), *options); });
+                      [&](session& here) { return overlap_in(here, *progress, *options); }, &config);
     };
   });
 }
@@ -235,10 +345,12 @@ void add_async(CLI::App& bench, command_context& context) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, idle, engine, async");
+  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, overlap, idle, engine, async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_coll(*command, context);
+  add_compare(*command, context);
+  add_overlap(*command, context);
   add_idle(*command, context);
   add_engine(*command, context);
   add_async(*command, context);

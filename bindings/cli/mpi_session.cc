@@ -2,6 +2,8 @@
 
 #include <mpi.h>
 
+#include <array>
+
 #include "bindings/c/lsched_mpi.h"
 #include "bindings/mpi/mpi_library.h"
 
@@ -13,12 +15,13 @@ bool g_is_unfinished = false;
 
 }  // namespace
 
-result<std::unique_ptr<mpi_session>> mpi_session::open() {
+result<std::unique_ptr<mpi_session>> mpi_session::open(int threads) {
   int is_initialized = 0;
   MPI_Initialized(&is_initialized);
   if (is_initialized != 0) return failure{.code = status::state, .text = "MPI is initialised already"};
+  constexpr std::array k_levels{MPI_THREAD_SINGLE, MPI_THREAD_FUNNELED, MPI_THREAD_SERIALIZED, MPI_THREAD_MULTIPLE};
   int provided = MPI_THREAD_SINGLE;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
+  if (MPI_Init_thread(nullptr, nullptr, k_levels[static_cast<std::size_t>(threads)], &provided) != MPI_SUCCESS)
     return failure{.code = status::transport, .text = "MPI_Init_thread failed"};
 
   if (const std::string odd = launcher_mismatch(); !odd.empty()) {

@@ -14,9 +14,10 @@ namespace lsched::cli {
 /// MPI from initialisation to finalisation. One per process.
 class mpi_session {
  public:
-  /// Initialises MPI with MPI_THREAD_MULTIPLE (a library that grants less is used at its level).
+  /// Initialises MPI with a thread level from 0, MPI_THREAD_SINGLE, to 3, MPI_THREAD_MULTIPLE (a library that grants
+  /// less is used at its level).
   /// TRANSPORT where the launcher belongs to another MPI than this program: then MPI sees worlds of one.
-  static result<std::unique_ptr<mpi_session>> open();
+  static result<std::unique_ptr<mpi_session>> open(int threads);
 
   mpi_session(const mpi_session&) = delete;
   mpi_session& operator=(const mpi_session&) = delete;

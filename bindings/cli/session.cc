@@ -26,10 +26,12 @@ bool is_started_by_mpi() {
   return has("PMI_RANK") || has("PMI_SIZE") || has("PMIX_RANK") || has("OMPI_COMM_WORLD_SIZE");
 }
 
-std::unique_ptr<mpi_session> open_mpi() {
+std::unique_ptr<mpi_session> open_mpi(const std::string& threads) {
 #if LSCHED_HAVE_MPI
-  return require(mpi_session::open());
+  const std::vector<std::string> levels = mpi_thread_levels();
+  return require(mpi_session::open(static_cast<int>(std::find(levels.begin(), levels.end(), threads) - levels.begin())));
 #else
+  static_cast<void>(threads);
   throw command_failure(LSCHED_ERR_UNSUPPORTED,
                         "started by an MPI launcher, but this lsched was built without MPI: build it with "
                         "-DLSCHED_MPI=ON, or use `lsched run -n P`");
@@ -37,6 +39,8 @@ std::unique_ptr<mpi_session> open_mpi() {
 }
 
 }  // namespace
+
+std::vector<std::string> mpi_thread_levels() { return {"single", "funneled", "serialized", "multiple"}; }
 
 origin find_origin() {
   constexpr std::array k_contract{k_run_descriptor, k_run_rank, k_run_size};
@@ -77,7 +81,7 @@ session session::open(const session_options& options) {
   lsched_diagnostic detail;
   lsched_diagnostic_init(&detail);
   if (here.launched_by_mpi()) {
-    here.mpi_ = open_mpi();
+    here.mpi_ = open_mpi(options.mpi_threads);
 #if LSCHED_HAVE_MPI
     require(here.mpi_->open_runtime(wants_mpi, options.config, &here.runtime_, &detail),
             "opening the runtime", &detail);
@@ -117,6 +121,20 @@ void session::close() {
 #if LSCHED_HAVE_MPI
   if (mpi_ != nullptr) mpi_->finish();
   mpi_.reset();
+#endif
+}
+
+void session::reopen(const lsched_config& config) {
+  if (!launched_by_mpi())
+    throw command_failure(LSCHED_ERR_UNSUPPORTED, "ranks of `lsched run` join their world once; use an MPI launcher");
+#if LSCHED_HAVE_MPI
+  require(lsched_runtime_close(runtime_), "closing the runtime");
+  runtime_ = nullptr;
+  lsched_diagnostic detail;
+  lsched_diagnostic_init(&detail);
+  require(mpi_->open_runtime(mpi_only_, &config, &runtime_, &detail), "opening the runtime", &detail);
+#else
+  static_cast<void>(config);
 #endif
 }
 

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bindings/cli/commands.h"
 
@@ -28,8 +29,13 @@ struct session_options {
   std::int32_t ranks = 0;  ///< wanted by the user; 0: whatever the launcher gives, default_ranks if alone
   std::int32_t default_ranks = 1;
   std::string transport = "auto";         ///< "auto", "shm" or "mpi"
+  std::string mpi_threads = "multiple";   ///< one of mpi_thread_levels()
   const lsched_config* config = nullptr;  ///< nullptr: defaults and environment
 };
+
+/// "single", "funneled", "serialized", "multiple": what MPI is asked for. Below the last the library runs no auxiliary
+/// thread in a world where ranks talk through MPI.
+std::vector<std::string> mpi_thread_levels();
 
 class mpi_session;
 
@@ -54,6 +60,10 @@ class session {
 
   /// Leaves in good order; all schedules are gone, and every rank does the same. Throws command_failure.
   void close();
+
+  /// Closes the runtime, of which no schedule is left, and opens another with this configuration. Collective. Throws
+  /// command_failure, for ranks that no MPI launcher has started too: they join their world once.
+  void reopen(const lsched_config& config);
 
   lsched_runtime* runtime() const { return runtime_; }
   std::int32_t rank() const { return lsched_rank(runtime_); }

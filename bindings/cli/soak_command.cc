@@ -349,7 +349,7 @@ void add_soak_command(CLI::App& app, command_context& context) {
   command->footer(
       "Prints one JSON line when done; exit status 1 if any check failed.\n"
       "Example:  lsched soak --policy majority --ranks 8 --rounds 1000000\n"
-      "          mpiexec -n 32 lsched soak --policy solo --transport mpi");
+      "          mpiexec.mpich -n 32 lsched soak --policy solo --transport mpi");
   command->callback(
       [&context, options] { context.action = [&context, options] { return run_soak(context, *options); }; });
 }

@@ -255,6 +255,12 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "fig9", "--sizes", "much"}, "\"much\" is not a size"},
       {{"bench", "fig9", "--iters", "0"}, "Try `lsched bench fig9 --help`"},
       {{"bench", "coll", "--algorithm", "magic"}, "--algorithm"},
+      {{"bench", "coll", "--coll", "allreduce,bogus"}, "--coll"},
+      {{"bench", "coll", "--in-place", "maybe"}, "--in-place"},
+      {{"bench", "coll", "--mpi-threads", "some"}, "--mpi-threads"},
+      {{"bench", "overlap", "--progress", "magic"}, "--progress"},
+      {{"bench", "overlap", "--compute-us", "0"}, "--compute-us"},
+      {{"bench", "compare"}, "FILE"},
   };
   for (const auto& [arguments, part] : mistakes) {
     const outcome it = run(lsched(arguments));
@@ -268,6 +274,8 @@ TEST(Command, a_benchmark_that_cannot_write_says_so_once_before_it_measures) {
   for (const words& arguments : {words{"bench", "fig9", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "fig9", "-n", "3", "--plot", "/no/such/folder/file.png"},
                                  words{"bench", "coll", "-n", "3", "--json", "/no/such/folder/file"},
+                                 words{"bench", "coll", "-n", "3", "--plot", "/no/such/folder/file.png"},
+                                 words{"bench", "overlap", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "idle", "-n", "3", "--json", "/no/such/folder/file"}}) {
     const outcome it = run(lsched(arguments));
     EXPECT_EQ(it.status, 1);
@@ -275,6 +283,93 @@ TEST(Command, a_benchmark_that_cannot_write_says_so_once_before_it_measures) {
     EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 2) << it.err;  // the second is the launcher's
   }
 }
+#endif
+
+#if LSCHED_HAVE_BENCH
+// --- bench -------------------------------------------------------------------------------------------------
+
+std::vector<json> lines_of(const std::string& text) {
+  std::vector<json> lines;
+  std::istringstream all(text);
+  for (std::string line; std::getline(all, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+const words k_short_sweep{"--coll",  "allreduce,barrier", "--sizes", "4,1K",
+                          "--iters", "10",                "--cell-seconds", "0.01", "--json"};
+
+TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
+  words ask{"bench", "coll", "-n", "3", "--algorithm", "all"};
+  ask.insert(ask.end(), k_short_sweep.begin(), k_short_sweep.end());
+  const outcome it = run(lsched(ask));
+  ASSERT_EQ(it.status, 0) << it.err;
+  std::map<std::string, int> cells;
+  for (const json& line : lines_of(it.out)) {
+    EXPECT_EQ(line["wrong"], 0) << line;
+    EXPECT_GE(line["rounds"], 3) << line;
+    EXPECT_GE(line["us_median"], line["us_min"]) << line;
+    EXPECT_GE(line["us_p95"], line["us_median"]) << line;
+    EXPECT_EQ(line["ranks"], 3);
+    for (const char* key : {"form", "algorithm", "transport", "pinned", "oversubscribed", "spin_ns", "mpi"})
+      EXPECT_TRUE(line.contains(key)) << key;
+    ++cells[line["coll"].get<std::string>() + " " + line["buffers"].get<std::string>() + " " +
+            std::to_string(line["bytes"].get<int>()) + (line["in_place"] ? " in place" : "")];
+  }
+  for (const char* cell : {"allreduce malloc 4", "allreduce malloc 1024 in place", "allreduce lsched_alloc 1024",
+                           "barrier malloc 0"})
+    EXPECT_GE(cells[cell], 2) << cell;  // both forms, of each algorithm
+  EXPECT_EQ(cells.count("barrier malloc 0 in place"), 0u);
+}
+
+TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
+  const outcome it = run(lsched({"bench", "overlap", "-n", "2", "--sizes", "1K", "--progress", "caller",
+                                 "--cell-seconds", "0.01", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  const auto lines = lines_of(it.out);
+  ASSERT_EQ(lines.size(), 2u) << it.out;  // malloc, lsched_alloc
+  for (const json& line : lines) {
+    EXPECT_EQ(line["progress"], "caller");
+    EXPECT_EQ(line["wrong"], 0);
+    for (const char* key : {"us_compute", "us_coll", "us_sequence", "us_overlap"}) EXPECT_GT(line[key], 0) << key;
+  }
+}
+
+TEST(CommandBench, what_cannot_be_compared_is_a_failure_in_one_line) {
+  for (const auto& [path, part] : std::map<std::string, std::string>{{"/no/such/file", "cannot read /no/such/file"},
+                                                                     {"/dev/null", "/dev/null: has no row of"}}) {
+    const outcome it = run(lsched({"bench", "compare", path}));
+    EXPECT_EQ(it.status, 1);
+    EXPECT_TRUE(contains(it.err, part)) << it.err;
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
+  }
+}
+
+#if LSCHED_HAVE_MPI
+TEST(CommandBench, a_sweep_under_an_mpi_launcher_can_be_compared) {
+  const std::string path = testing::TempDir() + "lsched-coll-" + std::to_string(getpid()) + ".json";
+  words ask{LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "coll"};
+  ask.insert(ask.end(), k_short_sweep.begin(), k_short_sweep.end());
+  ask.push_back(path);
+  const outcome swept = run(ask);
+  ASSERT_EQ(swept.status, 0) << swept.err;
+  const outcome it = run(lsched({"bench", "compare", path}));
+  unlink(path.c_str());
+  ASSERT_EQ(it.status, 0) << it.err;
+  for (const char* part : {"allreduce", "barrier", "1 of 1", "MPI"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
+}
+
+TEST(CommandBench, both_ways_to_progress_are_measured_in_one_launch_of_mpi) {
+  const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "overlap", "--sizes", "1K",
+                          "--cell-seconds", "0.01", "--json"});
+  ASSERT_EQ(it.status, 0) << it.err;
+  std::map<std::string, int> ways;
+  for (const json& line : lines_of(it.out))
+    ++ways[line["impl"].get<std::string>() + " " + line["progress"].get<std::string>()];
+  EXPECT_EQ(ways["libsched thread"], 2);
+  EXPECT_EQ(ways["libsched caller"], 2);
+  EXPECT_GE(ways["mpi "], 2);
+}
+#endif
 #endif
 
 TEST(Command, failures_of_the_library_are_one_line_and_1) {

@@ -432,9 +432,10 @@ std::string open_ring(ring& it, const mpi_limits& limits) {
 }
 
 /// What no endpoint sends, on the tag of a payload edge: too short for a header, a header of another round,
-/// and longer than the receive. Each is a failure of the transport, and none is delivered.
+/// and longer than the receive. Each is a failure of the transport, and none is delivered. (The last is short enough to
+/// be sent eagerly: Open MPI 4.1 writes past the receive where it fetches a longer one.)
 std::string a_broken_message_is_noticed() {
-  for (const std::size_t bytes : {std::size_t{7}, std::size_t{64}, std::size_t{4096}}) {
+  for (const std::size_t bytes : {std::size_t{7}, std::size_t{64}, std::size_t{1000}}) {
     ring it;
     if (std::string wrong = open_ring(it, {.farewell = 1ms}); !wrong.empty()) return wrong;
     constexpr int k_first_tag = 1;

@@ -1,0 +1,127 @@
+// An exercise's answer is what the collective's definition says, and nothing else passes.
+#include "microbench/exercise.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace lsched::bench {
+namespace {
+
+using vectors = std::vector<std::vector<float>>;
+
+/// Sum over the ranks from `from` to before `to` of element i.
+float sum_of(const vectors& inputs, int from, int to, std::uint64_t i) {
+  float sum = 0;
+  for (int r = from; r < to; ++r) sum += inputs[static_cast<std::size_t>(r)][i];
+  return sum;
+}
+
+/// Element i of rank `me`'s output, by the definitions of the MPI standard; rank 0 is the root.
+float defined(pattern what, const vectors& inputs, int me, std::uint64_t count, std::uint64_t i) {
+  const auto size = static_cast<int>(inputs.size());
+  const auto mine = static_cast<std::uint64_t>(me) * count;
+  switch (what) {
+    case pattern::bcast: return inputs[0][i];
+    case pattern::allreduce:
+    case pattern::reduce: return sum_of(inputs, 0, size, i);
+    case pattern::reduce_scatter: return sum_of(inputs, 0, size, mine + i);
+    case pattern::allgather:
+    case pattern::gather: return inputs[i / count][i % count];
+    case pattern::alltoall: return inputs[i / count][mine + i % count];
+    case pattern::scatter: return inputs[0][mine + i];
+    case pattern::scan: return sum_of(inputs, 0, me + 1, i);
+    case pattern::exscan: return sum_of(inputs, 0, me, i);
+    case pattern::barrier: break;
+  }
+  return 0;
+}
+
+struct world {
+  world(const exercise_kind& kind, int size, std::uint64_t bytes, std::uint64_t salt) {
+    for (int r = 0; r < size; ++r) {
+      ranks.emplace_back(kind, r, size, bytes);
+      auto& input = inputs.emplace_back(ranks.back().inputs());
+      ranks.back().fill(input.data(), salt);
+    }
+    for (int r = 0; r < size; ++r) {
+      auto& output = outputs.emplace_back(ranks[static_cast<std::size_t>(r)].outputs());
+      for (std::uint64_t i = 0; i < output.size(); ++i) output[i] = defined(kind.what, inputs, r, ranks[0].count(), i);
+    }
+  }
+  std::vector<exercise> ranks;
+  vectors inputs, outputs;
+};
+
+template <class Check>
+void for_all_worlds(const Check& check) {
+  for (const exercise_kind& kind : exercises())
+    for (const int size : {3, 5, 6, 7, 1, 2, 4, 8})
+      for (const std::uint64_t bytes : {0u, 4u, 8u, 400u}) {
+        SCOPED_TRACE(std::string(kind.name) + ", " + std::to_string(size) + " ranks, " + std::to_string(bytes) + " bytes");
+        check(kind, size, bytes);
+      }
+}
+
+TEST(Exercise, the_defined_result_is_right_on_every_rank) {
+  for_all_worlds([](const exercise_kind& kind, int size, std::uint64_t bytes) {
+    const world it(kind, size, bytes, 3);
+    for (std::size_t r = 0; r < it.ranks.size(); ++r) EXPECT_EQ(it.ranks[r].count_wrong(it.outputs[r].data(), 3), 0u) << r;
+  });
+}
+
+TEST(Exercise, one_wrong_element_is_one_wrong_element) {
+  for_all_worlds([](const exercise_kind& kind, int size, std::uint64_t bytes) {
+    world it(kind, size, bytes, 3);
+    for (std::size_t r = 0; r < it.ranks.size(); ++r)
+      for (std::size_t i = 0; i < it.outputs[r].size(); i += 7) {
+        const bool is_undefined = kind.what == pattern::exscan && r == 0;
+        it.outputs[r][i] += 1;
+        EXPECT_EQ(it.ranks[r].count_wrong(it.outputs[r].data(), 3), is_undefined ? 0u : 1u) << r << " at " << i;
+        it.outputs[r][i] -= 1;
+      }
+  });
+}
+
+TEST(Exercise, a_result_of_other_inputs_is_wrong) {
+  for_all_worlds([](const exercise_kind& kind, int size, std::uint64_t bytes) {
+    if (bytes < 400) return;  // a few elements may be equal by chance
+    const world it(kind, size, bytes, 3);
+    for (std::size_t r = 0; r < it.ranks.size(); ++r) {
+      if (it.outputs[r].empty() || (kind.what == pattern::exscan && r == 0)) continue;
+      EXPECT_GT(it.ranks[r].count_wrong(it.outputs[r].data(), 4), it.outputs[r].size() / 2) << r;
+    }
+  });
+}
+
+TEST(Exercise, blocks_that_change_places_are_wrong) {
+  for (const char* name : {"allgather", "alltoall", "gather"}) {
+    world it(exercise_named(name), 5, 400, 1);
+    std::vector<float>& output = it.outputs[0];
+    const auto count = static_cast<std::ptrdiff_t>(it.ranks[0].count());
+    std::swap_ranges(output.begin() + count, output.begin() + 2 * count, output.begin() + 3 * count);
+    EXPECT_EQ(it.ranks[0].count_wrong(output.data(), 1), 2 * it.ranks[0].count()) << name;
+  }
+}
+
+TEST(Exercise, in_place_buffers_hold_input_and_output) {
+  for_all_worlds([](const exercise_kind& kind, int size, std::uint64_t bytes) {
+    for (int r = 0; r < size; ++r) {
+      const exercise it(kind, r, size, bytes);
+      EXPECT_LE(it.input_offset() + it.inputs(), it.in_place_floats());
+      EXPECT_LE(it.output_offset() + it.outputs(), it.in_place_floats());
+    }
+  });
+}
+
+TEST(Exercise, a_size_is_what_the_osu_benchmarks_mean) {
+  const auto count = [](const char* name) { return exercise(exercise_named(name), 0, 4, 64).count(); };
+  EXPECT_EQ(count("allreduce"), 16u);            // the vector
+  EXPECT_EQ(count("reduce_scatter_block"), 4u);  // a quarter of it
+  EXPECT_EQ(count("allgather"), 16u);            // what one rank contributes
+  EXPECT_EQ(count("alltoall"), 16u);             // what goes to one rank
+  EXPECT_EQ(exercise(exercise_named("reduce_scatter_block"), 0, 3, 8).count(), 1u);  // whole blocks
+}
+
+}  // namespace
+}  // namespace lsched::bench
