@@ -90,6 +90,13 @@ class endpoint {
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void deallocate(std::byte* memory) = 0;
 
+  /// Whether a message of this memory, of which the caller answers for `bytes` bytes, leaves from where it is. If not, it is
+  /// copied first. Any thread.
+  virtual bool sends_from(const std::byte* memory, std::uint64_t bytes) const {
+    static_cast<void>(memory), static_cast<void>(bytes);
+    return true;
+  }
+
   /// Whether in_place receives really stay where they are, so that they need no landing buffer. Constant.
   virtual bool receives_in_place() const = 0;
 

@@ -37,6 +37,7 @@ class shm_endpoint final : public endpoint {
   std::string_view name() const override { return "shm"; }
   std::byte* allocate(std::size_t bytes) override { return heap_.allocate(bytes); }
   void deallocate(std::byte* memory) override { heap_.deallocate(memory); }
+  bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return heap_.owns(memory, bytes); }
   bool receives_in_place() const override { return true; }
 
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;

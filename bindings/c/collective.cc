@@ -17,16 +17,28 @@ struct described {
   std::int64_t overlay_bytes = 0;
 };
 
+/// Where the ranks are, and whether their memory is such that peers can read it.
+void look_around(lsched_runtime* runtime, collective_request& asked, const extents& buffers) {
+  if (!asked.of->moves_data) return;
+  asked.data.nodes = runtime->schedules_made().by().around.nodes;
+  const auto is_visible = [&](const std::byte* place, std::optional<std::uint64_t> count) {
+    const std::uint64_t bytes = count.value_or(0) * size_of(asked.data.type);
+    return bytes == 0 || runtime->net().sends_from(place, bytes);
+  };
+  asked.data.is_visible = is_visible(asked.input, buffers.input) && is_visible(asked.output, buffers.output);
+}
+
 described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) {
   auto asked = read_request(runtime->place(), desc);
   if (!asked) return {{"a collective with bad arguments", asked.error()}};
+  const extents buffers = asked->of->extents_of(runtime->place(), asked->data);
+  look_around(runtime, *asked, buffers);
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
   const auto made = runtime->schedules_made().get(asked->of->name, wanted, asked->data);
   if (!made) return {{agreement_of(*asked, wanted), made.error()}};
   asked->data.segment = made->chosen.data.segment;
   asked->data.radix = made->chosen.data.radix;
   binding memory;
-  const extents buffers = asked->of->extents_of(runtime->place(), asked->data);
   if (buffers.input) memory.inputs.push_back(asked->input);
   if (buffers.output) memory.outputs.push_back(asked->output);
   return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory), {.user = asked->user}},

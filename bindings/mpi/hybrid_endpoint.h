@@ -27,6 +27,7 @@ class hybrid_endpoint final : public endpoint {
   std::string_view name() const override { return "shm+mpi"; }
   std::byte* allocate(std::size_t bytes) override { return near_->allocate(bytes); }
   void deallocate(std::byte* memory) override { near_->deallocate(memory); }
+  bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return near_->sends_from(memory, bytes); }
   bool receives_in_place() const override { return true; }
 
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits,
