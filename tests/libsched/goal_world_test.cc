@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "collectives/registry.h"
+#include "collectives/selection.h"
 #include "libsched/builder.h"
 #include "tests/support/lockstep_world.h"
 

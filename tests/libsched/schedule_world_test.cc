@@ -5,7 +5,7 @@
 #include <bit>
 #include <set>
 
-#include "collectives/registry.h"
+#include "collectives/selection.h"
 #include "libsched/window.h"
 #include "tests/support/symbolic_world.h"
 

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "collectives/registry.h"
+#include "collectives/selection.h"
 #include "libsched/closed_form.h"
 #include "libsched/schedule_world.h"
 #include "libsched/sweep.h"
