@@ -15,6 +15,7 @@
 #include <cstring>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -319,6 +320,26 @@ TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
                            "barrier malloc 0"})
     EXPECT_GE(cells[cell], 2) << cell;  // both forms, of each algorithm
   EXPECT_EQ(cells.count("barrier malloc 0 in place"), 0u);
+}
+
+TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
+  const outcome listed = run(lsched({"list", "--json"}));
+  ASSERT_EQ(listed.status, 0) << listed.err;
+  std::set<std::string> collectives;
+  for (const json& entry : json::parse(listed.out)) collectives.insert(entry["collective"]);
+  std::string asked;
+  for (const std::string& name : collectives)
+    if (name != "partial_allreduce" && name != "neighbor_exchange") asked += (asked.empty() ? "" : ",") + name;
+  const outcome it = run(lsched({"bench", "coll", "-n", "3", "--coll", asked, "--algorithm", "all", "--sizes", "4,1K",
+                                 "--iters", "5", "--cell-seconds", "0.01", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  for (const json& line : lines_of(it.out)) {
+    EXPECT_EQ(line["wrong"], 0) << line;
+    collectives.erase(line["coll"].get<std::string>());
+  }
+  collectives.erase("partial_allreduce");
+  collectives.erase("neighbor_exchange");
+  EXPECT_TRUE(collectives.empty()) << *collectives.begin() << " was not measured";
 }
 
 TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
