@@ -120,6 +120,7 @@ TEST(goal_of_a_simulation, takes_as_long_as_the_simulation_when_it_is_simulated)
     }
 }
 
+/// Ops of a rank that are ready at once may take turns in another order, which is worth a message's overhead or two.
 TEST(goal_of_a_simulation, begins_when_its_ranks_do) {
   for (const algorithm& it : algorithms()) {
     const shape data = typical_shape(*it.of, 8, 250, dtype::f32, kernel::sum);
@@ -128,7 +129,12 @@ TEST(goal_of_a_simulation, begins_when_its_ranks_do) {
     const simulation what{.where = goal_machine(), .skew = {.kind = skew_kind::linear, .scale = 3 * k_us}};
     simulation_report report;
     const auto made = exported(ranks, what, report);
-    EXPECT_EQ(finish_of(made.program, what.where), report.finish) << it.of->name << " " << it.name;
+    const auto replayed = finish_of(made.program, what.where);
+    const auto slack = static_cast<double>(2 * what.where.levels.front().cost.o);
+    ASSERT_EQ(replayed.size(), report.finish.size());
+    for (std::size_t r = 0; r < replayed.size(); ++r)
+      EXPECT_NEAR(static_cast<double>(replayed[r]), static_cast<double>(report.finish[r]), slack)
+          << it.of->name << " " << it.name << " rank " << r;
   }
 }
 

@@ -26,7 +26,7 @@ struct subject {
 std::vector<subject> subjects_of(const algorithm& it, rank size) {
   std::vector<subject> all;
   const auto add = [&](activation_policy policy, bool in_place) {
-    shape data = typical_shape(*it.of, size, 2, dtype::f32, kernel::sum);
+    shape data = typical_shape(*it.of, size, static_cast<std::uint64_t>(size) + 2, dtype::f32, kernel::sum);
     data.in_place = in_place;
     subject one{std::string(it.of->name) + "/" + std::string(it.name) + " " + std::string(name_of(policy)) +
                     (in_place ? " in place" : "") + " P=" + std::to_string(size),
