@@ -233,7 +233,7 @@ void expect_no_survivor(const std::vector<rank>& sizes, std::size_t step) {
             << it.name << ", mutant " << k << ", " << list.name(k) << ": " << verdict.why;
       }
     }
-  EXPECT_GT(fates[fate::killed], 4 * fates[fate::equivalent]);
+  EXPECT_GT(2 * fates[fate::killed], fates[fate::equivalent]);  // most deps of an exit follow from others
 }
 
 TEST(mutant_trial, a_sample_has_no_survivor) { expect_no_survivor({2, 3, 5, 8}, sampled() ? 97 : 13); }
