@@ -65,6 +65,15 @@ struct coll_options {
 };
 int run_coll(lsched_runtime* runtime, const coll_options& options);
 
+/// Every algorithm of some collectives in this world, and the fastest of each size as rules of a tuning table.
+struct tune_options {
+  coll_options measured{.algorithm = "all", .cell_seconds = 0.1, .in_place = "no", .only = "libsched"};
+  std::string table = "lsched-tuning.txt";  ///< rules for other worlds that it holds stay
+  bool is_near = true;                      ///< all ranks share memory
+  std::string json;
+};
+int run_tune(lsched_runtime* runtime, const tune_options& options);
+
 /// Computing while a collective is under way, beside MPI's non-blocking forms.
 struct overlap_options {
   std::string collective = "allreduce";

@@ -267,6 +267,36 @@ void add_coll(CLI::App& bench, command_context& context) {
   });
 }
 
+void add_tune(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand("tune", "Measure every algorithm here, and write the tuning table that auto goes by");
+  constexpr std::int32_t k_ranks = 2;
+  const auto words = add_world_options(*command, k_ranks);
+  const auto options = std::make_shared<bench::tune_options>();
+  add_collectives_option(*command, options->measured.collectives);
+  add_sizes_option(*command, options->measured.sizes);
+  command->add_option("--table", options->table, "The table; rules that it holds for other worlds stay")
+      ->type_name("FILE")
+      ->capture_default_str();
+  command->add_option("--cell-seconds", options->measured.cell_seconds, "Time for each algorithm, form and size, at most")
+      ->check(number(0.001, 3600))
+      ->capture_default_str();
+  command->add_option("--seconds", options->measured.seconds, "Time for each collective")
+      ->check(number(0.1, 36000))
+      ->capture_default_str();
+  add_pin_option(*command, options->measured.pin);
+  add_json_option(*command, options->json);
+  command->footer("Example:  for n in 2 4 8; do lsched bench tune -n $n --coll all; done; export LSCHED_TUNING=lsched-tuning.txt");
+  command->callback([&context, words, options] {
+    context.action = [&context, words, options] {
+      return in_world(context, *words, k_ranks, [&](session& here) {
+        options->measured.transport = here.transport();
+        options->is_near = here.description().find("MPI with") == std::string::npos;
+        return bench::run_tune(here.runtime(), *options);
+      });
+    };
+  });
+}
+
 lsched_config config_with(const std::string& progress) {
   lsched_config config;
   lsched_config_init(&config);
@@ -345,10 +375,11 @@ void add_async(CLI::App& bench, command_context& context) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, overlap, idle, engine, async");
+  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, tune, overlap, idle, engine, async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_coll(*command, context);
+  add_tune(*command, context);
   add_compare(*command, context);
   add_overlap(*command, context);
   add_idle(*command, context);

@@ -297,6 +297,25 @@ std::vector<json> lines_of(const std::string& text) {
   return lines;
 }
 
+/// A name in the temporary folder, gone with the test.
+struct temporary_file {
+  explicit temporary_file(const std::string& content)
+      : path(testing::TempDir() + "lsched-world-" + std::to_string(getpid()) + ".sched") {
+    std::FILE* file = std::fopen(path.c_str(), "w");
+    std::fwrite(content.data(), 1, content.size(), file);
+    std::fclose(file);
+  }
+  ~temporary_file() { unlink(path.c_str()); }
+  std::string path;
+};
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
 const words k_short_sweep{"--coll",  "allreduce,barrier", "--sizes", "4,1K",
                           "--iters", "10",                "--cell-seconds", "0.01", "--json"};
 
@@ -341,6 +360,40 @@ TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
   collectives.erase("partial_allreduce");
   collectives.erase("neighbor_exchange");
   EXPECT_TRUE(collectives.empty()) << *collectives.begin() << " was not measured";
+}
+
+TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of_other_worlds) {
+  const temporary_file table("libsched tuning 1\nallreduce ranks 9 near roomy bytes 0 max ring\n");
+  const words tune{"bench", "tune",  "-n", "3", "--coll", "allreduce,bcast", "--sizes", "8", "64K", "--cell-seconds", "0.001",
+                   "--table", table.path};
+  ASSERT_EQ(run(lsched(tune)).status, 0);
+  ASSERT_EQ(run(lsched(tune)).status, 0);  // again: rules are replaced
+  const std::string text = content_of(table.path);
+  EXPECT_TRUE(contains(text, "allreduce ranks 9 near roomy bytes 0 max ring\n")) << text;
+  const auto rules = [&](const std::string& start) {
+    std::size_t count = 0;
+    for (std::size_t at = text.find(start); at != std::string::npos; at = text.find(start, at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(rules("bcast ranks 3 near crowded bytes 0 ") + rules("bcast ranks 3 near roomy bytes 0 "), 1u) << text;
+  for (const char* per_core : {"1", "2"}) {  // as many cores as there happen to be here
+    const outcome it = run(lsched({"list", "--explain", "--json", "--ranks", "3", "--count", "2", "--tuning", table.path,
+                                   "--ranks-per-core", per_core}));
+    ASSERT_EQ(it.status, 0) << it.err;
+    const bool is_mine = contains(text, std::string(" ranks 3 near ") + (per_core[0] == '1' ? "roomy" : "crowded"));
+    for (const json& entry : json::parse(it.out)) {
+      if (entry["collective"] != "bcast") continue;
+      EXPECT_EQ(contains(entry["reason"].get<std::string>(), "of the tuning table"), is_mine) << entry;
+    }
+  }
+}
+
+TEST(CommandBench, tuning_into_what_is_no_table_is_refused_before_anything_is_measured) {
+  const temporary_file other("something else\n");
+  const outcome it = run(lsched({"bench", "tune", "--table", other.path}));
+  EXPECT_NE(it.status, 0);
+  EXPECT_TRUE(contains(it.err, "a tuning table begins with")) << it.err;
+  EXPECT_EQ(content_of(other.path), "something else\n");
 }
 
 TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
@@ -545,18 +598,6 @@ TEST(CommandVerify, json_ends_with_the_totals) {
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
   EXPECT_EQ(lines.back(), json::parse(R"({"verified":24,"failed":0})"));
 }
-
-/// A name in the temporary folder, gone with the test.
-struct temporary_file {
-  explicit temporary_file(const std::string& content)
-      : path(testing::TempDir() + "lsched-world-" + std::to_string(getpid()) + ".sched") {
-    std::FILE* file = std::fopen(path.c_str(), "w");
-    std::fwrite(content.data(), 1, content.size(), file);
-    std::fclose(file);
-  }
-  ~temporary_file() { unlink(path.c_str()); }
-  std::string path;
-};
 
 TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
   const std::string world = run(lsched({"show", "allreduce", "--algorithm", "recursive_doubling", "--ranks", "3", "--all"})).out;
