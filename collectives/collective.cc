@@ -10,7 +10,8 @@ namespace {
 std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
 
 std::uint64_t all_blocks(const shape& data, rank size) {
-  return data.counts.empty() ? wide(size) * data.count : std::accumulate(data.counts.begin(), data.counts.end(), std::uint64_t{0});
+  if (data.counts.empty()) return wide(size) * data.count;
+  return std::accumulate(data.counts.begin(), data.counts.end(), std::uint64_t{0});
 }
 
 std::uint64_t block_begin(const shape& data, rank r) {

@@ -46,8 +46,8 @@ struct constraints {
 std::optional<failure> objection(const collective& of, const constraints& needs, world place, const shape& data,
                                  const activation& starts);
 
-/// Appends a collective, of data counted in units (shape::unit), from `input` to `output` in which nothing fires before `entry`. Where this rank has no input or no
-/// output (collective::extents_of), that is k_no_buffer.
+/// Appends a collective, of data counted in units (shape::unit), from `input` to `output` in which nothing fires before
+/// `entry`. Where this rank has no input or no output (collective::extents_of), that is k_no_buffer.
 using add_collective = fragment (*)(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
 /// The schedule of any such collective by itself, named "collective/algorithm". With an activation policy it is partial:

@@ -14,8 +14,8 @@ struct cached_schedule {
   schedule_ptr program;
 };
 
-/// Of one place in one world, with one selection, so that collective, algorithm, shape and activation are the whole key. Keeps
-/// what was asked for last. Any thread.
+/// Of one place in one world, with one selection, so that collective, algorithm, shape and activation are the whole key.
+/// Keeps what was asked for last. Any thread.
 class schedule_cache {
  public:
   static constexpr std::size_t k_most_entries = 64;

@@ -133,7 +133,8 @@ double predicted_ns(const algorithm& how, rank size, const shape& data, const ac
   const auto hops = static_cast<double>(all.hops);
   if (around.is_crowded()) {
     const double per_core = around.ranks_per_core;
-    const double busy = static_cast<double>(all.messages + all.signals) * wire.message + static_cast<double>(all.bytes) * wire.byte;
+    const double busy =
+        static_cast<double>(all.messages + all.signals) * wire.message + static_cast<double>(all.bytes) * wire.byte;
     return hops * std::max(wire.hop, around.turn * per_core) + busy * per_core / size;
   }
   const load most = busiest(how, size, data, starts);

@@ -38,7 +38,8 @@ class line_reader {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), value);
     if (error != std::errc() || end != found.data() + found.size() || value < least || value > most)
-      object("\"" + std::string(found) + "\" is not a whole number from " + std::to_string(least) + " on that can be used here");
+      object("\"" + std::string(found) + "\" is not a whole number from " + std::to_string(least) +
+             " on that can be used here");
     return value;
   }
   double nanoseconds() {
@@ -112,7 +113,8 @@ std::string text_of(std::uint64_t bytes) { return bytes == k_endless ? "max" : s
 
 std::string text_of(std::string_view name, const std::optional<wire_costs>& wire) {
   if (!wire) return {};
-  return "wire " + std::string(name) + " " + text_of(wire->hop) + " " + text_of(wire->message) + " " + text_of(wire->byte) + "\n";
+  return "wire " + std::string(name) + " " + text_of(wire->hop) + " " + text_of(wire->message) + " " +
+         text_of(wire->byte) + "\n";
 }
 
 std::string text_of(const tuning_rule& it) {

@@ -99,12 +99,12 @@ typedef enum lsched_reduction {
   LSCHED_BXOR
 } lsched_reduction;
 
-/* target = lower (op) higher on `count` elements, a multiple of the unit, unit by unit. `lower` comes from ranks below those
- * of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the dtype, not to a
- * whole unit.
- * It is called while a round runs, by whichever thread drives the runtime: one inside an lsched call, or the progress thread;
- * never by two at once for the same runtime, but for several runtimes. It must return, must neither throw nor jump out, and
- * must not call this library. */
+/* target = lower (op) higher on `count` elements, a multiple of the unit, unit by unit. `lower` comes from ranks below
+ * those of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the dtype,
+ * not to a whole unit.
+ * It is called while a round runs, by whichever thread drives the runtime: one inside an lsched call, or the progress
+ * thread; never by two at once for the same runtime, but for several runtimes. It must return, must neither throw nor jump
+ * out, and must not call this library. */
 typedef void (*lsched_combine)(const void* lower, const void* higher, void* target, uint64_t count, void* context);
 
 /* Arithmetic of the caller's own. It must be associative; equal operands must give equal bits on all ranks. Copied where it
@@ -258,25 +258,25 @@ LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const 
 /* What is asked for. Members that a collective does not look at are left zero. n = count, or this rank's counts[rank] where
  * there are counts; P ranks; what only the root has stands in brackets:
  *
- *   collective            input        output                                      takes                   in place
- *   allreduce             n            n: combined over all ranks                  count reduction         input == output
- *   reduce                n            [n: combined over all ranks]                count reduction root    at the root
- *   scan, exscan          n            n: combined over ranks 0 to r, or to r-1    count reduction         input == output
- *   reduce_scatter_block  P * n        n: block r combined over all ranks          count reduction         input == output
- *   reduce_scatter        all blocks   counts[r]: likewise                         counts reduction        input == output
- *   bcast                 [n]          n, at all others                            count root              one buffer anyway
- *   gather, gatherv       n            [all blocks]                                count or counts, root   input in the root's output
- *   scatter, scatterv     [all blocks] n                                           count or counts, root   output in the root's input
- *   allgather, allgatherv n            all blocks                                  count or counts         input in the output
- *   alltoall              P * n        P * n: block s comes from rank s            count                   input == output
- *   alltoallv             sum(counts)  sum(recv_counts)                            counts recv_counts      no
- *   neighbor_exchange     sum(counts)  sum(recv_counts)                            all but root, count     no
- *   barrier               -            -                                           -                       -
+ *   collective            input        output                                  takes               in place
+ *   allreduce             n            n: combined over all ranks              count reduction     input == output
+ *   reduce                n            [n: combined over all ranks]            ... and root        at the root
+ *   scan, exscan          n            n: combined over ranks 0 to r, or r-1   count reduction     input == output
+ *   reduce_scatter_block  P * n        n: block r combined over all ranks      count reduction     input == output
+ *   reduce_scatter        all blocks   counts[r]: likewise                     counts reduction    input == output
+ *   bcast                 [n]          n, at all others                        count root          one buffer anyway
+ *   gather(v)             n            [all blocks]                            count(s) root       input in root's output
+ *   scatter(v)            [all blocks] n                                       count(s) root       output in root's input
+ *   allgather(v)          n            all blocks                              count(s)            input in the output
+ *   alltoall              P * n        P * n: block s comes from rank s        count               input == output
+ *   alltoallv             sum(counts)  sum(recv_counts)                        counts recv_counts  no
+ *   neighbor_exchange     sum(counts)  sum(recv_counts)                        all but root, count no
+ *   barrier               -            -                                       -                   -
  *
  * Blocks lie one after the other, in order of ranks (of `destinations` and `sources`). In place, gather, allgather and
  * scatter find this rank's own block where it belongs in the larger buffer, and leave it there. exscan leaves rank 0's output
- * alone. Operands are combined in the order of ranks unless reduction and dtype make all orders equal; every rank that gets
- * a combined element gets the same bits. */
+ * alone. Arithmetic of the caller's own that does not commute is applied in the order of ranks, the library's in one that
+ * depends on the algorithm; every rank that gets a combined element gets the same bits. */
 typedef struct lsched_collective_desc {
   size_t struct_size;
   const char* collective;      /* a name from the table */
@@ -285,8 +285,8 @@ typedef struct lsched_collective_desc {
   uint64_t count;
   const uint64_t* counts;      /* elements by rank, the same on all ranks; alltoallv: of my block for each rank */
   const uint64_t* recv_counts; /* alltoallv: of each rank's block for me */
-  const int32_t* destinations; /* neighbor_exchange: who gets my blocks; counts has one entry for each. A rank may be there */
-  const int32_t* sources;      /* more than once, and be itself; recv_counts has one entry for each source */
+  const int32_t* destinations; /* neighbor_exchange: who gets my blocks; counts has one entry for each. A rank may be */
+  const int32_t* sources;      /* there more than once, and be itself; recv_counts has one entry for each source */
   int32_t destination_count;
   int32_t source_count;
   lsched_dtype dtype;
@@ -334,8 +334,8 @@ LSCHED_API lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, 
  * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding. */
 LSCHED_API lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
-/* The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective has one each, where this
- * rank has one at all).
+/* The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective has one each, where
+ * this rank has one at all).
  * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
  * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round;
  * UNSUPPORTED for partial schedules, which own their buffers. */
@@ -457,7 +457,8 @@ LSCHED_API lsched_status lsched_add_recv(lsched_builder* b, int32_t from, uint32
 /* target = lower (reduction) higher, elementwise; `count` of all three must be equal. Regions are equal or disjoint. */
 LSCHED_API lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
                                            lsched_region higher, lsched_region target, lsched_op* op);
-/* The same by the caller's own arithmetic: one for all such ops of a schedule. Offsets and counts are multiples of its unit. */
+/* The same by the caller's own arithmetic: one for all such ops of a schedule. Offsets and counts are multiples of its
+ * unit. */
 LSCHED_API lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* user_op, lsched_region lower,
                                                 lsched_region higher, lsched_region target, lsched_op* op);
 LSCHED_API lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_region target, lsched_op* op);

@@ -20,7 +20,8 @@ std::optional<failure> objection_to_members(const collective& of, const lsched_c
   const bool has_counts = of.has_counts || of.has_blocks;
   if (has_counts && desc.count != 0) return argument(name + " takes counts by rank: leave count 0");
   if (has_counts != (desc.counts != nullptr))
-    return argument(name + (has_counts ? " takes counts by rank, but counts is null" : " takes one count: leave counts null"));
+    return argument(name + (has_counts ? " takes counts by rank, but counts is null"
+                                       : " takes one count: leave counts null"));
   if (of.has_blocks != (desc.recv_counts != nullptr))
     return argument(name + (of.has_blocks ? " needs recv_counts" : " takes no recv_counts"));
   const bool has_neighbors = &of == &k_neighbor_exchange;

@@ -268,7 +268,8 @@ void add_coll(CLI::App& bench, command_context& context) {
 }
 
 void add_tune(CLI::App& bench, command_context& context) {
-  CLI::App* command = bench.add_subcommand("tune", "Measure every algorithm here, and write the tuning table that auto goes by");
+  CLI::App* command =
+      bench.add_subcommand("tune", "Measure every algorithm here, and write the tuning table that auto goes by");
   constexpr std::int32_t k_ranks = 2;
   const auto words = add_world_options(*command, k_ranks);
   const auto options = std::make_shared<bench::tune_options>();
@@ -285,7 +286,8 @@ void add_tune(CLI::App& bench, command_context& context) {
       ->capture_default_str();
   add_pin_option(*command, options->measured.pin);
   add_json_option(*command, options->json);
-  command->footer("Example:  for n in 2 4 8; do lsched bench tune -n $n --coll all; done; export LSCHED_TUNING=lsched-tuning.txt");
+  command->footer(
+      "Example:  for n in 2 4 8; do lsched bench tune -n $n --coll all; done; export LSCHED_TUNING=lsched-tuning.txt");
   command->callback([&context, words, options] {
     context.action = [&context, words, options] {
       return in_world(context, *words, k_ranks, [&](session& here) {

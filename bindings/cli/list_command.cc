@@ -155,7 +155,8 @@ void add_list_command(CLI::App& app, command_context& context) {
       ->add_option("--activation", options->activation, "Policy of the partial collectives (default: solo)")
       ->check(CLI::IsMember(activation_names()));
   auto* explains = command->add_flag("--explain", options->explains, "What auto chooses for this request, and why");
-  command->add_option("--tuning", options->tuning, "A tuning table (default: the one that LSCHED_TUNING names)")->needs(explains);
+  command->add_option("--tuning", options->tuning, "A tuning table (default: the one that LSCHED_TUNING names)")
+      ->needs(explains);
   command->add_option("--ranks-per-core", options->ranks_per_core, "How many ranks share a core")
       ->check(whole_number(1, k_most_ranks))
       ->needs(explains)
