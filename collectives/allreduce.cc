@@ -131,8 +131,6 @@ class recursive_doubling {
   value previous_{k_no_buffer, k_no_op};  ///< what send_{j-1} reads, and send_{j-1}
 };
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 // Hops. A chain is longest when it starts at an extra and ends at one, L + 2. It crosses all L dimensions
 // only if two proxies have opposite virtual indices, and these are all below rem: 2 * rem > core.
 cost cost_of_allreduce(rank size, const shape& data, activation_policy) {

@@ -6,8 +6,6 @@
 namespace lsched {
 namespace {
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 enum : std::uint32_t { k_fold_tag, k_half_tag, k_unfold_tag, k_first_step_tag };
 std::uint32_t halving_tag(int j) { return k_first_step_tag + 2 * static_cast<std::uint32_t>(j); }
 std::uint32_t doubling_tag(int j) { return halving_tag(j) + 1; }

@@ -88,8 +88,6 @@ class reduce_and_broadcast {
   buffer_id sum_ = k_no_buffer;
 };
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 cost cost_of_tree(rank size, const shape& data, activation_policy) {
   const std::uint64_t messages = 2 * (wide(size) - 1);
   return {.messages = messages,

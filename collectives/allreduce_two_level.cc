@@ -11,8 +11,6 @@
 namespace lsched {
 namespace {
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 enum : std::uint32_t { k_gather_tag, k_spread_tag, k_exchange_tag };
 
 using node = std::vector<rank>;  ///< its ranks, ascending

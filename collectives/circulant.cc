@@ -10,8 +10,6 @@
 namespace lsched {
 namespace {
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 /// A round: blocks [skip, end), counted from the own one, leave for the rank `skip` places on.
 struct circulant_round {
   rank skip = 0;

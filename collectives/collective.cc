@@ -7,8 +7,6 @@
 namespace lsched {
 namespace {
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 std::uint64_t all_blocks(const shape& data, rank size) {
   if (data.counts.empty()) return wide(size) * data.count;
   return std::accumulate(data.counts.begin(), data.counts.end(), std::uint64_t{0});

@@ -10,7 +10,6 @@
 namespace lsched {
 namespace {
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
 std::uint32_t scatter_tag(std::uint64_t segment) { return static_cast<std::uint32_t>(2 * segment); }
 std::uint32_t spread_tag(std::uint64_t segment) { return static_cast<std::uint32_t>(2 * segment + 1); }
 

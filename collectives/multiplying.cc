@@ -10,8 +10,6 @@
 namespace lsched {
 namespace {
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 enum : std::uint32_t { k_fold_tag, k_unfold_tag, k_first_step_tag };
 
 /// The ops of one rank while they are being written.

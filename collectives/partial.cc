@@ -9,8 +9,6 @@
 namespace lsched {
 namespace {
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 // Hops with a single caller, the worst one: the call crosses L dimensions to wake the farthest rank and the
 // result L dimensions to come back. A sleeping extra adds two where the call arrives (proxy to extra, and its
 // contribution back) and one where a result leaves; a calling extra adds one. With opposite proxies all four

@@ -83,7 +83,4 @@ class portions {
 /// 128 KiB, but never more than 64 of them.
 std::uint64_t pieces_of(const shape& data, std::uint64_t count);
 
-/// Widening, of a number that is not negative.
-constexpr std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 }  // namespace lsched

@@ -6,8 +6,6 @@
 namespace lsched {
 namespace {
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 enum : std::uint32_t { k_fold_tag, k_half_tag, k_unfold_tag, k_first_step_tag };
 
 /// Blocks of the ranks [first, end).
@@ -168,26 +166,18 @@ constexpr constraints k_needs{.needs_commutative = true,
 
 constinit const algorithm k_reduce_scatter_halving{.of = &k_reduce_scatter,
                                                    .name = "recursive_halving",
-                                                   .generate = reduce_scatter_halving,
+                                                   .generate = generated<k_reduce_scatter_halving, add_reduce_scatter_halving>,
                                                    .needs = k_needs,
                                                    .cost_of = cost_of_halving};
 
 constinit const algorithm k_reduce_scatter_block_halving{.of = &k_reduce_scatter_block,
                                                          .name = "recursive_halving",
-                                                         .generate = reduce_scatter_block_halving,
+                                                         .generate = generated<k_reduce_scatter_block_halving, add_reduce_scatter_halving>,
                                                          .needs = k_needs,
                                                          .cost_of = cost_of_halving};
 
 fragment add_reduce_scatter_halving(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return halving(to, data, input, output, entry).write();
-}
-
-result<schedule_ptr> reduce_scatter_halving(world place, const shape& data, const activation& starts) {
-  return make_collective(k_reduce_scatter_halving, place, data, starts, add_reduce_scatter_halving);
-}
-
-result<schedule_ptr> reduce_scatter_block_halving(world place, const shape& data, const activation& starts) {
-  return make_collective(k_reduce_scatter_block_halving, place, data, starts, add_reduce_scatter_halving);
 }
 
 }  // namespace lsched

@@ -15,10 +15,7 @@ namespace lsched {
 /// Appends a reduce_scatter, of blocks equal or not, from `input` to `output`.
 fragment add_reduce_scatter_halving(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// Each by itself. Any P, any count; no activation.
-result<schedule_ptr> reduce_scatter_halving(world place, const shape& data, const activation& starts = {});
-result<schedule_ptr> reduce_scatter_block_halving(world place, const shape& data, const activation& starts = {});
-
+/// Any P, any count; no activation.
 extern const algorithm k_reduce_scatter_halving, k_reduce_scatter_block_halving;
 
 }  // namespace lsched

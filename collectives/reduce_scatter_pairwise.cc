@@ -9,8 +9,6 @@
 namespace lsched {
 namespace {
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 /// The ops of one rank while they are being written.
 class pairwise {
  public:
@@ -96,26 +94,18 @@ constexpr constraints k_needs{.in_place = false,
 
 constinit const algorithm k_reduce_scatter_pairwise{.of = &k_reduce_scatter,
                                                     .name = "pairwise",
-                                                    .generate = reduce_scatter_pairwise,
+                                                    .generate = generated<k_reduce_scatter_pairwise, add_reduce_scatter_pairwise>,
                                                     .needs = k_needs,
                                                     .cost_of = cost_of_pairwise};
 
 constinit const algorithm k_reduce_scatter_block_pairwise{.of = &k_reduce_scatter_block,
                                                           .name = "pairwise",
-                                                          .generate = reduce_scatter_block_pairwise,
+                                                          .generate = generated<k_reduce_scatter_block_pairwise, add_reduce_scatter_pairwise>,
                                                           .needs = k_needs,
                                                           .cost_of = cost_of_pairwise};
 
 fragment add_reduce_scatter_pairwise(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return pairwise(to, data, input, output, entry).write();
-}
-
-result<schedule_ptr> reduce_scatter_pairwise(world place, const shape& data, const activation& starts) {
-  return make_collective(k_reduce_scatter_pairwise, place, data, starts, add_reduce_scatter_pairwise);
-}
-
-result<schedule_ptr> reduce_scatter_block_pairwise(world place, const shape& data, const activation& starts) {
-  return make_collective(k_reduce_scatter_block_pairwise, place, data, starts, add_reduce_scatter_pairwise);
 }
 
 }  // namespace lsched

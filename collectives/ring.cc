@@ -9,8 +9,6 @@
 namespace lsched {
 namespace {
 
-std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
-
 constexpr std::uint64_t k_piece_bytes = 64 * 1024;
 constexpr std::uint64_t k_most_segments = 16;
 constexpr std::uint64_t k_most_pieces = 8192;  ///< there are not many more buffers for them to land in

@@ -8,6 +8,9 @@
 
 namespace lsched {
 
+/// Widening, of a number that is not negative.
+constexpr std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
+
 /// One block of an exchange in which every pair of ranks has its own count. `from == to` is a local copy.
 struct exchanged_block {
   rank from = 0;
