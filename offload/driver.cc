@@ -15,11 +15,6 @@ constexpr auto k_first_poll_nap = 50us;     // between polls of a transport that
 constexpr auto k_longest_poll_nap = 1ms;    // … growing to this while nothing comes
 constexpr int k_last_looks = 8;             // steps of a leaving owner before it hands over work that keeps coming
 constexpr int k_patience = 64;              // attempts to get the engine before sleeping
-constexpr std::uint32_t k_prompt_waits = 16;        // rounds after which a start counts on its wait …
-constexpr std::uint32_t k_most_prompt_waits = 4096; // … and after waits that did not come
-constexpr auto k_prompt = 20us;             // between a start and its wait
-constexpr auto k_watch_nap = 4ms;           // of the auxiliary thread while starts count on their waits
-constexpr int k_idle_watches = 8;           // naps without such a start before it sleeps
 
 bool is_over(const instance& it, round_no round) {
   return it.finished.load() >= round || it.verdict.load() != status::ok;
@@ -31,16 +26,12 @@ status answer_of(const instance& it, round_no round) {
 
 }  // namespace
 
-driver::driver(engine& what, idle_policy policy)
-    : engine_(what), bell_(what.net().bell()), policy_(policy), enough_prompt_waits_(k_prompt_waits) {}
-
 // --- ownership --------------------------------------------------------------------------------------------------
 
 // Keeps the record of idling: threads that pass the engine around without moving anything are idle together, and
 // must all go to sleep.
 void driver::take_over() {
   if (bell_.polling.load() == 0) bell_.polling.store(1);
-  return_from_absence();
 }
 
 bool driver::step() {
@@ -81,60 +72,6 @@ void driver::let_go() {
       ring(bell_, doorbell::auxiliary);
     return;
   }
-}
-
-// --- starts that count on their waits ---------------------------------------------------------------------------
-
-// After a start. `polling` stays set, so nobody rings; if the wait does not come, the auxiliary thread does.
-void driver::let_go_for_a_moment() {
-  if (!auxiliary_listens() || engine_.net().is_time_driven() || !is_left_to_watcher()) return let_go();
-  owner_.store(0);
-  const bool is_missed = engine_.has_posts() || bell_.sleepers.load() != 0 || shut_out_.load();
-  if (!is_missed || !try_acquire()) return;
-  take_over();
-  step();
-  let_go();
-}
-
-// A watcher that stops watching tries to get the engine: it has it after us, or is shut out and rung.
-bool driver::is_left_to_watcher() {
-  if (prompt_waits_ < enough_prompt_waits_) return false;
-  absences_.store(absences_.load() + 1, std::memory_order_release);
-  if (is_watching_.load()) return true;
-  return_from_absence();
-  prompt_waits_ = 0;
-  should_watch_.store(true);
-  wake_auxiliary();
-  return false;
-}
-
-void driver::return_from_absence() {
-  if (const std::uint32_t absences = absences_.load(); absences % 2 != 0)
-    absences_.store(absences + 1, std::memory_order_release);
-}
-
-void driver::note_start() {
-  if (!has_auxiliary_.load() || prompt_waits_ >= enough_prompt_waits_) return;
-  is_started_ = true;
-  started_at_ = clock::now();
-}
-
-void driver::note_wait() {
-  if (!std::exchange(is_started_, false)) return;
-  prompt_waits_ = clock::now() - started_at_ < k_prompt ? prompt_waits_ + 1 : 0;
-}
-
-// A wait did not come: the next starts have to earn it again, and longer.
-void driver::forget_prompt_waits_if_absent() {
-  if (absences_.load() % 2 == 0) return;
-  prompt_waits_ = 0;
-  enough_prompt_waits_ = std::min(2 * enough_prompt_waits_, k_most_prompt_waits);
-}
-
-// Whether the engine is where it was at the last look: left. `last` is what that look saw.
-bool driver::is_overdue(std::uint32_t& last) {
-  const std::uint32_t seen = std::exchange(last, absences_.load());
-  return last == seen && last % 2 != 0;
 }
 
 void driver::stand_aside() {
@@ -205,12 +142,7 @@ status driver::start(instance& it, round_no* round) {
   round_no last = it.finished.load();
   if (!it.called.compare_exchange_strong(last, last + 1)) return status::state;
   if (round != nullptr) *round = last + 1;
-  engine_.post(it);
-  if (!try_acquire()) return status::ok;  // as in poke
-  take_over();
-  step();
-  note_start();
-  let_go_for_a_moment();
+  poke(it);
   return status::ok;
 }
 
@@ -237,7 +169,6 @@ status driver::wait(instance& it, round_no round, clock::time_point deadline) {
     if (try_acquire()) {
       take_over();
       if (first) is_idle_ = false;
-      note_wait();
       if (const status answer = drive(it, round, deadline); answer != status::pending) return answer;
     } else {
       stand_aside();
@@ -327,47 +258,23 @@ void driver::serve(const std::atomic<bool>& stop) {
     std::uint32_t epoch = bell_.word[doorbell::auxiliary].load();
     nanoseconds nap = 1h;
     if (acquire_or_be_rung()) {
-      forget_prompt_waits_if_absent();
       take_over();
-      drive_while_busy(stop);
+      is_idle_ = false;
+      while (!stop.load() && rivals_.load() == 0) {
+        if (step()) {
+          is_idle_ = false;
+          poll_nap_ = 0ns;
+        } else if (!keep_polling(clock::now()) || !engine_.is_busy()) {
+          break;
+        }
+      }
       epoch = bell_.word[doorbell::auxiliary].load();
       nap = nap_before(clock::time_point::max());
       let_go();
     }
-    if (should_watch_.exchange(false))
-      watch(stop);
-    else if (!stop.load())
-      sleep_on(bell_, doorbell::auxiliary, epoch, nap);
+    if (!stop.load()) sleep_on(bell_, doorbell::auxiliary, epoch, nap);
   }
   has_auxiliary_.store(false);
-}
-
-void driver::drive_while_busy(const std::atomic<bool>& stop) {
-  is_idle_ = false;
-  while (!stop.load() && rivals_.load() == 0) {
-    if (step()) {
-      is_idle_ = false;
-      poll_nap_ = 0ns;
-    } else if (!keep_polling(clock::now()) || !engine_.is_busy()) {
-      break;
-    }
-  }
-}
-
-// Naps until it is rung, until starts no longer count on their waits, or until a wait does not come: then the engine
-// is taken over, and the next starts have to earn it again.
-void driver::watch(const std::atomic<bool>& stop) {
-  is_watching_.store(true);
-  std::uint32_t last = absences_.load();
-  for (int idle = 0; !stop.load() && idle < k_idle_watches;) {
-    const std::uint32_t epoch = bell_.word[doorbell::auxiliary].load();
-    sleep_on(bell_, doorbell::auxiliary, epoch, k_watch_nap);
-    if (bell_.word[doorbell::auxiliary].load() != epoch) break;
-    const std::uint32_t before = last;
-    if (is_overdue(last)) break;
-    idle = last == before ? idle + 1 : 0;
-  }
-  is_watching_.store(false);
 }
 
 }  // namespace lsched

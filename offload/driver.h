@@ -5,10 +5,6 @@
 // auxiliary thread (offload/progress_thread.h) takes over while the application computes. Nobody spins when there
 // is nothing to do: see libsched/doorbell.h for why no wake-up is lost, docs/threading.md for every crossing.
 //
-// An application that starts a round and waits for it at once, again and again, should not have its progress thread
-// rung in between. After k_prompt_waits such rounds `start` lets go without a word, and the progress thread watches: it
-// naps, and takes over when it finds the engine left like that for longer than a nap.
-//
 //     acquire: owner 0 → 1                    let go: polling = 0 if the progress thread is to be rung,
 //     polling = 1, step, step, …                      and one more step; owner 1 → 0; again if something was
 //                                                     posted meanwhile; then wake a successor if one is due
@@ -28,7 +24,7 @@ class driver {
  public:
   using clock = std::chrono::steady_clock;
 
-  driver(engine& what, idle_policy policy);
+  driver(engine& what, idle_policy policy) : engine_(what), bell_(what.net().bell()), policy_(policy) {}
   driver(const driver&) = delete;
   driver& operator=(const driver&) = delete;
 
@@ -65,11 +61,6 @@ class driver {
   bool try_acquire() { return owner_.load() == 0 && owner_.exchange(1) == 0; }
   void take_over();
   void let_go();
-  void let_go_for_a_moment();
-  bool is_left_to_watcher();
-  void return_from_absence();
-  void note_start();
-  void note_wait();
   bool auxiliary_listens() const;
   bool announce_and_look();
   bool step();
@@ -77,10 +68,6 @@ class driver {
   void check_peers(clock::time_point now);
   void stand_aside();
   bool acquire_or_be_rung();
-  bool is_overdue(std::uint32_t& last);
-  void drive_while_busy(const std::atomic<bool>& stop);
-  void watch(const std::atomic<bool>& stop);
-  void forget_prompt_waits_if_absent();
   status drive(const instance& it, round_no round, clock::time_point deadline);
   void park(const instance& it, round_no round, clock::time_point deadline);
   void wait_for_owner(const instance& it, round_no round, clock::time_point deadline);
@@ -95,15 +82,7 @@ class driver {
   std::atomic<bool> has_auxiliary_{false};
   std::atomic<bool> shut_out_{false};             ///< the auxiliary thread was awake and could not have the engine
 
-  std::atomic<std::uint32_t> absences_{0};        ///< odd: the owner let go without a word, and nobody came since
-  std::atomic<bool> is_watching_{false};          ///< the auxiliary thread naps only, and looks at `absences_`
-  std::atomic<bool> should_watch_{false};         ///< it is to do so once it wakes
-
   // The owner's:
-  std::uint32_t prompt_waits_ = 0;                ///< rounds in a row that were waited for as soon as started
-  std::uint32_t enough_prompt_waits_;
-  bool is_started_ = false;                       ///< and not waited for
-  clock::time_point started_at_{};
   clock::time_point idle_since_{};
   bool is_idle_ = false;
   std::uint32_t yields_ = 0;                      ///< while idle

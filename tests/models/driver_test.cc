@@ -22,23 +22,11 @@ TEST(driver_model, no_message_and_no_post_is_left_lying) {
     expect_right(scenario);
 }
 
-TEST(driver_model, a_start_that_counts_on_its_wait_leaves_no_message_lying) {
-  const report found = run("watched", "start without wait");
-  EXPECT_EQ(found.fault, "") << to_text(found);
-  EXPECT_GT(found.ends, 0u);
-  RecordProperty("start without wait", to_text(found));
-}
-
 // All states of each: 78 million for two waiters (6 minutes of a core, 3 GB), 3 and 4 million for the others (10 seconds
 // each). A search that meets a limit fails.
 constexpr limits k_large{.states = 100'000'000, .time = std::chrono::seconds(3000)};
 
 TEST(driver_model_soak, two_waiters) { expect_right("two waiters", k_large); }
-TEST(driver_model_soak, a_start_that_counts_on_its_wait_and_the_wait) {
-  const report found = run("watched", "start and wait", {.most = k_large});
-  EXPECT_EQ(found.fault, "") << to_text(found);
-  EXPECT_GT(found.ends, 0u);
-}
 TEST(driver_model_soak, one_gives_up) { expect_right("one gives up", k_large); }
 TEST(driver_model_soak, stop_of_auxiliary) { expect_right("stop of auxiliary", k_large); }
 
@@ -59,7 +47,6 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
            planted{"no_hand_over_when_leaving", "one gives up"},
            planted{"wakes_before_the_word_changes", "message for waiter"},
            planted{"no_flush_after_a_step", "engine for waiter"},
-           planted{"leaves_whom_it_shut_out", "start without wait"},
            planted{"post_in_two_steps", "two posts"},
            planted{"post_taken_too_late", "round after round"},
        }) {

@@ -334,28 +334,6 @@ models::report waiter_and_starter(const circumstances& around) {
   return all.explore(false);
 }
 
-/// A start that counts on its wait, which does not come: whoever watches must take the message. (In the variant
-/// `watched`, every start counts on its wait and the auxiliary thread watches before it sleeps.)
-models::report start_without_wait(const circumstances& around) {
-  rank_model all(around, act::receives, act::nothing);
-  all.add_sender(0);
-  all.add("application", [](one_rank& it) { it.start(0); });
-  all.add_auxiliary();
-  return all.explore(true);
-}
-
-/// The same, and its wait comes.
-models::report start_and_wait(const circumstances& around) {
-  rank_model all(around, act::receives, act::nothing);
-  all.add_sender(0);
-  all.add("application", [](one_rank& it) {
-    it.start(0);
-    it.wait(0);
-  });
-  all.add_auxiliary();
-  return all.explore(true);
-}
-
 /// The auxiliary thread and a waiter are there when the message comes.
 models::report waiter_and_auxiliary(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
@@ -392,8 +370,6 @@ const models::known_world k_worlds[] = {
     models::known_world({LSCHED_VARIANT, "round after round", round_after_round}),
     models::known_world({LSCHED_VARIANT, "waiter and starter", waiter_and_starter}),
     models::known_world({LSCHED_VARIANT, "waiter and auxiliary", waiter_and_auxiliary}),
-    models::known_world({LSCHED_VARIANT, "start without wait", start_without_wait}),
-    models::known_world({LSCHED_VARIANT, "start and wait", start_and_wait}),
     models::known_world({LSCHED_VARIANT, "stop of auxiliary", stop_of_auxiliary}),
 };
 

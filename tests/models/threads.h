@@ -10,8 +10,7 @@
 // one, and every load a plain one. Plain variables are not delayed: they belong to one thread at a time, which the
 // thread sanitizer checks on the real program.
 //
-// Sleep is FUTEX_WAIT without a timeout, or for naps of up to 10 ms none at all: such a nap may be over at any moment,
-// and that is when its thread moves next. Time stands still, unless the thread is `impatient`: then its deadline may
+// Sleep is FUTEX_WAIT without a timeout, and time stands still, unless the thread is `impatient`: then its deadline may
 // pass whenever it looks at the clock or sleeps. A waker chooses among the sleepers in every possible way.
 //
 // For x86-64 and glibc: switching looks into a jmp_buf.

@@ -288,31 +288,6 @@ TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
 
 // --- several threads of one rank ----------------------------------------------------------------------------------------------
 
-/// After rounds that were waited for as soon as they were started, a start lets go without telling anybody; in the end
-/// nobody waits. Three ranks: one must pass on what it gets.
-TEST(driver, an_auxiliary_thread_finishes_a_round_that_is_not_waited_for_at_last) {
-  with_world({.ranks = 3, .has_auxiliary = true}, [](node& me) {
-    integers input(5, 1);
-    integers output(5);
-    instance* it = me.commit_allreduce(input, output);
-    ASSERT_NE(it, nullptr);
-    for (int turn = 0; turn < 3; ++turn) {
-      round_no asked = 0;
-      for (int round = 0; round < 200; ++round) {
-        ASSERT_EQ(me.by().start(*it, &asked), status::ok);
-        ASSERT_TRUE(me.wait(*it, asked));
-      }
-      ASSERT_EQ(me.by().start(*it, &asked), status::ok);
-      const auto limit = clock::now() + std::chrono::seconds(30);
-      while (it->finished.load() < asked && clock::now() < limit)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      EXPECT_EQ(it->finished.load(), asked) << "rank " << me.place().self << ", turn " << turn;
-      EXPECT_EQ(output, integers(5, 3));
-    }
-    me.remove(*it);
-  });
-}
-
 TEST(driver, several_threads_of_a_rank_wait_for_schedules_of_their_own) {
   for (const bool has_auxiliary : {false, true})
     for (const idle_mode mode : {idle_mode::automatic, idle_mode::park}) {
