@@ -60,7 +60,9 @@ void driver::let_go() {
     int looks = 0;
     while (auxiliary_listens() && announce_and_look() && ++looks < k_last_looks) {
     }
-    const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && engine_.is_listening());
+    const bool listens = engine_.is_listening();
+    const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && listens);
+    if (!listens) shut_out_.store(false);  // what rang the auxiliary thread was for a round that is over
     owner_.store(0);
     if (engine_.has_posts() && try_acquire()) {  // posted after our last look by a thread we shut out
       step();

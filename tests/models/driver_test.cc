@@ -41,6 +41,7 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
   for (const auto& [bug, scenario] : {
            planted{"no_look_for_posts_after_letting_go", "two posts"},
            planted{"no_ring_for_who_was_shut_out", "message for auxiliary"},
+           planted{"forgets_whom_it_shut_out", "message for auxiliary"},
            planted{"keeps_polling_although_it_should_hear", "message for auxiliary"},
            planted{"no_look_after_announcing", "message for auxiliary"},
            planted{"epoch_read_too_late", "message for waiter"},
