@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
+#include <set>
+#include <tuple>
 
 namespace lsched {
 namespace {
@@ -42,42 +45,87 @@ failure unknown(std::string_view collective, std::string_view name) {
 
 // --- the model ---------------------------------------------------------------------------------------------
 
-/// What passes through one rank.
-struct load {
-  double messages = 0;
-  double bytes = 0;
+/// What one rank has to do in a round, as far as its schedule tells.
+struct share {
+  double messages = 0;  ///< sent or received, the more
+  double far = 0;       ///< of them, those to other nodes: 0 to 1
+  double bytes = 0;     ///< nanoseconds for copying and combining
+  double handling = 0;  ///< nanoseconds for its largest message: copied by one rank, combined by another
 };
 
-/// Of what it sends or what it receives, the more.
-load load_of(const schedule& mine) {
-  load out;
-  load in;
-  for (const op& it : mine.ops()) {
-    if (!is_communication(it.kind)) continue;
-    load& way = it.kind == op_kind::send || it.kind == op_kind::signal_send ? out : in;
-    ++way.messages;
-    if (is_payload(it.kind)) way.bytes += static_cast<double>(max_count(mine, it) * size_of(it.type));
+constexpr double k_combining = 1.5;  ///< a copy reads and writes a byte; a reduction reads two and writes one
+
+/// Adds up ops. A transport copies what a rank sends from memory that its peers do not see, every region once, and what
+/// is received into a buffer; what is combined as it arrives is not copied.
+class account {
+ public:
+  account(const schedule& mine, const surroundings& around) : mine_(mine), around_(around) {}
+
+  share sum() {
+    for (const op& it : mine_.ops()) {
+      if (is_communication(it.kind)) count_message(it);
+      if (it.kind == op_kind::send && is_foreign(it.a) && is_new(it)) total_.bytes += copying(it, around_.near);
+      if (it.kind == op_kind::recv && !it.in_place) total_.bytes += copying(it, wire_to(it.peer));
+      if (it.kind == op_kind::compute) total_.bytes += copying(it, around_.near) * (it.b.exists() ? k_combining : 1);
+    }
+    total_.messages = std::max(sends_, receives_);
+    total_.far /= std::max(1.0, sends_ + receives_);
+    return total_;
   }
-  return {std::max(out.messages, in.messages), std::max(out.bytes, in.bytes)};
+
+ private:
+  bool is_near(rank peer) const {
+    const auto node_of = [this](rank r) { return around_.nodes[static_cast<std::size_t>(r)]; };
+    return around_.is_one_node() || node_of(peer) == node_of(mine_.place().self);
+  }
+  const wire_costs& wire_to(rank peer) const { return is_near(peer) ? around_.near : around_.far; }
+
+  bool is_foreign(region where) const { return mine_.buffers()[where.buffer()].role != buffer_role::scratch; }
+  bool is_new(const op& it) { return sources_.insert({it.a.buffer(), it.a.offset(), max_count(mine_, it)}).second; }
+
+  double copying(const op& it, const wire_costs& wire) const {
+    return static_cast<double>(max_count(mine_, it) * size_of(it.type)) * wire.byte;
+  }
+
+  void count_message(const op& it) {
+    const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
+    ++(is_out ? sends_ : receives_);
+    if (!is_near(it.peer)) ++total_.far;
+    if (is_payload(it.kind))
+      total_.handling = std::max(total_.handling, copying(it, wire_to(it.peer)) * (1 + k_combining));
+  }
+
+  const schedule& mine_;
+  const surroundings& around_;
+  share total_{};
+  double sends_ = 0;
+  double receives_ = 0;
+  std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< buffer, offset, count
+};
+
+/// All ranks of a small world; of a larger one, some in which the roles of all patterns there are occur.
+std::vector<rank> examples(rank size, rank root) {
+  std::set<rank> some{0, root, size / 3, size / 2, size - 1 - size / 4, size - 1};
+  for (rank r = 0; size <= 8 && r < size; ++r) some.insert(r);
+  return {some.begin(), some.end()};
 }
 
-/// Of the first, the last, a middle rank and the root: one of them is the busiest, in all patterns there are.
-load busiest(const algorithm& how, rank size, const shape& data, const activation& starts) {
-  load most;
-  for (const rank r : {rank{0}, data.root, size / 2, size - 1}) {
-    const auto mine = how.generate({r, size}, data, starts);
-    if (!mine) continue;
-    const load one = load_of(**mine);
-    most = {std::max(most.messages, one.messages), std::max(most.bytes, one.bytes)};
-  }
-  return most;
+std::vector<share> shares(const algorithm& how, rank size, const shape& data, const activation& starts,
+                          const surroundings& around) {
+  std::vector<share> all;
+  for (const rank r : examples(size, data.root))
+    if (const auto mine = how.generate({r, size}, data, starts)) all.push_back(account(**mine, around).sum());
+  return all;
 }
+
+/// Between the costs near and far, as many as `far` of all messages cost the latter.
+double mixed(double near, double far, double share) { return near + (far - near) * share; }
 
 /// A request as all ranks see it: who exchanges how much with whom, and what memory it has, each knows for itself only.
 shape common(const collective& of, const shape& data) {
   shape same = data;
   same.in_place = false;
-  same.is_visible = true;
+  same.is_visible = false;
   if (of.has_blocks) same.blocks.clear();
   return same;
 }
@@ -128,17 +176,27 @@ std::string text_of_time(double ns) {
 
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
                     const surroundings& around) {
-  const wire_costs& wire = around.is_one_node() ? around.near : around.far;
+  const std::vector<share> some = shares(how, size, data, starts, around);
   const cost all = price_of(how, size, data, starts.policy);
-  const auto hops = static_cast<double>(all.hops);
-  if (around.is_crowded()) {
-    const double per_core = around.ranks_per_core;
-    const double busy =
-        static_cast<double>(all.messages + all.signals) * wire.message + static_cast<double>(all.bytes) * wire.byte;
-    return hops * std::max(wire.hop, around.turn * per_core) + busy * per_core / size;
+  share mean{.messages = static_cast<double>(all.messages + all.signals) / size};
+  for (const share& it : some) {
+    mean.far += it.far / static_cast<double>(some.size());
+    mean.bytes += it.bytes / static_cast<double>(some.size());
+    mean.handling = std::max(mean.handling, it.handling);
   }
-  const load most = busiest(how, size, data, starts);
-  return hops * wire.hop + most.messages * wire.message + most.bytes * wire.byte;
+  const double per_core = around.ranks_per_core;
+  const double turns = around.is_crowded() ? around.turn * per_core * std::sqrt(per_core) : 0;
+  const double hop = std::max(turns, mixed(around.near.hop, around.far.hop, mean.far));
+  const double message = per_core * mixed(around.near.message, around.far.message, mean.far);
+
+  const auto work_of = [message](const share& it) { return it.messages * message + it.bytes; };
+  const double average = work_of(mean);
+  double busiest = average;
+  for (const share& it : some) busiest = std::max(busiest, work_of(it));
+  const double lopsided = busiest > 0 ? 1 - average / busiest : 0;
+  const auto hops = static_cast<double>(all.hops);
+  const double longest = busiest + std::max(0.0, hops - 1) * mean.handling * lopsided;
+  return hops * hop + average * per_core + longest - average;
 }
 
 std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,

@@ -5,10 +5,15 @@
 // all ranks and at nothing else, so that all ranks choose the same; "auto" takes no algorithm that cannot work in place where
 // another can, because a rank does not know whether others do.
 //
-// The model is one line: a round takes as long as its longest chain of messages, and as the busiest rank is busy.
+// The model: a round takes a hop for every message of its longest chain, and the work of its ranks,
 //
-//     roomy     hops * hop + messages_b * message + bytes_b * byte                    of the busiest rank b
-//     crowded   hops * turn * ranks per core + (messages * message + bytes * byte) / cores     of all ranks
+//     hops * hop + mean * k + (longest - mean)        k ranks share a core
+//
+// The work of a rank is its messages * k * message, and its bytes, each as often as it is copied; a sum counts as one and
+// a half copies. `mean` is that of all ranks. `longest` is that of the busiest rank and, as far as others have less to do
+// than it has, of the messages it waits for: the more is done by few, the less can cores share (Graham, 1966). On a shared
+// core a message may have to wake its receiver, and a hop takes k^1.5 turns: k ranks run before anybody looks, and
+// the longer that takes, the more of them have gone to sleep meanwhile.
 #pragma once
 
 #include <string>
