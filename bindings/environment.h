@@ -1,4 +1,4 @@
-// Numbers in the environment.
+// Numbers and words in the environment.
 #pragma once
 
 #include <charconv>
@@ -26,6 +26,15 @@ inline result<std::optional<std::int32_t>> number_in_environment(
     return std::optional(value);
   return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", not a whole number from " +
                                        std::to_string(least) + " to " + std::to_string(most)};
+}
+
+/// Which of two words `variable` holds: whether it is the first, or not set. ARGUMENT, with all three, for anything else.
+inline result<bool> choice_in_environment(const char* variable, std::string_view by_default, std::string_view other) {
+  const char* const set = std::getenv(variable);
+  const std::string_view text = set == nullptr ? by_default : std::string_view(set);
+  if (text == by_default || text == other) return text == by_default;
+  return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", neither " +
+                                       std::string(by_default) + " nor " + std::string(other)};
 }
 
 }  // namespace lsched

@@ -55,11 +55,12 @@ struct share {
 
 constexpr double k_combining = 1.5;  ///< a copy reads and writes a byte; a reduction reads two and writes one
 
-/// Adds up ops. A transport copies what a rank sends from memory that its peers do not see, every region once, and what
-/// is received into a buffer; what is combined as it arrives is not copied.
+/// Adds up ops. A transport copies what is received into a buffer. What is combined as it arrives it does not copy, unless it
+/// was sent from memory that peers do not see: then the sender does, every region once.
 class account {
  public:
-  account(const schedule& mine, const surroundings& around) : mine_(mine), around_(around) {}
+  account(const schedule& mine, const surroundings& around, bool combines)
+      : mine_(mine), around_(around), combines_(combines) {}
 
   share sum() {
     for (const op& it : mine_.ops()) {
@@ -80,7 +81,9 @@ class account {
   }
   const wire_costs& wire_to(rank peer) const { return is_near(peer) ? around_.near : around_.far; }
 
-  bool is_foreign(region where) const { return mine_.buffers()[where.buffer()].role != buffer_role::scratch; }
+  bool is_foreign(region where) const {
+    return combines_ && mine_.buffers()[where.buffer()].role != buffer_role::scratch;
+  }
   bool is_new(const op& it) { return sources_.insert({it.a.buffer(), it.a.offset(), max_count(mine_, it)}).second; }
 
   double copying(const op& it, const wire_costs& wire) const {
@@ -97,6 +100,7 @@ class account {
 
   const schedule& mine_;
   const surroundings& around_;
+  const bool combines_;
   share total_{};
   double sends_ = 0;
   double receives_ = 0;
@@ -114,7 +118,7 @@ std::vector<share> shares(const algorithm& how, rank size, const shape& data, co
                           const surroundings& around) {
   std::vector<share> all;
   for (const rank r : examples(size, data.root))
-    if (const auto mine = how.generate({r, size}, data, starts)) all.push_back(account(**mine, around).sum());
+    if (const auto mine = how.generate({r, size}, data, starts)) all.push_back(account(**mine, around, data.what != kernel::none).sum());
   return all;
 }
 

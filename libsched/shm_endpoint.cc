@@ -11,6 +11,9 @@
 
 namespace lsched {
 
+/// Where a message's payload is.
+enum class payload_place : std::uint32_t { cell, segment, process };
+
 /// A landing cell: one cache line of header with room for a small payload, then the eager area. The stamp is
 /// written last, by the sender; everything else is plain memory that the stamp publishes.
 struct alignas(64) shm_cell {
@@ -18,9 +21,10 @@ struct alignas(64) shm_cell {
 
   std::atomic<std::uint64_t> stamp;
   std::uint64_t bytes;
-  std::uint64_t source;  ///< offset of a shown payload; 0: the payload is in the cell
+  std::uint64_t source;  ///< of a shown payload: its offset in the segment, or its address in the sender's process
   census tally;
-  std::uint64_t null;
+  std::uint32_t null;
+  payload_place place;
   std::byte small[k_small];
 
   std::byte* eager() { return bytes <= k_small ? small : reinterpret_cast<std::byte*>(this + 1); }
@@ -34,7 +38,8 @@ struct edge_row {
   std::int32_t peer;
   std::uint32_t tag;
   std::uint32_t outgoing;
-  std::uint32_t signal;
+  std::uint16_t signal;
+  std::uint16_t reads;   ///< incoming payload: what is not in the segment is read from the sender's process
   std::uint64_t capacity;
   std::uint64_t offset;  ///< incoming payload: first cell; outgoing payload: consumed word; incoming signal: register
 };
@@ -64,13 +69,19 @@ constexpr bool needs_staging(const edge_spec& edge) {
   return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > shm_endpoint::k_eager_bytes;
 }
 
+/// Messages that do not fit the cell and that nobody reads in place.
+constexpr bool copies_large(const edge_spec& edge) {
+  return !edge.outgoing && !edge.signal && !edge.in_place && edge.capacity > shm_endpoint::k_eager_bytes;
+}
+
 int watch_process(std::int32_t process) {
   return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
 }
 
 }  // namespace
 
-result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_segment> segment, rank self) {
+result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_segment> segment, rank self,
+                                                                   const shm_options& options) {
   if (self < 0 || self >= segment->ranks())
     return failure{status::argument, "rank " + std::to_string(self) + " is outside a world of " +
                                          std::to_string(segment->ranks()), self};
@@ -78,15 +89,19 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
   shm_page& page = segment->page(self);
   if (!page.process.compare_exchange_strong(nobody, static_cast<std::int32_t>(getpid())))
     return failure{status::state, "rank " + std::to_string(self) + " has joined this world before: a rank joins once", self};
+  std::unique_ptr<shm_endpoint> made(new shm_endpoint(std::move(segment), self, options));
+  page.probe.store(made->probe_.address());
   page.state_of_rank.store(shm_page::open);
-  return std::unique_ptr<shm_endpoint>(new shm_endpoint(std::move(segment), self));
+  return made;
 }
 
-shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self)
+shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options)
     : segment_(std::move(segment)),
       heap_(segment_, self),
       self_(self),
       page_(&segment_->page(self)),
+      options_(options),
+      readable_(static_cast<std::size_t>(segment_->ranks())),
       ringer_(static_cast<std::size_t>(segment_->ranks())),
       peer_processes_(static_cast<std::size_t>(segment_->ranks()), -1) {}
 
@@ -149,7 +164,9 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
     } else if (!edge.signal) {
       for (std::uint64_t k = 0; k < 2; ++k) state.cells[k] = new (place + k * cell_bytes(edge.capacity)) shm_cell{};
     }
-    table->row()[i] = {edge.peer, edge.tag, edge.outgoing, edge.signal, edge.capacity, segment_->offset_of(place)};
+    state.reads = copies_large(edge) && can_read(edge.peer);
+    table->row()[i] = {edge.peer,   edge.tag,      edge.outgoing,
+                       edge.signal, state.reads, edge.capacity, segment_->offset_of(place)};
     place += own_bytes(edge);
     held.links.push_back(link);
     if (std::find(held.peers.begin(), held.peers.end(), edge.peer) == held.peers.end()) held.peers.push_back(edge.peer);
@@ -209,6 +226,14 @@ void shm_endpoint::watch_peer(rank peer) {
   if (watched < 0 && process != 0 && process != getpid()) watched = watch_process(process);
 }
 
+// A peer that has not joined yet is asked again.
+bool shm_endpoint::can_read(rank peer) {
+  std::uint8_t& known = readable_[static_cast<std::size_t>(peer)];
+  const shm_page& page = segment_->page(peer);
+  if (known == 0 && options_.reads_processes && memory_probe::answers(page.process.load(), page.probe.load())) known = 1;
+  return known != 0;
+}
+
 // Finds the peer's row of the same edge and points this end at it.
 status shm_endpoint::connect(link_state& state) {
   const edge_spec& edge = state.spec;
@@ -231,6 +256,7 @@ status shm_endpoint::connect(link_state& state) {
     std::byte* place = segment_->at(row.offset);
     state.peer_bell = &peer.bell;
     if (edge.outgoing && !edge.signal) {
+      state.reads = row.reads != 0;
       for (std::uint64_t k = 0; k < 2; ++k)
         state.cells[k] = reinterpret_cast<shm_cell*>(place + k * cell_bytes(edge.capacity));
     } else if (edge.outgoing || !edge.signal) {
@@ -310,10 +336,10 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   cell.bytes = what.bytes;
   cell.tally = what.tally;
   cell.null = what.null ? 1 : 0;
-  cell.source = 0;
+  cell.place = payload_place::cell;
   const bool shown = !what.null && what.bytes > k_eager_bytes;
   if (shown)
-    cell.source = stage(state, round, what);
+    show(state, cell, round, what);
   else if (!what.null && what.bytes > 0)
     std::memcpy(cell.eager(), what.data, what.bytes);
   publish(state, cell.stamp, round);
@@ -321,17 +347,27 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   return !shown;
 }
 
-// Where peers can read the message: in place if it lies in our region, else in a copy, which another edge may have made.
-// The copy's previous readers are done: a shown send completes only when it was consumed.
-std::uint64_t shm_endpoint::stage(link_state& state, round_no round, const message& what) {
-  if (heap_.owns(what.data, what.bytes)) return segment_->offset_of(what.data);
-  staging_area& copy = *state.staging;
-  if (copy.round != round) {
-    flush();  // a long copy: nobody sleeps meanwhile on what is published
-    std::memcpy(copy.memory, what.data, what.bytes);
-    copy.round = round;
+// Says where the peer can read the message: where it is, if that is in our region or the peer reads our process, else in a
+// copy, which another edge may have made. The copy's previous readers are done: a shown send completes only when
+// it was consumed.
+void shm_endpoint::show(link_state& state, shm_cell& cell, round_no round, const message& what) {
+  const std::byte* place = what.data;
+  cell.place = payload_place::segment;
+  if (!heap_.owns(what.data, what.bytes)) {
+    if (state.reads) {
+      cell.place = payload_place::process;
+      cell.source = reinterpret_cast<std::uintptr_t>(place);
+      return;
+    }
+    staging_area& copy = *state.staging;
+    if (copy.round != round) {
+      flush();  // a long copy: nobody sleeps meanwhile on what is published
+      std::memcpy(copy.memory, what.data, what.bytes);
+      copy.round = round;
+    }
+    place = copy.memory;
   }
-  return segment_->offset_of(copy.memory);
+  cell.source = segment_->offset_of(place);
 }
 
 void shm_endpoint::signal(link_id link, round_no round) {
@@ -352,25 +388,49 @@ bool shm_endpoint::receive(link_id link, round_no round, std::byte* into, arriva
   return false;
 }
 
-// Always true; the message is there.
+// Whether what a peer has written can be followed.
+bool shm_endpoint::is_sound(const link_state& state, const shm_cell& cell) const {
+  if (cell.null != 0) return true;
+  switch (cell.place) {
+    case payload_place::cell: return cell.bytes <= k_eager_bytes;
+    case payload_place::segment: return segment_->holds(state.spec.peer, cell.source, std::min(cell.bytes, state.spec.capacity));
+    case payload_place::process: return state.reads;
+  }
+  return false;
+}
+
+// The message is there. False if its sender's memory is not any more.
 bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& out) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
   out = {into, std::min(cell.bytes, state.spec.capacity), cell.tally, cell.null != 0};
-  state.shown = cell.source != 0 && segment_->holds(state.spec.peer, cell.source, out.bytes);
-  if (!state.shown && !out.null && (cell.source != 0 || cell.bytes > k_eager_bytes)) {
-    health_ = status::transport;  // the peer's words make no sense: nothing of theirs is followed
+  if (!is_sound(state, cell)) {
+    health_ = status::transport;
     out.bytes = 0;
   }
-  const std::byte* payload = state.shown ? segment_->at(cell.source) : cell.eager();
+  state.shown = !out.null && out.bytes > 0 && cell.place != payload_place::cell;
+  const bool is_elsewhere = state.shown && cell.place == payload_place::process;
+  const std::byte* payload = state.shown && !is_elsewhere ? segment_->at(cell.source) : cell.eager();
   if (state.spec.in_place && !out.null) {
     out.data = payload;
     return true;
   }
   if (state.shown) flush();  // a long copy, as above
-  if (!out.null && out.bytes > 0) std::memcpy(into, payload, out.bytes);
+  if (is_elsewhere) {
+    const std::int32_t process = segment_->page(state.spec.peer).process.load();
+    if (!read_peer_memory(process, cell.source, into, out.bytes)) return lose_sender(link, cell);
+  } else if (!out.null && out.bytes > 0) {
+    std::memcpy(into, payload, out.bytes);
+  }
   release(link, round);
   return true;
+}
+
+// The receive stays posted, and whoever looks for dead peers finds this one. Always false.
+bool shm_endpoint::lose_sender(link_id link, const shm_cell& cell) {
+  lost_ = links_[link].spec.peer;
+  add_watch(link, &cell.stamp, k_never, awaited::message);
+  return false;
 }
 
 void shm_endpoint::release(link_id link, round_no round) {
@@ -437,6 +497,7 @@ bool shm_endpoint::complete(const watch& due, completion& out) {
 
 // The dead before the closed: whoever has noticed a death ends its schedules and closes, and is not to blame.
 rank shm_endpoint::find_dead_peer() {
+  if (lost_ != k_no_rank) return lost_;
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
     const shm_page& page = segment_->page(peer);
     if (page.state_of_rank.load() != shm_page::closed && has_ended(peer)) return peer;

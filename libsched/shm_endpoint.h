@@ -1,11 +1,11 @@
 // Transport `shm`: the ranks of one node, as processes or as threads.
 //
 // A payload edge is two landing cells in the receiver's region, by round parity, and one `consumed` word in the
-// sender's. Small messages are copied into the cell; larger ones are *shown*: the cell says where they lie in the
-// sender's region and the receiver reads them there, reduces straight from them, and then writes `consumed`. A
-// large message from memory that peers cannot see is first copied to a staging area, one for all edges that send the
-// same. A signal edge is
-// one word in the receiver's region.
+// sender's. Small messages are copied into the cell; larger ones are *shown*: the cell says where they lie, the
+// receiver reads them there, reduces straight from them, and then writes `consumed`. What lies in memory that peers do not map
+// the receiver copies out of the sender's process, if the message is to be copied at all and the system permits
+// it (libsched/peer_memory.h); else the sender copies it to a staging area first, one for all edges that send the same. A
+// signal edge is one word in the receiver's region.
 //
 // Every shared word has one writer, who stores it with release; one fence and the looks at the peers' bells follow when
 // the owner flushes. Whatever this rank waits for is of one form, "that word has reached this
@@ -18,11 +18,16 @@
 #include <vector>
 
 #include "libsched/endpoint.h"
+#include "libsched/peer_memory.h"
 #include "libsched/shm_segment.h"
 
 namespace lsched {
 
 struct shm_cell;
+
+struct shm_options {
+  bool reads_processes = true;  ///< false: never tries to read another process, as where that is not permitted
+};
 
 class shm_endpoint final : public endpoint {
  public:
@@ -30,7 +35,8 @@ class shm_endpoint final : public endpoint {
   static constexpr std::uint64_t k_eager_bytes = 8192;
 
   /// Takes rank `self`'s place in the segment. A rank may be taken once.
-  static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self);
+  static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self,
+                                                      const shm_options& options = {});
   ~shm_endpoint() override;
 
   world place() const override { return {self_, segment_->ranks()}; }
@@ -84,6 +90,7 @@ class shm_endpoint final : public endpoint {
     std::uint32_t instance = 0;
     bool credits = false;
     bool shown = false;                            ///< in: the message being read lies in the peer's memory
+    bool reads = false;                            ///< the receiver can read the sender's process, and copies anyway
     shm_cell* cells[2] = {nullptr, nullptr};       ///< out: the peer's; in: ours
     std::atomic<std::uint64_t>* word = nullptr;    ///< out: our consumed word, or the peer's register; in: theirs, ours
     staging_area* staging = nullptr;               ///< out: reserved where the source may be foreign; its block's
@@ -95,6 +102,7 @@ class shm_endpoint final : public endpoint {
     std::uint32_t watch_at = k_no_watch;
   };
   static constexpr std::uint32_t k_no_watch = ~std::uint32_t{0};
+  static constexpr round_no k_never = ~round_no{0};
 
   struct block {                       ///< what one instance holds of this rank's region
     std::byte* memory = nullptr;
@@ -103,11 +111,14 @@ class shm_endpoint final : public endpoint {
     std::vector<std::unique_ptr<staging_area>> stagings;
   };
 
-  shm_endpoint(std::shared_ptr<shm_segment> segment, rank self);
+  shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options);
+  bool can_read(rank peer);
   status connect(link_state& state);
   bool transmit(link_id link, round_no round, const message& what);
   bool take(link_id link, round_no round, std::byte* into, arrival& out);
-  std::uint64_t stage(link_state& state, round_no round, const message& what);
+  void show(link_state& state, shm_cell& cell, round_no round, const message& what);
+  bool is_sound(const link_state& state, const shm_cell& cell) const;
+  bool lose_sender(link_id link, const shm_cell& cell);
   staging_area* staging_for(const edge_spec& edge, block& held);
   void publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round);
   bool complete(const watch& due, completion& out);
@@ -123,6 +134,10 @@ class shm_endpoint final : public endpoint {
   shm_heap heap_;
   rank self_;
   shm_page* page_;
+  shm_options options_;
+  memory_probe probe_;
+  std::vector<std::uint8_t> readable_;                   ///< by rank: can_read has said yes
+  rank lost_ = k_no_rank;                                ///< whose memory could be read and cannot any more
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
   std::vector<watch> watches_;

@@ -29,6 +29,7 @@ struct shm_page {
   doorbell bell;
   std::atomic<std::uint32_t> state_of_rank;
   std::atomic<std::int32_t> process;
+  std::atomic<std::uint64_t> probe;          ///< address of the rank's memory_probe in its process
   std::atomic<std::uint64_t> record_number;  ///< of the newest record posted
   std::byte record[2][endpoint::record_bytes];
   std::atomic<std::uint64_t> table[k_ids];    ///< offset of the edge table of instance id % k_ids

@@ -22,6 +22,7 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const runt
   wanted.transport = transport == LSCHED_MPI_ONLY ? mpi_transport::mpi_only : mpi_transport::automatic;
   wanted.ranks_per_node = ranks_per_node->value_or(0);
   wanted.region_bytes = options.region_bytes;
+  wanted.shm = options.shm;
   mpi_info info;
   auto net = open_mpi_endpoint(comm, wanted, &info);
   if (!net) return report(diagnostic, net.error());

@@ -106,7 +106,7 @@ lsched_status open_process(const runtime_options& options, lsched_runtime** runt
   if (!segment) return report(diagnostic, segment.error());
   if (where && where->size != (*segment)->ranks())
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
-  auto net = shm_endpoint::open(*segment, where ? where->self : 0);
+  auto net = shm_endpoint::open(*segment, where ? where->self : 0, options.shm);
   if (!net) return report(diagnostic, net.error());
   rank missing = k_no_rank;
   if (const status answer = wait_for_ranks(**segment, options.commit_timeout, &missing); answer != status::ok)
@@ -203,6 +203,9 @@ result<runtime_options> read_config(const lsched_config* config) {
   options.region_bytes = filled.region_bytes;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
   options.commit_timeout = std::chrono::nanoseconds(std::min(filled.commit_timeout_ns, k_most));
+  const auto reads = choice_in_environment("LSCHED_READ_PEERS", "yes", "no");
+  if (!reads) return reads.error();
+  options.shm.reads_processes = *reads;
   auto by = read_selection();
   if (!by) return by.error();
   options.choose_by = std::move(*by);
@@ -346,7 +349,7 @@ lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsch
     if (!segment) return report(diagnostic, segment.error());
     std::vector<std::unique_ptr<lsched_runtime>> opened;
     for (rank r = 0; r < ranks; ++r) {
-      auto net = shm_endpoint::open(*segment, r);
+      auto net = shm_endpoint::open(*segment, r, options->shm);
       if (!net) return report(diagnostic, net.error());
       opened.push_back(std::make_unique<lsched_runtime>(std::move(*net), *options, alone_on_machine(**segment), true, ""));
     }

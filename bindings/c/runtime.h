@@ -13,6 +13,7 @@
 #include "bindings/c/lsched.h"
 #include "collectives/schedule_cache.h"
 #include "libsched/commit.h"
+#include "libsched/shm_endpoint.h"
 #include "offload/driver.h"
 #include "offload/progress_thread.h"
 
@@ -25,6 +26,7 @@ struct runtime_options {
   std::optional<unsigned> core;
   std::uint64_t region_bytes = 0;
   std::chrono::nanoseconds commit_timeout{};
+  shm_options shm;
   selection choose_by;       ///< but for what is around
   std::string trace_prefix;  ///< where to write a trace of everything; empty: nowhere
 };

@@ -146,7 +146,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
     found.text = "MPI with everybody: no other rank on this node";
     return std::unique_ptr<endpoint>(std::move(far));
   }
-  auto near = share_segment(node.comm, options.region_bytes);
+  auto near = share_segment(node.comm, options.region_bytes, options.shm);
   if (!near) {
     found.text = "MPI with everybody: " + ranks_in_words(members->size()) + " cannot share memory, rank " +
                  std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +

@@ -14,6 +14,7 @@
 
 #include "bindings/mpi/mpi_endpoint.h"
 #include "libsched/endpoint.h"
+#include "libsched/shm_endpoint.h"
 
 namespace lsched {
 
@@ -28,6 +29,7 @@ struct mpi_options {
   rank ranks_per_node = 0;         ///< 0: real nodes; k: every k consecutive ranks that share a node play one
   std::uint64_t region_bytes = 0;  ///< address space of a rank in shared memory; 0: the machine's memory size
   mpi_limits limits{};
+  shm_options shm{};               ///< may differ
 };
 
 /// What was found, at this rank.

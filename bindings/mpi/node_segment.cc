@@ -264,7 +264,8 @@ int await_request(MPI_Request& request) {
   }
 }
 
-result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, std::uint64_t region_bytes) {
+result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, std::uint64_t region_bytes,
+                                                    const shm_options& options) {
   int self = 0;
   int size = 0;
   if (MPI_Comm_rank(node, &self) != MPI_SUCCESS || MPI_Comm_size(node, &size) != MPI_SUCCESS)
@@ -295,7 +296,7 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, std::uint64_t
       mine = found.error();
   }
   if (at.segment != nullptr && !mine) {
-    auto opened = shm_endpoint::open(at.segment, self);
+    auto opened = shm_endpoint::open(at.segment, self, options);
     if (opened)
       seat = std::move(*opened);
     else

@@ -27,25 +27,29 @@ using testing::child_ranks;
 using testing::sampled;
 
 constexpr std::size_t k_stride = std::size_t{64} << 20;
+constexpr shm_options k_never_reads{.reads_processes = false};
 
 std::shared_ptr<shm_segment> segment_for(rank ranks) { return *shm_segment::create(ranks, k_stride); }
 
-std::unique_ptr<shm_endpoint> end_of(const std::shared_ptr<shm_segment>& segment, rank self) {
-  return std::move(*shm_endpoint::open(segment, self));
+std::unique_ptr<shm_endpoint> end_of(const std::shared_ptr<shm_segment>& segment, rank self,
+                                     const shm_options& options = {}) {
+  return std::move(*shm_endpoint::open(segment, self, options));
 }
 
 // --- the exam --------------------------------------------------------------------------------------------
 
 class shm_exam_world final : public exam::exam_world {
  public:
+  explicit shm_exam_world(const shm_options& options = {}) : options_(options) {}
   std::vector<endpoint*> make(rank ranks) override {
     const auto segment = segment_for(ranks);
     std::vector<endpoint*> all;
-    for (rank r = 0; r < ranks; ++r) all.push_back(ends_.emplace_back(end_of(segment, r)).get());
+    for (rank r = 0; r < ranks; ++r) all.push_back(ends_.emplace_back(end_of(segment, r, options_)).get());
     return all;
   }
 
  private:
+  shm_options options_;
   std::vector<std::unique_ptr<shm_endpoint>> ends_;
 };
 
@@ -53,6 +57,11 @@ class shm_exam : public ::testing::TestWithParam<exam::question> {};
 
 TEST_P(shm_exam, passes) {
   shm_exam_world world;
+  EXPECT_EQ(exam::ask(GetParam(), world), "");
+}
+
+TEST_P(shm_exam, passes_where_no_process_can_be_read) {
+  shm_exam_world world(k_never_reads);
   EXPECT_EQ(exam::ask(GetParam(), world), "");
 }
 
@@ -77,12 +86,12 @@ struct common_ground {
 /// One rank on its own, as a process or as a thread; the other ranks are somewhere else.
 class lonely_exam_world final : public exam::exam_world {
  public:
-  lonely_exam_world(common_ground& ground, rank self, std::uint32_t parties)
-      : ground_(ground), self_(self), parties_(parties) {}
+  lonely_exam_world(common_ground& ground, rank self, std::uint32_t parties, const shm_options& options = {})
+      : ground_(ground), self_(self), parties_(parties), options_(options) {}
   std::vector<endpoint*> make(rank ranks) override {
     std::vector<endpoint*> all(static_cast<std::size_t>(ranks));
     if (self_ >= ranks) return all;
-    end_ = end_of(ground_.segments[static_cast<std::size_t>(ranks)], self_);
+    end_ = end_of(ground_.segments[static_cast<std::size_t>(ranks)], self_, options_);
     all[static_cast<std::size_t>(self_)] = end_.get();
     return all;
   }
@@ -97,6 +106,7 @@ class lonely_exam_world final : public exam::exam_world {
   common_ground& ground_;
   rank self_;
   std::uint32_t parties_;
+  shm_options options_;
   std::uint32_t entered_ = 0;
   std::unique_ptr<shm_endpoint> end_;
 };
@@ -154,9 +164,9 @@ void play_ping_pong(exam::bench& b, round_no rounds, std::uint64_t bytes) {
 
 /// Runs in a child: 0, or 1 with a complaint on stderr.
 template <class Play>
-int play(common_ground& ground, rank self, Play&& what) {
+int play(common_ground& ground, rank self, Play&& what, const shm_options& options = {}) {
   try {
-    lonely_exam_world world(ground, self, 2);
+    lonely_exam_world world(ground, self, 2, options);
     exam::bench b(world);
     b.start(2);
     what(b);
@@ -204,6 +214,86 @@ TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
   ASSERT_TRUE(await_stage(ground, 1));
   ranks.kill(1);
   EXPECT_EQ(ranks.wait(0), "");
+}
+
+// --- memory of other processes ----------------------------------------------------------------------------
+
+constexpr std::uint64_t k_long = 100'000;  ///< bytes of a message that does not fit a cell
+
+/// Connects after an exchange: then everybody has joined, and can be read.
+void connect_when_all_are_here(exam::bench& b, std::vector<exam::route> routes) {
+  b.connect({});
+  b.disconnect();
+  b.connect(std::move(routes));
+}
+
+TEST(shm, long_messages_of_other_processes_are_exact_whether_they_are_read_or_staged) {
+  for (const shm_options& options : {shm_options{}, k_never_reads}) {
+    common_ground ground;
+    child_ranks ranks(2, [&](rank self) {
+      const auto both_ways = [&](exam::bench& b) {
+        connect_when_all_are_here(b, {{.from = 0, .to = 1, .capacity = k_long, .foreign = true},
+                                      {.from = 1, .to = 0, .capacity = k_long, .foreign = true}});
+        for (round_no round = 1; round <= (sampled() ? 2'000u : 10'000u); ++round) {
+          for (std::size_t way = 0; way < 2; ++way) {
+            b.post_send(way, round, {k_long, 2 * round + way});
+            b.post_receive(way, round);
+          }
+          for (std::size_t way = 0; way < 2; ++way) b.await_parcel(way, {k_long, 2 * round + way});
+          for (std::size_t way = 0; way < 2; ++way) b.await_sent(way);
+        }
+        b.disconnect();
+      };
+      return play(ground, self, both_ways, self == 0 ? options : shm_options{});
+    });
+    EXPECT_EQ(ranks.wait(), "") << options.reads_processes;
+  }
+}
+
+/// The sender gives its memory back while the message is to be read. Rank 0 receives.
+std::string receive_what_is_gone(const shm_options& options) {
+  common_ground ground;
+  child_ranks ranks(2, [&](rank self) {
+    const auto round = [&](exam::bench& b) {
+      connect_when_all_are_here(b, {{.from = 1, .to = 0, .capacity = k_long, .foreign = true}});
+      if (b.has(1)) {
+        void* const memory = mmap(nullptr, k_long, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        (void)b.at(1).send(b.link(0, true), 1, {static_cast<std::byte*>(memory), k_long});
+        munmap(memory, k_long);
+        ground.word.stage.store(1);
+        await_stage(ground, 2);
+        return;
+      }
+      exam::demand(await_stage(ground, 1), "nothing was sent");
+      b.post_receive(0, 1);
+      const auto is_known = [&] { return options.reads_processes ? b.at(0).find_dead_peer() == 1 : b.is_received(0); };
+      b.until(is_known, "a message that cannot be read any more");
+      exam::demand(b.is_received(0) || b.at(0).is_listening(), "nobody would look for the dead");
+      exam::demand(b.at(0).health() == status::ok, "the transport is well");
+      ground.word.stage.store(2);
+    };
+    return play(ground, self, round, options);
+  });
+  return ranks.wait();
+}
+
+TEST(shm, a_sender_that_broke_its_round_is_found_by_who_reads_it_and_staged_messages_outlive_it) {
+  EXPECT_EQ(receive_what_is_gone({}), "");
+  EXPECT_EQ(receive_what_is_gone(k_never_reads), "");
+}
+
+TEST(peer_memory, is_read_where_a_probe_answers_and_nowhere_else) {
+  const memory_probe mine;
+  EXPECT_TRUE(memory_probe::answers(getpid(), mine.address()));
+  EXPECT_FALSE(memory_probe::answers(0, mine.address()));
+  EXPECT_FALSE(memory_probe::answers(getpid(), 0));
+  child_ranks child(1, [&](rank) {
+    std::byte word{};
+    if (!memory_probe::answers(getppid(), mine.address())) return 1;
+    if (memory_probe::answers(getpid(), mine.address())) return 2;  // a copy of the word, of another process
+    return read_peer_memory(getppid(), 64, &word, 1) ? 3 : 0;
+  });
+  EXPECT_EQ(child.wait(), "");
 }
 
 // Its process id is no more when it is looked for.
