@@ -27,7 +27,7 @@ struct alignas(64) shm_cell {
   payload_place place;
   std::byte small[k_small];
 
-  std::byte* eager() { return bytes <= k_small ? small : reinterpret_cast<std::byte*>(this + 1); }
+  std::byte* eager(std::uint64_t size) { return size <= k_small ? small : reinterpret_cast<std::byte*>(this + 1); }
 };
 static_assert(sizeof(shm_cell) == 64 && offsetof(shm_cell, small) == 48);
 
@@ -333,15 +333,14 @@ void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, 
 bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
+  const bool shown = !what.null && what.bytes > k_eager_bytes;
+  if (!shown && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
+  // The line that the peer polls comes last, and at once: it goes back and forth with every look in between.
   cell.bytes = what.bytes;
   cell.tally = what.tally;
   cell.null = what.null ? 1 : 0;
   cell.place = payload_place::cell;
-  const bool shown = !what.null && what.bytes > k_eager_bytes;
-  if (shown)
-    show(state, cell, round, what);
-  else if (!what.null && what.bytes > 0)
-    std::memcpy(cell.eager(), what.data, what.bytes);
+  if (shown) show(state, cell, round, what);
   publish(state, cell.stamp, round);
   if (shown) add_watch(link, state.word, round, awaited::consumed);
   return !shown;
@@ -410,7 +409,7 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
   }
   state.shown = !out.null && out.bytes > 0 && cell.place != payload_place::cell;
   const bool is_elsewhere = state.shown && cell.place == payload_place::process;
-  const std::byte* payload = state.shown && !is_elsewhere ? segment_->at(cell.source) : cell.eager();
+  const std::byte* payload = state.shown && !is_elsewhere ? segment_->at(cell.source) : cell.eager(cell.bytes);
   if (state.spec.in_place && !out.null) {
     out.data = payload;
     return true;
