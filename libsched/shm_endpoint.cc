@@ -38,9 +38,9 @@ struct edge_row {
   std::int32_t peer;
   std::uint32_t tag;
   std::uint32_t outgoing;
-  std::uint16_t signal;
-  std::uint16_t reads;   ///< incoming payload: what is not in the segment is read from the sender's process
+  std::uint32_t signal;
   std::uint64_t capacity;
+  std::uint64_t read_above;  ///< incoming payload: longer ones that are not in the segment are read from the sender's process
   std::uint64_t offset;  ///< incoming payload: first cell; outgoing payload: consumed word; incoming signal: register
 };
 
@@ -69,9 +69,16 @@ constexpr bool needs_staging(const edge_spec& edge) {
   return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > shm_endpoint::k_eager_bytes;
 }
 
-/// Messages that do not fit the cell and that nobody reads in place.
-constexpr bool copies_large(const edge_spec& edge) {
-  return !edge.outgoing && !edge.signal && !edge.in_place && edge.capacity > shm_endpoint::k_eager_bytes;
+/// To read another process takes a system call, in which nothing else gets done. Between two that read each other it
+/// pays from where the cell ends, in one direction earlier.
+constexpr std::uint64_t k_one_way_bytes = 4096;
+
+/// The peers to which somebody sends from memory that they do not map.
+std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank ranks) {
+  std::vector<std::uint8_t> is_target(static_cast<std::size_t>(ranks));
+  for (const edge_spec& edge : edges)
+    if (edge.outgoing && !edge.signal && edge.foreign) is_target[static_cast<std::size_t>(edge.peer)] = 1;
+  return is_target;
 }
 
 int watch_process(std::int32_t process) {
@@ -140,6 +147,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
   std::memset(static_cast<void*>(held.memory), 0, table_bytes);
   auto* table = new (held.memory) edge_table{edges.size()};
 
+  const std::vector<std::uint8_t> is_target = foreign_targets(edges, segment_->ranks());
   bool out_of_memory = false;
   std::byte* place = held.memory + table_bytes;
   for (std::size_t i = 0; i < edges.size(); ++i) {
@@ -164,9 +172,9 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
     } else if (!edge.signal) {
       for (std::uint64_t k = 0; k < 2; ++k) state.cells[k] = new (place + k * cell_bytes(edge.capacity)) shm_cell{};
     }
-    state.reads = copies_large(edge) && can_read(edge.peer);
-    table->row()[i] = {edge.peer,   edge.tag,      edge.outgoing,
-                       edge.signal, state.reads, edge.capacity, segment_->offset_of(place)};
+    state.read_above = read_above(edge, is_target[static_cast<std::size_t>(edge.peer)] != 0);
+    table->row()[i] = {edge.peer,     edge.tag,         edge.outgoing,
+                       edge.signal, edge.capacity, state.read_above, segment_->offset_of(place)};
     place += own_bytes(edge);
     held.links.push_back(link);
     if (std::find(held.peers.begin(), held.peers.end(), edge.peer) == held.peers.end()) held.peers.push_back(edge.peer);
@@ -234,6 +242,12 @@ bool shm_endpoint::can_read(rank peer) {
   return known != 0;
 }
 
+std::uint64_t shm_endpoint::read_above(const edge_spec& edge, bool is_mutual) {
+  const bool is_copied = !edge.outgoing && !edge.signal && !edge.in_place && edge.capacity > k_one_way_bytes;
+  if (!is_copied || !can_read(edge.peer)) return k_never;
+  return is_mutual ? k_eager_bytes : k_one_way_bytes;
+}
+
 // Finds the peer's row of the same edge and points this end at it.
 status shm_endpoint::connect(link_state& state) {
   const edge_spec& edge = state.spec;
@@ -256,7 +270,7 @@ status shm_endpoint::connect(link_state& state) {
     std::byte* place = segment_->at(row.offset);
     state.peer_bell = &peer.bell;
     if (edge.outgoing && !edge.signal) {
-      state.reads = row.reads != 0;
+      state.read_above = row.read_above;
       for (std::uint64_t k = 0; k < 2; ++k)
         state.cells[k] = reinterpret_cast<shm_cell*>(place + k * cell_bytes(edge.capacity));
     } else if (edge.outgoing || !edge.signal) {
@@ -333,40 +347,37 @@ void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, 
 bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
-  const bool shown = !what.null && what.bytes > k_eager_bytes;
+  const bool is_read = !what.null && what.bytes > state.read_above && !heap_.owns(what.data, what.bytes);
+  const bool shown = is_read || (!what.null && what.bytes > k_eager_bytes);
   if (!shown && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
   // The line that the peer polls comes last, and at once: it goes back and forth with every look in between.
   cell.bytes = what.bytes;
   cell.tally = what.tally;
   cell.null = what.null ? 1 : 0;
   cell.place = payload_place::cell;
-  if (shown) show(state, cell, round, what);
+  if (is_read) {
+    cell.place = payload_place::process;
+    cell.source = reinterpret_cast<std::uintptr_t>(what.data);
+  } else if (shown) {
+    cell.place = payload_place::segment;
+    cell.source = segment_->offset_of(find_or_stage(state, round, what));
+  }
   publish(state, cell.stamp, round);
   if (shown) add_watch(link, state.word, round, awaited::consumed);
   return !shown;
 }
 
-// Says where the peer can read the message: where it is, if that is in our region or the peer reads our process, else in a
-// copy, which another edge may have made. The copy's previous readers are done: a shown send completes only when
-// it was consumed.
-void shm_endpoint::show(link_state& state, shm_cell& cell, round_no round, const message& what) {
-  const std::byte* place = what.data;
-  cell.place = payload_place::segment;
-  if (!heap_.owns(what.data, what.bytes)) {
-    if (state.reads) {
-      cell.place = payload_place::process;
-      cell.source = reinterpret_cast<std::uintptr_t>(place);
-      return;
-    }
-    staging_area& copy = *state.staging;
-    if (copy.round != round) {
-      flush();  // a long copy: nobody sleeps meanwhile on what is published
-      std::memcpy(copy.memory, what.data, what.bytes);
-      copy.round = round;
-    }
-    place = copy.memory;
+// Where peers that map our region see the message: in place, or in a copy, which another edge may have made. The copy's
+// previous readers are done: a shown send completes only when it was consumed.
+const std::byte* shm_endpoint::find_or_stage(link_state& state, round_no round, const message& what) {
+  if (heap_.owns(what.data, what.bytes)) return what.data;
+  staging_area& copy = *state.staging;
+  if (copy.round != round) {
+    flush();  // a long copy: nobody sleeps meanwhile on what is published
+    std::memcpy(copy.memory, what.data, what.bytes);
+    copy.round = round;
   }
-  cell.source = segment_->offset_of(place);
+  return copy.memory;
 }
 
 void shm_endpoint::signal(link_id link, round_no round) {
@@ -393,7 +404,7 @@ bool shm_endpoint::is_sound(const link_state& state, const shm_cell& cell) const
   switch (cell.place) {
     case payload_place::cell: return cell.bytes <= k_eager_bytes;
     case payload_place::segment: return segment_->holds(state.spec.peer, cell.source, std::min(cell.bytes, state.spec.capacity));
-    case payload_place::process: return state.reads;
+    case payload_place::process: return state.read_above != k_never;
   }
   return false;
 }

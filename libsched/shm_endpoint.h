@@ -69,6 +69,8 @@ class shm_endpoint final : public endpoint {
  private:
   enum class awaited : std::uint8_t { message, credit, consumed, signal };
 
+  static constexpr std::uint64_t k_never = ~std::uint64_t{0};
+
   /// "`word` has reached `goal`."
   struct watch {
     const std::atomic<std::uint64_t>* word;
@@ -90,11 +92,11 @@ class shm_endpoint final : public endpoint {
     std::uint32_t instance = 0;
     bool credits = false;
     bool shown = false;                            ///< in: the message being read lies in the peer's memory
-    bool reads = false;                            ///< the receiver can read the sender's process, and copies anyway
     shm_cell* cells[2] = {nullptr, nullptr};       ///< out: the peer's; in: ours
     std::atomic<std::uint64_t>* word = nullptr;    ///< out: our consumed word, or the peer's register; in: theirs, ours
     staging_area* staging = nullptr;               ///< out: reserved where the source may be foreign; its block's
     doorbell* peer_bell = nullptr;
+    std::uint64_t read_above = k_never;            ///< bytes above which the receiver reads the sender's process
     round_no signalled = 0;                        ///< out: what the peer's register holds
     std::byte* into = nullptr;                     ///< in: where the awaited message is to go
     message delayed{};                             ///< out: waits for credit
@@ -102,7 +104,6 @@ class shm_endpoint final : public endpoint {
     std::uint32_t watch_at = k_no_watch;
   };
   static constexpr std::uint32_t k_no_watch = ~std::uint32_t{0};
-  static constexpr round_no k_never = ~round_no{0};
 
   struct block {                       ///< what one instance holds of this rank's region
     std::byte* memory = nullptr;
@@ -113,10 +114,11 @@ class shm_endpoint final : public endpoint {
 
   shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options);
   bool can_read(rank peer);
+  std::uint64_t read_above(const edge_spec& edge, bool is_mutual);
   status connect(link_state& state);
   bool transmit(link_id link, round_no round, const message& what);
   bool take(link_id link, round_no round, std::byte* into, arrival& out);
-  void show(link_state& state, shm_cell& cell, round_no round, const message& what);
+  const std::byte* find_or_stage(link_state& state, round_no round, const message& what);
   bool is_sound(const link_state& state, const shm_cell& cell) const;
   bool lose_sender(link_id link, const shm_cell& cell);
   staging_area* staging_for(const edge_spec& edge, block& held);

@@ -13,7 +13,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c33;  // the layout below; changes with it
+constexpr std::uint64_t k_magic = 0x6465686373626c34;  // the layout below; changes with it
 constexpr std::size_t k_page_bytes = 4096;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
