@@ -40,13 +40,22 @@ struct idle_options {
 };
 int run_idle(lsched_runtime* runtime, const idle_options& options);
 
-/// Time per op of schedules without communication, beside oneTBB's flow graph. Makes a world of its own: one
-/// rank.
+/// Time per op of schedules without communication, beside oneTBB's flow graph, and of an allreduce of eight ranks in one
+/// thread. Makes worlds of its own.
 struct engine_options {
   std::uint64_t rounds = 2000;  ///< of each side and graph
   std::string json;
 };
 int run_engine(const engine_options& options);
+
+/// Time to generate and compile an allreduce's schedules, and to bind one to other buffers. Talks to nobody.
+struct commit_options {
+  std::int32_t ranks = 64;
+  std::uint64_t count = 262144;  ///< floats
+  std::uint64_t rounds = 1000;   ///< of each
+  std::string json;
+};
+int run_commit(const commit_options& options);
 
 /// Latency of balanced collectives beside MPI's forms.
 struct coll_options {

@@ -1,9 +1,12 @@
 // Time per op of the engine alone: 1024 ops that do nothing, one rank, through the public interface. A round
 // is started, fired, stamped and published, as in any other schedule. oneTBB's flow graph runs the same two
-// graphs beside it.
+// graphs beside it. And time per op of rounds that talk: an allreduce of eight ranks in one thread, which serves them in turns.
 //
 //     chain   0 → 1 → 2 → … → 1023              every op waits for one
 //     fan     0 → {1 … 1022} → 1023             one op releases many, one op waits for many
+#include <algorithm>
+#include <thread>
+
 #include <nlohmann/json.hpp>
 
 #include "microbench/benchmarks.h"
@@ -135,6 +138,89 @@ void measure_graph(graph_kind kind, const engine_options& options, lsched_runtim
   if (best_rival != nullptr) write(*best_rival, best);
 }
 
+// --- rounds that talk --------------------------------------------------------------------------------------
+
+/// Ranks of this process that one thread serves.
+class crowd {
+ public:
+  explicit crowd(int ranks) : runtimes_(static_cast<std::size_t>(ranks)), tickets_(runtimes_.size()) {
+    lsched_config config;
+    lsched_config_init(&config);
+    config.progress = LSCHED_PROGRESS_CALLER;
+    auto why = fresh_diagnostic();
+    expect_ok(lsched_runtime_open_threads(ranks, &config, runtimes_.data(), &why), "lsched_runtime_open_threads", why);
+  }
+  ~crowd() {
+    schedules_.clear();
+    for (lsched_runtime* it : runtimes_) lsched_runtime_close(it);
+  }
+
+  /// An allreduce of one float of every rank. Creating waits for the other ranks: a thread for each.
+  void commit(const char* algorithm) {
+    std::vector<lsched_schedule*> made(runtimes_.size());
+    std::vector<std::thread> creators;
+    for (std::size_t r = 0; r < made.size(); ++r)
+      creators.emplace_back([this, r, algorithm, &made] {
+        const lsched_allreduce_desc desc{.struct_size = sizeof desc,
+                                         .input = &input_,
+                                         .output = &outputs_[r],
+                                         .count = 1,
+                                         .dtype = LSCHED_F32,
+                                         .reduction = LSCHED_SUM,
+                                         .algorithm = algorithm};
+        lsched_allreduce_create(runtimes_[r], &desc, &made[r], nullptr);
+      });
+    for (std::thread& it : creators) it.join();
+    for (lsched_schedule* it : made) schedules_.emplace_back(it);
+    if (std::ranges::count(made, nullptr) != 0) throw failed("lsched_allreduce_create failed");
+  }
+
+  void run_round() {
+    for (std::size_t r = 0; r < runtimes_.size(); ++r)
+      expect_ok(lsched_start(schedules_[r].get(), &tickets_[r]), "lsched_start");
+    const auto limit = clock::now() + std::chrono::nanoseconds(k_patience_ns);
+    while (!std::ranges::all_of(tickets_, [](lsched_ticket it) { return lsched_test(it) == LSCHED_OK; })) {
+      for (lsched_runtime* it : runtimes_) lsched_progress(it, nullptr);
+      if (clock::now() > limit) throw failed("a round did not end");
+    }
+    if (std::ranges::any_of(outputs_, [this](float it) { return it != static_cast<float>(runtimes_.size()); }))
+      throw failed("a sum was wrong");
+    std::ranges::fill(outputs_, 0.0f);
+  }
+
+  std::uint64_t fired() const {
+    std::uint64_t ops = 0;
+    for (lsched_runtime* it : runtimes_) ops += ops_fired(it);
+    return ops;
+  }
+
+ private:
+  std::vector<lsched_runtime*> runtimes_;
+  std::vector<lsched_ticket> tickets_;
+  float input_ = 1;
+  std::vector<float> outputs_ = std::vector<float>(runtimes_.size());
+  std::vector<schedule_handle> schedules_{};
+};
+
+void measure_rounds(const char* algorithm, const engine_options& options, table& lines, reporter& out) {
+  constexpr int k_ranks = 8;
+  crowd ranks(k_ranks);
+  ranks.commit(algorithm);
+  const std::uint64_t before = ranks.fired();
+  ranks.run_round();
+  const std::uint64_t ops = ranks.fired() - before;
+  std::vector<double> ns_per_op;
+  for (std::uint64_t i = 0; i < options.rounds; ++i) {
+    const auto begin = clock::now();
+    ranks.run_round();
+    ns_per_op.push_back(ns_between(begin, clock::now()) / static_cast<double>(ops));
+  }
+  const summary s = summarise(ns_per_op);
+  lines.add({text("allreduce, %d ranks", k_ranks), "libsched", algorithm, text("%.1f", s.median), text("%.1f", s.p95)});
+  out.json({{"bench", "engine"}, {"impl", "libsched"}, {"what", "allreduce"}, {"ns_per_op", s.median},
+            {"p95_ns_per_op", s.p95}, {"variant", algorithm}, {"ops", ops}, {"rounds", s.samples}});
+}
+
 }  // namespace
 
 int run_engine(const engine_options& options) {
@@ -146,9 +232,11 @@ int run_engine(const engine_options& options) {
     table lines({"graph", "", "how", "ns per op", "p95"});
     measure_graph(graph_kind::chain, options, runtime.get(), lines, out);
     measure_graph(graph_kind::fan, options, runtime.get(), lines, out);
+    for (const char* algorithm : {"recursive_doubling", "flat"}) measure_rounds(algorithm, options, lines, out);
     out.print(lines);
-    out.say("%zu ops that do nothing, %llu rounds; medians. JSON holds the fastest way of oneTBB's.", k_ops,
-            static_cast<unsigned long long>(options.rounds));
+    out.say("chain, fan: %zu ops that do nothing. allreduce: 4 B, all ranks served by this thread; messages, arithmetic, starts and "
+            "polls are inside. %llu rounds; medians. JSON holds the fastest way of oneTBB's.",
+            k_ops, static_cast<unsigned long long>(options.rounds));
 #if !LSCHED_HAVE_TBB
     out.say("oneTBB rows: none, oneTBB is not in this build");
 #endif

@@ -99,7 +99,7 @@ bool driver::progress() {
   if (!try_acquire()) return false;
   take_over();
   const bool moved = step();
-  check_peers(clock::now());
+  if (!moved) check_peers(clock::now());
   let_go();
   return moved;
 }

@@ -201,6 +201,21 @@ void add_engine(CLI::App& bench, command_context& context) {
   });
 }
 
+void add_commit(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand("commit", "Time to write and compile schedules, and to bind them to other buffers");
+  const auto options = std::make_shared<bench::commit_options>();
+  command->add_option("-n,--ranks", options->ranks, "Size of the world whose schedules are made")
+      ->check(whole_number(1, 1 << 16))
+      ->capture_default_str();
+  command->add_option("--count", options->count, "Floats of the vector")->check(whole_number(0, 1 << 30))->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Times that each is made")->check(whole_number(1))->capture_default_str();
+  add_json_option(*command, options->json);
+  command->footer("Example:  lsched bench commit --ranks 64");
+  command->callback([&context, options] {
+    context.action = [options] { return in_one_process([&] { return bench::run_commit(*options); }); };
+  });
+}
+
 /// `--coll bcast,allgather`, or all.
 void add_collectives_option(CLI::App& command, std::vector<std::string>& collectives) {
   std::vector<std::string> names{"all"};
@@ -377,7 +392,7 @@ void add_async(CLI::App& bench, command_context& context) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, tune, overlap, idle, engine, async");
+  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, tune, compare, overlap, idle, engine, commit, async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_coll(*command, context);
@@ -385,6 +400,7 @@ void add_bench_command(CLI::App& app, command_context& context) {
   add_compare(*command, context);
   add_overlap(*command, context);
   add_idle(*command, context);
+  add_commit(*command, context);
   add_engine(*command, context);
   add_async(*command, context);
 }
