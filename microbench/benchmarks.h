@@ -57,6 +57,14 @@ struct commit_options {
 };
 int run_commit(const commit_options& options);
 
+/// What two cores can do with memory between them: the floors of collectives of two ranks.
+struct limits_options {
+  std::vector<std::uint64_t> sizes{8192, 65536, 1048576, 16777216};  ///< bytes, multiples of 4
+  std::uint64_t bytes_moved = std::uint64_t{1} << 30;                ///< of each size and phase, at most
+  std::string json;
+};
+int run_limits(const limits_options& options);
+
 /// Latency of balanced collectives beside MPI's forms.
 struct coll_options {
   std::vector<std::string> collectives{"allreduce"};  ///< names of exercises()

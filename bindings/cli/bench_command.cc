@@ -216,6 +216,17 @@ void add_commit(CLI::App& bench, command_context& context) {
   });
 }
 
+void add_limits(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand("limits", "What two cores can do with memory between them: floors to measure against");
+  const auto options = std::make_shared<bench::limits_options>();
+  add_sizes_option(*command, options->sizes);
+  add_json_option(*command, options->json);
+  command->footer("Example:  lsched bench limits --sizes 64K,1M");
+  command->callback([&context, options] {
+    context.action = [options] { return in_one_process([&] { return bench::run_limits(*options); }); };
+  });
+}
+
 /// `--coll bcast,allgather`, or all.
 void add_collectives_option(CLI::App& command, std::vector<std::string>& collectives) {
   std::vector<std::string> names{"all"};
@@ -392,7 +403,7 @@ void add_async(CLI::App& bench, command_context& context) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, tune, compare, overlap, idle, engine, commit, async");
+  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, tune, compare, overlap, idle, engine, commit, limits, async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_coll(*command, context);
@@ -401,6 +412,7 @@ void add_bench_command(CLI::App& app, command_context& context) {
   add_overlap(*command, context);
   add_idle(*command, context);
   add_commit(*command, context);
+  add_limits(*command, context);
   add_engine(*command, context);
   add_async(*command, context);
 }

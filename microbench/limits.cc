@@ -1,0 +1,132 @@
+// What two cores of this machine can do at best, with nothing but memory between them: the floors that collectives of two
+// ranks are measured against. Two threads, each bound to a core, do the same at once; a phase lasts until both are through.
+//
+//     copy        from an own buffer to another own buffer
+//     take over   the sum of an own buffer and one that the other has just written, into an own buffer
+//     look        the same, of a buffer of the other's that nobody writes: both caches may keep it
+//     hand over   a copy to a buffer that the other has just read
+//
+// An allreduce of two from memory that peers do not map is a hand over and a take over of the vector, or of halves and a
+// copy of the other half; from memory that they map, a look.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "microbench/benchmarks.h"
+#include "microbench/harness.h"
+#include "offload/cores.h"
+#include "offload/pinning.h"
+#include "ops/kernel.h"
+
+namespace lsched::bench {
+namespace {
+
+enum phase : std::size_t { copy, look, hand_over, take_over, k_phases };
+constexpr std::array<const char*, k_phases> k_names{"copy", "look", "hand_over", "take_over"};
+
+/// One thread's memory.
+struct side {
+  explicit side(std::size_t count) : input(count, 1.0f), output(count), shown(count) {}
+  std::vector<float> input;
+  std::vector<float> output;
+  std::vector<float> shown;  ///< what the other reads
+};
+
+class two_cores {
+ public:
+  explicit two_cores(std::uint64_t bytes) : bytes_(bytes), sides_{side(bytes / sizeof(float)), side(bytes / sizeof(float))} {}
+
+  /// Microseconds, by phase and round.
+  std::array<std::vector<double>, k_phases> measure(const std::vector<unsigned>& cores, std::uint64_t rounds) {
+    std::array<std::vector<double>, k_phases> times;
+    {
+      const std::jthread other([&] { serve(1, cores, rounds, nullptr); });
+      const std::jthread self([&] { serve(0, cores, rounds, &times); });
+    }
+    return times;
+  }
+
+ private:
+  void meet(std::size_t who) {
+    const std::uint64_t turn = ++turns_[who].mine;
+    turns_[who].shown.store(turn, std::memory_order_release);
+    while (turns_[1 - who].shown.load(std::memory_order_acquire) < turn) {
+    }
+  }
+
+  void serve(std::size_t who, const std::vector<unsigned>& cores, std::uint64_t rounds,
+             std::array<std::vector<double>, k_phases>* times) {
+    if (who < cores.size()) static_cast<void>(bind_this_thread(cores[who]));
+    for (std::uint64_t round = 0; round < rounds; ++round)
+      for (std::size_t what = 0; what < k_phases; ++what) {
+        meet(who);
+        const auto begin = clock::now();
+        play(static_cast<phase>(what), sides_[who], sides_[1 - who]);
+        meet(who);
+        if (times != nullptr && round > 0) (*times)[what].push_back(ns_between(begin, clock::now()) / 1e3);
+      }
+  }
+
+  void play(phase what, side& mine, const side& other) const {
+    static const reduce_fn sum = find_reduce(kernel::sum, dtype::f32);
+    const auto add = [&](const std::vector<float>& theirs) {
+      sum(mine.input.data(), theirs.data(), mine.output.data(), mine.input.size());
+      keep(mine.output.data());
+    };
+    switch (what) {
+      case copy: std::memcpy(mine.output.data(), mine.input.data(), bytes_); break;
+      case look: add(other.input); break;
+      case hand_over: std::memcpy(mine.shown.data(), mine.input.data(), bytes_); break;
+      case take_over: add(other.shown); break;
+      case k_phases: break;
+    }
+  }
+
+  struct alignas(64) turn_count {
+    std::atomic<std::uint64_t> shown{0};
+    std::uint64_t mine = 0;
+  };
+  std::uint64_t bytes_;
+  std::array<side, 2> sides_;
+  std::array<turn_count, 2> turns_{};
+};
+
+}  // namespace
+
+int run_limits(const limits_options& options) {
+  const std::vector<unsigned> cores = allowed_cores();
+  if (cores.size() < 2) throw failed("the limits of two cores need two cores");
+  reporter out("limits", options.json);
+  out.say("Two threads on cores %u and %u; a flag takes %.0f ns from one to the other.", cores[0], cores[1],
+          spin_probe_ns(cores));
+  std::vector<std::string> headings{"size"};
+  for (const char* name : k_names) headings.insert(headings.end(), {text("%s us", name), "GB/s"});
+  headings.insert(headings.end(), {"allreduce of two, staged us", "mapped us"});
+  table lines(headings);
+  for (const std::uint64_t bytes : options.sizes) {
+    out.progress("%s", size_text(bytes).c_str());
+    const std::uint64_t rounds = std::clamp<std::uint64_t>(options.bytes_moved / bytes, 10, 5000);
+    const auto times = two_cores(bytes).measure(cores, rounds);
+    std::array<double, k_phases> us{};
+    nlohmann::json line{{"bench", "limits"}, {"bytes", bytes}};
+    std::vector<std::string> row{size_text(bytes)};
+    for (std::size_t what = 0; what < k_phases; ++what) {
+      us[what] = summarise(times[what]).median;
+      const double rate = static_cast<double>(bytes) / us[what] / 1e3;
+      row.insert(row.end(), {text("%.2f", us[what]), text("%.1f", rate)});
+      line[text("us_%s", k_names[what])] = us[what];
+    }
+    row.insert(row.end(), {text("%.2f", us[hand_over] + us[take_over]), text("%.2f", us[look])});
+    lines.add(row);
+    out.json(line);
+  }
+  out.print(lines);
+  out.say("Medians; both cores at once. staged: hand over + take over. mapped: look, of a vector that did not change since.");
+  return 0;
+}
+
+}  // namespace lsched::bench
