@@ -31,8 +31,6 @@ struct alignas(64) shm_cell {
 };
 static_assert(sizeof(shm_cell) == 64 && offsetof(shm_cell, small) == 48);
 
-namespace {
-
 /// How peers find each other's ends of an edge: a row per edge in the owner's region.
 struct edge_row {
   std::int32_t peer;
@@ -50,6 +48,8 @@ struct edge_table {
   edge_row* row() { return reinterpret_cast<edge_row*>(this + 1); }
   const edge_row* row() const { return reinterpret_cast<const edge_row*>(this + 1); }
 };
+
+namespace {
 
 constexpr std::uint64_t eager_capacity(std::uint64_t capacity) {
   if (capacity <= shm_cell::k_small) return 0;
@@ -148,6 +148,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
   auto* table = new (held.memory) edge_table{edges.size()};
 
   const std::vector<std::uint8_t> is_target = foreign_targets(edges, segment_->ranks());
+  std::vector<std::uint8_t> is_peer(static_cast<std::size_t>(segment_->ranks()));
   bool out_of_memory = false;
   std::byte* place = held.memory + table_bytes;
   for (std::size_t i = 0; i < edges.size(); ++i) {
@@ -177,7 +178,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
                        edge.signal, edge.capacity, state.read_above, segment_->offset_of(place)};
     place += own_bytes(edge);
     held.links.push_back(link);
-    if (std::find(held.peers.begin(), held.peers.end(), edge.peer) == held.peers.end()) held.peers.push_back(edge.peer);
+    if (std::exchange(is_peer[static_cast<std::size_t>(edge.peer)], 1) == 0) held.peers.push_back(edge.peer);
   }
   watches_.reserve(links_.size());
   page_->table[slot].store(segment_->offset_of(held.memory));
@@ -219,13 +220,50 @@ status shm_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
   return status::ok;
 }
 
+namespace {
+
+/// Names an edge among those of a rank pair; both ends write it as seen from the end that sends.
+constexpr std::uint64_t name_of_edge(std::uint32_t tag, bool is_sent_by_us, bool is_signal) {
+  return std::uint64_t{tag} << 2 | (is_sent_by_us ? 2u : 0u) | (is_signal ? 1u : 0u);
+}
+
+}  // namespace
+
+// Looks once through every peer's table.
 status shm_endpoint::link(std::uint32_t id) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return status::internal;
-  for (const link_id link : found->second.links)
-    if (const status answer = connect(links_[link]); answer != status::ok) return answer;
-  for (const rank peer : found->second.peers) watch_peer(peer);
+  std::unordered_map<rank, std::unordered_map<std::uint64_t, link_id>> ours;
+  for (const link_id link : found->second.links) {
+    const edge_spec& edge = links_[link].spec;
+    ours[edge.peer].emplace(name_of_edge(edge.tag, edge.outgoing, edge.signal), link);
+  }
+  for (const rank peer : found->second.peers) {
+    const edge_table* table = table_of(peer, id);
+    if (table == nullptr) return status::unmatched;
+    auto& open = ours[peer];
+    for (std::uint64_t i = 0; i < table->rows; ++i) {
+      const edge_row& row = table->row()[i];
+      if (row.peer != self_) continue;
+      const auto end = open.find(name_of_edge(row.tag, row.outgoing == 0, row.signal != 0));
+      if (end == open.end()) continue;
+      if (const status answer = connect(links_[end->second], row); answer != status::ok) return answer;
+      open.erase(end);
+    }
+    if (!open.empty()) return status::unmatched;
+    watch_peer(peer);
+  }
   return status::ok;
+}
+
+/// A peer's edges of an instance; nullptr if what it shows is none.
+const edge_table* shm_endpoint::table_of(rank peer, std::uint32_t id) const {
+  const std::uint64_t offset = segment_->page(peer).table[id % shm_page::k_ids].load();
+  if (!segment_->holds(peer, offset, sizeof(edge_table))) return nullptr;
+  const auto* table = reinterpret_cast<const edge_table*>(segment_->at(offset));
+  const bool is_sound = table->rows <= segment_->stride() / sizeof(edge_row) &&
+                        segment_->holds(peer, offset, sizeof(edge_table) + table->rows * sizeof(edge_row));
+  return is_sound ? table : nullptr;
 }
 
 void shm_endpoint::watch_peer(rank peer) {
@@ -248,37 +286,23 @@ std::uint64_t shm_endpoint::read_above(const edge_spec& edge, bool is_mutual) {
   return is_mutual ? k_eager_bytes : k_one_way_bytes;
 }
 
-// Finds the peer's row of the same edge and points this end at it.
-status shm_endpoint::connect(link_state& state) {
+// Points this end of an edge at the peer's.
+status shm_endpoint::connect(link_state& state, const edge_row& row) {
   const edge_spec& edge = state.spec;
-  shm_page& peer = segment_->page(edge.peer);
-  const std::uint64_t offset = peer.table[state.instance % shm_page::k_ids].load();
-  if (!segment_->holds(edge.peer, offset, sizeof(edge_table))) return status::unmatched;
-  const auto* table = reinterpret_cast<const edge_table*>(segment_->at(offset));
-  if (table->rows > segment_->stride() / sizeof(edge_row) ||
-      !segment_->holds(edge.peer, offset, sizeof(edge_table) + table->rows * sizeof(edge_row)))
+  edge_spec opposite = edge;
+  opposite.outgoing = !edge.outgoing;
+  if (row.capacity != edge.capacity || !segment_->holds(edge.peer, row.offset, own_bytes(opposite)))
     return status::unmatched;
-  for (std::uint64_t i = 0; i < table->rows; ++i) {
-    const edge_row& row = table->row()[i];
-    if (row.peer != self_ || row.tag != edge.tag || (row.outgoing != 0) == edge.outgoing ||
-        (row.signal != 0) != edge.signal)
-      continue;
-    edge_spec opposite = edge;
-    opposite.outgoing = !edge.outgoing;
-    if (row.capacity != edge.capacity || !segment_->holds(edge.peer, row.offset, own_bytes(opposite)))
-      return status::unmatched;
-    std::byte* place = segment_->at(row.offset);
-    state.peer_bell = &peer.bell;
-    if (edge.outgoing && !edge.signal) {
-      state.read_above = row.read_above;
-      for (std::uint64_t k = 0; k < 2; ++k)
-        state.cells[k] = reinterpret_cast<shm_cell*>(place + k * cell_bytes(edge.capacity));
-    } else if (edge.outgoing || !edge.signal) {
-      state.word = reinterpret_cast<std::atomic<std::uint64_t>*>(place);
-    }
-    return status::ok;
+  std::byte* place = segment_->at(row.offset);
+  state.peer_bell = &segment_->page(edge.peer).bell;
+  if (edge.outgoing && !edge.signal) {
+    state.read_above = row.read_above;
+    for (std::uint64_t k = 0; k < 2; ++k)
+      state.cells[k] = reinterpret_cast<shm_cell*>(place + k * cell_bytes(edge.capacity));
+  } else if (edge.outgoing || !edge.signal) {
+    state.word = reinterpret_cast<std::atomic<std::uint64_t>*>(place);
   }
-  return status::unmatched;
+  return status::ok;
 }
 
 void shm_endpoint::detach(std::uint32_t id) {

@@ -24,6 +24,8 @@
 namespace lsched {
 
 struct shm_cell;
+struct edge_row;
+struct edge_table;
 
 struct shm_options {
   bool reads_processes = true;  ///< false: never tries to read another process, as where that is not permitted
@@ -115,7 +117,8 @@ class shm_endpoint final : public endpoint {
   shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options);
   bool can_read(rank peer);
   std::uint64_t read_above(const edge_spec& edge, bool is_mutual);
-  status connect(link_state& state);
+  const edge_table* table_of(rank peer, std::uint32_t id) const;
+  status connect(link_state& state, const edge_row& row);
   bool transmit(link_id link, round_no round, const message& what);
   bool take(link_id link, round_no round, std::byte* into, arrival& out);
   const std::byte* find_or_stage(link_state& state, round_no round, const message& what);

@@ -12,7 +12,7 @@ namespace {
 using testing::fault;
 using testing::faulty_endpoint;
 
-/// Good endpoints, each with the same fault.
+/// Good endpoints, each with the same fault; they stage what they send, or there is nothing to share.
 class faulty_world final : public exam::exam_world {
  public:
   explicit faulty_world(fault what) : fault_(what) {}
@@ -20,7 +20,7 @@ class faulty_world final : public exam::exam_world {
     const std::shared_ptr<shm_segment> segment = *shm_segment::create(ranks, std::size_t{64} << 20);
     std::vector<endpoint*> all;
     for (rank r = 0; r < ranks; ++r) {
-      good_.push_back(std::move(*shm_endpoint::open(segment, r)));
+      good_.push_back(std::move(*shm_endpoint::open(segment, r, {.reads_processes = false})));
       faulty_.push_back(std::make_unique<faulty_endpoint>(*good_.back(), fault_));
       all.push_back(faulty_.back().get());
     }
