@@ -184,30 +184,28 @@ cost cost_of_reduce_scatter(rank size, const shape& data, activation_policy) {
   return cost_of_circulant(size, data, block_offsets(data, size).back(), 1);
 }
 
-constexpr constraints needs_of(bool is_allreduce) {
-  return {.needs_commutative = true,
-          .in_place = is_allreduce,
-          .summary = "long vectors, any P: ceil(log2 P) rounds a phase and no byte more than needed, without a fold"};
-}
+constexpr constraints k_needs{
+    .needs_commutative = true,
+    .summary = "long vectors, any P: ceil(log2 P) rounds a phase and no byte more than needed, without a fold"};
 
 }  // namespace
 
 constinit const algorithm k_allreduce_circulant{.of = &k_allreduce,
                                                 .name = "circulant",
                                                 .generate = allreduce_circulant,
-                                                .needs = needs_of(true),
+                                                .needs = k_needs,
                                                 .cost_of = cost_of_allreduce};
 
 constinit const algorithm k_reduce_scatter_circulant{.of = &k_reduce_scatter,
                                                      .name = "circulant",
                                                      .generate = reduce_scatter_circulant,
-                                                     .needs = needs_of(false),
+                                                     .needs = k_needs,
                                                      .cost_of = cost_of_reduce_scatter};
 
 constinit const algorithm k_reduce_scatter_block_circulant{.of = &k_reduce_scatter_block,
                                                            .name = "circulant",
                                                            .generate = reduce_scatter_block_circulant,
-                                                           .needs = needs_of(false),
+                                                           .needs = k_needs,
                                                            .cost_of = cost_of_reduce_scatter};
 
 fragment add_allreduce_circulant(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {

@@ -186,31 +186,29 @@ cost cost_of_reduce_scatter(rank size, const shape& data, activation_policy) {
   return cost_of_direct(k_reduce_scatter, size, data, 1);
 }
 
-constexpr constraints needs_of(bool is_allreduce) {
-  return {.in_place = is_allreduce,
-          .summary = "one node: every block is combined by one rank, in segments; contributions are read where they lie"};
-}
+constexpr constraints k_needs{
+    .summary = "one node: every block is combined by one rank, in segments; contributions are read where they lie"};
 
 }  // namespace
 
 constinit const algorithm k_allreduce_direct{.of = &k_allreduce,
                                              .name = "direct",
                                              .generate = allreduce_direct,
-                                             .needs = needs_of(true),
+                                             .needs = k_needs,
                                              .cost_of = cost_of_allreduce,
                                              .looks_at = {.segment = true, .is_visible = true}};
 
 constinit const algorithm k_reduce_scatter_direct{.of = &k_reduce_scatter,
                                                   .name = "direct",
                                                   .generate = reduce_scatter_direct,
-                                                  .needs = needs_of(false),
+                                                  .needs = k_needs,
                                                   .cost_of = cost_of_reduce_scatter,
                                                   .looks_at = {.segment = true, .is_visible = true}};
 
 constinit const algorithm k_reduce_scatter_block_direct{.of = &k_reduce_scatter_block,
                                                         .name = "direct",
                                                         .generate = reduce_scatter_block_direct,
-                                                        .needs = needs_of(false),
+                                                        .needs = k_needs,
                                                         .cost_of = cost_of_reduce_scatter,
                                                         .looks_at = {.segment = true, .is_visible = true}};
 

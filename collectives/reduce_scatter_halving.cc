@@ -159,7 +159,6 @@ cost cost_of_halving(rank size, const shape& data, activation_policy) {
 }
 
 constexpr constraints k_needs{.needs_commutative = true,
-                              .in_place = false,
                               .summary = "short blocks, any P, best at 2^k: log2 P steps, each half as long as the last"};
 
 }  // namespace

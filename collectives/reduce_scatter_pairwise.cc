@@ -87,8 +87,7 @@ cost cost_of_pairwise(rank size, const shape& data, activation_policy) {
           .hops = steps};
 }
 
-constexpr constraints k_needs{.in_place = false,
-                              .summary = "long blocks, any P: P-1 exchanges of one block, one after the other"};
+constexpr constraints k_needs{.summary = "long blocks, any P: P-1 exchanges of one block, one after the other"};
 
 }  // namespace
 

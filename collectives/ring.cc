@@ -159,32 +159,30 @@ cost cost_of_reduce_scatter(rank size, const shape& data, activation_policy) {
   return cost_of_ring(k_reduce_scatter, size, data, 1);
 }
 
-constexpr constraints needs_of(bool is_allreduce) {
-  return {.needs_commutative = true,
-          .in_place = is_allreduce,
-          .summary = "the longest vectors, any P; segments around a ring of neighbours, P-1 steps a phase"};
-}
+constexpr constraints k_needs{
+    .needs_commutative = true,
+    .summary = "the longest vectors, any P; segments around a ring of neighbours, P-1 steps a phase"};
 
 }  // namespace
 
 constinit const algorithm k_allreduce_ring{.of = &k_allreduce,
                                            .name = "ring",
                                            .generate = allreduce_ring,
-                                           .needs = needs_of(true),
+                                           .needs = k_needs,
                                            .cost_of = cost_of_allreduce,
                                            .looks_at = {.segment = true}};
 
 constinit const algorithm k_reduce_scatter_ring{.of = &k_reduce_scatter,
                                                 .name = "ring",
                                                 .generate = reduce_scatter_ring,
-                                                .needs = needs_of(false),
+                                                .needs = k_needs,
                                                 .cost_of = cost_of_reduce_scatter,
                                                 .looks_at = {.segment = true}};
 
 constinit const algorithm k_reduce_scatter_block_ring{.of = &k_reduce_scatter_block,
                                                       .name = "ring",
                                                       .generate = reduce_scatter_block_ring,
-                                                      .needs = needs_of(false),
+                                                      .needs = k_needs,
                                                       .cost_of = cost_of_reduce_scatter,
                                                       .looks_at = {.segment = true}};
 

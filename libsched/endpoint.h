@@ -123,8 +123,8 @@ class endpoint {
 
   // --- data path ----------------------------------------------------------------------------------------------
 
-  /// Sends round `round`'s message. True: done at once, no completion follows, the source may change. False: a
-  /// completion follows; until then the source must stay as it is.
+  /// Sends round `round`'s message, one at a time: the link's last send must be done. True: done at once, no completion
+  /// follows, the source may change. False: a completion follows; until then the source must stay as it is.
   virtual bool send(link_id link, round_no round, const message& what) = 0;
 
   /// Receives round `round`'s message into `into`, or in place where the edge allows it. True: `out` holds it.

@@ -9,6 +9,7 @@
 
 #include "bindings/c/lsched.h"
 #include "collectives/registry.h"
+#include "tests/support/c_request.h"
 #include "tests/support/promised_outputs.h"
 
 namespace lsched::testing {
@@ -46,36 +47,6 @@ class threads {
 
  private:
   std::vector<lsched_runtime*> runtimes_;
-};
-
-/// A rank's part of a request, as a C program writes it.
-struct c_request {
-  c_request(const collective& of, world place, const shape& data, std::string_view algorithm) : name(algorithm) {
-    desc = {.struct_size = sizeof desc, .collective = of.name.data(), .count = data.count};
-    if (of.moves_data) desc.dtype = LSCHED_I64;
-    if (of.reduces) desc.reduction = LSCHED_SUM;
-    desc.root = data.root;
-    desc.algorithm = name.c_str();
-    counts = data.counts;
-    for (const exchanged_block& it : data.blocks) {
-      if (it.from == place.self) counts.push_back(it.count), destinations.push_back(it.to);
-      if (it.to == place.self) received.push_back(it.count), sources.push_back(it.from);
-    }
-    counts.reserve(1);  // so that data() is not null
-    received.reserve(1);
-    if (of.has_counts || of.has_blocks) desc.counts = counts.data();
-    if (of.has_blocks) desc.recv_counts = received.data();
-    if (&of != &k_neighbor_exchange) return;
-    desc.destinations = destinations.data();
-    desc.sources = sources.data();
-    desc.destination_count = static_cast<std::int32_t>(destinations.size());
-    desc.source_count = static_cast<std::int32_t>(sources.size());
-  }
-
-  std::string name;
-  std::vector<std::uint64_t> counts, received;
-  std::vector<std::int32_t> destinations, sources;
-  lsched_collective_desc desc{};
 };
 
 /// Inputs and outputs of all ranks; in place, `memory` holds both.

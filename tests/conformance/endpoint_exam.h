@@ -698,8 +698,7 @@ inline std::string ask(const question& what, exam_world& world) {
   bench b(world);
   try {
     what.ask(b);
-    for (rank r = 0; r < b.ranks(); ++r)
-      if (b.has(r)) demand(b.at(r).health() == status::ok, "rank ", r, " is not in good health");
+    b.demand_health();
     b.fence();
   } catch (const complaint& found) {
     return found.text;

@@ -100,6 +100,27 @@ TEST(endpoint_exam, has_a_fault_for_every_question) {
         << it.name;
 }
 
+void sends_again_too_soon(exam::bench& b) {
+  b.start(2);
+  b.connect({{.capacity = 20000}});
+  b.post_send(0, 1, {20000, 1});
+  b.post_send(0, 2, {20000, 2});
+}
+
+TEST(endpoint_exam, does_not_let_its_questions_break_the_contract) {
+  EXPECT_NE(answer_of({"sends_again_too_soon", sends_again_too_soon}, fault::none).find("before the last send was done"),
+            std::string::npos);
+}
+
+void waits_for_nothing(exam::bench& b) {
+  b.start(2);
+  b.until([] { return false; }, "nothing");
+}
+
+TEST(endpoint_exam, does_not_wait_for_an_ill_endpoint) {
+  EXPECT_NE(answer_of({"waits_for_nothing", waits_for_nothing}, fault::ill).find("good health"), std::string::npos);
+}
+
 TEST(endpoint_exam, is_passed_without_a_fault) {
   for (const exam::question& it : exam::k_questions) EXPECT_EQ(answer_of(it, fault::none), "") << it.name;
 }

@@ -171,6 +171,7 @@ class bench {
   }
   template <class Condition>
   void until(Condition&& holds, std::string_view what);
+  void demand_health();
   void fence() {
     world_.enter_fence();
     until([&] { return world_.is_fence_open(); }, "the other processes");
@@ -225,9 +226,15 @@ template <class Condition>
 void bench::until(Condition&& holds, std::string_view what) {
   const auto limit = std::chrono::steady_clock::now() + world_.patience();
   while (!holds()) {
+    demand_health();
     demand(std::chrono::steady_clock::now() < limit, "waited too long for ", what);
     turn();
   }
+}
+
+inline void bench::demand_health() {
+  for (rank r = 0; r < ranks(); ++r)
+    if (has(r)) demand(at(r).health() == status::ok, "rank ", r, " is not in good health");
 }
 
 inline void bench::turn() {
@@ -352,6 +359,7 @@ inline void bench::disconnect() {
 inline void bench::post_send(std::size_t index, round_no round, const parcel& what) {
   route_state& it = routes_[index];
   if (!has(it.path.from)) return;
+  demand(it.sent, "route ", index, " round ", round, ": the question sends before the last send was done");
   if (!what.null) what.write(it.source);
   it.sent = false;
   it.bytes = what.bytes;

@@ -1,0 +1,224 @@
+// Nodes that are emulated (LSCHED_RANKS_PER_NODE) under real MPI ranks: every collective through the C interface, shared
+// memory inside a node and MPI between nodes, against what it promises. Run as `mpiexec -n {3,5,6,7,8} bindings_nodes`.
+//
+// "auto" of every collective, and what knows nodes by name; LSCHED_TEST_FULL=1: every algorithm by name, and large
+// counts. Every wait is bounded, and a watchdog ends a process that hangs all the same. The first fault ends the run.
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bindings/c/lsched_mpi.h"
+#include "collectives/registry.h"
+#include "tests/support/c_request.h"
+#include "tests/support/promised_outputs.h"
+
+namespace lsched::testing {
+namespace {
+
+constexpr std::uint64_t k_limit_ns = 20'000'000'000;
+constexpr int k_rounds = 3;
+constexpr std::uint64_t k_most_sampled = 1000;  ///< elements
+
+struct context {
+  rank self = 0;
+  rank size = 1;
+  rank ranks_per_node = 0;
+  bool is_full = false;
+  int cases = 0;
+};
+context g_run;
+
+extern "C" void bark(int) {
+  constexpr char text[] = "bindings_nodes: the watchdog ended a process that hung\n";
+  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(125);
+  _exit(124);
+}
+
+[[noreturn]] void give_up(const std::string& where, const std::string& why) {
+  std::fprintf(stderr, "FAILED rank %d of %d, nodes of %d, %s: %s\n", g_run.self, g_run.size, g_run.ranks_per_node,
+               where.c_str(), why.c_str());
+  std::fflush(stderr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // lets the other ranks say what they saw
+  MPI_Abort(MPI_COMM_WORLD, 1);
+  std::abort();
+}
+
+/// A call of the C interface that has to succeed.
+struct expected {
+  explicit expected(std::string what) : where(std::move(what)) { lsched_diagnostic_init(&why); }
+  void operator()(lsched_status answer) const {
+    if (answer != LSCHED_OK) give_up(where, std::string(lsched_status_name(answer)) + " " + why.text);
+  }
+  std::string where;
+  lsched_diagnostic why;
+};
+
+// --- one collective ----------------------------------------------------------------------------------------
+
+struct exercise {
+  const collective& of;
+  std::string algorithm;
+  shape data;
+
+  world place() const { return {g_run.self, g_run.size}; }
+  extents buffers() const { return of.extents_of(place(), data); }
+  std::string name() const {
+    return std::string(of.name) + "/" + algorithm + ", count " + std::to_string(data.count) +
+           (data.in_place ? ", in place" : "");
+  }
+};
+
+/// This rank's memory: input and output apart, or one within the other.
+class arena {
+ public:
+  explicit arena(const exercise& what) {
+    const extents both = what.buffers();
+    const bool is_shared = what.data.in_place && both.input.value_or(0) > 0 && both.output.value_or(0) > 0;
+    const std::int64_t offset = is_shared && what.of.overlay_of != nullptr ? what.of.overlay_of(what.place(), what.data) : 0;
+    inputs_ = both.input.value_or(0);
+    outputs_ = both.output.value_or(0);
+    input_begin_ = static_cast<std::size_t>(std::max<std::int64_t>(0, offset));
+    output_begin_ = is_shared ? static_cast<std::size_t>(std::max<std::int64_t>(0, -offset)) : inputs_;
+    memory_.resize(std::max(input_begin_ + inputs_, output_begin_ + outputs_) + 1);
+  }
+  std::int64_t* input() { return memory_.data() + input_begin_; }
+  std::int64_t* output() { return memory_.data() + output_begin_; }
+
+  void put(const numbers& given) {
+    std::ranges::fill(memory_, -1);
+    std::ranges::copy(given, input());
+  }
+  numbers result() { return {output(), output() + outputs_}; }
+
+ private:
+  std::size_t inputs_ = 0, outputs_ = 0;
+  std::size_t input_begin_ = 0, output_begin_ = 0;
+  numbers memory_;
+};
+
+/// What every rank gives in a round.
+std::vector<numbers> inputs_of(const exercise& what, int round) {
+  std::vector<numbers> all;
+  for (rank r = 0; r < g_run.size; ++r) {
+    numbers& one = all.emplace_back(what.of.extents_of({r, g_run.size}, what.data).input.value_or(0));
+    for (std::size_t i = 0; i < one.size(); ++i) one[i] = 100'000 * round + 1000 * r + static_cast<std::int64_t>(7 * i);
+  }
+  return all;
+}
+
+/// What is promised to this rank.
+postcondition promise_to_me(const exercise& what) {
+  postcondition promise = what.of.contents_of(g_run.size, what.data);
+  std::erase_if(promise.ranges, [](const promised_range& it) { return it.holder != g_run.self; });
+  return promise;
+}
+
+void run(lsched_runtime* runtime, const exercise& what) {
+  expected ok(what.name());
+  arena mine(what);
+  c_request request(what.of, what.place(), what.data, what.algorithm);
+  request.desc.input = mine.input();
+  request.desc.output = mine.output();
+  lsched_schedule* schedule = nullptr;
+  ok(lsched_collective_create(runtime, &request.desc, &schedule, &ok.why));
+  const postcondition promise = promise_to_me(what);
+  std::vector<numbers> outputs(static_cast<std::size_t>(g_run.size));
+  for (int round = 1; round <= k_rounds; ++round) {
+    const std::vector<numbers> inputs = inputs_of(what, round);
+    mine.put(inputs[static_cast<std::size_t>(g_run.self)]);
+    ok(lsched_run(schedule, k_limit_ns, &ok.why));
+    outputs[static_cast<std::size_t>(g_run.self)] = mine.result();
+    const std::string wrong = broken_promise(promise, inputs, outputs);
+    if (!wrong.empty()) give_up(what.name(), "round " + std::to_string(round) + ": " + wrong);
+  }
+  ok(lsched_schedule_destroy(schedule, k_limit_ns, nullptr));
+  ++g_run.cases;
+}
+
+// --- all of them -------------------------------------------------------------------------------------------
+
+struct candidate_name {
+  std::string algorithm;
+  bool can_be_in_place = false;
+};
+
+/// Those that are asked for by name, and "auto".
+std::vector<candidate_name> names_for(const collective& of) {
+  std::vector<candidate_name> names{{"auto"}};
+  for (const algorithm& it : algorithms()) {
+    if (it.of != &of) continue;
+    names[0].can_be_in_place |= it.needs.in_place && of.moves_data;
+    if (g_run.is_full || it.looks_at.nodes) names.push_back({std::string(it.name), it.needs.in_place && of.moves_data});
+  }
+  return names;
+}
+
+void run_all(lsched_runtime* runtime) {
+  for (const collective* of : collectives()) {
+    if (of->activates) continue;  // not a matter of lsched_collective_create
+    for (const candidate_name& name : names_for(*of))
+      for (const std::uint64_t count : {0u, 1u, 1000u, 100'000u})
+        for (const bool in_place : {false, true}) {
+          if (count > k_most_sampled && !g_run.is_full) continue;
+          if ((in_place && !name.can_be_in_place) || (!of->moves_data && count > 0)) continue;
+          shape data = typical_shape(*of, g_run.size, count, dtype::i64, kernel::sum);
+          data.in_place = in_place;
+          run(runtime, {*of, name.algorithm, std::move(data)});
+        }
+  }
+}
+
+/// The ranks of a node share memory, and the others talk through MPI.
+void expect_nodes(lsched_runtime* runtime) {
+  char text[512];
+  expected("describe")(lsched_runtime_describe(runtime, text, sizeof text));
+  const rank first = g_run.self / g_run.ranks_per_node * g_run.ranks_per_node;
+  const rank here = std::min(g_run.ranks_per_node, g_run.size - first);
+  const auto in_words = [](rank count) { return std::to_string(count) + (count == 1 ? " rank" : " ranks"); };
+  std::string wanted = "MPI with everybody";
+  if (here > 1) wanted = "shared memory with " + in_words(here - 1) + ", MPI with " + in_words(g_run.size - here);
+  if (std::string(text).find(wanted) == std::string::npos) give_up("describe", std::string(text) + ", not " + wanted);
+}
+
+void run_nodes_of(rank ranks_per_node) {
+  g_run.ranks_per_node = ranks_per_node;
+  setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
+  lsched_config config;
+  lsched_config_init(&config);
+  config.region_bytes = 64 << 20;
+  config.commit_timeout_ns = k_limit_ns;
+  lsched_runtime* runtime = nullptr;
+  expected ok("open");
+  ok(lsched_runtime_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, &config, &runtime, &ok.why));
+  expect_nodes(runtime);
+  run_all(runtime);
+  expected("close")(lsched_runtime_close(runtime));
+}
+
+}  // namespace
+}  // namespace lsched::testing
+
+int main(int argc, char** argv) {
+  using namespace lsched::testing;
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  MPI_Comm_rank(MPI_COMM_WORLD, &g_run.self);
+  MPI_Comm_size(MPI_COMM_WORLD, &g_run.size);
+  g_run.is_full = std::getenv("LSCHED_TEST_FULL") != nullptr;
+  std::signal(SIGALRM, bark);
+  alarm(g_run.is_full ? 3500 : 115);
+  for (const lsched::rank ranks_per_node : {2, 3, 4, 1})
+    if (ranks_per_node < g_run.size) run_nodes_of(ranks_per_node);
+  MPI_Finalize();
+  if (g_run.self == 0) std::printf("%d cases passed\n", g_run.cases);
+  return g_run.cases > 0 ? 0 : 1;
+}
