@@ -1,6 +1,7 @@
 #include "libsched/engine.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -51,7 +52,13 @@ trace_event event_of(const instance& it, op_id id, std::uint64_t begin_ns, std::
 
 }  // namespace
 
+engine::engine(endpoint& net, lane* beside)
+    : net_(net),
+      lane_(beside),
+      long_bytes_(beside == nullptr ? k_long_bytes : std::min(k_long_bytes, beside->least_bytes())) {}
+
 engine::~engine() {
+  if (jobs_ != 0) lane_->drain();
   for (auto& it : instances_)
     if (it != nullptr) release_memory(*it);
 }
@@ -214,7 +221,7 @@ status engine::bind(instance& it, const binding& memory) {
 status engine::remove(instance& it) {
   const bool quiet = it.phase == phase::closed || it.phase == phase::failed ||
                      (it.phase == phase::idle && it.called.load() == it.finished.load());
-  if (!quiet || it.posted.load()) return status::busy;
+  if (!quiet || it.jobs != 0 || it.posted.load()) return status::busy;
   net_.detach(it.id);
   release_memory(it);
   instances_[it.index].reset();
@@ -239,10 +246,11 @@ void engine::post(instance& it) {
 
 bool engine::step() {
   ++counters_.steps;
-  const bool told = drain_mailbox();
-  const bool moved = poll_endpoint();
+  bool moved = drain_mailbox();
+  moved = poll_endpoint() || moved;
+  moved = poll_lane() || moved;
   net_.flush();
-  return told || moved;
+  return moved || (jobs_ != 0 && lane_->help());
 }
 
 bool engine::drain_mailbox() {
@@ -279,6 +287,25 @@ bool engine::poll_endpoint() {
       complete(*it, id);
     if (trace_ != nullptr) note_end(*it, id);
     advance(*it);
+  }
+  return count != 0;
+}
+
+bool engine::poll_lane() {
+  if (jobs_ == 0) return false;
+  std::array<std::uint64_t, 16> ended;
+  const std::size_t count = lane_->poll(ended);
+  for (std::size_t i = 0; i < count; ++i) {
+    instance& it = *instances_[ended[i] >> 32];  // remove() waits for its jobs
+    const auto id = static_cast<op_id>(ended[i]);
+    --it.jobs, --jobs_, --it.outstanding, --outstanding_;
+    if (it.phase == phase::running) {
+      combined(it, id, it.program->ops()[id]);
+      if (trace_ != nullptr) note_end(it, id);
+      advance(it);
+    } else if (it.jobs == 0) {
+      publish_failure(it);
+    }
   }
   return count != 0;
 }
@@ -495,13 +522,41 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
     if (has_a && has_b) {
       std::byte* into = target.home + what.c.offset() * size_of(what.type);
       const std::uint64_t count = amount(it, what);
-      if (count * size_of(what.type) >= k_long_bytes) net_.flush();
+      if (count * size_of(what.type) >= long_bytes_ && is_taken_by_lane(it, id, what, count)) return;
       if (count > 0) it.reductions[id](at(a, what.a, what), at(b, what.b, what), into, count);
-      target.data = target.home;
+      return combined(it, id, what);
     } else if (!target.null) {
       has_a ? select(it, what, what.a, what.releases_a) : select(it, what, what.b, what.releases_b);
     }
   }
+  release_payload(it, what.releases_a);
+  release_payload(it, what.releases_b);
+  if (it.phase == phase::running) complete(it, id);
+}
+
+// Arithmetic that takes long: nobody sleeps on what was published before, and the lane may have it. The application's own
+// arithmetic stays on one thread, as it was promised.
+bool engine::is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count) {
+  net_.flush();
+  const reduce_fn run = it.reductions[id].built_in();
+  if (lane_ == nullptr || run == nullptr || count * size_of(what.type) < lane_->least_bytes()) return false;
+  const lane_job job{.run = run,
+                     .a = at(it.cells[what.a.buffer()], what.a, what),
+                     .b = at(it.cells[what.b.buffer()], what.b, what),
+                     .c = it.cells[what.c.buffer()].home + what.c.offset() * size_of(what.type),
+                     .count = count,
+                     .element_bytes = size_of(what.type),
+                     .cookie = cookie_of(it, id)};
+  if (!lane_->submit(job)) return false;
+  ++counters_.lane_jobs;
+  ++it.jobs, ++jobs_, ++it.outstanding, ++outstanding_;
+  return true;
+}
+
+// Both operands have been read for the last time.
+void engine::combined(instance& it, op_id id, const op& what) {
+  cell& target = it.cells[what.c.buffer()];
+  target.data = target.home;
   release_payload(it, what.releases_a);
   release_payload(it, what.releases_b);
   if (it.phase == phase::running) complete(it, id);
@@ -572,9 +627,16 @@ void engine::note_end(const instance& it, op_id id) { trace_->note(event_of(it, 
 void engine::fail(instance& it, status why, rank culprit) {
   if (it.phase == phase::failed) return;
   it.phase = phase::failed;
-  outstanding_ -= it.outstanding;
+  outstanding_ -= it.outstanding - it.jobs;
+  it.outstanding = it.jobs;
   it.culprit.store(culprit);
-  it.verdict.store(why);
+  it.failed_with = why;
+  if (it.jobs == 0) publish_failure(it);
+}
+
+// Whoever sees the verdict may free his buffers.
+void engine::publish_failure(instance& it) {
+  it.verdict.store(it.failed_with);
   published_ = true;
 }
 
@@ -626,6 +688,7 @@ std::string engine::describe_wait(const instance& it, rank* waits_for) const {
   if (!ranks.empty()) text += "; waits for rank";
   for (std::size_t i = 0; i < ranks.size() && i < 8; ++i) text += (i == 0 ? " " : ",") + std::to_string(ranks[i]);
   if (ranks.size() > 8) text += ",…";
+  if (it.jobs != 0) text += "; " + std::to_string(it.jobs) + " on the lane";
   if (it.phase == phase::idle) text += " not started here";
   if (it.phase == phase::closing) text += " closing, " + std::to_string(it.last_signals) + " peers have not said their last";
   if (waits_for != nullptr && !ranks.empty()) *waits_for = ranks.front();

@@ -1,9 +1,9 @@
 // The engine: fires ops. Single-threaded, no thread of its own, no policy, no clock but that of a recording.
 //
-// step() is a fixed sequence: drain the mailbox, poll the endpoint, fire what became ready (a FIFO per instance,
-// no recursion), publish finished rounds, flush the endpoint. It allocates nothing, locks nothing and makes no system call of its
-// own. Exactly one thread at a time owns the engine (offload/driver.h says which); every function here is for
-// the owner unless it says "any thread".
+// step() is a fixed sequence: drain the mailbox, poll the endpoint and the lane, fire what became ready (a FIFO per
+// instance, no recursion), publish finished rounds, flush the endpoint. It allocates nothing, locks nothing and makes no
+// system call of its own. Exactly one thread at a time owns the engine (offload/driver.h says which); every function here
+// is for the owner unless it says "any thread".
 #pragma once
 
 #include <atomic>
@@ -13,6 +13,7 @@
 
 #include "libsched/endpoint.h"
 #include "libsched/instance.h"
+#include "libsched/lane.h"
 #include "libsched/trace_buffer.h"
 
 namespace lsched {
@@ -26,11 +27,15 @@ struct engine_counters {
   std::uint64_t nulls_sent = 0;     ///< of messages_sent: without payload
   std::uint64_t bytes_sent = 0;
   std::uint64_t signals_sent = 0;
+  std::uint64_t lane_jobs = 0;      ///< of ops: computed by the lane
 };
 
 class engine {
  public:
-  explicit engine(endpoint& net) : net_(net) {}
+  /// `beside`: where large arithmetic may run; null: nowhere. Outlives the engine, as `net` does.
+  explicit engine(endpoint& net, lane* beside = nullptr);
+
+  /// Waits for what the lane still computes.
   ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
@@ -51,7 +56,7 @@ class engine {
   /// New user memory, between rounds. STATE while a round runs.
   status bind(instance& it, const binding& memory);
 
-  /// BUSY while a round runs or peers may still signal.
+  /// BUSY while a round runs, the lane still computes for it, or peers may still signal.
   status remove(instance& it);
 
   // --- data path ------------------------------------------------------------------------------------------------
@@ -63,8 +68,8 @@ class engine {
   /// One pass. Answers whether anything moved.
   bool step();
 
-  /// Whether a message could make something happen.
-  bool is_listening() const { return net_.is_listening(); }
+  /// Whether a message, or the end of a job on the lane, could make something happen.
+  bool is_listening() const { return jobs_ != 0 || net_.is_listening(); }
 
   /// Whether a round is under way: messages are due soon, unlike with a partial instance that merely serves.
   bool is_busy() const { return outstanding_ != 0; }
@@ -72,7 +77,7 @@ class engine {
   /// Answers once per batch of finished rounds (or failures): somebody may be waiting for them.
   bool take_published() { return std::exchange(published_, false); }
 
-  /// Ends every instance with an error; waiters see it.
+  /// Ends every instance with an error; waiters see it as soon as the lane has let go of their memory.
   void fail_all(status why, rank culprit);
 
   /// For people: what the instance is waiting for, in one line, and one rank it waits for.
@@ -96,6 +101,7 @@ class engine {
 
   bool drain_mailbox();
   bool poll_endpoint();
+  bool poll_lane();
   void look(instance& it);
   void advance(instance& it);
   void begin_round(instance& it);
@@ -103,11 +109,14 @@ class engine {
   void begin_closing(instance& it);
   void last_signal_seen(instance& it);
   void fail(instance& it, status why, rank culprit);
+  void publish_failure(instance& it);
 
   void fire(instance& it, op_id id);
   void fire_send(instance& it, op_id id, const op& what);
   void fire_recv(instance& it, op_id id, const op& what);
   void fire_compute(instance& it, op_id id, const op& what);
+  bool is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count);
+  void combined(instance& it, op_id id, const op& what);
   void fire_capture(instance& it, op_id id, const op& what);
   void fire_signal_recv(instance& it, op_id id, const op& what);
   void select(instance& it, const op& what, region from, op_id payload);
@@ -121,12 +130,15 @@ class engine {
   std::uint64_t amount(instance& it, const op& what);
 
   endpoint& net_;
+  lane* const lane_;
+  const std::uint64_t long_bytes_;  ///< arithmetic from this size on is looked at before it is begun
   std::vector<std::unique_ptr<instance>> instances_;
   std::size_t live_ = 0;
   std::uint32_t next_id_ = 0;
   std::atomic<instance*> posted_{nullptr};
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< over all instances
+  std::uint64_t jobs_ = 0;         ///< of outstanding_: on the lane
   engine_counters counters_;
   trace_buffer* trace_ = nullptr;
   std::vector<completion> news_ = std::vector<completion>(64);

@@ -55,6 +55,8 @@ struct instance {
   round_no round = 0;
   enum phase phase = phase::idle;
   std::uint32_t outstanding = 0;  ///< ops fired and not completed
+  std::uint32_t jobs = 0;         ///< of these: on the lane, which reads and writes the instance's memory
+  status failed_with = status::ok;  ///< the verdict to be, while the lane still computes
   bool exited = false;
   std::vector<token_count> counts;
   std::vector<round_no> completed;  ///< last round in which each op completed

@@ -52,13 +52,16 @@ struct user_kernel {
 class arithmetic {
  public:
   arithmetic() = default;
-  explicit arithmetic(reduce_fn built_in) : built_in_(built_in) {}
+  explicit arithmetic(reduce_fn run) : built_in_(run) {}
   explicit arithmetic(const user_kernel& user) : user_(user.run), context_(user.context) {}
 
   void operator()(const void* a, const void* b, void* c, std::size_t count) const {
     if (built_in_ != nullptr) return built_in_(a, b, c, count);
     user_(a, b, c, count, context_);
   }
+
+  /// Which may be called by any number of threads; nullptr: the application's own.
+  reduce_fn built_in() const { return built_in_; }
 
  private:
   reduce_fn built_in_ = nullptr;

@@ -11,11 +11,14 @@
 
 namespace lsched::testing {
 
-lockstep_world::lockstep_world(rank ranks, std::uint64_t seed, inproc_options net)
+lockstep_world::lockstep_world(rank ranks, std::uint64_t seed, inproc_options net, lanes which)
     : seed_(seed), net_(ranks, mix(seed), net), pace_(static_cast<std::size_t>(ranks), 1) {
   for (rank r = 0; r < ranks; ++r) {
     ends_.push_back(std::move(*net_.open(r)));
-    engines_.push_back(std::make_unique<engine>(*ends_.back()));
+    const std::uint64_t lot = mix(mix(seed) ^ static_cast<std::uint64_t>(r));
+    const bool has_lane = which == lanes::all || (which == lanes::drawn && lot % 2 == 0);
+    lanes_.push_back(has_lane ? std::make_unique<fake_lane>(lot) : nullptr);
+    engines_.push_back(std::make_unique<engine>(*ends_.back(), lanes_.back().get()));
   }
 }
 

@@ -1,6 +1,6 @@
 // Many ranks in one thread: real engines over the inproc transport, stepped in a seeded order.
 //
-// The seed decides who steps when and how long every message takes, so a failing run is replayed by its seed.
+// The seed decides who steps when, how long every message takes, and which ranks have a lane and what that does, so a failing run is replayed by its seed.
 // Nothing here waits: a run has a number of steps, and one that needs more is a hang, reported as a test failure
 // with what every rank waits for.
 #pragma once
@@ -14,12 +14,15 @@
 #include "libsched/commit.h"
 #include "libsched/engine.h"
 #include "libsched/inproc.h"
+#include "tests/support/fake_lane.h"
 
 namespace lsched::testing {
 
 class lockstep_world {
  public:
-  lockstep_world(rank ranks, std::uint64_t seed, inproc_options net = {});
+  enum class lanes : std::uint8_t { drawn, none, all };
+
+  lockstep_world(rank ranks, std::uint64_t seed, inproc_options net = {}, lanes which = lanes::drawn);
   ~lockstep_world();
   lockstep_world(const lockstep_world&) = delete;
   lockstep_world& operator=(const lockstep_world&) = delete;
@@ -27,6 +30,9 @@ class lockstep_world {
   rank size() const { return static_cast<rank>(engines_.size()); }
   engine& at(rank r) { return *engines_[static_cast<std::size_t>(r)]; }
   inproc_world& net() { return net_; }
+
+  /// Null: this rank has none.
+  fake_lane* lane_of(rank r) { return lanes_[static_cast<std::size_t>(r)].get(); }
 
   /// What one rank's commit came to.
   struct outcome {
@@ -78,6 +84,7 @@ class lockstep_world {
   std::uint64_t draws_ = 0;
   inproc_world net_;
   std::vector<std::unique_ptr<endpoint>> ends_;
+  std::vector<std::unique_ptr<fake_lane>> lanes_;
   std::vector<std::unique_ptr<engine>> engines_;
   std::vector<std::vector<instance*>> committed_;  ///< for describe()
   std::vector<std::uint32_t> pace_;
