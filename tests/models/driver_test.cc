@@ -18,7 +18,8 @@ TEST(driver_model, no_message_and_no_post_is_left_lying) {
   for (const std::string_view scenario : {"message for waiter", "messages for waiter", "engine for waiter",
                                           "message for auxiliary", "two posts", "two runs",
                                           "posts and steps", "round after round", "waiter and starter",
-                                          "waiter and auxiliary"})
+                                          "waiter and auxiliary", "job for waiter", "job for auxiliary",
+                                          "job after job", "end of lane"})
     expect_right(scenario);
 }
 
@@ -50,6 +51,12 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
            planted{"no_flush_after_a_step", "engine for waiter"},
            planted{"post_in_two_steps", "two posts"},
            planted{"post_taken_too_late", "round after round"},
+           planted{"end_of_job_not_rung", "job for waiter"},
+           planted{"end_of_job_not_rung", "job for auxiliary"},
+           planted{"rings_for_the_last_piece_begun", "job for waiter"},
+           planted{"deaf_to_jobs", "job for auxiliary"},
+           planted{"slot_given_away_too_early", "job for waiter"},
+           planted{"closes_without_waiting", "end of lane"},
        }) {
     const report found = run(bug, scenario);
     EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);

@@ -1,5 +1,5 @@
-// Ownership, the mailbox, the doorbell and everybody who sleeps on it: offload/driver.{h,cc}, libsched/engine.{h,cc}
-// and libsched/doorbell.{h,cc}, one rank of them, with the threads of docs/threading.md around it.
+// Ownership, the mailbox, the doorbell and everybody who sleeps on it: offload/driver.{h,cc}, offload/job_board.{h,cc},
+// libsched/engine.{h,cc} and libsched/doorbell.{h,cc}, one rank of them, with the threads of docs/threading.md around it.
 //
 // Not the library's is the medium: whoever sends stores a stamp and owes the receiver's bell a look, which are the two
 // lines of the shm endpoint (CMakeLists.txt sees to it that they are), and looks when it is through. Most scenarios have
@@ -11,6 +11,7 @@
 #include "libsched/engine.cc"
 #include "offload/driver.cc"
 #include "offload/idle_policy.cc"
+#include "offload/job_board.cc"
 
 #include "tests/models/worlds.h"
 
@@ -18,7 +19,12 @@ namespace lsched {
 
 // What the engine needs of files that this program has under the library's own name.
 std::uint64_t max_count(const schedule&, const op& what) { return what.count.value(); }
-reduce_fn find_reduce(kernel, dtype) { return nullptr; }
+reduce_fn find_reduce(kernel, dtype) {  // the other threads run in the middle of it
+  return [](const void*, const void*, void* c, std::size_t) {
+    models::point();
+    *static_cast<std::byte*>(c) = std::byte{1};
+  };
+}
 std::vector<std::uint32_t> shared_sources(const schedule& it) { return std::vector<std::uint32_t>(it.ops().size()); }
 std::string_view name_of(status) { return ""; }
 
@@ -101,8 +107,22 @@ class stamps final : public endpoint {
   doorbell bell_{};
 };
 
-/// What the only op of a schedule does: a message to or from the other rank, or nothing.
-enum class act : std::uint8_t { nothing, receives, sends };
+/// A lane whose workers are threads of the scenario.
+class board_lane final : public lane {
+ public:
+  explicit board_lane(doorbell& bell) : board(bell) {}
+  std::string name() const override { return "board"; }
+  std::uint64_t least_bytes() const override { return 1; }
+  bool submit(const lane_job& job) override { return board.submit(job) != 0; }
+  std::size_t poll(std::span<std::uint64_t> out) override { return board.poll(out); }
+  bool help() override { return board.help(); }
+  void drain() override { board.drain(); }
+
+  job_board board;
+};
+
+/// What the only op of a schedule does: a message to or from the other rank, arithmetic on the lane, or nothing.
+enum class act : std::uint8_t { nothing, receives, sends, computes };
 
 schedule_ptr one_op(act what) {
   schedule::parts parts;
@@ -114,6 +134,8 @@ schedule_ptr one_op(act what) {
   if (what != act::nothing) parts.buffers.push_back({.role = buffer_role::output, .count = 1});
   if (what == act::receives) it = {.kind = op_kind::recv, .peer = 1, .count = extent::imm(1), .c = region(0, 0)};
   if (what == act::sends) it = {.kind = op_kind::send, .peer = 1, .count = extent::imm(1), .a = region(0, 0)};
+  if (what == act::computes)
+    it = {.kind = op_kind::compute, .what = kernel::sum, .count = extent::imm(1), .a = {0, 0}, .b = {0, 0}, .c = {0, 0}};
   parts.ops.push_back(it);
   return std::make_shared<const schedule>(std::move(parts));
 }
@@ -121,7 +143,7 @@ schedule_ptr one_op(act what) {
 /// One rank: two instances, an engine, its driver.
 struct one_rank {
   explicit one_rank(act first, act second)
-      : runs(net), drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
+      : beside(net.bell()), runs(net, &beside), drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
     it[0] = add(first);
     it[1] = add(second);
   }
@@ -138,13 +160,24 @@ struct one_rank {
   }
   void run(int which) { models::require(drives.run(*it[which], never) == status::ok, "a run fails"); }
 
+  /// From here on, whoever looks at the bell rings it; nobody of ours should.
+  void give_bell_away() {
+    rings = net.bell().word[doorbell::waiter].load();
+    is_given_away = true;
+    net.bell().polling.store(0);
+    net.bell().sleepers.store(1);
+  }
+
   static constexpr auto never = driver::clock::time_point::max();
   std::byte landing{};
   stamps net;
+  board_lane beside;
   engine runs;
   driver drives;
   instance* it[2]{};
   std::atomic<bool> stop{false};
+  bool is_given_away = false;
+  std::uint32_t rings = 0;
 };
 
 class rank_model {
@@ -196,6 +229,9 @@ class rank_model {
     });
     all.add("sending rank", [there] { there->start(0); });
   }
+  void add_worker(const std::string& name) {
+    all.add(name, [it = here] { it->beside.board.serve(); });
+  }
   void add_auxiliary() {
     all.add("auxiliary", [it = here] { it->drives.serve(it->stop); });
   }
@@ -209,6 +245,8 @@ class rank_model {
       if (!is_last) return std::string();
       const std::string left = all.unfinished();
       if (!left.empty() && !(auxiliary_stays && left == "auxiliary sleeps")) return "a wake-up is lost: " + left;
+      if (here->is_given_away && here->net.bell().word[doorbell::waiter].load() != here->rings)
+        return std::string("a worker rings a bell that is not ours any more");
       for (const instance* it : here->it)
         if (it->finished.load() != it->called.load()) return "a round is not finished, and nobody is awake: " + left;
       return std::string();
@@ -357,7 +395,57 @@ models::report stop_of_auxiliary(const circumstances& around) {
   return all.explore(false);
 }
 
+/// Arithmetic on the lane, for a thread that waits.
+models::report job_for_waiter(const circumstances& around) {
+  rank_model all(around, act::computes, act::nothing);
+  all.add_worker("worker");
+  all.add("waiter", [](one_rank& it) {
+    it.run(0);
+    models::require(it.landing == std::byte{1}, "a round is over before its arithmetic");
+  });
+  return all.explore(false);
+}
+
+/// Arithmetic on the lane while the application computes: the auxiliary thread must hear of its end.
+models::report job_for_auxiliary(const circumstances& around) {
+  rank_model all(around, act::computes, act::nothing);
+  all.add_worker("worker");
+  all.add("application", [](one_rank& it) { it.start(0); });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// Two workers, one of which may be left over from the first job when the second is put up.
+models::report job_after_job(const circumstances& around) {
+  rank_model all(around, act::computes, act::computes);
+  all.add_worker("worker 0");
+  all.add_worker("worker 1");
+  all.add("waiter", [](one_rank& it) {
+    it.run(0);
+    it.landing = std::byte{0};
+    it.run(1);
+    models::require(it.landing == std::byte{1}, "a round is over before its arithmetic");
+  });
+  return all.explore(false);
+}
+
+/// The end of a lane: what a late worker may not touch any more is the bell.
+models::report end_of_lane(const circumstances& around) {
+  rank_model all(around, act::computes, act::nothing);
+  all.add_worker("worker");
+  all.add("application", [](one_rank& it) {
+    it.run(0);
+    it.beside.board.close();
+    it.give_bell_away();
+  });
+  return all.explore(false);
+}
+
 const models::known_world k_worlds[] = {
+    models::known_world({LSCHED_VARIANT, "job for waiter", job_for_waiter}),
+    models::known_world({LSCHED_VARIANT, "job for auxiliary", job_for_auxiliary}),
+    models::known_world({LSCHED_VARIANT, "job after job", job_after_job}),
+    models::known_world({LSCHED_VARIANT, "end of lane", end_of_lane}),
     models::known_world({LSCHED_VARIANT, "message for waiter", message_for_waiter}),
     models::known_world({LSCHED_VARIANT, "messages for waiter", messages_for_waiter}),
     models::known_world({LSCHED_VARIANT, "engine for waiter", engine_for_waiter}),

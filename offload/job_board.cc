@@ -1,0 +1,98 @@
+#include "offload/job_board.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace lsched {
+
+std::uint64_t job_board::submit(const lane_job& job) {
+  for (slot& it : slots_) {
+    if (it.is_taken) continue;
+    it.is_taken = true;
+    it.what = job;
+    it.in_piece = std::max<std::uint64_t>(k_piece_bytes / job.element_bytes, 1);
+    it.pieces = (job.count + it.in_piece - 1) / it.in_piece;
+    it.unfinished.store(it.pieces, std::memory_order_relaxed);
+    it.unclaimed.store(it.pieces, std::memory_order_release);
+    return it.pieces;
+  }
+  return 0;
+}
+
+job_board::outcome job_board::do_piece(slot& from) {
+  std::uint64_t left = from.unclaimed.load(std::memory_order_relaxed);
+  do {
+    if (left == 0) return outcome::none;
+  } while (!from.unclaimed.compare_exchange_weak(left, left - 1, std::memory_order_acquire));
+  const lane_job& job = from.what;
+  const std::uint64_t first = (from.pieces - left) * from.in_piece;
+  const std::uint64_t begin = first * job.element_bytes;
+  job.run(job.a + begin, job.b + begin, job.c + begin, std::min(from.in_piece, job.count - first));
+  return from.unfinished.fetch_sub(1) == 1 ? outcome::ended_job : outcome::did_piece;
+}
+
+std::size_t job_board::poll(std::span<std::uint64_t> out) {
+  std::size_t found = 0;
+  for (slot& it : slots_) {
+    if (found == out.size()) break;
+    if (!it.is_taken || it.unfinished.load() != 0) continue;
+    out[found++] = it.what.cookie;
+    it.is_taken = false;
+  }
+  return found;
+}
+
+bool job_board::help() {
+  return std::ranges::any_of(slots_, [](slot& it) { return it.is_taken && do_piece(it) != outcome::none; });
+}
+
+void job_board::drain() {
+  while (help()) {
+  }
+  for (const slot& it : slots_)
+    while (it.is_taken && it.unfinished.load() != 0) sched_yield();
+}
+
+void job_board::close() {
+  drain();
+  while (serving_.load() != 0) sched_yield();
+}
+
+void job_board::serve() {
+  serving_.fetch_add(1);
+  for (bool found = true; found;) {
+    found = false;
+    for (slot& it : slots_)
+      for (outcome now = do_piece(it); now != outcome::none; now = do_piece(it)) {
+        found = true;
+        if (now == outcome::ended_job) ring_if_needed(bell_);
+      }
+  }
+  serving_.fetch_sub(1);
+}
+
+namespace {
+
+// Orders what was written before a call and what the worker reads. Whoever carries the call does so too, but the thread
+// sanitizer does not see into a library that was not compiled for it.
+std::atomic<std::uint64_t> g_calls{0};
+
+}  // namespace
+
+void shared_job_board::expect_worker() {
+  holders_.fetch_add(1);
+  g_calls.fetch_add(1);
+}
+
+void shared_job_board::work() {
+  static_cast<void>(g_calls.load());
+  serve();
+  let_go();
+}
+
+void shared_job_board::let_go() {
+  if (holders_.fetch_sub(1) == 1) delete this;
+}
+
+}  // namespace lsched

@@ -1,0 +1,41 @@
+// Which lane a rank has: as the user says, and as many workers as cores are free.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "libsched/doorbell.h"
+#include "libsched/lane.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+enum class lane_mode : std::uint8_t { automatic, inlined, tbb };
+
+struct lane_choice {
+  lane_mode mode = lane_mode::automatic;
+  unsigned workers = 0;  ///< of tbb; 0: as many as cores are free, but at least one
+  friend bool operator==(const lane_choice&, const lane_choice&) = default;
+};
+
+/// The most workers anybody may ask for.
+inline constexpr unsigned k_most_lane_workers = 1024;
+
+/// "auto", "inline", "tbb" or "tbb:4"; nothing for any other text.
+std::optional<lane_choice> parse_lane(std::string_view text);
+
+/// Why this build cannot have that lane (UNSUPPORTED), or ok.
+status objection_to(const lane_choice& choice);
+
+/// How many workers a rank has that shares `cores` cores with all `local_ranks` ranks of its machine. Left to itself a rank
+/// gets its equal share of the cores that no rank needs, in whole cores: none where ranks and cores are equally many.
+unsigned lane_workers(const lane_choice& choice, unsigned local_ranks, unsigned cores);
+
+/// Why arithmetic is inline, for people: "no core is free". Only where there are no workers.
+std::string_view why_inline(const lane_choice& choice);
+
+/// Null where there are no workers. The choice is one that this build can have.
+std::unique_ptr<lane> make_lane(const lane_choice& choice, unsigned local_ranks, unsigned cores, doorbell& bell);
+
+}  // namespace lsched

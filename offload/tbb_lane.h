@@ -1,0 +1,39 @@
+// The lane on a oneTBB arena. Only in builds with LSCHED_HAVE_TBB; no oneTBB header here.
+//
+// Its workers sleep while there is no job; the owner of the engine does pieces too (libsched/lane.h, help()). So a worker
+// that is late, because its core was not free after all, costs what it would have saved and no more.
+#pragma once
+
+#include <memory>
+
+#include "libsched/lane.h"
+#include "offload/job_board.h"
+
+namespace lsched {
+
+class tbb_lane final : public lane {
+ public:
+  /// `workers`: at least 1; each wants a core of its own. All signals are blocked in threads that oneTBB makes for it at
+  /// once. `bell` is this rank's, and outlives the lane.
+  tbb_lane(doorbell& bell, unsigned workers);
+
+  /// Waits for jobs under way; bounded by their arithmetic.
+  ~tbb_lane() override;
+
+  std::string name() const override;
+  std::uint64_t least_bytes() const override;
+  bool submit(const lane_job& job) override;  // oneTBB takes memory from its own pool
+  std::size_t poll(std::span<std::uint64_t> out) override { return board_->poll(out); }
+  bool help() override { return board_->help(); }
+  void drain() override { board_->drain(); }
+
+ private:
+  struct arena;
+  void call(std::uint64_t workers);
+
+  const unsigned workers_;
+  shared_job_board* const board_;  ///< shared with workers that have been called and have not come yet
+  std::unique_ptr<arena> arena_;
+};
+
+}  // namespace lsched
