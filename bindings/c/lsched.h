@@ -138,20 +138,27 @@ typedef enum lsched_idle_mode {
   LSCHED_IDLE_PARK
 } lsched_idle_mode;
 
+typedef enum lsched_lane_mode {
+  LSCHED_LANE_AUTO = 0,    /* large arithmetic also runs on cores that no rank of this machine needs; without any, INLINE */
+  LSCHED_LANE_INLINE = -1, /* arithmetic is done by whichever thread drives the runtime */
+  LSCHED_LANE_TBB = -2     /* as AUTO, but one worker at least, be a core free for it or not */
+} lsched_lane_mode;
+
 typedef struct lsched_config {
   size_t struct_size;
   int32_t progress;            /* an lsched_progress_mode */
   int32_t idle;                /* an lsched_idle_mode */
   int32_t progress_core;       /* operating-system core of the progress thread; -1: chosen from the topology if a
                                   core is free for it, else left to the scheduler */
+  int32_t lane;                /* an lsched_lane_mode, or the number of oneTBB workers for large arithmetic */
   uint64_t region_bytes;       /* address space of this rank's shared region, at least what the runtime itself
                                   needs; 0: the machine's memory size */
   uint64_t commit_timeout_ns;  /* for the collective create functions */
 } lsched_config;
 
-/* Fills in the defaults: progress thread, automatic idling, 60 s for commits, then what the environment says
- * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park; another word there makes opening fail with
- * ARGUMENT).  Thread: any. Blocks: never. */
+/* Fills in the defaults: progress thread, automatic idling and lane, 60 s for commits, then what the environment says
+ * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park, LSCHED_LANE=auto|inline|tbb|tbb:WORKERS; another word
+ * there makes opening fail with ARGUMENT).  Thread: any. Blocks: never. */
 LSCHED_API void lsched_config_init(lsched_config* config);
 
 /* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where there is
@@ -159,6 +166,7 @@ LSCHED_API void lsched_config_init(lsched_config* config);
  * Thread: any, once per process and world.  Blocks: until all ranks have come, at most commit_timeout_ns.
  * Memory: *runtime is the caller's until lsched_runtime_close.
  * Errors: UNSUPPORTED in a process started by an MPI launcher (use lsched_runtime_open_mpi of lsched_mpi.h),
+ * or if the lane is to be oneTBB's and the build is without it,
  * STATE (this rank has joined before), VERSION, ARGUMENT, TIMEOUT (naming a rank that did not come), NOMEM. */
 #define lsched_runtime_open(config, runtime, diagnostic) \
   lsched_runtime_open_abi(LSCHED_ABI, (config), (runtime), (diagnostic))
@@ -208,7 +216,7 @@ typedef struct lsched_stats {
 /* Counters since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats);
 
-/* One line about transport, ranks, idle policy and progress thread; truncated to `bytes`, always terminated.
+/* One line about transport, ranks, progress thread and lane; truncated to `bytes`, always terminated.
  * Thread: any. Blocks: never. Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_t bytes);
 

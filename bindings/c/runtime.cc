@@ -26,6 +26,7 @@ constexpr char k_version[] = LSCHED_VERSION_TEXT(LSCHED_VERSION_MAJOR, LSCHED_VE
 
 /// What lsched_config_init, which cannot fail, makes of an environment variable it does not understand; opening does fail.
 constexpr int k_misspelt = 99;
+constexpr int k_misspelt_lane = INT32_MIN;
 
 constexpr std::uint64_t k_commit_timeout_ns = 60'000'000'000;
 
@@ -181,6 +182,29 @@ std::optional<failure> objection_to_trace(const std::string& prefix) {
 
 }  // namespace
 
+namespace {
+
+std::int32_t number_of(const lane_choice& choice) {
+  if (choice.mode == lane_mode::inlined) return LSCHED_LANE_INLINE;
+  if (choice.mode == lane_mode::automatic) return LSCHED_LANE_AUTO;
+  return choice.workers == 0 ? std::int32_t{LSCHED_LANE_TBB} : static_cast<std::int32_t>(choice.workers);
+}
+
+result<lane_choice> read_lane(std::int32_t number) {
+  lane_choice choice;
+  if (number == LSCHED_LANE_INLINE) choice.mode = lane_mode::inlined;
+  if (number == LSCHED_LANE_TBB || number > 0) choice.mode = lane_mode::tbb;
+  if (number < LSCHED_LANE_TBB || number > static_cast<std::int32_t>(k_most_lane_workers))
+    return failure{status::argument, "lane (lsched_config or LSCHED_LANE) is none of auto, inline, tbb, tbb:1 … tbb:" +
+                                         std::to_string(k_most_lane_workers)};
+  if (number > 0) choice.workers = static_cast<unsigned>(number);
+  if (const status why = objection_to(choice); why != status::ok)
+    return failure{why, "lane (lsched_config or LSCHED_LANE) is tbb, but oneTBB is not in this build"};
+  return choice;
+}
+
+}  // namespace
+
 result<runtime_options> read_config(const lsched_config* config) {
   lsched_config filled;
   lsched_config_init(&filled);
@@ -200,6 +224,9 @@ result<runtime_options> read_config(const lsched_config* config) {
     return failure{status::argument, "progress_core " + std::to_string(filled.progress_core) +
                                          " is not one of the cores this process may use"};
   if (filled.progress_core >= 0) options.core = static_cast<unsigned>(filled.progress_core);
+  const auto arithmetic = read_lane(filled.lane);
+  if (!arithmetic) return arithmetic.error();
+  options.arithmetic = *arithmetic;
   options.region_bytes = filled.region_bytes;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
   options.commit_timeout = std::chrono::nanoseconds(std::min(filled.commit_timeout_ns, k_most));
@@ -235,7 +262,8 @@ lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const runtime_opti
     : options_(options),
       net_(std::move(net)),
       cache_(net_->place(), chosen_by(options, around)),
-      engine_(*net_),
+      lane_(make_lane(options.arithmetic, around.ranks, around.cores, net_->bell())),
+      engine_(*net_, lane_.get()),
       driver_(engine_, make_idle_policy(options.idle, around.ranks, around.cores)),
       remark_(std::move(remark)) {
   if (!options.trace_prefix.empty()) start_trace(k_traced_events);
@@ -290,6 +318,10 @@ std::string lsched_runtime::describe() const {
   std::string text = "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " over " +
                      std::string(net_->name()) + ", ";
   text += thread_ ? "progress thread" : "driven by callers";
+  if (lane_ != nullptr)
+    text += ", arithmetic from " + std::to_string(lane_->least_bytes() >> 10) + " KiB on with " + lane_->name();
+  else
+    text += ", arithmetic inline: " + std::string(why_inline(options_.arithmetic));
   if (!remark_.empty()) text += "; " + remark_;
   return text;
 }
@@ -324,6 +356,10 @@ void lsched_config_init(lsched_config* config) {
                                                           : k_misspelt;
   if (const char* mode = std::getenv("LSCHED_IDLE"))
     config->idle = parse_idle_mode(mode) ? static_cast<int>(*parse_idle_mode(mode)) : k_misspelt;
+  if (const char* text = std::getenv("LSCHED_LANE")) {
+    const auto choice = parse_lane(text);
+    config->lane = choice ? number_of(*choice) : k_misspelt_lane;
+  }
 }
 
 lsched_status lsched_runtime_open_abi(int abi, const lsched_config* config, lsched_runtime** runtime,

@@ -15,6 +15,7 @@
 #include "libsched/commit.h"
 #include "libsched/shm_endpoint.h"
 #include "offload/driver.h"
+#include "offload/lane_choice.h"
 #include "offload/progress_thread.h"
 
 namespace lsched {
@@ -24,6 +25,7 @@ struct runtime_options {
   bool wants_thread = true;
   idle_mode idle = idle_mode::automatic;
   std::optional<unsigned> core;
+  lane_choice arithmetic;
   std::uint64_t region_bytes = 0;
   std::chrono::nanoseconds commit_timeout{};
   shm_options shm;
@@ -101,6 +103,7 @@ struct lsched_runtime {
   lsched::runtime_options options_;
   std::unique_ptr<lsched::endpoint> net_;
   lsched::schedule_cache cache_;
+  std::unique_ptr<lsched::lane> lane_;
   lsched::engine engine_;
   lsched::driver driver_;
   std::unique_ptr<lsched::trace_buffer> trace_;

@@ -16,6 +16,7 @@
 #include "bindings/cli/words.h"
 #include "offload/cores.h"
 #include "offload/idle_policy.h"
+#include "offload/lane_choice.h"
 #include "offload/pinning.h"
 #include "ops/kernel.h"
 #if LSCHED_HAVE_MPI
@@ -42,6 +43,7 @@ constexpr std::array k_variables{
     variable{"LSCHED_PROGRESS", "thread", "thread|caller",
              "who serves the engine while the application computes"},
     variable{"LSCHED_IDLE", "auto", "auto|spin|yield|park", "what a waiting thread does"},
+    variable{"LSCHED_LANE", "auto", "auto|inline|tbb|tbb:WORKERS", "where large arithmetic runs"},
     variable{"LSCHED_READ_PEERS", "yes", "yes|no",
              "large messages are read from the sender's process where the system permits it"},
     variable{"LSCHED_ALGORITHM", "", "", "what auto is: collective=algorithm,..."},
@@ -62,6 +64,7 @@ const variable* find_variable(std::string_view name) {
 }
 
 bool takes(const variable& it, std::string_view value) {
+  if (it.name == "LSCHED_LANE") return parse_lane(value).has_value();
   if (it.values.empty()) return true;
   for (std::string_view rest = it.values; !rest.empty();) {
     const auto bar = std::min(rest.find('|'), rest.size());
@@ -186,6 +189,17 @@ json describe_choice(unsigned ranks) {
   return choice;
 }
 
+json describe_lane(unsigned ranks) {
+  const char* wish = std::getenv("LSCHED_LANE");
+  const auto parsed = parse_lane(wish != nullptr ? wish : "auto");
+  const lane_choice choice = parsed ? *parsed : lane_choice{};
+  if (objection_to(choice) != status::ok)
+    return {{"ranks", ranks}, {"kind", nullptr}, {"workers", 0}, {"why", "oneTBB is not in this build: opening fails"}};
+  const unsigned workers = lane_workers(choice, ranks, usable_cores());
+  if (workers != 0) return {{"ranks", ranks}, {"kind", "tbb"}, {"workers", workers}, {"why", nullptr}};
+  return {{"ranks", ranks}, {"kind", "inline"}, {"workers", 0}, {"why", why_inline(choice)}};
+}
+
 json describe(unsigned ranks) {
   json all;
   all["version"] = lsched_version();
@@ -195,6 +209,7 @@ json describe(unsigned ranks) {
                   {"affinity", allowed_cores().size()},
                   {"usable", usable_cores()}};
   all["idle"] = describe_choice(ranks);
+  all["lane"] = describe_lane(ranks);
   all["environment"] = describe_environment();
   all["warnings"] = warnings_about_environment();
   return all;
@@ -235,6 +250,10 @@ void print(const json& all) {
   print_line("progress", idle["progress_core"].is_null()
                              ? "the scheduler places the progress thread"
                              : "progress thread near here: core " + plain(idle["progress_core"]));
+  const json& lane = all["lane"];
+  print_line("lane", "with " + plain(lane["ranks"]) + " local ranks: " +
+                         (lane["why"].is_null() ? plain(lane["workers"]) + " oneTBB workers for large arithmetic"
+                                                : "none, " + plain(lane["why"])));
   std::printf("environment\n");
   for (const json& it : all["environment"])
     std::printf("  %-22s %-8s (%s)  %s\n", plain(it["name"]).c_str(),

@@ -229,6 +229,8 @@ TEST(c_runtime, a_wrong_configuration_is_refused_by_name) {
   expect_refusal("idle", [](lsched_config& c) { c.idle = any_value<lsched_idle_mode>(9); });
   expect_refusal("progress_core", [](lsched_config& c) { c.progress_core = 1 << 20; });
   expect_refusal("progress_core", [](lsched_config& c) { c.progress_core = -2; });
+  for (const int32_t lane : {-3, 1025, INT32_MIN, INT32_MAX})
+    expect_refusal("lane", [lane](lsched_config& c) { c.lane = lane; });
 }
 
 TEST(c_runtime, a_region_beyond_the_address_space_is_no_memory) {
@@ -290,6 +292,46 @@ TEST(c_runtime, the_environment_changes_the_defaults) {
   lsched_config_init(&config);
   EXPECT_EQ(config.progress, LSCHED_PROGRESS_THREAD);
   EXPECT_EQ(config.idle, LSCHED_IDLE_AUTO);
+}
+
+TEST(c_runtime, takes_its_lane_from_the_environment) {
+  lsched_config config;
+  for (const auto& [text, number] : {std::pair("auto", int32_t{LSCHED_LANE_AUTO}), {"inline", LSCHED_LANE_INLINE},
+                                     {"tbb", LSCHED_LANE_TBB}, {"tbb:7", 7}}) {
+    setenv("LSCHED_LANE", text, 1);
+    lsched_config_init(&config);
+    EXPECT_EQ(config.lane, number) << text;
+  }
+  setenv("LSCHED_LANE", "tbb:many", 1);
+  lsched_runtime* runtime = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_runtime_open_threads(1, nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_SAYS(why, "LSCHED_LANE");
+  unsetenv("LSCHED_LANE");
+  lsched_config_init(&config);
+  EXPECT_EQ(config.lane, LSCHED_LANE_AUTO);
+}
+
+TEST(c_runtime, says_where_arithmetic_runs) {
+  const auto about = [](int32_t lane) {
+    lsched_config config = test_config();
+    config.lane = lane;
+    const world_of_threads world(1, config);
+    char text[300];
+    EXPECT_EQ(lsched_runtime_describe(world.at(0), text, sizeof text), LSCHED_OK);
+    return std::string(text);
+  };
+  EXPECT_NE(about(LSCHED_LANE_INLINE).find("arithmetic inline: as asked for"), std::string::npos) << about(LSCHED_LANE_INLINE);
+#if LSCHED_HAVE_TBB
+  EXPECT_NE(about(3).find("with 3 oneTBB workers"), std::string::npos) << about(3);
+#else
+  lsched_config config = test_config();
+  config.lane = LSCHED_LANE_TBB;
+  lsched_runtime* runtime = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_runtime_open_threads(1, &config, &runtime, &why), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_SAYS(why, "oneTBB");
+#endif
 }
 
 TEST(c_runtime, describes_itself_within_the_room_there_is) {

@@ -495,6 +495,23 @@ TEST(CommandInfo, json_tells_version_machine_and_environment) {
   EXPECT_EQ((*idle)["source"], "environment");
 }
 
+TEST(CommandInfo, says_where_arithmetic_would_run) {
+  const auto lane = [](const char* wish, const char* ranks) {
+    const outcome it = run(lsched({"info", "--json", "--ranks", ranks}), {{"LSCHED_LANE", wish}});
+    EXPECT_EQ(it.err, "");
+    return json::parse(it.out)["lane"];
+  };
+  EXPECT_EQ(lane("inline", "1")["kind"], "inline");
+  EXPECT_EQ(lane("inline", "1")["why"], "as asked for");
+  EXPECT_EQ(lane("auto", "1000000")["workers"], 0) << "no core is free for any of a million ranks";
+#if LSCHED_HAVE_TBB
+  EXPECT_EQ(lane("auto", "1000000")["why"], "no core is free");
+  EXPECT_EQ(lane("tbb:3", "1000000")["workers"], 3);
+  EXPECT_EQ(lane("tbb", "1000000")["workers"], 1);
+#endif
+  EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_LANE", "tbb:0"}}).err, "LSCHED_LANE=tbb:0 is not understood"));
+}
+
 TEST(CommandInfo, warns_of_misspelt_variables_and_values) {
   const outcome it =
       run(lsched({"info"}), {{"LSCHED_PROGESS", "thread"}, {"LSCHED_IDLE", "snooze"}, {"LSCHED_Q", "1"}});

@@ -1,0 +1,80 @@
+// Ranks as processes, each with a lane of two workers although no core is free: results, and what happens to schedules that go
+// while a job is under way.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/c/runtime.h"
+#include "libsched/shm_segment.h"
+#include "tests/support/child_ranks.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t k_limit_ns = 20'000'000'000;
+
+int blame(const char* what, const lsched_diagnostic& why) {
+  std::fprintf(stderr, "%s: %s\n", what, why.text);
+  return 1;
+}
+
+/// A rank's allreduces, of every size around the one from which on there are jobs. What it answers is for exit().
+[[maybe_unused]] int live(const shm_segment& segment, rank self, const char* algorithm, bool is_caller_driven) {
+  setenv("LSCHED_RUN_FD", std::to_string(segment.descriptor()).c_str(), 1);
+  setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);
+  setenv("LSCHED_RUN_SIZE", std::to_string(segment.ranks()).c_str(), 1);
+  setenv("LSCHED_LANE", "tbb:2", 1);
+  setenv("LSCHED_PROGRESS", is_caller_driven ? "caller" : "thread", 1);
+  lsched_runtime* runtime = nullptr;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  if (lsched_runtime_open(nullptr, &runtime, &why) != LSCHED_OK) return blame("open", why);
+  const std::int64_t ranks = segment.ranks();
+  for (const std::uint64_t count : {0u, 1u, 1000u, 300'001u}) {
+    std::vector<std::int64_t> input(count), output(count);
+    lsched_allreduce_desc desc{sizeof desc, input.data(), output.data(), count, LSCHED_I64, LSCHED_SUM, algorithm};
+    lsched_schedule* sum = nullptr;
+    if (lsched_allreduce_create(runtime, &desc, &sum, &why) != LSCHED_OK) return blame("create", why);
+    for (std::int64_t round = 1; round <= 4; ++round) {
+      for (std::uint64_t i = 0; i < count; ++i) input[i] = round * (self + 1) + static_cast<std::int64_t>(i % 1000);
+      lsched_ticket ticket{};
+      if (lsched_start(sum, &ticket) != LSCHED_OK || lsched_wait(ticket, k_limit_ns, &why) != LSCHED_OK) return blame("round", why);
+      for (std::uint64_t i = 0; i < count; ++i)
+        if (output[i] != round * ranks * (ranks + 1) / 2 + ranks * static_cast<std::int64_t>(i % 1000)) return 2;
+    }
+    if (lsched_schedule_destroy(sum, k_limit_ns, &why) != LSCHED_OK) return blame("destroy", why);
+  }
+  const std::uint64_t jobs = runtime->engine().counters().lane_jobs;
+  if (lsched_runtime_close(runtime) != LSCHED_OK) return 3;
+  return self == 0 && jobs == 0 ? 4 : 0;  // a rank that is folded in combines nothing
+}
+
+#if LSCHED_HAVE_TBB
+TEST(lane, sums_of_processes_are_exact_on_it) {
+  for (const rank ranks : {3, 5})
+    for (const bool is_caller_driven : {false, true}) {
+      auto segment = shm_segment::create(ranks, 256 << 20);
+      ASSERT_TRUE(segment) << segment.error().text;
+      testing::child_ranks children(ranks, [&](rank self) { return live(**segment, self, "recursive_doubling", is_caller_driven); });
+      EXPECT_EQ(children.wait(), "");
+    }
+}
+
+TEST(lane, sums_of_processes_are_exact_by_whatever_auto_is) {
+  auto segment = shm_segment::create(3, 256 << 20);
+  ASSERT_TRUE(segment) << segment.error().text;
+  testing::child_ranks children(3, [&](rank self) {
+    const int answer = live(**segment, self, nullptr, false);
+    return answer == 4 ? 0 : answer;  // its pieces may be too small for the lane
+  });
+  EXPECT_EQ(children.wait(), "");
+}
+#endif
+
+}  // namespace
+}  // namespace lsched
