@@ -10,6 +10,7 @@
 #include "microbench/benchmarks.h"
 #include "microbench/exercise.h"
 #include "microbench/harness.h"
+#include "microbench/lane.h"
 
 namespace lsched::cli {
 namespace {
@@ -227,6 +228,23 @@ void add_limits(CLI::App& bench, command_context& context) {
   });
 }
 
+#if LSCHED_HAVE_TBB
+void add_lane(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand("lane", "One large reduction, inline and on oneTBB workers");
+  const auto options = std::make_shared<bench::lane_options>();
+  add_sizes_option(*command, options->sizes);
+  command->add_option("--workers", options->workers, "Numbers of workers")
+      ->delimiter(',')
+      ->check(whole_number(1, 1024))
+      ->capture_default_str();
+  add_json_option(*command, options->json);
+  command->footer("Example:  lsched bench lane --sizes 1M,16M --workers 1,2");
+  command->callback([&context, options] {
+    context.action = [options] { return in_one_process([&] { return bench::run_lane(*options); }); };
+  });
+}
+#endif
+
 /// `--coll bcast,allgather`, or all.
 void add_collectives_option(CLI::App& command, std::vector<std::string>& collectives) {
   std::vector<std::string> names{"all"};
@@ -403,7 +421,8 @@ void add_async(CLI::App& bench, command_context& context) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("bench", "Measure: fig9, coll, tune, compare, overlap, idle, engine, commit, limits, async");
+  CLI::App* command = app.add_subcommand(
+      "bench", "Measure: fig9, coll, tune, compare, overlap, idle, engine, commit, limits, lane, async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_coll(*command, context);
@@ -414,6 +433,9 @@ void add_bench_command(CLI::App& app, command_context& context) {
   add_commit(*command, context);
   add_limits(*command, context);
   add_engine(*command, context);
+#if LSCHED_HAVE_TBB
+  add_lane(*command, context);
+#endif
   add_async(*command, context);
 }
 
