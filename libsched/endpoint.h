@@ -159,7 +159,7 @@ class endpoint {
   /// Whether progress needs polling even though nobody rings (a medium that cannot wake sleepers).
   virtual bool is_time_driven() const { return false; }
 
-  /// A peer that died or closed while something waits for it, or k_no_rank. Looks at the operating system:
+  /// A peer that died, or closed while something waits for it, or k_no_rank. Looks at the operating system:
   /// for idle moments only.
   virtual rank find_dead_peer() { return k_no_rank; }
 

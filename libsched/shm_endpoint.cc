@@ -69,8 +69,8 @@ constexpr bool needs_staging(const edge_spec& edge) {
   return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > shm_endpoint::k_eager_bytes;
 }
 
-/// To read another process takes a system call, in which nothing else gets done. Between two that read each other it
-/// pays from where the cell ends, in one direction earlier.
+/// To read where the sender has it saves a copy, but the sender has to wait, and to read another process takes a system call.
+/// Between two that read each other it pays from where the cell ends, in one direction earlier.
 constexpr std::uint64_t k_one_way_bytes = 4096;
 
 /// The peers to which somebody sends from memory that they do not map.
@@ -371,8 +371,8 @@ void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, 
 bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
-  const bool is_read = !what.null && what.bytes > state.read_above && !heap_.owns(what.data, what.bytes);
-  const bool shown = is_read || (!what.null && what.bytes > k_eager_bytes);
+  const bool shown = !what.null && what.bytes > std::min(k_eager_bytes, state.read_above);
+  const bool is_read = shown && state.read_above != k_never && !heap_.owns(what.data, what.bytes);
   if (!shown && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
   // The line that the peer polls comes last, and at once: it goes back and forth with every look in between.
   cell.bytes = what.bytes;
@@ -433,7 +433,7 @@ bool shm_endpoint::is_sound(const link_state& state, const shm_cell& cell) const
   return false;
 }
 
-// The message is there. False if its sender's memory is not any more.
+// The message is there. False if it cannot be read.
 bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& out) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
@@ -452,7 +452,7 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
   if (state.shown) flush();  // a long copy, as above
   if (is_elsewhere) {
     const std::int32_t process = segment_->page(state.spec.peer).process.load();
-    if (!read_peer_memory(process, cell.source, into, out.bytes)) return lose_sender(link, cell);
+    if (!read_peer_memory(process, cell.source, into, out.bytes)) return give_up(link, cell);
   } else if (!out.null && out.bytes > 0) {
     std::memcpy(into, payload, out.bytes);
   }
@@ -460,9 +460,9 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
   return true;
 }
 
-// The receive stays posted, and whoever looks for dead peers finds this one. Always false.
-bool shm_endpoint::lose_sender(link_id link, const shm_cell& cell) {
-  lost_ = links_[link].spec.peer;
+// The receive stays posted for ever: if the sender has ended, whoever looks for dead peers finds it. Always false.
+bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
+  has_unreadable_ = true;
   add_watch(link, &cell.stamp, k_never, awaited::message);
   return false;
 }
@@ -531,7 +531,6 @@ bool shm_endpoint::complete(const watch& due, completion& out) {
 
 // The dead before the closed: whoever has noticed a death ends its schedules and closes, and is not to blame.
 rank shm_endpoint::find_dead_peer() {
-  if (lost_ != k_no_rank) return lost_;
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
     const shm_page& page = segment_->page(peer);
     if (page.state_of_rank.load() != shm_page::closed && has_ended(peer)) return peer;
@@ -545,6 +544,7 @@ rank shm_endpoint::find_dead_peer() {
     const shm_page& page = segment_->page(peer);
     if (page.state_of_rank.load() == shm_page::closed && page.record_number.load() < records_) return peer;
   }
+  if (has_unreadable_) health_ = status::transport;  // all are alive: it is memory that the system does not let us read
   return k_no_rank;
 }
 

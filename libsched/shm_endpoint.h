@@ -33,7 +33,7 @@ struct shm_options {
 
 class shm_endpoint final : public endpoint {
  public:
-  /// Messages up to this size are copied into the landing cell; above, the receiver reads the sender's memory.
+  /// Messages up to this size fit the landing cell; of longer ones the receiver reads the sender's memory.
   static constexpr std::uint64_t k_eager_bytes = 8192;
 
   /// Takes rank `self`'s place in the segment. A rank may be taken once.
@@ -123,7 +123,7 @@ class shm_endpoint final : public endpoint {
   bool take(link_id link, round_no round, std::byte* into, arrival& out);
   const std::byte* find_or_stage(link_state& state, round_no round, const message& what);
   bool is_sound(const link_state& state, const shm_cell& cell) const;
-  bool lose_sender(link_id link, const shm_cell& cell);
+  bool give_up(link_id link, const shm_cell& cell);
   staging_area* staging_for(const edge_spec& edge, block& held);
   void publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round);
   bool complete(const watch& due, completion& out);
@@ -142,7 +142,7 @@ class shm_endpoint final : public endpoint {
   shm_options options_;
   memory_probe probe_;
   std::vector<std::uint8_t> readable_;                   ///< by rank: can_read has said yes
-  rank lost_ = k_no_rank;                                ///< whose memory could be read and cannot any more
+  bool has_unreadable_ = false;                          ///< a message that a living peer shows cannot be read
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
   std::vector<watch> watches_;
