@@ -9,25 +9,41 @@
 namespace lsched {
 namespace {
 
-lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const runtime_options& options,
-                       lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
+bool is_mpi_up() {
   int is_up = 0;
   int is_down = 0;
   MPI_Initialized(&is_up);
   MPI_Finalized(&is_down);
-  if (is_up == 0 || is_down != 0) return report(diagnostic, {status::state, "MPI is not initialised, or finalised already"});
+  return is_up != 0 && is_down == 0;
+}
+
+/// What this rank wants. Fails for reasons of its own.
+struct wish {
+  runtime_options options;
+  mpi_options mpi;
+};
+
+result<wish> read_wish(lsched_mpi_transport transport, const lsched_config* config, lsched_runtime** runtime) {
+  if (runtime == nullptr || (transport != LSCHED_MPI_AUTO && transport != LSCHED_MPI_ONLY))
+    return failure{status::argument, "runtime is null, or transport is not an lsched_mpi_transport"};
+  auto options = read_config(config);
+  if (!options) return options.error();
   const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
-  if (!ranks_per_node) return report(diagnostic, ranks_per_node.error());
+  if (!ranks_per_node) return ranks_per_node.error();
   mpi_options wanted;
   wanted.transport = transport == LSCHED_MPI_ONLY ? mpi_transport::mpi_only : mpi_transport::automatic;
   wanted.ranks_per_node = ranks_per_node->value_or(0);
-  wanted.region_bytes = options.region_bytes;
-  wanted.shm = options.shm;
+  wanted.region_bytes = options->region_bytes;
+  wanted.shm = options->shm;
+  return wish{std::move(*options), wanted};
+}
+
+lsched_status open_mpi(MPI_Comm comm, const wish& mine, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
   mpi_info info;
-  auto net = open_mpi_endpoint(comm, wanted, &info);
+  auto net = open_mpi_endpoint(comm, mine.mpi, &info);
   if (!net) return report(diagnostic, net.error());
   if (!info.allows_auxiliary_thread) info.text += "; no progress thread below MPI_THREAD_MULTIPLE";
-  *runtime = new lsched_runtime(std::move(*net), options,
+  *runtime = new lsched_runtime(std::move(*net), mine.options,
                                 neighbourhood{static_cast<unsigned>(info.node_ranks), info.node_cores, info.ranks_per_core, info.nodes},
                                 info.allows_auxiliary_thread, info.text);
   if (const std::string odd = launcher_mismatch(); !odd.empty()) (void)report(diagnostic, {status::ok, odd});
@@ -39,15 +55,20 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const runt
 
 using namespace lsched;
 
+// A rank that cannot open a runtime still takes part, or the others would wait for it.
 extern "C" lsched_status lsched_runtime_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,
                                                      const lsched_config* config, lsched_runtime** runtime,
                                                      lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (abi != LSCHED_ABI) return report(diagnostic, {status::version, "the caller was compiled for another ABI of libsched"});
-    if (runtime == nullptr || (transport != LSCHED_MPI_AUTO && transport != LSCHED_MPI_ONLY))
-      return report(diagnostic, {status::argument, "runtime is null, or transport is not an lsched_mpi_transport"});
-    const auto options = read_config(config);
-    if (!options) return report(diagnostic, options.error());
-    return open_mpi(comm, transport, *options, runtime, diagnostic);
+    if (!is_mpi_up()) return report(diagnostic, {status::state, "MPI is not initialised, or finalised already"});
+    const auto mine = read_wish(transport, config, runtime);
+    const auto unready = find_unready(comm, static_cast<bool>(mine));
+    if (!mine) return report(diagnostic, mine.error());
+    if (!unready) return report(diagnostic, unready.error());
+    if (*unready != k_no_rank)
+      return report(diagnostic, {status::argument, "rank " + std::to_string(*unready) +
+                                                       " cannot open a runtime, for a reason that it is told", *unready});
+    return open_mpi(comm, *mine, runtime, diagnostic);
   });
 }

@@ -164,6 +164,16 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
 
 }  // namespace
 
+result<rank> find_unready(MPI_Comm all, bool is_ready) {
+  int self = 0;
+  int size = 0;
+  if (MPI_Comm_rank(all, &self) != MPI_SUCCESS || MPI_Comm_size(all, &size) != MPI_SUCCESS)
+    return mpi_failure("MPI_Comm_rank");
+  std::array<std::int64_t, 1> lowest{is_ready ? size : self};
+  if (!minimise(all, lowest)) return mpi_failure("MPI_Iallreduce");
+  return lowest[0] == size ? k_no_rank : static_cast<rank>(lowest[0]);
+}
+
 result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options,
                                                     mpi_info* info) {
   auto far = mpi_endpoint::open(comm, options.limits);

@@ -32,6 +32,9 @@ struct mpi_options {
   shm_options shm{};               ///< may differ
 };
 
+/// The lowest rank of `all` that is not ready, or k_no_rank. Collective.
+result<rank> find_unready(MPI_Comm all, bool is_ready);
+
 /// What was found, at this rank.
 struct mpi_info {
   rank node_ranks = 1;     ///< on this machine, itself included: they compete for its cores

@@ -204,6 +204,20 @@ void run_nodes_of(rank ranks_per_node) {
   expected("close")(lsched_runtime_close(runtime));
 }
 
+/// One rank's environment is wrong: it is told why, the others that it is that rank, and nobody waits.
+void refuse_one_bad_environment(const char* variable, const char* value) {
+  const rank bad = g_run.size - 1;
+  if (g_run.self == bad) setenv(variable, value, 1);
+  lsched_runtime* runtime = nullptr;
+  auto why = lsched_diagnostic{.struct_size = sizeof(lsched_diagnostic)};
+  const lsched_status answer = lsched_runtime_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, nullptr, &runtime, &why);
+  unsetenv(variable);
+  const std::string wanted = g_run.self == bad ? variable : "rank " + std::to_string(bad);
+  if (answer != LSCHED_ERR_ARGUMENT || std::string(why.text).find(wanted) == std::string::npos)
+    give_up("open with a bad environment", why.text);
+  ++g_run.cases;
+}
+
 }  // namespace
 }  // namespace lsched::testing
 
@@ -218,6 +232,9 @@ int main(int argc, char** argv) {
   alarm(g_run.is_full ? 3500 : 115);
   for (const lsched::rank ranks_per_node : {2, 3, 4, 1})
     if (ranks_per_node < g_run.size) run_nodes_of(ranks_per_node);
+  refuse_one_bad_environment("LSCHED_READ_PEERS", "perhaps");
+  refuse_one_bad_environment("LSCHED_RANKS_PER_NODE", "some");
+  refuse_one_bad_environment("LSCHED_TUNING", "/nonexistent");
   MPI_Finalize();
   if (g_run.self == 0) std::printf("%d cases passed\n", g_run.cases);
   return g_run.cases > 0 ? 0 : 1;
