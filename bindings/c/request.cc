@@ -19,10 +19,13 @@ std::optional<failure> objection_to_members(const collective& of, const lsched_c
   const std::string name = text_of(of.name);
   const bool has_counts = of.has_counts || of.has_blocks;
   if (has_counts && desc.count != 0) return argument(name + " takes counts by rank: leave count 0");
-  if (has_counts != (desc.counts != nullptr))
+  const bool has_no_peers = &of == &k_neighbor_exchange;  // then a list may be empty, and is null where it is
+  const bool may_lack_counts = has_no_peers && desc.destination_count == 0;
+  const bool may_lack_recv_counts = has_no_peers && desc.source_count == 0;
+  if (has_counts != (desc.counts != nullptr) && !may_lack_counts)
     return argument(name + (has_counts ? " takes counts by rank, but counts is null"
                                        : " takes one count: leave counts null"));
-  if (of.has_blocks != (desc.recv_counts != nullptr))
+  if (of.has_blocks != (desc.recv_counts != nullptr) && !may_lack_recv_counts)
     return argument(name + (of.has_blocks ? " needs recv_counts" : " takes no recv_counts"));
   const bool has_neighbors = &of == &k_neighbor_exchange;
   if (!has_neighbors && (desc.destinations != nullptr || desc.sources != nullptr || desc.destination_count != 0 ||
@@ -81,7 +84,7 @@ result<std::vector<exchanged_block>> read_blocks(const collective& of, world pla
 result<shape> read_data(const collective& of, world place, const lsched_collective_desc& desc) {
   if (auto why = objection_to_members(of, desc)) return *why;
   if (!of.moves_data && desc.user_op != nullptr) return argument(text_of(of.name) + " combines nothing: leave user_op null");
-  if (!of.moves_data) return shape{.count = desc.count};
+  if (!of.moves_data) return shape{.count = desc.count, .radix = desc.radix};
   auto data = !of.reduces               ? read_shape(desc.count, desc.dtype)
               : desc.user_op != nullptr ? read_shape(desc.count, desc.dtype, *desc.user_op)
                                         : read_shape(desc.count, desc.dtype, desc.reduction);
@@ -110,12 +113,12 @@ std::string missing(std::string_view which, std::uint64_t count) {
 std::optional<failure> objection_to_memory(const collective_request& asked, const extents& buffers) {
   if (buffers.input.value_or(0) > 0 && asked.input == nullptr) return argument(missing("input", *buffers.input));
   if (buffers.output.value_or(0) > 0 && asked.output == nullptr) return argument(missing("output", *buffers.output));
-  if (asked.data.in_place) return std::nullopt;
+  if (asked.data.in_place || buffers.input.value_or(0) == 0 || buffers.output.value_or(0) == 0) return std::nullopt;
   const std::uint64_t element = size_of(asked.data.type);
   const auto input = reinterpret_cast<std::uintptr_t>(asked.input);
   const auto output = reinterpret_cast<std::uintptr_t>(asked.output);
-  const std::uint64_t input_end = input + buffers.input.value_or(0) * element;
-  const std::uint64_t output_end = output + buffers.output.value_or(0) * element;
+  const std::uint64_t input_end = input + *buffers.input * element;
+  const std::uint64_t output_end = output + *buffers.output * element;
   if (input < output_end && output < input_end) return argument("input and output overlap, and not as in place");
   return std::nullopt;
 }
@@ -154,6 +157,7 @@ result<collective_request> read_request(world place, const lsched_collective_des
 std::string agreement_of(const collective_request& asked, std::string_view algorithm) {
   const shape& data = asked.data;
   std::string text = text_of(asked.of->name) + " " + text_of(algorithm);
+  if (data.radix != 0) text += " radix " + std::to_string(data.radix);
   if (!asked.of->moves_data) return text;
   if (asked.of->reduces) text += " " + text_of(name_of(data.what));
   if (data.what == kernel::user)
@@ -167,7 +171,6 @@ std::string agreement_of(const collective_request& asked, std::string_view algor
   }
   if (asked.of->is_rooted) text += " root " + std::to_string(data.root);
   if (data.segment != 0) text += " segment " + std::to_string(data.segment);
-  if (data.radix != 0) text += " radix " + std::to_string(data.radix);
   return text;
 }
 

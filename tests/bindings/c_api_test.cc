@@ -708,6 +708,10 @@ TEST(c_running, rebinding_moves_a_schedule_and_refuses_what_it_was_not_compiled_
     EXPECT_EQ(lsched_rebind(schedule, inputs, nothing_out), LSCHED_ERR_ARGUMENT);
     const void* same[] = {other_output.data()};
     EXPECT_EQ(lsched_rebind(schedule, same, outputs), LSCHED_ERR_ARGUMENT);
+    integers both(5);
+    const void* lower[] = {both.data()};
+    void* upper[] = {both.data() + 1};
+    EXPECT_EQ(lsched_rebind(schedule, lower, upper), LSCHED_ERR_ARGUMENT) << "they overlap";
     EXPECT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_OK);
     EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
     EXPECT_EQ(other_output, integers(4, 30));

@@ -207,6 +207,80 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
                  LSCHED_ERR_ARGUMENT, "");
 }
 
+// --- nothing of one's own ------------------------------------------------------------------------------------
+
+lsched_schedule* created(lsched_runtime* runtime, const lsched_collective_desc& desc) {
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+  return schedule;
+}
+
+TEST(c_collective, a_rank_without_a_block_works_in_place_and_is_bound_to_other_memory) {
+  const threads ranks(3);
+  ranks.each([](lsched_runtime* runtime, rank r) {
+    const std::uint64_t counts[] = {2, 0, 3};
+    const std::size_t begin[] = {0, 2, 2};
+    const auto me = static_cast<std::size_t>(r);
+    numbers all(5), other(5);
+    for (numbers* it : {&all, &other}) std::fill_n(it->begin() + static_cast<std::ptrdiff_t>(begin[me]), counts[me], r + 1);
+    lsched_schedule* schedule = created(runtime, {.struct_size = sizeof(lsched_collective_desc),
+                                                  .collective = "allgatherv",
+                                                  .input = all.data() + begin[me],
+                                                  .output = all.data(),
+                                                  .counts = counts,
+                                                  .dtype = LSCHED_I64});
+    ASSERT_NE(schedule, nullptr);
+    const void* inputs[] = {other.data() + begin[me]};
+    void* outputs[] = {other.data()};
+    EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_OK);
+    EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(all, (numbers{1, 1, 3, 3, 3}));
+    EXPECT_EQ(other, all);
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+  });
+}
+
+TEST(c_collective, a_rank_without_neighbors_needs_no_counts) {
+  const threads ranks(3);
+  ranks.each([](lsched_runtime* runtime, rank r) {
+    const std::int32_t peer = 1 - r;  // 0 and 1 send each other a number; 2 has nobody
+    const std::uint64_t one = 1;
+    numbers input{r + 5}, output{0};
+    lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "neighbor_exchange", .dtype = LSCHED_I64};
+    if (r < 2) {
+      desc.input = input.data(), desc.output = output.data();
+      desc.counts = desc.recv_counts = &one;
+      desc.destinations = desc.sources = &peer;
+      desc.destination_count = desc.source_count = 1;
+    }
+    lsched_schedule* schedule = created(runtime, desc);
+    ASSERT_NE(schedule, nullptr);
+    EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(output, r < 2 ? numbers{peer + 5} : numbers{0});
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+  });
+}
+
+TEST(c_collective, a_barrier_has_the_radix_it_is_given_and_ranks_agree_about_it) {
+  const threads ranks(5);
+  const auto create_with = [](lsched_runtime* runtime, rank radix, lsched_status expected) {
+    const lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "barrier", .algorithm = "k_dissemination", .radix = radix};
+    lsched_schedule* schedule = nullptr;
+    EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, nullptr), expected);
+    if (schedule == nullptr) return std::string();
+    std::string text(1 << 14, '\0');
+    EXPECT_EQ(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, text.data(), text.size(), nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    return text;
+  };
+  ranks.each([&](lsched_runtime* runtime, rank r) {
+    EXPECT_NE(create_with(runtime, 2, LSCHED_OK), create_with(runtime, 5, LSCHED_OK));
+    create_with(runtime, r == 1 ? 5 : 2, LSCHED_ERR_MISMATCH);
+  });
+}
+
 TEST(c_collective, ranks_that_ask_for_different_things_learn_both) {
   const threads ranks(3);
   ranks.each([](lsched_runtime* runtime, rank r) {
