@@ -42,6 +42,10 @@ inline result<selection> read_selection() {
     if (!content) return wrong_environment("LSCHED_TUNING", path, content.error());
     auto table = parse_tuning(*content);
     if (!table) return wrong_environment("LSCHED_TUNING", path, table.error());
+    for (const tuning_rule& it : table->rules)
+      if (find(it.collective, it.algorithm) == nullptr)
+        return wrong_environment("LSCHED_TUNING", path,
+                                 {status::argument, "line " + std::to_string(it.line) + ": there is no " + it.collective + " by " + it.algorithm});
     by = selection_with(std::move(*table));
   }
   if (const char* names = std::getenv("LSCHED_ALGORITHM")) {

@@ -159,15 +159,16 @@ result<choice> named(std::string_view collective, std::string_view name, world p
 
 std::optional<choice> ruled(const collective& of, world place, const shape& data, const activation& starts,
                             const selection& by) {
-  const tuning_rule* rule = by.table.find(of.name, place.size, by.around, bytes_asked_for(data, place.size));
-  if (rule == nullptr) return std::nullopt;
-  const algorithm* how = find(of.name, rule->algorithm);
-  if (how == nullptr || objection(*how, place, data, starts)) return std::nullopt;
-  choice made{how, data, "line " + std::to_string(rule->line) + " of the tuning table"};
-  if (data.segment == 0 && rule->segment_bytes != 0)
-    made.data.segment = std::max<std::uint64_t>(1, rule->segment_bytes / size_of(data.type));
-  if (data.radix == 0) made.data.radix = rule->radix;
-  return made;
+  for (const tuning_rule* rule : by.table.find(of.name, place.size, by.around, bytes_asked_for(data, place.size))) {
+    const algorithm* how = find(of.name, rule->algorithm);
+    if (how == nullptr || objection(*how, place, data, starts)) continue;
+    choice made{how, data, "line " + std::to_string(rule->line) + " of the tuning table"};
+    if (data.segment == 0 && rule->segment_bytes != 0)
+      made.data.segment = std::max<std::uint64_t>(1, rule->segment_bytes / size_of(data.type));
+    if (data.radix == 0) made.data.radix = rule->radix;
+    return made;
+  }
+  return std::nullopt;
 }
 
 std::string text_of_time(double ns) {
@@ -257,6 +258,7 @@ result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(
       return failure{status::argument, "\"" + std::string(one) + "\" is not of the form collective=algorithm"};
     const std::string_view collective = one.substr(0, equals);
     const std::string_view name = one.substr(equals + 1);
+    if (name == "auto" && find_collective(collective) != nullptr) continue;
     if (find(collective, name) == nullptr) return unknown(collective, name);
     pairs.emplace_back(collective, name);
   }

@@ -128,14 +128,14 @@ std::string text_of(const tuning_rule& it) {
 
 }  // namespace
 
-const tuning_rule* tuning_table::find(std::string_view collective, rank ranks, const surroundings& around,
-                                      std::uint64_t bytes) const {
-  const auto fits = [&](const tuning_rule& it) {
-    return it.collective == collective && it.ranks == ranks && it.is_near == around.is_one_node() &&
-           it.is_crowded == around.is_crowded() && it.least_bytes <= bytes && bytes <= it.most_bytes;
-  };
-  const auto found = std::ranges::find_if(rules, fits);
-  return found == rules.end() ? nullptr : &*found;
+std::vector<const tuning_rule*> tuning_table::find(std::string_view collective, rank ranks, const surroundings& around,
+                                                   std::uint64_t bytes) const {
+  std::vector<const tuning_rule*> fitting;
+  for (const tuning_rule& it : rules)
+    if (it.collective == collective && it.ranks == ranks && it.is_near == around.is_one_node() &&
+        it.is_crowded == around.is_crowded() && it.least_bytes <= bytes && bytes <= it.most_bytes)
+      fitting.push_back(&it);
+  return fitting;
 }
 
 result<tuning_table> parse_tuning(std::string_view text) {

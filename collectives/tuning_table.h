@@ -42,8 +42,9 @@ struct tuning_table {
   std::optional<wire_costs> near{}, far{};
   std::optional<double> turn{};
 
-  /// The first rule for such a request, or nullptr.
-  const tuning_rule* find(std::string_view collective, rank ranks, const surroundings& around, std::uint64_t bytes) const;
+  /// The rules for such a request, in order.
+  std::vector<const tuning_rule*> find(std::string_view collective, rank ranks, const surroundings& around,
+                                       std::uint64_t bytes) const;
 
   friend bool operator==(const tuning_table&, const tuning_table&) = default;
 };

@@ -7,6 +7,7 @@
 
 #include "bindings/cli/words.h"
 #include "bindings/selection_environment.h"
+#include "offload/cores.h"
 
 namespace lsched::cli {
 namespace {
@@ -18,7 +19,7 @@ struct list_options {
   data_options data;
   std::string activation;
   std::string tuning;
-  std::int32_t ranks_per_core = 1;
+  std::int32_t ranks_per_core = 0;  ///< 0: as many as have to on this machine
   bool explains = false;
   bool as_json = false;
 };
@@ -79,11 +80,16 @@ void print(const json& list, const list_options& options) {
 
 // --- --explain ---------------------------------------------------------------------------------------------
 
+rank ranks_per_core_here(rank ranks) {
+  const auto cores = static_cast<rank>(usable_cores());
+  return (ranks + cores - 1) / cores;
+}
+
 /// What "auto" goes by: what the options say, else what the environment says to every runtime.
 selection selection_of(const list_options& options) {
   if (!options.tuning.empty()) setenv("LSCHED_TUNING", options.tuning.c_str(), 1);
   selection by = require(read_selection());
-  by.around.ranks_per_core = options.ranks_per_core;
+  by.around.ranks_per_core = options.ranks_per_core != 0 ? options.ranks_per_core : ranks_per_core_here(options.ranks);
   return by;
 }
 
@@ -127,6 +133,8 @@ int explain(const list_options& options) {
     std::printf("%s\n", all.dump(2).c_str());
   else
     for (const json& entry : all) print(entry);
+  if (!options.as_json)
+    std::printf("\nFor %d ranks on one node, %d to a core (--ranks-per-core).\n", options.ranks, by.around.ranks_per_core);
   return 0;
 }
 
@@ -157,10 +165,9 @@ void add_list_command(CLI::App& app, command_context& context) {
   auto* explains = command->add_flag("--explain", options->explains, "What auto chooses for this request, and why");
   command->add_option("--tuning", options->tuning, "A tuning table (default: the one that LSCHED_TUNING names)")
       ->needs(explains);
-  command->add_option("--ranks-per-core", options->ranks_per_core, "How many ranks share a core")
+  command->add_option("--ranks-per-core", options->ranks_per_core, "How many ranks share a core (default: as many as have to on this machine)")
       ->check(whole_number(1, k_most_ranks))
-      ->needs(explains)
-      ->capture_default_str();
+      ->needs(explains);
   command->add_flag("--json", options->as_json, "Print a JSON array");
   command->footer(
       "Messages and bytes are those of all ranks together; hops is the longest chain of messages and signals,\n"

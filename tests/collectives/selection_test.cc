@@ -99,14 +99,14 @@ TEST(tuning_table, is_the_same_text_when_it_is_written_again) {
 TEST(tuning_table, rules_are_for_their_ranks_places_and_sizes) {
   const auto table = *parse_tuning(k_table);
   const surroundings here;
-  ASSERT_NE(table.find("allreduce", 2, here, 4096), nullptr);
-  EXPECT_EQ(table.find("allreduce", 2, here, 4096)->algorithm, "recursive_doubling");
-  EXPECT_EQ(table.find("allreduce", 2, here, 4097)->segment_bytes, 65536u);
-  EXPECT_EQ(table.find("allreduce", 2, here, UINT64_MAX)->radix, 4);
-  EXPECT_EQ(table.find("allreduce", 3, here, 1), nullptr);
-  EXPECT_EQ(table.find("allreduce", 2, {.ranks_per_core = 2}, 1), nullptr);
-  EXPECT_EQ(table.find("bcast", 7, here, 1), nullptr);
-  EXPECT_NE(table.find("bcast", 7, {.ranks_per_core = 2, .nodes = {0, 0, 0, 3, 3, 3, 3}}, 1), nullptr);
+  ASSERT_EQ(table.find("allreduce", 2, here, 4096).size(), 1u);
+  EXPECT_EQ(table.find("allreduce", 2, here, 4096)[0]->algorithm, "recursive_doubling");
+  EXPECT_EQ(table.find("allreduce", 2, here, 4097).at(0)->segment_bytes, 65536u);
+  EXPECT_EQ(table.find("allreduce", 2, here, UINT64_MAX).at(0)->radix, 4);
+  EXPECT_TRUE(table.find("allreduce", 3, here, 1).empty());
+  EXPECT_TRUE(table.find("allreduce", 2, {.ranks_per_core = 2}, 1).empty());
+  EXPECT_TRUE(table.find("bcast", 7, here, 1).empty());
+  EXPECT_EQ(table.find("bcast", 7, {.ranks_per_core = 2, .nodes = {0, 0, 0, 3, 3, 3, 3}}, 1).size(), 1u);
 }
 
 TEST(tuning_table, comments_and_empty_lines_say_nothing) {
@@ -138,8 +138,11 @@ TEST(tuning_table, other_text_is_refused_with_its_line) {
 }
 
 TEST(selection, a_rule_that_cannot_do_the_request_is_passed_over) {
-  selection by{.table = *parse_tuning("libsched tuning 1\nallreduce ranks 3 near roomy bytes 0 max telepathy\n")};
+  const std::string telepathy = "libsched tuning 1\nallreduce ranks 3 near roomy bytes 0 max telepathy\n";
+  selection by{.table = *parse_tuning(telepathy)};
   EXPECT_NE(select("allreduce", "auto", {0, 3}, sum_of(1), {}, by)->reason.find("the model"), std::string::npos);
+  by.table = *parse_tuning(telepathy + "allreduce ranks 3 near roomy bytes 0 max ring\n");
+  EXPECT_EQ(select("allreduce", "auto", {0, 3}, sum_of(1), {}, by)->reason, "line 3 of the tuning table");
 }
 
 // --- the cache ---------------------------------------------------------------------------------------------
