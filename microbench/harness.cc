@@ -360,8 +360,8 @@ void reporter::open(std::string_view json) {
 void reporter::json(nlohmann::json line) {
   if (json_ == nullptr) return;
   if (spin_ns_ > 0) line["spin_ns"] = std::round(spin_ns_ * 10) / 10;
-  std::fprintf(json_, "%s\n", line.dump().c_str());
-  std::fflush(json_);
+  if (std::fprintf(json_, "%s\n", line.dump().c_str()) < 0 || std::fflush(json_) != 0)
+    throw failed("the results cannot be written: " + std::string(std::strerror(errno)));
 }
 
 void reporter::print(const table& rows) {

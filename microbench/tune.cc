@@ -2,6 +2,7 @@
 // as a rule (docs/collectives.md).
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -58,14 +59,16 @@ std::vector<tuning_rule> rules_of(const tuning_rule& about, const std::vector<wi
   return rules;
 }
 
-/// What the file holds already; an empty table if there is no file. Throws `agreed` for one that is none.
+/// What the file holds already; an empty table if there is no file, or nothing in it. Throws `failed` for a file that holds
+/// something else, or that could not be written.
 tuning_table read(const std::string& path) {
+  if (!std::ofstream(path, std::ios::app).is_open()) throw failed(path + " cannot be written");
   std::ifstream file(path);
-  if (!file.is_open()) return {};
   std::ostringstream text;
-  text << file.rdbuf();
+  if (file.is_open() && file.peek() == std::ifstream::traits_type::eof()) return {};
+  if (!file.is_open() || !(text << file.rdbuf())) throw failed(path + " cannot be read");
   auto table = parse_tuning(text.str());
-  if (!table) throw agreed(path + ": " + table.error().text);
+  if (!table) throw failed(path + ": " + table.error().text);
   return std::move(*table);
 }
 
@@ -81,10 +84,12 @@ void replace(tuning_table& table, const std::vector<tuning_rule>& rules) {
   table.rules.insert(table.rules.end(), rules.begin(), rules.end());
 }
 
+/// The old table stays until the new one is complete.
 void write(const std::string& path, const tuning_table& table) {
-  std::ofstream file(path);
+  const std::string next = path + ".new";
+  std::ofstream file(next);
   file << to_text(table);
-  if (!file.flush()) throw failed(path + " cannot be written");
+  if (!file.flush() || std::rename(next.c_str(), path.c_str()) != 0) throw failed(path + " cannot be written");
 }
 
 }  // namespace
