@@ -53,21 +53,25 @@ struct share {
   double handling = 0;  ///< nanoseconds for its largest message: copied by one rank, combined by another
 };
 
-constexpr double k_combining = 1.5;  ///< a copy reads and writes a byte; a reduction reads two and writes one
+/// What a reduction takes, in copies. Of vectors that caches keep, to fetch the other rank's lines is most of either; beyond, a
+/// copy passes over memory twice and a reduction three times.
+double combining(double vector_bytes) { return vector_bytes > 512 * 1024 ? 1.5 : 1; }
 
 /// Adds up ops. A transport copies what is received into a buffer. What is combined as it arrives it does not copy, unless it
 /// was sent from memory that peers do not see: then the sender does, every region once.
 class account {
  public:
   account(const schedule& mine, const surroundings& around, bool combines)
-      : mine_(mine), around_(around), combines_(combines) {}
+      : mine_(mine), around_(around), combines_(combines) {
+    for (const buffer& it : mine.buffers()) longest_ = std::max(longest_, static_cast<double>(it.bytes()));
+  }
 
   share sum() {
     for (const op& it : mine_.ops()) {
       if (is_communication(it.kind)) count_message(it);
       if (it.kind == op_kind::send && is_foreign(it.a) && is_new(it)) total_.bytes += copying(it, around_.near);
       if (it.kind == op_kind::recv && !it.in_place) total_.bytes += copying(it, wire_to(it.peer));
-      if (it.kind == op_kind::compute) total_.bytes += copying(it, around_.near) * (it.b.exists() ? k_combining : 1);
+      if (it.kind == op_kind::compute) total_.bytes += copying(it, around_.near) * (it.b.exists() ? combining(longest_) : 1);
     }
     total_.messages = std::max(sends_, receives_);
     total_.far /= std::max(1.0, sends_ + receives_);
@@ -95,12 +99,13 @@ class account {
     ++(is_out ? sends_ : receives_);
     if (!is_near(it.peer)) ++total_.far;
     if (is_payload(it.kind))
-      total_.handling = std::max(total_.handling, copying(it, wire_to(it.peer)) * (1 + k_combining));
+      total_.handling = std::max(total_.handling, copying(it, wire_to(it.peer)) * (1 + combining(longest_)));
   }
 
   const schedule& mine_;
   const surroundings& around_;
   const bool combines_;
+  double longest_ = 0;  ///< buffer, in bytes
   share total_{};
   double sends_ = 0;
   double receives_ = 0;
