@@ -1,6 +1,7 @@
 #include "offload/job_board.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -89,6 +90,11 @@ void shared_job_board::work() {
   static_cast<void>(g_calls.load());
   serve();
   let_go();
+}
+
+void shared_job_board::await_workers(std::chrono::nanoseconds limit) const {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (holders_.load() != 1 && std::chrono::steady_clock::now() < deadline) usleep(100);
 }
 
 void shared_job_board::let_go() {

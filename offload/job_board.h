@@ -12,6 +12,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 
 #include "libsched/doorbell.h"
 #include "libsched/lane.h"
@@ -75,6 +76,10 @@ class shared_job_board final : public job_board {
 
   /// The worker that was called: serves and lets go.
   void work();
+
+  /// The owner, after close(): until every worker that was called has come and gone, at most so long. Who closes at the end of
+  /// a process leaves nothing behind then.
+  void await_workers(std::chrono::nanoseconds limit) const;
 
   /// The owner, once, after close().
   void let_go();

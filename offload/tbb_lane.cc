@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 namespace lsched {
@@ -33,6 +34,7 @@ tbb_lane::tbb_lane(doorbell& bell, unsigned workers)
 
 tbb_lane::~tbb_lane() {
   board_->close();
+  board_->await_workers(std::chrono::seconds(1));
   board_->let_go();
 }
 
