@@ -123,7 +123,8 @@ std::vector<share> shares(const algorithm& how, rank size, const shape& data, co
                           const surroundings& around) {
   std::vector<share> all;
   for (const rank r : examples(size, data.root))
-    if (const auto mine = how.generate({r, size}, data, starts)) all.push_back(account(**mine, around, data.what != kernel::none).sum());
+    if (const auto mine = how.generate({r, size}, data, starts))
+      all.push_back(account(**mine, around, data.what != kernel::none).sum());
   return all;
 }
 

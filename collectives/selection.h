@@ -9,11 +9,12 @@
 //
 //     hops * hop + mean * k + (longest - mean)        k ranks share a core
 //
-// The work of a rank is its messages * k * message, and its bytes, each as often as it is copied; a sum counts as a copy,
-// and from where vectors outgrow caches as one and a half. `mean` is that of all ranks. `longest` is that of the busiest rank and, as far as others have less to do
-// than it has, of the messages it waits for: the more is done by few, the less can cores share (Graham, 1966). On a shared
-// core a message may have to wake its receiver, and a hop takes k^1.5 turns: k ranks run before anybody looks, and
-// the longer that takes, the more of them have gone to sleep meanwhile.
+// The work of a rank is its messages * k * message, and its bytes, each as often as it is copied; a sum counts as a
+// copy, and from where vectors outgrow caches as one and a half. `mean` is that of all ranks. `longest` is that of the
+// busiest rank and, as far as others have less to do than it has, of the messages it waits for: the more is done by
+// few, the less can cores share (Graham, 1966). On a shared core a message may have to wake its receiver, and a hop
+// takes k^1.5 turns: k ranks run before anybody looks, and the longer that takes, the more of them have gone to sleep
+// meanwhile.
 #pragma once
 
 #include <string>

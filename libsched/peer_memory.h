@@ -24,7 +24,7 @@ class memory_probe {
   std::uint64_t word_;
 };
 
-/// Copies `bytes` bytes at `address` of `process`, which may be the caller's own, to `into`. False: the process has ended, or
+/// Copies `bytes` bytes at `address` of `process` to `into`. False: the process has ended, or
 /// they are not all its memory; `into` then holds anything. Blocks as long as a copy takes. Any thread.
 bool read_peer_memory(std::int32_t process, std::uint64_t address, std::byte* into, std::uint64_t bytes);
 

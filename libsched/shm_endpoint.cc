@@ -108,7 +108,7 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
       self_(self),
       page_(&segment_->page(self)),
       options_(options),
-      readable_(static_cast<std::size_t>(segment_->ranks())),
+      reach_(static_cast<std::size_t>(segment_->ranks())),
       ringer_(static_cast<std::size_t>(segment_->ranks())),
       peer_processes_(static_cast<std::size_t>(segment_->ranks()), -1) {}
 
@@ -274,10 +274,11 @@ void shm_endpoint::watch_peer(rank peer) {
 
 // A peer that has not joined yet is asked again.
 bool shm_endpoint::can_read(rank peer) {
-  std::uint8_t& known = readable_[static_cast<std::size_t>(peer)];
+  reach& known = reach_[static_cast<std::size_t>(peer)];
   const shm_page& page = segment_->page(peer);
-  if (known == 0 && options_.reads_processes && memory_probe::answers(page.process.load(), page.probe.load())) known = 1;
-  return known != 0;
+  if (const std::uint64_t probe = page.probe.load(); known == reach::unknown && probe != 0)
+    known = options_.reads_processes && memory_probe::answers(page.process.load(), probe) ? reach::all : reach::none;
+  return known == reach::all;
 }
 
 std::uint64_t shm_endpoint::read_above(const edge_spec& edge, bool is_mutual) {
@@ -427,7 +428,8 @@ bool shm_endpoint::is_sound(const link_state& state, const shm_cell& cell) const
   if (cell.null != 0) return true;
   switch (cell.place) {
     case payload_place::cell: return cell.bytes <= k_eager_bytes;
-    case payload_place::segment: return segment_->holds(state.spec.peer, cell.source, std::min(cell.bytes, state.spec.capacity));
+    case payload_place::segment:
+      return segment_->holds(state.spec.peer, cell.source, std::min(cell.bytes, state.spec.capacity));
     case payload_place::process: return state.read_above != k_never;
   }
   return false;
@@ -443,15 +445,18 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
     out.bytes = 0;
   }
   state.shown = !out.null && out.bytes > 0 && cell.place != payload_place::cell;
-  const bool is_elsewhere = state.shown && cell.place == payload_place::process;
-  const std::byte* payload = state.shown && !is_elsewhere ? segment_->at(cell.source) : cell.eager(cell.bytes);
+  const bool is_by_address = state.shown && cell.place == payload_place::process;
+  const std::int32_t process = is_by_address ? segment_->page(state.spec.peer).process.load() : 0;
+  const bool is_elsewhere = is_by_address && process != page_->process.load();
+  const std::byte* payload = is_by_address ? reinterpret_cast<const std::byte*>(cell.source)
+                             : state.shown ? segment_->at(cell.source)
+                                           : cell.eager(cell.bytes);
   if (state.spec.in_place && !out.null) {
     out.data = payload;
     return true;
   }
   if (state.shown) flush();  // a long copy, as above
   if (is_elsewhere) {
-    const std::int32_t process = segment_->page(state.spec.peer).process.load();
     if (!read_peer_memory(process, cell.source, into, out.bytes)) return give_up(link, cell);
   } else if (!out.null && out.bytes > 0) {
     std::memcpy(into, payload, out.bytes);

@@ -141,7 +141,8 @@ class shm_endpoint final : public endpoint {
   shm_page* page_;
   shm_options options_;
   memory_probe probe_;
-  std::vector<std::uint8_t> readable_;                   ///< by rank: can_read has said yes
+  enum class reach : std::uint8_t { unknown, none, all };
+  std::vector<reach> reach_;                             ///< by rank: whether its process can be read
   bool has_unreadable_ = false;                          ///< a message that a living peer shows cannot be read
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;

@@ -15,4 +15,7 @@ unsigned within_quota(unsigned cores);
 /// Cores that this process may use: within_quota of its affinity mask. Reads the operating system; cold path.
 unsigned usable_cores();
 
+/// How many of `ranks` share a core of `cores`, which is at least 1; rounded up.
+constexpr unsigned ranks_per_core(unsigned ranks, unsigned cores) { return (ranks + cores - 1) / cores; }
+
 }  // namespace lsched

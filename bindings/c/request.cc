@@ -19,15 +19,14 @@ std::optional<failure> objection_to_members(const collective& of, const lsched_c
   const std::string name = text_of(of.name);
   const bool has_counts = of.has_counts || of.has_blocks;
   if (has_counts && desc.count != 0) return argument(name + " takes counts by rank: leave count 0");
-  const bool has_no_peers = &of == &k_neighbor_exchange;  // then a list may be empty, and is null where it is
-  const bool may_lack_counts = has_no_peers && desc.destination_count == 0;
-  const bool may_lack_recv_counts = has_no_peers && desc.source_count == 0;
+  const bool has_neighbors = &of == &k_neighbor_exchange;  // perhaps none: then their counts may be null
+  const bool may_lack_counts = has_neighbors && desc.destination_count == 0;
+  const bool may_lack_recv_counts = has_neighbors && desc.source_count == 0;
   if (has_counts != (desc.counts != nullptr) && !may_lack_counts)
     return argument(name + (has_counts ? " takes counts by rank, but counts is null"
                                        : " takes one count: leave counts null"));
   if (of.has_blocks != (desc.recv_counts != nullptr) && !may_lack_recv_counts)
     return argument(name + (of.has_blocks ? " needs recv_counts" : " takes no recv_counts"));
-  const bool has_neighbors = &of == &k_neighbor_exchange;
   if (!has_neighbors && (desc.destinations != nullptr || desc.sources != nullptr || desc.destination_count != 0 ||
                          desc.source_count != 0))
     return argument(name + " has no destinations and sources of its own");

@@ -90,7 +90,7 @@ status wait_for_ranks(shm_segment& segment, std::chrono::nanoseconds limit, rank
 neighbourhood alone_on_machine(const shm_segment& segment) {
   const auto ranks = static_cast<unsigned>(segment.ranks());
   const unsigned cores = segment.cores() != 0 ? segment.cores() : usable_cores();
-  return {ranks, cores, static_cast<rank>((ranks + cores - 1) / cores)};
+  return {ranks, cores, static_cast<rank>(ranks_per_core(ranks, cores))};
 }
 
 lsched_status open_process(const runtime_options& options, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {

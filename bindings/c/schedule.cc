@@ -89,21 +89,18 @@ lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_
 
 namespace {
 
-std::uint64_t bytes_of(const lsched::schedule& program, buffer_role role) {
+struct bound_buffer {
+  const std::byte* place = nullptr;
   std::uint64_t bytes = 0;
-  for (const buffer& it : program.buffers()) bytes += it.role == role ? it.bytes() : 0;
-  return bytes;
-}
+};
 
-/// Whether one input and one output lie to each other as when the schedule was made: in place, or apart.
-bool lie_alike(const lsched_schedule& made, const std::byte* input, const std::byte* output) {
-  const std::uint64_t input_bytes = bytes_of(*made.it->program, buffer_role::input);
-  const std::uint64_t output_bytes = bytes_of(*made.it->program, buffer_role::output);
-  if (input_bytes == 0 || output_bytes == 0) return true;
-  if (input == output + made.overlay_bytes) return made.in_place;
-  const auto in = reinterpret_cast<std::uintptr_t>(input);
-  const auto out = reinterpret_cast<std::uintptr_t>(output);
-  return !made.in_place && (in >= out + output_bytes || out >= in + input_bytes);
+/// Whether an input and an output lie to each other as when the schedule was made: in place, or apart.
+bool lie_alike(const lsched_schedule& made, const bound_buffer& input, const bound_buffer& output) {
+  if (input.bytes == 0 || output.bytes == 0) return true;
+  if (input.place == output.place + made.overlay_bytes) return made.in_place;
+  const auto in = reinterpret_cast<std::uintptr_t>(input.place);
+  const auto out = reinterpret_cast<std::uintptr_t>(output.place);
+  return !made.in_place && (in >= out + output.bytes || out >= in + input.bytes);
 }
 
 }  // namespace
@@ -121,14 +118,16 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
     for (std::size_t i = 0; i < output_count; ++i) memory.outputs.push_back(static_cast<std::byte*>(outputs[i]));
     std::size_t next_input = 0;
     std::size_t next_output = 0;
+    bound_buffer input;
+    bound_buffer output;
     for (const buffer& data : program.buffers()) {
       if (data.role == buffer_role::scratch) continue;
       const bool is_input = data.role == buffer_role::input;
-      const void* place = is_input ? inputs[next_input++] : outputs[next_output++];
-      if (place == nullptr && data.count > 0) return LSCHED_ERR_ARGUMENT;
+      bound_buffer& last = is_input ? input : output;
+      last = {static_cast<const std::byte*>(is_input ? inputs[next_input++] : outputs[next_output++]), data.bytes()};
+      if (last.place == nullptr && last.bytes > 0) return LSCHED_ERR_ARGUMENT;
     }
-    if (input_count == 1 && output_count == 1 && !lie_alike(*schedule, memory.inputs[0], memory.outputs[0]))
-      return LSCHED_ERR_ARGUMENT;
+    if (input_count == 1 && output_count == 1 && !lie_alike(*schedule, input, output)) return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
     schedule->runtime->driver().with_engine([&] { answer = schedule->runtime->engine().bind(*schedule->it, memory); });
     return static_cast<lsched_status>(answer);

@@ -80,16 +80,12 @@ void print(const json& list, const list_options& options) {
 
 // --- --explain ---------------------------------------------------------------------------------------------
 
-rank ranks_per_core_here(rank ranks) {
-  const auto cores = static_cast<rank>(usable_cores());
-  return (ranks + cores - 1) / cores;
-}
-
 /// What "auto" goes by: what the options say, else what the environment says to every runtime.
 selection selection_of(const list_options& options) {
   if (!options.tuning.empty()) setenv("LSCHED_TUNING", options.tuning.c_str(), 1);
   selection by = require(read_selection());
-  by.around.ranks_per_core = options.ranks_per_core != 0 ? options.ranks_per_core : ranks_per_core_here(options.ranks);
+  const unsigned here = ranks_per_core(static_cast<unsigned>(options.ranks), usable_cores());
+  by.around.ranks_per_core = options.ranks_per_core != 0 ? options.ranks_per_core : static_cast<rank>(here);
   return by;
 }
 

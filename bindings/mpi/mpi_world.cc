@@ -85,7 +85,7 @@ std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_n
   if (!cores) return mpi_failure("MPI_Iallreduce");
   found.node_cores = *cores;
   const auto ranks = static_cast<unsigned>(found.node_ranks);
-  std::array<std::int64_t, 1> least{-static_cast<std::int64_t>((ranks + *cores - 1) / *cores)};
+  std::array<std::int64_t, 1> least{-std::int64_t{ranks_per_core(ranks, *cores)}};
   if (!minimise(all, least)) return mpi_failure("MPI_Iallreduce");
   found.ranks_per_core = static_cast<rank>(-least[0]);
   const int colour = ranks_per_node > 0 ? self / ranks_per_node : 0;
