@@ -76,7 +76,7 @@ bench-peers: build ## ours against MPICH and Open MPI (if you have installed it)
 	done
 	@build/bin/lsched bench compare build/peers/$(COLL)/*.json
 
-format: ## clang-format over our sources
+format: ## clang-format (version 14, as Debian 12 has it) over our sources
 	@$(SOURCES) | xargs -r clang-format -i
 
 tidy: build ## clang-tidy over our sources

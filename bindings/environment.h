@@ -24,11 +24,13 @@ inline result<std::optional<std::int32_t>> number_in_environment(
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc() && end == text.data() + text.size() && value >= least && value <= most)
     return std::optional(value);
-  return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", not a whole number from " +
-                                       std::to_string(least) + " to " + std::to_string(most)};
+  return failure{status::argument, std::string(variable) + " is \"" + std::string(text) +
+                                       "\", not a whole number from " + std::to_string(least) + " to " +
+                                       std::to_string(most)};
 }
 
-/// Which of two words `variable` holds: whether it is the first, or not set. ARGUMENT, with all three, for anything else.
+/// Which of two words `variable` holds: whether it is the first, or not set. ARGUMENT, with all three, for anything
+/// else.
 inline result<bool> choice_in_environment(const char* variable, std::string_view by_default, std::string_view other) {
   const char* const set = std::getenv(variable);
   const std::string_view text = set == nullptr ? by_default : std::string_view(set);

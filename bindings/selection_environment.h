@@ -45,7 +45,8 @@ inline result<selection> read_selection() {
     for (const tuning_rule& it : table->rules)
       if (find(it.collective, it.algorithm) == nullptr)
         return wrong_environment("LSCHED_TUNING", path,
-                                 {status::argument, "line " + std::to_string(it.line) + ": there is no " + it.collective + " by " + it.algorithm});
+                                 {status::argument, "line " + std::to_string(it.line) + ": there is no " +
+                                                        it.collective + " by " + it.algorithm});
     by = selection_with(std::move(*table));
   }
   if (const char* names = std::getenv("LSCHED_ALGORITHM")) {

@@ -36,12 +36,10 @@ std::vector<op_id> add_core(builder& to, const fold& folded, op_id call) {
   std::vector<op_id> wakes{call};
   if (is_proxy) wakes.push_back(to.signal_recv(folded.extra_of(self), k_activation_tag));
   const std::size_t before_dimensions = wakes.size();
-  for (int k = 0; k < folded.levels(); ++k)
-    wakes.push_back(to.signal_recv(folded.across(self, k), k_activation_tag));
+  for (int k = 0; k < folded.levels(); ++k) wakes.push_back(to.signal_recv(folded.across(self, k), k_activation_tag));
 
   for (int k = 0; k < folded.levels(); ++k)
-    signal_on_any(to, folded.across(self, k),
-                  std::span(wakes).first(before_dimensions + static_cast<std::size_t>(k)));
+    signal_on_any(to, folded.across(self, k), std::span(wakes).first(before_dimensions + static_cast<std::size_t>(k)));
   if (is_proxy) {
     std::vector<op_id> others = wakes;
     others.erase(others.begin() + 1);

@@ -45,8 +45,7 @@ class dissemination {
     const rank blocks = std::min(distance, part_.size() - distance);
     if (distance > 1) part_.end(part_.send(part_.before(distance), tag, {gathered_, 0}, elements(blocks), {last}));
     const std::uint64_t begin = elements(distance);
-    const op_id got =
-        part_.recv(part_.after(distance), tag, {gathered_, begin}, elements(distance + blocks) - begin);
+    const op_id got = part_.recv(part_.after(distance), tag, {gathered_, begin}, elements(distance + blocks) - begin);
     return part_.nop({got, last});
   }
 

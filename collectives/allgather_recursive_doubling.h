@@ -13,7 +13,8 @@
 namespace lsched {
 
 /// Appends an allgather of the ranks' blocks from `input` to `output`.
-fragment add_allgather_recursive_doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
+fragment add_allgather_recursive_doubling(builder& to, const shape& data, buffer_id input, buffer_id output,
+                                          op_id entry);
 
 extern const algorithm k_allgather_recursive_doubling, k_allgatherv_recursive_doubling;
 

@@ -93,8 +93,7 @@ class recursive_doubling {
     const buffer_id target = is_last ? output_ : accumulator(j + 1);
     const region lower = whole(self < partner ? now.place : landing);
     const region higher = whole(self < partner ? landing : now.place);
-    const op_id sum =
-        after(now.producer, to_.reduce(data_.what, lower, higher, whole(target), count(), {got}));
+    const op_id sum = after(now.producer, to_.reduce(data_.what, lower, higher, whole(target), count(), {got}));
 
     if (j == 0) first_ = {now.place, sent};
     if (target == previous_.place) to_.dep(previous_.producer, sum);
@@ -138,9 +137,8 @@ cost cost_of_allreduce(rank size, const shape& data, activation_policy) {
   const auto levels = static_cast<std::uint64_t>(folded.levels());
   const std::uint64_t messages = wide(folded.core()) * levels + 2 * wide(folded.rem());
   const std::uint64_t ends = folded.rem() == 0 ? 0 : 2 * wide(folded.rem()) > wide(folded.core()) ? 2 : 1;
-  return {.messages = messages,
-          .bytes = saturating_product(messages, bytes_of(data.count, data)),
-          .hops = levels + ends};
+  return {
+      .messages = messages, .bytes = saturating_product(messages, bytes_of(data.count, data)), .hops = levels + ends};
 }
 
 }  // namespace

@@ -132,8 +132,9 @@ class halving_doubling {
   std::uint32_t output_cell_ = 0;
 };
 
-// Bytes. In step j, each of the 2^j parts that are held has core / 2^(j+1) pairs of holders, and a pair exchanges all of
-// it. Hops: a chain through a proxy begins at its extra, goes through all dimensions and back, and ends at its extra.
+// Bytes. In step j, each of the 2^j parts that are held has core / 2^(j+1) pairs of holders, and a pair exchanges all
+// of it. Hops: a chain through a proxy begins at its extra, goes through all dimensions and back, and ends at its
+// extra.
 cost cost_of_rabenseifner(rank size, const shape& data, activation_policy) {
   const fold folded(size);
   const auto levels = static_cast<std::uint64_t>(folded.levels());
@@ -152,7 +153,8 @@ constinit const algorithm k_allreduce_rabenseifner{
     .of = &k_allreduce,
     .name = "rabenseifner",
     .generate = allreduce_rabenseifner,
-    .needs = {.summary = "long vectors, any P, best at 2^k; halving then doubling, 2 log2 P steps, each byte moved twice"},
+    .needs = {.summary =
+                  "long vectors, any P, best at 2^k; halving then doubling, 2 log2 P steps, each byte moved twice"},
     .cost_of = cost_of_rabenseifner};
 
 fragment add_allreduce_rabenseifner(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {

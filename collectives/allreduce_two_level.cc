@@ -139,7 +139,8 @@ constinit const algorithm k_allreduce_two_level{
     .name = "two_level",
     .generate = allreduce_two_level,
     .needs = {.needs_commutative = true,
-              .summary = "several nodes: blocks combined inside each, then exchanged by as many ranks as the smallest has"},
+              .summary =
+                  "several nodes: blocks combined inside each, then exchanged by as many ranks as the smallest has"},
     .cost_of = cost_of_two_level,
     .looks_at = {.radix = true, .nodes = true}};
 

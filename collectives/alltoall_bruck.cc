@@ -56,7 +56,8 @@ class bruck {
       const block& first = blocks_[wide(moving[at])];
       for (end = at + 1; end < moving.size(); ++end) {
         const block& next = blocks_[wide(moving[end])];
-        if (next.got != first.got || next.where != region{first.where.buffer(), first.where.offset() + (end - at) * count})
+        if (next.got != first.got ||
+            next.where != region{first.where.buffer(), first.where.offset() + (end - at) * count})
           break;
       }
       packed.push_back(part_.copy(first.where, {leaving, at * count}, (end - at) * count, {first.got}));
@@ -69,7 +70,8 @@ class bruck {
   void put_in_place() {
     for (rank i = part_.data().in_place ? 1 : 0; i < part_.size(); ++i) {
       const block& it = blocks_[wide(i)];
-      part_.end(part_.copy(it.where, {output_, place_of(part_.before(i))}, part_.data().count, {it.got, input_is_read_}));
+      part_.end(
+          part_.copy(it.where, {output_, place_of(part_.before(i))}, part_.data().count, {it.got, input_is_read_}));
     }
   }
 
@@ -87,8 +89,9 @@ std::uint64_t numbers_with(int bit, rank size) {
   return wide(size) / period * (period / 2) + (rest > period / 2 ? rest - period / 2 : 0);
 }
 
-// Hops. Two steps depend on each other if a block takes part in both, which is so for any two bits but the highest, m, and
-// for that one and the next if 2^m + 2^(m-1) is a block's number. If not, all steps but one of them are the longest chain.
+// Hops. Two steps depend on each other if a block takes part in both, which is so for any two bits but the highest, m,
+// and for that one and the next if 2^m + 2^(m-1) is a block's number. If not, all steps but one of them are the longest
+// chain.
 cost cost_of_bruck(rank size, const shape& data, activation_policy) {
   const int steps = ceil_log2(size);
   std::uint64_t blocks = 0;

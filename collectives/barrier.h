@@ -1,5 +1,5 @@
-// Barrier by dissemination with more than one peer a step (Hensgen, Finkel and Manber, 1988; radix k: Hoefler and others,
-// 2006), made of signals only.
+// Barrier by dissemination with more than one peer a step (Hensgen, Finkel and Manber, 1988; radix k: Hoefler and
+// others, 2006), made of signals only.
 //
 //   step j:  rank r signals r + i k^j and hears from r - i k^j (mod P),  i = 1 … k-1      j = 0 … ceil(log_k P) - 1
 //

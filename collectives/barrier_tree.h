@@ -1,7 +1,8 @@
-// Barrier by a k-nomial tree of radix 4, or `radix`: "all below me have entered" goes up to rank 0, "all have" comes down.
+// Barrier by a k-nomial tree of radix 4, or `radix`: "all below me have entered" goes up to rank 0, "all have" comes
+// down.
 //
-// 2 (P-1) signals, the fewest there can be without a message that says more than one thing, and twice as many hops as the
-// tree is deep: the choice where ranks share cores, and every signal wakes somebody. Synchronising.
+// 2 (P-1) signals, the fewest there can be without a message that says more than one thing, and twice as many hops as
+// the tree is deep: the choice where ranks share cores, and every signal wakes somebody. Synchronising.
 #pragma once
 
 #include "collectives/algorithm.h"

@@ -45,15 +45,17 @@ class scatter_allgather {
   void pass_on(rank mine, std::uint64_t i) {
     const op_id got = part_.recv(part_.data().root, tag(i), place(mine, i), length(mine, i));
     for (rank distance = 1; distance < owners_; ++distance)
-      part_.end(part_.send(owner_of(ring_after(mine, distance, owners_)), tag(i), place(mine, i),
-                           length(mine, i), {got}));
+      part_.end(
+          part_.send(owner_of(ring_after(mine, distance, owners_)), tag(i), place(mine, i), length(mine, i), {got}));
     if (owners_ == 1) part_.end(got);
   }
 
   portions pieces_in(rank block) const { return {blocks_.length(wide(block)), pieces()}; }
   bool has(rank block, std::uint64_t i) const { return length(block, i) > 0; }
   std::uint64_t length(rank block, std::uint64_t i) const { return pieces_in(block).length(i); }
-  region place(rank block, std::uint64_t i) const { return {held_, blocks_.begin(wide(block)) + pieces_in(block).begin(i)}; }
+  region place(rank block, std::uint64_t i) const {
+    return {held_, blocks_.begin(wide(block)) + pieces_in(block).begin(i)};
+  }
   static std::uint32_t tag(std::uint64_t i) { return static_cast<std::uint32_t>(i); }
 
   rank_part part_;

@@ -3,9 +3,10 @@
 //   scatter     the root cuts the vector into P-1 blocks and sends one to each of the others
 //   allgather   each of them sends its block to the P-2 others
 //
-// (P-1)^2 messages, or more where blocks come in segments, P-1 times the vector in bytes, two hops. No rank sends more than
-// the vector once, the root included, so that nobody is a bottleneck: the choice for long vectors. The textbook form has P
-// blocks, of which the root gets its own back, and takes more hops. A block is passed on segment by segment as it arrives.
+// (P-1)^2 messages, or more where blocks come in segments, P-1 times the vector in bytes, two hops. No rank sends more
+// than the vector once, the root included, so that nobody is a bottleneck: the choice for long vectors. The textbook
+// form has P blocks, of which the root gets its own back, and takes more hops. A block is passed on segment by segment
+// as it arrives.
 #pragma once
 
 #include "collectives/algorithm.h"

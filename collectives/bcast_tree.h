@@ -5,8 +5,8 @@
 //   pipeline   a chain, or a complete tree of `radix` children; all ranks are at work, on different segments
 //
 // P-1 times the vector on the wire, in each. A rank passes a segment on when it has it, deepest subtree first; the root
-// sends one and the same region to all its children, before the next. Relays receive straight into the output and send from
-// there. (Johnsson and Ho, 1989; pipelined trees: Traff and Ripke, 2008.)
+// sends one and the same region to all its children, before the next. Relays receive straight into the output and send
+// from there. (Johnsson and Ho, 1989; pipelined trees: Traff and Ripke, 2008.)
 #pragma once
 
 #include "collectives/algorithm.h"

@@ -23,8 +23,8 @@ struct piece {
 /// Blocks, one for each rank, in segments that pipelines treat one after the other.
 class block_grid {
  public:
-  /// A vector of data.count elements in segments, each of which is cut into blocks. `piece_bytes`: about how long a piece
-  /// is if the shape does not say; `most_segments` bounds their number.
+  /// A vector of data.count elements in segments, each of which is cut into blocks. `piece_bytes`: about how long a
+  /// piece is if the shape does not say; `most_segments` bounds their number.
   static block_grid of_vector(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments);
   /// The blocks that the shape gives, each cut into segments.
   static block_grid of_blocks(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments);

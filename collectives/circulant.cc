@@ -101,8 +101,8 @@ class circulant {
     return static_cast<std::uint32_t>(4 * round + 2 * part + (is_spread ? 1 : 0));
   }
 
-  // In the first round, what is sent and combined is still in the input. All blocks below its skip but one are combined:
-  // that one follows by a copy if P is odd.
+  // In the first round, what is sent and combined is still in the input. All blocks below its skip but one are
+  // combined: that one follows by a copy if P is odd.
   void combine(std::size_t round) {
     const auto [skip, end] = rounds_[round];
     const bool is_first = round == 0, is_last = round + 1 == rounds_.size();

@@ -5,10 +5,10 @@
 //             to rank self + s, and combines as many that come from rank self - s with its first
 //   spread    allreduce only: the same rounds backwards with finished blocks
 //
-// ceil(log2 P) rounds a phase, in which each rank sends and receives P-1 blocks in all: as few rounds and as few bytes as
-// can be for every P, without a fold. Blocks whose numbers pass P begin again at 0, so that a message comes in two parts at
-// t - s - 1 of the ranks. Operands are not in rank order: the kernel must commute. Every block is combined by one
-// expression: the same bits on all ranks.
+// ceil(log2 P) rounds a phase, in which each rank sends and receives P-1 blocks in all: as few rounds and as few bytes
+// as can be for every P, without a fold. Blocks whose numbers pass P begin again at 0, so that a message comes in two
+// parts at t - s - 1 of the ranks. Operands are not in rank order: the kernel must commute. Every block is combined by
+// one expression: the same bits on all ranks.
 #pragma once
 
 #include "collectives/algorithm.h"

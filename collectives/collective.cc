@@ -80,7 +80,8 @@ std::int64_t own_block_of_input(world place, const shape& data) {
 // --- contents ----------------------------------------------------------------------------------------------
 
 promised_range reduced(rank holder, const shape& data, std::uint64_t count) {
-  return {.holder = holder, .end = count, .what = promised_content::reduced, .how = data.what, .is_in_rank_order = true};
+  return {
+      .holder = holder, .end = count, .what = promised_content::reduced, .how = data.what, .is_in_rank_order = true};
 }
 
 promised_range moved(rank holder, std::uint64_t begin, std::uint64_t count, rank source, std::uint64_t input_begin) {
@@ -266,10 +267,8 @@ constinit const collective k_allgatherv{.name = "allgatherv",
                                         .contents_of = contents_of_allgather,
                                         .overlay_of = own_block_of_output};
 
-constinit const collective k_alltoall{.name = "alltoall",
-                                      .is_synchronising = true,
-                                      .extents_of = blocks_to_blocks,
-                                      .contents_of = contents_of_alltoall};
+constinit const collective k_alltoall{
+    .name = "alltoall", .is_synchronising = true, .extents_of = blocks_to_blocks, .contents_of = contents_of_alltoall};
 
 constinit const collective k_alltoallv{.name = "alltoallv",
                                        .has_blocks = true,
@@ -277,10 +276,8 @@ constinit const collective k_alltoallv{.name = "alltoallv",
                                        .extents_of = listed_blocks,
                                        .contents_of = contents_of_exchange};
 
-constinit const collective k_neighbor_exchange{.name = "neighbor_exchange",
-                                               .has_blocks = true,
-                                               .extents_of = listed_blocks,
-                                               .contents_of = contents_of_exchange};
+constinit const collective k_neighbor_exchange{
+    .name = "neighbor_exchange", .has_blocks = true, .extents_of = listed_blocks, .contents_of = contents_of_exchange};
 
 constinit const collective k_barrier{.name = "barrier",
                                      .moves_data = false,
@@ -290,10 +287,24 @@ constinit const collective k_barrier{.name = "barrier",
 
 namespace {
 
-constexpr std::array<const collective*, 18> k_collectives{
-    &k_allreduce, &k_allgather,  &k_allgatherv, &k_alltoall, &k_alltoallv, &k_barrier,        &k_bcast,
-    &k_exscan,    &k_gather,     &k_gatherv,    &k_neighbor_exchange,      &k_partial_allreduce,
-    &k_reduce,    &k_reduce_scatter, &k_reduce_scatter_block, &k_scan,     &k_scatter,        &k_scatterv};
+constexpr std::array<const collective*, 18> k_collectives{&k_allreduce,
+                                                          &k_allgather,
+                                                          &k_allgatherv,
+                                                          &k_alltoall,
+                                                          &k_alltoallv,
+                                                          &k_barrier,
+                                                          &k_bcast,
+                                                          &k_exscan,
+                                                          &k_gather,
+                                                          &k_gatherv,
+                                                          &k_neighbor_exchange,
+                                                          &k_partial_allreduce,
+                                                          &k_reduce,
+                                                          &k_reduce_scatter,
+                                                          &k_reduce_scatter_block,
+                                                          &k_scan,
+                                                          &k_scatter,
+                                                          &k_scatterv};
 
 }  // namespace
 

@@ -31,12 +31,12 @@ namespace lsched {
 
 struct collective {
   std::string_view name;
-  bool moves_data = true;   ///< false: the shape must be empty
-  bool reduces = false;     ///< the shape says how contributions combine
-  bool is_rooted = false;   ///< the shape has a root
-  bool has_counts = false;  ///< the shape has one count per rank
-  bool has_blocks = false;  ///< the shape has a list of blocks
-  bool activates = false;   ///< an activation policy is required; false: it is refused
+  bool moves_data = true;         ///< false: the shape must be empty
+  bool reduces = false;           ///< the shape says how contributions combine
+  bool is_rooted = false;         ///< the shape has a root
+  bool has_counts = false;        ///< the shape has one count per rank
+  bool has_blocks = false;        ///< the shape has a list of blocks
+  bool activates = false;         ///< an activation policy is required; false: it is refused
   bool is_synchronising = false;  ///< no rank's round ends before every rank has entered it
   extents (*extents_of)(world place, const shape& data) = nullptr;
   postcondition (*contents_of)(rank size, const shape& data) = nullptr;  ///< at any price

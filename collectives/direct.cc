@@ -16,7 +16,7 @@ std::uint32_t spread_tag(std::uint64_t segment) { return static_cast<std::uint32
 constexpr std::uint64_t k_piece_bytes = 32 * 1024;
 constexpr std::uint64_t k_most_segments = 64;
 constexpr std::uint64_t k_most_pieces = 8192;  ///< of a block each; there are not many more buffers for them to land in
-constexpr std::uint64_t k_ring = 3;              ///< segments that are staged at once
+constexpr std::uint64_t k_ring = 3;            ///< segments that are staged at once
 
 std::uint64_t most_segments(rank size) { return size == 1 ? 1 : std::min(k_most_segments, k_most_pieces / wide(size)); }
 
@@ -39,8 +39,8 @@ class direct {
         output_(output),
         ops_(to, data, entry) {}
 
-  // A payload is held for a reduction that waits for lower ranks' payloads of the same segment and, where staged, for the
-  // readers of an earlier one.
+  // A payload is held for a reduction that waits for lower ranks' payloads of the same segment and, where staged, for
+  // the readers of an earlier one.
   fragment write() {
     const std::uint64_t pieces = wide(size_) * grid_.segments();
     input_cell_ = output_cell_ = ops_.new_cells(pieces);
@@ -53,8 +53,7 @@ class direct {
       if (spreads_) spread(sum);
     }
     // The output is the input's beginning, and may be that of any blocks.
-    if (is_set_aside())
-      ops_.copy(aside_, {{output_, 0}, own_count(), input_cell_, static_cast<std::uint32_t>(pieces)});
+    if (is_set_aside()) ops_.copy(aside_, {{output_, 0}, own_count(), input_cell_, static_cast<std::uint32_t>(pieces)});
     return ops_.finish(true);
   }
 

@@ -21,8 +21,8 @@ struct block_end {
   std::uint32_t tag = 0;
 };
 
-/// What a rank sends and receives, by the distance of the peer on the ring: behind the sender, or before the receiver. At
-/// distance 0 are the blocks that it copies, in the same order.
+/// What a rank sends and receives, by the distance of the peer on the ring: behind the sender, or before the receiver.
+/// At distance 0 are the blocks that it copies, in the same order.
 struct blocks_of_rank {
   std::vector<std::vector<block_end>> out;
   std::vector<std::vector<block_end>> in;
@@ -83,8 +83,8 @@ class exchange {
     std::vector<op_id> over(wide(part_.size()), k_no_op);
     for (rank distance = 1; distance < part_.size(); ++distance) {
       const bool is_throttled = distance > window;
-      over[wide(distance)] = step(distance, is_throttled ? over[wide(distance - window)] : k_no_op,
-                                  distance < part_.size() - window);
+      over[wide(distance)] =
+          step(distance, is_throttled ? over[wide(distance - window)] : k_no_op, distance < part_.size() - window);
     }
     if (!part_.data().in_place) copy_own();
     return part_.finish(true);
@@ -131,16 +131,17 @@ class exchange {
 
   void copy_own() {
     for (std::size_t i = 0; i < blocks_.out[0].size(); ++i)
-      part_.end(part_.copy({input_, blocks_.out[0][i].offset}, {output_, blocks_.in[0][i].offset},
-                           blocks_.out[0][i].count));
+      part_.end(
+          part_.copy({input_, blocks_.out[0][i].offset}, {output_, blocks_.in[0][i].offset}, blocks_.out[0][i].count));
   }
 
   rank_part part_;
   const blocks_of_rank& blocks_;
   const buffer_id input_;
   const buffer_id output_;
-  buffer_id source_ = k_no_buffer;   ///< of sends, if that is not the input
-  std::vector<op_id> staged_{};  ///< in place, by rank: the copy of what it is sent; before it, nothing may arrive there
+  buffer_id source_ = k_no_buffer;  ///< of sends, if that is not the input
+  std::vector<op_id>
+      staged_{};  ///< in place, by rank: the copy of what it is sent; before it, nothing may arrive there
 };
 
 // --- costs ---------------------------------------------------------------------------------------------------
@@ -207,14 +208,13 @@ fragment add_neighbor_exchange_direct(builder& to, const shape& data, buffer_id 
   return exchange(to, data, blocks, input, output, entry).write(no_window(to.place().size));
 }
 
-constinit const algorithm k_alltoall_direct{
-    .of = &k_alltoall,
-    .name = "direct",
-    .generate = generated<k_alltoall_direct, add_alltoall_direct>,
-    .needs = {.summary = "any P; all pairs at once, one hop"},
-    .cost_of = [](rank size, const shape& data, activation_policy) {
-      return cost_of_alltoall(size, data, no_window(size));
-    }};
+constinit const algorithm k_alltoall_direct{.of = &k_alltoall,
+                                            .name = "direct",
+                                            .generate = generated<k_alltoall_direct, add_alltoall_direct>,
+                                            .needs = {.summary = "any P; all pairs at once, one hop"},
+                                            .cost_of = [](rank size, const shape& data, activation_policy) {
+                                              return cost_of_alltoall(size, data, no_window(size));
+                                            }};
 
 constinit const algorithm k_alltoall_pairwise{
     .of = &k_alltoall,
@@ -238,7 +238,8 @@ constinit const algorithm k_alltoallv_pairwise{
     .of = &k_alltoallv,
     .name = "pairwise",
     .generate = generated<k_alltoallv_pairwise, add_alltoallv_pairwise>,
-    .needs = {.in_place = false, .summary = "any P; at most 8 peers at a time, or radix; for many ranks and long blocks"},
+    .needs = {.in_place = false,
+              .summary = "any P; at most 8 peers at a time, or radix; for many ranks and long blocks"},
     .cost_of = [](rank size, const shape& data, activation_policy) {
       return cost_of_alltoallv(size, data, window_of(data));
     }};

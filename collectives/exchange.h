@@ -4,10 +4,10 @@
 //   pairwise   step k exchanges with r+k and r-k, and waits for step k-W: W = `radix`, or 8, peers at a time
 //              (throttled; Kumar and others, 2008; Thakur, Rabenseifner and Gropp, 2005)
 //
-// Each block moves once, from where it is to where it belongs. Long ones go in segments. Of an alltoall in place, what is to
-// be sent is copied to scratch memory first, since it may leave later than what replaces it comes.
-// An alltoall(v) is synchronising: a pair without a block, or with an empty one, exchanges an empty message.
-// Several blocks of one pair are told apart by their order in the list.
+// Each block moves once, from where it is to where it belongs. Long ones go in segments. Of an alltoall in place, what
+// is to be sent is copied to scratch memory first, since it may leave later than what replaces it comes. An alltoall(v)
+// is synchronising: a pair without a block, or with an empty one, exchanges an empty message. Several blocks of one
+// pair are told apart by their order in the list.
 #pragma once
 
 #include "collectives/algorithm.h"

@@ -33,7 +33,8 @@ class gather {
   /// Without anything from below, straight from the input.
   void write_other() {
     const bool is_alone = blocks_.count_of_subtree(part_.self()) == mine();
-    const region source = is_alone ? region{input_, 0} : region{part_.scratch(blocks_.count_of_subtree(part_.self())), 0};
+    const region source =
+        is_alone ? region{input_, 0} : region{part_.scratch(blocks_.count_of_subtree(part_.self())), 0};
     const op_id all = is_alone ? k_no_op : collect(source.buffer());
     const rank parent = blocks_.tree().parent_of(part_.self());
     for_each_piece(part_.self(), source, [&](std::uint32_t tag, region piece, std::uint64_t count) {
@@ -74,8 +75,7 @@ cost cost_of_binomial(rank size, const shape& data, activation_policy) {
 }
 
 constexpr constraints k_flat{.summary = "any P and root; everybody sends to the root, one hop"};
-constexpr constraints k_binomial{
-    .summary = "any P and root; a k-nomial tree (radix 2), log2 P hops; for short blocks"};
+constexpr constraints k_binomial{.summary = "any P and root; a k-nomial tree (radix 2), log2 P hops; for short blocks"};
 
 }  // namespace
 
@@ -93,7 +93,7 @@ constinit const algorithm k_gather_binomial{&k_gather, "binomial", generated<k_g
                                             k_binomial, cost_of_binomial};
 constinit const algorithm k_gatherv_flat{&k_gatherv, "flat", generated<k_gatherv_flat, add_gather_flat>, k_flat,
                                          cost_of_flat};
-constinit const algorithm k_gatherv_binomial{
-    &k_gatherv, "binomial", generated<k_gatherv_binomial, add_gather_binomial>, k_binomial, cost_of_binomial};
+constinit const algorithm k_gatherv_binomial{&k_gatherv, "binomial", generated<k_gatherv_binomial, add_gather_binomial>,
+                                             k_binomial, cost_of_binomial};
 
 }  // namespace lsched

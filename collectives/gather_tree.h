@@ -3,9 +3,9 @@
 //   flat       everybody sends to the root, which receives where the block belongs                 1 hop
 //   binomial   a k-nomial tree of radix 2, or `radix`: a rank puts what its subtree has side by side, and sends it on
 //
-// Every subtree is an interval of ranks (libsched/geometry.h, spread_tree), so that the root receives everything where it
-// belongs, whichever rank it is. Who has nothing to send sends nothing. Long blocks go in segments if the tree is flat,
-// or if `segment` says so. (Thakur, Rabenseifner and Gropp, 2005.)
+// Every subtree is an interval of ranks (libsched/geometry.h, spread_tree), so that the root receives everything where
+// it belongs, whichever rank it is. Who has nothing to send sends nothing. Long blocks go in segments if the tree is
+// flat, or if `segment` says so. (Thakur, Rabenseifner and Gropp, 2005.)
 #pragma once
 
 #include "collectives/algorithm.h"

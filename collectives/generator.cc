@@ -31,25 +31,27 @@ std::optional<failure> objection_to_user(const collective& of, const constraints
     if (data.unit == 1 && !data.commutes) return std::nullopt;
     return argument("only user-defined arithmetic has a unit, and may say that it commutes");
   }
-  if (data.unit == 0 || data.unit > k_max_count) return argument("a unit of " + std::to_string(data.unit) + " elements");
+  if (data.unit == 0 || data.unit > k_max_count)
+    return argument("a unit of " + std::to_string(data.unit) + " elements");
   const auto is_cut = [&](std::uint64_t count) { return count % data.unit != 0; };
   if (is_cut(data.count) || std::ranges::any_of(data.counts, is_cut))
     return argument("a count is no multiple of the unit of " + std::to_string(data.unit) + " elements");
   if (of.activates)
     return constraint(name(of.name) + " merges what comes too late, in any order: choose a built-in reduction");
   if (needs.needs_commutative && !data.commutes)
-    return constraint("this algorithm combines operands in any order, and the arithmetic does not commute: choose another, "
-                      "or \"auto\"");
+    return constraint(
+        "this algorithm combines operands in any order, and the arithmetic does not commute: choose another, "
+        "or \"auto\"");
   return std::nullopt;
 }
 
 std::optional<failure> objection_to_kernel(const collective& of, const shape& data) {
   if (!of.reduces && data.what != kernel::none)
-    return argument(name(of.name) + " combines nothing: set the kernel to none, not \"" + name(name_of(data.what)) + "\"");
+    return argument(name(of.name) + " combines nothing: set the kernel to none, not \"" + name(name_of(data.what)) +
+                    "\"");
   if (!of.reduces) return std::nullopt;
   if (!is_reduction(data.what))
-    return argument("\"" + name(name_of(data.what)) +
-                    "\" is not a reduction: choose sum, min, max or another");
+    return argument("\"" + name(name_of(data.what)) + "\" is not a reduction: choose sum, min, max or another");
   if (!supports(data.what, data.type))
     return argument("\"" + name(name_of(data.what)) + "\" is not defined for " + name(name_of(data.type)) +
                     ": choose an integer type or an arithmetic reduction");
@@ -90,7 +92,8 @@ std::optional<failure> objection_to_size(const collective& of, world place, cons
 
 std::optional<failure> objection_to_data(const collective& of, const constraints& needs, world place,
                                          const shape& data) {
-  if (data.radix < 0 || data.radix == 1) return argument("a radix of " + std::to_string(data.radix) + ": use 2 or more");
+  if (data.radix < 0 || data.radix == 1)
+    return argument("a radix of " + std::to_string(data.radix) + ": use 2 or more");
   if (!of.moves_data) {
     if (data == shape{.type = data.type, .radix = data.radix}) return std::nullopt;
     return argument("this collective moves no data: set count to 0 and the kernel to none");
@@ -107,10 +110,9 @@ std::optional<failure> objection_to_data(const collective& of, const constraints
     return argument("nodes are named for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
                     " ranks");
   if (data.count < needs.min_count)
-    return constraint("this algorithm needs a count of at least " + std::to_string(needs.min_count) +
-                      ", not " + std::to_string(data.count) + ": choose another, or \"auto\"");
-  if (data.in_place && !needs.in_place)
-    return constraint("input and output are separate here: clear in_place");
+    return constraint("this algorithm needs a count of at least " + std::to_string(needs.min_count) + ", not " +
+                      std::to_string(data.count) + ": choose another, or \"auto\"");
+  if (data.in_place && !needs.in_place) return constraint("input and output are separate here: clear in_place");
   return std::nullopt;
 }
 
@@ -118,8 +120,7 @@ std::optional<failure> objection_to_start(const collective& of, const activation
   if (of.activates && starts.policy == activation_policy::none)
     return argument("a partial collective needs an activation policy: full, solo or majority");
   if (!of.activates && starts.policy != activation_policy::none)
-    return argument(
-        "only partial collectives have an activation policy: choose one, or set the policy to none");
+    return argument("only partial collectives have an activation policy: choose one, or set the policy to none");
   return std::nullopt;
 }
 

@@ -15,8 +15,8 @@ enum : std::uint32_t { k_fold_tag, k_unfold_tag, k_first_step_tag };
 /// The ops of one rank while they are being written.
 class multiplying {
  public:
-  multiplying(ordered_ops& to, std::span<const rank> ranks, rank self, rank radix, std::uint32_t tag, const stretch& input,
-              const stretch& output)
+  multiplying(ordered_ops& to, std::span<const rank> ranks, rank self, rank radix, std::uint32_t tag,
+              const stretch& input, const stretch& output)
       : ops_(to),
         ranks_(ranks),
         self_(self),
@@ -26,8 +26,8 @@ class multiplying {
         input_(input),
         output_(output) {}
 
-  // A payload is held for the reader of a step, which may wait for the sends of the step before: always an earlier one, so
-  // nobody waits in a circle. Only in place with one step does it wait for its own sends.
+  // A payload is held for the reader of a step, which may wait for the sends of the step before: always an earlier one,
+  // so nobody waits in a circle. Only in place with one step does it wait for its own sends.
   bool write() {
     if (digits_.steps() == 0) {
       if (!is_in_place()) ops_.copy(input_, output_);
@@ -124,8 +124,9 @@ bool add_multiplying(ordered_ops& to, std::span<const rank> ranks, rank self, ra
   return multiplying(to, ranks, self, radix, tag, input, output).write();
 }
 
-// Hops. A chain is longest when it starts at an extra and ends at one. On its way it crosses all digits only if two proxies
-// differ in all of them; the first such pair is k^(L-1) and 011…1, and no proxy has a highest digit of the smaller base.
+// Hops. A chain is longest when it starts at an extra and ends at one. On its way it crosses all digits only if two
+// proxies differ in all of them; the first such pair is k^(L-1) and 011…1, and no proxy has a highest digit of the
+// smaller base.
 cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data) {
   const digits of(size, radix);
   const fold folded(size, of.core());
@@ -143,7 +144,9 @@ std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::ui
   const auto size = static_cast<rank>(chains.size());
   const digits of(size, radix);
   const fold folded(size, of.core());
-  const auto at = [&](rank number) -> std::uint64_t& { return chains[static_cast<std::size_t>(folded.real_of(number))]; };
+  const auto at = [&](rank number) -> std::uint64_t& {
+    return chains[static_cast<std::size_t>(folded.real_of(number))];
+  };
   const auto extra = [&](rank i) -> std::uint64_t& { return chains[static_cast<std::size_t>(folded.extra_of(2 * i))]; };
   for (rank i = 0; i < folded.rem(); ++i) at(i) = std::max(at(i), extra(i) + 1);
   for (int j = 0; j < of.steps(); ++j) {
@@ -163,7 +166,8 @@ constinit const algorithm k_allreduce_multiplying{
     .of = &k_allreduce,
     .name = "recursive_multiplying",
     .generate = allreduce_multiplying,
-    .needs = {.summary = "short vectors, any P: log_k P steps of k-1 messages with the entire vector, k = 4 or the radix"},
+    .needs = {.summary =
+                  "short vectors, any P: log_k P steps of k-1 messages with the entire vector, k = 4 or the radix"},
     .cost_of = cost_of_allreduce,
     .looks_at = {.radix = true}};
 

@@ -35,8 +35,9 @@ class ordered_ops {
   /// All of a new scratch buffer.
   stretch scratch(std::uint64_t count, std::uint64_t cells = 1);
 
-  /// A scratch buffer for `count` elements that arrive. It is a new one, so that the payload can be read where the transport
-  /// has it (libsched/in_place.h), up to some thousands of messages; then `longest` elements are used again and again.
+  /// A scratch buffer for `count` elements that arrive. It is a new one, so that the payload can be read where the
+  /// transport has it (libsched/in_place.h), up to some thousands of messages; then `longest` elements are used again
+  /// and again.
   stretch landing(std::uint64_t count, std::uint64_t longest);
 
   op_id send(rank to, std::uint32_t tag, const stretch& source);

@@ -79,8 +79,8 @@ class portions {
   cut runs_;
 };
 
-/// How many messages a pipelined algorithm makes of so many elements, none of nothing: segments of `data.segment`, or of
-/// 128 KiB, but never more than 64 of them.
+/// How many messages a pipelined algorithm makes of so many elements, none of nothing: segments of `data.segment`, or
+/// of 128 KiB, but never more than 64 of them.
 std::uint64_t pieces_of(const shape& data, std::uint64_t count);
 
 }  // namespace lsched

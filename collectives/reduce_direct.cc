@@ -118,7 +118,9 @@ class reduce_by_blocks {
 cost cost_of_direct(rank size, const shape& data, activation_policy) {
   if (size == 1 || data.count == 0) return {};
   const geometry blocks(size, data);
-  const auto messages = [&](std::uint64_t block) { return portions(blocks.block_length(block), blocks.pieces()).filled(); };
+  const auto messages = [&](std::uint64_t block) {
+    return portions(blocks.block_length(block), blocks.pieces()).filled();
+  };
   const std::uint64_t longer = data.count % wide(size);
   const std::uint64_t all = longer * messages(0) + (wide(size) - longer) * messages(wide(size) - 1);
   const std::uint64_t brought = saturating_product(wide(size) - 1, bytes_of(data.count, data));

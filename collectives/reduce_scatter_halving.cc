@@ -147,7 +147,8 @@ cost cost_of_halving(rank size, const shape& data, activation_policy) {
   const fold folded(size);
   const auto offsets = block_offsets(data, size);
   const std::uint64_t total = offsets.back();
-  const std::uint64_t upper = size == 1 ? 0 : total - offsets[static_cast<std::size_t>(rank_at(folded, folded.core() / 2))];
+  const std::uint64_t upper =
+      size == 1 ? 0 : total - offsets[static_cast<std::size_t>(rank_at(folded, folded.core() / 2))];
   std::uint64_t unfolded = 0;
   for (rank i = 0; i < folded.rem(); ++i) unfolded += block_count(data, folded.extra_of(2 * i));
   const std::uint64_t per_extra = saturating_sum(bytes_of(total, data), bytes_of(upper, data));
@@ -158,22 +159,25 @@ cost cost_of_halving(rank size, const shape& data, activation_policy) {
           .hops = hops_of(folded)};
 }
 
-constexpr constraints k_needs{.needs_commutative = true,
-                              .summary = "short blocks, any P, best at 2^k: log2 P steps, each half as long as the last"};
+constexpr constraints k_needs{
+    .needs_commutative = true,
+    .summary = "short blocks, any P, best at 2^k: log2 P steps, each half as long as the last"};
 
 }  // namespace
 
-constinit const algorithm k_reduce_scatter_halving{.of = &k_reduce_scatter,
-                                                   .name = "recursive_halving",
-                                                   .generate = generated<k_reduce_scatter_halving, add_reduce_scatter_halving>,
-                                                   .needs = k_needs,
-                                                   .cost_of = cost_of_halving};
+constinit const algorithm k_reduce_scatter_halving{
+    .of = &k_reduce_scatter,
+    .name = "recursive_halving",
+    .generate = generated<k_reduce_scatter_halving, add_reduce_scatter_halving>,
+    .needs = k_needs,
+    .cost_of = cost_of_halving};
 
-constinit const algorithm k_reduce_scatter_block_halving{.of = &k_reduce_scatter_block,
-                                                         .name = "recursive_halving",
-                                                         .generate = generated<k_reduce_scatter_block_halving, add_reduce_scatter_halving>,
-                                                         .needs = k_needs,
-                                                         .cost_of = cost_of_halving};
+constinit const algorithm k_reduce_scatter_block_halving{
+    .of = &k_reduce_scatter_block,
+    .name = "recursive_halving",
+    .generate = generated<k_reduce_scatter_block_halving, add_reduce_scatter_halving>,
+    .needs = k_needs,
+    .cost_of = cost_of_halving};
 
 fragment add_reduce_scatter_halving(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return halving(to, data, input, output, entry).write();

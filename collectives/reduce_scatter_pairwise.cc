@@ -91,17 +91,19 @@ constexpr constraints k_needs{.summary = "long blocks, any P: P-1 exchanges of o
 
 }  // namespace
 
-constinit const algorithm k_reduce_scatter_pairwise{.of = &k_reduce_scatter,
-                                                    .name = "pairwise",
-                                                    .generate = generated<k_reduce_scatter_pairwise, add_reduce_scatter_pairwise>,
-                                                    .needs = k_needs,
-                                                    .cost_of = cost_of_pairwise};
+constinit const algorithm k_reduce_scatter_pairwise{
+    .of = &k_reduce_scatter,
+    .name = "pairwise",
+    .generate = generated<k_reduce_scatter_pairwise, add_reduce_scatter_pairwise>,
+    .needs = k_needs,
+    .cost_of = cost_of_pairwise};
 
-constinit const algorithm k_reduce_scatter_block_pairwise{.of = &k_reduce_scatter_block,
-                                                          .name = "pairwise",
-                                                          .generate = generated<k_reduce_scatter_block_pairwise, add_reduce_scatter_pairwise>,
-                                                          .needs = k_needs,
-                                                          .cost_of = cost_of_pairwise};
+constinit const algorithm k_reduce_scatter_block_pairwise{
+    .of = &k_reduce_scatter_block,
+    .name = "pairwise",
+    .generate = generated<k_reduce_scatter_block_pairwise, add_reduce_scatter_pairwise>,
+    .needs = k_needs,
+    .cost_of = cost_of_pairwise};
 
 fragment add_reduce_scatter_pairwise(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return pairwise(to, data, input, output, entry).write();

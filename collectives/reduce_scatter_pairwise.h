@@ -4,9 +4,9 @@
 //
 // P-1 messages of a block per rank, one at a time: a rank sends its next when its last has come in, so no more than one
 // message waits at anybody. For long blocks where many messages at once hurt; `direct` sends them all at once.
-// What comes from lower ranks arrives highest first, then what comes from higher ones, highest first too; each is put in
-// front of what it precedes, in two sums that are joined at the end. So operands are in rank order, and the kernel need
-// not commute.
+// What comes from lower ranks arrives highest first, then what comes from higher ones, highest first too; each is put
+// in front of what it precedes, in two sums that are joined at the end. So operands are in rank order, and the kernel
+// need not commute.
 #pragma once
 
 #include "collectives/algorithm.h"

@@ -14,8 +14,8 @@ std::vector<rank> nearest_first(std::vector<rank> ranks, rank from) {
   return ranks;
 }
 
-/// Whatever comes is combined in that order, so that a payload waits for nothing but others that have been sent already:
-/// receives may hold.
+/// Whatever comes is combined in that order, so that a payload waits for nothing but others that have been sent
+/// already: receives may hold.
 fragment add_reduce(builder& to, const shape& data, const spread_tree& tree, std::uint64_t pieces, buffer_id input,
                     buffer_id output, op_id entry) {
   rank_part part(to, data, entry);

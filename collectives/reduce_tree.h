@@ -13,8 +13,8 @@
 
 namespace lsched {
 
-/// Each appends a reduction of `data.count` elements from everybody's `input` to the root's `output`. In place, the root's
-/// two buffers may be the same memory.
+/// Each appends a reduction of `data.count` elements from everybody's `input` to the root's `output`. In place, the
+/// root's two buffers may be the same memory.
 fragment add_reduce_flat(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 fragment add_reduce_binomial(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 

@@ -81,7 +81,8 @@ class ring {
     return {{output_, 0}, aside_.count, output_cell_, static_cast<std::uint32_t>(wide(size_) * segments_)};
   }
 
-  /// Of a reduce_scatter: what is on its way, two steps at a time, and in place the result until the input has been read.
+  /// Of a reduce_scatter: what is on its way, two steps at a time, and in place the result until the input has been
+  /// read.
   void reserve() {
     for (std::uint64_t i = 0; i < 2 * segments_ && size_ > 2; ++i) on_way_.push_back(ops_.scratch(longest_));
     const piece end = grid_.at(self_, segments_ - 1);

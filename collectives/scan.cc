@@ -11,9 +11,9 @@ namespace {
 
 // --- recursive doubling --------------------------------------------------------------------------------------
 
-/// The window of a rank are the ranks up to itself whose contributions it has combined: 2^k of them before step k, or all
-/// there are. What a reader of a payload may have to wait for, besides receives, is the send of an earlier step to a higher
-/// rank, never a circle: receives may hold.
+/// The window of a rank are the ranks up to itself whose contributions it has combined: 2^k of them before step k, or
+/// all there are. What a reader of a payload may have to wait for, besides receives, is the send of an earlier step to
+/// a higher rank, never a circle: receives may hold.
 class doubling {
  public:
   doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
@@ -82,8 +82,7 @@ class doubling {
     } else {
       const buffer_id landing = scratch();
       const op_id got = receive(k, landing);
-      before_made_ =
-          part_.reduce({landing, 0}, {before_, 0}, {before_, 0}, count(), {got, before_made_, reader_});
+      before_made_ = part_.reduce({landing, 0}, {before_, 0}, {before_, 0}, count(), {got, before_made_, reader_});
     }
     reader_ = k_no_op;
     if (!tells(k + 1)) return;
@@ -105,11 +104,11 @@ class doubling {
   rank_part part_;
   const buffer_id input_;
   const buffer_id output_;
-  buffer_id window_;                 ///< where its value is, and the op that put it there
+  buffer_id window_;  ///< where its value is, and the op that put it there
   op_id made_ = k_no_op;
-  buffer_id before_ = k_no_buffer;   ///< exscan: the same without this rank
+  buffer_id before_ = k_no_buffer;  ///< exscan: the same without this rank
   op_id before_made_ = k_no_op;
-  op_id reader_ = k_no_op;           ///< exscan: the last of `before_`
+  op_id reader_ = k_no_op;  ///< exscan: the last of `before_`
   std::array<buffer_id, 2> accumulators_{k_no_buffer, k_no_buffer};
   std::array<op_id, 32> sends_ = no_ops();  ///< by step
 

@@ -39,8 +39,7 @@ class scatter {
     if (is_alone) return part_.end(all);
     const std::uint64_t begin = blocks_.begin_of_subtree(part_.self());
     pass_on(held, begin, all);
-    if (mine() > 0)
-      part_.end(part_.copy({held, blocks_.begin_of(part_.self()) - begin}, {output_, 0}, mine(), {all}));
+    if (mine() > 0) part_.end(part_.copy({held, blocks_.begin_of(part_.self()) - begin}, {output_, 0}, mine(), {all}));
   }
 
   /// Answers an op after which the blocks of the subtree are in `held`.
@@ -53,7 +52,8 @@ class scatter {
     return all;
   }
 
-  /// From `held`, in which the block that begins at `begin` comes first. The largest subtrees have to go on the longest.
+  /// From `held`, in which the block that begins at `begin` comes first. The largest subtrees have to go on the
+  /// longest.
   void pass_on(buffer_id held, std::uint64_t begin, op_id when) {
     std::vector<rank> children = blocks_.tree().children_of(part_.self());
     const auto distance = [&](rank r) { return std::abs(r - part_.self()); };
@@ -86,8 +86,7 @@ cost cost_of_binomial(rank size, const shape& data, activation_policy) {
 }
 
 constexpr constraints k_flat{.summary = "any P and root; the root sends to everybody, one hop"};
-constexpr constraints k_binomial{
-    .summary = "any P and root; a k-nomial tree (radix 2), log2 P hops; for short blocks"};
+constexpr constraints k_binomial{.summary = "any P and root; a k-nomial tree (radix 2), log2 P hops; for short blocks"};
 
 }  // namespace
 

@@ -3,8 +3,8 @@
 //   flat       the root sends everybody its block, nearest ranks first                             1 hop
 //   binomial   a k-nomial tree of radix 2, or `radix`: a rank gets what its subtree gets, and sends it on
 //
-// The mirror image of gather (collectives/gather_tree.h): the root sends straight from the input, nothing is sent to whoever
-// gets nothing, and blocks go in segments under the same conditions.
+// The mirror image of gather (collectives/gather_tree.h): the root sends straight from the input, nothing is sent to
+// whoever gets nothing, and blocks go in segments under the same conditions.
 #pragma once
 
 #include "collectives/algorithm.h"

@@ -14,12 +14,13 @@ struct cached_schedule {
   schedule_ptr program;
 };
 
-/// Of one place in one world, with one selection, so that collective, algorithm, shape and activation are the whole key.
-/// Keeps what was asked for last. Any thread.
+/// Of one place in one world, with one selection, so that collective, algorithm, shape and activation are the whole
+/// key. Keeps what was asked for last. Any thread.
 class schedule_cache {
  public:
   static constexpr std::size_t k_most_entries = 64;
-  static constexpr std::size_t k_most_ops = std::size_t{1} << 20;  ///< of all entries together; a larger one is not kept
+  static constexpr std::size_t k_most_ops = std::size_t{1}
+                                            << 20;  ///< of all entries together; a larger one is not kept
 
   schedule_cache(world place, selection by) : place_(place), by_(std::move(by)) {}
 

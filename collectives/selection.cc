@@ -53,12 +53,12 @@ struct share {
   double handling = 0;  ///< nanoseconds for its largest message: copied by one rank, combined by another
 };
 
-/// What a reduction takes, in copies. Of vectors that caches keep, to fetch the other rank's lines is most of either; beyond, a
-/// copy passes over memory twice and a reduction three times.
+/// What a reduction takes, in copies. Of vectors that caches keep, to fetch the other rank's lines is most of either;
+/// beyond, a copy passes over memory twice and a reduction three times.
 double combining(double vector_bytes) { return vector_bytes > 512 * 1024 ? 1.5 : 1; }
 
-/// Adds up ops. A transport copies what is received into a buffer. What is combined as it arrives it does not copy, unless it
-/// was sent from memory that peers do not see: then the sender does, every region once.
+/// Adds up ops. A transport copies what is received into a buffer. What is combined as it arrives it does not copy,
+/// unless it was sent from memory that peers do not see: then the sender does, every region once.
 class account {
  public:
   account(const schedule& mine, const surroundings& around, bool combines)
@@ -71,7 +71,8 @@ class account {
       if (is_communication(it.kind)) count_message(it);
       if (it.kind == op_kind::send && is_foreign(it.a) && is_new(it)) total_.bytes += copying(it, around_.near);
       if (it.kind == op_kind::recv && !it.in_place) total_.bytes += copying(it, wire_to(it.peer));
-      if (it.kind == op_kind::compute) total_.bytes += copying(it, around_.near) * (it.b.exists() ? combining(longest_) : 1);
+      if (it.kind == op_kind::compute)
+        total_.bytes += copying(it, around_.near) * (it.b.exists() ? combining(longest_) : 1);
     }
     total_.messages = std::max(sends_, receives_);
     total_.far /= std::max(1.0, sends_ + receives_);

@@ -1,9 +1,9 @@
 // Selection: which algorithm "auto" is.
 //
-// In this order: what the caller names; what the environment names for the collective (LSCHED_ALGORITHM); the first rule
-// of the tuning table that fits; the algorithm for which the model predicts the least time. Each looks at what is equal on
-// all ranks and at nothing else, so that all ranks choose the same; "auto" takes no algorithm that cannot work in place where
-// another can, because a rank does not know whether others do.
+// In this order: what the caller names; what the environment names for the collective (LSCHED_ALGORITHM); the first
+// rule of the tuning table that fits; the algorithm for which the model predicts the least time. Each looks at what is
+// equal on all ranks and at nothing else, so that all ranks choose the same; "auto" takes no algorithm that cannot work
+// in place where another can, because a rank does not know whether others do.
 //
 // The model: a round takes a hop for every message of its longest chain, and the work of its ranks,
 //
@@ -39,7 +39,7 @@ result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(
 
 struct choice {
   const algorithm* how = nullptr;
-  shape data;  ///< as asked for, with segment and radix as the tuning table has them
+  shape data;          ///< as asked for, with segment and radix as the tuning table has them
   std::string reason;  ///< for people: "named by the caller", "line 7 of the tuning table", …
 };
 
@@ -58,9 +58,10 @@ double predicted_ns(const algorithm& how, rank size, const shape& data, const ac
 std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,
                                   const surroundings& around);
 
-/// `wanted`: an algorithm's name, or "auto". Failures: `argument` for names that do not exist (the text lists those that do)
-/// and for meaningless requests, `constraint` for an algorithm, or a collective, that cannot do this request. A name of the
-/// environment is obeyed or fails like one of the caller's; a rule of the table that cannot do the request is passed over.
+/// `wanted`: an algorithm's name, or "auto". Failures: `argument` for names that do not exist (the text lists those
+/// that do) and for meaningless requests, `constraint` for an algorithm, or a collective, that cannot do this request.
+/// A name of the environment is obeyed or fails like one of the caller's; a rule of the table that cannot do the
+/// request is passed over.
 result<choice> select(std::string_view collective, std::string_view wanted, world place, const shape& data,
                       const activation& starts = {}, const selection& by = {});
 

@@ -29,8 +29,8 @@ struct shape {
 
   /// Blocks of unequal size: elements of each rank's block; `count` is not looked at. Empty: blocks of `count`.
   std::vector<std::uint64_t> counts{};
-  /// Exchanges: the blocks of all ranks, or at least those that this rank sends or receives. A rank's input holds what it
-  /// sends and its output what it receives, one block after the other in the order of this list.
+  /// Exchanges: the blocks of all ranks, or at least those that this rank sends or receives. A rank's input holds what
+  /// it sends and its output what it receives, one block after the other in the order of this list.
   std::vector<exchanged_block> blocks{};
 
   /// Of kernel::user: elements that belong together. All counts are multiples of it, and nothing is cut inside.

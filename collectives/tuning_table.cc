@@ -51,11 +51,13 @@ class line_reader {
     return value;
   }
   void end() {
-    if (const std::string_view more = word(); !more.empty()) object("\"" + std::string(more) + "\" is one word too many");
+    if (const std::string_view more = word(); !more.empty())
+      object("\"" + std::string(more) + "\" is one word too many");
   }
   /// The first objection counts.
   void object(std::string why) {
-    if (!why_) why_ = failure{status::argument, "tuning table, line " + std::to_string(number_) + ": " + std::move(why)};
+    if (!why_)
+      why_ = failure{status::argument, "tuning table, line " + std::to_string(number_) + ": " + std::move(why)};
   }
   const std::optional<failure>& objection() const { return why_; }
   std::uint32_t number_of_line() const { return number_; }
@@ -119,7 +121,8 @@ std::string text_of(std::string_view name, const std::optional<wire_costs>& wire
 
 std::string text_of(const tuning_rule& it) {
   std::string text = it.collective + " ranks " + std::to_string(it.ranks) + (it.is_near ? " near" : " far");
-  text += (it.is_crowded ? " crowded bytes " : " roomy bytes ") + text_of(it.least_bytes) + " " + text_of(it.most_bytes);
+  text +=
+      (it.is_crowded ? " crowded bytes " : " roomy bytes ") + text_of(it.least_bytes) + " " + text_of(it.most_bytes);
   text += " " + it.algorithm;
   if (it.segment_bytes != 0) text += " segment " + std::to_string(it.segment_bytes);
   if (it.radix != 0) text += " radix " + std::to_string(it.radix);
@@ -152,7 +155,8 @@ result<tuning_table> parse_tuning(std::string_view text) {
     } else if (line == std::string(k_title) + "1") {
       has_title = true;
     } else if (line.starts_with(k_title)) {
-      return failure{status::unsupported, "this is another version of a tuning table: " + std::string(line.substr(0, 40))};
+      return failure{status::unsupported,
+                     "this is another version of a tuning table: " + std::string(line.substr(0, 40))};
     } else {
       reader.object("a tuning table begins with \"libsched tuning 1\"");
     }

@@ -12,9 +12,7 @@ namespace {
 /// What tells the messages between two ranks apart.
 auto key_of(const op& receiver) { return std::tuple(receiver.peer, receiver.kind, receiver.tag); }
 
-op_kind receiver_kind(op_kind sender) {
-  return sender == op_kind::send ? op_kind::recv : op_kind::signal_recv;
-}
+op_kind receiver_kind(op_kind sender) { return sender == op_kind::send ? op_kind::recv : op_kind::signal_recv; }
 
 std::string extent_text(const schedule& program, const op& it) {
   return (it.count.is_late() ? "up to " : "") + std::to_string(max_count(program, it)) + " x " +
@@ -85,8 +83,9 @@ void assembly::match_out(world_op it, std::span<const world_op> receivers, findi
   partner_[it] = *found;
   partner_[*found] = it;
   if (sent.kind == op_kind::send && !fit(it, *found))
-    object(it, "carries " + extent_text(program(owner_[it]), sent) + ", but " + words_for(*found) + " takes " +
-                   extent_text(program(owner_[*found]), at(*found)),
+    object(it,
+           "carries " + extent_text(program(owner_[it]), sent) + ", but " + words_for(*found) + " takes " +
+               extent_text(program(owner_[*found]), at(*found)),
            out);
 }
 

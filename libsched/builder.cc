@@ -19,8 +19,8 @@ std::string op_text(op_id id) { return "op " + std::to_string(id); }
 
 builder::builder(world place, std::string name) : place_(place), name_(std::move(name)) {
   if (place.self >= 0 && place.self < place.size) return;
-  fail(status::argument, "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) +
-                             " is no place in a world");
+  fail(status::argument,
+       "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " is no place in a world");
 }
 
 void builder::fail(status code, std::string text, op_id where, rank peer) {
@@ -74,23 +74,15 @@ op_id builder::append(const op& what, deps after) {
 op_id builder::nop(deps after) { return append({}, after); }
 
 op_id builder::send(rank to, std::uint32_t tag, region source, extent count, deps after) {
-  return append({.kind = op_kind::send,
-                 .type = at(source.buffer()).type,
-                 .peer = to,
-                 .tag = tag,
-                 .count = count,
-                 .a = source},
-                after);
+  return append(
+      {.kind = op_kind::send, .type = at(source.buffer()).type, .peer = to, .tag = tag, .count = count, .a = source},
+      after);
 }
 
 op_id builder::recv(rank from, std::uint32_t tag, region target, extent count, deps after) {
-  return append({.kind = op_kind::recv,
-                 .type = at(target.buffer()).type,
-                 .peer = from,
-                 .tag = tag,
-                 .count = count,
-                 .c = target},
-                after);
+  return append(
+      {.kind = op_kind::recv, .type = at(target.buffer()).type, .peer = from, .tag = tag, .count = count, .c = target},
+      after);
 }
 
 op_id builder::reduce(kernel what, region lower, region higher, region target, extent count, deps after) {
@@ -129,12 +121,8 @@ op_id builder::signal_recv(rank from, std::uint32_t tag, deps after) {
 op_id builder::call(deps after) { return signal_recv(place_.self, 0, after); }
 
 op_id builder::capture(kernel merge, region target, extent count, deps after) {
-  return append({.kind = op_kind::capture,
-                 .what = merge,
-                 .type = at(target.buffer()).type,
-                 .count = count,
-                 .c = target},
-                after);
+  return append(
+      {.kind = op_kind::capture, .what = merge, .type = at(target.buffer()).type, .count = count, .c = target}, after);
 }
 
 // --- units -------------------------------------------------------------------------------------------------
@@ -162,10 +150,10 @@ void builder::widen() {
 void builder::dep(op_id before, op_id after) {
   if (before == k_no_op || after == k_no_op || error() != nullptr) return;
   if (before >= ops_.size() || after >= ops_.size())
-    return fail(status::argument,
-                op_text(after) + ": dep on " + op_text(before) + ", but only " + std::to_string(ops_.size()) +
-                    " ops exist",
-                after);
+    return fail(
+        status::argument,
+        op_text(after) + ": dep on " + op_text(before) + ", but only " + std::to_string(ops_.size()) + " ops exist",
+        after);
   if (deps_.size() >= k_most_deps) return fail(status::argument, op_text(after) + ": too many deps", after);
   deps_.emplace_back(before, after);
 }

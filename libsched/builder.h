@@ -31,8 +31,9 @@ class builder {
   buffer_id scratch(dtype type, std::uint64_t count) { return declare(buffer_role::scratch, type, count); }
   buffer_id declare(buffer_role role, dtype type, std::uint64_t count, memory_space space = memory_space::host);
 
-  /// From now on every count and every offset, in buffers, regions, extents and bounds, is of so many elements that belong
-  /// together. So an algorithm that knows nothing of them never cuts between two of them. At least 1; before anything else.
+  /// From now on every count and every offset, in buffers, regions, extents and bounds, is of so many elements that
+  /// belong together. So an algorithm that knows nothing of them never cuts between two of them. At least 1; before
+  /// anything else.
   void set_unit(std::uint64_t elements) { unit_ = elements; }
 
   /// A new slot of the arena and the late extent that reads it; `bound` is the most it may ever hold.

@@ -28,7 +28,8 @@ class calendar {
  public:
   /// Windows are as wide as the largest power of two up to `width`.
   calendar(rank size, picoseconds width, rank group = 1)
-      : group_(group), window_shift_(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1),
+      : group_(group),
+        window_shift_(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1),
         block_shift_(std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(size))) - k_block_bits)) {}
 
   std::int64_t window_of(picoseconds time) const { return time >> window_shift_; }
@@ -43,9 +44,7 @@ class calendar {
   bool is_empty() const { return near_count_ == 0 && far_.empty(); }
 
   /// The earliest window that has events; only if there are any.
-  std::int64_t first_window() const {
-    return near_count_ > 0 ? base_ + distance_to_first() : first_far_;
-  }
+  std::int64_t first_window() const { return near_count_ > 0 ? base_ + distance_to_first() : first_far_; }
 
   /// Takes all events of a window, the earliest there is or an empty one before it, in the order of ranks, then times.
   const std::vector<Event>& take(std::int64_t window) {
@@ -72,7 +71,7 @@ class calendar {
 
  private:
   static constexpr std::int64_t k_ring = 4096;
-  static constexpr int k_block_bits = 11;  ///< at most 2^11 blocks of ranks
+  static constexpr int k_block_bits = 11;    ///< at most 2^11 blocks of ranks
   static constexpr std::size_t k_few = 256;  ///< so many are sorted without blocks
   static constexpr std::uint32_t k_none = ~0u;
   static constexpr std::size_t k_slab = 256;

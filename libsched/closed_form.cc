@@ -20,8 +20,9 @@ picoseconds combination(const machine& where, std::uint64_t bytes) { return time
 std::optional<failure> objection(const machine& where, std::uint64_t bytes, rank size) {
   const message_cost it = cost_of(where, 0, bytes);
   if (size < 2 || it.gap.time <= picoseconds{0} + it.latency + it.tail + it.receiver) return std::nullopt;
-  return failure{status::unsupported, "messages may wait for a NIC, which no closed form knows: it takes "
-                                      "g + (m-1) G <= L + o + (m-1) max(G, O)"};
+  return failure{status::unsupported,
+                 "messages may wait for a NIC, which no closed form knows: it takes "
+                 "g + (m-1) G <= L + o + (m-1) max(G, O)"};
 }
 
 result<picoseconds> time_in(const machine& where, const recursive_doubling_program& it) {
@@ -71,8 +72,8 @@ picoseconds hop(const machine& where, std::uint64_t bytes) {
 }
 
 result<picoseconds> closed_form(const simulation& what) {
-  const bool is_plain = what.skew.kind == skew_kind::none && what.noise.is_silent() &&
-                        what.where.levels.size() == 1 && what.starts == activation_policy::none;
+  const bool is_plain = what.skew.kind == skew_kind::none && what.noise.is_silent() && what.where.levels.size() == 1 &&
+                        what.starts == activation_policy::none;
   if (!is_plain) return failure{status::unsupported, "closed forms know no skew, noise, levels or activation"};
   auto time = std::visit([&](const auto& it) { return time_in(what.where, it); }, what.what);
   if (time && *time >= k_forever) return failure{status::unsupported, "it takes longer than 26 days of simulated time"};

@@ -14,7 +14,7 @@ struct record {
   std::int32_t code;     ///< this rank's own verdict on its arguments
   std::int32_t is_synchronising;
   char agreement[176];
-  char detail[320];      ///< the text that goes with an error, or the edge_balance
+  char detail[320];  ///< the text that goes with an error, or the edge_balance
 };
 static_assert(sizeof(record) <= endpoint::record_bytes);
 
@@ -59,7 +59,8 @@ commitment::commitment(engine& where, const commit_request& request)
   if (why_.code != status::ok) copy_text(mine.detail, why_.text);
   std::byte bytes[endpoint::record_bytes]{};
   std::memcpy(bytes, &mine, sizeof mine);
-  if (const status answer = engine_.net().post_record(bytes); answer != status::ok) undo({answer, "posting the commit record failed"});
+  if (const status answer = engine_.net().post_record(bytes); answer != status::ok)
+    undo({answer, "posting the commit record failed"});
 }
 
 status commitment::advance() {
@@ -98,13 +99,16 @@ status commitment::judge() {
       continue;
     const bool is_mine = text_of(of.agreement) == text_of(mine.agreement) && of.number == mine.number;
     const rank other = is_mine ? 0 : r;  // one of the two differs from this rank's
-    undo({status::mismatch, rank_text(self) + " commits " + std::string(text_of(mine.agreement)) + " as #" + std::to_string(mine.number) + ", but " +
-                                rank_text(other) + " commits " + std::string(text_of(all[static_cast<std::size_t>(other)].agreement)) +
-                                " as #" + std::to_string(all[static_cast<std::size_t>(other)].number),
+    undo({status::mismatch,
+          rank_text(self) + " commits " + std::string(text_of(mine.agreement)) + " as #" + std::to_string(mine.number) +
+              ", but " + rank_text(other) + " commits " +
+              std::string(text_of(all[static_cast<std::size_t>(other)].agreement)) + " as #" +
+              std::to_string(all[static_cast<std::size_t>(other)].number),
           other});
   }
   if (why_.code == status::ok && !world.is_even())
-    undo({status::unmatched, world.odd_end().value_or("many sends and receives of the world do not pair up in peer, tag, kind and size")});
+    undo({status::unmatched,
+          world.odd_end().value_or("many sends and receives of the world do not pair up in peer, tag, kind and size")});
   if (why_.code == status::ok)
     if (const status answer = engine_.open(*it_); answer != status::ok)
       undo({answer, "the edges of " + it_->label + " could not be connected"});

@@ -20,7 +20,7 @@ namespace lsched {
 /// that matter belong in it.
 struct commit_request {
   std::string agreement;
-  result<schedule_ptr> program;   ///< or why this rank has none
+  result<schedule_ptr> program;  ///< or why this rank has none
   binding memory{};
   instance_options options{};
 };

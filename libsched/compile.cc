@@ -53,8 +53,8 @@ class compiler {
 
   result<schedule_ptr> run() {
     if (source_.error() != nullptr) return *source_.error();
-    const bool is_sound = check_buffers() && check_ops() && check_tags() && sort_deps() && settle_exit() &&
-                          settle_needs() && order_ops();
+    const bool is_sound =
+        check_buffers() && check_ops() && check_tags() && sort_deps() && settle_exit() && settle_needs() && order_ops();
     if (!is_sound) return error_;
     write_head();
     write_ops();
@@ -65,8 +65,7 @@ class compiler {
  private:
   // --- checks: each answers whether all is well, and otherwise has filled in error_ ------------------------
   bool refuse(status code, op_id id, const std::string& why, rank peer = k_no_rank) {
-    error_ = {code, "op " + std::to_string(id) + " (" + std::string(name_of(ops_[id].kind)) + "): " + why,
-              peer, id};
+    error_ = {code, "op " + std::to_string(id) + " (" + std::string(name_of(ops_[id].kind)) + "): " + why, peer, id};
     return false;
   }
   bool check_buffers();
@@ -122,8 +121,7 @@ result<schedule_ptr> builder::compile() const {
 bool compiler::check_buffers() {
   for (std::size_t i = 0; i < source_.buffers_.size(); ++i) {
     if (source_.buffers_[i].space == memory_space::host) continue;
-    error_ = {status::unsupported, "buffer " + std::to_string(i) + " is not in host memory", k_no_rank,
-              k_no_op};
+    error_ = {status::unsupported, "buffer " + std::to_string(i) + " is not in host memory", k_no_rank, k_no_op};
     return false;
   }
   return true;
@@ -142,8 +140,7 @@ bool compiler::check_peer(op_id id) {
   const world place = source_.place_;
   if (it.peer < 0 || it.peer >= place.size)
     return refuse(status::argument, id,
-                  "peer " + std::to_string(it.peer) + " is not in 0.." + std::to_string(place.size - 1),
-                  it.peer);
+                  "peer " + std::to_string(it.peer) + " is not in 0.." + std::to_string(place.size - 1), it.peer);
   if (it.peer == place.self && it.kind != op_kind::signal_recv)
     return refuse(status::argument, id, "peer " + std::to_string(it.peer) + " is the rank itself", it.peer);
   return true;
@@ -171,9 +168,9 @@ bool compiler::check_read(op_id id, std::string_view what, region place) {
     return refuse(status::argument, id, which + " names no buffer of this schedule");
   const buffer& under = source_.buffers_[place.buffer()];
   if (under.type != ops_[id].type)
-    return refuse(status::argument, id,
-                  which + " is " + std::string(name_of(under.type)) + " but the op is " +
-                      std::string(name_of(ops_[id].type)));
+    return refuse(
+        status::argument, id,
+        which + " is " + std::string(name_of(under.type)) + " but the op is " + std::string(name_of(ops_[id].type)));
   const std::uint64_t count = most(ops_[id].count);
   if (place.offset() > under.count || count > under.count - place.offset())
     return refuse(status::bounds, id,
@@ -183,8 +180,7 @@ bool compiler::check_read(op_id id, std::string_view what, region place) {
 }
 
 bool compiler::check_write(op_id id, region place) {
-  if (source_.buffers_[place.buffer()].role != buffer_role::input || ops_[id].kind == op_kind::capture)
-    return true;
+  if (source_.buffers_[place.buffer()].role != buffer_role::input || ops_[id].kind == op_kind::capture) return true;
   return refuse(status::argument, id, "writes to input buffer " + std::to_string(place.buffer()));
 }
 
@@ -230,8 +226,7 @@ bool compiler::sort_deps() {
   std::sort(deps_.begin(), deps_.end());
   const auto twice = std::adjacent_find(deps_.begin(), deps_.end());
   if (twice == deps_.end()) return true;
-  return refuse(status::argument, twice->second,
-                "its dep on op " + std::to_string(twice->first) + " was added twice");
+  return refuse(status::argument, twice->second, "its dep on op " + std::to_string(twice->first) + " was added twice");
 }
 
 /// The builder's choice, else the only leaf, else a new nop after all leaves. A cyclic graph may have no
@@ -266,9 +261,8 @@ bool compiler::settle_needs() {
     first_[id + 1] += first_[id];
     std::uint32_t& need = ops_[id].need;
     if (need > in_degree_[id])
-      return refuse(
-          status::argument, id,
-          "needs " + std::to_string(need) + " tokens but has " + std::to_string(in_degree_[id]) + " deps");
+      return refuse(status::argument, id,
+                    "needs " + std::to_string(need) + " tokens but has " + std::to_string(in_degree_[id]) + " deps");
     if (need == 0) need = in_degree_[id];
   }
   return true;
@@ -303,8 +297,7 @@ bool compiler::name_cycle(const std::vector<std::uint32_t>& missing) {
     at = after;
   }
   for (std::size_t step = 0; step < ops_.size(); ++step) at = stuck_before[at];
-  return refuse(status::cycle, at,
-                "waits for itself, through its dep on op " + std::to_string(stuck_before[at]));
+  return refuse(status::cycle, at, "waits for itself, through its dep on op " + std::to_string(stuck_before[at]));
 }
 
 // --- output ------------------------------------------------------------------------------------------------

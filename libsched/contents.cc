@@ -134,11 +134,8 @@ void contents::execute(world_op it) {
       read(it, it, what.b, count, higher_);
       combine(it, lower_, higher_);
       return write(r, what.c, count, joined_);
-    case op_kind::capture:
-      capture(r, what, count);
-      return write(r, what.c, count, lower_);
-    default:
-      return;
+    case op_kind::capture: capture(r, what, count); return write(r, what.c, count, lower_);
+    default: return;
   }
 }
 
@@ -249,15 +246,13 @@ void contents::check_range(const promised_range& wanted, const postcondition& pr
     const segment part{std::max(it.begin, under.begin + wanted.begin) - under.begin,
                        std::min(it.end, under.begin + wanted.end) - under.begin,
                        it.shift - static_cast<std::int64_t>(under.begin), it.what};
-    if (part.begin != at)
-      return object(property::contents, wanted, number, at, part.begin, "nothing has written them");
+    if (part.begin != at) return object(property::contents, wanted, number, at, part.begin, "nothing has written them");
     at = part.end;
     if (!check_segment(wanted, part, number)) return;
     found.push_back(part);
   }
   if (at != wanted.end) return object(property::contents, wanted, number, at, wanted.end, "nothing has written them");
-  if (wanted.what == promised_content::reduced && promise.is_same_everywhere)
-    compare_expression(wanted, found, number);
+  if (wanted.what == promised_content::reduced && promise.is_same_everywhere) compare_expression(wanted, found, number);
 }
 
 /// Sum of the weights of all contributors, for elements that have not moved.
@@ -309,12 +304,10 @@ void contents::compare_expression(const promised_range& wanted, const memory& fo
     else
       mine.emplace_back(it.begin, it.end, tree);
   }
-  const auto [place, is_new] =
-      first_.try_emplace({wanted.output, wanted.begin, wanted.end}, wanted.holder, mine);
+  const auto [place, is_new] = first_.try_emplace({wanted.output, wanted.begin, wanted.end}, wanted.holder, mine);
   if (is_new || place->second.second == mine) return;
   object(property::expression, wanted, buffer, wanted.begin, wanted.end,
-         "combined in another way than at rank " + std::to_string(place->second.first) +
-             ", so the bits may differ");
+         "combined in another way than at rank " + std::to_string(place->second.first) + ", so the bits may differ");
 }
 
 // --- explaining --------------------------------------------------------------------------------------------

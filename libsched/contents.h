@@ -54,7 +54,7 @@ class contents {
     std::int64_t shift = 0;
     node_id what = 0;
   };
-  using memory = std::vector<segment>;  ///< ascending, disjoint
+  using memory = std::vector<segment>;                                                      ///< ascending, disjoint
   using expression = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>>;  ///< begin, end, tree
 
   /// Its memory is numbered over all ranks.
@@ -77,8 +77,8 @@ class contents {
   bool check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer);
   sums expected(const promised_range& wanted);
   void compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer);
-  void object(property what, const promised_range& wanted, std::uint16_t buffer, std::uint64_t begin,
-              std::uint64_t end, const std::string& why);
+  void object(property what, const promised_range& wanted, std::uint16_t buffer, std::uint64_t begin, std::uint64_t end,
+              const std::string& why);
 
   std::string explain(const promised_range& wanted, const segment& found) const;
   std::vector<bool> holders_of(rank contributor, std::uint32_t input) const;

@@ -30,7 +30,7 @@ class edge_balance {
  private:
   /// One end, or a sum of them. Plain bytes: it crosses process and node borders.
   struct cell {
-    std::uint64_t ends = 0;   ///< sends minus receives
+    std::uint64_t ends = 0;  ///< sends minus receives
     std::uint64_t hash = 0;
     std::uint64_t ranks = 0;  ///< from << 32 | to
     std::uint64_t tag = 0;    ///< tag << 1 | is a signal

@@ -63,19 +63,19 @@ inline constexpr link_id k_no_link = ~link_id{0};
 struct edge_spec {
   bool outgoing = false;
   bool signal = false;
-  bool foreign = false;         ///< outgoing: the source may be memory that allocate() did not give
-  std::uint32_t source = 0;     ///< outgoing: edges of one attach with equal numbers but 0 send the same bytes in a round
-  bool in_place = false;        ///< incoming: the payload may be read where it is, until release
+  bool foreign = false;      ///< outgoing: the source may be memory that allocate() did not give
+  std::uint32_t source = 0;  ///< outgoing: edges of one attach with equal numbers but 0 send the same bytes in a round
+  bool in_place = false;     ///< incoming: the payload may be read where it is, until release
   rank peer = k_no_rank;
   std::uint32_t tag = 0;
-  std::uint64_t capacity = 0;   ///< bytes, the most one message carries
-  std::uint64_t cookie = 0;     ///< handed back with completions
+  std::uint64_t capacity = 0;  ///< bytes, the most one message carries
+  std::uint64_t cookie = 0;    ///< handed back with completions
 };
 
 struct completion {
   std::uint64_t cookie = 0;
-  round_no round = 0;           ///< the round it was posted or armed for
-  arrival what{};               ///< receives only
+  round_no round = 0;  ///< the round it was posted or armed for
+  arrival what{};      ///< receives only
 };
 
 class endpoint {
@@ -90,8 +90,8 @@ class endpoint {
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void deallocate(std::byte* memory) = 0;
 
-  /// Whether a message of this memory, of which the caller answers for `bytes` bytes, leaves from where it is. If not, it is
-  /// copied first. Any thread.
+  /// Whether a message of this memory, of which the caller answers for `bytes` bytes, leaves from where it is. If not,
+  /// it is copied first. Any thread.
   virtual bool sends_from(const std::byte* memory, std::uint64_t bytes) const {
     static_cast<void>(memory), static_cast<void>(bytes);
     return true;

@@ -23,14 +23,16 @@ const std::byte* at(const cell& value, region where, const op& what) {
 /// Why the application's arithmetic cannot do this op. Late offers cannot be merged by it, since it need not commute.
 std::optional<failure> objection_to_user(const op& what, op_id id, const user_kernel& user) {
   const auto refused = [id](std::string why) {
-    return failure{status::argument, "op " + std::to_string(id) + " asks for user-defined arithmetic" + why, k_no_rank, id};
+    return failure{status::argument, "op " + std::to_string(id) + " asks for user-defined arithmetic" + why, k_no_rank,
+                   id};
   };
   if (user.run == nullptr) return refused(", but there is none");
   if (what.kind == op_kind::capture) return refused(", and partial schedules have none");
   const auto is_whole = [&](std::uint64_t elements) { return elements % user.unit == 0; };
   const bool is_aligned = is_whole(what.a.offset()) && is_whole(what.b.offset()) && is_whole(what.c.offset());
   const bool has_whole_count = !what.count.is_late() && is_whole(what.count.value());
-  if (user.unit != 1 && !(is_aligned && has_whole_count)) return refused(" on other than whole units of " + std::to_string(user.unit) + " elements");
+  if (user.unit != 1 && !(is_aligned && has_whole_count))
+    return refused(" on other than whole units of " + std::to_string(user.unit) + " elements");
   return std::nullopt;
 }
 
@@ -103,8 +105,7 @@ std::optional<failure> engine::reserve(instance& it, const binding& memory, cons
   const std::vector<edge_spec> edges = edges_of(it);
   auto links = net_.attach(it.id, !program.is_synchronising(), edges);
   if (!links) return links.error();
-  for (std::size_t i = 0; i < edges.size(); ++i)
-    it.links[static_cast<op_id>(edges[i].cookie)] = (*links)[i];
+  for (std::size_t i = 0; i < edges.size(); ++i) it.links[static_cast<op_id>(edges[i].cookie)] = (*links)[i];
 
   std::vector<bool> stays_in_place(program.buffers().size());
   for (const op& what : program.ops())
@@ -364,7 +365,8 @@ void engine::end_round(instance& it) {
   if (it.results != nullptr) {
     const cell& output = it.cells[it.output_buffer];
     const std::uint64_t mine = it.captured ? it.offers->at(*it.captured).offers : 0;
-    it.results->publish(output.home, {it.round - 1, it.round, output.tally.contributors, output.tally.offers, mine, output.null});
+    it.results->publish(output.home,
+                        {it.round - 1, it.round, output.tally.contributors, output.tally.offers, mine, output.null});
     if (it.captured) it.offers->done(*std::exchange(it.captured, std::nullopt));
     if (output.tally.leaver != k_no_rank) std::erase(it.present, output.tally.leaver);
   } else {
@@ -429,7 +431,8 @@ void engine::fire_send(instance& it, op_id id, const op& what) {
   if (it.phase != phase::running) return;
   ++counters_.messages_sent;
   source.null ? ++counters_.nulls_sent : counters_.bytes_sent += bytes;
-  const message letter{source.null ? nullptr : at(source, what.a, what), source.null ? 0 : bytes, source.tally, source.null};
+  const message letter{source.null ? nullptr : at(source, what.a, what), source.null ? 0 : bytes, source.tally,
+                       source.null};
   if (net_.send(it.links[id], it.round, letter))
     complete(it, id);
   else
@@ -467,15 +470,16 @@ void engine::take_home(instance& it, op_id id, const op& what) {
   const token_count& tokens = it.counts[reader];
   if (tokens.stamp == it.round && tokens.tokens >= it.program->ops()[reader].need) return;
   cell& target = it.cells[what.c.buffer()];
-  if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0) std::memcpy(target.home, target.data, bytes);
+  if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0)
+    std::memcpy(target.home, target.data, bytes);
   target.data = target.home;
   release_payload(it, id);
 }
 
 void engine::fire_signal_recv(instance& it, op_id id, const op& what) {
   const bool is_call = what.peer == it.program->place().self;
-  const bool is_satisfied = is_call ? satisfies(it.called.load(), it.round) && is_candidate(it)
-                                    : net_.arm(it.links[id], it.round);
+  const bool is_satisfied =
+      is_call ? satisfies(it.called.load(), it.round) && is_candidate(it) : net_.arm(it.links[id], it.round);
   if (is_satisfied) complete(it, id);
 }
 
@@ -534,8 +538,8 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
   if (it.phase == phase::running) complete(it, id);
 }
 
-// Arithmetic that takes long: nobody sleeps on what was published before, and the lane may have it. The application's own
-// arithmetic stays on one thread, as it was promised.
+// Arithmetic that takes long: nobody sleeps on what was published before, and the lane may have it. The application's
+// own arithmetic stays on one thread, as it was promised.
 bool engine::is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count) {
   net_.flush();
   const reduce_fn run = it.reductions[id].built_in();
@@ -690,7 +694,8 @@ std::string engine::describe_wait(const instance& it, rank* waits_for) const {
   if (ranks.size() > 8) text += ",…";
   if (it.jobs != 0) text += "; " + std::to_string(it.jobs) + " on the lane";
   if (it.phase == phase::idle) text += " not started here";
-  if (it.phase == phase::closing) text += " closing, " + std::to_string(it.last_signals) + " peers have not said their last";
+  if (it.phase == phase::closing)
+    text += " closing, " + std::to_string(it.last_signals) + " peers have not said their last";
   if (waits_for != nullptr && !ranks.empty()) *waits_for = ranks.front();
   return text;
 }

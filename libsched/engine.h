@@ -1,9 +1,9 @@
 // The engine: fires ops. Single-threaded, no thread of its own, no policy, no clock but that of a recording.
 //
 // step() is a fixed sequence: drain the mailbox, poll the endpoint and the lane, fire what became ready (a FIFO per
-// instance, no recursion), publish finished rounds, flush the endpoint. It allocates nothing, locks nothing and makes no
-// system call of its own. Exactly one thread at a time owns the engine (offload/driver.h says which); every function here
-// is for the owner unless it says "any thread".
+// instance, no recursion), publish finished rounds, flush the endpoint. It allocates nothing, locks nothing and makes
+// no system call of its own. Exactly one thread at a time owns the engine (offload/driver.h says which); every function
+// here is for the owner unless it says "any thread".
 #pragma once
 
 #include <atomic>
@@ -24,10 +24,10 @@ struct engine_counters {
   std::uint64_t ops = 0;
   std::uint64_t rounds = 0;
   std::uint64_t messages_sent = 0;
-  std::uint64_t nulls_sent = 0;     ///< of messages_sent: without payload
+  std::uint64_t nulls_sent = 0;  ///< of messages_sent: without payload
   std::uint64_t bytes_sent = 0;
   std::uint64_t signals_sent = 0;
-  std::uint64_t lane_jobs = 0;      ///< of ops: computed by the lane
+  std::uint64_t lane_jobs = 0;  ///< of ops: computed by the lane
 };
 
 class engine {

@@ -92,8 +92,7 @@ void form_check::check_op(op_id id) {
     object(id, "asks for a reduction that " + std::string(name_of(it.type)) + " does not have");
   check_region(id, "a", it.a, it.kind == op_kind::send || it.kind == op_kind::compute);
   check_region(id, "b", it.b, is_reducing);
-  check_region(id, "c", it.c,
-               it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
+  check_region(id, "c", it.c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
   const std::uint64_t count = max_count(program_, it);
   check_overlap(id, it.a, it.c, count);
   check_overlap(id, it.b, it.c, count);

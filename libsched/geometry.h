@@ -13,14 +13,10 @@
 namespace lsched {
 
 /// Largest k with 2^k <= size; size >= 1.
-constexpr int floor_log2(rank size) {
-  return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(size))) - 1;
-}
+constexpr int floor_log2(rank size) { return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(size))) - 1; }
 
 /// Smallest k with 2^k >= size; size >= 1.
-constexpr int ceil_log2(rank size) {
-  return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(size) - 1));
-}
+constexpr int ceil_log2(rank size) { return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(size) - 1)); }
 
 // In the largest worlds self + distance passes 2^31; neither of these does on its way.
 
@@ -34,8 +30,8 @@ constexpr rank ring_before(rank self, rank distance, rank size) {
   return self >= distance ? self - distance : self - distance + size;
 }
 
-/// `count` things in `parts` runs, one after the other, of whole grains each (the last grain may be a part of one). No run
-/// is more than a grain longer than another, and none is longer than one before it.
+/// `count` things in `parts` runs, one after the other, of whole grains each (the last grain may be a part of one). No
+/// run is more than a grain longer than another, and none is longer than one before it.
 ///
 ///   count = 10, parts = 3, grain = 2:   0 1 2 3 │ 4 5 6 7 │ 8 9
 ///
@@ -60,8 +56,8 @@ class cut {
   std::uint64_t more_;   ///< runs that have one more
 };
 
-/// P ranks folded onto a core of fewer, the largest power of two if nothing else is said, so that patterns on a hypercube
-/// serve every P.
+/// P ranks folded onto a core of fewer, the largest power of two if nothing else is said, so that patterns on a
+/// hypercube serve every P.
 ///
 ///   P = 7:   rank      0   1   2   3   4   5   6
 ///            role      P─x     P─x     P─x     c        P proxy, x its extra, c neither
@@ -100,8 +96,8 @@ class fold {
   rank rem_;
 };
 
-/// Numbers 0 … core-1 as digits in base k, the highest in a smaller base perhaps, where core is the largest such number up
-/// to `size`: m * k^j with m < k. What a fold onto the core leaves over is less than k^j.
+/// Numbers 0 … core-1 as digits in base k, the highest in a smaller base perhaps, where core is the largest such number
+/// up to `size`: m * k^j with m < k. What a fold onto the core leaves over is less than k^j.
 ///
 ///   size = 14, k = 3:   core = 9, digits 3 3        size = 8, k = 4:   core = 8, digits 4 2
 ///
@@ -205,14 +201,14 @@ class knomial {
   rank radix_;
 };
 
-/// P ranks as a k-nomial tree around any root in which every subtree is an interval of ranks: the ranks below the root and
-/// those above it are a tree each, by their distance from the root.
+/// P ranks as a k-nomial tree around any root in which every subtree is an interval of ranks: the ranks below the root
+/// and those above it are a tree each, by their distance from the root.
 ///
 ///   P = 7, root 3, k = 2:   0 ── 1 ──┐   ┌── 5 ── 6
 ///                                2 ── 3 ── 4
 ///
-/// Whoever combines, or puts side by side, what its children send, nearest first, keeps the order of ranks: a child below
-/// comes before all there is so far, a child above after it. Never deeper than knomial(size, radix).
+/// Whoever combines, or puts side by side, what its children send, nearest first, keeps the order of ranks: a child
+/// below comes before all there is so far, a child above after it. Never deeper than knomial(size, radix).
 class spread_tree {
  public:
   constexpr spread_tree(rank size, rank root, rank radix)

@@ -28,7 +28,7 @@ struct goal_op {
   std::uint32_t tag = 0;   ///< 0 for a calc
   goal_kind kind = goal_kind::calc;
   std::uint8_t cpu = 0;
-  std::uint8_t nic = 0;    ///< 0 for a calc
+  std::uint8_t nic = 0;  ///< 0 for a calc
   friend bool operator==(const goal_op&, const goal_op&) = default;
 };
 

@@ -108,9 +108,10 @@ class round_player {
     if (found != inlets.end() && inlet{found->from, found->tag, found->is_signal, 0} == wanted)
       under_way_.push_back({what.peer, found->id});
     else if (!stray_)
-      stray_ = failure{status::unmatched, "rank " + std::to_string(from) + " sends rank " + std::to_string(what.peer) +
-                                              " a message with tag " + std::to_string(what.tag) +
-                                              " that it does not receive", from};
+      stray_ = failure{status::unmatched,
+                       "rank " + std::to_string(from) + " sends rank " + std::to_string(what.peer) +
+                           " a message with tag " + std::to_string(what.tag) + " that it does not receive",
+                       from};
   }
 
   void arrive(rank r, op_id id) {
@@ -137,9 +138,10 @@ class round_player {
       const bool is_left_over = me.arrived[id] && !me.done[id];
       const bool is_missing = id == program(r).exit() && !me.done[id];
       if (is_stuck || is_left_over || is_missing)
-        return failure{status::unmatched, "the round does not end: on rank " + std::to_string(r) + " op " +
-                                              std::to_string(id) + " (" + std::string(name_of(ops[id].kind)) +
-                                              (is_left_over ? ") does not take its message" : ") does not complete"),
+        return failure{status::unmatched,
+                       "the round does not end: on rank " + std::to_string(r) + " op " + std::to_string(id) + " (" +
+                           std::string(name_of(ops[id].kind)) +
+                           (is_left_over ? ") does not take its message" : ") does not complete"),
                        r, id};
     }
     return std::nullopt;
@@ -228,8 +230,9 @@ std::optional<failure> objection(std::span<const schedule_ptr> world, double ns_
       const op& it = program->ops()[id];
       const auto bytes = static_cast<double>(max_count(*program, it) * size_of(it.type));
       if (it.kind == op_kind::compute && bytes * ns_per_byte >= 1e18)
-        return failure{status::argument, "rank " + std::to_string(program->place().self) + ", op " + std::to_string(id) +
-                                             ": takes longer than 10^18 ns, more than a calc is written with",
+        return failure{status::argument,
+                       "rank " + std::to_string(program->place().self) + ", op " + std::to_string(id) +
+                           ": takes longer than 10^18 ns, more than a calc is written with",
                        k_no_rank, id};
     }
   return std::nullopt;
@@ -304,9 +307,10 @@ std::string describe_unit_times(const schedule& first, rank initiator, const tra
   if (first.starts().policy == activation_policy::full) text += "every rank calls and contributes; ";
   if (first.starts().policy == activation_policy::solo || first.starts().policy == activation_policy::majority)
     text += "rank " + std::to_string(initiator) + " alone calls, every rank contributes; ";
-  return text + "a message takes one unit of time, all else none;\n"
-                "where an op needs fewer tokens than it has deps, those that came first are required;\n"
-                "ops that did not fire are left out";
+  return text +
+         "a message takes one unit of time, all else none;\n"
+         "where an op needs fewer tokens than it has deps, those that came first are required;\n"
+         "ops that did not fire are left out";
 }
 
 std::string describe_simulated(const simulation& what, const traits& all) {
@@ -315,8 +319,7 @@ std::string describe_simulated(const simulation& what, const traits& all) {
   if (what.skew.kind != skew_kind::none)
     text += ";\na rank that begins late, or whose call set something off, has a calc of that time first";
   if (!what.noise.is_silent()) text += ";\nnoise and jitter decided who came first and are not written otherwise";
-  if (all.has_choice)
-    text += ";\nwhere an op needs fewer tokens than it has deps, those that came first are required";
+  if (all.has_choice) text += ";\nwhere an op needs fewer tokens than it has deps, those that came first are required";
   return text + ";\nops that did not fire are left out";
 }
 

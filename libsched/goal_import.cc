@@ -36,7 +36,8 @@ result<std::vector<message_end>> ends_of(const goal& program) {
       if (it.peer == k_goal_any || it.tag == k_goal_any)
         return failure{status::unsupported,
                        name_of_op(r, id) + (it.peer == k_goal_any ? " receives from any rank" : " has any tag") +
-                           ": who matches is only known when it runs", r, id};
+                           ": who matches is only known when it runs",
+                       r, id};
       const bool is_recv = it.kind == goal_kind::recv;
       const auto peer = static_cast<rank>(it.peer);
       ends.push_back({is_recv ? peer : r, is_recv ? r : peer, it.tag, is_recv, id});
@@ -51,8 +52,8 @@ std::uint64_t bytes_of(const goal& program, const message_end& it) {
 }
 
 std::string describe(const goal& program, const message_end& it) {
-  return name_of_op(it.who(), it.id) + (it.is_recv ? " receives " : " sends ") +
-         std::to_string(bytes_of(program, it)) + " bytes";
+  return name_of_op(it.who(), it.id) + (it.is_recv ? " receives " : " sends ") + std::to_string(bytes_of(program, it)) +
+         " bytes";
 }
 
 /// All sends and receives of one (source, target, tag), each list in the order of the file: the k-th belong together.
@@ -115,8 +116,7 @@ class rank_builder {
     const auto key = [](const goal_edge& it) { return std::tuple(it.before, it.on_start, it.after); };
     std::ranges::sort(edges, {}, key);
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-    for (const goal_edge& it : edges)
-      to_.dep(it.on_start ? fronts_[it.before] : bodies_[it.before], fronts_[it.after]);
+    for (const goal_edge& it : edges) to_.dep(it.on_start ? fronts_[it.before] : bodies_[it.before], fronts_[it.after]);
     return to_.compile();
   }
 

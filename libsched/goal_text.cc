@@ -124,9 +124,7 @@ class goal_parser {
     at_ += word.size();
     return true;
   }
-  bool expect(std::string_view word) {
-    return take(word) || refuse(at_, "expected \"" + std::string(word) + "\"");
-  }
+  bool expect(std::string_view word) { return take(word) || refuse(at_, "expected \"" + std::string(word) + "\""); }
   goal_rank& me() { return program_.ranks.back(); }
 
   std::string_view text_;
@@ -141,8 +139,8 @@ bool goal_parser::refuse(std::size_t where, const std::string& why) {
   const std::string_view before = text_.substr(0, where);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::size_t start = before.rfind('\n') + 1;  // npos + 1 is 0
-  error_ = {status::argument, "line " + std::to_string(line) + ", column " + std::to_string(where - start + 1) +
-                                  ": " + why};
+  error_ = {status::argument,
+            "line " + std::to_string(line) + ", column " + std::to_string(where - start + 1) + ": " + why};
   return false;
 }
 
@@ -298,8 +296,7 @@ bool goal_parser::read_dep(std::string_view label, std::size_t where) {
 
 bool goal_parser::find_label(std::string_view label, std::size_t where, std::uint32_t& op) {
   const auto found = labels_.find(label);
-  if (found == labels_.end())
-    return refuse(where, "no op above has the label " + std::string(label.substr(0, 40)));
+  if (found == labels_.end()) return refuse(where, "no op above has the label " + std::string(label.substr(0, 40)));
   op = found->second;
   return true;
 }

@@ -36,10 +36,10 @@ struct goal_export {
 /// names rank and op), `constraint` (tags that leave no room for signals).
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& around = {});
 
-/// The round that simulate_schedules(world, what, &record) played, in the words above: what fired first there is what is
-/// required. Computes take what.where.compute, signals have the bytes they had there; a rank that begins late, or whose
-/// call set something off, has a calc of that time first. Noise and jitter are in the order of things only. `record` is of
-/// all ranks. Failures as above; `unmatched` if a message was sent that nobody took.
+/// The round that simulate_schedules(world, what, &record) played, in the words above: what fired first there is what
+/// is required. Computes take what.where.compute, signals have the bytes they had there; a rank that begins late, or
+/// whose call set something off, has a calc of that time first. Noise and jitter are in the order of things only.
+/// `record` is of all ranks. Failures as above; `unmatched` if a message was sent that nobody took.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record);
 

@@ -135,9 +135,8 @@ bool hazards::is_before_by_way_of_others(world_op x, world_op y) const {
   for (const world_op it : order_) {
     if (it == x) continue;
     const auto from = all_.predecessors(it);
-    const auto late = std::count_if(from.begin(), from.end(), [&](op_id before) {
-      return ends_after[all_.number(all_.rank_of(it), before)];
-    });
+    const auto late = std::count_if(from.begin(), from.end(),
+                                    [&](op_id before) { return ends_after[all_.number(all_.rank_of(it), before)]; });
     const std::size_t need = all_.at(it).need;
     fires_after[it] = need > 0 && static_cast<std::size_t>(late) > from.size() - need;
     const op_kind kind = all_.at(it).kind;
@@ -164,8 +163,8 @@ void hazards::check_exit(rank r, finding_list& out) {
              .where = r,
              .op = id,
              .peer = it.peer,
-             .text = words_for(mine, id) + " may be left out: the round can end at op " +
-                     std::to_string(mine.exit()) + " without it"});
+             .text = words_for(mine, id) + " may be left out: the round can end at op " + std::to_string(mine.exit()) +
+                     " without it"});
   }
 }
 

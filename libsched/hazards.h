@@ -60,8 +60,8 @@ class hazards {
   const assembly& all_;
   const std::vector<world_op>& order_;
   const overlay& in_place_;
-  std::size_t words_ = 0;              ///< of a row
-  std::vector<std::uint32_t> column_;  ///< by op, and one more: how many ops before it have a column
+  std::size_t words_ = 0;                      ///< of a row
+  std::vector<std::uint32_t> column_;          ///< by op, and one more: how many ops before it have a column
   std::vector<std::uint64_t> before_;          ///< of the rank being checked: a row of bits for each op
   std::vector<placement> placements_;          ///< of the rank being checked, by buffer
   std::vector<std::vector<access>> accesses_;  ///< by memory

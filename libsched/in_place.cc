@@ -46,8 +46,7 @@ void mark_in_place(schedule::parts& content) {
   const std::vector<usage> uses = usages_of(content);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const usage& use = uses[i];
-    const bool is_candidate =
-        content.buffers[i].role == buffer_role::scratch && use.writes == 1 && use.reads == 1;
+    const bool is_candidate = content.buffers[i].role == buffer_role::scratch && use.writes == 1 && use.reads == 1;
     if (!is_candidate || !may_stay(content, use.writer, use.reader, in_degree[use.reader])) continue;
     op& reader = content.ops[use.reader];
     (reader.a.buffer() == i ? reader.releases_a : reader.releases_b) = use.writer;

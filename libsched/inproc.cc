@@ -153,8 +153,7 @@ class inproc_endpoint final : public endpoint {
   void deallocate(std::byte* memory) override { ::operator delete(memory, k_alignment); }
   bool receives_in_place() const override { return true; }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits,
-                                      std::span<const edge_spec> edges) override;
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override;
   status gather_records(std::span<std::byte> all, rank* missing) override;
   status link(std::uint32_t id) override;
@@ -232,10 +231,9 @@ inproc_world::~inproc_world() = default;
 
 result<std::unique_ptr<endpoint>> inproc_world::open(rank self) {
   if (self < 0 || static_cast<std::size_t>(self) >= state_->places.size())
-    return failure{
-        status::argument,
-        "rank " + std::to_string(self) + " is outside a world of " + std::to_string(state_->places.size()),
-        self};
+    return failure{status::argument,
+                   "rank " + std::to_string(self) + " is outside a world of " + std::to_string(state_->places.size()),
+                   self};
   state::seat& here = state_->places[static_cast<std::size_t>(self)];
   if (here.here != state::presence::absent)
     return failure{status::state, "rank " + std::to_string(self) + " is taken already", self};
@@ -271,8 +269,7 @@ void inproc_world::state::depart(edge& on, enum flight::kind kind, round_no roun
 
 void inproc_world::state::arrive(const flight& what) {
   edge& on = *what.on;
-  inproc_endpoint* const sender =
-      on.sender.is_live() ? places[static_cast<std::size_t>(on.name.source)].user : nullptr;
+  inproc_endpoint* const sender = on.sender.is_live() ? places[static_cast<std::size_t>(on.name.source)].user : nullptr;
   inproc_endpoint* const receiver =
       on.receiver.is_live() ? places[static_cast<std::size_t>(on.name.target)].user : nullptr;
   switch (what.kind) {
@@ -332,18 +329,16 @@ std::byte* inproc_endpoint::allocate(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-result<std::vector<link_id>> inproc_endpoint::attach(std::uint32_t id, bool credits,
-                                                     std::span<const edge_spec> edges) {
-  if (instances_.contains(id))
-    return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
+result<std::vector<link_id>> inproc_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
+  if (instances_.contains(id)) return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
   std::vector<link_id>& links = instances_[id];
   for (const edge_spec& spec : edges) {
     const bool exists = spec.peer >= 0 && static_cast<std::size_t>(spec.peer) < world_.places.size();
     const link_id link = exists ? add_link(id, credits, spec) : k_no_link;
     if (link == k_no_link) {
       detach(id);
-      return failure{status::argument,
-                     exists ? "two edges of one tag and direction" : "an edge leaves the world", spec.peer};
+      return failure{status::argument, exists ? "two edges of one tag and direction" : "an edge leaves the world",
+                     spec.peer};
     }
     links.push_back(link);
   }
@@ -433,8 +428,7 @@ void inproc_endpoint::drop_link(link_id link) {
 void inproc_endpoint::give_up_sending(edge& it) {
   for (slot& landing : it.slots) {
     if (landing.phase == slot::phase::empty || landing.carriage == carriage::copied) continue;
-    expect(landing.phase != slot::phase::held, links_[it.sender.link], landing.round,
-           "detached while it is read");
+    expect(landing.phase != slot::phase::held, links_[it.sender.link], landing.round, "detached while it is read");
     if (it.receiver.attached) std::memcpy(landing.memory, landing.what.data, landing.what.bytes);
     landing.carriage = carriage::copied;
   }
@@ -448,9 +442,9 @@ bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round
   health_ = status::internal;
   if (world_.first_fault.empty())
     world_.first_fault = "rank " + std::to_string(self_) + ", instance " + std::to_string(where.instance) +
-                         (where.spec.outgoing ? ", edge to " : ", edge from ") +
-                         std::to_string(where.spec.peer) + " tag " + std::to_string(where.spec.tag) +
-                         ", round " + std::to_string(round) + ": " + complaint;
+                         (where.spec.outgoing ? ", edge to " : ", edge from ") + std::to_string(where.spec.peer) +
+                         " tag " + std::to_string(where.spec.tag) + ", round " + std::to_string(round) + ": " +
+                         complaint;
   return false;
 }
 
@@ -517,8 +511,7 @@ void inproc_endpoint::credit_arrived(edge& on, round_no round) {
 void inproc_endpoint::signal(link_id link, round_no round) {
   link_state& it = links_[link];
   edge& on = *it.on;
-  if (!expect(it.spec.outgoing && it.spec.signal, it, round, "signalled on an edge that carries no signals"))
-    return;
+  if (!expect(it.spec.outgoing && it.spec.signal, it, round, "signalled on an edge that carries no signals")) return;
   if (round <= on.raised) return;
   on.raised = round;
   const bool merges = world_.draw() % 2 == 0;
@@ -536,16 +529,14 @@ bool inproc_endpoint::receive(link_id link, round_no round, std::byte* into, arr
   link_state& it = links_[link];
   edge& on = *it.on;
   out = {into, 0, {}, true};
-  if (!expect(!it.spec.outgoing && !it.spec.signal, it, round,
-              "received on an edge that receives no payload") ||
+  if (!expect(!it.spec.outgoing && !it.spec.signal, it, round, "received on an edge that receives no payload") ||
       !expect(round == on.received + 1, it, round, "received, but not the round after the last one") ||
       !expect(it.wait.kind == waits::nothing, it, round, "received while an earlier receive is under way") ||
       !expect(on.slots[(round + 1) % 2].phase != slot::phase::held, it, round, "received before a release"))
     return true;
   on.received = round;
   it.into = into;
-  if (const slot& landing = on.slots[round % 2];
-      landing.phase == slot::phase::arrived && landing.round == round) {
+  if (const slot& landing = on.slots[round % 2]; landing.phase == slot::phase::arrived && landing.round == round) {
     take(it, round, into, out);
     return true;
   }
@@ -577,8 +568,7 @@ void inproc_endpoint::take(link_state& at, round_no round, std::byte* into, arri
 
 void inproc_endpoint::consume(edge& it, slot& landing) {
   const bool shown = landing.carriage == carriage::shown;
-  if (!landing.what.null && landing.what.bytes > 0)
-    std::memset(landing.memory, k_released_pattern, landing.what.bytes);
+  if (!landing.what.null && landing.what.bytes > 0) std::memset(landing.memory, k_released_pattern, landing.what.bytes);
   landing.phase = slot::phase::empty;
   landing.carriage = carriage::copied;
   it.consumed = landing.round;
@@ -597,8 +587,7 @@ void inproc_endpoint::release(link_id link, round_no round) {
 
 bool inproc_endpoint::arm(link_id link, round_no round) {
   link_state& it = links_[link];
-  if (!expect(!it.spec.outgoing && it.spec.signal, it, round, "armed an edge that has no register"))
-    return true;
+  if (!expect(!it.spec.outgoing && it.spec.signal, it, round, "armed an edge that has no register")) return true;
   forget(link);
   if (it.on->value >= round) return true;
   await(link, waits::signal, round);
@@ -654,16 +643,11 @@ bool inproc_endpoint::can_be_satisfied(const link_state& it) const {
   const edge& on = *it.on;
   switch (it.wait.kind) {
     case waits::nothing:
-    case waits::delivery:
-      return true;
-    case waits::arrival:
-      return on.sent >= it.wait.round;
-    case waits::credit:
-      return on.consumed + 2 >= it.wait.round;
-    case waits::consumption:
-      return on.consumed >= it.wait.round;
-    case waits::signal:
-      return on.raised >= it.wait.round;
+    case waits::delivery: return true;
+    case waits::arrival: return on.sent >= it.wait.round;
+    case waits::credit: return on.consumed + 2 >= it.wait.round;
+    case waits::consumption: return on.consumed >= it.wait.round;
+    case waits::signal: return on.raised >= it.wait.round;
   }
   return true;
 }
@@ -676,8 +660,7 @@ rank inproc_endpoint::find_dead_peer() {
     if (presence_of(peer) == presence::closed && posted.number < mine().records.number) return peer;
   }
   for (const link_state& it : links_)
-    if (it.on != nullptr && presence_of(it.spec.peer) == presence::closed && !can_be_satisfied(it))
-      return it.spec.peer;
+    if (it.on != nullptr && presence_of(it.spec.peer) == presence::closed && !can_be_satisfied(it)) return it.spec.peer;
   return k_no_rank;
 }
 

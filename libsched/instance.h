@@ -23,7 +23,7 @@ struct cell {
   const std::byte* data = nullptr;  ///< where the value is: home, a peer's memory, or another buffer's home
   census tally{};
   bool null = false;
-  bool exchangeable = false;        ///< the engine owns the memory and may exchange homes of equal size
+  bool exchangeable = false;  ///< the engine owns the memory and may exchange homes of equal size
 };
 
 /// User memory for the schedule's inputs and outputs, in the builder's order. Partial schedules have none: their
@@ -54,8 +54,8 @@ struct instance {
   // --- what a round is made of ---
   round_no round = 0;
   enum phase phase = phase::idle;
-  std::uint32_t outstanding = 0;  ///< ops fired and not completed
-  std::uint32_t jobs = 0;         ///< of these: on the lane, which reads and writes the instance's memory
+  std::uint32_t outstanding = 0;    ///< ops fired and not completed
+  std::uint32_t jobs = 0;           ///< of these: on the lane, which reads and writes the instance's memory
   status failed_with = status::ok;  ///< the verdict to be, while the lane still computes
   bool exited = false;
   std::vector<token_count> counts;
@@ -65,13 +65,13 @@ struct instance {
   std::uint32_t ready_tail = 0;
   std::vector<cell> cells;
   std::vector<std::uint64_t> slots;
-  std::vector<arithmetic> reductions; ///< by op
-  std::vector<link_id> links;         ///< by op
-  std::vector<op_id> readers;         ///< by op: of an in-place receive, the compute that reads its payload
-  std::vector<std::uint8_t> held;     ///< by op: the in-place receive's payload awaits its reader
+  std::vector<arithmetic> reductions;  ///< by op
+  std::vector<link_id> links;          ///< by op
+  std::vector<op_id> readers;          ///< by op: of an in-place receive, the compute that reads its payload
+  std::vector<std::uint8_t> held;      ///< by op: the in-place receive's payload awaits its reader
   std::vector<op_id> signal_receives;
-  std::vector<std::byte*> owned;      ///< memory from the endpoint
-  std::string label;                  ///< for people: "allreduce.recursive_doubling #3"
+  std::vector<std::byte*> owned;  ///< memory from the endpoint
+  std::string label;              ///< for people: "allreduce.recursive_doubling #3"
 
   // --- partial instances ---
   std::unique_ptr<contribution> offers;
@@ -80,8 +80,8 @@ struct instance {
   op_id call = k_no_op;
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
-  std::vector<rank> present;        ///< ranks whose leave is not yet agreed
-  std::uint32_t last_signals = 0;   ///< in-edges that still owe theirs
+  std::vector<rank> present;       ///< ranks whose leave is not yet agreed
+  std::uint32_t last_signals = 0;  ///< in-edges that still owe theirs
 
   // --- crossings ---
   std::atomic<round_no> called{0};    ///< application → engine: rounds asked for; k_last_round after leave

@@ -20,10 +20,10 @@ constexpr round_no k_the_round = 1;
 
 /// Which of the orders are played.
 struct scene {
-  std::vector<bool> calls;    ///< by rank: whose own call counts
-  bool sends_wait = false;    ///< a send completes after its receive has fired, and its reader where it holds
-  bool delays_entries = true; ///< entries come in every order; else as soon as they can
-  bool is_rest = false;       ///< nobody calls in a partial round, and nothing may come of that
+  std::vector<bool> calls;     ///< by rank: whose own call counts
+  bool sends_wait = false;     ///< a send completes after its receive has fired, and its reader where it holds
+  bool delays_entries = true;  ///< entries come in every order; else as soon as they can
+  bool is_rest = false;        ///< nobody calls in a partial round, and nothing may come of that
 };
 
 enum class phase : std::uint8_t { waiting, fired, completed };
@@ -40,8 +40,8 @@ struct state {
   std::vector<std::uint8_t> registers;  ///< by op, of signal receives: the round heard of
   std::vector<bool> landed;             ///< by op, of signal sends
   std::vector<term_id> cells;
-  std::vector<std::uint32_t> in_flight; ///< by rank
-  std::vector<bool> begun, over;        ///< by rank
+  std::vector<std::uint32_t> in_flight;  ///< by rank
+  std::vector<bool> begun, over;         ///< by rank
   std::size_t entered = 0;
 
   state(const stage& on)
@@ -76,7 +76,8 @@ class player {
  public:
   player(const stage& on, const postcondition& promise, const interleaving_options& options, scene which,
          term_table& terms)
-      : on_(on), promise_(promise),
+      : on_(on),
+        promise_(promise),
         options_(options),
         scene_(std::move(which)),
         terms_(terms),
@@ -181,9 +182,7 @@ class player {
     switch (it.what) {
       case occasion::begin: return begin(now, where);
       case occasion::call: return hear(now, it.part);
-      case occasion::land:
-        now.landed[it.part] = true;
-        return hear(now, on_.at(it.part).partner);
+      case occasion::land: now.landed[it.part] = true; return hear(now, on_.at(it.part).partner);
       case occasion::complete: return complete(now, it.part);
     }
   }
@@ -297,10 +296,9 @@ class player {
       for (std::uint64_t i = wanted.begin; i < wanted.end; ++i) {
         const term_id found = now.cells[output_cell(wanted) + i];
         std::string why = terms_.objection(wanted, i, found);
-        const bool is_compared =
-            promise_.is_same_everywhere && wanted.what == promised_content::reduced && why.empty();
-        if (is_compared && trees.try_emplace({wanted.output, wanted.begin, i}, terms_.tree(found)).first->second !=
-                               terms_.tree(found))
+        const bool is_compared = promise_.is_same_everywhere && wanted.what == promised_content::reduced && why.empty();
+        if (is_compared &&
+            trees.try_emplace({wanted.output, wanted.begin, i}, terms_.tree(found)).first->second != terms_.tree(found))
           why = "another expression than other ranks do";
         if (why.empty()) continue;
         fault_ = "rank " + std::to_string(wanted.holder) + " holds " + why + " in element " + std::to_string(i);

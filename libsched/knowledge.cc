@@ -71,9 +71,8 @@ bool knowledge::is_expected(world_op receive) const {
   const rank r = all_.rank_of(receive);
   const world_op entry = entry_[static_cast<std::size_t>(r)];
   const auto from = all_.predecessors(receive);
-  const bool is_posted_on_entry = std::all_of(from.begin(), from.end(), [&](op_id before) {
-    return all_.number(r, before) == entry;
-  });
+  const bool is_posted_on_entry =
+      std::all_of(from.begin(), from.end(), [&](op_id before) { return all_.number(r, before) == entry; });
   return is_posted_on_entry && sets_.contains(when_fired_[all_.partner(receive)], r);
 }
 

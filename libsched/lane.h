@@ -1,11 +1,11 @@
 // The contract of a lane: where large arithmetic runs beside the engine's owner. (docs/threading.md)
 //
-// The engine's owner calls it, nobody else. Ends are reported by value; there are no callbacks. A job that is taken is done
-// once and reported once; nothing is dropped, nothing blocks but drain(). A lane takes a job or refuses it, for whatever
-// reason: what it refuses the engine computes at once, by itself.
+// The engine's owner calls it, nobody else. Ends are reported by value; there are no callbacks. A job that is taken is
+// done once and reported once; nothing is dropped, nothing blocks but drain(). A lane takes a job or refuses it, for
+// whatever reason: what it refuses the engine computes at once, by itself.
 //
-// While a job is under way its operands stay as they are and its target is the lane's. When one ends on another thread, and
-// the owner might sleep, the lane rings this rank's doorbell as a message would.
+// While a job is under way its operands stay as they are and its target is the lane's. When one ends on another thread,
+// and the owner might sleep, the lane rings this rank's doorbell as a message would.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace lsched {
 
-/// c[i] = a[i] (op) b[i] for i < count, with the aliases that ops/kernel.h allows. Elementwise: wherever it is cut, the bits are
-/// the same.
+/// c[i] = a[i] (op) b[i] for i < count, with the aliases that ops/kernel.h allows. Elementwise: wherever it is cut, the
+/// bits are the same.
 struct lane_job {
   reduce_fn run = nullptr;
   const std::byte* a = nullptr;
@@ -45,8 +45,8 @@ class lane {
   /// The cookies of up to `out.size()` jobs that have ended since. What they have written is visible to the caller.
   virtual std::size_t poll(std::span<std::uint64_t> out) = 0;
 
-  /// A part of a job, done by the caller, who has nothing better to do. Takes some ten microseconds. False: there is none
-  /// that nobody has begun, and the caller may sleep.
+  /// A part of a job, done by the caller, who has nothing better to do. Takes some ten microseconds. False: there is
+  /// none that nobody has begun, and the caller may sleep.
   virtual bool help() = 0;
 
   /// Waits until every job has ended; poll() still reports them. For the end of an engine.

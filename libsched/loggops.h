@@ -49,11 +49,11 @@ constexpr picoseconds product(std::int64_t n, picoseconds each) {
 
 /// The letters are the papers'.
 struct loggops {
-  picoseconds L = 2'500'000;    ///< latency of the wire
-  picoseconds o = 1'500'000;    ///< CPU time of a message, at either end
-  picoseconds g = 1'000'000;    ///< gap between messages at a NIC
-  femtoseconds G = 6'000'000;   ///< gap per byte: 1 / bandwidth
-  femtoseconds O = 0;           ///< CPU time per byte
+  picoseconds L = 2'500'000;   ///< latency of the wire
+  picoseconds o = 1'500'000;   ///< CPU time of a message, at either end
+  picoseconds g = 1'000'000;   ///< gap between messages at a NIC
+  femtoseconds G = 6'000'000;  ///< gap per byte: 1 / bandwidth
+  femtoseconds O = 0;          ///< CPU time per byte
   friend bool operator==(const loggops&, const loggops&) = default;
 };
 
@@ -101,11 +101,11 @@ constexpr picoseconds time_of(std::uint64_t bytes, femtoseconds rate) {
 
 /// What a time is made of. A sum of these along a path is the path's derivative by each parameter.
 struct path_parts {
-  std::int64_t L = 0, o = 0, g = 0;          ///< how often
-  std::int64_t G_bytes = 0, O_bytes = 0;     ///< bytes
-  std::int64_t compute_bytes = 0;            ///< bytes
-  picoseconds noise = 0;                     ///< noise and jitter
-  picoseconds start = 0;                     ///< when the path's first rank began
+  std::int64_t L = 0, o = 0, g = 0;       ///< how often
+  std::int64_t G_bytes = 0, O_bytes = 0;  ///< bytes
+  std::int64_t compute_bytes = 0;         ///< bytes
+  picoseconds noise = 0;                  ///< noise and jitter
+  picoseconds start = 0;                  ///< when the path's first rank began
   friend bool operator==(const path_parts&, const path_parts&) = default;
 
   path_parts& operator+=(const path_parts& more) {
@@ -124,13 +124,13 @@ struct charge {
 
 /// The pieces of one message's cost at one level.
 struct message_cost {
-  charge overhead;    ///< o
-  charge sender;      ///< o + (m-1) O, of the sender's CPU
-  charge latency;     ///< L
-  charge gap;         ///< g + (m-1) G, of either NIC
-  charge tail;        ///< from the head's arrival until the receiver's CPU can begin
-  charge receiver;    ///< of the receiver's CPU
-  charge combination; ///< of these bytes with others
+  charge overhead;     ///< o
+  charge sender;       ///< o + (m-1) O, of the sender's CPU
+  charge latency;      ///< L
+  charge gap;          ///< g + (m-1) G, of either NIC
+  charge tail;         ///< from the head's arrival until the receiver's CPU can begin
+  charge receiver;     ///< of the receiver's CPU
+  charge combination;  ///< of these bytes with others
   bool is_eager = true;
 };
 

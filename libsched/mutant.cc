@@ -253,8 +253,9 @@ class mutant_list::enumeration {
       add(mutation::merge_tags, what, retag(id));
       if (other == k_no_op) continue;
       add_to_both(mutation::merge_tags, what + ", and so has its receive", retag(id), at(id).peer, retag(other));
-      out_.faults_.push_back({mutation::merge_tags, "rank " + std::to_string(at(id).peer) + ": the receive of rank " +
-                              std::to_string(self_) + "'s " + words(id) + " has tag " + std::to_string(tag),
+      out_.faults_.push_back({mutation::merge_tags,
+                              "rank " + std::to_string(at(id).peer) + ": the receive of rank " + std::to_string(self_) +
+                                  "'s " + words(id) + " has tag " + std::to_string(tag),
                               {{at(id).peer, retag(other)}}});
     }
   }

@@ -30,9 +30,9 @@ enum class mutation : std::uint8_t {
 };
 
 inline constexpr std::array<mutation, 10> k_all_mutations{
-    mutation::drop_dep,       mutation::swap_peers,  mutation::shift_offset, mutation::change_extent,
-    mutation::duplicate,      mutation::merge_tags,  mutation::change_kernel,
-    mutation::exchange_order, mutation::change_need, mutation::lose_signal};
+    mutation::drop_dep,    mutation::swap_peers, mutation::shift_offset,  mutation::change_extent,
+    mutation::duplicate,   mutation::merge_tags, mutation::change_kernel, mutation::exchange_order,
+    mutation::change_need, mutation::lose_signal};
 
 std::string_view name_of(mutation how);
 

@@ -17,7 +17,8 @@ std::uint64_t memory_probe::address() const { return reinterpret_cast<std::uintp
 bool memory_probe::answers(std::int32_t process, std::uint64_t address) {
   std::uint64_t word = 0;
   return process != 0 && address != 0 &&
-         read_peer_memory(process, address, reinterpret_cast<std::byte*>(&word), sizeof word) && word == word_of(process);
+         read_peer_memory(process, address, reinterpret_cast<std::byte*>(&word), sizeof word) &&
+         word == word_of(process);
 }
 
 bool read_peer_memory(std::int32_t process, std::uint64_t address, std::byte* into, std::uint64_t bytes) {

@@ -1,13 +1,13 @@
-// Reading the memory of another process of the node: process_vm_readv(2), one copy, made by the kernel on the reader's side.
+// Reading the memory of another process of the node: process_vm_readv(2), one copy, made by the kernel on the reader's
+// side.
 //
-// Linux permits it to whoever may trace the other process: the same user, unless Yama's ptrace_scope or a container forbids
-// it. So it is tried, with a word whose value is known, before anybody relies on it. Process numbers mean different
-// processes in different namespaces; the word's value tells.
+// Linux permits it to whoever may trace the other process: the same user, unless Yama's ptrace_scope or a container
+// forbids it. So it is tried, with a word whose value is known, before anybody relies on it. Process numbers mean
+// different processes in different namespaces; the word's value tells.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-
 
 namespace lsched {
 

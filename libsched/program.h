@@ -16,10 +16,10 @@ enum class step_kind : std::uint8_t { send, recv, end };
 
 struct step {
   step_kind kind = step_kind::end;
-  bool combines = false;       ///< recv: the payload is then combined with what the rank has
-  std::uint8_t size = 0;       ///< which of the program's message sizes
+  bool combines = false;  ///< recv: the payload is then combined with what the rank has
+  std::uint8_t size = 0;  ///< which of the program's message sizes
   rank peer = 0;
-  std::uint32_t receive = 0;   ///< number of the receive: here, or at the peer of a send
+  std::uint32_t receive = 0;  ///< number of the receive: here, or at the peer of a send
 };
 
 /// Allreduce by recursive doubling on the core of a fold; extras are folded in before and out after. As
@@ -30,8 +30,7 @@ struct recursive_doubling_program {
   std::uint64_t bytes = 0;
   fold folded;
 
-  recursive_doubling_program(rank ranks = 1, std::uint64_t message = 0)
-      : size(ranks), bytes(message), folded(ranks) {}
+  recursive_doubling_program(rank ranks = 1, std::uint64_t message = 0) : size(ranks), bytes(message), folded(ranks) {}
 
   std::uint32_t levels() const { return static_cast<std::uint32_t>(folded.levels()); }
   std::uint64_t bytes_of(std::uint8_t) const { return bytes; }

@@ -75,8 +75,8 @@ void progress::fire(world_op it) {
   const op_kind kind = all_.kind(it);
   const bool is_sent = is_unsent_.empty() || !is_unsent_[it];
   if ((kind == op_kind::send || kind == op_kind::signal_send) && is_sent) later_.push_back(all_.partner(it));
-  const bool waits = (kind == op_kind::send && how_ != sending::eager) ||
-                     (kind == op_kind::recv && arrived_[it] != round_);
+  const bool waits =
+      (kind == op_kind::send && how_ != sending::eager) || (kind == op_kind::recv && arrived_[it] != round_);
   if (!waits) queue_.push_back(it);
 }
 

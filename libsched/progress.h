@@ -25,9 +25,9 @@ enum class sending : std::uint8_t { eager, rendezvous, held };
 
 /// What starts a round.
 struct round_start {
-  std::optional<rank> caller{};    ///< whose call counts; none: everybody's
-  bool is_woken = false;           ///< captures are given; calls and signals they usually wait for are not needed
-  bool stops_at_captures = false;  ///< nothing follows from a capture
+  std::optional<rank> caller{};        ///< whose call counts; none: everybody's
+  bool is_woken = false;               ///< captures are given; calls and signals they usually wait for are not needed
+  bool stops_at_captures = false;      ///< nothing follows from a capture
   std::span<const world_op> unsent{};  ///< signals that nobody hears, though they fire
 };
 
@@ -70,7 +70,7 @@ class progress {
   std::vector<world_op> reader_;  ///< held: of a send's payload, if it is held for one
   std::vector<token_count> tokens_;
   std::vector<std::uint32_t> enabled_, arrived_, fired_, completed_, hops_;
-  std::vector<bool> is_unsent_;        ///< empty: none is
+  std::vector<bool> is_unsent_;          ///< empty: none is
   std::vector<world_op> queue_, later_;  ///< completed; arrive one hop from now
   std::vector<world_op> order_;
 };

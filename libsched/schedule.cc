@@ -58,8 +58,8 @@ class fingerprint {
 };
 
 void add(fingerprint& sum, const op& it) {
-  sum.add_all(it.kind, it.what, it.type, std::uint64_t{it.in_place}, static_cast<std::uint64_t>(it.peer),
-              it.need, it.tag, it.count, it.a, it.b, it.c, it.releases_a, it.releases_b);
+  sum.add_all(it.kind, it.what, it.type, std::uint64_t{it.in_place}, static_cast<std::uint64_t>(it.peer), it.need,
+              it.tag, it.count, it.a, it.b, it.c, it.releases_a, it.releases_b);
 }
 
 }  // namespace
@@ -68,10 +68,10 @@ void add(fingerprint& sum, const op& it) {
 /// confused with two others of the same concatenation. Roots follow from the deps.
 std::uint64_t hash_of(const schedule& program) {
   fingerprint sum;
-  sum.add_all(static_cast<std::uint64_t>(program.place().self),
-              static_cast<std::uint64_t>(program.place().size), program.ops().size(),
-              program.buffers().size(), program.lates().size(), program.slots(), program.exit(),
-              std::uint64_t{program.is_synchronising()} | std::uint64_t{program.is_holding()} << 1, program.starts().policy, program.starts().seed);
+  sum.add_all(static_cast<std::uint64_t>(program.place().self), static_cast<std::uint64_t>(program.place().size),
+              program.ops().size(), program.buffers().size(), program.lates().size(), program.slots(), program.exit(),
+              std::uint64_t{program.is_synchronising()} | std::uint64_t{program.is_holding()} << 1,
+              program.starts().policy, program.starts().seed);
   for (const buffer& it : program.buffers()) sum.add_all(it.role, it.space, it.type, it.count);
   for (const late_extent& it : program.lates()) sum.add_all(it.slot, it.bound);
   for (op_id id = 0; id < program.ops().size(); ++id) {
@@ -164,8 +164,8 @@ std::string to_text(const schedule& program) {
   append_head(out, program);
   std::size_t number = 0;
   for (const buffer& it : program.buffers())
-    append_all(out, "buffer ", number++, " ", name_of(it.role),
-               it.space == memory_space::host ? " host " : " device ", name_of(it.type), " ", it.count, "\n");
+    append_all(out, "buffer ", number++, " ", name_of(it.role), it.space == memory_space::host ? " host " : " device ",
+               name_of(it.type), " ", it.count, "\n");
   number = 0;
   for (const late_extent& it : program.lates())
     append_all(out, "late ", number++, " slot ", it.slot, " bound ", it.bound, "\n");

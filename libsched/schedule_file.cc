@@ -314,8 +314,7 @@ bool parser::read_buffer() {
   } else if (!expect("host")) {
     return false;
   }
-  const bool is_read =
-      read_word(k_all_dtypes, "a dtype", it.type) && read_number(it.count, k_max_count) && end_line();
+  const bool is_read = read_word(k_all_dtypes, "a dtype", it.type) && read_number(it.count, k_max_count) && end_line();
   if (!is_read) return false;
   made_.declare(it.role, it.type, it.count, it.space);
   ++buffers_;
@@ -389,8 +388,7 @@ bool parser::read_compute(op& it) {
     it.what = kernel::user;
   else if (!read_word(k_all_reductions, "'copy', 'user' or a reduction", it.what))
     return false;
-  return read_region(it.a, again) &&
-         read_region(it.b, again);
+  return read_region(it.a, again) && read_region(it.b, again);
 }
 
 bool parser::read_region(region& where, extent& count) {
@@ -525,8 +523,9 @@ result<std::vector<schedule_ptr>> world_of(std::string_view text, std::vector<pa
   const schedule& first = *parts.front().program;
   for (const part& it : parts) {
     if (it.program->place().size != first.place().size)
-      return located(text, it.at, "this schedule is of a world of " + std::to_string(it.program->place().size) +
-                                      " ranks, and the first one of " + std::to_string(first.place().size));
+      return located(text, it.at,
+                     "this schedule is of a world of " + std::to_string(it.program->place().size) +
+                         " ranks, and the first one of " + std::to_string(first.place().size));
     if (it.program->name() != first.name())
       return located(text, it.at, "this schedule has another name than the first one");
   }
@@ -539,8 +538,9 @@ result<std::vector<schedule_ptr>> world_of(std::string_view text, std::vector<pa
     programs.push_back(it.program);
   }
   if (programs.size() < static_cast<std::size_t>(first.place().size))
-    return located(text, text.size(), "rank " + std::to_string(programs.size()) + " of " +
-                                          std::to_string(first.place().size) + " is missing");
+    return located(
+        text, text.size(),
+        "rank " + std::to_string(programs.size()) + " of " + std::to_string(first.place().size) + " is missing");
   return programs;
 }
 
@@ -569,8 +569,9 @@ result<schedule_ptr> parse_part(std::string_view text, world place) {
   }
   if (mine.program->place() == place) return mine.program;
   const auto words = [](world it) { return "rank " + std::to_string(it.self) + " of " + std::to_string(it.size); };
-  return located(text, mine.at, failure{status::mismatch, "the schedule is for " + words(mine.program->place()) +
-                                                              ", and this is " + words(place)});
+  return located(text, mine.at,
+                 failure{status::mismatch,
+                         "the schedule is for " + words(mine.program->place()) + ", and this is " + words(place)});
 }
 
 std::string escaped(std::string_view name) {

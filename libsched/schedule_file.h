@@ -30,8 +30,8 @@ result<std::vector<schedule_ptr>> parse_world(std::string_view text);
 /// where the text is about another rank or another size of the world.
 result<schedule_ptr> parse_part(std::string_view text, world place);
 
-/// A name as a file has it between its quotes: printable ASCII, but the quote, the backslash and everything else as \xHH.
-/// Fit for terminals and for UTF-8, whatever a stranger called a schedule.
+/// A name as a file has it between its quotes: printable ASCII, but the quote, the backslash and everything else as
+/// \xHH. Fit for terminals and for UTF-8, whatever a stranger called a schedule.
 std::string escaped(std::string_view name);
 
 }  // namespace lsched

@@ -21,9 +21,9 @@ enum class event_kind : std::uint8_t { start, signal, data, request, grant, move
 template <class Time>
 struct arrival_event {
   Time when{};
-  rank who = 0, peer = 0;   ///< where it happens; who caused it
-  op_id op = k_no_op;       ///< the op that it is for, here
-  op_id other = k_no_op;    ///< and at the peer
+  rank who = 0, peer = 0;  ///< where it happens; who caused it
+  op_id op = k_no_op;      ///< the op that it is for, here
+  op_id other = k_no_op;   ///< and at the peer
   std::uint32_t tag = 0;
   event_kind kind = event_kind::start;
 
@@ -168,9 +168,8 @@ class world_engine {
     const message_cost cost = cost_at(it.who, op_of(it.who, it.op));
     Time in = it.when;
     if (is_foreign_ && it.kind == event_kind::data) {
-      receive_blocking(me.cpu, me.received, it.when, cost, [&](const Time& begin) {
-        return noise(it.who, it.op, begin, cost.receiver.time);
-      });
+      receive_blocking(me.cpu, me.received, it.when, cost,
+                       [&](const Time& begin) { return noise(it.who, it.op, begin, cost.receiver.time); });
     } else {
       in = take_in(me.received, it.when, cost);
       if (instant_of(in) > it.instant()) ++report_.nic_waits;
@@ -340,8 +339,7 @@ class world_engine {
       ++report_.messages;
       add_bytes(report_.bytes, bytes_of(program(r), what));
     }
-    const event_kind kind =
-        is_signal ? event_kind::signal : cost.is_eager ? event_kind::data : event_kind::request;
+    const event_kind kind = is_signal ? event_kind::signal : cost.is_eager ? event_kind::data : event_kind::request;
     calendar_.push({arrives, what.peer, r, found->second, id, what.tag, kind});
     return cost.is_eager;
   }
@@ -386,8 +384,9 @@ class world_engine {
     for (op_id id = 0; id < ranks_[at(r)].ops.size(); ++id) {
       const op_state& it = ranks_[at(r)].ops[id];
       if (!it.is_armed || it.is_done || op_of(r, id).kind != op_kind::recv) continue;
-      return {status::state, "rank " + std::to_string(r) + " waits forever for a message of rank " +
-                                 std::to_string(op_of(r, id).peer), r, id};
+      return {status::state,
+              "rank " + std::to_string(r) + " waits forever for a message of rank " + std::to_string(op_of(r, id).peer),
+              r, id};
     }
     return {status::state, "rank " + std::to_string(r) + " never reaches its exit", r};
   }
@@ -420,8 +419,7 @@ result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks
   for (std::size_t r = 0; r < ranks.size(); ++r)
     if (ranks[r]->place() != world{static_cast<rank>(r), static_cast<rank>(ranks.size())})
       return failure{status::argument, "schedule " + std::to_string(r) + " is not that rank's of this world"};
-  if (what.where.shares_nics())
-    return failure{status::unsupported, "NICs that ranks share are for programs"};
+  if (what.where.shares_nics()) return failure{status::unsupported, "NICs that ranks share are for programs"};
   const picoseconds width = lookahead(what.where, longest_message(ranks), what.noise.pace);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};

@@ -70,7 +70,8 @@ class source_finder {
     const auto end_of = [&](region where, const op& by) {
       return begin_of(where, by) + max_count(program_, by) * size_of(by.type);
     };
-    return begin_of(writer.c, writer) < end_of(reader.a, reader) && begin_of(reader.a, reader) < end_of(writer.c, writer);
+    return begin_of(writer.c, writer) < end_of(reader.a, reader) &&
+           begin_of(reader.a, reader) < end_of(writer.c, writer);
   }
 
   /// Sends of one region often wait for the same ops: their ancestors are found once.

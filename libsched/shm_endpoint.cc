@@ -38,7 +38,8 @@ struct edge_row {
   std::uint32_t outgoing;
   std::uint32_t signal;
   std::uint64_t capacity;
-  std::uint64_t read_above;  ///< incoming payload: longer ones that are not in the segment are read from the sender's process
+  std::uint64_t
+      read_above;  ///< incoming payload: longer ones that are not in the segment are read from the sender's process
   std::uint64_t offset;  ///< incoming payload: first cell; outgoing payload: consumed word; incoming signal: register
 };
 
@@ -69,8 +70,8 @@ constexpr bool needs_staging(const edge_spec& edge) {
   return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > shm_endpoint::k_eager_bytes;
 }
 
-/// To read where the sender has it saves a copy, but the sender has to wait, and to read another process takes a system call.
-/// Between two that read each other it pays from where the cell ends, in one direction earlier.
+/// To read where the sender has it saves a copy, but the sender has to wait, and to read another process takes a system
+/// call. Between two that read each other it pays from where the cell ends, in one direction earlier.
 constexpr std::uint64_t k_one_way_bytes = 4096;
 
 /// The peers to which somebody sends from memory that they do not map.
@@ -81,21 +82,20 @@ std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank
   return is_target;
 }
 
-int watch_process(std::int32_t process) {
-  return static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-}
+int watch_process(std::int32_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
 
 }  // namespace
 
 result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_segment> segment, rank self,
-                                                                   const shm_options& options) {
+                                                         const shm_options& options) {
   if (self < 0 || self >= segment->ranks())
-    return failure{status::argument, "rank " + std::to_string(self) + " is outside a world of " +
-                                         std::to_string(segment->ranks()), self};
+    return failure{status::argument,
+                   "rank " + std::to_string(self) + " is outside a world of " + std::to_string(segment->ranks()), self};
   std::int32_t nobody = 0;  // whoever enters its process first has the rank; a loser changes nothing
   shm_page& page = segment->page(self);
   if (!page.process.compare_exchange_strong(nobody, static_cast<std::int32_t>(getpid())))
-    return failure{status::state, "rank " + std::to_string(self) + " has joined this world before: a rank joins once", self};
+    return failure{status::state, "rank " + std::to_string(self) + " has joined this world before: a rank joins once",
+                   self};
   std::unique_ptr<shm_endpoint> made(new shm_endpoint(std::move(segment), self, options));
   page.probe.store(made->probe_.address());
   page.state_of_rank.store(shm_page::open);
@@ -174,8 +174,8 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
       for (std::uint64_t k = 0; k < 2; ++k) state.cells[k] = new (place + k * cell_bytes(edge.capacity)) shm_cell{};
     }
     state.read_above = read_above(edge, is_target[static_cast<std::size_t>(edge.peer)] != 0);
-    table->row()[i] = {edge.peer,     edge.tag,         edge.outgoing,
-                       edge.signal, edge.capacity, state.read_above, segment_->offset_of(place)};
+    table->row()[i] = {
+        edge.peer, edge.tag, edge.outgoing, edge.signal, edge.capacity, state.read_above, segment_->offset_of(place)};
     place += own_bytes(edge);
     held.links.push_back(link);
     if (std::exchange(is_peer[static_cast<std::size_t>(edge.peer)], 1) == 0) held.peers.push_back(edge.peer);
@@ -195,7 +195,8 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
 shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, block& held) {
   const auto is_its = [&](const auto& it) { return it->source == edge.source && it->bytes == edge.capacity; };
   if (edge.source != 0)
-    if (const auto found = std::ranges::find_if(held.stagings, is_its); found != held.stagings.end()) return found->get();
+    if (const auto found = std::ranges::find_if(held.stagings, is_its); found != held.stagings.end())
+      return found->get();
   held.stagings.push_back(
       std::make_unique<staging_area>(staging_area{heap_.allocate(edge.capacity), edge.capacity, edge.source}));
   return held.stagings.back().get();

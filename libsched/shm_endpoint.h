@@ -2,10 +2,10 @@
 //
 // A payload edge is two landing cells in the receiver's region, by round parity, and one `consumed` word in the
 // sender's. Small messages are copied into the cell; larger ones are *shown*: the cell says where they lie, the
-// receiver reads them there, reduces straight from them, and then writes `consumed`. What lies in memory that peers do not map
-// the receiver copies out of the sender's process, if the message is to be copied at all and the system permits
-// it (libsched/peer_memory.h); else the sender copies it to a staging area first, one for all edges that send the same. A
-// signal edge is one word in the receiver's region.
+// receiver reads them there, reduces straight from them, and then writes `consumed`. What lies in memory that peers do
+// not map the receiver copies out of the sender's process, if the message is to be copied at all and the system permits
+// it (libsched/peer_memory.h); else the sender copies it to a staging area first, one for all edges that send the same.
+// A signal edge is one word in the receiver's region.
 //
 // Every shared word has one writer, who stores it with release; one fence and the looks at the peers' bells follow when
 // the owner flushes. Whatever this rank waits for is of one form, "that word has reached this
@@ -38,7 +38,7 @@ class shm_endpoint final : public endpoint {
 
   /// Takes rank `self`'s place in the segment. A rank may be taken once.
   static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self,
-                                                      const shm_options& options = {});
+                                                    const shm_options& options = {});
   ~shm_endpoint() override;
 
   world place() const override { return {self_, segment_->ranks()}; }
@@ -93,21 +93,21 @@ class shm_endpoint final : public endpoint {
     edge_spec spec;
     std::uint32_t instance = 0;
     bool credits = false;
-    bool shown = false;                            ///< in: the message being read lies in the peer's memory
-    shm_cell* cells[2] = {nullptr, nullptr};       ///< out: the peer's; in: ours
-    std::atomic<std::uint64_t>* word = nullptr;    ///< out: our consumed word, or the peer's register; in: theirs, ours
-    staging_area* staging = nullptr;               ///< out: reserved where the source may be foreign; its block's
+    bool shown = false;                          ///< in: the message being read lies in the peer's memory
+    shm_cell* cells[2] = {nullptr, nullptr};     ///< out: the peer's; in: ours
+    std::atomic<std::uint64_t>* word = nullptr;  ///< out: our consumed word, or the peer's register; in: theirs, ours
+    staging_area* staging = nullptr;             ///< out: reserved where the source may be foreign; its block's
     doorbell* peer_bell = nullptr;
-    std::uint64_t read_above = k_never;            ///< bytes above which the receiver reads the sender's process
-    round_no signalled = 0;                        ///< out: what the peer's register holds
-    std::byte* into = nullptr;                     ///< in: where the awaited message is to go
-    message delayed{};                             ///< out: waits for credit
+    std::uint64_t read_above = k_never;  ///< bytes above which the receiver reads the sender's process
+    round_no signalled = 0;              ///< out: what the peer's register holds
+    std::byte* into = nullptr;           ///< in: where the awaited message is to go
+    message delayed{};                   ///< out: waits for credit
     round_no delayed_round = 0;
     std::uint32_t watch_at = k_no_watch;
   };
   static constexpr std::uint32_t k_no_watch = ~std::uint32_t{0};
 
-  struct block {                       ///< what one instance holds of this rank's region
+  struct block {  ///< what one instance holds of this rank's region
     std::byte* memory = nullptr;
     std::vector<link_id> links;
     std::vector<rank> peers;
@@ -142,18 +142,18 @@ class shm_endpoint final : public endpoint {
   shm_options options_;
   memory_probe probe_;
   enum class reach : std::uint8_t { unknown, none, all };
-  std::vector<reach> reach_;                             ///< by rank: whether its process can be read
-  bool has_unreadable_ = false;                          ///< a message that a living peer shows cannot be read
+  std::vector<reach> reach_;     ///< by rank: whether its process can be read
+  bool has_unreadable_ = false;  ///< a message that a living peer shows cannot be read
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
   std::vector<watch> watches_;
-  ringer ringer_;                                        ///< of peers written to since the last flush
+  ringer ringer_;  ///< of peers written to since the last flush
   std::unordered_map<std::uint32_t, block> blocks_;
   std::deque<std::pair<std::uint32_t, block>> retired_;  ///< detached here, perhaps still visible to a peer
   std::vector<int> peer_processes_;                      ///< pidfds by rank; -1: same process or not watched
   std::uint64_t records_ = 0;
   status health_ = status::ok;
-  std::uint32_t next_id_ = 0;                            ///< ids below were attached, refused or skipped
+  std::uint32_t next_id_ = 0;  ///< ids below were attached, refused or skipped
 };
 
 }  // namespace lsched

@@ -99,9 +99,7 @@ shm_segment::~shm_segment() {
   ::close(descriptor_);
 }
 
-const shm_segment::header& shm_segment::head() const {
-  return *std::launder(reinterpret_cast<const header*>(base_));
-}
+const shm_segment::header& shm_segment::head() const { return *std::launder(reinterpret_cast<const header*>(base_)); }
 
 rank shm_segment::ranks() const { return static_cast<rank>(head().ranks); }
 

@@ -32,8 +32,8 @@ struct shm_page {
   std::atomic<std::uint64_t> probe;          ///< address of the rank's memory_probe in its process
   std::atomic<std::uint64_t> record_number;  ///< of the newest record posted
   std::byte record[2][endpoint::record_bytes];
-  std::atomic<std::uint64_t> table[k_ids];    ///< offset of the edge table of instance id % k_ids
-  std::atomic<std::uint32_t> released[k_ids]; ///< id + 1 once this rank will not touch instance id again
+  std::atomic<std::uint64_t> table[k_ids];     ///< offset of the edge table of instance id % k_ids
+  std::atomic<std::uint32_t> released[k_ids];  ///< id + 1 once this rank will not touch instance id again
 };
 
 class shm_segment {

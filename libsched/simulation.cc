@@ -35,8 +35,9 @@ std::optional<failure> objection_to(const start_times& starts, rank size, picose
     const picoseconds start = starts(r);
     if (start >= 0 && start < limit) continue;
     const std::string when = start == k_forever ? in_us(start) + " or later" : in_us(start);
-    return failure{status::argument, "rank " + std::to_string(r) + " would begin at " + when +
-                                         ": starts lie between 0 and " + in_us(limit), r};
+    return failure{
+        status::argument,
+        "rank " + std::to_string(r) + " would begin at " + when + ": starts lie between 0 and " + in_us(limit), r};
   }
   return std::nullopt;
 }

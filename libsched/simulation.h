@@ -34,11 +34,11 @@ struct simulation {
 /// One op as it happened: what the rank's CPU did for it. Grants of rendezvous have no op.
 struct simulated_op {
   rank who = 0;
-  op_id op = 0;                      ///< of a schedule its number, of a program's payload its step
+  op_id op = 0;  ///< of a schedule its number, of a program's payload its step
   op_kind kind = op_kind::nop;
-  rank peer = k_no_rank;             ///< of communication; the rank itself: its own call
-  std::uint32_t tag = 0;             ///< in programs the number of the receive
-  picoseconds begin = 0, end = 0;    ///< a receive: from match to done, a program's combination included
+  rank peer = k_no_rank;           ///< of communication; the rank itself: its own call
+  std::uint32_t tag = 0;           ///< in programs the number of the receive
+  picoseconds begin = 0, end = 0;  ///< a receive: from match to done, a program's combination included
 };
 
 /// A dep whose token an op waited for: `need` of them an op that fired.
@@ -59,14 +59,14 @@ inline constexpr std::uint64_t k_signal_bytes = 8;
 
 struct simulation_report {
   std::string_view engine;
-  std::vector<picoseconds> finish;   ///< by rank: when its last step is done
-  std::uint64_t messages = 0;        ///< payload
-  std::uint64_t bytes = 0;           ///< of these
+  std::vector<picoseconds> finish;  ///< by rank: when its last step is done
+  std::uint64_t messages = 0;       ///< payload
+  std::uint64_t bytes = 0;          ///< of these
   std::uint64_t signals = 0;
-  std::uint64_t nic_waits = 0;       ///< messages that had to wait for their receiver's NIC
-  rank active = 0;                   ///< ranks that had called when the round took their contribution
-  std::size_t memory = 0;            ///< bytes the engine held at most, schedules and the report included
-  double seconds = 0;                ///< of our own time
+  std::uint64_t nic_waits = 0;                ///< messages that had to wait for their receiver's NIC
+  rank active = 0;                            ///< ranks that had called when the round took their contribution
+  std::size_t memory = 0;                     ///< bytes the engine held at most, schedules and the report included
+  double seconds = 0;                         ///< of our own time
   std::optional<path_parts> critical_path{};  ///< of the rank that finishes last, if asked for
 
   picoseconds last() const;

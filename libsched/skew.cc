@@ -80,8 +80,8 @@ result<noise_trace> noise_trace::from(std::vector<gap> gaps) {
 // where it ends.
 picoseconds noise_trace::away(picoseconds begin, picoseconds cost) const {
   const picoseconds into = begin % period;
-  const auto after = std::upper_bound(gaps.begin(), gaps.end(), into,
-                                      [](picoseconds time, const gap& it) { return time < it.begin; });
+  const auto after =
+      std::upper_bound(gaps.begin(), gaps.end(), into, [](picoseconds time, const gap& it) { return time < it.begin; });
   const picoseconds last_end = after == gaps.begin() ? 0 : after[-1].begin + after[-1].length;
   const picoseconds last_work = after == gaps.begin() ? 0 : worked[static_cast<std::size_t>(after - gaps.begin()) - 1];
   const picoseconds target = last_work + std::max<picoseconds>(0, into - last_end) + std::max<picoseconds>(cost, 1);
@@ -89,9 +89,10 @@ picoseconds noise_trace::away(picoseconds begin, picoseconds cost) const {
   // The first gap that begins only after the rest is done; all before it have passed.
   const auto later = std::lower_bound(worked.begin(), worked.end(), rest);
   const auto passed = later - worked.begin();
-  const picoseconds gone = passed == 0 ? 0 : gaps[static_cast<std::size_t>(passed) - 1].begin +
-                                                gaps[static_cast<std::size_t>(passed) - 1].length -
-                                                worked[static_cast<std::size_t>(passed) - 1];
+  const picoseconds gone = passed == 0 ? 0
+                                       : gaps[static_cast<std::size_t>(passed) - 1].begin +
+                                             gaps[static_cast<std::size_t>(passed) - 1].length -
+                                             worked[static_cast<std::size_t>(passed) - 1];
   const picoseconds in_passes = product(passes, period);
   if (in_passes == k_forever) return k_forever;
   return sum(in_passes + gone + rest - std::max<picoseconds>(cost, 1) - into, 0);
@@ -159,10 +160,8 @@ picoseconds start_times::drawn(rank r) const {
     case skew_kind::linear: return product(r, skew_.scale);
     case skew_kind::uniform: return sum(skew_.shift, rounded(scale * uniform(bits)));
     case skew_kind::lognormal: return sum(skew_.shift, rounded(scale * std::exp(skew_.sigma * normal(bits))));
-    case skew_kind::stragglers:
-      return std::binary_search(stragglers_.begin(), stragglers_.end(), r) ? skew_.scale : 0;
-    case skew_kind::empirical:
-      return skew_.samples.empty() ? 0 : skew_.samples[bits % skew_.samples.size()];
+    case skew_kind::stragglers: return std::binary_search(stragglers_.begin(), stragglers_.end(), r) ? skew_.scale : 0;
+    case skew_kind::empirical: return skew_.samples.empty() ? 0 : skew_.samples[bits % skew_.samples.size()];
     case skew_kind::fixed: return std::binary_search(skew_.ranks.begin(), skew_.ranks.end(), r) ? skew_.scale : 0;
     case skew_kind::rotating: return sum(skew_.shift, product((r + turns_) % size_, skew_.scale));
   }

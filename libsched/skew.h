@@ -29,10 +29,10 @@ struct start_skew {
   picoseconds scale = 1'000'000'000;
   double sigma = 0.5;
   rank count = 1;
-  picoseconds shift = 0;                     ///< added to uniform, lognormal and rotating starts
-  picoseconds most = 0;                      ///< larger ones are cut to this; 0: none are
+  picoseconds shift = 0;  ///< added to uniform, lognormal and rotating starts
+  picoseconds most = 0;   ///< larger ones are cut to this; 0: none are
   std::vector<picoseconds> samples{};
-  std::vector<rank> ranks{};                 ///< of a fixed set, ascending
+  std::vector<rank> ranks{};  ///< of a fixed set, ascending
   std::uint64_t seed = 1;
 };
 
@@ -66,9 +66,9 @@ struct noise_trace {
   struct gap {
     picoseconds begin = 0, length = 0;
   };
-  std::vector<gap> gaps{};              ///< ascending, disjoint
-  std::vector<picoseconds> worked{};    ///< of each gap: the work that is done before it begins
-  picoseconds period = 0, work = 0;     ///< time and work of one pass
+  std::vector<gap> gaps{};            ///< ascending, disjoint
+  std::vector<picoseconds> worked{};  ///< of each gap: the work that is done before it begins
+  picoseconds period = 0, work = 0;   ///< time and work of one pass
 
   /// Failures: ARGUMENT (no gaps; negative, overlapping or unordered ones; no work between them).
   static result<noise_trace> from(std::vector<gap> gaps);
@@ -78,9 +78,9 @@ struct noise_trace {
 
 /// Ranks that are always slower, or faster, than others: all that their CPUs do takes pace_of times as long.
 struct cpu_pace {
-  double cv = 0;            ///< of a normal distribution around 1, cut to [1/2, 3/2]
-  double slow_share = 0;    ///< of the ranks, drawn one by one, also are
-  double slow_factor = 1;   ///< so many times slower; at least 1
+  double cv = 0;           ///< of a normal distribution around 1, cut to [1/2, 3/2]
+  double slow_share = 0;   ///< of the ranks, drawn one by one, also are
+  double slow_factor = 1;  ///< so many times slower; at least 1
   bool is_even() const { return cv == 0 && (slow_share == 0 || slow_factor == 1); }
 };
 

@@ -8,9 +8,7 @@
 namespace lsched {
 namespace {
 
-bool must_happen(op_kind kind) {
-  return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture;
-}
+bool must_happen(op_kind kind) { return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture; }
 
 bool is_inside(const schedule& program, const op& what, region where) {
   if (!where.exists()) return true;
@@ -82,10 +80,10 @@ void stage::add_rank(const schedule& program, const overlay& in_place) {
 bool stage::is_sound(const stage_part& part) {
   const op& it = *part.what;
   const stage_rank& me = of(part.owner);
-  const bool has_peer = !is_communication(it.kind) ||
-                        (it.peer >= 0 && it.peer < size() && (it.peer != part.owner || part.is_call));
-  const bool stays_inside = is_inside(*me.program, it, it.a) && is_inside(*me.program, it, it.b) &&
-                            is_inside(*me.program, it, it.c);
+  const bool has_peer =
+      !is_communication(it.kind) || (it.peer >= 0 && it.peer < size() && (it.peer != part.owner || part.is_call));
+  const bool stays_inside =
+      is_inside(*me.program, it, it.a) && is_inside(*me.program, it, it.b) && is_inside(*me.program, it, it.c);
   const bool may_write = !it.c.exists() || it.kind == op_kind::capture || !stays_inside ||
                          me.program->buffers()[it.c.buffer()].role != buffer_role::input;
   const bool is_clear = !stays_inside || !(slips(part, it.a) || slips(part, it.b));
@@ -111,8 +109,10 @@ void stage::match() {
     if (!is_communication(part.what->kind) || part.is_call) continue;
     const bool is_in = part.what->kind == op_kind::recv || part.what->kind == op_kind::signal_recv;
     const auto from = is_in ? part.what->peer : part.owner, to = is_in ? part.owner : part.what->peer;
-    auto& ends = edges.try_emplace({is_payload(part.what->kind), from, to, part.what->tag},
-                                   std::array{k_no_stage_op, k_no_stage_op}).first->second;
+    auto& ends = edges
+                     .try_emplace({is_payload(part.what->kind), from, to, part.what->tag},
+                                  std::array{k_no_stage_op, k_no_stage_op})
+                     .first->second;
     if (ends[is_in ? 1 : 0] != k_no_stage_op) flaw_ = words_for(it) + " has another op's tag";
     ends[is_in ? 1 : 0] = it;
   }
@@ -149,8 +149,7 @@ void stage::find_order(stage_rank& me) {
     if (!is_launched[id]) continue;
     for (const op_id after : program.successors(id)) ++tokens[after];
   }
-  if (me.captures)
-    me.calls_before_capture = me.call != k_no_stage_op && waits(me.entry - me.first, me.call - me.first);
+  if (me.captures) me.calls_before_capture = me.call != k_no_stage_op && waits(me.entry - me.first, me.call - me.first);
   find_conflicts(me, without);
 }
 

@@ -18,25 +18,25 @@ struct stage_part {
   rank owner = 0;
   op_id id = 0;
   const op* what = nullptr;
-  bool is_data = false;                      ///< must have completed when its rank's round ends
-  bool is_call = false;                      ///< the application's own call
-  stage_op partner = k_no_stage_op;          ///< the other end of a communication
-  stage_op reader = k_no_stage_op;           ///< of a payload in place
-  std::size_t transit = 0;                   ///< send: cells for its payload on the way
-  std::vector<stage_op> conflicts{};         ///< ops that may not use its memory while it does
-  std::vector<stage_op> rivals{};            ///< those of them that do not wait for it by deps of their own rank
+  bool is_data = false;               ///< must have completed when its rank's round ends
+  bool is_call = false;               ///< the application's own call
+  stage_op partner = k_no_stage_op;   ///< the other end of a communication
+  stage_op reader = k_no_stage_op;    ///< of a payload in place
+  std::size_t transit = 0;            ///< send: cells for its payload on the way
+  std::vector<stage_op> conflicts{};  ///< ops that may not use its memory while it does
+  std::vector<stage_op> rivals{};     ///< those of them that do not wait for it by deps of their own rank
 };
 
 struct stage_rank {
   const schedule* program = nullptr;
   stage_op first = 0;
-  stage_op entry = k_no_stage_op;            ///< its capture, else its call, else none: the begin of its round
+  stage_op entry = k_no_stage_op;  ///< its capture, else its call, else none: the begin of its round
   stage_op call = k_no_stage_op;
   bool captures = false;
   /// Data ops that may not have fired yet when its exit has completed and no op is in flight, for all that deps say.
   std::vector<stage_op> loose{};
-  bool calls_before_capture = true;          ///< by deps
-  std::vector<std::size_t> cells{};          ///< by buffer: its first element
+  bool calls_before_capture = true;  ///< by deps
+  std::vector<std::size_t> cells{};  ///< by buffer: its first element
 };
 
 class stage {

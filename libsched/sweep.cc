@@ -12,7 +12,8 @@ namespace {
 
 failure refusal() {
   return {status::unsupported,
-          "the sweep knows eager rounds of recursive doubling, dissemination and ring without activation or shared NICs; take the "
+          "the sweep knows eager rounds of recursive doubling, dissemination and ring without activation or shared "
+          "NICs; take the "
           "windowed engine"};
 }
 
@@ -111,8 +112,7 @@ class round_sweep {
     if constexpr (std::is_same_v<Program, recursive_doubling_program>)
       run_folded();
     else
-      for (std::uint32_t i = 0; program_.at(0, i).kind != step_kind::end; i += 2)
-        round([i](rank) { return i; });
+      for (std::uint32_t i = 0; program_.at(0, i).kind != step_kind::end; i += 2) round([i](rank) { return i; });
     report.messages = messages_;
     report.bytes = bytes_;
     report.memory = (cpu_.capacity() + nic_.capacity() + ready_.capacity()) * sizeof(picoseconds);
@@ -224,7 +224,8 @@ result<simulation_report> run(const simulation& what, const Program& it) {
 result<simulation_report> simulate_sweep(const simulation& what) {
   const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;
   const std::uint64_t bytes = std::visit([](const auto& it) { return it.bytes_of(1); }, what.what);
-  if (is_partial || what.where.rules != semantics::libsched || what.where.shares_nics() || bytes > what.where.S) return refusal();
+  if (is_partial || what.where.rules != semantics::libsched || what.where.shares_nics() || bytes > what.where.S)
+    return refusal();
   return std::visit([&](const auto& it) { return run(what, it); }, what.what);
 }
 

@@ -12,7 +12,8 @@
 
 namespace lsched {
 
-/// Failures: ARGUMENT (a start that is negative or too late), UNSUPPORTED (too long or too many bytes; gather or a tree, rendezvous, activation, LogGOPSim's rules: take the windowed engine).
+/// Failures: ARGUMENT (a start that is negative or too late), UNSUPPORTED (too long or too many bytes; gather or a
+/// tree, rendezvous, activation, LogGOPSim's rules: take the windowed engine).
 result<simulation_report> simulate_sweep(const simulation& what);
 
 }  // namespace lsched

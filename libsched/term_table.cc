@@ -48,8 +48,8 @@ std::string term_table::objection(const promised_range& wanted, std::uint64_t in
   if (is_moved && it.how != kernel::none) return "a combination of inputs";
   for (std::size_t r = 0; r < size_; ++r) {
     const auto who = static_cast<rank>(r);
-    const bool belongs = is_moved ? who == wanted.source
-                                  : wanted.among.empty() || std::ranges::binary_search(wanted.among, who);
+    const bool belongs =
+        is_moved ? who == wanted.source : wanted.among.empty() || std::ranges::binary_search(wanted.among, who);
     if (it.copies[r] != (belongs ? 1 : 0))
       return "rank " + std::to_string(r) + "'s contribution " + std::to_string(it.copies[r]) + " times";
   }

@@ -16,24 +16,18 @@ namespace {
 /// Tracks of a rank are numbered kind by kind; 0 is the rounds'.
 constexpr std::uint32_t k_lanes = 1'000'000;
 
-std::uint32_t group_of(const trace_event& it) {
-  return it.op == k_no_op ? 0 : 1 + static_cast<std::uint32_t>(it.kind);
-}
+std::uint32_t group_of(const trace_event& it) { return it.op == k_no_op ? 0 : 1 + static_cast<std::uint32_t>(it.kind); }
 
 std::string_view name_of_group(std::uint32_t group) {
   return group == 0 ? "round" : name_of(static_cast<op_kind>(group - 1));
 }
 
-bool has_arrow(const trace_event& it) {
-  return it.op != k_no_op && is_communication(it.kind) && it.peer != it.who;
-}
+bool has_arrow(const trace_event& it) { return it.op != k_no_op && is_communication(it.kind) && it.peer != it.who; }
 
 bool is_outgoing(const trace_event& it) { return it.kind == op_kind::send || it.kind == op_kind::signal_send; }
 
 /// An arrow needs a slice that it can begin or end in.
-std::uint64_t shown_end(const trace_event& it) {
-  return std::max(it.end_ns, it.begin_ns + (has_arrow(it) ? 1 : 0));
-}
+std::uint64_t shown_end(const trace_event& it) { return std::max(it.end_ns, it.begin_ns + (has_arrow(it) ? 1 : 0)); }
 
 std::uint64_t message_id(const trace_event& it) {
   const rank source = is_outgoing(it) ? it.who : it.peer;

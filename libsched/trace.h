@@ -20,8 +20,8 @@ struct trace_event {
   round_no round = 0;
   std::uint32_t schedule = 0;  ///< equal on all ranks
   rank who = 0;
-  op_id op = k_no_op;          ///< k_no_op: the round itself; what follows then means nothing
-  rank peer = k_no_rank;       ///< of communication
+  op_id op = k_no_op;     ///< k_no_op: the round itself; what follows then means nothing
+  rank peer = k_no_rank;  ///< of communication
   std::uint32_t tag = 0;
   op_kind kind = op_kind::nop;
   friend bool operator==(const trace_event&, const trace_event&) = default;

@@ -182,8 +182,8 @@ void proof::check_unsure_signals(const assembly& all, const std::vector<world_op
   progress round(all, sending::held);
   round.run({.is_woken = is_woken_by_signals(), .unsent = unsure});
   if (is_complete(all, round)) return;
-  const auto wanted = std::find_if(unsure.begin(), unsure.end(),
-                                   [&](world_op it) { return !round.has_completed(all.partner(it)); });
+  const auto wanted =
+      std::find_if(unsure.begin(), unsure.end(), [&](world_op it) { return !round.has_completed(all.partner(it)); });
   out_.add({.what = property::progress,
             .where = all.rank_of(*wanted),
             .op = all.id_of(*wanted),
@@ -202,8 +202,7 @@ std::vector<std::uint32_t> proof::hops_from_here(const assembly& all, const std:
     const world_op it = *next;
     for (const world_op after : all.successors(it)) hops[it] = std::max(hops[it], hops[after]);
     const op_kind kind = all.kind(it);
-    if (kind == op_kind::send || kind == op_kind::signal_send)
-      hops[it] = std::max(hops[it], 1 + hops[all.partner(it)]);
+    if (kind == op_kind::send || kind == op_kind::signal_send) hops[it] = std::max(hops[it], 1 + hops[all.partner(it)]);
   }
   return hops;
 }
@@ -277,8 +276,7 @@ void proof::check_knowledge(const assembly& all, const std::vector<world_op>& or
               .where = r,
               .op = all.program(r).exit(),
               .peer = other,
-              .text = rank_text(r) + " may end its round before " + rank_text(other) +
-                      " has entered it, but " +
+              .text = rank_text(r) + " may end its round before " + rank_text(other) + " has entered it, but " +
                       (is_declared ? "is declared synchronising" : "a synchronising world is promised")});
   }
   answer_.unexpected.assign(world_.size(), {});
@@ -344,8 +342,7 @@ unexpected_bound worst_unexpected(const verification& answer) {
   return worst;
 }
 
-verification verify(std::span<const schedule_ptr> world, const postcondition& promise,
-                    const verify_options& options) {
+verification verify(std::span<const schedule_ptr> world, const postcondition& promise, const verify_options& options) {
   return proof(world, promise, options).run();
 }
 

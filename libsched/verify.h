@@ -34,11 +34,11 @@ struct unexpected_bound {
 
 /// The counts below are complete only if the world holds.
 struct verification {
-  std::vector<finding> findings{};  ///< why it does not hold
-  std::vector<finding> notes{};     ///< legal, but worth knowing
-  cost price{};               ///< counted
-  bool is_synchronising = false;    ///< computed, whatever is declared
-  bool is_eager_safe = false;       ///< with unlimited buffering for messages, every round ends
+  std::vector<finding> findings{};             ///< why it does not hold
+  std::vector<finding> notes{};                ///< legal, but worth knowing
+  cost price{};                                ///< counted
+  bool is_synchronising = false;               ///< computed, whatever is declared
+  bool is_eager_safe = false;                  ///< with unlimited buffering for messages, every round ends
   std::vector<unexpected_bound> unexpected{};  ///< by rank
 
   bool holds() const { return findings.empty(); }

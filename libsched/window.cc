@@ -64,8 +64,8 @@ constexpr std::uint32_t k_asleep = ~0u;
 template <class Time>
 struct actor {
   Time cpu = at_instant<Time>(0);
-  Time sends_from = at_instant<Time>(0);              ///< its NIC can send again
-  Time received = at_instant<Time>(k_long_ago);       ///< its NIC's last message was in (LogGOPSim: can receive again)
+  Time sends_from = at_instant<Time>(0);         ///< its NIC can send again
+  Time received = at_instant<Time>(k_long_ago);  ///< its NIC's last message was in (LogGOPSim: can receive again)
   std::uint64_t arrived = 0;      ///< early ones; from one source their number, else a bit each, from `receive` on
   std::uint32_t next = k_asleep;  ///< step
   std::uint32_t receive = 0;      ///< number of the next receive
@@ -228,9 +228,7 @@ class window_engine {
     resume(r);
   }
 
-  bool has_ended(rank r) {
-    return at(r).next != k_asleep && program_.at(r, at(r).next).kind == step_kind::end;
-  }
+  bool has_ended(rank r) { return at(r).next != k_asleep && program_.at(r, at(r).next).kind == step_kind::end; }
 
   /// The receiver's NIC takes messages in one after the other.
   Time into_memory(const event& it, const message_cost& cost) {
@@ -255,8 +253,8 @@ class window_engine {
     const bool is_first = wave_->wake(r, cause, [&](rank peer, std::uint32_t receive) {
       const message_cost& paid = cost(r, peer, k_signal);
       const Time begin = me.cpu;
-      const Time ready = send_eagerly(me.cpu, nic_out(r, peer), paid, {.drag = drag(r, paid.sender.time),
-                                                                        .head_drag = drag(r, paid.overhead.time)});
+      const Time ready = send_eagerly(me.cpu, nic_out(r, peer), paid,
+                                      {.drag = drag(r, paid.sender.time), .head_drag = drag(r, paid.overhead.time)});
       record(op_kind::signal_send, r, peer, receive, begin);
       post(ready, peer, r, {event_kind::signal, k_signal, receive});
       ++report_.signals;
@@ -350,9 +348,10 @@ class window_engine {
     const message_cost& paid = cost(r, now.peer, now.size);
     const Time begin = me.cpu;
     Time& nic = nic_out(r, now.peer);
-    const Time arrives = is_silent_ ? depart(me.cpu, nic, paid, {})  // nothing to add up
-                                    : depart(me.cpu, nic, paid, disturbance_of(what_.noise, r, what_.instance, me.next,
-                                                                               instant_of(begin), paid));
+    const Time arrives = is_silent_
+                             ? depart(me.cpu, nic, paid, {})  // nothing to add up
+                             : depart(me.cpu, nic, paid,
+                                      disturbance_of(what_.noise, r, what_.instance, me.next, instant_of(begin), paid));
     record(op_kind::send, r, now.peer, now.receive, begin);
     const event_kind kind = paid.is_eager ? event_kind::data : event_kind::request;
     post(arrives, now.peer, r, {kind, now.size, now.receive});
@@ -372,7 +371,8 @@ class window_engine {
   /// The receive has been reached and its message announced: the sender may move it.
   void grant(rank r, const step& now, const message_cost& paid) {
     actor<Time>& me = at(r);
-    post(lsched::grant(me.cpu, paid, drag(r, paid.overhead.time)), now.peer, r, {event_kind::grant, now.size, me.receive});
+    post(lsched::grant(me.cpu, paid, drag(r, paid.overhead.time)), now.peer, r,
+         {event_kind::grant, now.size, me.receive});
   }
 
   /// At the sender: its NIC does the rest.
@@ -413,8 +413,10 @@ class window_engine {
     report_.finish.resize(actors_.size());
     for (rank r = 0; r < program_.size; ++r) {
       if (!has_ended(r)) return failure{status::internal, "a rank never ends", r};
-      if (has_rendezvous()) end_at(r, later(at(r).cpu, last_departure(r)));
-      else if (!is_partial_) end_at(r, at(r).cpu);
+      if (has_rendezvous())
+        end_at(r, later(at(r).cpu, last_departure(r)));
+      else if (!is_partial_)
+        end_at(r, at(r).cpu);
     }
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
     return checked(std::move(report_));
@@ -455,9 +457,9 @@ class window_engine {
   picoseconds next_start_ = 0;  ///< drawn once
   std::vector<actor<Time>> actors_;
   std::optional<activation_wave> wave_;
-  std::size_t sharing_ = 0;              ///< the level whose groups share a NIC
-  std::vector<shared_nic<Time>> nics_;   ///< of these groups
-  std::vector<Time> left_;               ///< where NICs are shared, by rank
+  std::size_t sharing_ = 0;             ///< the level whose groups share a NIC
+  std::vector<shared_nic<Time>> nics_;  ///< of these groups
+  std::vector<Time> left_;              ///< where NICs are shared, by rank
   Time last_ = at_instant<Time>(0);
   bool too_far_ = false, is_too_long_ = false;
   std::uint64_t told_ = 0;
@@ -474,7 +476,8 @@ result<simulation_report> run(const simulation& what, const Program& program, bo
     return failure{status::unsupported, "only recursive doubling can be activated without its schedules"};
   const start_times starts(what.skew, program.size, what.instance);
   if (auto why = objection_to(starts, program.size, k_end_of_time)) return std::move(*why);
-  if (trace || record != nullptr) return window_engine<Program, traced_time, SharesNics>(what, program, width, record).run();
+  if (trace || record != nullptr)
+    return window_engine<Program, traced_time, SharesNics>(what, program, width, record).run();
   return window_engine<Program, picoseconds, SharesNics>(what, program, width, nullptr).run();
 }
 

@@ -44,8 +44,7 @@ schedule_handle make_solo(lsched_runtime* runtime, std::uint64_t count) {
                                  .algorithm = nullptr};
   lsched_schedule* schedule = nullptr;
   auto why = fresh_diagnostic();
-  expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why),
-            "lsched_partial_allreduce_create", why);
+  expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why), "lsched_partial_allreduce_create", why);
   return schedule_handle(schedule);
 }
 
@@ -112,14 +111,13 @@ outcome measure(lsched_progress_mode progress, const async_options& options) {
   config.progress = progress;
   std::array<lsched_runtime*, k_ranks> runtimes{};
   auto why = fresh_diagnostic();
-  expect_ok(lsched_runtime_open_threads(k_ranks, &config, runtimes.data(), &why),
-            "lsched_runtime_open_threads", why);
+  expect_ok(lsched_runtime_open_threads(k_ranks, &config, runtimes.data(), &why), "lsched_runtime_open_threads", why);
   stage shared{.options = options};
   {
     std::array<std::jthread, k_ranks> threads;
     for (int r = 0; r < k_ranks; ++r)
-      threads[static_cast<std::size_t>(r)] = std::jthread(
-          [&shared, r, runtime = runtimes[static_cast<std::size_t>(r)]] { play(r, runtime, shared); });
+      threads[static_cast<std::size_t>(r)] =
+          std::jthread([&shared, r, runtime = runtimes[static_cast<std::size_t>(r)]] { play(r, runtime, shared); });
   }
   for (lsched_runtime* runtime : runtimes) lsched_runtime_close(runtime);
   for (const std::exception_ptr& error : shared.errors)
@@ -131,9 +129,8 @@ outcome measure(lsched_progress_mode progress, const async_options& options) {
 
 int run_async(const async_options& options) {
   reporter out("async", options.json);
-  out.say(
-      "async: rank 1 computes for %g s, rank 0 runs solo rounds of %llu floats; spin probe %.0f ns one way",
-      options.seconds, static_cast<unsigned long long>(options.count), spin_probe_ns(allowed_cores()));
+  out.say("async: rank 1 computes for %g s, rank 0 runs solo rounds of %llu floats; spin probe %.0f ns one way",
+          options.seconds, static_cast<unsigned long long>(options.count), spin_probe_ns(allowed_cores()));
   table lines({"progress", "rounds", "median us", "p95 us", "longest ms"});
   std::uint64_t wrong = 0;
   for (const auto& [mode, name] :
@@ -142,8 +139,8 @@ int run_async(const async_options& options) {
     const outcome seen = measure(mode, options);
     const summary s = summarise(seen.us);
     wrong += seen.wrong;
-    lines.add({name, std::to_string(s.samples), text("%.1f", s.median), text("%.1f", s.p95),
-               text("%.2f", s.max / 1e3)});
+    lines.add(
+        {name, std::to_string(s.samples), text("%.1f", s.median), text("%.1f", s.p95), text("%.2f", s.max / 1e3)});
     out.json({{"bench", "async"},
               {"progress", name},
               {"ranks", k_ranks},

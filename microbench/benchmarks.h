@@ -21,7 +21,7 @@ namespace lsched::bench {
 struct fig9_options {
   /// Of solo and majority, exactly; not set: 64, fewer if they take too long.
   std::optional<std::uint64_t> iterations;
-  std::uint64_t seed = 1;  ///< of majority's draws
+  std::uint64_t seed = 1;                                                   ///< of majority's draws
   std::vector<std::uint64_t> sizes{64, 512, 4096, 32768, 262144, 4194304};  ///< bytes, multiples of 4
   std::string only;                ///< "mpi", "solo", "majority"; empty: all three
   std::string algorithm = "auto";  ///< of solo and majority
@@ -40,8 +40,8 @@ struct idle_options {
 };
 int run_idle(lsched_runtime* runtime, const idle_options& options);
 
-/// Time per op of schedules without communication, beside oneTBB's flow graph, and of an allreduce of eight ranks in one
-/// thread. Makes worlds of its own.
+/// Time per op of schedules without communication, beside oneTBB's flow graph, and of an allreduce of eight ranks in
+/// one thread. Makes worlds of its own.
 struct engine_options {
   std::uint64_t rounds = 2000;  ///< of each side and graph
   std::string json;
@@ -67,17 +67,17 @@ int run_limits(const limits_options& options);
 
 /// Latency of balanced collectives beside MPI's forms.
 struct coll_options {
-  std::vector<std::string> collectives{"allreduce"};  ///< names of exercises()
-  std::string algorithm = "auto";                     ///< "all": each that can
+  std::vector<std::string> collectives{"allreduce"};                              ///< names of exercises()
+  std::string algorithm = "auto";                                                 ///< "all": each that can
   std::vector<std::uint64_t> sizes{8, 64, 1024, 8192, 65536, 1048576, 16777216};  ///< bytes, multiples of 4
-  std::uint64_t iterations = 100000;                  ///< at most, of each cell
-  double cell_seconds = 0.5;                          ///< at most, for each cell
-  double seconds = 150;                               ///< for each collective, when there are many cells
-  std::string in_place = "both";                      ///< or "no", "only"
-  std::string only;                                   ///< "libsched" or "mpi"; empty: both
-  bool pin = false;                                   ///< the application thread of rank r to core r
-  std::string transport;                              ///< what the runtime talks through: a label for the results
-  std::string plot;                                   ///< a PNG; empty: none
+  std::uint64_t iterations = 100000;                                              ///< at most, of each cell
+  double cell_seconds = 0.5;                                                      ///< at most, for each cell
+  double seconds = 150;           ///< for each collective, when there are many cells
+  std::string in_place = "both";  ///< or "no", "only"
+  std::string only;               ///< "libsched" or "mpi"; empty: both
+  bool pin = false;               ///< the application thread of rank r to core r
+  std::string transport;          ///< what the runtime talks through: a label for the results
+  std::string plot;               ///< a PNG; empty: none
   std::string json;
 };
 int run_coll(lsched_runtime* runtime, const coll_options& options);
@@ -96,11 +96,11 @@ struct overlap_options {
   std::string collective = "allreduce";
   std::string algorithm = "auto";
   std::vector<std::uint64_t> sizes{65536, 1048576, 16777216};  ///< bytes, multiples of 4
-  double compute_us = 0;  ///< 0: as long as the collective takes alone
+  double compute_us = 0;                                       ///< 0: as long as the collective takes alone
   double cell_seconds = 1;
-  bool pin = false;    ///< as coll's
+  bool pin = false;       ///< as coll's
   std::string transport;  ///< likewise
-  std::string remark;  ///< a sentence about this world, for the reader of the table
+  std::string remark;     ///< a sentence about this world, for the reader of the table
   std::string json;
 };
 /// A runtime to measure with; open() ends the one of the pass before, whose schedules are gone. Collective.

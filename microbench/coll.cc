@@ -37,12 +37,14 @@ rivals introduce_mpi(const team& ranks, const coll_options& options, reporter& o
 }
 
 void explain(const team& ranks, const rivals& how, bool mpi_is_wrong, reporter& out) {
-  out.say("Ours: blocking = lsched_run, persistent = lsched_start + lsched_wait; a schedule is persistent by nature, so "
-          "there is no third form. A round's time is its slowest rank's. \"/best MPI\": the row's median over that of "
-          "MPI's fastest form, in place or not; below 1 the row is faster.");
+  out.say(
+      "Ours: blocking = lsched_run, persistent = lsched_start + lsched_wait; a schedule is persistent by nature, so "
+      "there is no third form. A round's time is its slowest rank's. \"/best MPI\": the row's median over that of "
+      "MPI's fastest form, in place or not; below 1 the row is faster.");
   if (ranks.is_oversubscribed() && how.with_mpi)
-    out.say("Oversubscribed: forms of MPI that spin wait for the scheduler; those that yield give the core up between "
-            "tests.");
+    out.say(
+        "Oversubscribed: forms of MPI that spin wait for the scheduler; those that yield give the core up between "
+        "tests.");
   if (mpi_is_wrong) out.say("Rows of MPI that are WRONG do not count as its best.");
 }
 

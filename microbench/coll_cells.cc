@@ -38,7 +38,8 @@ std::vector<std::string> algorithms_for(const coll_options& options, const std::
 /// "tree" of "allreduce/tree": what "auto" has come to, by the printed schedule's name.
 std::string algorithm_of(const lsched_schedule* schedule) {
   std::array<char, 256> start{};
-  expect_ok(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, start.data(), start.size(), nullptr), "lsched_schedule_print");
+  expect_ok(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, start.data(), start.size(), nullptr),
+            "lsched_schedule_print");
   const std::string text = start.data();
   const auto slash = text.find('/');
   const auto end = text.find('"', slash);
@@ -74,14 +75,14 @@ schedule_handle make_schedule(team& ranks, const exercise& what, const std::stri
 }  // namespace
 
 cell_set::buffers cell_set::in(buffers apart, bool in_place) const {
-  if (!in_place)
-    return {what_.inputs() > 0 ? apart.input : nullptr, what_.outputs() > 0 ? apart.output : nullptr};
+  if (!in_place) return {what_.inputs() > 0 ? apart.input : nullptr, what_.outputs() > 0 ? apart.output : nullptr};
   float* const both = what_.inputs() >= what_.outputs() ? apart.input : apart.output;
   return {what_.inputs() > 0 ? both + what_.input_offset() : nullptr,
           what_.outputs() > 0 ? both + what_.output_offset() : nullptr};
 }
 
-cell_set::cell_set(team& ranks, const coll_options& options, const exercise_kind& kind, std::uint64_t bytes, bool with_mpi)
+cell_set::cell_set(team& ranks, const coll_options& options, const exercise_kind& kind, std::uint64_t bytes,
+                   bool with_mpi)
     : what_(kind, ranks.rank(), ranks.size(), bytes) {
   const auto heap = [&](std::uint64_t floats) { return heaps_.emplace_back(std::max<std::size_t>(floats, 1)).data(); };
   const auto shared = [&](std::uint64_t floats) {
@@ -112,13 +113,19 @@ void cell_set::add_ours(team& ranks, const coll_options& options, const char* me
     for (const std::string& name : algorithms_for(options, what_.kind().name)) {
       schedule_handle made = make_schedule(ranks, what_, name, at.input, at.output);
       if (made == nullptr) continue;
-      add_forms(made.get(), {.impl = "libsched", .buffers = memory, .algorithm = algorithm_of(made.get()),
-                             .in_place = in_place, .what = &what_, .input = at.input, .output = at.output});
+      add_forms(made.get(), {.impl = "libsched",
+                             .buffers = memory,
+                             .algorithm = algorithm_of(made.get()),
+                             .in_place = in_place,
+                             .what = &what_,
+                             .input = at.input,
+                             .output = at.output});
       schedules_.push_back(std::move(made));
     }
   }
   if (cells_.size() == before)
-    throw agreed(options.algorithm + " of " + what_.kind().name + " cannot do " + std::to_string(what_.count()) + " floats");
+    throw agreed(options.algorithm + " of " + what_.kind().name + " cannot do " + std::to_string(what_.count()) +
+                 " floats");
 }
 
 void cell_set::add_forms(lsched_schedule* schedule, cell made) {
@@ -142,8 +149,15 @@ void cell_set::add_mpi(const team& ranks, buffers at, bool in_place) {
   for (const mpi_form form : k_mpi_forms) {
     if (!has_form(form, what_.kind()) || (yields(form) && !ranks.is_oversubscribed())) continue;
     auto& rival = *rivals_.emplace_back(std::make_unique<mpi_rival>(form, what_, at.input, at.output, in_place));
-    cell made{.impl = "mpi", .form = name_of(form), .buffers = "malloc", .algorithm = "its own", .in_place = in_place,
-              .spins = ranks.is_oversubscribed() && !yields(form), .what = &what_, .input = at.input, .output = at.output,
+    cell made{.impl = "mpi",
+              .form = name_of(form),
+              .buffers = "malloc",
+              .algorithm = "its own",
+              .in_place = in_place,
+              .spins = ranks.is_oversubscribed() && !yields(form),
+              .what = &what_,
+              .input = at.input,
+              .output = at.output,
               .run = [&rival] { rival.run(); }};
     if (form != mpi_form::blocking) {
       made.start = [&rival] { rival.start(); };

@@ -55,10 +55,19 @@ void coll_comparison::add_launch(std::string_view path, const std::string& lines
       if (found.at("bench") != "coll") continue;
       std::string how = found.at("form").get<std::string>() + (found.at("in_place").get<bool>() ? ", in place" : "");
       if (found.at("impl") != "mpi") how = found.at("algorithm").get<std::string>() + ", " + how;
-      row made{.collective = found.at("coll"), .impl = found.at("impl"), .buffers = found.at("buffers"),
-               .how = std::move(how), .mpi = found.at("mpi"), .ranks = found.at("ranks"),
-               .is_pinned = found.at("pinned"), .is_through_mpi = found.at("transport") == "mpi", .bytes = found.at("bytes"), .us = found.at("us_median"),
-               .spin_ns = found.value("spin_ns", 0.0), .is_wrong = found.at("wrong") != 0, .launch = launches_};
+      row made{.collective = found.at("coll"),
+               .impl = found.at("impl"),
+               .buffers = found.at("buffers"),
+               .how = std::move(how),
+               .mpi = found.at("mpi"),
+               .ranks = found.at("ranks"),
+               .is_pinned = found.at("pinned"),
+               .is_through_mpi = found.at("transport") == "mpi",
+               .bytes = found.at("bytes"),
+               .us = found.at("us_median"),
+               .spin_ns = found.value("spin_ns", 0.0),
+               .is_wrong = found.at("wrong") != 0,
+               .launch = launches_};
       const std::string cell = made.collective + "|" + made.impl + "|" + made.buffers + "|" + made.how + "|" +
                                std::to_string(made.ranks) + "|" + std::to_string(made.bytes) +
                                (made.is_pinned ? "|pinned" : "") + (made.is_through_mpi ? "|mpi" : "");
@@ -78,8 +87,8 @@ std::vector<compared_cell> coll_comparison::cells(std::size_t* incomplete) const
   using name_and_launch = std::pair<std::string, std::size_t>;
   std::map<key, std::map<name_and_launch, sighting>> sightings;
   for (const row& each : rows_) {
-    sighting& it = sightings[{order_of(each.collective), each.collective, each.ranks, each.is_pinned, each.is_through_mpi,
-                              each.bytes}][{each.mpi, each.launch}];
+    sighting& it = sightings[{order_of(each.collective), each.collective, each.ranks, each.is_pinned,
+                              each.is_through_mpi, each.bytes}][{each.mpi, each.launch}];
     it.spin_ns = each.spin_ns;
     if (each.is_wrong) continue;
     if (each.impl != "mpi")
@@ -104,8 +113,11 @@ std::vector<compared_cell> coll_comparison::cells(std::size_t* incomplete) const
       ++left_out;
       continue;
     }
-    compared_cell cell{.collective = std::get<1>(where), .ranks = std::get<2>(where), .bytes = std::get<5>(where),
-                       .is_pinned = std::get<3>(where), .is_through_mpi = std::get<4>(where)};
+    compared_cell cell{.collective = std::get<1>(where),
+                       .ranks = std::get<2>(where),
+                       .bytes = std::get<5>(where),
+                       .is_pinned = std::get<3>(where),
+                       .is_through_mpi = std::get<4>(where)};
     for (auto& [mpi, all] : by_mpi) {
       const sighting typical = middle(all, [](const sighting& s) { return s.malloced.ratio; });
       if (typical.malloced.ratio <= cell.malloced.ratio) continue;

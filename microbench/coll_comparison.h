@@ -1,8 +1,8 @@
 // What several launches of `lsched bench coll` say together: ours against the better MPI, cell by cell.
 //
-// A ratio is only ever taken inside one launch, whose cells took turns. Launches of one MPI give a median of ratios (the
-// higher of the two in the middle where their number is even). Of several MPIs the better one is that against which ours
-// come off worst.
+// A ratio is only ever taken inside one launch, whose cells took turns. Launches of one MPI give a median of ratios
+// (the higher of the two in the middle where their number is even). Of several MPIs the better one is that against
+// which ours come off worst.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace lsched::bench {
 
 /// The fastest right row of ours with one kind of buffers, in the launch of the median ratio.
 struct our_best {
-  double us = 0;     ///< 0: there is none
-  double ratio = 0;  ///< us over that launch's best MPI
-  std::string how{}; ///< "flat, persistent, in place"
+  double us = 0;      ///< 0: there is none
+  double ratio = 0;   ///< us over that launch's best MPI
+  std::string how{};  ///< "flat, persistent, in place"
 };
 
 struct compared_cell {
@@ -25,12 +25,12 @@ struct compared_cell {
   std::uint64_t bytes = 0;
   bool is_pinned = false;
   bool is_through_mpi = false;  ///< ours talked through MPI, and not through shared memory
-  std::string mpi;      ///< the better one
-  std::string mpi_how;  ///< its form
-  double mpi_us = 0;    ///< in the launch of the median ratio
+  std::string mpi;              ///< the better one
+  std::string mpi_how;          ///< its form
+  double mpi_us = 0;            ///< in the launch of the median ratio
   our_best malloced{}, shared{};
-  std::size_t launches = 0;          ///< with that MPI
-  std::size_t other_launches = 0;    ///< with other MPIs
+  std::size_t launches = 0;                    ///< with that MPI
+  std::size_t other_launches = 0;              ///< with other MPIs
   double least_spin_ns = 0, most_spin_ns = 0;  ///< of those with that MPI
 };
 
@@ -41,8 +41,8 @@ class coll_comparison {
   /// row of bench coll.
   void add_launch(std::string_view path, const std::string& lines);
 
-  /// By collective in the order of reports, then ranks, pinned or not, transport, and bytes. Cells without an MPI or without ours are
-  /// left out and counted.
+  /// By collective in the order of reports, then ranks, pinned or not, transport, and bytes. Cells without an MPI or
+  /// without ours are left out and counted.
   std::vector<compared_cell> cells(std::size_t* incomplete = nullptr) const;
 
  private:

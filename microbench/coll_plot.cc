@@ -65,7 +65,8 @@ std::string plot_command(const picture& figure, const panel& each, int first, in
     const std::string look = is_mpi(name) ? text("dashtype 2 linetype %d pointtype 6", style)
                                           : text("linewidth 2 linetype %d pointtype 7", style);
     command += (command.empty() ? "plot " : ", \\\n  ") + quoted_for_gnuplot(figure.data()) +
-               text(" index %d using 1:%d with linespoints ", index, column) + look + " title " + quoted_for_gnuplot(name);
+               text(" index %d using 1:%d with linespoints ", index, column) + look + " title " +
+               quoted_for_gnuplot(name);
     ++index, ++style;
   }
   return command + "\n";
@@ -104,7 +105,8 @@ double best_of_mpi(std::span<const coll_row> rows) {
   return best;
 }
 
-bool plot_coll(const std::string& png, std::span<const coll_row> rows, int ranks, const std::string& mpi, reporter& out) {
+bool plot_coll(const std::string& png, std::span<const coll_row> rows, int ranks, const std::string& mpi,
+               reporter& out) {
   const picture figure(png);
   const std::vector<panel> panels = panels_of(rows);
   if (panels.empty()) {

@@ -25,9 +25,10 @@ struct coll_row {
 /// The smallest median of MPI's right rows, µs; 0 if there is none.
 double best_of_mpi(std::span<const coll_row> rows);
 
-/// For each collective the median against the size, a line per implementation (ours by algorithm and buffers, MPI by form;
-/// the better of in place and not, of blocking and persistent ours), and below it what each takes of MPI's best. One rank
-/// only. Answers and failures: draw_picture's.
-bool plot_coll(const std::string& png, std::span<const coll_row> rows, int ranks, const std::string& mpi, reporter& out);
+/// For each collective the median against the size, a line per implementation (ours by algorithm and buffers, MPI by
+/// form; the better of in place and not, of blocking and persistent ours), and below it what each takes of MPI's best.
+/// One rank only. Answers and failures: draw_picture's.
+bool plot_coll(const std::string& png, std::span<const coll_row> rows, int ranks, const std::string& mpi,
+               reporter& out);
 
 }  // namespace lsched::bench

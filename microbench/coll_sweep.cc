@@ -1,7 +1,8 @@
 // Every way to carry out a collective (a cell: whose, which form, which buffers, which algorithm) gets the same
 // treatment. Cells take turns in five blocks, so that a slow phase of the machine hits all of them. A block starts with
 // a barrier and inputs nobody has seen; then rounds follow each other, with a barrier between them where a rank may
-// leave before others have come. A round's time is that of its slowest rank. Results are checked outside the timed part.
+// leave before others have come. A round's time is that of its slowest rank. Results are checked outside the timed
+// part.
 #include "microbench/coll_sweep.h"
 
 #include <unistd.h>
@@ -55,7 +56,9 @@ std::vector<double> time_rounds(cell& c, team& ranks, std::uint64_t rounds, visi
 
 /// Nobody may leave a barrier before all have come. Clocks of several machines cannot tell.
 double left_too_early(team& ranks, const visit& mine) {
-  const auto ns = [](clock::time_point t) { return std::chrono::duration<double, std::nano>(t.time_since_epoch()).count(); };
+  const auto ns = [](clock::time_point t) {
+    return std::chrono::duration<double, std::nano>(t.time_since_epoch()).count();
+  };
   const double last_in = ranks.combine(ns(mine.from), LSCHED_MAX);
   const double first_out = ranks.combine(ns(mine.to), LSCHED_MIN);
   return ranks.is_root() && ranks.local_ranks() == ranks.size() && first_out < last_in ? 1 : 0;
@@ -182,9 +185,15 @@ nlohmann::json json_of(const coll_row& row, const team& ranks, const coll_option
 /// What all ranks measured of a cell. Collective.
 coll_row row_of(cell& c, team& ranks, std::uint64_t bytes) {
   const double wrong = ranks.combine(c.wrong, LSCHED_SUM);
-  return {.collective = c.what->kind().name, .impl = c.impl, .form = c.form, .buffers = c.buffers,
-          .algorithm = c.algorithm, .in_place = c.in_place, .bytes = bytes,
-          .us = summarise(ranks.combine(c.us, LSCHED_MAX)), .wrong = wrong};
+  return {.collective = c.what->kind().name,
+          .impl = c.impl,
+          .form = c.form,
+          .buffers = c.buffers,
+          .algorithm = c.algorithm,
+          .in_place = c.in_place,
+          .bytes = bytes,
+          .us = summarise(ranks.combine(c.us, LSCHED_MAX)),
+          .wrong = wrong};
 }
 
 /// Why a size is not measured, if so.
@@ -200,13 +209,14 @@ std::string objection(const team& ranks, const coll_options& options, const exer
 
 bool sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const rivals& how, reporter& out,
            std::vector<coll_row>& all) {
-  const std::vector<std::uint64_t> sizes = kind.what == pattern::barrier ? std::vector<std::uint64_t>{0} : options.sizes;
+  const std::vector<std::uint64_t> sizes =
+      kind.what == pattern::barrier ? std::vector<std::uint64_t>{0} : options.sizes;
   budget left{.end = clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1e3)),
               .spinners_ms = k_share_of_spinners * options.seconds * 1e3};
   std::size_t left_out = 0;
   bool is_right = true;
-  table lines({"size", kind.name, "form", "in place", "buffers", "algorithm", "min us", "median us", "p95 us", "/best MPI",
-               "rounds", "wrong"});
+  table lines({"size", kind.name, "form", "in place", "buffers", "algorithm", "min us", "median us", "p95 us",
+               "/best MPI", "rounds", "wrong"});
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (const std::string why = objection(ranks, options, kind, sizes[i]); !why.empty()) {
       out.say("%s of %s is left out: %s", kind.name, size_text(sizes[i]).c_str(), why.c_str());

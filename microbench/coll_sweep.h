@@ -17,8 +17,8 @@ struct rivals {
   std::string mpi{};  ///< its name
 };
 
-/// All sizes of one collective, as options say; prints a table, writes JSON, and appends a row for each cell. Answers whether
-/// ours were right everywhere. Collective.
+/// All sizes of one collective, as options say; prints a table, writes JSON, and appends a row for each cell. Answers
+/// whether ours were right everywhere. Collective.
 bool sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const rivals& how, reporter& out,
            std::vector<coll_row>& all);
 

@@ -1,5 +1,5 @@
-// What comes before the first round, and between rounds that use other memory: writing and compiling a rank's schedule, and
-// binding a committed schedule to new buffers. Neither talks to anybody; the exchange of a commit is not in it.
+// What comes before the first round, and between rounds that use other memory: writing and compiling a rank's schedule,
+// and binding a committed schedule to new buffers. Neither talks to anybody; the exchange of a commit is not in it.
 #include <algorithm>
 #include <array>
 
@@ -42,8 +42,13 @@ void measure_schedules(const algorithm& how, const commit_options& options, tabl
   }
   const std::string name(how.name);
   lines.add({name, std::to_string(ops), text("%.1f", slowest.median), text("%.1f", slowest.p95)});
-  out.json({{"bench", "commit"}, {"what", name}, {"ranks", options.ranks}, {"count", options.count}, {"ops", ops},
-            {"us_median", slowest.median}, {"us_p95", slowest.p95}});
+  out.json({{"bench", "commit"},
+            {"what", name},
+            {"ranks", options.ranks},
+            {"count", options.count},
+            {"ops", ops},
+            {"us_median", slowest.median},
+            {"us_p95", slowest.p95}});
 }
 
 void measure_rebind(const commit_options& options, table& lines, reporter& out) {
@@ -72,7 +77,8 @@ void measure_rebind(const commit_options& options, table& lines, reporter& out) 
   });
   const summary its = summarise(batches);
   lines.add({"rebind", "", text("%.3f", its.median / k_batch), text("%.3f", its.p95 / k_batch)});
-  out.json({{"bench", "commit"}, {"what", "rebind"}, {"us_median", its.median / k_batch}, {"us_p95", its.p95 / k_batch}});
+  out.json(
+      {{"bench", "commit"}, {"what", "rebind"}, {"us_median", its.median / k_batch}, {"us_p95", its.p95 / k_batch}});
   close(schedule_handle(schedule));
   expect_ok(lsched_runtime_close(runtime), "lsched_runtime_close");
 }
@@ -81,12 +87,15 @@ void measure_rebind(const commit_options& options, table& lines, reporter& out) 
 
 int run_commit(const commit_options& options) {
   reporter out("commit", options.json);
-  table lines({text("allreduce, %d ranks, %s", options.ranks, size_text(4 * options.count).c_str()), "ops", "us", "p95"});
+  table lines(
+      {text("allreduce, %d ranks, %s", options.ranks, size_text(4 * options.count).c_str()), "ops", "us", "p95"});
   for (const algorithm& how : algorithms())
     if (how.of->name == "allreduce") measure_schedules(how, options, lines, out);
   measure_rebind(options, lines, out);
   out.print(lines);
-  out.say("Generating and compiling one rank's schedule, the slowest of three ranks; medians. rebind: new buffers for a committed one.");
+  out.say(
+      "Generating and compiling one rank's schedule, the slowest of three ranks; medians. rebind: new buffers for a "
+      "committed one.");
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // Time per op of the engine alone: 1024 ops that do nothing, one rank, through the public interface. A round
 // is started, fired, stamped and published, as in any other schedule. oneTBB's flow graph runs the same two
-// graphs beside it. And time per op of rounds that talk: an allreduce of eight ranks in one thread, which serves them in turns.
+// graphs beside it. And time per op of rounds that talk: an allreduce of eight ranks in one thread, which serves them
+// in turns.
 //
 //     chain   0 → 1 → 2 → … → 1023              every op waits for one
 //     fan     0 → {1 … 1022} → 1023             one op releases many, one op waits for many
@@ -81,8 +82,8 @@ void measure(std::vector<contender>& contenders, std::uint64_t rounds) {
     const std::uint64_t before = who.fired();
     run_block(who, in_block, false);
     if (who.fired() - before != in_block * k_ops)
-      throw failed(std::string(who.impl) + " fired " + std::to_string(who.fired() - before) +
-                   " ops instead of " + std::to_string(in_block * k_ops));
+      throw failed(std::string(who.impl) + " fired " + std::to_string(who.fired() - before) + " ops instead of " +
+                   std::to_string(in_block * k_ops));
   }
   for (std::uint64_t block = 0; block < k_blocks; ++block)
     for (contender& who : contenders) run_block(who, in_block, true);
@@ -217,8 +218,14 @@ void measure_rounds(const char* algorithm, const engine_options& options, table&
   }
   const summary s = summarise(ns_per_op);
   lines.add({text("allreduce, %d ranks", k_ranks), "libsched", algorithm, text("%.1f", s.median), text("%.1f", s.p95)});
-  out.json({{"bench", "engine"}, {"impl", "libsched"}, {"what", "allreduce"}, {"ns_per_op", s.median},
-            {"p95_ns_per_op", s.p95}, {"variant", algorithm}, {"ops", ops}, {"rounds", s.samples}});
+  out.json({{"bench", "engine"},
+            {"impl", "libsched"},
+            {"what", "allreduce"},
+            {"ns_per_op", s.median},
+            {"p95_ns_per_op", s.p95},
+            {"variant", algorithm},
+            {"ops", ops},
+            {"rounds", s.samples}});
 }
 
 }  // namespace
@@ -234,9 +241,11 @@ int run_engine(const engine_options& options) {
     measure_graph(graph_kind::fan, options, runtime.get(), lines, out);
     for (const char* algorithm : {"recursive_doubling", "flat"}) measure_rounds(algorithm, options, lines, out);
     out.print(lines);
-    out.say("chain, fan: %zu ops that do nothing. allreduce: 4 B, all ranks served by this thread; messages, arithmetic, starts and "
-            "polls are inside. %llu rounds; medians. JSON holds the fastest way of oneTBB's.",
-            k_ops, static_cast<unsigned long long>(options.rounds));
+    out.say(
+        "chain, fan: %zu ops that do nothing. allreduce: 4 B, all ranks served by this thread; messages, arithmetic, "
+        "starts and "
+        "polls are inside. %llu rounds; medians. JSON holds the fastest way of oneTBB's.",
+        k_ops, static_cast<unsigned long long>(options.rounds));
 #if !LSCHED_HAVE_TBB
     out.say("oneTBB rows: none, oneTBB is not in this build");
 #endif

@@ -38,11 +38,10 @@ float shares_of_ranks(int from, int to) {
 }
 
 /// Elements of `output` that are not factor * base_of(first + i) + term.
-std::uint64_t count_unlike(const float* output, std::uint64_t count, std::uint64_t first, std::uint64_t salt, float factor,
-                           float term) {
+std::uint64_t count_unlike(const float* output, std::uint64_t count, std::uint64_t first, std::uint64_t salt,
+                           float factor, float term) {
   std::uint64_t wrong = 0;
-  for (std::uint64_t i = 0; i < count; ++i)
-    wrong += output[i] == factor * base_of(first + i, salt) + term ? 0u : 1u;
+  for (std::uint64_t i = 0; i < count; ++i) wrong += output[i] == factor * base_of(first + i, salt) + term ? 0u : 1u;
   return wrong;
 }
 
@@ -117,7 +116,8 @@ std::uint64_t exercise::count_wrong(const float* output, std::uint64_t salt) con
     case pattern::scan:
       return count_unlike(output, count_, 0, salt, static_cast<float>(rank_ + 1), shares_of_ranks(0, rank_ + 1));
     case pattern::exscan:  // rank 0 has nothing before it, and its output no meaning
-      return rank_ == 0 ? 0 : count_unlike(output, count_, 0, salt, static_cast<float>(rank_), shares_of_ranks(0, rank_));
+      return rank_ == 0 ? 0
+                        : count_unlike(output, count_, 0, salt, static_cast<float>(rank_), shares_of_ranks(0, rank_));
     case pattern::allgather:
     case pattern::gather:
     case pattern::alltoall: break;

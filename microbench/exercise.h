@@ -26,11 +26,21 @@ enum class coupling : std::uint8_t { all, some };
 
 /// What a collective does with blocks, for all that have the same answer: allgatherv with equal counts is allgather.
 enum class pattern : std::uint8_t {
-  barrier, bcast, allreduce, reduce, reduce_scatter, allgather, alltoall, gather, scatter, scan, exscan
+  barrier,
+  bcast,
+  allreduce,
+  reduce,
+  reduce_scatter,
+  allgather,
+  alltoall,
+  gather,
+  scatter,
+  scan,
+  exscan
 };
 
 struct exercise_kind {
-  const char* name;   ///< of the collective
+  const char* name;  ///< of the collective
   pattern what;
   coupling waits;
   bool can_be_in_place;

@@ -63,8 +63,7 @@ class partial_side {
                                    .algorithm = options.algorithm.c_str()};
     lsched_schedule* schedule = nullptr;
     auto why = fresh_diagnostic();
-    expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why),
-              "lsched_partial_allreduce_create", why);
+    expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why), "lsched_partial_allreduce_create", why);
     schedule_.reset(schedule);
   }
 
@@ -83,8 +82,8 @@ class partial_side {
   /// report says.
   observation check() {
     const auto expected = static_cast<float>(report_.contributors);
-    const bool is_delivered = report_.from < report_.to && report_.has_result != 0 &&
-                              report_.contributors > 0 && report_.offers == report_.contributors;
+    const bool is_delivered = report_.from < report_.to && report_.has_result != 0 && report_.contributors > 0 &&
+                              report_.offers == report_.contributors;
     const bool is_equal = std::all_of(result_.begin(), result_.end(), [&](float x) { return x == expected; });
     std::fill(result_.begin(), result_.end(), 0.0f);
     return {report_.contributors, report_.to, !is_delivered || !is_equal};
@@ -156,11 +155,9 @@ void iterate(team& ranks, Side& side, double skew_ms, record& seen) {
 }
 
 template <class Side>
-record run_cell(team& ranks, Side& side, double skew_ms, const budget& limit, const std::string& label,
-                reporter& out) {
+record run_cell(team& ranks, Side& side, double skew_ms, const budget& limit, const std::string& label, reporter& out) {
   record warm_up;
-  for (int i = 0; i < 2; ++i)
-    iterate(ranks, side, 0, warm_up);  // pages, caches, connections; checked, not timed
+  for (int i = 0; i < 2; ++i) iterate(ranks, side, 0, warm_up);  // pages, caches, connections; checked, not timed
   record seen;
   const auto start = clock::now();
   for (std::uint64_t done = 0; done < limit.most; ++done) {
@@ -246,8 +243,7 @@ void write_json(reporter& out, const fig9_row& row, const fig9_options& options,
 /// The whole run: rows in the order of measuring.
 class figure {
  public:
-  figure(team& ranks, const fig9_options& options, reporter& out)
-      : ranks_(ranks), options_(options), out_(out) {}
+  figure(team& ranks, const fig9_options& options, reporter& out) : ranks_(ranks), options_(options), out_(out) {}
 
   void measure(std::string why_no_mpi) {
     double mpi_seconds = options_.mpi_seconds;
@@ -266,9 +262,7 @@ class figure {
   bool wants(std::string_view what) const { return options_.only.empty() || options_.only == what; }
   std::uint64_t most() const { return options_.iterations.value_or(k_iterations); }
 
-  static std::string label(const char* what, std::uint64_t bytes) {
-    return std::string(what) + " " + size_text(bytes);
-  }
+  static std::string label(const char* what, std::uint64_t bytes) { return std::string(what) + " " + size_text(bytes); }
 
   /// Answers the seconds it took, as rank 0 saw them; the other ranks' answers only have to be of that order.
   double measure_mpi([[maybe_unused]] std::uint64_t bytes, [[maybe_unused]] double seconds) {
@@ -332,12 +326,11 @@ struct ratio_column {
   std::string average() const { return values.empty() ? "-" : text("%.2f", mean(values)); }
 };
 
-void print_table(const team& ranks, const std::vector<fig9_row>& rows, const fig9_options& options,
-                 reporter& out) {
+void print_table(const team& ranks, const std::vector<fig9_row>& rows, const fig9_options& options, reporter& out) {
   const double synchronous = (ranks.size() - 1) / 2.0 * options.skew_ms;
   const std::string mark = ranks.is_oversubscribed() ? "*" : "";
-  table lines({"size", "iterations", "MPI ms", "solo ms (NAP)", "majority ms (NAP)", "its ideal",
-               "sync ideal/solo", "MPI/solo" + mark, "MPI/majority" + mark, "iteration ms", "cores busy"});
+  table lines({"size", "iterations", "MPI ms", "solo ms (NAP)", "majority ms (NAP)", "its ideal", "sync ideal/solo",
+               "MPI/solo" + mark, "MPI/majority" + mark, "iteration ms", "cores busy"});
   ratio_column ideal_to_solo, mpi_to_solo, mpi_to_majority;
   for (const std::uint64_t bytes : options.sizes) {
     const std::array<const fig9_row*, 3> found{find(rows, "mpi", bytes), find(rows, "solo", bytes),
@@ -355,10 +348,9 @@ void print_table(const team& ranks, const std::vector<fig9_row>& rows, const fig
                majority ? text("%.2f", majority->ideal_ms) : "-", ideal_to_solo.add(synchronous, solo),
                mpi_to_solo.add(mpi_ms, solo), mpi_to_majority.add(mpi_ms, majority), walls, cores});
   }
-  lines.add({"mean", "", "", "", "", "", ideal_to_solo.average(), mpi_to_solo.average(),
-             mpi_to_majority.average(), "", ""});
   lines.add(
-      {"paper", "", "", "", "", "", "", text("%.2f", k_paper_solo), text("%.2f", k_paper_majority), "", ""});
+      {"mean", "", "", "", "", "", ideal_to_solo.average(), mpi_to_solo.average(), mpi_to_majority.average(), "", ""});
+  lines.add({"paper", "", "", "", "", "", "", text("%.2f", k_paper_solo), text("%.2f", k_paper_majority), "", ""});
   out.print(lines);
   out.say(
       "Latency: mean over ranks and iterations, rank r comes r x %g ms late. Ideal of any synchronous "
@@ -399,8 +391,7 @@ int run_fig9(lsched_runtime* runtime, const fig9_options& options) {
   if (wrong > 0)
     out.say("WRONG: %llu results differ from what their reports say", static_cast<unsigned long long>(wrong));
   bool is_drawn = true;
-  if (!options.plot.empty() && ranks.is_root())
-    is_drawn = plot_fig9(options.plot, all.rows(), ranks.size(), out);
+  if (!options.plot.empty() && ranks.is_root()) is_drawn = plot_fig9(options.plot, all.rows(), ranks.size(), out);
   ranks.barrier();
   return wrong == 0 && is_drawn ? 0 : 1;
 }

@@ -46,11 +46,10 @@ std::string data_of(std::span<const fig9_row> rows) {
 }
 
 // A plot command over columns first_column + k, one for each series k that was measured.
-std::string plot_command(const std::filesystem::path& data, int first_column,
-                         std::initializer_list<std::size_t> order, std::span<const fig9_row> rows) {
-  static constexpr std::array<const char*, 3> k_looks{"title 'MPI\\_Allreduce' lc rgb '#7f7f7f'",
-                                                      "title 'solo' lc rgb '#ff7f0e'",
-                                                      "title 'majority' lc rgb '#1f77b4'"};
+std::string plot_command(const std::filesystem::path& data, int first_column, std::initializer_list<std::size_t> order,
+                         std::span<const fig9_row> rows) {
+  static constexpr std::array<const char*, 3> k_looks{
+      "title 'MPI\\_Allreduce' lc rgb '#7f7f7f'", "title 'solo' lc rgb '#ff7f0e'", "title 'majority' lc rgb '#1f77b4'"};
   std::string command;
   for (const std::size_t k : order) {
     const auto is_of_k = [k](const fig9_row& row) { return row.what == k_series[k]; };
@@ -70,8 +69,7 @@ std::string script_of(const picture& figure, std::span<const fig9_row> rows, int
   lines += "set terminal pngcairo size 1000,900 font 'sans,12'\n";
   lines += "set output " + quoted_for_gnuplot(figure.png()) + "\n";
   lines += "set datafile missing '?'\n";
-  lines +=
-      "set style data histograms\nset style histogram clustered gap 1\nset style fill solid 0.85 border -1\n";
+  lines += "set style data histograms\nset style histogram clustered gap 1\nset style fill solid 0.85 border -1\n";
   lines += "set grid ytics\nset lmargin 10\nset key outside top center horizontal\n";
   lines += text("set multiplot layout 2,1 title 'Allreduce under linear skew, %d ranks'\n", ranks);
   lines += "set logscale y 10\nset format y '10^{%L}'\nset ylabel 'latency, mean over ranks [ms]'\n";

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdarg>
 #include <cstring>
@@ -67,8 +67,8 @@ shared_floats allocate_shared(lsched_runtime* runtime, std::size_t count) {
 
 namespace {
 
-schedule_handle make_allreduce(lsched_runtime* runtime, const double* input, double* output,
-                               std::size_t count, lsched_reduction reduction) {
+schedule_handle make_allreduce(lsched_runtime* runtime, const double* input, double* output, std::size_t count,
+                               lsched_reduction reduction) {
   const lsched_allreduce_desc desc{.struct_size = sizeof desc,
                                    .input = input,
                                    .output = output,
@@ -97,10 +97,7 @@ double machine_number() {
 }  // namespace
 
 team::team(lsched_runtime* runtime)
-    : runtime_(runtime),
-      rank_(lsched_rank(runtime)),
-      size_(lsched_size(runtime)),
-      word_(std::make_unique<double>(0)) {
+    : runtime_(runtime), rank_(lsched_rank(runtime)), size_(lsched_size(runtime)), word_(std::make_unique<double>(0)) {
   lsched_schedule* schedule = nullptr;
   auto why = fresh_diagnostic();
   expect_ok(lsched_barrier_create(runtime_, &schedule, &why), "lsched_barrier_create", why);
@@ -128,7 +125,8 @@ void team::find_machine() {
   is_allowed = combine(is_allowed, LSCHED_MAX);
   for (std::size_t core = 0; core < width; ++core)
     if (is_allowed[place * width + core] > 0) core_list_.push_back(static_cast<unsigned>(core));
-  cores_ = static_cast<int>(core_list_.empty() ? usable_cores() : within_quota(static_cast<unsigned>(core_list_.size())));
+  cores_ =
+      static_cast<int>(core_list_.empty() ? usable_cores() : within_quota(static_cast<unsigned>(core_list_.size())));
 }
 
 void team::barrier() { run(barrier_, "barrier"); }
@@ -142,9 +140,7 @@ std::vector<double> team::combine(const std::vector<double>& values, lsched_redu
   return result;
 }
 
-double team::combine(double value, lsched_reduction reduction) {
-  return combine(std::vector{value}, reduction)[0];
-}
+double team::combine(double value, lsched_reduction reduction) { return combine(std::vector{value}, reduction)[0]; }
 
 bool team::root_says(bool value) {
   *word_ = is_root() && value ? 1 : 0;
@@ -211,8 +207,7 @@ std::uint32_t await(const std::atomic<std::uint32_t>& word, std::uint32_t expect
 }
 
 void echo(ping_pong& words) {
-  for (std::uint32_t n = 1; await(words.ping, n) != k_end; ++n)
-    words.pong.store(n, std::memory_order_release);
+  for (std::uint32_t n = 1; await(words.ping, n) != k_end; ++n) words.pong.store(n, std::memory_order_release);
 }
 
 std::vector<double> bounce(ping_pong& words) {
@@ -284,8 +279,8 @@ namespace {
 
 // Characters as a terminal counts them: the bytes that start one.
 std::size_t width(std::string_view cell) {
-  return static_cast<std::size_t>(std::count_if(
-      cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string format(const char* format, std::va_list arguments) {
@@ -377,12 +372,10 @@ void reporter::introduce(team& ranks) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the others go to sleep in the next barrier
     spin_ns_ = spin_probe_ns(ranks.core_list());
     std::array<char, 256> about{};
-    expect_ok(lsched_runtime_describe(ranks.runtime(), about.data(), about.size()),
-              "lsched_runtime_describe");
+    expect_ok(lsched_runtime_describe(ranks.runtime(), about.data(), about.size()), "lsched_runtime_describe");
     say("%s: %s", name_.c_str(), about.data());
     say("%d ranks, %d of them on this machine, %d cores: %s; spin probe %.0f ns one way%s", ranks.size(),
-        ranks.local_ranks(), ranks.cores(), ranks.is_oversubscribed() ? "oversubscribed" : "a core for each",
-        spin_ns_,
+        ranks.local_ranks(), ranks.cores(), ranks.is_oversubscribed() ? "oversubscribed" : "a core for each", spin_ns_,
         spin_ns_ > 1000  ? " (a single core, or a busy machine)"
         : spin_ns_ > 100 ? " (the slow mode of a virtual machine, or far apart cores)"
                          : "");
@@ -403,9 +396,7 @@ void reporter::say(const char* layout, ...) {
 void reporter::progress(const char* layout, ...) {
   if (!is_root_) return;
   const auto now = clock::now();
-  if (now - last_progress_ <
-      (on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000)))
-    return;
+  if (now - last_progress_ < (on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000))) return;
   last_progress_ = now;
   std::va_list arguments;
   va_start(arguments, layout);

@@ -182,8 +182,8 @@ class reporter {
   clock::time_point last_progress_{};
 };
 
-/// Binds the calling thread of rank r to the r-th of the cores that the ranks of its machine may use, round robin, and says
-/// so. Throws `failed` where the system refuses.
+/// Binds the calling thread of rank r to the r-th of the cores that the ranks of its machine may use, round robin, and
+/// says so. Throws `failed` where the system refuses.
 void pin_application(const team& ranks, reporter& out);
 
 }  // namespace lsched::bench

@@ -1,5 +1,5 @@
-// Time of one reduction c = a + b of floats: inline, and on oneTBB workers beside the thread that waits. Sides take turns; every
-// side's result is checked.
+// Time of one reduction c = a + b of floats: inline, and on oneTBB workers beside the thread that waits. Sides take
+// turns; every side's result is checked.
 #include "microbench/lane.h"
 
 #include <algorithm>
@@ -102,7 +102,8 @@ int run_lane(const lane_options& options) {
     std::vector<contender> contenders;
     contenders.push_back({"inline", std::make_unique<side>(LSCHED_LANE_INLINE, from)});
     for (const std::uint32_t workers : options.workers)
-      contenders.push_back({"tbb:" + std::to_string(workers), std::make_unique<side>(static_cast<std::int32_t>(workers), from)});
+      contenders.push_back(
+          {"tbb:" + std::to_string(workers), std::make_unique<side>(static_cast<std::int32_t>(workers), from)});
     out.progress("%s", size_text(bytes).c_str());
     for (contender& it : contenders) is_right = it.who->is_right() && is_right;
     measure(contenders, options.cell_seconds);
@@ -112,12 +113,21 @@ int run_lane(const lane_options& options) {
       const double cpu_us = it.cpu_ms * 1e3 / static_cast<double>(s.samples);
       lines.add({size_text(bytes), it.name, text("%.1f", s.min), text("%.1f", s.median), text("%.1f", s.p95),
                  text("%.2f", baseline.min / s.min), text("%.2f", baseline.median / s.median), text("%.1f", cpu_us)});
-      out.json({{"bench", "lane"}, {"bytes", bytes}, {"lane", it.name}, {"min_us", s.min}, {"us", s.median},
-                {"p95_us", s.p95}, {"cpu_us", cpu_us}, {"rounds", s.samples}, {"right", is_right}});
+      out.json({{"bench", "lane"},
+                {"bytes", bytes},
+                {"lane", it.name},
+                {"min_us", s.min},
+                {"us", s.median},
+                {"p95_us", s.p95},
+                {"cpu_us", cpu_us},
+                {"rounds", s.samples},
+                {"right", is_right}});
     }
   }
   out.print(lines);
-  out.say("one reduction of floats by one rank; \"us\" is the median. The thread that waits computes too, beside the workers.");
+  out.say(
+      "one reduction of floats by one rank; \"us\" is the median. The thread that waits computes too, beside the "
+      "workers.");
   if (!is_right) out.say("a result was wrong");
   return is_right ? 0 : 1;
 }

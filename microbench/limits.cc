@@ -1,13 +1,14 @@
-// What two cores of this machine can do at best, with nothing but memory between them: the floors that collectives of two
-// ranks are measured against. Two threads, each bound to a core, do the same at once; a phase lasts until both are through.
+// What two cores of this machine can do at best, with nothing but memory between them: the floors that collectives of
+// two ranks are measured against. Two threads, each bound to a core, do the same at once; a phase lasts until both are
+// through.
 //
 //     copy        from an own buffer to another own buffer
 //     take over   the sum of an own buffer and one that the other has just written, into an own buffer
 //     look        the same, of a buffer of the other's that nobody writes: both caches may keep it
 //     hand over   a copy to a buffer that the other has just read
 //
-// An allreduce of two from memory that peers do not map is a hand over and a take over of the vector, or of halves and a
-// copy of the other half; from memory that they map, a look.
+// An allreduce of two from memory that peers do not map is a hand over and a take over of the vector, or of halves and
+// a copy of the other half; from memory that they map, a look.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -38,7 +39,8 @@ struct side {
 
 class two_cores {
  public:
-  explicit two_cores(std::uint64_t bytes) : bytes_(bytes), sides_{side(bytes / sizeof(float)), side(bytes / sizeof(float))} {}
+  explicit two_cores(std::uint64_t bytes)
+      : bytes_(bytes), sides_{side(bytes / sizeof(float)), side(bytes / sizeof(float))} {}
 
   /// Microseconds, by phase and round.
   std::array<std::vector<double>, k_phases> measure(const std::vector<unsigned>& cores, std::uint64_t rounds) {
@@ -125,7 +127,9 @@ int run_limits(const limits_options& options) {
     out.json(line);
   }
   out.print(lines);
-  out.say("Medians; both cores at once. staged: hand over + take over. mapped: look, of a vector that did not change since.");
+  out.say(
+      "Medians; both cores at once. staged: hand over + take over. mapped: look, of a vector that did not change "
+      "since.");
   return 0;
 }
 

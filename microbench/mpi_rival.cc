@@ -106,36 +106,56 @@ const std::vector<calls>& all_calls() {
       forms("alltoall", k_exchanges, MPI_Alltoall, MPI_Ialltoall, LSCHED_INIT_OF(Alltoall)),
       forms("gather", k_exchanges_with_root, MPI_Gather, MPI_Igather, LSCHED_INIT_OF(Gather)),
       forms("scatter", k_exchanges_with_root, MPI_Scatter, MPI_Iscatter, k_scatter_init),
-      forms("barrier", [](auto call, const arguments&, auto... more) { return call(world(), more...); }, MPI_Barrier,
-            MPI_Ibarrier, LSCHED_INIT_OF(Barrier)),
-      forms("bcast", [](auto call, const arguments& a, auto... more) {
-              return call(a.output, a.count, float_type(), 0, world(), more...);
-            }, MPI_Bcast, MPI_Ibcast, LSCHED_INIT_OF(Bcast)),
-      forms("reduce_scatter", [](auto call, const arguments& a, auto... more) {
-              return call(a.input, a.output, a.counts.data(), float_type(), sum_op(), world(), more...);
-            }, MPI_Reduce_scatter, MPI_Ireduce_scatter, LSCHED_INIT_OF(Reduce_scatter)),
-      forms("allgatherv", [](auto call, const arguments& a, auto... more) {
-              return call(a.input, a.count, float_type(), a.output, a.counts.data(), a.places.data(), float_type(), world(),
-                          more...);
-            }, MPI_Allgatherv, MPI_Iallgatherv, LSCHED_INIT_OF(Allgatherv)),
-      forms("alltoallv", [](auto call, const arguments& a, auto... more) {
-              return call(a.input, a.counts.data(), a.places.data(), float_type(), a.output, a.counts.data(),
-                          a.places.data(), float_type(), world(), more...);
-            }, MPI_Alltoallv, MPI_Ialltoallv, LSCHED_INIT_OF(Alltoallv)),
-      forms("gatherv", [](auto call, const arguments& a, auto... more) {
-              return call(a.input, a.count, float_type(), a.output, a.counts.data(), a.places.data(), float_type(), 0,
-                          world(), more...);
-            }, MPI_Gatherv, MPI_Igatherv, LSCHED_INIT_OF(Gatherv)),
-      forms("scatterv", [](auto call, const arguments& a, auto... more) {
-              return call(a.input, a.counts.data(), a.places.data(), float_type(), a.output, a.count, float_type(), 0,
-                          world(), more...);
-            }, MPI_Scatterv, MPI_Iscatterv, LSCHED_INIT_OF(Scatterv)),
+      forms(
+          "barrier", [](auto call, const arguments&, auto... more) { return call(world(), more...); }, MPI_Barrier,
+          MPI_Ibarrier, LSCHED_INIT_OF(Barrier)),
+      forms(
+          "bcast",
+          [](auto call, const arguments& a, auto... more) {
+            return call(a.output, a.count, float_type(), 0, world(), more...);
+          },
+          MPI_Bcast, MPI_Ibcast, LSCHED_INIT_OF(Bcast)),
+      forms(
+          "reduce_scatter",
+          [](auto call, const arguments& a, auto... more) {
+            return call(a.input, a.output, a.counts.data(), float_type(), sum_op(), world(), more...);
+          },
+          MPI_Reduce_scatter, MPI_Ireduce_scatter, LSCHED_INIT_OF(Reduce_scatter)),
+      forms(
+          "allgatherv",
+          [](auto call, const arguments& a, auto... more) {
+            return call(a.input, a.count, float_type(), a.output, a.counts.data(), a.places.data(), float_type(),
+                        world(), more...);
+          },
+          MPI_Allgatherv, MPI_Iallgatherv, LSCHED_INIT_OF(Allgatherv)),
+      forms(
+          "alltoallv",
+          [](auto call, const arguments& a, auto... more) {
+            return call(a.input, a.counts.data(), a.places.data(), float_type(), a.output, a.counts.data(),
+                        a.places.data(), float_type(), world(), more...);
+          },
+          MPI_Alltoallv, MPI_Ialltoallv, LSCHED_INIT_OF(Alltoallv)),
+      forms(
+          "gatherv",
+          [](auto call, const arguments& a, auto... more) {
+            return call(a.input, a.count, float_type(), a.output, a.counts.data(), a.places.data(), float_type(), 0,
+                        world(), more...);
+          },
+          MPI_Gatherv, MPI_Igatherv, LSCHED_INIT_OF(Gatherv)),
+      forms(
+          "scatterv",
+          [](auto call, const arguments& a, auto... more) {
+            return call(a.input, a.counts.data(), a.places.data(), float_type(), a.output, a.count, float_type(), 0,
+                        world(), more...);
+          },
+          MPI_Scatterv, MPI_Iscatterv, LSCHED_INIT_OF(Scatterv)),
   };
   return table;
 }
 
 const calls& calls_of(std::string_view collective) {
-  return *std::find_if(all_calls().begin(), all_calls().end(), [&](const calls& each) { return each.name == collective; });
+  return *std::find_if(all_calls().begin(), all_calls().end(),
+                       [&](const calls& each) { return each.name == collective; });
 }
 
 int as_int(std::uint64_t count) {
@@ -192,8 +212,7 @@ std::string why_no_mpi(int ranks) {
   if (is_initialised == 0) return "not started by an MPI launcher (mpiexec.mpich -n P lsched bench …)";
   int size = 0;
   MPI_Comm_size(world(), &size);
-  if (size != ranks)
-    return "MPI_COMM_WORLD has " + std::to_string(size) + " ranks, this run " + std::to_string(ranks);
+  if (size != ranks) return "MPI_COMM_WORLD has " + std::to_string(size) + " ranks, this run " + std::to_string(ranks);
   return {};
 }
 

@@ -10,10 +10,10 @@
 namespace lsched::bench {
 
 enum class mpi_form {
-  blocking,          ///< MPI_Allreduce
-  nonblocking,       ///< MPI_Iallreduce, MPI_Wait
-  persistent,        ///< MPI_Allreduce_init once, MPI_Start, MPI_Wait
-  yielding,          ///< MPI_Iallreduce, then MPI_Test and sched_yield in turns: what MPI can do where ranks share cores
+  blocking,     ///< MPI_Allreduce
+  nonblocking,  ///< MPI_Iallreduce, MPI_Wait
+  persistent,   ///< MPI_Allreduce_init once, MPI_Start, MPI_Wait
+  yielding,     ///< MPI_Iallreduce, then MPI_Test and sched_yield in turns: what MPI can do where ranks share cores
   persistent_yield,  ///< the same of a persistent one
 };
 inline constexpr mpi_form k_mpi_forms[] = {mpi_form::blocking, mpi_form::nonblocking, mpi_form::persistent,
@@ -25,8 +25,8 @@ const char* name_of(mpi_form form);
 /// Whether this form takes turns with other ranks of its core whatever the MPI.
 inline bool yields(mpi_form form) { return form == mpi_form::yielding || form == mpi_form::persistent_yield; }
 
-/// Whether this MPI offers the form, and survives it. Persistent collectives came with MPI 4; Open MPI 4.1 has them as an
-/// extension; MPICH 4.0 does not survive its scatter.
+/// Whether this MPI offers the form, and survives it. Persistent collectives came with MPI 4; Open MPI 4.1 has them as
+/// an extension; MPICH 4.0 does not survive its scatter.
 bool has_form(mpi_form form, const exercise_kind& kind);
 
 /// "MPICH 4.0.2".

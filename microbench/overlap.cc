@@ -4,9 +4,9 @@
 //     sequence   compute ········ start, wait
 //     overlap    start, compute ········ wait
 //
-// The computing is a fixed amount of arithmetic in registers, so whoever takes the core away from it makes it longer. For
-// each way to run the collective, ours with and without a progress thread and MPI's, the four measurements (computing,
-// the collective, sequence, overlap) take turns in blocks.
+// The computing is a fixed amount of arithmetic in registers, so whoever takes the core away from it makes it longer.
+// For each way to run the collective, ours with and without a progress thread and MPI's, the four measurements
+// (computing, the collective, sequence, overlap) take turns in blocks.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -236,9 +236,10 @@ int run_overlap(const overlap_options& options, std::span<const overlap_pass> pa
   report all;
   for (const overlap_pass& pass : passes) measure_pass(options, pass, all);
   all.out->print(all.lines);
-  all.out->say("A round's time is its slowest rank's; CPU is the mean processor time of all ranks together, "
-               "waiting included. "
-               "overlap/sequence: 1 is no overlap; 0.5 is all of it where computing takes as long as the collective.");
+  all.out->say(
+      "A round's time is its slowest rank's; CPU is the mean processor time of all ranks together, "
+      "waiting included. "
+      "overlap/sequence: 1 is no overlap; 0.5 is all of it where computing takes as long as the collective.");
   if (!options.remark.empty()) all.out->say("%s", options.remark.c_str());
   if (!all.is_right) all.out->say("WRONG: results of libsched; see the table");
   return all.is_right ? 0 : 1;

@@ -1,5 +1,5 @@
-// The tuning table: every algorithm of every collective measured in this world, and the fastest of each size written down
-// as a rule (docs/collectives.md).
+// The tuning table: every algorithm of every collective measured in this world, and the fastest of each size written
+// down as a rule (docs/collectives.md).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -59,8 +59,8 @@ std::vector<tuning_rule> rules_of(const tuning_rule& about, const std::vector<wi
   return rules;
 }
 
-/// What the file holds already; an empty table if there is no file, or nothing in it. Throws `failed` for a file that holds
-/// something else, or that could not be written.
+/// What the file holds already; an empty table if there is no file, or nothing in it. Throws `failed` for a file that
+/// holds something else, or that could not be written.
 tuning_table read(const std::string& path) {
   if (!std::ofstream(path, std::ios::app).is_open()) throw failed(path + " cannot be written");
   std::ifstream file(path);
@@ -107,10 +107,8 @@ int run_tune(lsched_runtime* runtime, const tune_options& options) {
     const exercise_kind& kind = exercise_named(name);
     std::vector<coll_row> rows;
     is_right = sweep(kind, ranks, options.measured, {}, out, rows) && is_right;
-    const tuning_rule about{.collective = name,
-                            .ranks = ranks.size(),
-                            .is_near = options.is_near,
-                            .is_crowded = ranks.is_oversubscribed()};
+    const tuning_rule about{
+        .collective = name, .ranks = ranks.size(), .is_near = options.is_near, .is_crowded = ranks.is_oversubscribed()};
     for (tuning_rule& rule : rules_of(about, winners_of(kind, ranks.size(), rows))) rules.push_back(std::move(rule));
   }
   if (!is_right) {

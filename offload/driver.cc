@@ -10,11 +10,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto k_liveness_period = 200ms;   // how often an idle rank looks whether its peers are alive
-constexpr auto k_first_poll_nap = 50us;     // between polls of a transport that cannot wake us …
-constexpr auto k_longest_poll_nap = 1ms;    // … growing to this while nothing comes
-constexpr int k_last_looks = 8;             // steps of a leaving owner before it hands over work that keeps coming
-constexpr int k_patience = 64;              // attempts to get the engine before sleeping
+constexpr auto k_liveness_period = 200ms;  // how often an idle rank looks whether its peers are alive
+constexpr auto k_first_poll_nap = 50us;    // between polls of a transport that cannot wake us …
+constexpr auto k_longest_poll_nap = 1ms;   // … growing to this while nothing comes
+constexpr int k_last_looks = 8;            // steps of a leaving owner before it hands over work that keeps coming
+constexpr int k_patience = 64;             // attempts to get the engine before sleeping
 
 bool is_over(const instance& it, round_no round) {
   return it.finished.load() >= round || it.verdict.load() != status::ok;
@@ -229,7 +229,8 @@ void driver::wait_for_owner(const instance& it, round_no round, clock::time_poin
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
   if (!is_over(it, round) && owner_.load() != 0) {
-    const nanoseconds left = deadline == clock::time_point::max() ? nanoseconds(k_liveness_period) : deadline - clock::now();
+    const nanoseconds left =
+        deadline == clock::time_point::max() ? nanoseconds(k_liveness_period) : deadline - clock::now();
     sleep_on(bell_, doorbell::waiter, epoch, std::clamp<nanoseconds>(left, 0ns, k_liveness_period));
   }
   bell_.sleepers.fetch_sub(1);

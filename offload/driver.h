@@ -78,16 +78,16 @@ class driver {
   doorbell& bell_;
   const idle_policy policy_;
   std::atomic<std::uint32_t> owner_{0};
-  std::atomic<std::uint32_t> rivals_{0};          ///< threads that want the engine and cannot have it
+  std::atomic<std::uint32_t> rivals_{0};  ///< threads that want the engine and cannot have it
   std::atomic<bool> has_auxiliary_{false};
-  std::atomic<bool> shut_out_{false};             ///< the auxiliary thread was awake and could not have the engine
+  std::atomic<bool> shut_out_{false};  ///< the auxiliary thread was awake and could not have the engine
 
   // The owner's:
   clock::time_point idle_since_{};
   bool is_idle_ = false;
-  std::uint32_t yields_ = 0;                      ///< while idle
+  std::uint32_t yields_ = 0;  ///< while idle
   clock::time_point last_check_{};
-  nanoseconds poll_nap_{0};                       ///< grows while a time-driven transport stays silent
+  nanoseconds poll_nap_{0};  ///< grows while a time-driven transport stays silent
 };
 
 }  // namespace lsched

@@ -16,9 +16,9 @@ enum class idle_mode : std::uint8_t { automatic, spin, yield, park };
 
 /// How long to spin, then how long to yield, before going to sleep. A limit of `forever` never ends.
 ///
-/// Where ranks share cores, a yield lasts as long as others have something to do. That costs the waiter nothing, and going
-/// to sleep meanwhile would cost it two switches and its peer a system call, so there time is not the measure: it goes on
-/// until it has yielded `turns` times, unless even that takes `patience` because somebody computes.
+/// Where ranks share cores, a yield lasts as long as others have something to do. That costs the waiter nothing, and
+/// going to sleep meanwhile would cost it two switches and its peer a system call, so there time is not the measure: it
+/// goes on until it has yielded `turns` times, unless even that takes `patience` because somebody computes.
 struct idle_policy {
   static constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds spin{0};

@@ -1,13 +1,13 @@
 // The jobs of a lane, cut into pieces that any thread may take: the engine's owner puts them up and hears of their end,
 // workers do pieces, and so does the owner when nothing else is to be done.
 //
-// A piece is taken from `unclaimed` and given back as done in `unfinished`; nothing else of a slot changes between submit()
-// and the poll() that reports its job. So a worker that comes late, after its job has ended and the slot has been given to
-// another, finds either nothing to take or a piece of that other job, and both are right.
+// A piece is taken from `unclaimed` and given back as done in `unfinished`; nothing else of a slot changes between
+// submit() and the poll() that reports its job. So a worker that comes late, after its job has ended and the slot has
+// been given to another, finds either nothing to take or a piece of that other job, and both are right.
 //
 // The end of a job crosses to the owner like a message: whoever finishes the last piece writes `unfinished`, then asks
-// whether anybody looks (ring_if_needed); who goes to sleep announces it, then reads `unfinished` once more. All of that is
-// sequentially consistent, see libsched/doorbell.h and docs/threading.md.
+// whether anybody looks (ring_if_needed); who goes to sleep announces it, then reads `unfinished` once more. All of
+// that is sequentially consistent, see libsched/doorbell.h and docs/threading.md.
 #pragma once
 
 #include <array>
@@ -54,8 +54,8 @@ class job_board {
     std::atomic<std::uint64_t> unfinished{0};  ///< pieces that are not done
     lane_job what{};
     std::uint64_t pieces = 0;
-    std::uint64_t in_piece = 0;                ///< elements; the last piece may have fewer
-    bool is_taken = false;                     ///< the owner's: not reported yet
+    std::uint64_t in_piece = 0;  ///< elements; the last piece may have fewer
+    bool is_taken = false;       ///< the owner's: not reported yet
   };
 
   static outcome do_piece(slot& from);
@@ -65,8 +65,8 @@ class job_board {
   std::array<slot, k_jobs> slots_;
 };
 
-/// A board that lives until its owner, and every worker that he has called, have let go: a call may reach its worker late.
-/// On the heap, always.
+/// A board that lives until its owner, and every worker that he has called, have let go: a call may reach its worker
+/// late. On the heap, always.
 class shared_job_board final : public job_board {
  public:
   using job_board::job_board;
@@ -77,8 +77,8 @@ class shared_job_board final : public job_board {
   /// The worker that was called: serves and lets go.
   void work();
 
-  /// The owner, after close(): until every worker that was called has come and gone, at most so long. Who closes at the end of
-  /// a process leaves nothing behind then.
+  /// The owner, after close(): until every worker that was called has come and gone, at most so long. Who closes at the
+  /// end of a process leaves nothing behind then.
   void await_workers(std::chrono::nanoseconds limit) const;
 
   /// The owner, once, after close().

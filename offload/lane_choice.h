@@ -28,8 +28,9 @@ std::optional<lane_choice> parse_lane(std::string_view text);
 /// Why this build cannot have that lane (UNSUPPORTED), or ok.
 status objection_to(const lane_choice& choice);
 
-/// How many workers a rank has that shares `cores` cores with all `local_ranks` ranks of its machine. Left to itself a rank
-/// gets its equal share of the cores that no rank needs, in whole cores: none where ranks and cores are equally many.
+/// How many workers a rank has that shares `cores` cores with all `local_ranks` ranks of its machine. Left to itself a
+/// rank gets its equal share of the cores that no rank needs, in whole cores: none where ranks and cores are equally
+/// many.
 unsigned lane_workers(const lane_choice& choice, unsigned local_ranks, unsigned cores);
 
 /// Why arithmetic is inline, for people: "no core is free". Only where there are no workers.

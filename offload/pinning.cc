@@ -56,7 +56,8 @@ std::optional<unsigned> core_near_caller(unsigned local_ranks) {
   hwloc_obj_t mine = hwloc_get_pu_obj_by_os_index(machine.get(), static_cast<unsigned>(here));
   for (hwloc_obj_t around = mine; around != nullptr; around = around->parent) {
     hwloc_obj_t near = nullptr;
-    while ((near = hwloc_get_next_obj_inside_cpuset_by_type(machine.get(), around->cpuset, HWLOC_OBJ_PU, near)) != nullptr)
+    while ((near = hwloc_get_next_obj_inside_cpuset_by_type(machine.get(), around->cpuset, HWLOC_OBJ_PU, near)) !=
+           nullptr)
       if (near->os_index != static_cast<unsigned>(here) && std::ranges::binary_search(allowed, near->os_index))
         return near->os_index;
   }

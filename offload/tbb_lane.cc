@@ -11,8 +11,8 @@
 
 namespace lsched {
 
-// The arena has no place for the thread that submits: it goes on polling. oneTBB's own limit is one worker less than there
-// are cores; who asks for more gets them.
+// The arena has no place for the thread that submits: it goes on polling. oneTBB's own limit is one worker less than
+// there are cores; who asks for more gets them.
 struct tbb_lane::arena {
   explicit arena(unsigned workers) : places(static_cast<int>(workers), 0) {
     if (static_cast<int>(workers) >= oneapi::tbb::info::default_concurrency())

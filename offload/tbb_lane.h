@@ -1,7 +1,7 @@
 // The lane on a oneTBB arena. Only in builds with LSCHED_HAVE_TBB; no oneTBB header here.
 //
-// Its workers sleep while there is no job; the owner of the engine does pieces too (libsched/lane.h, help()). So a worker
-// that is late, because its core was not free after all, costs what it would have saved and no more.
+// Its workers sleep while there is no job; the owner of the engine does pieces too (libsched/lane.h, help()). So a
+// worker that is late, because its core was not free after all, costs what it would have saved and no more.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ namespace lsched {
 
 class tbb_lane final : public lane {
  public:
-  /// `workers`: at least 1; each wants a core of its own. All signals are blocked in threads that oneTBB makes for it at
-  /// once. `bell` is this rank's, and outlives the lane.
+  /// `workers`: at least 1; each wants a core of its own. All signals are blocked in threads that oneTBB makes for it
+  /// at once. `bell` is this rank's, and outlives the lane.
   tbb_lane(doorbell& bell, unsigned workers);
 
   /// Waits for jobs under way; bounded by their arithmetic.

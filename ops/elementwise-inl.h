@@ -206,8 +206,7 @@ struct scale_step {
 template <class Format>
 void scale_floats(void* x, std::size_t count, double factor) {
   using lane = typename Format::lane;
-  sweep<lane>(count,
-              scale_step<Format>{static_cast<typename Format::element*>(x), static_cast<lane>(factor)});
+  sweep<lane>(count, scale_step<Format>{static_cast<typename Format::element*>(x), static_cast<lane>(factor)});
 }
 
 // ---- the table
@@ -273,8 +272,8 @@ consteval target_table table(std::index_sequence<Rows...>, std::index_sequence<C
   return {.reduce = {row<Rows>(columns)...}, .scale = {scale_of<k_all_dtypes[Columns]>()...}};
 }
 
-inline constexpr target_table k_table = table(std::make_index_sequence<k_all_reductions.size()>(),
-                                              std::make_index_sequence<k_all_dtypes.size()>());
+inline constexpr target_table k_table =
+    table(std::make_index_sequence<k_all_reductions.size()>(), std::make_index_sequence<k_all_dtypes.size()>());
 
 }  // namespace HWY_NAMESPACE
 }  // namespace

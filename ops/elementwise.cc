@@ -19,8 +19,8 @@
 namespace lsched {
 namespace {
 
-constexpr std::array<std::string_view, 13> k_kernel_names{"none", "copy", "sum",  "prod", "min", "max",
-                                                          "land", "lor",  "lxor", "band", "bor", "bxor", "user"};
+constexpr std::array<std::string_view, 13> k_kernel_names{"none", "copy", "sum",  "prod", "min",  "max", "land",
+                                                          "lor",  "lxor", "band", "bor",  "bxor", "user"};
 static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::user) + 1);
 
 struct target {
@@ -73,9 +73,9 @@ void scale_integers(void* x, std::size_t count, double factor) {
   for (std::size_t i = 0; i < count; ++i) element[i] = nearest<T>(static_cast<double>(element[i]) * factor);
 }
 
-constexpr std::array<scale_fn, 5> k_scale_integers{
-    &scale_integers<std::int8_t>, &scale_integers<std::uint8_t>, &scale_integers<std::int32_t>,
-    &scale_integers<std::int64_t>, &scale_integers<std::uint64_t>};
+constexpr std::array<scale_fn, 5> k_scale_integers{&scale_integers<std::int8_t>, &scale_integers<std::uint8_t>,
+                                                   &scale_integers<std::int32_t>, &scale_integers<std::int64_t>,
+                                                   &scale_integers<std::uint64_t>};
 static_assert(k_scale_integers.size() == column_of(dtype::f16));
 
 }  // namespace

@@ -22,14 +22,14 @@ namespace lsched {
 
 enum class kernel : std::uint8_t { none, copy, sum, prod, min, max, land, lor, lxor, band, bor, bxor, user };
 
-inline constexpr std::array<kernel, 10> k_all_reductions{
-    kernel::sum, kernel::prod, kernel::min,  kernel::max, kernel::land,
-    kernel::lor, kernel::lxor, kernel::band, kernel::bor, kernel::bxor};
+inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::prod, kernel::min,  kernel::max,
+                                                         kernel::land, kernel::lor,  kernel::lxor, kernel::band,
+                                                         kernel::bor,  kernel::bxor};
 
 std::string_view name_of(kernel what);
 
-/// Logical and bit operations exist for integers only; `none` and `copy` are not reductions. `user` is the application's own
-/// arithmetic, on any dtype: associative, and as far as a schedule tells, not commutative.
+/// Logical and bit operations exist for integers only; `none` and `copy` are not reductions. `user` is the
+/// application's own arithmetic, on any dtype: associative, and as far as a schedule tells, not commutative.
 constexpr bool is_reduction(kernel what) { return what >= kernel::sum; }
 constexpr bool supports(kernel what, dtype type) {
   return is_reduction(what) && (what < kernel::land || what == kernel::user || !is_floating(type));
@@ -69,8 +69,8 @@ class arithmetic {
   void* context_ = nullptr;
 };
 
-/// The best kernel this CPU can run, or nullptr where `supports` says no, and for `user`. Thread-safe, cheap, no allocation:
-/// commit looks a kernel up once, the data path calls the pointer.
+/// The best kernel this CPU can run, or nullptr where `supports` says no, and for `user`. Thread-safe, cheap, no
+/// allocation: commit looks a kernel up once, the data path calls the pointer.
 reduce_fn find_reduce(kernel what, dtype type);
 
 /// x[i] = x[i] * factor, computed in f64 for f64 and the integers' nearest value (round half to even,

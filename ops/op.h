@@ -77,11 +77,11 @@ struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;
   dtype type = dtype::u8;
-  bool in_place = false;       ///< recv: the payload may stay where the transport has it (set by compile)
+  bool in_place = false;  ///< recv: the payload may stay where the transport has it (set by compile)
   rank peer = k_no_rank;
-  std::uint32_t need = 0;      ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
-  std::uint32_t tag = 0;       ///< unique per (peer, direction, payload or signal) within a schedule
-  extent count{};              ///< elements; a receive's is its capacity
+  std::uint32_t need = 0;  ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
+  std::uint32_t tag = 0;   ///< unique per (peer, direction, payload or signal) within a schedule
+  extent count{};          ///< elements; a receive's is its capacity
   region a{}, b{}, c{};
   op_id releases_a = k_no_op;  ///< compute: the in-place recv whose payload `a` is (set by compile)
   op_id releases_b = k_no_op;

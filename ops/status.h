@@ -13,24 +13,24 @@
 
 namespace lsched {
 
-enum class [[nodiscard]] status : int {
-  ok = 0,
-  pending = 1,        ///< not an error: not finished yet
-  argument = -1,      ///< a parameter is null, negative or meaningless
-  bounds = -2,        ///< a region, slot or late extent leaves its buffer
-  state = -3,         ///< the call does not fit the object's present state
-  cycle = -4,         ///< the deps of a schedule form a cycle
-  unmatched = -5,     ///< sends and receives of the world do not pair up
-  mismatch = -6,      ///< ranks committed different things
-  constraint = -7,    ///< the generator cannot do this P, count, dtype or op
-  unsupported = -8,   ///< meaningful, but not offered by this build or transport
-  no_memory = -9,
-  transport = -10,    ///< the medium below failed
-  peer = -11,         ///< a peer died or closed without leaving
-  timeout = -12,
-  busy = -13,         ///< refused now, something still uses the object
-  version = -14,      ///< caller and library disagree about the ABI
-  internal = -15,     ///< a broken invariant of our own
+enum class [[nodiscard]] status : int{
+    ok = 0,
+    pending = 1,       ///< not an error: not finished yet
+    argument = -1,     ///< a parameter is null, negative or meaningless
+    bounds = -2,       ///< a region, slot or late extent leaves its buffer
+    state = -3,        ///< the call does not fit the object's present state
+    cycle = -4,        ///< the deps of a schedule form a cycle
+    unmatched = -5,    ///< sends and receives of the world do not pair up
+    mismatch = -6,     ///< ranks committed different things
+    constraint = -7,   ///< the generator cannot do this P, count, dtype or op
+    unsupported = -8,  ///< meaningful, but not offered by this build or transport
+    no_memory = -9,
+    transport = -10,  ///< the medium below failed
+    peer = -11,       ///< a peer died or closed without leaving
+    timeout = -12,
+    busy = -13,      ///< refused now, something still uses the object
+    version = -14,   ///< caller and library disagree about the ABI
+    internal = -15,  ///< a broken invariant of our own
 };
 
 /// "LSCHED_ERR_PEER" and the like.
@@ -51,8 +51,8 @@ struct failure {
 template <class T>
 class [[nodiscard]] result {
  public:
-  result(T value) : content_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
-  result(failure why) : content_(std::move(why)) {}          // NOLINT(google-explicit-constructor)
+  result(T value) : content_(std::move(value)) {}    // NOLINT(google-explicit-constructor)
+  result(failure why) : content_(std::move(why)) {}  // NOLINT(google-explicit-constructor)
 
   bool has_value() const { return content_.index() == 0; }
   explicit operator bool() const { return has_value(); }

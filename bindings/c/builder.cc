@@ -1,7 +1,7 @@
 // Schedules by hand: the C face of the builder.
+#include "libsched/builder.h"
 #include "bindings/c/runtime.h"
 #include "bindings/c/words.h"
-#include "libsched/builder.h"
 
 struct lsched_builder {
   lsched_runtime* runtime;
@@ -42,7 +42,9 @@ lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, s
 }
 
 /// Regions arrive unchecked; what does not fit the packed form is refused here, the rest at commit.
-bool fits(const lsched_region& where) { return where.slot.id < k_no_buffer && where.offset <= k_max_count && where.count <= k_max_count; }
+bool fits(const lsched_region& where) {
+  return where.slot.id < k_no_buffer && where.offset <= k_max_count && where.count <= k_max_count;
+}
 
 region packed(const lsched_region& where) { return {static_cast<std::uint16_t>(where.slot.id), where.offset}; }
 
@@ -57,7 +59,9 @@ lsched_status add_op(lsched_builder* b, lsched_op* op, Append&& append) {
   });
 }
 
-bool is_whole(const lsched_region& where, std::uint64_t unit) { return where.offset % unit == 0 && where.count % unit == 0; }
+bool is_whole(const lsched_region& where, std::uint64_t unit) {
+  return where.offset % unit == 0 && where.count % unit == 0;
+}
 
 /// What is wrong with the arithmetic by itself, beside what the schedule already has, or on such regions.
 const char* objection_to_user(const lsched_builder& b, const lsched_user_op* what, const user_kernel& user,
@@ -125,12 +129,14 @@ lsched_status lsched_add_recv(lsched_builder* b, int32_t peer, uint32_t tag, lsc
   return add_op(b, op, [&](builder& to) { return to.recv(peer, tag, packed(target), extent::imm(target.count)); });
 }
 
-lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower, lsched_region higher,
-                                lsched_region target, lsched_op* op) {
-  if (reduction < LSCHED_SUM || reduction > LSCHED_BXOR) return refuse(b, "a reduce's reduction is not an lsched_reduction");
+lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
+                                lsched_region higher, lsched_region target, lsched_op* op) {
+  if (reduction < LSCHED_SUM || reduction > LSCHED_BXOR)
+    return refuse(b, "a reduce's reduction is not an lsched_reduction");
   if (const char* why = objection_to_regions(lower, higher, target)) return refuse(b, why);
   return add_op(b, op, [&](builder& to) {
-    return to.reduce(static_cast<kernel>(reduction), packed(lower), packed(higher), packed(target), extent::imm(target.count));
+    return to.reduce(static_cast<kernel>(reduction), packed(lower), packed(higher), packed(target),
+                     extent::imm(target.count));
   });
 }
 

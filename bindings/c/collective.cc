@@ -7,7 +7,8 @@ namespace lsched {
 namespace {
 
 std::string text_of(const shape& data) {
-  return std::string(name_of(data.what)) + " " + std::string(name_of(data.type)) + " count " + std::to_string(data.count);
+  return std::string(name_of(data.what)) + " " + std::string(name_of(data.type)) + " count " +
+         std::to_string(data.count);
 }
 
 /// What commits, and how the handle finds out whether other memory is in place, too.
@@ -48,8 +49,9 @@ described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) 
 
 lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
-  described all = desc == nullptr ? described{{"a collective with bad arguments", failure{status::argument, "desc is null"}}}
-                                  : describe(runtime, *desc);
+  described all = desc == nullptr
+                      ? described{{"a collective with bad arguments", failure{status::argument, "desc is null"}}}
+                      : describe(runtime, *desc);
   const lsched_status answer = commit(runtime, std::move(all.request), all.in_place, schedule, diagnostic);
   if (answer == LSCHED_OK) (*schedule)->overlay_bytes = all.overlay_bytes;
   return answer;
@@ -58,7 +60,8 @@ lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc
 result<activation> read_start(const lsched_runtime& runtime, const lsched_partial_desc& desc) {
   const auto policy = read_activation(desc.activation);
   if (!policy) return policy.error();
-  if (desc.lag != LSCHED_LATEST && desc.lag != LSCHED_ACCUMULATE) return failure{status::argument, "lag is not an lsched_lag"};
+  if (desc.lag != LSCHED_LATEST && desc.lag != LSCHED_ACCUMULATE)
+    return failure{status::argument, "lag is not an lsched_lag"};
   if (desc.activation != LSCHED_FULL && runtime.wants_thread() && !runtime.has_thread())
     return failure{status::unsupported,
                    "solo and majority need a progress thread, which has to call MPI, and that needs "
@@ -76,12 +79,10 @@ commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_de
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
   const auto made = runtime->schedules_made().get("partial_allreduce", wanted, *data, *starts);
   if (!made) return {"partial allreduce " + text_of(*data), made.error()};
-  const std::string agreement = "partial allreduce " + std::string(made->chosen.how->name) + " " + std::string(name_of(starts->policy)) +
-                                " seed " + std::to_string(starts->seed) + " " + text_of(*data);
-  return {agreement,
-          made->program,
-          {},
-          {static_cast<lag_policy>(desc.lag)}};
+  const std::string agreement = "partial allreduce " + std::string(made->chosen.how->name) + " " +
+                                std::string(name_of(starts->policy)) + " seed " + std::to_string(starts->seed) + " " +
+                                text_of(*data);
+  return {agreement, made->program, {}, {static_cast<lag_policy>(desc.lag)}};
 }
 
 }  // namespace
@@ -91,7 +92,8 @@ using namespace lsched;
 
 extern "C" {
 
-lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule,
+                                    lsched_diagnostic* diagnostic) {
   const lsched_collective_desc barrier{.struct_size = sizeof barrier, .collective = "barrier"};
   return lsched_collective_create(runtime, &barrier, schedule, diagnostic);
 }
@@ -122,9 +124,9 @@ lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime, const lsc
                                               lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    commit_request request =
-        desc == nullptr ? commit_request{"partial allreduce with bad arguments", failure{status::argument, "desc is null"}}
-                        : describe_partial(runtime, *desc);
+    commit_request request = desc == nullptr ? commit_request{"partial allreduce with bad arguments",
+                                                              failure{status::argument, "desc is null"}}
+                                             : describe_partial(runtime, *desc);
     return commit(runtime, std::move(request), false, schedule, diagnostic);
   });
 }

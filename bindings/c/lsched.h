@@ -51,22 +51,22 @@ LSCHED_API int lsched_abi(void);
 
 typedef enum lsched_status {
   LSCHED_OK = 0,
-  LSCHED_PENDING = 1,           /* not finished yet; not an error */
-  LSCHED_ERR_ARGUMENT = -1,     /* an argument is null, negative or meaningless */
-  LSCHED_ERR_BOUNDS = -2,       /* a region leaves its buffer */
-  LSCHED_ERR_STATE = -3,        /* the call does not fit the object's present state */
-  LSCHED_ERR_CYCLE = -4,        /* the dependencies form a cycle */
-  LSCHED_ERR_UNMATCHED = -5,    /* sends and receives of the world do not pair up */
-  LSCHED_ERR_MISMATCH = -6,     /* ranks committed different things, or in a different order */
-  LSCHED_ERR_CONSTRAINT = -7,   /* the algorithm cannot do this world, count, dtype or operation */
-  LSCHED_ERR_UNSUPPORTED = -8,  /* not offered by this build or transport */
+  LSCHED_PENDING = 1,          /* not finished yet; not an error */
+  LSCHED_ERR_ARGUMENT = -1,    /* an argument is null, negative or meaningless */
+  LSCHED_ERR_BOUNDS = -2,      /* a region leaves its buffer */
+  LSCHED_ERR_STATE = -3,       /* the call does not fit the object's present state */
+  LSCHED_ERR_CYCLE = -4,       /* the dependencies form a cycle */
+  LSCHED_ERR_UNMATCHED = -5,   /* sends and receives of the world do not pair up */
+  LSCHED_ERR_MISMATCH = -6,    /* ranks committed different things, or in a different order */
+  LSCHED_ERR_CONSTRAINT = -7,  /* the algorithm cannot do this world, count, dtype or operation */
+  LSCHED_ERR_UNSUPPORTED = -8, /* not offered by this build or transport */
   LSCHED_ERR_NOMEM = -9,
-  LSCHED_ERR_TRANSPORT = -10,   /* the medium below failed */
-  LSCHED_ERR_PEER = -11,        /* a rank died, or closed without leaving */
+  LSCHED_ERR_TRANSPORT = -10, /* the medium below failed */
+  LSCHED_ERR_PEER = -11,      /* a rank died, or closed without leaving */
   LSCHED_ERR_TIMEOUT = -12,
-  LSCHED_ERR_BUSY = -13,        /* something still uses the object */
-  LSCHED_ERR_VERSION = -14,     /* caller and library disagree about LSCHED_ABI */
-  LSCHED_ERR_INTERNAL = -15     /* an invariant of the library is broken: please report */
+  LSCHED_ERR_BUSY = -13,    /* something still uses the object */
+  LSCHED_ERR_VERSION = -14, /* caller and library disagree about LSCHED_ABI */
+  LSCHED_ERR_INTERNAL = -15 /* an invariant of the library is broken: please report */
 } lsched_status;
 
 /* "LSCHED_ERR_PEER". Thread: any. Blocks: never. Memory: static; never NULL. */
@@ -79,10 +79,10 @@ LSCHED_API const char* lsched_status_text(lsched_status status);
 typedef struct lsched_diagnostic {
   size_t struct_size;
   lsched_status status;
-  int32_t rank;    /* the rank that is to blame or is waited for; -1: none */
-  uint32_t op;     /* the op of the schedule; UINT32_MAX: none */
-  uint64_t round;  /* 0: none */
-  char text[512];  /* one line, always terminated */
+  int32_t rank;   /* the rank that is to blame or is waited for; -1: none */
+  uint32_t op;    /* the op of the schedule; UINT32_MAX: none */
+  uint64_t round; /* 0: none */
+  char text[512]; /* one line, always terminated */
 } lsched_diagnostic;
 
 LSCHED_API void lsched_diagnostic_init(lsched_diagnostic* diagnostic);
@@ -90,31 +90,47 @@ LSCHED_API void lsched_diagnostic_init(lsched_diagnostic* diagnostic);
 /* ---- Words ---------------------------------------------------------------------------------------------------- */
 
 typedef enum lsched_dtype {
-  LSCHED_I8, LSCHED_U8, LSCHED_I32, LSCHED_I64, LSCHED_U64, LSCHED_F16, LSCHED_BF16, LSCHED_F32, LSCHED_F64
+  LSCHED_I8,
+  LSCHED_U8,
+  LSCHED_I32,
+  LSCHED_I64,
+  LSCHED_U64,
+  LSCHED_F16,
+  LSCHED_BF16,
+  LSCHED_F32,
+  LSCHED_F64
 } lsched_dtype;
 
 /* Logical and bit operations: integers only. f16 and bf16 are combined in f32 and rounded once per combination. */
 typedef enum lsched_reduction {
-  LSCHED_SUM = 2, LSCHED_PROD, LSCHED_MIN, LSCHED_MAX, LSCHED_LAND, LSCHED_LOR, LSCHED_LXOR, LSCHED_BAND, LSCHED_BOR,
+  LSCHED_SUM = 2,
+  LSCHED_PROD,
+  LSCHED_MIN,
+  LSCHED_MAX,
+  LSCHED_LAND,
+  LSCHED_LOR,
+  LSCHED_LXOR,
+  LSCHED_BAND,
+  LSCHED_BOR,
   LSCHED_BXOR
 } lsched_reduction;
 
 /* target = lower (op) higher on `count` elements, a multiple of the unit, unit by unit. `lower` comes from ranks below
- * those of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the dtype,
- * not to a whole unit.
+ * those of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the
+ * dtype, not to a whole unit.
  * It is called while a round runs, by whichever thread drives the runtime: one inside an lsched call, or the progress
- * thread; never by two at once for the same runtime, but for several runtimes. It must return, must neither throw nor jump
- * out, and must not call this library. */
+ * thread; never by two at once for the same runtime, but for several runtimes. It must return, must neither throw nor
+ * jump out, and must not call this library. */
 typedef void (*lsched_combine)(const void* lower, const void* higher, void* target, uint64_t count, void* context);
 
-/* Arithmetic of the caller's own. It must be associative; equal operands must give equal bits on all ranks. Copied where it
- * is passed; `context` is the caller's, and must outlive the schedules that use it. */
+/* Arithmetic of the caller's own. It must be associative; equal operands must give equal bits on all ranks. Copied
+ * where it is passed; `context` is the caller's, and must outlive the schedules that use it. */
 typedef struct lsched_user_op {
   size_t struct_size;
   lsched_combine combine;
   void* context;
-  lsched_dtype dtype;     /* of the elements */
-  uint64_t unit;          /* elements that belong together (a struct of 6 floats: 6) and are never cut apart; at least 1 */
+  lsched_dtype dtype; /* of the elements */
+  uint64_t unit;      /* elements that belong together (a struct of 6 floats: 6) and are never cut apart; at least 1 */
   int32_t is_commutative; /* 1: operands may change places; 0: they are combined in the order of ranks */
 } lsched_user_op;
 
@@ -139,26 +155,26 @@ typedef enum lsched_idle_mode {
 } lsched_idle_mode;
 
 typedef enum lsched_lane_mode {
-  LSCHED_LANE_AUTO = 0,    /* large arithmetic also runs on cores that no rank of this machine needs; without any, INLINE */
+  LSCHED_LANE_AUTO = 0,    /* large arithmetic also on cores that no rank of this machine needs; none: INLINE */
   LSCHED_LANE_INLINE = -1, /* arithmetic is done by whichever thread drives the runtime */
   LSCHED_LANE_TBB = -2     /* as AUTO, but one worker at least, be a core free for it or not */
 } lsched_lane_mode;
 
 typedef struct lsched_config {
   size_t struct_size;
-  int32_t progress;            /* an lsched_progress_mode */
-  int32_t idle;                /* an lsched_idle_mode */
-  int32_t progress_core;       /* operating-system core of the progress thread; -1: chosen from the topology if a
+  int32_t progress;           /* an lsched_progress_mode */
+  int32_t idle;               /* an lsched_idle_mode */
+  int32_t progress_core;      /* operating-system core of the progress thread; -1: chosen from the topology if a
                                   core is free for it, else left to the scheduler */
-  int32_t lane;                /* an lsched_lane_mode, or the number of oneTBB workers for large arithmetic */
-  uint64_t region_bytes;       /* address space of this rank's shared region, at least what the runtime itself
+  int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large arithmetic */
+  uint64_t region_bytes;      /* address space of this rank's shared region, at least what the runtime itself
                                   needs; 0: the machine's memory size */
-  uint64_t commit_timeout_ns;  /* for the collective create functions */
+  uint64_t commit_timeout_ns; /* for the collective create functions */
 } lsched_config;
 
 /* Fills in the defaults: progress thread, automatic idling and lane, 60 s for commits, then what the environment says
- * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park, LSCHED_LANE=auto|inline|tbb|tbb:WORKERS; another word
- * there makes opening fail with ARGUMENT).  Thread: any. Blocks: never. */
+ * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park, LSCHED_LANE=auto|inline|tbb|tbb:WORKERS; another
+ * word there makes opening fail with ARGUMENT).  Thread: any. Blocks: never. */
 LSCHED_API void lsched_config_init(lsched_config* config);
 
 /* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where there is
@@ -204,13 +220,13 @@ LSCHED_API lsched_status lsched_free(lsched_runtime* runtime, void* memory);
 
 typedef struct lsched_stats {
   size_t struct_size;
-  uint64_t rounds;         /* finished, all schedules */
-  uint64_t ops;            /* fired */
-  uint64_t messages_sent;  /* payload messages, null ones included */
-  uint64_t nulls_sent;     /* of these: without payload, because there was no contribution */
-  uint64_t bytes_sent;     /* payload */
+  uint64_t rounds;        /* finished, all schedules */
+  uint64_t ops;           /* fired */
+  uint64_t messages_sent; /* payload messages, null ones included */
+  uint64_t nulls_sent;    /* of these: without payload, because there was no contribution */
+  uint64_t bytes_sent;    /* payload */
   uint64_t signals_sent;
-  uint64_t steps;          /* passes of the engine */
+  uint64_t steps; /* passes of the engine */
 } lsched_stats;
 
 /* Counters since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
@@ -220,9 +236,10 @@ LSCHED_API lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_st
  * Thread: any. Blocks: never. Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_t bytes);
 
-/* Records what every op of this rank's schedules does and when, into memory reserved now: 48 bytes an event, of which an
- * op takes one or two and a round two. When it is full, recording stops; the file says so. Off, it costs one comparison
- * per op. LSCHED_TRACE=PREFIX in the environment records every runtime from open to close and writes PREFIX.RANK.json.
+/* Records what every op of this rank's schedules does and when, into memory reserved now: 48 bytes an event, of which
+ * an op takes one or two and a round two. When it is full, recording stops; the file says so. Off, it costs one
+ * comparison per op. LSCHED_TRACE=PREFIX in the environment records every runtime from open to close and writes
+ * PREFIX.RANK.json.
  * Thread: any, one trace call at a time per runtime.  Blocks: for at most one step of the engine.  Memory: until
  * lsched_trace_write or close.  Errors: ARGUMENT (events 0 or above 2^40), STATE (already recording), NOMEM. */
 LSCHED_API lsched_status lsched_trace_start(lsched_runtime* runtime, uint64_t events);
@@ -234,7 +251,7 @@ LSCHED_API lsched_status lsched_trace_start(lsched_runtime* runtime, uint64_t ev
  * written), NOMEM. */
 LSCHED_API lsched_status lsched_trace_write(lsched_runtime* runtime, const char* path, lsched_diagnostic* diagnostic);
 
-/* ---- Ready-made schedules ---------------------------------------------------------------------------------------- */
+/* ---- Ready-made schedules -------------------------------------------------------------------------------- */
 
 /* A barrier, to be run any number of times.  Collective.
  * Thread: any, one collective create at a time per runtime.  Blocks: until all ranks have committed, at most
@@ -245,8 +262,8 @@ LSCHED_API lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_s
 
 typedef struct lsched_allreduce_desc {
   size_t struct_size;
-  const void* input;     /* count elements, or equal to output: in place */
-  void* output;          /* count elements */
+  const void* input; /* count elements, or equal to output: in place */
+  void* output;      /* count elements */
   uint64_t count;
   lsched_dtype dtype;
   lsched_reduction reduction;
@@ -261,10 +278,10 @@ typedef struct lsched_allreduce_desc {
 LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allreduce_desc* desc,
                                                  lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/* ---- Any collective ----------------------------------------------------------------------------------------------- */
+/* ---- Any collective -------------------------------------------------------------------------------------- */
 
-/* What is asked for. Members that a collective does not look at are left zero. n = count, or this rank's counts[rank] where
- * there are counts; P ranks; what only the root has stands in brackets:
+/* What is asked for. Members that a collective does not look at are left zero. n = count, or this rank's counts[rank]
+ * where there are counts; P ranks; what only the root has stands in brackets:
  *
  *   collective            input        output                                  takes               in place
  *   allreduce             n            n: combined over all ranks              count reduction     input == output
@@ -282,12 +299,12 @@ LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const 
  *   barrier               -            -                                       -                   -
  *
  * Blocks lie one after the other, in order of ranks (of `destinations` and `sources`). In place, gather, allgather and
- * scatter find this rank's own block where it belongs in the larger buffer, and leave it there. exscan leaves rank 0's output
- * alone. Arithmetic of the caller's own that does not commute is applied in the order of ranks, the library's in one that
- * depends on the algorithm; every rank that gets a combined element gets the same bits. */
+ * scatter find this rank's own block where it belongs in the larger buffer, and leave it there. exscan leaves rank 0's
+ * output alone. Arithmetic of the caller's own that does not commute is applied in the order of ranks, the library's in
+ * one that depends on the algorithm; every rank that gets a combined element gets the same bits. */
 typedef struct lsched_collective_desc {
   size_t struct_size;
-  const char* collective;      /* a name from the table */
+  const char* collective; /* a name from the table */
   const void* input;
   void* output;
   uint64_t count;
@@ -300,21 +317,21 @@ typedef struct lsched_collective_desc {
   lsched_dtype dtype;
   lsched_reduction reduction;
   int32_t root;
-  const char* algorithm;       /* a name `lsched list` shows; NULL or "auto": chosen, the same on all ranks */
-  uint64_t segment_bytes;      /* of pipelined algorithms; 0: chosen */
-  int32_t radix;               /* of trees and multiplying steps; 0: chosen */
+  const char* algorithm;         /* a name `lsched list` shows; NULL or "auto": chosen, the same on all ranks */
+  uint64_t segment_bytes;        /* of pipelined algorithms; 0: chosen */
+  int32_t radix;                 /* of trees and multiplying steps; 0: chosen */
   const lsched_user_op* user_op; /* in place of reduction, which is then left 0; all counts are multiples of its unit */
 } lsched_collective_desc;
 
 /* A persistent collective: created once, run any number of times.  Collective.
  * Thread, Blocks, Memory: as lsched_allreduce_create; arrays of counts and ranks are not kept.
- * Errors: as lsched_allreduce_create; CONSTRAINT also if the named algorithm cannot keep the order of ranks and user_op does
- * not commute. What must be equal on all ranks and is not: MISMATCH; blocks whose two ends have
- * different counts: UNMATCHED. */
+ * Errors: as lsched_allreduce_create; CONSTRAINT also if the named algorithm cannot keep the order of ranks and user_op
+ * does not commute. What must be equal on all ranks and is not: MISMATCH; blocks whose two ends have different counts:
+ * UNMATCHED. */
 LSCHED_API lsched_status lsched_collective_create(lsched_runtime* runtime, const lsched_collective_desc* desc,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/* ---- Running ------------------------------------------------------------------------------------------------------ */
+/* ---- Running --------------------------------------------------------------------------------------------- */
 
 /* Names a round of a schedule. A small value; needs no release. */
 typedef struct lsched_ticket {
@@ -342,8 +359,8 @@ LSCHED_API lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, 
  * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding. */
 LSCHED_API lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
-/* The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective has one each, where
- * this rank has one at all).
+/* The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective has one each,
+ * where this rank has one at all).
  * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
  * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round;
  * UNSUPPORTED for partial schedules, which own their buffers. */
@@ -364,7 +381,7 @@ typedef enum lsched_print_format { LSCHED_PRINT_TEXT = 0, LSCHED_PRINT_DOT = 1 }
 LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format, char* text,
                                                size_t bytes, size_t* needed);
 
-/* ---- Partial allreduce: wait-avoiding rounds ------------------------------------------------------------------------ */
+/* ---- Partial allreduce: wait-avoiding rounds ------------------------------------------------------------- */
 
 typedef enum lsched_activation {
   LSCHED_FULL = 1, /* every rank's own call */
@@ -383,7 +400,7 @@ typedef struct lsched_partial_desc {
   lsched_dtype dtype;
   lsched_reduction reduction;
   lsched_activation activation;
-  uint64_t seed; /* of majority's draws; the same on all ranks */
+  uint64_t seed;         /* of majority's draws; the same on all ranks */
   lsched_lag lag;        /* each rank's own choice */
   const char* algorithm; /* a name `lsched list` shows; NULL or "auto": chosen */
 } lsched_partial_desc;
@@ -391,12 +408,12 @@ typedef struct lsched_partial_desc {
 /* What a collect delivered. */
 typedef struct lsched_report {
   size_t struct_size;
-  uint64_t from, to;      /* rounds (from, to] are covered; from == to: nothing new, the result is untouched */
-  uint64_t contributors;  /* ranks whose contribution is in round `to`; the same on every rank */
-  uint64_t offers;        /* calls of lsched_offer inside the result */
-  uint64_t mine;          /* of this rank's, those sent in rounds (from, to] */
-  int32_t ranks;          /* size of the world */
-  int32_t has_result;     /* 0: nobody contributed anything, the result is untouched */
+  uint64_t from, to;     /* rounds (from, to] are covered; from == to: nothing new, the result is untouched */
+  uint64_t contributors; /* ranks whose contribution is in round `to`; the same on every rank */
+  uint64_t offers;       /* calls of lsched_offer inside the result */
+  uint64_t mine;         /* of this rank's, those sent in rounds (from, to] */
+  int32_t ranks;         /* size of the world */
+  int32_t has_result;    /* 0: nobody contributed anything, the result is untouched */
 } lsched_report;
 
 /* An allreduce in which nobody waits for the slowest (Li et al., PPoPP 2020). It owns its buffers and is served in
@@ -432,10 +449,14 @@ LSCHED_API lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* of
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. Calling it twice is OK. */
 LSCHED_API lsched_status lsched_leave(lsched_schedule* schedule);
 
-/* ---- Schedules by hand: create, describe, commit ------------------------------------------------------------------------ */
+/* ---- Schedules by hand: create, describe, commit --------------------------------------------------------- */
 
-typedef struct lsched_op { uint32_t id; } lsched_op;
-typedef struct lsched_slot { uint32_t id; } lsched_slot;
+typedef struct lsched_op {
+  uint32_t id;
+} lsched_op;
+typedef struct lsched_slot {
+  uint32_t id;
+} lsched_slot;
 
 /* `count` elements of a slot from `offset` on. */
 typedef struct lsched_region {
@@ -460,8 +481,10 @@ LSCHED_API lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dty
 /* Ops. `op` (optional) receives the new op. A tag is used once per peer and direction.
  * Errors: ARGUMENT; what needs the whole schedule (peers, bounds, dtypes, tags) is judged at commit. */
 LSCHED_API lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op);
-LSCHED_API lsched_status lsched_add_send(lsched_builder* b, int32_t to, uint32_t tag, lsched_region source, lsched_op* op);
-LSCHED_API lsched_status lsched_add_recv(lsched_builder* b, int32_t from, uint32_t tag, lsched_region target, lsched_op* op);
+LSCHED_API lsched_status lsched_add_send(lsched_builder* b, int32_t to, uint32_t tag, lsched_region source,
+                                         lsched_op* op);
+LSCHED_API lsched_status lsched_add_recv(lsched_builder* b, int32_t from, uint32_t tag, lsched_region target,
+                                         lsched_op* op);
 /* target = lower (reduction) higher, elementwise; `count` of all three must be equal. Regions are equal or disjoint. */
 LSCHED_API lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
                                            lsched_region higher, lsched_region target, lsched_op* op);
@@ -474,8 +497,8 @@ LSCHED_API lsched_status lsched_add_copy(lsched_builder* b, lsched_region source
 /* `before` completes before a token reaches `after`.  Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsched_op after);
 
-/* The op fires on its `tokens`-th incoming token: 1 = any of its deps, 0 = all of them (the default). An op fires once a
- * round; later tokens are absorbed.  Errors: ARGUMENT. */
+/* The op fires on its `tokens`-th incoming token: 1 = any of its deps, 0 = all of them (the default). An op fires once
+ * a round; later tokens are absorbed.  Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens);
 
 /* Compiles, binds and connects. Consumes the builder, also on failure.  Collective, also for ranks whose builder has an
@@ -485,27 +508,28 @@ LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32
 LSCHED_API lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs, void* const* outputs,
                                                lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/* A schedule from text, as lsched_schedule_print and `lsched show` write it and docs/schedule_file.md describes it: this
- * rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own. Compiles, binds and
- * connects.  Collective, also for ranks whose text is bad.  `text` has `bytes` bytes, needs no NUL, and is not kept.
+/* A schedule from text, as lsched_schedule_print and `lsched show` write it and docs/schedule_file.md describes it:
+ * this rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own. Compiles, binds
+ * and connects.  Collective, also for ranks whose text is bad.  `text` has `bytes` bytes, needs no NUL, and is not
+ * kept.
  * Thread, Blocks, Memory: as lsched_builder_commit, with one pointer per `input` and per `output` buffer.
- * Errors: ARGUMENT (also a text with user-defined arithmetic, which text cannot bring), BOUNDS (the diagnostic names line,
- * column and reason); MISMATCH (another rank's text or another
- * world's, or texts of different names); UNMATCHED; UNSUPPORTED (another version of the text, or a partial schedule). */
+ * Errors: ARGUMENT (also a text with user-defined arithmetic, which text cannot bring), BOUNDS (the diagnostic names
+ * line, column and reason); MISMATCH (another rank's text or another world's, or texts of different names); UNMATCHED;
+ * UNSUPPORTED (another version of the text, or a partial schedule). */
 LSCHED_API lsched_status lsched_schedule_load(lsched_runtime* runtime, const char* text, uint64_t bytes,
                                               const void* const* inputs, void* const* outputs,
                                               lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* ---- Proofs ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the schedules of a whole world of ranks keep what they promise in every execution: whatever the order in which
- * messages arrive, at any eager limit, whoever calls first. docs/verify.md says what is proved and how. Nothing runs and
- * no runtime is needed. The verdict is `holds`: LSCHED_OK alone says only that there is one. */
+/* Whether the schedules of a whole world of ranks keep what they promise in every execution: whatever the order in
+ * which messages arrive, at any eager limit, whoever calls first. docs/verify.md says what is proved and how. Nothing
+ * runs and no runtime is needed. The verdict is `holds`: LSCHED_OK alone says only that there is one. */
 
 /* What was counted and found out. The counts are complete where the world holds. */
 typedef struct lsched_verification {
   size_t struct_size;
-  int32_t holds;                /* 1: proved; 0: it does not hold */
+  int32_t holds; /* 1: proved; 0: it does not hold */
   int32_t ranks;
   const char* collective;       /* whose contents the outputs were held against; static; NULL: nothing was promised */
   const char* algorithm;        /* whose declared cost, too; static; NULL: no cost was promised */
@@ -518,8 +542,8 @@ typedef struct lsched_verification {
   uint64_t hops;                /* rounds: the longest chain of messages and signals */
   uint64_t unexpected_messages; /* at the worst rank, at most, before the receives that they belong to are posted */
   uint64_t unexpected_bytes;
-  uint64_t findings;            /* written: why it does not hold */
-  uint64_t notes;               /* written after these: legal, but fragile */
+  uint64_t findings; /* written: why it does not hold */
+  uint64_t notes;    /* written after these: legal, but fragile */
 } lsched_verification;
 
 /* One reason. */
@@ -546,9 +570,9 @@ typedef struct lsched_verify_text_desc {
 
 /* Proves the schedules that a text holds. lsched_schedule_print writes such text for what a builder made.
  * `findings` has room for `most_findings` of them and may be NULL if that is 0.
- * Thread: any, any number at once.  Blocks: until it is proved or refuted, linear in the number of ops; but pairs of ops
- * of one rank are looked at, with k^2/8 bytes for k ops (beyond 1 GiB: a finding), and partial schedules once for each
- * rank.  Memory: all the caller's; nothing is kept.
+ * Thread: any, any number at once.  Blocks: until it is proved or refuted, linear in the number of ops; but pairs of
+ * ops of one rank are looked at, with k^2/8 bytes for k ops (beyond 1 GiB: a finding), and partial schedules once for
+ * each rank.  Memory: all the caller's; nothing is kept.
  * Errors: ARGUMENT (unknown collective, a rank that is missing or there twice, text that is not of the form), BOUNDS,
  * UNSUPPORTED (another version of the text): the diagnostic names line, column and reason; NOMEM. */
 LSCHED_API lsched_status lsched_verify_text(const lsched_verify_text_desc* desc, lsched_verification* verification,
@@ -557,11 +581,11 @@ LSCHED_API lsched_status lsched_verify_text(const lsched_verify_text_desc* desc,
 
 typedef struct lsched_verify_collective_desc {
   size_t struct_size;
-  const char* collective;       /* a name `lsched list` shows */
-  const char* algorithm;        /* one of its algorithms; NULL or "auto": the one with the fewest hops */
-  int32_t ranks;                /* at most 2^20 */
-  int32_t in_place;             /* 1: input and output share memory, as the table of collectives says */
-  uint64_t count;               /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */
+  const char* collective; /* a name `lsched list` shows */
+  const char* algorithm;  /* one of its algorithms; NULL or "auto": the one with the fewest hops */
+  int32_t ranks;          /* at most 2^20 */
+  int32_t in_place;       /* 1: input and output share memory, as the table of collectives says */
+  uint64_t count;         /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */
   lsched_dtype dtype;
   lsched_reduction reduction;
   lsched_activation activation; /* of a partial collective; 0 for others */

@@ -43,9 +43,10 @@ lsched_status open_mpi(MPI_Comm comm, const wish& mine, lsched_runtime** runtime
   auto net = open_mpi_endpoint(comm, mine.mpi, &info);
   if (!net) return report(diagnostic, net.error());
   if (!info.allows_auxiliary_thread) info.text += "; no progress thread below MPI_THREAD_MULTIPLE";
-  *runtime = new lsched_runtime(std::move(*net), mine.options,
-                                neighbourhood{static_cast<unsigned>(info.node_ranks), info.node_cores, info.ranks_per_core, info.nodes},
-                                info.allows_auxiliary_thread, info.text);
+  *runtime = new lsched_runtime(
+      std::move(*net), mine.options,
+      neighbourhood{static_cast<unsigned>(info.node_ranks), info.node_cores, info.ranks_per_core, info.nodes},
+      info.allows_auxiliary_thread, info.text);
   if (const std::string odd = launcher_mismatch(); !odd.empty()) (void)report(diagnostic, {status::ok, odd});
   return LSCHED_OK;
 }
@@ -60,15 +61,18 @@ extern "C" lsched_status lsched_runtime_open_mpi_abi(int abi, MPI_Comm comm, lsc
                                                      const lsched_config* config, lsched_runtime** runtime,
                                                      lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (abi != LSCHED_ABI) return report(diagnostic, {status::version, "the caller was compiled for another ABI of libsched"});
+    if (abi != LSCHED_ABI)
+      return report(diagnostic, {status::version, "the caller was compiled for another ABI of libsched"});
     if (!is_mpi_up()) return report(diagnostic, {status::state, "MPI is not initialised, or finalised already"});
     const auto mine = read_wish(transport, config, runtime);
     const auto unready = find_unready(comm, static_cast<bool>(mine));
     if (!mine) return report(diagnostic, mine.error());
     if (!unready) return report(diagnostic, unready.error());
     if (*unready != k_no_rank)
-      return report(diagnostic, {status::argument, "rank " + std::to_string(*unready) +
-                                                       " cannot open a runtime, for a reason that it is told", *unready});
+      return report(
+          diagnostic,
+          {status::argument,
+           "rank " + std::to_string(*unready) + " cannot open a runtime, for a reason that it is told", *unready});
     return open_mpi(comm, *mine, runtime, diagnostic);
   });
 }

@@ -23,15 +23,17 @@ std::optional<failure> objection_to_members(const collective& of, const lsched_c
   const bool may_lack_counts = has_neighbors && desc.destination_count == 0;
   const bool may_lack_recv_counts = has_neighbors && desc.source_count == 0;
   if (has_counts != (desc.counts != nullptr) && !may_lack_counts)
-    return argument(name + (has_counts ? " takes counts by rank, but counts is null"
-                                       : " takes one count: leave counts null"));
+    return argument(name +
+                    (has_counts ? " takes counts by rank, but counts is null" : " takes one count: leave counts null"));
   if (of.has_blocks != (desc.recv_counts != nullptr) && !may_lack_recv_counts)
     return argument(name + (of.has_blocks ? " needs recv_counts" : " takes no recv_counts"));
   if (!has_neighbors && (desc.destinations != nullptr || desc.sources != nullptr || desc.destination_count != 0 ||
                          desc.source_count != 0))
     return argument(name + " has no destinations and sources of its own");
-  if (desc.destination_count < 0 || desc.source_count < 0) return argument("destination_count or source_count is negative");
-  if ((desc.destination_count > 0 && desc.destinations == nullptr) || (desc.source_count > 0 && desc.sources == nullptr))
+  if (desc.destination_count < 0 || desc.source_count < 0)
+    return argument("destination_count or source_count is negative");
+  if ((desc.destination_count > 0 && desc.destinations == nullptr) ||
+      (desc.source_count > 0 && desc.sources == nullptr))
     return argument("destinations or sources is null");
   if (!of.is_rooted && desc.root != 0) return argument(name + " has no root: leave it 0");
   return std::nullopt;
@@ -69,7 +71,8 @@ result<std::vector<exchanged_block>> merged(const half& sent, const half& receiv
   }
 }
 
-result<std::vector<exchanged_block>> read_blocks(const collective& of, world place, const lsched_collective_desc& desc) {
+result<std::vector<exchanged_block>> read_blocks(const collective& of, world place,
+                                                 const lsched_collective_desc& desc) {
   if (!of.has_blocks) return std::vector<exchanged_block>{};
   const bool is_listed = &of == &k_neighbor_exchange;
   const auto ranks = static_cast<std::size_t>(place.size);
@@ -82,13 +85,15 @@ result<std::vector<exchanged_block>> read_blocks(const collective& of, world pla
 
 result<shape> read_data(const collective& of, world place, const lsched_collective_desc& desc) {
   if (auto why = objection_to_members(of, desc)) return *why;
-  if (!of.moves_data && desc.user_op != nullptr) return argument(text_of(of.name) + " combines nothing: leave user_op null");
+  if (!of.moves_data && desc.user_op != nullptr)
+    return argument(text_of(of.name) + " combines nothing: leave user_op null");
   if (!of.moves_data) return shape{.count = desc.count, .radix = desc.radix};
   auto data = !of.reduces               ? read_shape(desc.count, desc.dtype)
               : desc.user_op != nullptr ? read_shape(desc.count, desc.dtype, *desc.user_op)
                                         : read_shape(desc.count, desc.dtype, desc.reduction);
   if (!data) return data;
-  if (desc.user_op != nullptr && !of.reduces) return argument(text_of(of.name) + " combines nothing: leave user_op null");
+  if (desc.user_op != nullptr && !of.reduces)
+    return argument(text_of(of.name) + " combines nothing: leave user_op null");
   if (desc.user_op != nullptr && static_cast<int>(desc.reduction) != 0)
     return argument("both reduction and user_op are given");
   if (!of.reduces && static_cast<int>(desc.reduction) != 0)

@@ -19,7 +19,8 @@ struct collective_request {
   user_kernel user{};  ///< of kernel::user
 };
 
-/// Reads the desc of a rank. ARGUMENT for whatever is missing, out of range, overlaps or does not belong to this collective.
+/// Reads the desc of a rank. ARGUMENT for whatever is missing, out of range, overlaps or does not belong to this
+/// collective.
 result<collective_request> read_request(world place, const lsched_collective_desc& desc);
 
 /// All that ranks have to agree about, in words.

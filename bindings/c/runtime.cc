@@ -24,7 +24,8 @@ using namespace std::chrono_literals;
   LSCHED_TEXT_OF(major) "." LSCHED_TEXT_OF(minor) "." LSCHED_TEXT_OF(patch)
 constexpr char k_version[] = LSCHED_VERSION_TEXT(LSCHED_VERSION_MAJOR, LSCHED_VERSION_MINOR, LSCHED_VERSION_PATCH);
 
-/// What lsched_config_init, which cannot fail, makes of an environment variable it does not understand; opening does fail.
+/// What lsched_config_init, which cannot fail, makes of an environment variable it does not understand; opening does
+/// fail.
 constexpr int k_misspelt = 99;
 constexpr int k_misspelt_lane = INT32_MIN;
 
@@ -63,7 +64,8 @@ result<std::optional<launch>> find_launch() {
 result<std::optional<rank>> mpi_launch_size() {
   for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
     if (auto size = number_in_environment(variable); !size || *size) return size;
-  const auto self = number_in_environment("PMIX_RANK", 0, INT32_MAX - 1);  // its launchers do not say how many there are
+  const auto self =
+      number_in_environment("PMIX_RANK", 0, INT32_MAX - 1);  // its launchers do not say how many there are
   if (!self) return self.error();
   return *self && **self > 0 ? std::optional(**self + 1) : std::nullopt;
 }
@@ -103,7 +105,8 @@ lsched_status open_process(const runtime_options& options, lsched_runtime** runt
     return report(diagnostic, {status::unsupported, "this process is one of at least " + std::to_string(**size) +
                                                         " started by an MPI launcher: open the runtime with "
                                                         "lsched_runtime_open_mpi, or start it with `lsched run`"});
-  auto segment = where ? shm_segment::adopt(dup(where->descriptor)) : shm_segment::create(1, options.region_bytes, usable_cores());
+  auto segment =
+      where ? shm_segment::adopt(dup(where->descriptor)) : shm_segment::create(1, options.region_bytes, usable_cores());
   if (!segment) return report(diagnostic, segment.error());
   if (where && where->size != (*segment)->ranks())
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
@@ -111,7 +114,8 @@ lsched_status open_process(const runtime_options& options, lsched_runtime** runt
   if (!net) return report(diagnostic, net.error());
   rank missing = k_no_rank;
   if (const status answer = wait_for_ranks(**segment, options.commit_timeout, &missing); answer != status::ok)
-    return report(diagnostic, {answer, "rank " + std::to_string(missing) + " did not open its runtime in time", missing});
+    return report(diagnostic,
+                  {answer, "rank " + std::to_string(missing) + " did not open its runtime in time", missing});
   *runtime = new lsched_runtime(std::move(*net), options, alone_on_machine(**segment), true, {});
   return LSCHED_OK;
 }
@@ -177,7 +181,8 @@ std::optional<failure> objection_to_trace(const std::string& prefix) {
   const auto slash = prefix.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : prefix.substr(0, slash + 1);
   if (access(folder.c_str(), W_OK | X_OK) == 0) return std::nullopt;
-  return failure{status::argument, "LSCHED_TRACE=" + prefix + " cannot be written: " + folder + ": " + std::strerror(errno)};
+  return failure{status::argument,
+                 "LSCHED_TRACE=" + prefix + " cannot be written: " + folder + ": " + std::strerror(errno)};
 }
 
 }  // namespace
@@ -210,7 +215,8 @@ result<runtime_options> read_config(const lsched_config* config) {
   lsched_config_init(&filled);
   if (config != nullptr) {
     if (config->struct_size != sizeof filled)
-      return failure{status::argument, "lsched_config.struct_size is not sizeof(lsched_config): use lsched_config_init"};
+      return failure{status::argument,
+                     "lsched_config.struct_size is not sizeof(lsched_config): use lsched_config_init"};
     filled = *config;
   }
   if (filled.progress != LSCHED_PROGRESS_THREAD && filled.progress != LSCHED_PROGRESS_CALLER)
@@ -220,7 +226,9 @@ result<runtime_options> read_config(const lsched_config* config) {
   runtime_options options;
   options.wants_thread = filled.progress == LSCHED_PROGRESS_THREAD;
   options.idle = static_cast<idle_mode>(filled.idle);
-  if (filled.progress_core < -1 || (filled.progress_core >= 0 && !std::ranges::binary_search(allowed_cores(), static_cast<unsigned>(filled.progress_core))))
+  if (filled.progress_core < -1 ||
+      (filled.progress_core >= 0 &&
+       !std::ranges::binary_search(allowed_cores(), static_cast<unsigned>(filled.progress_core))))
     return failure{status::argument, "progress_core " + std::to_string(filled.progress_core) +
                                          " is not one of the cores this process may use"};
   if (filled.progress_core >= 0) options.core = static_cast<unsigned>(filled.progress_core);
@@ -257,8 +265,8 @@ selection chosen_by(const runtime_options& options, const neighbourhood& around)
 
 }  // namespace
 
-lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const runtime_options& options, const neighbourhood& around,
-                               bool may_have_thread, std::string remark)
+lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const runtime_options& options,
+                               const neighbourhood& around, bool may_have_thread, std::string remark)
     : options_(options),
       net_(std::move(net)),
       cache_(net_->place(), chosen_by(options, around)),
@@ -275,7 +283,8 @@ lsched_runtime::~lsched_runtime() {
   thread_.reset();
   if (!options_.trace_prefix.empty() && is_traced())
     guarded(nullptr, [&] {  // whatever comes of it: there is nobody left to tell
-      return write_trace(options_.trace_prefix + "." + std::to_string(place().self) + ".json") ? LSCHED_ERR_TRANSPORT : LSCHED_OK;
+      return write_trace(options_.trace_prefix + "." + std::to_string(place().self) + ".json") ? LSCHED_ERR_TRANSPORT
+                                                                                               : LSCHED_OK;
     });
   net_->close();
 }
@@ -287,7 +296,8 @@ result<instance*> lsched_runtime::commit(const commit_request& request) {
   const auto deadline = driver::clock::now() + options_.commit_timeout;
   std::optional<commitment> step;
   driver_.with_engine([&] { step.emplace(engine_, request); });
-  for (auto nap = std::chrono::microseconds(0);; nap = std::min(nap + std::chrono::microseconds(10), std::chrono::microseconds(500))) {
+  for (auto nap = std::chrono::microseconds(0);;
+       nap = std::min(nap + std::chrono::microseconds(10), std::chrono::microseconds(500))) {
     status answer = status::pending;
     rank dead = k_no_rank;
     driver_.with_engine([&] {
@@ -309,7 +319,8 @@ result<instance*> lsched_runtime::commit(const commit_request& request) {
       if (dead != k_no_rank) engine_.fail_all(status::peer, dead);
     });
     if (dead == k_no_rank) return step->why();
-    return failure{status::peer, "rank " + std::to_string(dead) + " died or closed its runtime before it committed", dead};
+    return failure{status::peer, "rank " + std::to_string(dead) + " died or closed its runtime before it committed",
+                   dead};
   }
 }
 
@@ -387,7 +398,8 @@ lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsch
     for (rank r = 0; r < ranks; ++r) {
       auto net = shm_endpoint::open(*segment, r, options->shm);
       if (!net) return report(diagnostic, net.error());
-      opened.push_back(std::make_unique<lsched_runtime>(std::move(*net), *options, alone_on_machine(**segment), true, ""));
+      opened.push_back(
+          std::make_unique<lsched_runtime>(std::move(*net), *options, alone_on_machine(**segment), true, ""));
     }
     for (rank r = 0; r < ranks; ++r) runtimes[r] = opened[static_cast<std::size_t>(r)].release();
     return LSCHED_OK;
@@ -435,7 +447,8 @@ lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats)
   return guarded(nullptr, [&] {
     engine_counters now;
     runtime->driver().with_engine([&] { now = runtime->engine().counters(); });
-    *stats = {sizeof *stats, now.rounds, now.ops, now.messages_sent, now.nulls_sent, now.bytes_sent, now.signals_sent, now.steps};
+    *stats = {sizeof *stats,  now.rounds,     now.ops,          now.messages_sent,
+              now.nulls_sent, now.bytes_sent, now.signals_sent, now.steps};
     return LSCHED_OK;
   });
 }

@@ -1,7 +1,7 @@
 // What stands behind the C handles: the composition root.
 //
-// A runtime is one rank's endpoint, engine, driver and (usually) progress thread, built from the bottom up and torn down
-// in reverse. The C functions check arguments, call C++ and translate failures; they hold no logic of their own.
+// A runtime is one rank's endpoint, engine, driver and (usually) progress thread, built from the bottom up and torn
+// down in reverse. The C functions check arguments, call C++ and translate failures; they hold no logic of their own.
 #pragma once
 
 #include <atomic>
@@ -38,9 +38,9 @@ result<runtime_options> read_config(const lsched_config* config);
 
 /// What a rank shares its machine with.
 struct neighbourhood {
-  unsigned ranks = 1;      ///< on this machine
-  unsigned cores = 1;      ///< that they may use together
-  rank ranks_per_core = 1; ///< rounded up, on the machine of the world where it is worst; equal on all ranks
+  unsigned ranks = 1;         ///< on this machine
+  unsigned cores = 1;         ///< that they may use together
+  rank ranks_per_core = 1;    ///< rounded up, on the machine of the world where it is worst; equal on all ranks
   std::vector<rank> nodes{};  ///< by rank of the world, a number that those who share memory share; empty: all do
 };
 
@@ -50,8 +50,8 @@ driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 /// Writes a failure where the caller wants it, and answers its code.
 lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round = 0);
 
-/// An ordinary schedule, if there is one, with the caller's memory: one pointer per input and per output. Where a buffer
-/// that is not empty has none, the request carries that error.
+/// An ordinary schedule, if there is one, with the caller's memory: one pointer per input and per output. Where a
+/// buffer that is not empty has none, the request carries that error.
 commit_request bound(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
                      void* const* outputs);
 

@@ -80,7 +80,8 @@ lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diag
 }
 
 lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
-  if (!is_ordinary(schedule)) return report(diagnostic, {static_cast<status>(refuse(schedule)), "not an ordinary schedule"});
+  if (!is_ordinary(schedule))
+    return report(diagnostic, {static_cast<status>(refuse(schedule)), "not an ordinary schedule"});
   const status answer = schedule->runtime->driver().run(*schedule->it, deadline_after(timeout_ns));
   if (answer == status::state)
     return report(diagnostic, {answer, schedule->it->label + ": a round is outstanding: wait for it first"});
@@ -157,8 +158,8 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
   });
 }
 
-lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format, char* text, size_t bytes,
-                                    size_t* needed) {
+lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format, char* text,
+                                    size_t bytes, size_t* needed) {
   if (schedule == nullptr || (text == nullptr && bytes > 0)) return LSCHED_ERR_ARGUMENT;
   if (format != LSCHED_PRINT_TEXT && format != LSCHED_PRINT_DOT) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
@@ -193,7 +194,8 @@ lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, 
 lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
                              lsched_diagnostic* diagnostic) {
   const lsched_schedule* schedule = ticket.schedule;
-  if (!is_partial(schedule)) return report(diagnostic, {static_cast<status>(refuse(schedule)), "not a partial schedule's ticket"});
+  if (!is_partial(schedule))
+    return report(diagnostic, {static_cast<status>(refuse(schedule)), "not a partial schedule's ticket"});
   if (report_to != nullptr && report_to->struct_size != sizeof *report_to)
     return report(diagnostic, {status::argument, "struct_size is not sizeof(lsched_report)"});
   if (const lsched_status answer = wait_for(*schedule, ticket.round, timeout_ns, diagnostic); answer != LSCHED_OK)
@@ -201,7 +203,8 @@ lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeou
   instance& it = *schedule->it;
   const auto got = it.results->collect(static_cast<std::byte*>(result));
   if (report_to == nullptr) return LSCHED_OK;
-  *report_to = {sizeof *report_to, it.results->collected(), it.results->collected(), 0, 0, 0, it.program->place().size, 0};
+  *report_to = {
+      sizeof *report_to, it.results->collected(), it.results->collected(), 0, 0, 0, it.program->place().size, 0};
   if (!got) return LSCHED_OK;
   report_to->from = got->from;
   report_to->to = got->to;

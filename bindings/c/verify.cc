@@ -64,7 +64,8 @@ result<question> read(const lsched_verify_collective_desc& desc) {
   auto world = generate_world(**how, desc.ranks, *data, starts);
   if (!world) return world.error();
   const overlay in_place = overlay_of(*any, desc.ranks, *data);
-  return question{std::move(*world), {any, *how, promise_of(**how, desc.ranks, *data, starts.policy), in_place}, in_place};
+  return question{
+      std::move(*world), {any, *how, promise_of(**how, desc.ranks, *data, starts.policy), in_place}, in_place};
 }
 
 // --- telling -----------------------------------------------------------------------------------------------

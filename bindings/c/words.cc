@@ -46,7 +46,8 @@ result<user_kernel> read_user_op(const lsched_user_op* what) {
   if (what->struct_size != sizeof *what) return failure{status::argument, "struct_size is not sizeof(lsched_user_op)"};
   if (what->combine == nullptr) return failure{status::argument, "user_op has no function"};
   if (const auto element = read_dtype(what->dtype); !element) return element.error();
-  if (what->unit < 1 || what->unit > k_max_count) return failure{status::argument, "user_op's unit is not from 1 to 2^48-1"};
+  if (what->unit < 1 || what->unit > k_max_count)
+    return failure{status::argument, "user_op's unit is not from 1 to 2^48-1"};
   return user_kernel{what->combine, what->context, what->unit};
 }
 

@@ -29,8 +29,7 @@ std::shared_ptr<world_words> add_world_options(CLI::App& command, std::int32_t d
                   "Number of ranks; started by hand, the command starts them itself (then " +
                       std::to_string(default_ranks) + " by default)")
       ->check(whole_number(1, k_most_ranks));
-  command
-      .add_option("--transport", words->transport, "What the ranks talk through; mpi: everything through MPI")
+  command.add_option("--transport", words->transport, "What the ranks talk through; mpi: everything through MPI")
       ->check(CLI::IsMember({"auto", "shm", "mpi"}))
       ->capture_default_str();
   return words;
@@ -54,9 +53,7 @@ void add_json_option(CLI::App& command, std::string& json) {
   command
       .add_option_function<std::vector<std::string>>(
           "--json",
-          [&json](const std::vector<std::string>& words) {
-            json = words.empty() || words[0].empty() ? "-" : words[0];
-          },
+          [&json](const std::vector<std::string>& words) { json = words.empty() || words[0].empty() ? "-" : words[0]; },
           "Write one JSON line per result to FILE; without FILE to standard output, and the tables to "
           "standard error")
       ->expected(0, 1)
@@ -142,7 +139,8 @@ void add_fig9(CLI::App& bench, command_context& context) {
                    "[64, fewer where they take too long]")
       ->check(whole_number(1));
   command->add_option("--seed", options->seed, "Seed of majority's draws")
-      ->check(whole_number(0))->capture_default_str();
+      ->check(whole_number(0))
+      ->capture_default_str();
   add_sizes_option(*command, options->sizes);
   command->add_option("--only", options->only, "Measure one of the three")
       ->check(CLI::IsMember({"mpi", "solo", "majority"}));
@@ -153,8 +151,7 @@ void add_fig9(CLI::App& bench, command_context& context) {
       ->check(number(0, 1e6))
       ->capture_default_str();
   command
-      ->add_option("--mpi-seconds", options->mpi_seconds,
-                   "Time for all MPI rows together (but >= 5 iterations a size)")
+      ->add_option("--mpi-seconds", options->mpi_seconds, "Time for all MPI rows together (but >= 5 iterations a size)")
       ->check(number(0, 1e6))
       ->capture_default_str();
   command->add_option("--plot", options->plot, "Draw the figure with gnuplot")->type_name("FILE.png");
@@ -189,8 +186,7 @@ void add_idle(CLI::App& bench, command_context& context) {
 }
 
 void add_engine(CLI::App& bench, command_context& context) {
-  CLI::App* command =
-      bench.add_subcommand("engine", "Time per op without communication, beside oneTBB's flow graph");
+  CLI::App* command = bench.add_subcommand("engine", "Time per op without communication, beside oneTBB's flow graph");
   const auto options = std::make_shared<bench::engine_options>();
   command->add_option("--rounds", options->rounds, "Rounds of each side and graph")
       ->check(whole_number(1))
@@ -203,13 +199,18 @@ void add_engine(CLI::App& bench, command_context& context) {
 }
 
 void add_commit(CLI::App& bench, command_context& context) {
-  CLI::App* command = bench.add_subcommand("commit", "Time to write and compile schedules, and to bind them to other buffers");
+  CLI::App* command =
+      bench.add_subcommand("commit", "Time to write and compile schedules, and to bind them to other buffers");
   const auto options = std::make_shared<bench::commit_options>();
   command->add_option("-n,--ranks", options->ranks, "Size of the world whose schedules are made")
       ->check(whole_number(1, 1 << 16))
       ->capture_default_str();
-  command->add_option("--count", options->count, "Floats of the vector")->check(whole_number(0, 1 << 30))->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Times that each is made")->check(whole_number(1))->capture_default_str();
+  command->add_option("--count", options->count, "Floats of the vector")
+      ->check(whole_number(0, 1 << 30))
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Times that each is made")
+      ->check(whole_number(1))
+      ->capture_default_str();
   add_json_option(*command, options->json);
   command->footer("Example:  lsched bench commit --ranks 64");
   command->callback([&context, options] {
@@ -218,7 +219,8 @@ void add_commit(CLI::App& bench, command_context& context) {
 }
 
 void add_limits(CLI::App& bench, command_context& context) {
-  CLI::App* command = bench.add_subcommand("limits", "What two cores can do with memory between them: floors to measure against");
+  CLI::App* command =
+      bench.add_subcommand("limits", "What two cores can do with memory between them: floors to measure against");
   const auto options = std::make_shared<bench::limits_options>();
   add_sizes_option(*command, options->sizes);
   add_json_option(*command, options->json);
@@ -322,7 +324,8 @@ void add_tune(CLI::App& bench, command_context& context) {
   command->add_option("--table", options->table, "The table; rules that it holds for other worlds stay")
       ->type_name("FILE")
       ->capture_default_str();
-  command->add_option("--cell-seconds", options->measured.cell_seconds, "Time for each algorithm, form and size, at most")
+  command
+      ->add_option("--cell-seconds", options->measured.cell_seconds, "Time for each algorithm, form and size, at most")
       ->check(number(0.001, 3600))
       ->capture_default_str();
   command->add_option("--seconds", options->measured.seconds, "Time for each collective")
@@ -377,7 +380,9 @@ void add_overlap(CLI::App& bench, command_context& context) {
   const auto progress = std::make_shared<std::string>();
   std::vector<std::string> names;
   for (const bench::exercise_kind& kind : bench::exercises()) names.emplace_back(kind.name);
-  command->add_option("--coll", options->collective, "The collective")->check(CLI::IsMember(names))->capture_default_str();
+  command->add_option("--coll", options->collective, "The collective")
+      ->check(CLI::IsMember(names))
+      ->capture_default_str();
   command->add_option("--algorithm", options->algorithm, "A name `lsched list` shows, or auto")
       ->check(CLI::IsMember(algorithm_words()))
       ->capture_default_str();
@@ -395,15 +400,15 @@ void add_overlap(CLI::App& bench, command_context& context) {
   command->callback([&context, words, options, progress] {
     context.action = [&context, words, options, progress] {
       const lsched_config config = config_with(progress->empty() ? "thread" : *progress);
-      return in_world(context, *words, k_ranks,
-                      [&](session& here) { return overlap_in(here, *progress, *options); }, &config);
+      return in_world(
+          context, *words, k_ranks, [&](session& here) { return overlap_in(here, *progress, *options); }, &config);
     };
   });
 }
 
 void add_async(CLI::App& bench, command_context& context) {
-  CLI::App* command = bench.add_subcommand(
-      "async", "Solo rounds while the other rank computes, with and without progress threads");
+  CLI::App* command =
+      bench.add_subcommand("async", "Solo rounds while the other rank computes, with and without progress threads");
   const auto options = std::make_shared<bench::async_options>();
   command->add_option("--seconds", options->seconds, "How long rank 1 computes")
       ->check(number(0.01, 60))

@@ -28,11 +28,10 @@ bench::table table_of(const std::vector<bench::compared_cell>& cells) {
                       "ours, lsched_alloc", "us", "ratio", "launches", "spin ns"});
   for (const bench::compared_cell& cell : cells)
     lines.add({cell.collective + (cell.is_through_mpi ? " through MPI" : ""),
-               std::to_string(cell.ranks) + (cell.is_pinned ? " pinned" : ""),
-               bench::size_text(cell.bytes), cell.mpi, cell.mpi_how, us_text(cell.mpi_us), cell.malloced.how,
-               us_text(cell.malloced.us), ratio_text(cell.malloced), cell.shared.how, us_text(cell.shared.us),
-               ratio_text(cell.shared), bench::text("%zu of %zu", cell.launches, cell.launches + cell.other_launches),
-               spin_text(cell)});
+               std::to_string(cell.ranks) + (cell.is_pinned ? " pinned" : ""), bench::size_text(cell.bytes), cell.mpi,
+               cell.mpi_how, us_text(cell.mpi_us), cell.malloced.how, us_text(cell.malloced.us),
+               ratio_text(cell.malloced), cell.shared.how, us_text(cell.shared.us), ratio_text(cell.shared),
+               bench::text("%zu of %zu", cell.launches, cell.launches + cell.other_launches), spin_text(cell)});
   return lines;
 }
 

@@ -23,10 +23,10 @@ constexpr std::uint64_t k_patience_ns = 20'000'000'000;
 constexpr std::size_t k_batches = 200;
 constexpr std::size_t k_rounds = 5;  ///< of a batch: few, so that some batches have none in which a thread slept
 constexpr std::size_t k_repetitions = 5;
-constexpr double k_quick = 0.1;  ///< share of the batches that are taken to have spun
+constexpr double k_quick = 0.1;                          ///< share of the batches that are taken to have spun
 constexpr double k_most_spread = 0.5, k_most_error = 1;  ///< beyond them the numbers are not usable
-constexpr std::uint32_t k_burst = 33;  ///< messages sent back to back, against one
-constexpr std::uint64_t k_short = 8, k_long = 32'768;  ///< bytes
+constexpr std::uint32_t k_burst = 33;                    ///< messages sent back to back, against one
+constexpr std::uint64_t k_short = 8, k_long = 32'768;    ///< bytes
 
 double ns_between(clock::time_point begin, clock::time_point end) {
   return std::chrono::duration<double, std::nano>(end - begin).count();
@@ -89,8 +89,7 @@ class thread_world {
     std::vector<double> rounds, starts;
     for (std::size_t batch = 0; batch < k_batches; ++batch) {
       const auto begin = clock::now();
-      for (std::size_t i = 0; i < k_rounds; ++i)
-        require(lsched_run(schedule, k_patience_ns, nullptr), "lsched_run");
+      for (std::size_t i = 0; i < k_rounds; ++i) require(lsched_run(schedule, k_patience_ns, nullptr), "lsched_run");
       rounds.push_back(ns_between(begin, clock::now()) / k_rounds);
     }
     for (std::size_t i = 0; i < k_batches * k_rounds; ++i) {
@@ -141,14 +140,14 @@ lsched_schedule* make_burst(lsched_runtime* here, std::uint32_t count) {
   require(lsched_slot_input(builder, LSCHED_U8, k_short, &input), "lsched_slot_input");
   const lsched_region payload{input, 0, k_short};
   lsched_op answer;
-  require(is_first ? lsched_add_recv(builder, 1, 0, landing(), &answer)
-                   : lsched_add_send(builder, 0, 0, payload, &answer),
-          "answer");
+  require(
+      is_first ? lsched_add_recv(builder, 1, 0, landing(), &answer) : lsched_add_send(builder, 0, 0, payload, &answer),
+      "answer");
   for (std::uint32_t tag = 1; tag <= count; ++tag) {
     lsched_op it;
-    require(is_first ? lsched_add_send(builder, 1, tag, payload, &it)
-                     : lsched_add_recv(builder, 0, tag, landing(), &it),
-            "message");
+    require(
+        is_first ? lsched_add_send(builder, 1, tag, payload, &it) : lsched_add_recv(builder, 0, tag, landing(), &it),
+        "message");
     if (!is_first) require(lsched_add_dep(builder, it, answer), "lsched_add_dep");
   }
   const void* inputs[] = {k_payload.data()};
@@ -166,8 +165,8 @@ double model_us(const calibration& found, const char* algorithm, std::int32_t ra
                                .G = static_cast<femtoseconds>(found.G_ns_per_byte * 1e6)};
   std::vector<schedule_ptr> programs;
   for (rank r = 0; r < ranks; ++r)
-    programs.push_back(require(generate("allreduce", algorithm, {r, ranks},
-                                        {.count = bytes / 4, .type = dtype::f32, .what = kernel::sum})));
+    programs.push_back(require(
+        generate("allreduce", algorithm, {r, ranks}, {.count = bytes / 4, .type = dtype::f32, .what = kernel::sum})));
   return static_cast<double>(require(simulate_schedules(programs, what)).last()) / 1e6;
 }
 
@@ -189,7 +188,8 @@ calibration fit() {
   std::vector<double> shorts, starts, longs, gaps;
   for (std::size_t i = 0; i < k_repetitions; ++i) {
     const sample it = measure();
-    shorts.push_back(it.short_round), starts.push_back(it.start), longs.push_back(it.long_round), gaps.push_back(it.gap);
+    shorts.push_back(it.short_round), starts.push_back(it.start), longs.push_back(it.long_round),
+        gaps.push_back(it.gap);
   }
   const double round = median(shorts);
   calibration found;

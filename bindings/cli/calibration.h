@@ -1,6 +1,6 @@
 // L, o, g and G of this machine, measured through the public C API between two threads, and what the model then
-// predicts for a few collectives, beside what they take. Rounds in which a thread slept are not looked at: of many short
-// batches the fast ones count, and of several repetitions their median.
+// predicts for a few collectives, beside what they take. Rounds in which a thread slept are not looked at: of many
+// short batches the fast ones count, and of several repetitions their median.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct prediction {
 struct calibration {
   double L_ns = 0, o_ns = 0, g_ns = 0;
   double G_ns_per_byte = 0;  ///< includes combining a byte
-  double spread = 0;  ///< of a short round over the repetitions: (longest - shortest) / median
+  double spread = 0;         ///< of a short round over the repetitions: (longest - shortest) / median
   std::vector<prediction> predictions;
   std::string objection;  ///< why the numbers are not usable; empty if they are
 };

@@ -112,9 +112,8 @@ std::string data_of(const std::vector<fig9_point>& points, const std::vector<fig
 std::string data_of(const std::vector<fig9_point>& points) {
   std::string lines = "# modelled: ranks, then ms of synchronous, majority, solo, then NAP of the three\n";
   for (std::size_t i = 0; i + 2 < points.size(); i += 3)
-    lines += text("%d %.6g %.6g %.6g %.6g %.6g %.6g\n", points[i].ranks, points[i].latency_ms,
-                  points[i + 1].latency_ms, points[i + 2].latency_ms, points[i].active, points[i + 1].active,
-                  points[i + 2].active);
+    lines += text("%d %.6g %.6g %.6g %.6g %.6g %.6g\n", points[i].ranks, points[i].latency_ms, points[i + 1].latency_ms,
+                  points[i + 2].latency_ms, points[i].active, points[i + 1].active, points[i + 2].active);
   return lines;
 }
 
@@ -123,9 +122,10 @@ std::string script_of(const picture& figure, bool is_measured, const fig9_reques
   lines += "set output " + quoted_for_gnuplot(figure.png()) + "\n";
   lines += "set logscale xy 10\nset format xy '10^{%L}'\nset grid\nset lmargin 10\n";
   lines += "set style data linespoints\nset datafile missing '?'\nset key outside top center horizontal\n";
-  lines += text("set multiplot layout 2,1 title 'Allreduce under linear skew of %g ms per rank, %llu B: lines are modelled%s'\n",
-                static_cast<double>(what.skew) / k_ms, static_cast<unsigned long long>(what.bytes),
-                is_measured ? ", points measured" : "");
+  lines += text(
+      "set multiplot layout 2,1 title 'Allreduce under linear skew of %g ms per rank, %llu B: lines are modelled%s'\n",
+      static_cast<double>(what.skew) / k_ms, static_cast<unsigned long long>(what.bytes),
+      is_measured ? ", points measured" : "");
   for (const int first : {2, 5}) {
     lines += first == 2 ? "set ylabel 'latency, mean over ranks [ms]'\n"
                         : "set ylabel 'active processes (NAP)'\nset xlabel 'ranks'\n";
@@ -160,7 +160,8 @@ void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>&
                           const std::vector<fig9_measurement>& measured, const fig9_request& what) {
   const picture figure(png);
   if (const auto why = figure.draw(data_of(points) + (measured.empty() ? "" : data_of(points, measured)),
-                                   script_of(figure, !measured.empty(), what))) throw command_failure(why->text);
+                                   script_of(figure, !measured.empty(), what)))
+    throw command_failure(why->text);
 }
 
 }  // namespace lsched::cli

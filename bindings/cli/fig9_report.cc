@@ -17,9 +17,9 @@ const char* policy_name(activation_policy policy) {
 }
 
 json describe(const fig9_point& it) {
-  return {{"kind", "modelled"},           {"ranks", it.ranks}, {"policy", policy_name(it.policy)},
-          {"mean_ms", it.latency_ms},     {"formula_ms", it.formula_ms},
-          {"nap", it.active},             {"rounds", it.rounds}};
+  return {{"kind", "modelled"},       {"ranks", it.ranks},           {"policy", policy_name(it.policy)},
+          {"mean_ms", it.latency_ms}, {"formula_ms", it.formula_ms}, {"nap", it.active},
+          {"rounds", it.rounds}};
 }
 
 json describe(const fig9_measurement& it) {

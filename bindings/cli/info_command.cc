@@ -40,8 +40,7 @@ struct variable {
 };
 
 constexpr std::array k_variables{
-    variable{"LSCHED_PROGRESS", "thread", "thread|caller",
-             "who serves the engine while the application computes"},
+    variable{"LSCHED_PROGRESS", "thread", "thread|caller", "who serves the engine while the application computes"},
     variable{"LSCHED_IDLE", "auto", "auto|spin|yield|park", "what a waiting thread does"},
     variable{"LSCHED_LANE", "auto", "auto|inline|tbb|tbb:WORKERS", "where large arithmetic runs"},
     variable{"LSCHED_READ_PEERS", "yes", "yes|no",
@@ -58,8 +57,8 @@ constexpr std::array k_variables{
 };
 
 const variable* find_variable(std::string_view name) {
-  const auto place = std::find_if(k_variables.begin(), k_variables.end(),
-                                  [&](const variable& it) { return it.name == name; });
+  const auto place =
+      std::find_if(k_variables.begin(), k_variables.end(), [&](const variable& it) { return it.name == name; });
   return place == k_variables.end() ? nullptr : &*place;
 }
 
@@ -92,9 +91,8 @@ std::size_t edits_between(std::string_view from, std::string_view to) {
 /// The known name that a misspelt one most likely means; empty if nothing is near.
 std::string_view nearest(std::string_view name) {
   const auto distance = [&](const variable& it) { return edits_between(name, it.name); };
-  const auto best =
-      std::min_element(k_variables.begin(), k_variables.end(),
-                       [&](const variable& x, const variable& y) { return distance(x) < distance(y); });
+  const auto best = std::min_element(k_variables.begin(), k_variables.end(),
+                                     [&](const variable& x, const variable& y) { return distance(x) < distance(y); });
   const std::size_t own_letters = name.size() - k_prefix.size();
   return distance(*best) <= std::max<std::size_t>(1, own_letters / 2) ? best->name : std::string_view();
 }
@@ -113,8 +111,7 @@ std::vector<std::string> warnings_about_environment() {
       line += "=" + std::string(value) + " is not understood; it takes " + std::string(known->values);
     } else {
       line += " is not a variable of libsched";
-      if (const auto meant = nearest(name); !meant.empty())
-        line += "; did you mean " + std::string(meant) + "?";
+      if (const auto meant = nearest(name); !meant.empty()) line += "; did you mean " + std::string(meant) + "?";
     }
     warnings.push_back(std::move(line));
   }
@@ -126,8 +123,7 @@ json describe_environment() {
   json list = json::array();
   for (const variable& it : k_variables) {
     const char* value = std::getenv(std::string(it.name).c_str());
-    json entry{
-        {"name", it.name}, {"value", nullptr}, {"source", value != nullptr ? "environment" : "default"}};
+    json entry{{"name", it.name}, {"value", nullptr}, {"source", value != nullptr ? "environment" : "default"}};
     if (value != nullptr)
       entry["value"] = value;
     else if (!it.unset.empty())
@@ -162,8 +158,7 @@ json describe_build() {
 #endif
   build["simd"] = simd_target();
   json targets = json::array();
-  for (std::size_t place = 0; !simd_target_at(place).empty(); ++place)
-    targets.push_back(simd_target_at(place));
+  for (std::size_t place = 0; !simd_target_at(place).empty(); ++place) targets.push_back(simd_target_at(place));
   build["simd_targets"] = std::move(targets);
   return build;
 }
@@ -205,9 +200,8 @@ json describe(unsigned ranks) {
   all["version"] = lsched_version();
   all["abi"] = lsched_abi();
   all["build"] = describe_build();
-  all["cores"] = {{"online", sysconf(_SC_NPROCESSORS_ONLN)},
-                  {"affinity", allowed_cores().size()},
-                  {"usable", usable_cores()}};
+  all["cores"] = {
+      {"online", sysconf(_SC_NPROCESSORS_ONLN)}, {"affinity", allowed_cores().size()}, {"usable", usable_cores()}};
   all["idle"] = describe_choice(ranks);
   all["lane"] = describe_lane(ranks);
   all["environment"] = describe_environment();

@@ -16,8 +16,8 @@
 #include <cstring>
 
 #include "bindings/cli/commands.h"
-#include "offload/cores.h"
 #include "libsched/shm_segment.h"
+#include "offload/cores.h"
 
 namespace lsched::cli {
 namespace {
@@ -122,9 +122,7 @@ class world_launcher {
   std::ptrdiff_t running() const {
     return std::count_if(children_.begin(), children_.end(), [](const child& it) { return it.is_running; });
   }
-  void tell(const std::string& line) const {
-    std::fprintf(stderr, "%s: %s\n", request_.title.c_str(), line.c_str());
-  }
+  void tell(const std::string& line) const { std::fprintf(stderr, "%s: %s\n", request_.title.c_str(), line.c_str()); }
 
   const launch_request& request_;
   std::shared_ptr<shm_segment> segment_;
@@ -185,10 +183,9 @@ const char* world_launcher::prepare(std::int32_t rank, pid_t launcher) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
   if (getppid() != launcher) _exit(1);  // it died before the line above
   if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing the segment on";
-  const bool has_environment =
-      setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
-      setenv(k_run_rank, std::to_string(rank).c_str(), 1) == 0 &&
-      setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0;
+  const bool has_environment = setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
+                               setenv(k_run_rank, std::to_string(rank).c_str(), 1) == 0 &&
+                               setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0;
   if (!has_environment) return "setting the environment";
   if (rank != 0) {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -215,8 +212,7 @@ void world_launcher::reap() {
     ended.push_back(&it);
     sign_off(it.rank);
   }
-  std::stable_partition(ended.begin(), ended.end(),
-                        [](const child* it) { return WIFSIGNALED(it->wait_status); });
+  std::stable_partition(ended.begin(), ended.end(), [](const child* it) { return WIFSIGNALED(it->wait_status); });
   for (const child* it : ended) report(*it);
 }
 
@@ -246,8 +242,8 @@ void world_launcher::time_is_up() {
     const auto seconds = std::chrono::duration<double>(*request_.limit).count();
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), "%g s", seconds);
-    tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(running()) +
-         " of " + std::to_string(request_.ranks) + " ranks");
+    tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(running()) + " of " +
+         std::to_string(request_.ranks) + " ranks");
     if (exit_status_ == 0) exit_status_ = k_exit_timeout;
   }
   for (const child& it : children_)

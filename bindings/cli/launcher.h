@@ -28,7 +28,7 @@ struct launch_request {
   std::vector<std::string> words;                  ///< its arguments, its name first
   std::string title = "lsched run";                ///< begins each line the launcher prints
   std::optional<std::chrono::milliseconds> limit;  ///< after it, what is left is killed
-  bool bind = false;  ///< rank r to the r-th core this process may use, round robin
+  bool bind = false;                               ///< rank r to the r-th core this process may use, round robin
 };
 
 /// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are

@@ -63,8 +63,8 @@ json describe(const algorithm& it, const list_options& options) {
 void print(const json& list, const list_options& options) {
   std::printf("One round of the whole world: %d ranks, %llu x %s.\n\n", options.ranks,
               static_cast<unsigned long long>(options.data.count), options.data.type.c_str());
-  std::printf("%-18s %-20s %10s %14s %10s %6s  %s\n", "collective", "algorithm", "messages", "bytes",
-              "signals", "hops", "constraints");
+  std::printf("%-18s %-20s %10s %14s %10s %6s  %s\n", "collective", "algorithm", "messages", "bytes", "signals", "hops",
+              "constraints");
   for (const json& it : list) {
     const auto name = it["collective"].get<std::string>();
     const auto how = it["algorithm"].get<std::string>();
@@ -130,7 +130,8 @@ int explain(const list_options& options) {
   else
     for (const json& entry : all) print(entry);
   if (!options.as_json)
-    std::printf("\nFor %d ranks on one node, %d to a core (--ranks-per-core).\n", options.ranks, by.around.ranks_per_core);
+    std::printf("\nFor %d ranks on one node, %d to a core (--ranks-per-core).\n", options.ranks,
+                by.around.ranks_per_core);
   return 0;
 }
 
@@ -148,20 +149,20 @@ int list(const list_options& options) {
 }  // namespace
 
 void add_list_command(CLI::App& app, command_context& context) {
-  CLI::App* command =
-      app.add_subcommand("list", "List collectives, algorithms, constraints and declared costs");
+  CLI::App* command = app.add_subcommand("list", "List collectives, algorithms, constraints and declared costs");
   const auto options = std::make_shared<list_options>();
   command->add_option("--ranks", options->ranks, "Size of the world")
       ->check(whole_number(1, k_most_ranks))
       ->capture_default_str();
   add_data_options(*command, options->data);
-  command
-      ->add_option("--activation", options->activation, "Policy of the partial collectives (default: solo)")
+  command->add_option("--activation", options->activation, "Policy of the partial collectives (default: solo)")
       ->check(CLI::IsMember(activation_names()));
   auto* explains = command->add_flag("--explain", options->explains, "What auto chooses for this request, and why");
   command->add_option("--tuning", options->tuning, "A tuning table (default: the one that LSCHED_TUNING names)")
       ->needs(explains);
-  command->add_option("--ranks-per-core", options->ranks_per_core, "How many ranks share a core (default: as many as have to on this machine)")
+  command
+      ->add_option("--ranks-per-core", options->ranks_per_core,
+                   "How many ranks share a core (default: as many as have to on this machine)")
       ->check(whole_number(1, k_most_ranks))
       ->needs(explains);
   command->add_flag("--json", options->as_json, "Print a JSON array");

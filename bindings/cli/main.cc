@@ -50,7 +50,8 @@ std::string help_hint(const CLI::App& app, const command_context& context) {
   std::string command = "lsched";
   const CLI::App* at = &app;
   for (std::size_t place = 1; place < context.arguments.size(); ++place) {
-    const auto found = at->get_subcommands([&](const CLI::App* it) { return it->get_name() == context.arguments[place]; });
+    const auto found =
+        at->get_subcommands([&](const CLI::App* it) { return it->get_name() == context.arguments[place]; });
     if (found.empty()) break;
     at = found.front();
     command += " " + at->get_name();
@@ -87,7 +88,8 @@ int act(CLI::App& app, command_context& context) {
     return app.exit(wish);
   } catch (const CLI::ParseError& mistake) {
     std::fflush(stdout);  // what was done, before what was not
-    if (is_spokesman()) std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", mistake.what(), help_hint(app, context).c_str());
+    if (is_spokesman())
+      std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", mistake.what(), help_hint(app, context).c_str());
     return k_exit_usage;
   } catch (const std::exception& why) {
     std::fflush(stdout);
@@ -132,8 +134,7 @@ int main(int argc, char** argv) {
   command_context context;
   context.arguments.assign(argv, argv + argc);
   if (context.arguments.empty()) context.arguments.emplace_back("lsched");
-  CLI::App app("Collective communication as schedules: run ranks, look at schedules, check a machine.",
-               "lsched");
+  CLI::App app("Collective communication as schedules: run ranks, look at schedules, check a machine.", "lsched");
   app.footer(
       "Example:  lsched run -n 4 ./my_program\n"
       "`lsched COMMAND --help` explains a command.");

@@ -22,8 +22,8 @@ mutant_row& row_of(mutant_results& results, const algorithm* of) {
 
 json describe(const mutant_row& row, mutation how) {
   const mutant_counts& counts = row.counts[static_cast<std::size_t>(how)];
-  return {{"collective", row.of->of->name}, {"algorithm", row.of->name},   {"mutation", name_of(how)},
-          {"mutants", counts.all()},          {"killed", counts.killed},     {"equivalent", counts.equivalent},
+  return {{"collective", row.of->of->name}, {"algorithm", row.of->name}, {"mutation", name_of(how)},
+          {"mutants", counts.all()},        {"killed", counts.killed},   {"equivalent", counts.equivalent},
           {"survived", counts.survived}};
 }
 
@@ -62,8 +62,7 @@ mutant_results try_mutants(const std::vector<verify_case>& worlds,
     const mutant_list list(world);
     mutant_row& row = row_of(results, it.what);
     in_order(
-        list.size(),
-        [&](std::size_t k) { return try_mutant(list.world(k), world, promise, options_of(it)); },
+        list.size(), [&](std::size_t k) { return try_mutant(list.world(k), world, promise, options_of(it)); },
         [&](std::size_t k, const trial& verdict) {
           count(row.counts[static_cast<std::size_t>(list.how(k))], verdict.what);
           count(results.total, verdict.what);

@@ -84,10 +84,10 @@ class ordered_jobs {
   std::vector<std::optional<std::invoke_result_t<const Job&, std::size_t>>> results_;
 };
 
-/// Calls job(i) for all i below `count`, as many at a time as there are cores, and tell(i, result) for each in ascending
-/// order, one at a time, from any of the threads. A result does not outlive its tell. The first exception in that order,
-/// of a job or a tell, ends it: what comes before has been told, what comes after is not begun, and it is thrown from
-/// here. Blocks until all jobs that were begun have ended.
+/// Calls job(i) for all i below `count`, as many at a time as there are cores, and tell(i, result) for each in
+/// ascending order, one at a time, from any of the threads. A result does not outlive its tell. The first exception in
+/// that order, of a job or a tell, ends it: what comes before has been told, what comes after is not begun, and it is
+/// thrown from here. Blocks until all jobs that were begun have ended.
 template <class Job, class Tell>
 void in_order(std::size_t count, const Job& job, const Tell& tell) {
   ordered_jobs<Job, Tell> all(count, job, tell);

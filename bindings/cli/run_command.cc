@@ -44,8 +44,7 @@ std::size_t find_program(const std::vector<std::string>& arguments) {
   std::size_t place = 2;
   while (place < arguments.size() && arguments[place].starts_with('-') && arguments[place] != "-") {
     if (arguments[place] == "--") return place + 1;
-    const bool has_value =
-        std::find(k_with_value.begin(), k_with_value.end(), arguments[place]) != k_with_value.end();
+    const bool has_value = std::find(k_with_value.begin(), k_with_value.end(), arguments[place]) != k_with_value.end();
     place += has_value ? 2 : 1;
   }
   return std::min(place, arguments.size());
@@ -57,8 +56,7 @@ void add_run_command(CLI::App& app, command_context& context) {
   command->add_option("-n,--ranks", options->ranks, "Number of ranks")
       ->required()
       ->check(whole_number(1, k_most_ranks));
-  command
-      ->add_option("--timeout", options->timeout_s, "Seconds after which the ranks that are left are ended")
+  command->add_option("--timeout", options->timeout_s, "Seconds after which the ranks that are left are ended")
       ->check(number(0.001, k_longest_seconds));
   command->add_flag("--bind", options->bind, "Pin rank r to the r-th core this process may use, round robin");
   // For the help text: main() has set these words aside, because they are not ours to parse.

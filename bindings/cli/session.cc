@@ -29,7 +29,8 @@ bool is_started_by_mpi() {
 std::unique_ptr<mpi_session> open_mpi(const std::string& threads) {
 #if LSCHED_HAVE_MPI
   const std::vector<std::string> levels = mpi_thread_levels();
-  return require(mpi_session::open(static_cast<int>(std::find(levels.begin(), levels.end(), threads) - levels.begin())));
+  return require(
+      mpi_session::open(static_cast<int>(std::find(levels.begin(), levels.end(), threads) - levels.begin())));
 #else
   static_cast<void>(threads);
   throw command_failure(LSCHED_ERR_UNSUPPORTED,
@@ -47,9 +48,8 @@ origin find_origin() {
   const auto there = std::count_if(k_contract.begin(), k_contract.end(), has);
   if (there == std::ssize(k_contract)) return origin::local_launcher;
   if (there != 0)
-    throw command_failure(LSCHED_ERR_STATE, std::string("of the launcher's variables ") + k_run_descriptor +
-                                                ", " + k_run_rank + " and " + k_run_size +
-                                                " only some are set");
+    throw command_failure(LSCHED_ERR_STATE, std::string("of the launcher's variables ") + k_run_descriptor + ", " +
+                                                k_run_rank + " and " + k_run_size + " only some are set");
   return is_started_by_mpi() ? origin::mpi_launcher : origin::alone;
 }
 
@@ -83,8 +83,8 @@ session session::open(const session_options& options) {
   if (here.launched_by_mpi()) {
     here.mpi_ = open_mpi(options.mpi_threads);
 #if LSCHED_HAVE_MPI
-    require(here.mpi_->open_runtime(wants_mpi, options.config, &here.runtime_, &detail),
-            "opening the runtime", &detail);
+    require(here.mpi_->open_runtime(wants_mpi, options.config, &here.runtime_, &detail), "opening the runtime",
+            &detail);
 #endif
   } else {
     require(lsched_runtime_open(options.config, &here.runtime_, &detail), "opening the runtime", &detail);
@@ -110,8 +110,7 @@ session::session(session&& from) noexcept
 
 session::~session() {
   if (runtime_ == nullptr) return;
-  const lsched_status answer =
-      lsched_runtime_close(runtime_);  // BUSY on the way out of a failure: the process ends
+  const lsched_status answer = lsched_runtime_close(runtime_);  // BUSY on the way out of a failure: the process ends
   static_cast<void>(answer);
 }
 

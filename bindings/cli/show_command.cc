@@ -125,7 +125,8 @@ void add_show_command(CLI::App& app, command_context& context) {
   command->add_option("--activation", options->activation, "Policy of a partial collective (default: solo)")
       ->check(CLI::IsMember(activation_names()));
   command->add_option("--seed", options->seed, "Seed of the policy majority")
-      ->check(whole_number(0))->capture_default_str();
+      ->check(whole_number(0))
+      ->capture_default_str();
   auto* dot = command->add_flag("--dot", options->as_dot, "Print Graphviz instead of the text form");
   auto* json = command->add_flag("--json", options->as_json, "Print a JSON object; with --all, an array of them");
   auto* goal = command->add_flag("--goal", options->as_goal, "Print one round of all ranks as GOAL text (LogGOPSim)");
@@ -139,8 +140,7 @@ void add_show_command(CLI::App& app, command_context& context) {
   command->add_option("--ns-per-byte", options->scenario.ns_per_byte, "GOAL: time of a compute for each byte it writes")
       ->check(number(1e-6, 1e6))
       ->capture_default_str();
-  command->footer(
-      "Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot | dot -Tsvg > allreduce.svg");
+  command->footer("Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot | dot -Tsvg > allreduce.svg");
   command->callback([&context, options] { context.action = [options] { return show(*options); }; });
 }
 

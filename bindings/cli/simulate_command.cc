@@ -29,8 +29,8 @@ std::optional<program> program_named(const simulate_options& options, rank ranks
   return std::nullopt;
 }
 
-result<simulation_report> simulate_world(const simulate_options& options, const simulated_run& it, const simulation& what,
-                                         simulation_record* record) {
+result<simulation_report> simulate_world(const simulate_options& options, const simulated_run& it,
+                                         const simulation& what, simulation_record* record) {
   const auto ranks = world_of(options, it);
   if (!ranks) return ranks.error();
   return simulate_schedules(*ranks, what, record, options.critical_path);

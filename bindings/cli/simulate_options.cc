@@ -36,8 +36,9 @@ machine_level level_from(const std::string& text) {
   const bool is_read = found == 5 && static_cast<std::size_t>(end) == word.size();
   if (!is_read || values[0] < 1 || values[0] > k_most_simulated_ranks || values[0] != std::floor(values[0]) ||
       !std::ranges::all_of(values, [](double value) { return value >= 0 && value <= k_longest; }))
-    throw CLI::ValidationError("--level", "\"" + text + "\" is not RANKS:L:o:g:G[:nic], a whole number of ranks and four "
-                                          "times in ns from 0 to 1e12");
+    throw CLI::ValidationError("--level", "\"" + text +
+                                              "\" is not RANKS:L:o:g:G[:nic], a whole number of ranks and four "
+                                              "times in ns from 0 to 1e12");
   return {.ranks = static_cast<rank>(values[0]),
           .cost = cost_from(values[1], values[2], values[3], values[4], 0),
           .shares_nic = shares_nic};
@@ -76,12 +77,18 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
   time("--O", options.O, "CPU time per byte, ns");
   time("--compute", options.compute, "Reduction or copy, ns per byte");
   command.add_option("--S", options.S, "Largest eager message, bytes; longer ones rendezvous")
-      ->check(whole_number(0))->capture_default_str()->group("Machine");
-  command.add_option("--level", options.levels, "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group "
-                     "shares the one to ranks outside")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->group("Machine");
+  command
+      .add_option("--level", options.levels,
+                  "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group "
+                  "shares the one to ranks outside")
       ->group("Machine");
   command.add_option("--semantics", options.rules, "Whose rules: libsched, or LogGOPSim's main line")
-      ->check(CLI::IsMember({"libsched", "loggopsim"}))->capture_default_str()->group("Machine");
+      ->check(CLI::IsMember({"libsched", "loggopsim"}))
+      ->capture_default_str()
+      ->group("Machine");
 }
 
 void add_noise_options(CLI::App& command, simulate_options& options) {
@@ -89,42 +96,70 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
     command.add_option(name, value, text)->check(number(0, k_longest))->capture_default_str()->group("Skew and noise");
   };
   command.add_option("--skew,--noise", options.skew, "When ranks begin")
-      ->check(CLI::IsMember(names_of(k_skews)))->capture_default_str()->group("Skew and noise");
+      ->check(CLI::IsMember(names_of(k_skews)))
+      ->capture_default_str()
+      ->group("Skew and noise");
   time("--skew-us", options.skew_us,
        "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
   command.add_option("--sigma", options.sigma, "Of lognormal skew")
-      ->check(number(0, 10))->capture_default_str()->group("Skew and noise");
+      ->check(number(0, 10))
+      ->capture_default_str()
+      ->group("Skew and noise");
   time("--shift-us", options.shift_us, "Added to uniform, lognormal and rotating skew");
   time("--most-us", options.most_us, "Larger skews are cut to this; 0: none are");
   command.add_option("--stragglers", options.stragglers, "How many ranks straggle")
-      ->check(whole_number(0, k_most_simulated_ranks))->capture_default_str()->group("Skew and noise");
+      ->check(whole_number(0, k_most_simulated_ranks))
+      ->capture_default_str()
+      ->group("Skew and noise");
   command.add_option("--skew-file", options.skew_file, "Starts in us, one a line, for empirical skew")
-      ->check(CLI::ExistingFile)->group("Skew and noise");
+      ->check(CLI::ExistingFile)
+      ->group("Skew and noise");
   command.add_option("--skew-ranks", options.skew_ranks, "Who begins late under fixed skew")
-      ->check(whole_number(0, k_most_simulated_ranks))->group("Skew and noise");
+      ->check(whole_number(0, k_most_simulated_ranks))
+      ->group("Skew and noise");
   command.add_option("--cpu-noise", options.cpu_noise, "What CPUs lose meanwhile")
-      ->check(CLI::IsMember(names_of(k_noises)))->capture_default_str()->group("Skew and noise");
+      ->check(CLI::IsMember(names_of(k_noises)))
+      ->capture_default_str()
+      ->group("Skew and noise");
   time("--cpu-noise-us", options.cpu_noise_us, "Length (periodic), mean (exponential), scale (pareto)");
   command.add_option("--period-us", options.period_us, "Of periodic noise")
-      ->check(number(1e-3, 1e12))->capture_default_str()->group("Skew and noise");
+      ->check(number(1e-3, 1e12))
+      ->capture_default_str()
+      ->group("Skew and noise");
   command.add_option("--alpha", options.alpha, "Of pareto noise")
-      ->check(number(1e-2, 1e3))->capture_default_str()->group("Skew and noise");
+      ->check(number(1e-2, 1e3))
+      ->capture_default_str()
+      ->group("Skew and noise");
   command.add_option("--noise-file", options.noise_file, "Trace noise: lines of start and duration, ns (LogGOPSim's)")
-      ->check(CLI::ExistingFile)->group("Skew and noise");
+      ->check(CLI::ExistingFile)
+      ->group("Skew and noise");
   command.add_flag("--cosched", options.cosched, "Trace noise: all ranks are away together")->group("Skew and noise");
   time("--jitter-us", options.jitter_us, "Mean of what the wire adds to L");
   command.add_option("--speed-cv", options.speed_cv, "Spread of the ranks' speeds, normal around 1")
-      ->check(number(0, 1))->capture_default_str()->group("Skew and noise");
+      ->check(number(0, 1))
+      ->capture_default_str()
+      ->group("Skew and noise");
   command.add_option("--slow-share", options.slow_share, "Share of the ranks that are slow all the time")
-      ->check(number(0, 1))->capture_default_str()->group("Skew and noise");
+      ->check(number(0, 1))
+      ->capture_default_str()
+      ->group("Skew and noise");
   command.add_option("--slow-factor", options.slow_factor, "How many times slower those are")
-      ->check(number(1, 1e6))->capture_default_str()->group("Skew and noise");
-  command.add_option("--instance", options.instance, "Which of many rounds: other draws, another turn of rotating skew")
-      ->check(whole_number(1))->capture_default_str()->group("Skew and noise");
+      ->check(number(1, 1e6))
+      ->capture_default_str()
+      ->group("Skew and noise");
+  command
+      .add_option("--instance", options.instance, "Which of many rounds: other draws, another turn of rotating skew")
+      ->check(whole_number(1))
+      ->capture_default_str()
+      ->group("Skew and noise");
   command.add_option("--seed", options.seed, "Of all draws")
-      ->check(whole_number(0))->capture_default_str()->group("Skew and noise");
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->group("Skew and noise");
   command.add_option("--seeds", options.seeds, "Simulate so many seeds from --seed on")
-      ->check(whole_number(1, 1'000'000))->capture_default_str()->group("Skew and noise");
+      ->check(whole_number(1, 1'000'000))
+      ->capture_default_str()
+      ->group("Skew and noise");
 }
 
 // --- options that go together ----------------------------------------------------------------------------------
@@ -202,8 +237,9 @@ void check_policy(const CLI::App& command, const simulate_options& options) {
 void check_simulate_options(const CLI::App& command, simulate_options& options) {
   if (options.calibrate) return expect_only(command, "--calibrate", {"--json"});
   if (options.fig9) {
-    expect_only(command, "--fig9", {"--ranks", "--bytes", "--skew-us", "--L", "--o", "--g", "--G", "--O", "--S", "--compute",
-                                    "--level", "--semantics", "--plot", "--measured", "--json"});
+    expect_only(command, "--fig9",
+                {"--ranks", "--bytes", "--skew-us", "--L", "--o", "--g", "--G", "--O", "--S", "--compute", "--level",
+                 "--semantics", "--plot", "--measured", "--json"});
     if (options.bytes.size() != 1) throw CLI::ValidationError("--bytes", "the figure is of one size");
   } else {
     check_skew(command, options);
@@ -253,44 +289,67 @@ cpu_noise noise_from(const simulate_options& options) {
 }
 
 void add_simulate_options(CLI::App& command, simulate_options& options) {
-  auto* collective = command.add_option("--collective", options.collective, "allreduce, barrier, reduce, gather, partial_allreduce, …")
-      ->capture_default_str();
-  auto* algorithm = command.add_option("--algorithm", options.algorithm,
+  auto* collective =
+      command
+          .add_option("--collective", options.collective, "allreduce, barrier, reduce, gather, partial_allreduce, …")
+          ->capture_default_str();
+  auto* algorithm =
+      command
+          .add_option("--algorithm", options.algorithm,
                       "recursive_doubling, tree, ring; dissemination; binomial; linear; or what `lsched list` shows")
-      ->capture_default_str();
+          ->capture_default_str();
   auto* ranks = command.add_option("--ranks", options.ranks, "Sizes of the world")
-                    ->check(whole_number(1, k_most_simulated_ranks))->capture_default_str();
+                    ->check(whole_number(1, k_most_simulated_ranks))
+                    ->capture_default_str();
   auto* bytes = command.add_option("--bytes", options.bytes, "Bytes a rank contributes")
-      ->check(whole_number(0, k_max_count))->capture_default_str();
+                    ->check(whole_number(0, k_max_count))
+                    ->capture_default_str();
   command.add_option("--engine", options.engine, "window: events; sweep: rounds; closed: formulas")
-      ->check(CLI::IsMember({"window", "sweep", "closed"}))->capture_default_str();
-  auto* schedules = command.add_flag("--schedules", options.schedules,
-                                      "Simulate what the generator writes for every rank, op by op");
+      ->check(CLI::IsMember({"window", "sweep", "closed"}))
+      ->capture_default_str();
+  auto* schedules =
+      command.add_flag("--schedules", options.schedules, "Simulate what the generator writes for every rank, op by op");
   auto* goal = command.add_option("--goal", options.goal, "Simulate a GOAL program, text or binary, instead")
                    ->check(CLI::ExistingFile)
-                   ->excludes(collective)->excludes(algorithm)->excludes(ranks)->excludes(bytes)->excludes(schedules);
+                   ->excludes(collective)
+                   ->excludes(algorithm)
+                   ->excludes(ranks)
+                   ->excludes(bytes)
+                   ->excludes(schedules);
   auto* to_goal = command.add_option("--to-goal", options.to_goal,
-                                      "Write the round that is simulated, as it went there, as GOAL text");
+                                     "Write the round that is simulated, as it went there, as GOAL text");
   auto* policy = command.add_option("--activation", options.activation, "Policy of a partial allreduce")
-      ->check(CLI::IsMember(activation_names()))->capture_default_str();
+                     ->check(CLI::IsMember(activation_names()))
+                     ->capture_default_str();
   auto* initiator = command.add_option("--initiator", options.initiator, "Whose call counts with majority")
-      ->check(whole_number(0, k_most_simulated_ranks))->capture_default_str();
+                        ->check(whole_number(0, k_most_simulated_ranks))
+                        ->capture_default_str();
   add_machine_options(command, options);
   for (CLI::Option* other : {policy, initiator, command.get_option("--compute")}) goal->excludes(other);
   add_noise_options(command, options);
   command.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
   auto* trace = command.add_option("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
   command.add_option("--trace-ranks", options.trace_ranks, "How many ranks, from 0 on, the trace shows")
-      ->check(whole_number(1, k_most_simulated_ranks))->capture_default_str()->needs(trace);
-  auto* fig9 = command.add_flag("--fig9", options.fig9,
-                                 "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks")
-                   ->excludes(trace)->excludes(goal)->excludes(to_goal);
+      ->check(whole_number(1, k_most_simulated_ranks))
+      ->capture_default_str()
+      ->needs(trace);
+  auto* fig9 =
+      command.add_flag("--fig9", options.fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks")
+          ->excludes(trace)
+          ->excludes(goal)
+          ->excludes(to_goal);
   command.add_option("--plot", options.plot, "Draw that figure (gnuplot)")->needs(fig9);
-  command.add_option("--measured", options.measured,
-                     "Beside it, in columns of their own, what `lsched bench fig9 --json FILE` measured at this size and skew")
-      ->check(CLI::ExistingFile)->needs(fig9);
+  command
+      .add_option(
+          "--measured", options.measured,
+          "Beside it, in columns of their own, what `lsched bench fig9 --json FILE` measured at this size and skew")
+      ->check(CLI::ExistingFile)
+      ->needs(fig9);
   command.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off")
-      ->excludes(fig9)->excludes(trace)->excludes(goal)->excludes(to_goal);
+      ->excludes(fig9)
+      ->excludes(trace)
+      ->excludes(goal)
+      ->excludes(to_goal);
   command.add_flag("--json", options.as_json, "Print JSON lines; the last is the summary");
 }
 

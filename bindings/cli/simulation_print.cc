@@ -37,8 +37,11 @@ json details(const simulate_options& options, const simulated_run& it, const sim
   json all{{"ranks", it.ranks},
            it.goal.empty() ? json{"bytes", it.bytes} : json{"goal", options.goal},
            {"seed", it.seed},
-           {"messages", report.messages}, {"payload_bytes", report.bytes}, {"signals", report.signals},
-           {"nic_waits", report.nic_waits}, {"active", report.active}};
+           {"messages", report.messages},
+           {"payload_bytes", report.bytes},
+           {"signals", report.signals},
+           {"nic_waits", report.nic_waits},
+           {"active", report.active}};
   for (const auto& [name, q] : {std::pair{"first", 0.0}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"last", 1.0}})
     all["finish_us"][name] = us(report.quantile(q));
   if (report.critical_path) all["critical_path"] = describe(*report.critical_path);
@@ -60,11 +63,12 @@ void print_text(const simulate_options& options, const simulated_run& it, const 
                 static_cast<double>(report.memory) / it.ranks);
   if (!report.critical_path) return;
   const path_parts& path = *report.critical_path;
-  std::printf("  critical path: %lld L + %lld o + %lld g + %lld G + %lld O + %lld compute + %.3f us noise, "
-              "begun at %.3f us\n",
-              static_cast<long long>(path.L), static_cast<long long>(path.o), static_cast<long long>(path.g),
-              static_cast<long long>(path.G_bytes), static_cast<long long>(path.O_bytes),
-              static_cast<long long>(path.compute_bytes), us(path.noise), us(path.start));
+  std::printf(
+      "  critical path: %lld L + %lld o + %lld g + %lld G + %lld O + %lld compute + %.3f us noise, "
+      "begun at %.3f us\n",
+      static_cast<long long>(path.L), static_cast<long long>(path.o), static_cast<long long>(path.g),
+      static_cast<long long>(path.G_bytes), static_cast<long long>(path.O_bytes),
+      static_cast<long long>(path.compute_bytes), us(path.noise), us(path.start));
 }
 
 }  // namespace

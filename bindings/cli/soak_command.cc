@@ -28,7 +28,7 @@ using clock = std::chrono::steady_clock;
 using json = nlohmann::ordered_json;
 
 constexpr std::int32_t k_default_ranks = 4;
-constexpr auto k_least_sleep = 50us;  ///< shorter delays yield instead: a sleep overshoots by about that much
+constexpr auto k_least_sleep = 50us;        ///< shorter delays yield instead: a sleep overshoots by about that much
 constexpr std::uint64_t k_most_lines = 20;  ///< violations printed by a rank; the others are counted
 
 struct soak_options {
@@ -78,8 +78,7 @@ class soak {
       : options_(options),
         here_(here),
         timeout_ns_(static_cast<std::uint64_t>(options.timeout_s * 1e9)),
-        ledger_({.self = here.rank(), .size = here.size()}, options.count, options.seed,
-                options.policy == "full",
+        ledger_({.self = here.rank(), .size = here.size()}, options.count, options.seed, options.policy == "full",
                 [this](std::uint64_t call, const std::string& what) { complain(call, what); }) {
     lsched_diagnostic_init(&detail_);
     const bool has_terminal = isatty(STDERR_FILENO) != 0;
@@ -138,10 +137,9 @@ class soak {
 void soak::expect(lsched_status code, const char* call) const {
   if (code == LSCHED_OK) return;
   const bool has_detail = detail_.status == code && detail_.text[0] != '\0';
-  const std::string where =
-      "rank " + std::to_string(here_.rank()) + ", call " + std::to_string(ledger_.calls()) + ": ";
-  throw command_failure(
-      code, where + (has_detail ? detail_.text : std::string(call) + ": " + lsched_status_text(code)));
+  const std::string where = "rank " + std::to_string(here_.rank()) + ", call " + std::to_string(ledger_.calls()) + ": ";
+  throw command_failure(code,
+                        where + (has_detail ? detail_.text : std::string(call) + ": " + lsched_status_text(code)));
 }
 
 void soak::create() {
@@ -195,8 +193,7 @@ void soak::drain() {
 }
 
 void soak::destroy() {
-  expect(lsched_schedule_destroy(std::exchange(schedule_, nullptr), timeout_ns_, &detail_),
-         "lsched_schedule_destroy");
+  expect(lsched_schedule_destroy(std::exchange(schedule_, nullptr), timeout_ns_, &detail_), "lsched_schedule_destroy");
 }
 
 /// All ranks together, by an ordinary allreduce in place.
@@ -229,8 +226,7 @@ void soak::complain(std::uint64_t call, const std::string& what) {
   if (++lines_ > k_most_lines) return;
   std::fprintf(stderr, "lsched soak: violation on rank %d, call %llu: %s\n", here_.rank(),
                static_cast<unsigned long long>(call), what.c_str());
-  if (lines_ == k_most_lines)
-    std::fprintf(stderr, "lsched soak: rank %d counts the others silently\n", here_.rank());
+  if (lines_ == k_most_lines) std::fprintf(stderr, "lsched soak: rank %d counts the others silently\n", here_.rank());
 }
 
 void soak::report_progress() {
@@ -317,19 +313,14 @@ void add_soak_command(CLI::App& app, command_context& context) {
   command->add_option("--algorithm", options->algorithm, "Behind the policy")
       ->check(CLI::IsMember(algorithm_names("partial_allreduce")))
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Calls of each rank")
-      ->check(whole_number(1))
-      ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of delays, contributions and majority's draws")
-      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Calls of each rank")->check(whole_number(1))->capture_default_str();
+  command->add_option("--seed", options->seed, "Of delays, contributions and majority's draws")->capture_default_str();
   command->add_option("--ranks", options->world.ranks, "Ranks to start where no launcher has (default: 4)")
       ->check(whole_number(1, k_most_ranks));
   command->add_option("--count", options->count, "Integers in a contribution, at least 3")
       ->check(whole_number(soak_ledger::k_least_count, std::uint64_t{1} << 32))
       ->capture_default_str();
-  command
-      ->add_option("--delay-us", options->delay_us,
-                   "Mean of the exponentially distributed pause before each call")
+  command->add_option("--delay-us", options->delay_us, "Mean of the exponentially distributed pause before each call")
       ->check(number(0, 1e9))
       ->capture_default_str();
   command->add_option("--delay", options->delay, "How to pause; auto sleeps from 50 us on and yields below")
@@ -341,11 +332,9 @@ void add_soak_command(CLI::App& app, command_context& context) {
   command->add_option("--timeout", options->timeout_s, "Seconds without any progress that are a failure")
       ->check(number(0.001, 1e9))
       ->capture_default_str();
-  command
-      ->add_option("--json", options->json_file, "File for the result (\"-\", or nothing: standard output)")
+  command->add_option("--json", options->json_file, "File for the result (\"-\", or nothing: standard output)")
       ->expected(0, 1);
-  command->add_flag("--progress", options->progress,
-                    "Report every second, even if standard error is no terminal");
+  command->add_flag("--progress", options->progress, "Report every second, even if standard error is no terminal");
   command->footer(
       "Prints one JSON line when done; exit status 1 if any check failed.\n"
       "Example:  lsched soak --policy majority --ranks 8 --rounds 1000000\n"

@@ -57,8 +57,7 @@ void soak_ledger::check(const lsched_report& report, std::uint64_t round) {
     check_elements(report);
     add(delivered_, result_);
   } else {
-    expect(result_[0] == k_untouched, "a collect without a result wrote to its buffer", result_[0],
-           k_untouched);
+    expect(result_[0] == k_untouched, "a collect without a result wrote to its buffer", result_[0], k_untouched);
   }
   if (is_full_ && round != 0) check_full_round(report);
   last_ = report.to;
@@ -76,15 +75,12 @@ void soak_ledger::check_interval(const lsched_report& report, std::uint64_t roun
 
 void soak_ledger::check_counts(const lsched_report& report) {
   const std::uint64_t outstanding = calls_ - mine_delivered_;
-  expect(report.ranks == where_.size, "the report has another number of ranks", wide(report.ranks),
-         wide(where_.size));
+  expect(report.ranks == where_.size, "the report has another number of ranks", wide(report.ranks), wide(where_.size));
   expect(report.contributors <= wide(where_.size), "more contributors than ranks", report.contributors,
          wide(where_.size));
-  expect(report.mine <= outstanding, "more of my offers came back than I have made", report.mine,
-         outstanding);
+  expect(report.mine <= outstanding, "more of my offers came back than I have made", report.mine, outstanding);
   expect(report.mine <= report.offers, "more of my offers than of all", report.mine, report.offers);
-  expect(report.contributors <= report.offers, "fewer offers than contributors", report.offers,
-         report.contributors);
+  expect(report.contributors <= report.offers, "fewer offers than contributors", report.offers, report.contributors);
   const bool has_offers = report.offers != 0;
   expect(has_offers == (report.has_result != 0), "has_result contradicts the number of offers", report.offers,
          static_cast<std::uint64_t>(report.has_result));
@@ -93,20 +89,20 @@ void soak_ledger::check_counts(const lsched_report& report) {
 }
 
 void soak_ledger::check_elements(const lsched_report& report) {
-  expect(result_[0] == report.offers, "element 0, the number of contributions, is not the report's",
-         result_[0], report.offers);
+  expect(result_[0] == report.offers, "element 0, the number of contributions, is not the report's", result_[0],
+         report.offers);
   const std::uint64_t others = report.offers - report.mine;
   const std::uint64_t own = report.mine * (wide(where_.self) + 1);
   expect(result_[1] >= own + others, "element 1, ranks, is below what is possible", result_[1], own + others);
-  expect(result_[1] <= own + others * wide(where_.size), "element 1, ranks, is above what is possible",
-         result_[1], own + others * wide(where_.size));
+  expect(result_[1] <= own + others * wide(where_.size), "element 1, ranks, is above what is possible", result_[1],
+         own + others * wide(where_.size));
   for (std::size_t j = 0; j < coefficients_.size(); ++j) {
     const coefficients& it = coefficients_[j];
     const std::uint64_t wanted = it.of_hash * result_[2] + it.of_rank * result_[1] + it.of_one * result_[0];
     const std::uint64_t got = result_[k_least_count + j];
     if (got == wanted) continue;
-    expect(false, ("element " + std::to_string(k_least_count + j) + " does not fit elements 0 to 2").c_str(),
-           got, wanted);
+    expect(false, ("element " + std::to_string(k_least_count + j) + " does not fit elements 0 to 2").c_str(), got,
+           wanted);
     return;  // one is enough for a result
   }
 }
@@ -136,8 +132,8 @@ void soak_ledger::check_totals(const std::vector<std::uint64_t>& of_world) {
   const auto wrong = std::mismatch(delivered_.begin(), delivered_.end(), of_world.begin());
   if (wrong.first == delivered_.end()) return;
   const auto place = std::to_string(wrong.first - delivered_.begin());
-  expect(false, ("the results' total of element " + place + " is not the offers' total").c_str(),
-         *wrong.first, *wrong.second);
+  expect(false, ("the results' total of element " + place + " is not the offers' total").c_str(), *wrong.first,
+         *wrong.second);
 }
 
 double soak_ledger::mean_contributors() const {

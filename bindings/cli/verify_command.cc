@@ -76,8 +76,8 @@ json describe(const finding& it) {
 }
 
 json describe(const verify_case& it) {
-  return {{"collective", it.what->of->name}, {"algorithm", it.what->name},    {"ranks", it.size},
-          {"count", it.count},            {"in_place", it.data.in_place}, {"activation", name_of(it.policy)}};
+  return {{"collective", it.what->of->name}, {"algorithm", it.what->name},      {"ranks", it.size}, {"count", it.count},
+          {"in_place", it.data.in_place},    {"activation", name_of(it.policy)}};
 }
 
 /// `entry` names the world.
@@ -184,8 +184,8 @@ verify_wish wish_of(const verify_command_options& options) {
 
 /// Names and combinations that the parser lets through.
 void expect_sense(const verify_command_options& options) {
-  const int wishes = (options.collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) +
-                     (options.all || options.sample ? 1 : 0);
+  const int wishes =
+      (options.collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) + (options.all || options.sample ? 1 : 0);
   if (wishes != 1) throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --file, --all or --sample");
   const auto known = algorithms();
   const auto serves = [&](const algorithm& it) {
@@ -215,8 +215,9 @@ verification prove(const verify_case& it) {
 int verify_all(const verify_command_options& options) {
   const std::vector<verify_case> cases = plan(wish_of(options));
   if (cases.empty())
-    throw command_failure("no algorithm can serve this: ordinary collectives have no activation policy, and "
-                          "`lsched list` shows further constraints");
+    throw command_failure(
+        "no algorithm can serve this: ordinary collectives have no activation policy, and "
+        "`lsched list` shows further constraints");
   teller out(options, cases.size());
   in_order(
       cases.size(), [&](std::size_t i) { return prove(cases[i]); },
@@ -238,13 +239,21 @@ void add_verify_command(CLI::App& app, command_context& context) {
       app.add_subcommand("verify", "Prove the schedules of a collective, or of a file, for all ranks at once");
   const auto options = std::make_shared<verify_command_options>();
   command->add_option("COLLECTIVE", options->collective, "A collective that `lsched list` shows");
-  auto* file = command->add_option("--file", options->file, "A file with the schedules of all ranks, as `lsched show --all` prints it")
+  auto* file = command
+                   ->add_option("--file", options->file,
+                                "A file with the schedules of all ranks, as `lsched show --all` prints it")
                    ->check(CLI::ExistingFile);
-  command->add_option("--promise", options->promised, "The collective that the file's outputs are held against (default: the one it is named after)")
+  command
+      ->add_option("--promise", options->promised,
+                   "The collective that the file's outputs are held against (default: the one it is named after)")
       ->check(CLI::IsMember(collective_names()))
       ->needs(file);
-  command->add_flag("--in-place", options->in_place, "The file's inputs and outputs share memory, as its collective says")->needs(file);
-  command->add_option("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str()->excludes(file);
+  command
+      ->add_flag("--in-place", options->in_place, "The file's inputs and outputs share memory, as its collective says")
+      ->needs(file);
+  command->add_option("--algorithm", options->algorithm, "One of its algorithms")
+      ->capture_default_str()
+      ->excludes(file);
   command->add_option("--ranks", options->ranks, "Sizes of the world, like 1-65,96,100 (default: as --all)")
       ->check(number_list<rank>(1, k_most_ranks))
       ->excludes(file);

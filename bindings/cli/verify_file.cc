@@ -31,7 +31,8 @@ std::string words_for(const world_promise& promise, const std::string& name) {
 
 world_file read_world(const std::string& path, const std::string& promised) {
   auto parsed = parse_world(content_of(path));
-  if (!parsed) throw command_failure(static_cast<lsched_status>(parsed.error().code), path + ": " + parsed.error().text);
+  if (!parsed)
+    throw command_failure(static_cast<lsched_status>(parsed.error().code), path + ": " + parsed.error().text);
   auto promise = require(promise_for(*parsed, promised));
   const auto size = parsed->size();
   std::string title = escaped(parsed->front()->name());

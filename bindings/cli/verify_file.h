@@ -13,7 +13,7 @@ namespace lsched::cli {
 struct world_file {
   std::vector<schedule_ptr> world;
   postcondition promise;
-  overlay in_place;    ///< if its inputs and outputs share memory
+  overlay in_place;   ///< if its inputs and outputs share memory
   std::string title;  ///< "allreduce/tree, 3 ranks, promised as allreduce"
   bool is_promised;   ///< false: nobody has said what the outputs must hold
 };

@@ -27,8 +27,7 @@ CLI::Validator limits(const char* kind, Number least, Number most, bool is_open)
   return {check, text.str(), ""};
 }
 
-constexpr std::array k_activations{activation_policy::solo, activation_policy::majority,
-                                   activation_policy::full};
+constexpr std::array k_activations{activation_policy::solo, activation_policy::majority, activation_policy::full};
 
 }  // namespace
 
@@ -55,7 +54,8 @@ void add_data_options(CLI::App& command, data_options& data) {
 }
 
 shape shape_of(const collective& of, rank ranks, const data_options& data) {
-  shape wanted = typical_shape(of, ranks, data.count, named(k_all_dtypes, data.type), named(k_all_reductions, data.reduction));
+  shape wanted =
+      typical_shape(of, ranks, data.count, named(k_all_dtypes, data.type), named(k_all_reductions, data.reduction));
   if (data.root && of.is_rooted) wanted.root = *data.root;
   return wanted;
 }

@@ -240,9 +240,7 @@ class partial_base {
 
   explicit operator bool() const { return handle_ != nullptr; }
   lsched_schedule* handle() const { return handle_; }
-  std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const {
-    return schedule::print(handle_, format);
-  }
+  std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const { return schedule::print(handle_, format); }
 
   /// Answers how many offers were taken back.
   std::uint64_t withdraw() {
@@ -302,9 +300,9 @@ class partial_allreduce : public partial_base {
 /// `combine(lower, higher)` answers a V; memory holds Vs as elements of type T, some of which make up one. `combine` is not
 /// copied: it must outlive the schedules, and must not throw. lsched_combine in lsched.h says who calls it.
 template <element T, class V, class Combine>
-  requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
-          std::is_nothrow_invocable_r_v<V, const Combine&, const V&, const V&>
-lsched_user_op user_op(const Combine& combine, bool is_commutative = false) {
+requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
+    std::is_nothrow_invocable_r_v<V, const Combine&, const V&, const V&> lsched_user_op
+    user_op(const Combine& combine, bool is_commutative = false) {
   constexpr std::uint64_t k_unit = sizeof(V) / sizeof(T);
   lsched_user_op made{};
   made.struct_size = sizeof made;
@@ -353,8 +351,7 @@ class runtime {
   ~runtime() { static_cast<void>(lsched_runtime_close(handle_)); }
 
   /// A world of threads of this process: element r is rank r's.
-  static std::vector<runtime> open_threads(std::int32_t ranks,
-                                           const lsched_config& config = default_config()) {
+  static std::vector<runtime> open_threads(std::int32_t ranks, const lsched_config& config = default_config()) {
     std::vector<lsched_runtime*> handles(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
     std::vector<runtime> opened;
     opened.reserve(handles.size());
@@ -445,8 +442,7 @@ class runtime {
     return schedule(made);
   }
   template <element T>
-  schedule allreduce(std::span<T> in_place, lsched_reduction reduction = LSCHED_SUM,
-                     const char* algorithm = nullptr) {
+  schedule allreduce(std::span<T> in_place, lsched_reduction reduction = LSCHED_SUM, const char* algorithm = nullptr) {
     return allreduce(std::span<const T>(in_place), in_place, reduction, algorithm);
   }
 
@@ -558,8 +554,7 @@ class builder {
     return add(lsched_add_recv, from, tag, target);
   }
   lsched_op copy(lsched_region source, lsched_region target) { return add(lsched_add_copy, source, target); }
-  lsched_op reduce(lsched_reduction reduction, lsched_region lower, lsched_region higher,
-                   lsched_region target) {
+  lsched_op reduce(lsched_reduction reduction, lsched_region lower, lsched_region higher, lsched_region target) {
     return add(lsched_add_reduce, reduction, lower, higher, target);
   }
   lsched_op reduce(const lsched_user_op& how, lsched_region lower, lsched_region higher, lsched_region target) {

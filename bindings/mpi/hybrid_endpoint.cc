@@ -7,13 +7,11 @@ namespace lsched {
 hybrid_endpoint::hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far,
                                  std::vector<rank> node)
     : near_(std::move(near)), far_(std::move(far)), node_(std::move(node)) {
-  for (std::size_t place = 0; place < node_.size(); ++place)
-    place_of_[node_[place]] = static_cast<rank>(place);
+  for (std::size_t place = 0; place < node_.size(); ++place) place_of_[node_[place]] = static_cast<rank>(place);
 }
 
 // Both sides hear of every instance, also of one without edges there: ids stay in step.
-result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool credits,
-                                                     std::span<const edge_spec> edges) {
+result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
   std::vector<edge_spec> near;
   std::vector<edge_spec> far;
   for (const edge_spec& edge : edges) {
@@ -40,8 +38,7 @@ result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool cred
   std::size_t nears = 0;
   std::size_t fars = 0;
   for (const edge_spec& edge : edges)
-    links.push_back(place_of_.contains(edge.peer) ? (*near_links)[nears++] << 1
-                                                  : (*far_links)[fars++] << 1 | 1);
+    links.push_back(place_of_.contains(edge.peer) ? (*near_links)[nears++] << 1 : (*far_links)[fars++] << 1 | 1);
   return links;
 }
 

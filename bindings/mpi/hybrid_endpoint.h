@@ -17,8 +17,7 @@ namespace lsched {
 class hybrid_endpoint final : public endpoint {
  public:
   /// `node`: the world's ranks at the places 0, 1, … of the shared segment.
-  hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far,
-                  std::vector<rank> node);
+  hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far, std::vector<rank> node);
   ~hybrid_endpoint() override { hybrid_endpoint::close(); }
 
   bool allows_auxiliary_thread() const { return far_->allows_auxiliary_thread(); }
@@ -27,15 +26,14 @@ class hybrid_endpoint final : public endpoint {
   std::string_view name() const override { return "shm+mpi"; }
   std::byte* allocate(std::size_t bytes) override { return near_->allocate(bytes); }
   void deallocate(std::byte* memory) override { near_->deallocate(memory); }
-  bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return near_->sends_from(memory, bytes); }
+  bool sends_from(const std::byte* memory, std::uint64_t bytes) const override {
+    return near_->sends_from(memory, bytes);
+  }
   bool receives_in_place() const override { return true; }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits,
-                                      std::span<const edge_spec> edges) override;
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override { return far_->post_record(record); }
-  status gather_records(std::span<std::byte> all, rank* missing) override {
-    return far_->gather_records(all, missing);
-  }
+  status gather_records(std::span<std::byte> all, rank* missing) override { return far_->gather_records(all, missing); }
   status link(std::uint32_t id) override;
   void detach(std::uint32_t id) override;
 
@@ -43,8 +41,7 @@ class hybrid_endpoint final : public endpoint {
     return is_far(link) ? far_->send(inner(link), round, what) : near_->send(inner(link), round, what);
   }
   bool receive(link_id link, round_no round, std::byte* into, arrival& out) override {
-    return is_far(link) ? far_->receive(inner(link), round, into, out)
-                        : near_->receive(inner(link), round, into, out);
+    return is_far(link) ? far_->receive(inner(link), round, into, out) : near_->receive(inner(link), round, into, out);
   }
   void release(link_id link, round_no round) override {
     is_far(link) ? far_->release(inner(link), round) : near_->release(inner(link), round);
@@ -55,9 +52,7 @@ class hybrid_endpoint final : public endpoint {
   bool arm(link_id link, round_no round) override {
     return is_far(link) ? far_->arm(inner(link), round) : near_->arm(inner(link), round);
   }
-  void disarm(link_id link) override {
-    is_far(link) ? far_->disarm(inner(link)) : near_->disarm(inner(link));
-  }
+  void disarm(link_id link) override { is_far(link) ? far_->disarm(inner(link)) : near_->disarm(inner(link)); }
   std::size_t poll(std::span<completion> out) override;
   void flush() override {
     near_->flush();

@@ -45,9 +45,7 @@ constexpr std::uint64_t own_bytes(const edge_spec& edge) {
 }
 
 /// Both ends of a pair enumerate its edges in this order, signals first.
-constexpr auto order_of(const edge_spec& edge) {
-  return std::tuple(edge.peer, !edge.signal, edge.tag, edge.outgoing);
-}
+constexpr auto order_of(const edge_spec& edge) { return std::tuple(edge.peer, !edge.signal, edge.tag, edge.outgoing); }
 
 /// Whether this rank speaks on the control stream for the edge: its signals out, and credits for payload in.
 constexpr bool speaks_for(const edge_spec& edge, bool credits) {
@@ -97,18 +95,16 @@ result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mp
   int size = 1;
   int level = 0;
   const bool answers = MPI_Comm_set_errhandler(ours, MPI_ERRORS_RETURN) == MPI_SUCCESS &&
-                       MPI_Comm_rank(ours, &self) == MPI_SUCCESS &&
-                       MPI_Comm_size(ours, &size) == MPI_SUCCESS && MPI_Query_thread(&level) == MPI_SUCCESS;
+                       MPI_Comm_rank(ours, &self) == MPI_SUCCESS && MPI_Comm_size(ours, &size) == MPI_SUCCESS &&
+                       MPI_Query_thread(&level) == MPI_SUCCESS;
   mpi_limits bounded = limits;
   bounded.highest_tag = highest_tag_of(ours, limits.highest_tag);
-  std::unique_ptr<mpi_endpoint> made(
-      new mpi_endpoint(ours, self, size, bounded, level == MPI_THREAD_MULTIPLE));
+  std::unique_ptr<mpi_endpoint> made(new mpi_endpoint(ours, self, size, bounded, level == MPI_THREAD_MULTIPLE));
   made->records_.reset(allocate_aligned(k_entry_bytes * (as_index(size) + 1)));
 
   std::optional<failure> why;
   if (!answers) why = failure{status::transport, "MPI does not answer questions about a communicator"};
-  if (limits.chunk_bytes == 0 ||
-      limits.chunk_bytes > static_cast<std::uint64_t>(std::numeric_limits<int>::max()))
+  if (limits.chunk_bytes == 0 || limits.chunk_bytes > static_cast<std::uint64_t>(std::numeric_limits<int>::max()))
     why = failure{status::argument, "MPI messages have between 1 and 2^31-1 bytes"};
   if (made->records_ == nullptr) why = failure{status::no_memory, "no memory for the records of all ranks"};
   const int mine = static_cast<int>(why ? why->code : status::ok);
@@ -122,13 +118,8 @@ result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mp
   return made;
 }
 
-mpi_endpoint::mpi_endpoint(MPI_Comm comm, rank self, rank size, const mpi_limits& limits,
-                           bool is_thread_multiple)
-    : comm_(comm),
-      self_(self),
-      limits_(limits),
-      is_thread_multiple_(is_thread_multiple),
-      streams_(as_index(size)) {}
+mpi_endpoint::mpi_endpoint(MPI_Comm comm, rank self, rank size, const mpi_limits& limits, bool is_thread_multiple)
+    : comm_(comm), self_(self), limits_(limits), is_thread_multiple_(is_thread_multiple), streams_(as_index(size)) {}
 
 mpi_endpoint::~mpi_endpoint() { close(); }
 
@@ -180,8 +171,7 @@ void mpi_endpoint::part() {
 
 void mpi_endpoint::take_leftovers() {
   for (const auto& from : streams_) {
-    if (from == nullptr || !from->has_parted || from->taken >= from->promised || health_ != status::ok)
-      continue;
+    if (from == nullptr || !from->has_parted || from->taken >= from->promised || health_ != status::ok) continue;
     int is_here = 0;
     int bytes = 0;
     MPI_Status what;
@@ -194,8 +184,7 @@ void mpi_endpoint::take_leftovers() {
       return;
     }
     MPI_Request request = MPI_REQUEST_NULL;
-    if (!succeeded(
-            MPI_Irecv(leftovers_.back().get(), bytes, MPI_BYTE, from->peer, what.MPI_TAG, comm_, &request)))
+    if (!succeeded(MPI_Irecv(leftovers_.back().get(), bytes, MPI_BYTE, from->peer, what.MPI_TAG, comm_, &request)))
       return;
     ++from->taken;
     add_request(request, {task::leftover_in, static_cast<std::uint32_t>(from->peer)});
@@ -233,11 +222,9 @@ bool mpi_endpoint::succeeded(int code) {
 
 // --- commit ------------------------------------------------------------------------------------------------
 
-result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, bool credits,
-                                                  std::span<const edge_spec> edges) {
+result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
   if (health_ != status::ok) return failure{health_, "MPI has failed"};
-  if (blocks_.contains(id))
-    return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
+  if (blocks_.contains(id)) return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
   if (auto why = objection(edges)) return *why;
   reap();
 
@@ -251,8 +238,7 @@ result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, bool credits
   blocks_.emplace(id, std::move(held));
   if (has_memory) return answer;
   detach(id);
-  if (!has_tags)
-    return failure{status::no_memory, "MPI has no tags left for more schedules between these ranks"};
+  if (!has_tags) return failure{status::no_memory, "MPI has no tags left for more schedules between these ranks"};
   return failure{status::no_memory, "no memory left for message buffers"};
 }
 
@@ -263,13 +249,11 @@ std::optional<failure> mpi_endpoint::objection(std::span<const edge_spec> edges)
   for (const edge_spec& edge : edges) {
     if (edge.peer < 0 || as_index(edge.peer) >= streams_.size())
       return failure{status::argument, "an edge leaves the world", edge.peer};
-    if (edge.capacity > k_most_bytes / 4)
-      return failure{status::no_memory, "an edge is larger than memory", edge.peer};
+    if (edge.capacity > k_most_bytes / 4) return failure{status::no_memory, "an edge is larger than memory", edge.peer};
   }
   std::sort(ordered.begin(), ordered.end(), is_before);
   const auto twin = std::adjacent_find(ordered.begin(), ordered.end(), is_same);
-  if (twin != ordered.end())
-    return failure{status::argument, "two edges of one tag and direction", twin->peer};
+  if (twin != ordered.end()) return failure{status::argument, "two edges of one tag and direction", twin->peer};
   return std::nullopt;
 }
 
@@ -413,8 +397,7 @@ status mpi_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
   if (all.size() < record_bytes * streams_.size()) return status::argument;
   if (health_ != status::ok) return health_;
   int is_done = 0;
-  if (exchange_ != MPI_REQUEST_NULL && !succeeded(MPI_Test(&exchange_, &is_done, MPI_STATUS_IGNORE)))
-    return health_;
+  if (exchange_ != MPI_REQUEST_NULL && !succeeded(MPI_Test(&exchange_, &is_done, MPI_STATUS_IGNORE))) return health_;
   if (exchange_ != MPI_REQUEST_NULL) {
     if (missing != nullptr) *missing = k_no_rank;
     return status::pending;
@@ -505,8 +488,7 @@ bool mpi_endpoint::transmit(link_id link, round_no round, const message& what) {
 
   MPI_Request request = MPI_REQUEST_NULL;
   const int length = static_cast<int>(sizeof head + (is_small ? bytes : 0));
-  if (!succeeded(MPI_Isend(bounce, length, MPI_BYTE, state.spec.peer, state.tag, comm_, &request)))
-    return false;
+  if (!succeeded(MPI_Isend(bounce, length, MPI_BYTE, state.spec.peer, state.tag, comm_, &request))) return false;
   ++stream_of(link).sent;
   int is_done = 0;  // a short message mostly is
   if (!succeeded(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE))) return false;
@@ -531,8 +513,8 @@ void mpi_endpoint::post_chunk_out(link_id link) {
   link_state& state = links_[link];
   const std::uint64_t bytes = std::min(limits_.chunk_bytes, state.outgoing.bytes - state.moved);
   MPI_Request request = MPI_REQUEST_NULL;
-  if (!succeeded(MPI_Isend(state.outgoing.data + state.moved, static_cast<int>(bytes), MPI_BYTE,
-                           state.spec.peer, state.tag, comm_, &request)))
+  if (!succeeded(MPI_Isend(state.outgoing.data + state.moved, static_cast<int>(bytes), MPI_BYTE, state.spec.peer,
+                           state.tag, comm_, &request)))
     return;
   state.moved += bytes;
   ++stream_of(link).sent;
@@ -547,8 +529,7 @@ bool mpi_endpoint::receive(link_id link, round_no round, std::byte* into, arriva
   await(link, wait::message, round);
   MPI_Request request = MPI_REQUEST_NULL;
   const int room = static_cast<int>(bounce_bytes(state.spec));
-  if (!succeeded(MPI_Irecv(state.bounce[0], room, MPI_BYTE, state.spec.peer, state.tag, comm_, &request)))
-    return false;
+  if (!succeeded(MPI_Irecv(state.bounce[0], room, MPI_BYTE, state.spec.peer, state.tag, comm_, &request))) return false;
 
   int is_here = 0;
   int bytes = 0;
@@ -572,8 +553,7 @@ bool mpi_endpoint::landed(link_id link, int bytes) {
   std::memcpy(&head, state.bounce[0], sizeof head);
   const bool is_small = head.bytes <= k_bounce_bytes;
   const std::uint64_t expected = sizeof head + (is_small ? head.bytes : 0);
-  if (static_cast<std::uint64_t>(bytes) != expected || head.round != state.round ||
-      head.bytes > state.spec.capacity) {
+  if (static_cast<std::uint64_t>(bytes) != expected || head.round != state.round || head.bytes > state.spec.capacity) {
     health_ = status::transport;
     return false;
   }
@@ -596,8 +576,8 @@ void mpi_endpoint::post_chunk_in(link_id link) {
   link_state& state = links_[link];
   const std::uint64_t bytes = std::min(limits_.chunk_bytes, state.incoming.bytes - state.moved);
   MPI_Request request = MPI_REQUEST_NULL;
-  if (!succeeded(MPI_Irecv(state.into + state.moved, static_cast<int>(bytes), MPI_BYTE, state.spec.peer,
-                           state.tag, comm_, &request)))
+  if (!succeeded(MPI_Irecv(state.into + state.moved, static_cast<int>(bytes), MPI_BYTE, state.spec.peer, state.tag,
+                           comm_, &request)))
     return;
   state.moved += bytes;
   add_request(request, {task::chunk_in, link});
@@ -653,8 +633,8 @@ void mpi_endpoint::speak(stream& to) {
   to.pending.erase(to.pending.begin(), end);
   to.first_pending += count;
   MPI_Request request = MPI_REQUEST_NULL;
-  if (!succeeded(MPI_Issend(to.outgoing.data(), static_cast<int>(count * sizeof(control_record)), MPI_BYTE,
-                            to.peer, k_control_tag, comm_, &request)))
+  if (!succeeded(MPI_Issend(to.outgoing.data(), static_cast<int>(count * sizeof(control_record)), MPI_BYTE, to.peer,
+                            k_control_tag, comm_, &request)))
     return;
   to.speaking = true;
   add_request(request, {task::control_out, static_cast<std::uint32_t>(to.peer)});
@@ -766,8 +746,8 @@ void mpi_endpoint::sweep() {
 // Takes the finished requests out, oldest first, and answers how many `events_` there are now.
 std::size_t mpi_endpoint::test_window(std::size_t begin, std::size_t count) {
   int found = 0;
-  if (!succeeded(MPI_Testsome(static_cast<int>(count), requests_.data() + begin, &found, indices_.data(),
-                              statuses_.data())) ||
+  if (!succeeded(
+          MPI_Testsome(static_cast<int>(count), requests_.data() + begin, &found, indices_.data(), statuses_.data())) ||
       found == MPI_UNDEFINED)
     return 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(found); ++i) {
@@ -800,9 +780,7 @@ void mpi_endpoint::handle(const event& news) {
   if (!state.is_live) return;
   switch (what) {
     case task::bounce_even:
-    case task::bounce_odd:
-      state.is_bounce_busy[what == task::bounce_odd ? 1 : 0] = false;
-      return resume(of);
+    case task::bounce_odd: state.is_bounce_busy[what == task::bounce_odd ? 1 : 0] = false; return resume(of);
     case task::chunk_out:
       if (state.moved == state.outgoing.bytes) return satisfy(of);
       return post_chunk_out(of);
@@ -814,8 +792,7 @@ void mpi_endpoint::handle(const event& news) {
       return;
     case task::control_out:
     case task::control_in:
-    case task::leftover_in:
-      return;
+    case task::leftover_in: return;
   }
 }
 

@@ -64,8 +64,7 @@ class mpi_endpoint final : public endpoint {
   void deallocate(std::byte* place) override { std::free(place); }
   bool receives_in_place() const override { return true; }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits,
-                                      std::span<const edge_spec> edges) override;
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override;
   status gather_records(std::span<std::byte> all, rank* missing) override;
   status link(std::uint32_t id) override;

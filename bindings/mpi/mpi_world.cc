@@ -33,8 +33,8 @@ template <std::size_t N>
 bool minimise(MPI_Comm all, std::array<std::int64_t, N>& values) {
   std::array<std::int64_t, N> mine = values;
   MPI_Request request = MPI_REQUEST_NULL;
-  return MPI_Iallreduce(mine.data(), values.data(), static_cast<int>(N), MPI_INT64_T, MPI_MIN, all,
-                        &request) == MPI_SUCCESS &&
+  return MPI_Iallreduce(mine.data(), values.data(), static_cast<int>(N), MPI_INT64_T, MPI_MIN, all, &request) ==
+             MPI_SUCCESS &&
          await_request(request) == MPI_SUCCESS;
 }
 
@@ -89,8 +89,7 @@ std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_n
   if (!minimise(all, least)) return mpi_failure("MPI_Iallreduce");
   found.ranks_per_core = static_cast<rank>(-least[0]);
   const int colour = ranks_per_node > 0 ? self / ranks_per_node : 0;
-  if (MPI_Comm_split(real.comm, colour, self, &node.comm) != MPI_SUCCESS)
-    return mpi_failure("MPI_Comm_split");
+  if (MPI_Comm_split(real.comm, colour, self, &node.comm) != MPI_SUCCESS) return mpi_failure("MPI_Comm_split");
   return std::nullopt;
 }
 
@@ -107,9 +106,7 @@ std::optional<std::vector<rank>> members_of(MPI_Comm node, rank self) {
   return members;
 }
 
-std::string ranks_in_words(std::size_t count) {
-  return std::to_string(count) + (count == 1 ? " rank" : " ranks");
-}
+std::string ranks_in_words(std::size_t count) { return std::to_string(count) + (count == 1 ? " rank" : " ranks"); }
 
 std::string sharing_in_words(std::size_t local, std::size_t size) {
   const std::string near = "shared memory with " + ranks_in_words(local - 1);
@@ -174,8 +171,7 @@ result<rank> find_unready(MPI_Comm all, bool is_ready) {
   return lowest[0] == size ? k_no_rank : static_cast<rank>(lowest[0]);
 }
 
-result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options,
-                                                    mpi_info* info) {
+result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options, mpi_info* info) {
   auto far = mpi_endpoint::open(comm, options.limits);
   if (!far) return far.error();
   const MPI_Comm all = (*far)->communicator();  // lives as long as the endpoint, which only success hands on

@@ -29,7 +29,7 @@ struct mpi_options {
   rank ranks_per_node = 0;         ///< 0: real nodes; k: every k consecutive ranks that share a node play one
   std::uint64_t region_bytes = 0;  ///< address space of a rank in shared memory; 0: the machine's memory size
   mpi_limits limits{};
-  shm_options shm{};               ///< may differ
+  shm_options shm{};  ///< may differ
 };
 
 /// The lowest rank of `all` that is not ready, or k_no_rank. Collective.
@@ -37,13 +37,13 @@ result<rank> find_unready(MPI_Comm all, bool is_ready);
 
 /// What was found, at this rank.
 struct mpi_info {
-  rank node_ranks = 1;     ///< on this machine, itself included: they compete for its cores
-  unsigned node_cores = 1;  ///< that they may use together
-  rank ranks_per_core = 1;  ///< rounded up, on the node where it is worst; equal on all ranks
-  std::vector<rank> nodes{};  ///< by rank, the lowest rank that it shares memory with; empty: all share
-  rank sharing_ranks = 1;  ///< that share memory with this one, itself included
+  rank node_ranks = 1;                   ///< on this machine, itself included: they compete for its cores
+  unsigned node_cores = 1;               ///< that they may use together
+  rank ranks_per_core = 1;               ///< rounded up, on the node where it is worst; equal on all ranks
+  std::vector<rank> nodes{};             ///< by rank, the lowest rank that it shares memory with; empty: all share
+  rank sharing_ranks = 1;                ///< that share memory with this one, itself included
   bool allows_auxiliary_thread = false;  ///< MPI_THREAD_MULTIPLE, or no two ranks talk through MPI
-  std::string text{};  ///< "shared memory with 3 ranks, MPI with 4", or why not
+  std::string text{};                    ///< "shared memory with 3 ranks, MPI with 4", or why not
   const std::string& describe() const { return text; }
 };
 

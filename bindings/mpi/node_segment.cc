@@ -69,8 +69,7 @@ bool wait_readable(int socket, clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
     pollfd it{socket, POLLIN, 0};
-    const int found =
-        ::poll(&it, 1, static_cast<int>(std::max(left.count(), std::chrono::milliseconds::rep{0})));
+    const int found = ::poll(&it, 1, static_cast<int>(std::max(left.count(), std::chrono::milliseconds::rep{0})));
     if (found > 0) return true;
     if (found == 0 || errno != EINTR) return false;
   }
@@ -83,8 +82,7 @@ std::optional<failure> objection_to(int socket, std::int32_t process) {
   socklen_t bytes = sizeof peer;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return system_failure("SO_PEERCRED");
   if (peer.uid != geteuid()) return failure{status::transport, "another user answers"};
-  if (peer.pid != process)
-    return failure{status::transport, "the processes live in different process name spaces"};
+  if (peer.pid != process) return failure{status::transport, "the processes live in different process name spaces"};
   return std::nullopt;
 }
 
@@ -114,8 +112,7 @@ result<host> make_host(rank size, std::uint64_t region_bytes) {
   made.open.process = static_cast<std::int32_t>(getpid());
   made.open.name_bytes = static_cast<std::int32_t>(bytes - sizeof(sa_family_t));
   std::memcpy(made.open.name, name.sun_path, static_cast<std::size_t>(made.open.name_bytes));
-  if (getrandom(&made.open.secret, sizeof made.open.secret, 0) !=
-      static_cast<ssize_t>(sizeof made.open.secret))
+  if (getrandom(&made.open.secret, sizeof made.open.secret, 0) != static_cast<ssize_t>(sizeof made.open.secret))
     return system_failure("getrandom");
   return made;
 }
@@ -141,9 +138,8 @@ bool send_descriptor(int socket, const greeting& words, int passed) {
 std::optional<failure> serve_guest(const host& at, int guest, std::vector<bool>& served) {
   greeting words;
   if (!wait_readable(guest, clock::now() + k_guest_patience) ||
-      recv(guest, &words, sizeof words, 0) != static_cast<ssize_t>(sizeof words) ||
-      words.secret != at.open.secret || words.member <= 0 ||
-      static_cast<std::size_t>(words.member) >= served.size())
+      recv(guest, &words, sizeof words, 0) != static_cast<ssize_t>(sizeof words) || words.secret != at.open.secret ||
+      words.member <= 0 || static_cast<std::size_t>(words.member) >= served.size())
     return std::nullopt;
   if (auto why = objection_to(guest, words.process)) return why;
   if (!send_descriptor(guest, {at.open.secret, 0, at.open.process}, at.segment->descriptor()))
@@ -180,8 +176,7 @@ int receive_descriptor(int socket, greeting& words) {
   letter.msg_controllen = room.size();
   if (recvmsg(socket, &letter, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(sizeof words)) return -1;
   const cmsghdr* const rights = CMSG_FIRSTHDR(&letter);
-  if (rights == nullptr || rights->cmsg_type != SCM_RIGHTS || rights->cmsg_len != CMSG_LEN(sizeof(int)))
-    return -1;
+  if (rights == nullptr || rights->cmsg_type != SCM_RIGHTS || rights->cmsg_len != CMSG_LEN(sizeof(int))) return -1;
   int passed = -1;
   std::memcpy(&passed, CMSG_DATA(rights), sizeof passed);
   return passed;
@@ -210,8 +205,7 @@ result<std::shared_ptr<shm_segment>> visit(const invitation& to, rank member, ra
   const int passed = receive_descriptor(door.number(), theirs);
   if (passed < 0) return failure{status::transport, "the node's first rank passed no segment"};
   descriptor received(passed);
-  if (theirs.secret != to.secret)
-    return failure{status::transport, "a stranger answered for the node's first rank"};
+  if (theirs.secret != to.secret) return failure{status::transport, "a stranger answered for the node's first rank"};
   auto segment = shm_segment::adopt(received.give());
   if (segment && (*segment)->ranks() != size)
     return failure{status::transport, "the segment was made for another number of ranks"};

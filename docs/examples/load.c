@@ -33,7 +33,6 @@ int main(int count, char** words) {
     is_right = is_right && output == round * (rank + 1) * (rank + 2) / 2;
     if (rank == 2) printf("round %d: %d\n", (int)round, (int)output);
   }
-  const int is_closed =
-      lsched_schedule_destroy(scan, 0, &why) == LSCHED_OK && lsched_runtime_close(world) == LSCHED_OK;
+  const int is_closed = lsched_schedule_destroy(scan, 0, &why) == LSCHED_OK && lsched_runtime_close(world) == LSCHED_OK;
   return is_closed && is_right ? 0 : 1;
 }

@@ -47,9 +47,9 @@ int main(void) {
     must(lsched_collect(ticket, &result, k_timeout_ns, &report, &why), "collect", &why);
     if (report.has_result) total += result;
     if (rank == 0)
-      printf("step %2d: rounds %d to %d, %d of %d ranks in the last one, %d gradients, %d of them mine\n",
-             step, (int)report.from + 1, (int)report.to, (int)report.contributors, (int)report.ranks,
-             (int)report.offers, (int)report.mine);
+      printf("step %2d: rounds %d to %d, %d of %d ranks in the last one, %d gradients, %d of them mine\n", step,
+             (int)report.from + 1, (int)report.to, (int)report.contributors, (int)report.ranks, (int)report.offers,
+             (int)report.mine);
   }
 
   /* What is still pending is sent while we leave; the rounds end when every rank has left. */

@@ -62,10 +62,8 @@ int main(void) {
     if (lsched_run(ring, LSCHED_FOREVER, &why) != LSCHED_OK) return fprintf(stderr, "%s\n", why.text), 1;
     is_right = is_right && output[k_from_left] == 100 * round + (rank + ranks - 1) % ranks &&
                output[k_from_right] == 100 * round + (rank + 1) % ranks && output[k_own] == input;
-    if (rank == 0)
-      printf("round %d: left %d, right %d\n", round, (int)output[k_from_left], (int)output[k_from_right]);
+    if (rank == 0) printf("round %d: left %d, right %d\n", round, (int)output[k_from_left], (int)output[k_from_right]);
   }
-  const int is_closed =
-      lsched_schedule_destroy(ring, 0, &why) == LSCHED_OK && lsched_runtime_close(world) == LSCHED_OK;
+  const int is_closed = lsched_schedule_destroy(ring, 0, &why) == LSCHED_OK && lsched_runtime_close(world) == LSCHED_OK;
   return is_closed && is_right ? 0 : 1;
 }

@@ -23,7 +23,7 @@ int main(int count, char** words) {
   for (size_t i = 0; i < answer.findings + answer.notes; ++i)
     printf("%s%s: %s\n", i < answer.findings ? "" : "note: ", found[i].property, found[i].text);
   if (!answer.holds) return 1;
-  printf("proved, %d ranks: %d messages, %d hops; promised of the outputs: %s\n", (int)answer.ranks, (int)answer.messages,
-         (int)answer.hops, answer.collective != NULL ? answer.collective : "nothing");
+  printf("proved, %d ranks: %d messages, %d hops; promised of the outputs: %s\n", (int)answer.ranks,
+         (int)answer.messages, (int)answer.hops, answer.collective != NULL ? answer.collective : "nothing");
   return 0;
 }

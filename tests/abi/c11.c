@@ -1,6 +1,5 @@
 /* The public header is plain C11, needs nothing before it, can be included twice, and links from C. */
 #include "lsched.h"
-#include "lsched.h"
 
 #include <string.h>
 

@@ -49,7 +49,8 @@ lsched_config test_config() {
 /// A world of threads. Closing it must succeed: whatever a test creates, it destroys.
 class world_of_threads {
  public:
-  explicit world_of_threads(int32_t ranks, lsched_config config = test_config()) : runtimes_(static_cast<std::size_t>(ranks)) {
+  explicit world_of_threads(int32_t ranks, lsched_config config = test_config())
+      : runtimes_(static_cast<std::size_t>(ranks)) {
     diagnostic why;
     if (lsched_runtime_open_threads(ranks, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
   }
@@ -82,7 +83,8 @@ lsched_allreduce_desc describe(const integers& input, integers& output) {
   return desc;
 }
 
-lsched_partial_desc describe_partial(std::uint64_t count, lsched_activation activation, lsched_lag lag = LSCHED_LATEST) {
+lsched_partial_desc describe_partial(std::uint64_t count, lsched_activation activation,
+                                     lsched_lag lag = LSCHED_LATEST) {
   lsched_partial_desc desc{};
   desc.struct_size = sizeof desc;
   desc.count = count;
@@ -128,7 +130,8 @@ void expect_works(lsched_runtime* runtime) {
 /// An allreduce on two ranks of which rank 0 has started its round.
 struct half_started {
   half_started() {
-    world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe(inputs[r], outputs[r])); });
+    world.each(
+        [&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe(inputs[r], outputs[r])); });
     EXPECT_EQ(lsched_start(schedules[0], &ticket), LSCHED_OK);
   }
   void finish() {
@@ -145,10 +148,11 @@ struct half_started {
   lsched_ticket ticket{};
 };
 
-// --- version, status ---------------------------------------------------------------------------------------------------
+// --- version, status -----------------------------------------------------------------------------------------
 
 TEST(c_version, text_and_number_fit_the_header) {
-  const std::string expected = std::to_string(LSCHED_VERSION_MAJOR) + "." + std::to_string(LSCHED_VERSION_MINOR) + "." + std::to_string(LSCHED_VERSION_PATCH);
+  const std::string expected = std::to_string(LSCHED_VERSION_MAJOR) + "." + std::to_string(LSCHED_VERSION_MINOR) + "." +
+                               std::to_string(LSCHED_VERSION_PATCH);
   EXPECT_EQ(lsched_version(), expected);
   EXPECT_EQ(lsched_abi(), LSCHED_ABI);
 }
@@ -186,7 +190,7 @@ TEST(c_status, a_diagnostic_of_another_size_is_left_alone) {
   lsched_diagnostic_init(nullptr);
 }
 
-// --- runtime -----------------------------------------------------------------------------------------------------------
+// --- runtime -------------------------------------------------------------------------------------------------
 
 TEST(c_runtime, null_handles_are_errors_and_never_crash) {
   lsched_stats stats{sizeof stats, 0, 0, 0, 0, 0, 0, 0};
@@ -296,8 +300,10 @@ TEST(c_runtime, the_environment_changes_the_defaults) {
 
 TEST(c_runtime, takes_its_lane_from_the_environment) {
   lsched_config config;
-  for (const auto& [text, number] : {std::pair("auto", int32_t{LSCHED_LANE_AUTO}), {"inline", LSCHED_LANE_INLINE},
-                                     {"tbb", LSCHED_LANE_TBB}, {"tbb:7", 7}}) {
+  for (const auto& [text, number] : {std::pair("auto", int32_t{LSCHED_LANE_AUTO}),
+                                     {"inline", LSCHED_LANE_INLINE},
+                                     {"tbb", LSCHED_LANE_TBB},
+                                     {"tbb:7", 7}}) {
     setenv("LSCHED_LANE", text, 1);
     lsched_config_init(&config);
     EXPECT_EQ(config.lane, number) << text;
@@ -321,7 +327,8 @@ TEST(c_runtime, says_where_arithmetic_runs) {
     EXPECT_EQ(lsched_runtime_describe(world.at(0), text, sizeof text), LSCHED_OK);
     return std::string(text);
   };
-  EXPECT_NE(about(LSCHED_LANE_INLINE).find("arithmetic inline: as asked for"), std::string::npos) << about(LSCHED_LANE_INLINE);
+  EXPECT_NE(about(LSCHED_LANE_INLINE).find("arithmetic inline: as asked for"), std::string::npos)
+      << about(LSCHED_LANE_INLINE);
 #if LSCHED_HAVE_TBB
   EXPECT_NE(about(3).find("with 3 oneTBB workers"), std::string::npos) << about(3);
 #else
@@ -385,13 +392,15 @@ TEST(c_runtime, memory_is_aligned_given_back_and_refused_when_there_is_none) {
 TEST(c_runtime, is_not_closed_while_it_has_schedules) {
   const world_of_threads world(2);
   lsched_schedule* barriers[2]{};
-  world.each([&](lsched_runtime* runtime, int32_t r) { EXPECT_EQ(lsched_barrier_create(runtime, &barriers[r], nullptr), LSCHED_OK); });
+  world.each([&](lsched_runtime* runtime, int32_t r) {
+    EXPECT_EQ(lsched_barrier_create(runtime, &barriers[r], nullptr), LSCHED_OK);
+  });
   EXPECT_EQ(lsched_runtime_close(world.at(0)), LSCHED_ERR_BUSY);
   world.each([&](lsched_runtime*, int32_t r) { EXPECT_EQ(lsched_run(barriers[r], k_limit_ns, nullptr), LSCHED_OK); });
   for (lsched_schedule* one : barriers) destroy(one);
 }
 
-// --- creating: this rank's arguments --------------------------------------------------------------------------------------
+// --- creating: this rank's arguments -------------------------------------------------------------------------
 
 TEST(c_allreduce, bad_arguments_are_named_and_change_nothing) {
   const world_of_threads world(1);
@@ -470,11 +479,12 @@ TEST(c_allreduce, more_than_the_region_holds_is_no_memory_on_every_rank) {
   });
 }
 
-// --- creating: disagreements ------------------------------------------------------------------------------------------------
+// --- creating: disagreements ---------------------------------------------------------------------------------
 
 /// Every rank's create fails with `code`; the text names both sides, or what is wrong, and the next create works.
-void expect_disagreement(lsched_status code, const std::vector<std::string>& words,
-                         const std::function<lsched_status(lsched_runtime*, int32_t, lsched_schedule**, lsched_diagnostic*)>& make) {
+void expect_disagreement(
+    lsched_status code, const std::vector<std::string>& words,
+    const std::function<lsched_status(lsched_runtime*, int32_t, lsched_schedule**, lsched_diagnostic*)>& make) {
   const world_of_threads world(3);
   world.each([&](lsched_runtime* runtime, int32_t r) {
     for (int again = 0; again < 2; ++again) {
@@ -489,36 +499,47 @@ void expect_disagreement(lsched_status code, const std::vector<std::string>& wor
   });
 }
 
-void expect_allreduce_mismatch(const std::vector<std::string>& words, const std::function<void(lsched_allreduce_desc&)>& change) {
+void expect_allreduce_mismatch(const std::vector<std::string>& words,
+                               const std::function<void(lsched_allreduce_desc&)>& change) {
   for (int32_t odd = 0; odd < 3; ++odd)
-    expect_disagreement(LSCHED_ERR_MISMATCH, words, [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
-      integers input(8), output(8);
-      lsched_allreduce_desc desc = describe(input, output);
-      if (r == odd) change(desc);
-      return lsched_allreduce_create(runtime, &desc, schedule, why);
-    });
+    expect_disagreement(LSCHED_ERR_MISMATCH, words,
+                        [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                          integers input(8), output(8);
+                          lsched_allreduce_desc desc = describe(input, output);
+                          if (r == odd) change(desc);
+                          return lsched_allreduce_create(runtime, &desc, schedule, why);
+                        });
 }
 
-TEST(c_mismatch, counts) { expect_allreduce_mismatch({"count 8", "count 7"}, [](lsched_allreduce_desc& d) { d.count = 7; }); }
-TEST(c_mismatch, dtypes) { expect_allreduce_mismatch({"i64", "f64"}, [](lsched_allreduce_desc& d) { d.dtype = LSCHED_F64; }); }
-TEST(c_mismatch, reductions) { expect_allreduce_mismatch({"sum", "max"}, [](lsched_allreduce_desc& d) { d.reduction = LSCHED_MAX; }); }
+TEST(c_mismatch, counts) {
+  expect_allreduce_mismatch({"count 8", "count 7"}, [](lsched_allreduce_desc& d) { d.count = 7; });
+}
+TEST(c_mismatch, dtypes) {
+  expect_allreduce_mismatch({"i64", "f64"}, [](lsched_allreduce_desc& d) { d.dtype = LSCHED_F64; });
+}
+TEST(c_mismatch, reductions) {
+  expect_allreduce_mismatch({"sum", "max"}, [](lsched_allreduce_desc& d) { d.reduction = LSCHED_MAX; });
+}
 
 TEST(c_mismatch, order) {
-  expect_disagreement(LSCHED_ERR_MISMATCH, {"barrier", "allreduce"}, [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
-    integers input(8), output(8);
-    const lsched_allreduce_desc desc = describe(input, output);
-    return r == 1 ? lsched_barrier_create(runtime, schedule, why) : lsched_allreduce_create(runtime, &desc, schedule, why);
-  });
+  expect_disagreement(LSCHED_ERR_MISMATCH, {"barrier", "allreduce"},
+                      [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        integers input(8), output(8);
+                        const lsched_allreduce_desc desc = describe(input, output);
+                        return r == 1 ? lsched_barrier_create(runtime, schedule, why)
+                                      : lsched_allreduce_create(runtime, &desc, schedule, why);
+                      });
 }
 
 TEST(c_mismatch, activations_and_seeds) {
   for (const bool seeds : {false, true})
-    expect_disagreement(LSCHED_ERR_MISMATCH, {"partial"}, [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
-      lsched_partial_desc desc = describe_partial(4, LSCHED_MAJORITY);
-      if (r == 2 && seeds) desc.seed = 5;
-      if (r == 2 && !seeds) desc.activation = LSCHED_SOLO;
-      return lsched_partial_allreduce_create(runtime, &desc, schedule, why);
-    });
+    expect_disagreement(LSCHED_ERR_MISMATCH, {"partial"},
+                        [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                          lsched_partial_desc desc = describe_partial(4, LSCHED_MAJORITY);
+                          if (r == 2 && seeds) desc.seed = 5;
+                          if (r == 2 && !seeds) desc.activation = LSCHED_SOLO;
+                          return lsched_partial_allreduce_create(runtime, &desc, schedule, why);
+                        });
 }
 
 TEST(c_mismatch, bad_arguments_of_one_rank_are_told_to_all) {
@@ -552,13 +573,17 @@ TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
     return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
   };
   using create_call = std::function<lsched_status(lsched_runtime*, lsched_schedule**, lsched_diagnostic*)>;
-  for (const create_call& call :
-       {create_call(lsched_barrier_create), create_call(by_hand),
-        create_call([&](auto* runtime, auto** schedule, auto* why) { return lsched_allreduce_create(runtime, &sum, schedule, why); }),
-        create_call([&](auto* runtime, auto** schedule, auto* why) { return lsched_partial_allreduce_create(runtime, &partial, schedule, why); })})
-    expect_disagreement(LSCHED_ERR_ARGUMENT, {"schedule is null"}, [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
-      return call(runtime, r == 1 ? nullptr : schedule, why);
-    });
+  for (const create_call& call : {create_call(lsched_barrier_create), create_call(by_hand),
+                                  create_call([&](auto*runtime, auto**schedule, auto*why) {
+                                    return lsched_allreduce_create(runtime, &sum, schedule, why);
+                                  }),
+                                  create_call([&](auto*runtime, auto**schedule, auto*why) {
+                                    return lsched_partial_allreduce_create(runtime, &partial, schedule, why);
+                                  })})
+    expect_disagreement(LSCHED_ERR_ARGUMENT, {"schedule is null"},
+                        [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                          return call(runtime, r == 1 ? nullptr : schedule, why);
+                        });
 }
 
 TEST(c_mismatch, a_rank_that_does_not_come_is_named_and_then_nothing_can_be_committed) {
@@ -613,7 +638,7 @@ TEST(c_mismatch, a_commit_that_finds_a_rank_gone_ends_what_was_running) {
   EXPECT_EQ(lsched_runtime_close(pair[0]), LSCHED_OK);
 }
 
-// --- running -----------------------------------------------------------------------------------------------------------------
+// --- running -------------------------------------------------------------------------------------------------
 
 TEST(c_running, null_schedules_and_tickets_are_errors) {
   lsched_ticket ticket{};
@@ -773,22 +798,25 @@ TEST(c_running, callers_drive_where_there_is_no_progress_thread) {
   integers inputs[2]{integers(4, 1), integers(4, 2)}, outputs[2]{integers(4), integers(4)};
   lsched_schedule* schedules[2]{};
   lsched_ticket tickets[2]{};
-  world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe(inputs[r], outputs[r])); });
+  world.each(
+      [&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe(inputs[r], outputs[r])); });
   for (int r = 0; r < 2; ++r) ASSERT_EQ(lsched_start(schedules[r], &tickets[r]), LSCHED_OK);
-  for (int i = 0; i < 1000 && lsched_test(tickets[0]) == LSCHED_PENDING; ++i) EXPECT_EQ(lsched_progress(world.at(1), nullptr), LSCHED_OK);
+  for (int i = 0; i < 1000 && lsched_test(tickets[0]) == LSCHED_PENDING; ++i)
+    EXPECT_EQ(lsched_progress(world.at(1), nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_test(tickets[0]), LSCHED_OK);
   for (int r = 0; r < 2; ++r) EXPECT_EQ(lsched_wait(tickets[r], k_limit_ns, nullptr), LSCHED_OK);
   EXPECT_EQ(outputs[1], integers(4, 3));
   for (lsched_schedule* one : schedules) destroy(one);
 }
 
-// --- printing ------------------------------------------------------------------------------------------------------------------
+// --- printing ------------------------------------------------------------------------------------------------
 
 TEST(c_printing, text_and_picture_fit_the_room_they_are_given) {
   const world_of_threads world(1);
   integers input(4), output(4);
   lsched_schedule* schedule = create(world.at(0), describe(input, output));
-  for (const auto& [format, word] : {std::pair(LSCHED_PRINT_TEXT, "libsched schedule 1"), std::pair(LSCHED_PRINT_DOT, "digraph")}) {
+  for (const auto& [format, word] :
+       {std::pair(LSCHED_PRINT_TEXT, "libsched schedule 1"), std::pair(LSCHED_PRINT_DOT, "digraph")}) {
     size_t needed = 0;
     ASSERT_EQ(lsched_schedule_print(schedule, format, nullptr, 0, &needed), LSCHED_OK);
     std::string text(needed, '#');
@@ -799,12 +827,13 @@ TEST(c_printing, text_and_picture_fit_the_room_they_are_given) {
     ASSERT_EQ(lsched_schedule_print(schedule, format, little, 5, nullptr), LSCHED_OK);
     EXPECT_EQ(std::string(little), text.substr(0, 4));
   }
-  EXPECT_EQ(lsched_schedule_print(schedule, any_value<lsched_print_format>(2), nullptr, 0, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_print(schedule, any_value<lsched_print_format>(2), nullptr, 0, nullptr),
+            LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, nullptr, 10, nullptr), LSCHED_ERR_ARGUMENT);
   destroy(schedule);
 }
 
-// --- partial ----------------------------------------------------------------------------------------------------------------------
+// --- partial -------------------------------------------------------------------------------------------------
 
 TEST(c_partial, bad_arguments_are_named) {
   const world_of_threads world(1);
@@ -864,7 +893,8 @@ TEST(c_partial, what_is_offered_is_collected_once) {
   EXPECT_EQ(lsched_offer(schedule, gradient.data(), nullptr), LSCHED_ERR_ARGUMENT);
   ASSERT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
   lsched_report report{};
-  EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_ERR_ARGUMENT) << "struct_size is not set";
+  EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_ERR_ARGUMENT)
+      << "struct_size is not set";
   report = empty_report();
   ASSERT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
   EXPECT_EQ(result, gradient);
@@ -919,10 +949,12 @@ TEST(c_partial, everything_offered_arrives_on_every_rank) {
 TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
-  world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, LSCHED_FULL)); });
+  world.each(
+      [&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, LSCHED_FULL)); });
   const integers gradient(2, 4);
   lsched_ticket first{}, ticket{};
-  EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &first), LSCHED_OK);  // captured at once: its call starts its part
+  EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &first),
+            LSCHED_OK);  // captured at once: its call starts its part
   for (int i = 0; i < 3; ++i) EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &ticket), LSCHED_OK);
   diagnostic why;
   EXPECT_EQ(lsched_collect(first, nullptr, k_short_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
@@ -938,7 +970,8 @@ TEST(c_partial, a_pending_offer_may_be_withdrawn) {
 TEST(c_partial, destroying_times_out_until_everybody_has_left_and_then_succeeds) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
-  world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, LSCHED_SOLO)); });
+  world.each(
+      [&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, LSCHED_SOLO)); });
   for (int i = 0; i < 2; ++i) {
     diagnostic why;
     EXPECT_EQ(lsched_schedule_destroy(schedules[0], k_short_ns, &why), LSCHED_ERR_TIMEOUT);
@@ -968,7 +1001,7 @@ TEST(c_partial, callers_drive_a_solo_schedule_if_they_ask_for_it) {
   });
 }
 
-// --- schedules by hand --------------------------------------------------------------------------------------------------------------
+// --- schedules by hand ---------------------------------------------------------------------------------------
 
 /// A builder with one input and one output of four integers.
 struct hand {
@@ -1039,11 +1072,12 @@ TEST(c_builder, the_first_error_is_kept_until_commit) {
     EXPECT_EQ(lsched_add_copy(h.b, {h.in, 0, 3}, {h.out, 0, 4}, nullptr), LSCHED_ERR_ARGUMENT);
   });
   expect_refused_commit(LSCHED_ERR_ARGUMENT, "reduction", [](hand& h) {
-    EXPECT_EQ(lsched_add_reduce(h.b, any_value<lsched_reduction>(0), {h.in, 0, 4}, {h.in, 0, 4}, {h.out, 0, 4}, nullptr), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(
+        lsched_add_reduce(h.b, any_value<lsched_reduction>(0), {h.in, 0, 4}, {h.in, 0, 4}, {h.out, 0, 4}, nullptr),
+        LSCHED_ERR_ARGUMENT);
   });
-  expect_refused_commit(LSCHED_ERR_ARGUMENT, "dep", [](hand& h) {
-    EXPECT_EQ(lsched_add_dep(h.b, {7}, {8}), LSCHED_ERR_ARGUMENT);
-  });
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "dep",
+                        [](hand& h) { EXPECT_EQ(lsched_add_dep(h.b, {7}, {8}), LSCHED_ERR_ARGUMENT); });
 }
 
 TEST(c_builder, what_needs_the_whole_schedule_is_judged_at_commit) {
@@ -1054,10 +1088,16 @@ TEST(c_builder, what_needs_the_whole_schedule_is_judged_at_commit) {
     lsched_add_dep(h.b, x, y);
     lsched_add_dep(h.b, y, x);
   });
-  expect_refused_commit(LSCHED_ERR_BOUNDS, "leaves its buffer", [](hand& h) { lsched_add_copy(h.b, {h.in, 1, 4}, {h.out, 0, 4}, nullptr); });
+  expect_refused_commit(LSCHED_ERR_BOUNDS, "leaves its buffer", [](hand& h) {
+    lsched_add_copy(h.b, {h.in, 1, 4}, {h.out, 0, 4}, nullptr);
+  });
   for (const int32_t peer : {1, -1, 0})  // outside, and the rank itself
-    expect_refused_commit(LSCHED_ERR_ARGUMENT, "peer", [&](hand& h) { lsched_add_send(h.b, peer, 0, {h.in, 0, 4}, nullptr); });
-  expect_refused_commit(LSCHED_ERR_ARGUMENT, "input", [](hand& h) { lsched_add_copy(h.b, {h.out, 0, 4}, {h.in, 0, 4}, nullptr); });
+    expect_refused_commit(LSCHED_ERR_ARGUMENT, "peer", [&](hand& h) {
+      lsched_add_send(h.b, peer, 0, {h.in, 0, 4}, nullptr);
+    });
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "input", [](hand& h) {
+    lsched_add_copy(h.b, {h.out, 0, 4}, {h.in, 0, 4}, nullptr);
+  });
   expect_refused_commit(LSCHED_ERR_ARGUMENT, "need", [](hand& h) {
     lsched_op x{};
     lsched_add_nop(h.b, &x);
@@ -1077,29 +1117,33 @@ TEST(c_builder, slots_need_memory) {
 }
 
 TEST(c_builder, a_tag_is_used_once_per_peer_and_direction) {
-  expect_disagreement(LSCHED_ERR_ARGUMENT, {"tag"}, [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
-    hand h(runtime);
-    for (int twice = 0; r == 0 && twice < 2; ++twice) lsched_add_send(h.b, 1, 3, {h.in, 0, 4}, nullptr);
-    return h.commit(schedule, why);
-  });
+  expect_disagreement(LSCHED_ERR_ARGUMENT, {"tag"},
+                      [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        hand h(runtime);
+                        for (int twice = 0; r == 0 && twice < 2; ++twice)
+                          lsched_add_send(h.b, 1, 3, {h.in, 0, 4}, nullptr);
+                        return h.commit(schedule, why);
+                      });
 }
 
 TEST(c_builder, a_send_without_a_receive_is_unmatched_on_every_rank) {
-  expect_disagreement(LSCHED_ERR_UNMATCHED, {"rank 0", "rank 1", "32 bytes with tag"}, [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
-    hand h(runtime);
-    if (r == 0) lsched_add_send(h.b, 1, 0, {h.in, 0, 4}, nullptr);
-    if (r == 1) lsched_add_recv(h.b, 0, 1, {h.out, 0, 4}, nullptr);
-    return h.commit(schedule, why);
-  });
+  expect_disagreement(LSCHED_ERR_UNMATCHED, {"rank 0", "rank 1", "32 bytes with tag"},
+                      [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        hand h(runtime);
+                        if (r == 0) lsched_add_send(h.b, 1, 0, {h.in, 0, 4}, nullptr);
+                        if (r == 1) lsched_add_recv(h.b, 0, 1, {h.out, 0, 4}, nullptr);
+                        return h.commit(schedule, why);
+                      });
 }
 
 TEST(c_builder, names_must_agree) {
-  expect_disagreement(LSCHED_ERR_MISMATCH, {"by_hand", "custom"}, [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
-    if (r != 2) return hand(runtime).commit(schedule, why);
-    lsched_builder* b = nullptr;
-    EXPECT_EQ(lsched_builder_create(runtime, nullptr, &b), LSCHED_OK);
-    return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
-  });
+  expect_disagreement(LSCHED_ERR_MISMATCH, {"by_hand", "custom"},
+                      [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        if (r != 2) return hand(runtime).commit(schedule, why);
+                        lsched_builder* b = nullptr;
+                        EXPECT_EQ(lsched_builder_create(runtime, nullptr, &b), LSCHED_OK);
+                        return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
+                      });
 }
 
 // Ranks 1 and 2 send to rank 0, which goes on with whichever comes first.
@@ -1113,7 +1157,8 @@ TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
     if (r == 0) {
       lsched_op got[2]{}, first{}, answer{};
       for (int32_t peer = 1; peer < 3; ++peer)
-        EXPECT_EQ(lsched_add_recv(h.b, peer, 0, {h.out, static_cast<std::uint64_t>(peer) - 1, 1}, &got[peer - 1]), LSCHED_OK);
+        EXPECT_EQ(lsched_add_recv(h.b, peer, 0, {h.out, static_cast<std::uint64_t>(peer) - 1, 1}, &got[peer - 1]),
+                  LSCHED_OK);
       EXPECT_EQ(lsched_add_nop(h.b, &first), LSCHED_OK);
       for (const lsched_op op : got) EXPECT_EQ(lsched_add_dep(h.b, op, first), LSCHED_OK);
       EXPECT_EQ(lsched_set_need(h.b, first, 1), LSCHED_OK);
@@ -1140,7 +1185,7 @@ TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
   for (lsched_schedule* one : schedules) destroy(one);
 }
 
-// --- schedules from text ------------------------------------------------------------------------------------------------------------
+// --- schedules from text -------------------------------------------------------------------------------------
 
 /// Every rank sends its four integers to the next one.
 std::string shift_text(int32_t rank, int32_t ranks, const std::string& name = "shift") {
@@ -1148,8 +1193,8 @@ std::string shift_text(int32_t rank, int32_t ranks, const std::string& name = "s
   const std::string left = std::to_string((rank + ranks - 1) % ranks);
   return "libsched schedule 1\nname \"" + name + "\"\nrank " + std::to_string(rank) + " of " + std::to_string(ranks) +
          "\nflags\nactivation none seed 0\nbuffer 0 input host i64 4\nbuffer 1 output host i64 4\n"
-         "op 0 send i64 b0[0 +4] to " + right + " tag 0 then 2\nop 1 recv i64 b1[0 +4] from " + left +
-         " tag 0 then 2\nop 2 nop\nexit 2\n";
+         "op 0 send i64 b0[0 +4] to " +
+         right + " tag 0 then 2\nop 1 recv i64 b1[0 +4] from " + left + " tag 0 then 2\nop 2 nop\nexit 2\n";
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -1228,46 +1273,47 @@ TEST(c_load, null_arguments_are_errors) {
 
 TEST(c_load, buffers_need_memory) {
   const world_of_threads world(1);
-  const std::string text = "libsched schedule 1\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
-                           "buffer 0 input host u8 1\nop 0 nop\nexit 0\n";
+  const std::string text =
+      "libsched schedule 1\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+      "buffer 0 input host u8 1\nop 0 nop\nexit 0\n";
   const void* nowhere[] = {nullptr};
   lsched_schedule* schedule = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_schedule_load(world.at(0), text.data(), text.size(), nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_schedule_load(world.at(0), text.data(), text.size(), nowhere, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_load(world.at(0), text.data(), text.size(), nullptr, nullptr, &schedule, &why),
+            LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_load(world.at(0), text.data(), text.size(), nowhere, nullptr, &schedule, &why),
+            LSCHED_ERR_ARGUMENT);
   EXPECT_SAYS(why, "memory");
 }
 
 /// Every rank loads what `text` says; all get `code`, and all read `words`.
-void expect_refused_load(lsched_status code, const std::vector<std::string>& words, const std::function<std::string(int32_t)>& text) {
-  expect_disagreement(code, words, [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
-    return loading(text(r)).load(runtime, schedule, why);
-  });
+void expect_refused_load(lsched_status code, const std::vector<std::string>& words,
+                         const std::function<std::string(int32_t)>& text) {
+  expect_disagreement(code, words,
+                      [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        return loading(text(r)).load(runtime, schedule, why);
+                      });
 }
 
 TEST(c_load, bad_text_of_one_rank_is_told_to_all_with_its_place) {
   for (int32_t odd = 0; odd < 3; ++odd)
-    expect_refused_load(LSCHED_ERR_ARGUMENT, {"line 9, column 6: expected a kind of op but found 'rcv'"}, [&](int32_t r) {
-      return r == odd ? replaced(shift_text(r, 3), "recv", "rcv") : shift_text(r, 3);
-    });
-  expect_refused_load(LSCHED_ERR_BOUNDS, {"line 8, column 1: op 0 (send)"}, [](int32_t r) {
-    return r == 2 ? replaced(shift_text(r, 3), "+4", "+5") : shift_text(r, 3);
-  });
+    expect_refused_load(
+        LSCHED_ERR_ARGUMENT, {"line 9, column 6: expected a kind of op but found 'rcv'"},
+        [&](int32_t r) { return r == odd ? replaced(shift_text(r, 3), "recv", "rcv") : shift_text(r, 3); });
+  expect_refused_load(LSCHED_ERR_BOUNDS, {"line 8, column 1: op 0 (send)"},
+                      [](int32_t r) { return r == 2 ? replaced(shift_text(r, 3), "+4", "+5") : shift_text(r, 3); });
   expect_refused_load(LSCHED_ERR_UNSUPPORTED, {"version 2"}, [](int32_t r) {
     return r == 0 ? replaced(shift_text(r, 3), "schedule 1", "schedule 2") : shift_text(r, 3);
   });
 }
 
 TEST(c_load, text_for_another_rank_or_world_is_a_mismatch) {
-  expect_refused_load(LSCHED_ERR_MISMATCH, {"for rank 1 of 3, and this is rank 0 of 3"}, [](int32_t r) {
-    return shift_text(r == 0 ? 1 : r, 3);
-  });
-  expect_refused_load(LSCHED_ERR_MISMATCH, {"for rank 0 of 2, and this is rank"}, [](int32_t) {
-    return shift_text(0, 2) + shift_text(1, 2);
-  });
-  expect_refused_load(LSCHED_ERR_MISMATCH, {"shift", "other"}, [](int32_t r) {
-    return shift_text(r, 3, r == 1 ? "other" : "shift");
-  });
+  expect_refused_load(LSCHED_ERR_MISMATCH, {"for rank 1 of 3, and this is rank 0 of 3"},
+                      [](int32_t r) { return shift_text(r == 0 ? 1 : r, 3); });
+  expect_refused_load(LSCHED_ERR_MISMATCH, {"for rank 0 of 2, and this is rank"},
+                      [](int32_t) { return shift_text(0, 2) + shift_text(1, 2); });
+  expect_refused_load(LSCHED_ERR_MISMATCH, {"shift", "other"},
+                      [](int32_t r) { return shift_text(r, 3, r == 1 ? "other" : "shift"); });
 }
 
 TEST(c_load, a_world_that_does_not_pair_up_is_unmatched) {
@@ -1293,15 +1339,16 @@ TEST(c_load, partial_schedules_and_captures_are_refused) {
 
 TEST(c_load, memory_that_was_never_written_may_be_read) {
   const world_of_threads world(1);
-  loading copy("libsched schedule 1\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\nbuffer 0 scratch host i64 4\n"
-               "buffer 1 output host i64 4\nop 0 compute i64 b1[0 +4] = copy b0[0 +4]\nexit 0\n");
+  loading copy(
+      "libsched schedule 1\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\nbuffer 0 scratch host i64 4\n"
+      "buffer 1 output host i64 4\nop 0 compute i64 b1[0 +4] = copy b0[0 +4]\nexit 0\n");
   lsched_schedule* schedule = nullptr;
   ASSERT_EQ(copy.load(world.at(0), &schedule, nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
   destroy(schedule);
 }
 
-// --- more than 2 GiB ------------------------------------------------------------------------------------------------------------------
+// --- more than 2 GiB -----------------------------------------------------------------------------------------
 
 // Needs about 15 GiB: two inputs, two outputs, and a copy of each input where the other rank can read it.
 TEST(large_message_soak, an_allreduce_of_more_than_two_gibibytes_gets_every_byte_right) {
@@ -1321,7 +1368,8 @@ TEST(large_message_soak, an_allreduce_of_more_than_two_gibibytes_gets_every_byte
     EXPECT_EQ(lsched_run(schedule, 20 * k_limit_ns, &why), LSCHED_OK) << why.text;
     std::uint64_t wrong = 0;
     for (std::uint64_t i = 0; i < count; ++i)
-      if (output[i] != static_cast<std::uint8_t>(value(0x9e3779b97f4a7c15u, i) + value(0xbf58476d1ce4e5b9u, i))) ++wrong;
+      if (output[i] != static_cast<std::uint8_t>(value(0x9e3779b97f4a7c15u, i) + value(0xbf58476d1ce4e5b9u, i)))
+        ++wrong;
     EXPECT_EQ(wrong, 0u);
     destroy(schedule);
   });

@@ -41,8 +41,7 @@ class threads {
   rank size() const { return static_cast<rank>(runtimes_.size()); }
   void each(const std::function<void(lsched_runtime*, rank)>& body) const {
     std::vector<std::jthread> all;
-    for (rank r = 0; r < size(); ++r)
-      all.emplace_back([&, r] { body(runtimes_[static_cast<std::size_t>(r)], r); });
+    for (rank r = 0; r < size(); ++r) all.emplace_back([&, r] { body(runtimes_[static_cast<std::size_t>(r)], r); });
   }
 
  private:
@@ -107,7 +106,8 @@ void run_rank(lsched_runtime* runtime, c_request request, buffers_of_world& all,
 /// Lets all ranks reach a point, runs `at_last` once, lets them go on.
 class rendezvous {
  public:
-  rendezvous(rank size, std::function<void(int)> at_last) : barrier_(size, [this] { at_last_(++stops_); }), at_last_(std::move(at_last)) {}
+  rendezvous(rank size, std::function<void(int)> at_last)
+      : barrier_(size, [this] { at_last_(++stops_); }), at_last_(std::move(at_last)) {}
   void arrive() { barrier_.arrive_and_wait(); }
 
  private:
@@ -125,8 +125,9 @@ class rendezvous {
 void expect_kept(const threads& ranks, const algorithm& it, std::uint64_t count, bool in_place) {
   const shape data = typical_shape(*it.of, ranks.size(), count, dtype::i64, kernel::sum);
   if (objection(it, {0, ranks.size()}, data)) return;
-  const std::string what = std::string(it.of->name) + "/" + std::string(it.name) + " P=" + std::to_string(ranks.size()) +
-                           " count " + std::to_string(count) + (in_place ? " in place" : "");
+  const std::string what = std::string(it.of->name) + "/" + std::string(it.name) +
+                           " P=" + std::to_string(ranks.size()) + " count " + std::to_string(count) +
+                           (in_place ? " in place" : "");
   SCOPED_TRACE(what);
   buffers_of_world all(*it.of, ranks.size(), data);
   const postcondition promise = it.of->contents_of(ranks.size(), data);
@@ -201,7 +202,8 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
   refused([](auto& d) { d.collective = "bcast"; }, "combines nothing");
   refused([](auto& d) { d.collective = "bcast", d.reduction = lsched_reduction{}, d.root = 3; }, "use 0 to 2");
   refused([](auto& d) { d.collective = "allgatherv", d.reduction = lsched_reduction{}; }, "leave count 0");
-  refused([](auto& d) { d.collective = "allgatherv", d.reduction = lsched_reduction{}, d.count = 0; }, "counts is null");
+  refused([](auto& d) { d.collective = "allgatherv", d.reduction = lsched_reduction{}, d.count = 0; },
+          "counts is null");
   refused([](auto& d) { d.collective = "barrier"; }, "moves no data");
   expect_refused(ranks, {.struct_size = sizeof good, .collective = "neighbor_exchange", .destination_count = -1},
                  LSCHED_ERR_ARGUMENT, "");
@@ -223,7 +225,8 @@ TEST(c_collective, a_rank_without_a_block_works_in_place_and_is_bound_to_other_m
     const std::size_t begin[] = {0, 2, 2};
     const auto me = static_cast<std::size_t>(r);
     numbers all(5), other(5);
-    for (numbers* it : {&all, &other}) std::fill_n(it->begin() + static_cast<std::ptrdiff_t>(begin[me]), counts[me], r + 1);
+    for (numbers* it : {&all, &other})
+      std::fill_n(it->begin() + static_cast<std::ptrdiff_t>(begin[me]), counts[me], r + 1);
     lsched_schedule* schedule = created(runtime, {.struct_size = sizeof(lsched_collective_desc),
                                                   .collective = "allgatherv",
                                                   .input = all.data() + begin[me],
@@ -266,7 +269,8 @@ TEST(c_collective, a_rank_without_neighbors_needs_no_counts) {
 TEST(c_collective, a_barrier_has_the_radix_it_is_given_and_ranks_agree_about_it) {
   const threads ranks(5);
   const auto create_with = [](lsched_runtime* runtime, rank radix, lsched_status expected) {
-    const lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "barrier", .algorithm = "k_dissemination", .radix = radix};
+    const lsched_collective_desc desc{
+        .struct_size = sizeof desc, .collective = "barrier", .algorithm = "k_dissemination", .radix = radix};
     lsched_schedule* schedule = nullptr;
     EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, nullptr), expected);
     if (schedule == nullptr) return std::string();

@@ -1,4 +1,5 @@
-// Arithmetic of the application's own through the C interface: it keeps the order of ranks, whole units, and its context.
+// Arithmetic of the application's own through the C interface: it keeps the order of ranks, whole units, and its
+// context.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -127,7 +128,8 @@ struct memory_of_rank {
   bool is_shared = false;
 };
 
-lsched_collective_desc describe(const algorithm& it, const shape& data, memory_of_rank& memory, const lsched_user_op& how) {
+lsched_collective_desc describe(const algorithm& it, const shape& data, memory_of_rank& memory,
+                                const lsched_user_op& how) {
   lsched_collective_desc desc{.struct_size = sizeof desc, .collective = it.of->name.data()};
   desc.input = memory.in();
   desc.output = memory.out();
@@ -197,13 +199,18 @@ TEST(c_user_op, an_algorithm_that_changes_the_order_is_refused_if_that_matters) 
 
 // --- refusals --------------------------------------------------------------------------------------------------------
 
-void expect_refused(const std::function<void(lsched_collective_desc&, lsched_user_op&)>& change, const std::string& words) {
+void expect_refused(const std::function<void(lsched_collective_desc&, lsched_user_op&)>& change,
+                    const std::string& words) {
   as_ranks(2, [&](lsched_runtime* runtime, rank) {
     calls of;
     numbers input(8), output(8);
     lsched_user_op how = composition(of);
-    lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "allreduce", .input = input.data(),
-                                .output = output.data(), .count = 8, .dtype = LSCHED_U64};
+    lsched_collective_desc desc{.struct_size = sizeof desc,
+                                .collective = "allreduce",
+                                .input = input.data(),
+                                .output = output.data(),
+                                .count = 8,
+                                .dtype = LSCHED_U64};
     desc.user_op = &how;
     change(desc, how);
     lsched_schedule* schedule = nullptr;
@@ -233,8 +240,13 @@ TEST(c_user_op, ranks_that_disagree_about_it_learn_both) {
     numbers input(8), output(8);
     lsched_user_op how = composition(of);
     if (r == 1) how.unit = 4;
-    const lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "allreduce", .input = input.data(),
-                                      .output = output.data(), .count = 8, .dtype = LSCHED_U64, .user_op = &how};
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = input.data(),
+                                      .output = output.data(),
+                                      .count = 8,
+                                      .dtype = LSCHED_U64,
+                                      .user_op = &how};
     lsched_schedule* schedule = nullptr;
     diagnostic why;
     EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH);
@@ -273,7 +285,8 @@ TEST(c_user_op, a_schedule_by_hand_calls_it) {
     numbers input = input_of(r, 6), output(6);
     chain it(runtime, r, k_size, 6);
     if (!it.is_first) {
-      EXPECT_EQ(lsched_add_user_reduce(it.b, &how, {it.below, 0, 6}, {it.in, 0, 6}, {it.out, 0, 6}, &it.done), LSCHED_OK);
+      EXPECT_EQ(lsched_add_user_reduce(it.b, &how, {it.below, 0, 6}, {it.in, 0, 6}, {it.out, 0, 6}, &it.done),
+                LSCHED_OK);
       EXPECT_EQ(lsched_add_dep(it.b, it.got, it.done), LSCHED_OK);
     }
     EXPECT_EQ(r + 1 < k_size ? lsched_add_dep(it.b, it.done, it.sent) : LSCHED_OK, LSCHED_OK);
@@ -334,9 +347,11 @@ TEST(c_user_op, what_a_builder_cannot_do_with_it) {
         return reduce(b, s, &op, 0, 2);
       },
       "a schedule has one user_op");
-  expect_refused_by_hand([](auto* b, auto s, auto& op) {
-    return lsched_add_user_reduce(b, &op, {s, 0, 2}, {s, 0, 4}, {s, 0, 2}, nullptr);
-  }, "different counts");
+  expect_refused_by_hand(
+      [](auto* b, auto s, auto& op) {
+        return lsched_add_user_reduce(b, &op, {s, 0, 2}, {s, 0, 4}, {s, 0, 2}, nullptr);
+      },
+      "different counts");
 }
 
 }  // namespace

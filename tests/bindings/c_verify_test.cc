@@ -35,9 +35,15 @@ std::string exchange(int self) {
   const std::string other = std::to_string(1 - self);
   const std::string operands = self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]";
   return "buffer 0 input host f32 6\nbuffer 1 output host f32 6\nbuffer 2 scratch host f32 6\n"
-         "op 0 send f32 b0[0 +6] to " + other + " tag 1 then 3\n"
-         "op 1 recv f32 b2[0 +6] from " + other + " tag 1 then 2\n"
-         "op 2 compute f32 b1[0 +6] = sum " + operands + " then 3\n"
+         "op 0 send f32 b0[0 +6] to " +
+         other +
+         " tag 1 then 3\n"
+         "op 1 recv f32 b2[0 +6] from " +
+         other +
+         " tag 1 then 2\n"
+         "op 2 compute f32 b1[0 +6] = sum " +
+         operands +
+         " then 3\n"
          "op 3 nop\nexit 3\n";
 }
 
@@ -183,8 +189,11 @@ TEST(c_verify, progress) {
                           [](int self) {
                             const std::string other = std::to_string(1 - self);
                             return "buffer 0 input host f32 6\nbuffer 1 output host f32 6\n"
-                                   "op 0 recv f32 b1[0 +6] from " + other + " tag 1 then 1\n"
-                                   "op 1 send f32 b0[0 +6] to " + other + " tag 1\nexit 1\n";
+                                   "op 0 recv f32 b1[0 +6] from " +
+                                   other +
+                                   " tag 1 then 1\n"
+                                   "op 1 send f32 b0[0 +6] to " +
+                                   other + " tag 1\nexit 1\n";
                           }),
                  "progress", "which waits for rank 0 op 0 (recv from 1): a circle");
 }
@@ -199,13 +208,25 @@ std::string partial(int self, int signal_after) {
   const std::string me = std::to_string(self), other = std::to_string(1 - self);
   const std::string operands = self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]";
   return "buffer 0 input host f32 6\nbuffer 1 output host f32 6\nbuffer 2 scratch host f32 6\n"
-         "op 0 signal_recv from " + me + " tag 0 then " + (signal_after == 0 ? "2 3" : "3") + "\n"
-         "op 1 signal_recv from " + other + " tag 0 then " + (signal_after == 1 ? "2 3" : "3") + "\n"
-         "op 2 signal_send to " + other + " tag 0\n"
+         "op 0 signal_recv from " +
+         me + " tag 0 then " + (signal_after == 0 ? "2 3" : "3") +
+         "\n"
+         "op 1 signal_recv from " +
+         other + " tag 0 then " + (signal_after == 1 ? "2 3" : "3") +
+         "\n"
+         "op 2 signal_send to " +
+         other +
+         " tag 0\n"
          "op 3 capture f32 b0[0 +6] merge sum need 1 then 4 5 6\n"
-         "op 4 send f32 b0[0 +6] to " + other + " tag 1 then 7\n"
-         "op 5 recv f32 b2[0 +6] from " + other + " tag 1 then 6\n"
-         "op 6 compute f32 b1[0 +6] = sum " + operands + " then 7\n"
+         "op 4 send f32 b0[0 +6] to " +
+         other +
+         " tag 1 then 7\n"
+         "op 5 recv f32 b2[0 +6] from " +
+         other +
+         " tag 1 then 6\n"
+         "op 6 compute f32 b1[0 +6] = sum " +
+         operands +
+         " then 7\n"
          "op 7 nop\nexit 7\n";
 }
 
@@ -230,13 +251,14 @@ TEST(c_verify, hazard_with_its_segment) {
 }
 
 TEST(c_verify, contents_with_the_two_ways) {
-  expect_finding(world_of({},
-                          [](int self) {
-                            return self == 1 ? exchange(1) : replaced(exchange(0), "b0[0 +6] b2[0 +6]", "b0[0 +6] b0[0 +6]");
-                          }),
-                 "contents",
-                 "the contribution of rank 0 is in it 2 times, once as operand a of rank 0 op 2 (compute sum), and once "
-                 "as operand b of rank 0 op 2 (compute sum)");
+  expect_finding(
+      world_of({},
+               [](int self) {
+                 return self == 1 ? exchange(1) : replaced(exchange(0), "b0[0 +6] b2[0 +6]", "b0[0 +6] b0[0 +6]");
+               }),
+      "contents",
+      "the contribution of rank 0 is in it 2 times, once as operand a of rank 0 op 2 (compute sum), and once "
+      "as operand b of rank 0 op 2 (compute sum)");
 }
 
 TEST(c_verify, expression) {
@@ -250,8 +272,10 @@ TEST(c_verify, price) {
                             const std::string other = std::to_string(1 - self);
                             return replaced(replaced(exchange(self), "op 0", "buffer 3 scratch host f32 6\nop 0"),
                                             "op 3 nop\nexit 3\n",
-                                            "op 3 nop then 6\nop 4 send f32 b0[0 +6] to " + other + " tag 2 then 6\n"
-                                            "op 5 recv f32 b3[0 +6] from " + other + " tag 2 then 6\nop 6 nop\nexit 6\n");
+                                            "op 3 nop then 6\nop 4 send f32 b0[0 +6] to " + other +
+                                                " tag 2 then 6\n"
+                                                "op 5 recv f32 b3[0 +6] from " +
+                                                other + " tag 2 then 6\nop 6 nop\nexit 6\n");
                           }),
                  "price", "messages");
 }
@@ -259,7 +283,8 @@ TEST(c_verify, price) {
 TEST(c_verify, synchronising) {
   expect_finding(world_of({.name = "hand on", .flags = "synchronising"},
                           [](int self) -> std::string {
-                            if (self == 0) return "buffer 0 input host f32 6\nop 0 send f32 b0[0 +6] to 1 tag 1\nexit 0\n";
+                            if (self == 0)
+                              return "buffer 0 input host f32 6\nop 0 send f32 b0[0 +6] to 1 tag 1\nexit 0\n";
                             return "buffer 0 output host f32 6\nop 0 recv f32 b0[0 +6] from 0 tag 1\nexit 0\n";
                           }),
                  "synchronising", "rank 0");

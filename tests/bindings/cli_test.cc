@@ -12,12 +12,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <cstdlib>
-#include <map>
-#include <set>
+#include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -42,8 +42,7 @@ class program {
       : deadline_(clock::now() + k_limit) {
     std::array<int, 2> out{};
     std::array<int, 2> err{};
-    if (pipe2(out.data(), O_CLOEXEC) != 0 || pipe2(err.data(), O_CLOEXEC) != 0)
-      throw std::runtime_error("pipe2");
+    if (pipe2(out.data(), O_CLOEXEC) != 0 || pipe2(err.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
     std::vector<char*> arguments;
     for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
@@ -155,17 +154,14 @@ words shell_ranks(words options, const std::string& script) {
   return lsched(std::move(command));
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // --- words, help, exit statuses ----------------------------------------------------------------------------
 
 TEST(Command, help_and_version_succeed) {
   const outcome version = run(lsched({"--version"}));
   EXPECT_EQ(version.status, 0);
-  EXPECT_EQ(version.out,
-            std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(LSCHED_ABI) + ")\n");
+  EXPECT_EQ(version.out, std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(LSCHED_ABI) + ")\n");
   for (const words& arguments :
        {words{}, words{"info"}, words{"list"}, words{"show"}, words{"run"}, words{"simulate"}, words{"soak"}}) {
     words with_help = arguments;
@@ -197,7 +193,8 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
       {{"simulate", "--ranks", "2", "3", "--to-goal", "/dev/null"}, "one simulation"},
       {{"simulate", "--ranks", "2", "--goal", "/dev/null"}, "--goal"},
-      {{"simulate", "--collective", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator", "4"},
+      {{"simulate", "--collective", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator",
+        "4"},
        "no such rank"},
       {{"simulate", "--initiator", "3"}, "--activation majority"},
       {{"simulate", "--collective", "partial_allreduce", "--initiator", "3"}, "--activation majority"},
@@ -214,7 +211,8 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--fig9", "--collective", "barrier"}, "does not heed --collective"},
       {{"simulate", "--fig9", "--bytes", "8", "64"}, "one size"},
       {{"simulate", "--calibrate", "--ranks", "2"}, "does not heed --ranks"},
-      {{"simulate", "--collective", "barrier", "--algorithm", "dissemination", "--schedules", "--bytes", "1"}, "8 bytes"},
+      {{"simulate", "--collective", "barrier", "--algorithm", "dissemination", "--schedules", "--bytes", "1"},
+       "8 bytes"},
       {{"simulate", "--level", "4:nan:1:1:1"}, "times in ns from 0 to 1e12"},
       {{"simulate", "--level", "2.7:1:1:1:1"}, "a whole number of ranks"},
       {{"simulate", "--seed", "-1"}, "--seed"},
@@ -230,7 +228,8 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"verify", "allreduce", "--algorithm", "magic"}, "\"magic\" is none that `lsched list` shows for allreduce"},
       {{"verify", "alreduce"}, "COLLECTIVE: \"alreduce\" is none"},
       {{"verify", "--all", "--algorithm", "magic"}, "--algorithm: \"magic\" is none"},
-      {{"verify", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched", "--ranks", "4"}, "--file excludes --ranks"},
+      {{"verify", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched", "--ranks", "4"},
+       "--file excludes --ranks"},
       {{"verify", "--file", LSCHED_TEST_SOURCE_DIR}, "directory"},
       {{"verify", "allreduce", "--ranks", "5-1"}, "\"5-1\" is not a list of numbers and ranges"},
       {{"verify", "allreduce", "--ranks", "1-"}, "--ranks"},
@@ -316,8 +315,8 @@ std::string content_of(const std::string& path) {
   return text.str();
 }
 
-const words k_short_sweep{"--coll",  "allreduce,barrier", "--sizes", "4,1K",
-                          "--iters", "10",                "--cell-seconds", "0.01", "--json"};
+const words k_short_sweep{"--coll", "allreduce,barrier", "--sizes", "4,1K",  "--iters",
+                          "10",     "--cell-seconds",    "0.01",    "--json"};
 
 TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
   words ask{"bench", "coll", "-n", "3", "--algorithm", "all"};
@@ -336,8 +335,8 @@ TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
     ++cells[line["coll"].get<std::string>() + " " + line["buffers"].get<std::string>() + " " +
             std::to_string(line["bytes"].get<int>()) + (line["in_place"] ? " in place" : "")];
   }
-  for (const char* cell : {"allreduce malloc 4", "allreduce malloc 1024 in place", "allreduce lsched_alloc 1024",
-                           "barrier malloc 0"})
+  for (const char* cell :
+       {"allreduce malloc 4", "allreduce malloc 1024 in place", "allreduce lsched_alloc 1024", "barrier malloc 0"})
     EXPECT_GE(cells[cell], 2) << cell;  // both forms, of each algorithm
   EXPECT_EQ(cells.count("barrier malloc 0 in place"), 0u);
 }
@@ -364,8 +363,8 @@ TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
 
 TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of_other_worlds) {
   const temporary_file table("libsched tuning 1\nallreduce ranks 9 near roomy bytes 0 max ring\n");
-  const words tune{"bench", "tune",  "-n", "3", "--coll", "allreduce,bcast", "--sizes", "8", "64K", "--cell-seconds", "0.001",
-                   "--table", table.path};
+  const words tune{"bench", "tune",           "-n",    "3",       "--coll",  "allreduce,bcast", "--sizes", "8",
+                   "64K",   "--cell-seconds", "0.001", "--table", table.path};
   ASSERT_EQ(run(lsched(tune)).status, 0);
   ASSERT_EQ(run(lsched(tune)).status, 0);  // again: rules are replaced
   const std::string text = content_of(table.path);
@@ -377,8 +376,8 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
   };
   EXPECT_EQ(rules("bcast ranks 3 near crowded bytes 0 ") + rules("bcast ranks 3 near roomy bytes 0 "), 1u) << text;
   for (const char* per_core : {"1", "2"}) {  // as many cores as there happen to be here
-    const outcome it = run(lsched({"list", "--explain", "--json", "--ranks", "3", "--count", "2", "--tuning", table.path,
-                                   "--ranks-per-core", per_core}));
+    const outcome it = run(lsched({"list", "--explain", "--json", "--ranks", "3", "--count", "2", "--tuning",
+                                   table.path, "--ranks-per-core", per_core}));
     ASSERT_EQ(it.status, 0) << it.err;
     const bool is_mine = contains(text, std::string(" ranks 3 near ") + (per_core[0] == '1' ? "roomy" : "crowded"));
     for (const json& entry : json::parse(it.out)) {
@@ -397,8 +396,8 @@ TEST(CommandBench, tuning_into_what_is_no_table_is_refused_before_anything_is_me
 }
 
 TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
-  const outcome it = run(lsched({"bench", "overlap", "-n", "2", "--sizes", "1K", "--progress", "caller",
-                                 "--cell-seconds", "0.01", "--json"}));
+  const outcome it = run(lsched(
+      {"bench", "overlap", "-n", "2", "--sizes", "1K", "--progress", "caller", "--cell-seconds", "0.01", "--json"}));
   ASSERT_EQ(it.status, 0) << it.err;
   const auto lines = lines_of(it.out);
   ASSERT_EQ(lines.size(), 2u) << it.out;  // malloc, lsched_alloc
@@ -465,7 +464,8 @@ TEST(Command, failures_of_the_library_are_one_line_and_1) {
 // --- info, list, show --------------------------------------------------------------------------------------
 
 TEST(Command, output_that_finds_no_room_is_a_failure) {
-  for (const std::string asked : {"--help", "list", "show barrier --ranks 3", "verify barrier --ranks 3 --json", "simulate"}) {
+  for (const std::string asked :
+       {"--help", "list", "show barrier --ranks 3", "verify barrier --ranks 3 --json", "simulate"}) {
     const std::string line = LSCHED_TEST_COMMAND " " + asked + " 2>&1 > /dev/full";
     std::FILE* told = popen(line.c_str(), "r");
     ASSERT_NE(told, nullptr);
@@ -488,8 +488,8 @@ TEST(CommandInfo, json_tells_version_machine_and_environment) {
   EXPECT_EQ(info["idle"]["yield_ns"], "forever");
   EXPECT_EQ(info["idle"]["ranks"], 1000000);
   const auto& variables = info["environment"];
-  const auto idle = std::find_if(variables.begin(), variables.end(),
-                                 [](const json& v) { return v["name"] == "LSCHED_IDLE"; });
+  const auto idle =
+      std::find_if(variables.begin(), variables.end(), [](const json& v) { return v["name"] == "LSCHED_IDLE"; });
   ASSERT_NE(idle, variables.end());
   EXPECT_EQ((*idle)["value"], "yield");
   EXPECT_EQ((*idle)["source"], "environment");
@@ -530,13 +530,12 @@ TEST(CommandInfo, is_silent_about_a_clean_environment) {
 
 TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
   for (const std::string ranks : {"1", "3", "6", "8"}) {
-    const outcome listed =
-        run(lsched({"list", "--json", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
+    const outcome listed = run(lsched({"list", "--json", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
     ASSERT_EQ(listed.status, 0) << listed.err;
     for (const json& entry : json::parse(listed.out)) {
       const auto collective = entry["collective"].get<std::string>();
-      const outcome shown = run(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks",
-                                        ranks, "--all", "--count", "10", "--dtype", "f64", "--json"}));
+      const outcome shown = run(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks", ranks,
+                                        "--all", "--count", "10", "--dtype", "f64", "--json"}));
       ASSERT_EQ(shown.status, 0) << shown.err;
       std::uint64_t messages = 0;
       std::uint64_t bytes = 0;
@@ -572,12 +571,11 @@ TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
 
   const outcome dot = run(lsched({"show", "barrier", "--ranks", "3", "--all", "--dot"}));
   std::size_t graphs = 0;
-  for (auto at = dot.out.find("digraph"); at != std::string::npos; at = dot.out.find("digraph", at + 1))
-    ++graphs;
+  for (auto at = dot.out.find("digraph"); at != std::string::npos; at = dot.out.find("digraph", at + 1)) ++graphs;
   EXPECT_EQ(graphs, 3u) << dot.out;
 
-  const outcome parsed = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--rank", "2",
-                                     "--activation", "majority", "--seed", "9", "--json"}));
+  const outcome parsed = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--rank", "2", "--activation",
+                                     "majority", "--seed", "9", "--json"}));
   ASSERT_EQ(parsed.status, 0) << parsed.err;
   const json program = json::parse(parsed.out);
   EXPECT_EQ(program["rank"], 2);
@@ -617,7 +615,8 @@ TEST(CommandVerify, json_ends_with_the_totals) {
 }
 
 TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
-  const std::string world = run(lsched({"show", "allreduce", "--algorithm", "recursive_doubling", "--ranks", "3", "--all"})).out;
+  const std::string world =
+      run(lsched({"show", "allreduce", "--algorithm", "recursive_doubling", "--ranks", "3", "--all"})).out;
   {
     const temporary_file good(world);
     const outcome it = run(lsched({"verify", "--file", good.path}));
@@ -654,9 +653,11 @@ TEST(CommandVerify, strange_files_are_told_of_in_one_line) {
 }
 
 TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
-  const temporary_file named("libsched schedule 1\nname \"\\x1b[31mred\\xff\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
-                             "op 0 nop\nexit 0\n");
-  EXPECT_TRUE(contains(run(lsched({"verify", "--file", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, nothing"));
+  const temporary_file named(
+      "libsched schedule 1\nname \"\\x1b[31mred\\xff\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+      "op 0 nop\nexit 0\n");
+  EXPECT_TRUE(
+      contains(run(lsched({"verify", "--file", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, nothing"));
   const outcome it = run(lsched({"verify", "--file", named.path, "--json"}));
   EXPECT_EQ(it.status, 0) << it.err;
   EXPECT_TRUE(contains(it.out, R"("world":"\\x1b[31mred\\xff, 1 rank)")) << it.out;
@@ -664,7 +665,8 @@ TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
 
 TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
   const auto named = [](const std::string& name) {
-    return "libsched schedule 1\nname \"" + name + "\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+    return "libsched schedule 1\nname \"" + name +
+           "\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
            "buffer 0 input host f32 6\nbuffer 1 output host f32 6\nop 0 nop\nexit 0\n";
   };
   {
@@ -731,8 +733,8 @@ TEST(CommandSimulate, the_last_line_is_the_summary_whatever_the_engine) {
 }
 
 TEST(CommandSimulate, a_barrier_has_messages_as_long_as_it_is_told) {
-  const words ask{"simulate", "--collective", "barrier", "--algorithm", "dissemination", "--ranks", "16", "--semantics",
-                  "loggopsim", "--json"};
+  const words ask{"simulate", "--collective", "barrier",     "--algorithm", "dissemination",
+                  "--ranks",  "16",           "--semantics", "loggopsim",   "--json"};
   words told = ask;
   told.insert(told.end(), {"--bytes", "1"});
   EXPECT_DOUBLE_EQ(last_line_of(run(lsched(told)).out)["finish_us"].get<double>(), 22);  // as published
@@ -810,8 +812,9 @@ TEST(CommandSimulate, looks_whether_it_can_write_before_it_works) {
 
 TEST(CommandSimulate, goal_files_come_in_and_go_out) {
   const temporary_file file("");
-  const outcome out = run(lsched({"simulate", "--collective", "partial_allreduce", "--ranks", "5", "--activation", "majority",
-                                  "--initiator", "3", "--skew", "linear", "--to-goal", file.path, "--json"}));
+  const outcome out =
+      run(lsched({"simulate", "--collective", "partial_allreduce", "--ranks", "5", "--activation", "majority",
+                  "--initiator", "3", "--skew", "linear", "--to-goal", file.path, "--json"}));
   ASSERT_EQ(out.status, 0) << out.err;
   std::ifstream written(file.path);
   const std::string text{std::istreambuf_iterator<char>(written), {}};
@@ -840,7 +843,8 @@ TEST(CommandSimulate, noise_traces_and_fixed_skew_are_read) {
   const outcome noisy = run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", trace.path, "--json"}));
   ASSERT_EQ(noisy.status, 0) << noisy.err;
   EXPECT_GT(last_line_of(noisy.out)["finish_us"], 5000);
-  const outcome late = run(lsched({"simulate", "--skew", "fixed", "--skew-ranks", "5", "2", "--skew-us", "7000", "--json"}));
+  const outcome late =
+      run(lsched({"simulate", "--skew", "fixed", "--skew-ranks", "5", "2", "--skew-us", "7000", "--json"}));
   ASSERT_EQ(late.status, 0) << late.err;
   EXPECT_GT(last_line_of(late.out)["finish_us"], 7000);
   const temporary_file torn("1000\n");
@@ -857,8 +861,10 @@ TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
 
 TEST(CommandSimulate, what_was_measured_stands_in_columns_of_its_own) {
   const auto row = [](const char* what, int bytes, double skew) {
-    return json{{"bench", "fig9"}, {"what", what}, {"ranks", 4}, {"bytes", bytes}, {"mean_ms", 7.25}, {"nap", 2.5}, {"skew_ms", skew}}
-               .dump() + "\n";
+    return json{{"bench", "fig9"}, {"what", what}, {"ranks", 4},     {"bytes", bytes},
+                {"mean_ms", 7.25}, {"nap", 2.5},   {"skew_ms", skew}}
+               .dump() +
+           "\n";
   };
   const temporary_file file(row("solo", 64, 1) + row("solo", 8, 1) + row("majority", 64, 2));
   const words ask{"simulate", "--fig9", "--ranks", "8", "--bytes", "64", "--measured", file.path};
@@ -940,8 +946,7 @@ TEST(CommandRun, tells_of_a_rank_that_was_killed) {
 
 /// Three ranks of a soak that would take for ever; before it joins, each does as `script` says.
 words endless_ranks(const std::string& script) {
-  return shell_ranks({"-n", "3"},
-                     script + "; exec " + LSCHED_TEST_COMMAND + " soak --rounds 1000000000000 --progress");
+  return shell_ranks({"-n", "3"}, script + "; exec " + LSCHED_TEST_COMMAND + " soak --rounds 1000000000000 --progress");
 }
 
 TEST(CommandRun, survivors_of_a_killed_rank_learn_of_it_and_end) {
@@ -951,8 +956,7 @@ TEST(CommandRun, survivors_of_a_killed_rank_learn_of_it_and_end) {
   ASSERT_GT(victim, 1);
   kill(victim, SIGKILL);
   EXPECT_EQ(it.finish(), 128 + SIGKILL) << it.err();
-  EXPECT_TRUE(contains(it.err(), "rank 1 (pid " + std::to_string(victim) + ") was killed by signal 9"))
-      << it.err();
+  EXPECT_TRUE(contains(it.err(), "rank 1 (pid " + std::to_string(victim) + ") was killed by signal 9")) << it.err();
   EXPECT_TRUE(contains(it.err(), "lsched: LSCHED_ERR_PEER: ")) << it.err();
 }
 
@@ -1051,8 +1055,7 @@ TEST_P(CommandStress, violates_nothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(policies, CommandStress,
-                         testing::Combine(testing::Values("solo", "majority", "full"),
-                                          testing::Values(1, 2, 3)),
+                         testing::Combine(testing::Values("solo", "majority", "full"), testing::Values(1, 2, 3)),
                          [](const auto& it) {
                            return std::string(std::get<0>(it.param)) + std::to_string(std::get<1>(it.param));
                          });
@@ -1081,8 +1084,7 @@ TEST(CommandJoin, json_goes_to_the_file_that_was_named) {
   unlink(path.c_str());
   expect_clean({it.status, text, it.err}, "solo", 2);
 
-  const outcome nowhere =
-      run(lsched({"soak", "--ranks", "3", "--rounds", "1", "--json", "/no/such/folder/file"}));
+  const outcome nowhere = run(lsched({"soak", "--ranks", "3", "--rounds", "1", "--json", "/no/such/folder/file"}));
   EXPECT_EQ(nowhere.status, 1);
   EXPECT_FALSE(contains(nowhere.err, "PEER")) << nowhere.err;
   EXPECT_TRUE(contains(nowhere.err, "cannot write /no/such/folder/file")) << nowhere.err;
@@ -1112,8 +1114,8 @@ TEST(CommandJoin, a_launcher_of_another_mpi_is_named_instead_of_running_singleto
 
 TEST(CommandJoin, an_mpi_world_is_used_over_both_transports) {
   for (const std::string transport : {"auto", "mpi"}) {
-    const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "soak", "--rounds", "200",
-                            "--transport", transport});
+    const outcome it =
+        run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "soak", "--rounds", "200", "--transport", transport});
     expect_clean(it, "solo", 2);
     EXPECT_EQ(json::parse(it.out)["transport"], transport == "mpi" ? "mpi" : "shm+mpi");
   }

@@ -36,8 +36,8 @@ void as_ranks(std::int32_t ranks, const std::function<void(lsched::runtime&)>& b
 template <class T>
 constexpr bool k_is_move_only = std::is_nothrow_move_constructible_v<T>&& std::is_move_assignable_v<T> &&
                                 !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
-static_assert(k_is_move_only<lsched::runtime> && k_is_move_only<lsched::schedule> &&
-              k_is_move_only<lsched::builder> && k_is_move_only<lsched::partial_allreduce<float>>);
+static_assert(k_is_move_only<lsched::runtime> && k_is_move_only<lsched::schedule> && k_is_move_only<lsched::builder> &&
+              k_is_move_only<lsched::partial_allreduce<float>>);
 static_assert(lsched::element<double> && !lsched::element<char*> && !lsched::element<bool>);
 
 TEST(CppHeader, allreduce_runs_in_and_out_of_place) {
@@ -127,8 +127,7 @@ TEST(CppHeader, barrier_and_print_work_on_moved_schedules) {
 
 TEST(CppHeader, partial_allreduce_delivers_every_offer_once) {
   as_ranks(3, [](lsched::runtime& world) {
-    auto partial =
-        world.partial<std::int64_t>(2, {.activation = LSCHED_MAJORITY, .lag = LSCHED_ACCUMULATE, .seed = 3});
+    auto partial = world.partial<std::int64_t>(2, {.activation = LSCHED_MAJORITY, .lag = LSCHED_ACCUMULATE, .seed = 3});
     std::vector<std::int64_t> result(2);
     std::int64_t total = 0;
     const auto take = [&](lsched::ticket which) {
@@ -177,8 +176,7 @@ TEST(CppHeader, failures_throw_with_status_and_detail) {
     EXPECT_NE(std::string(why.what()).find("LSCHED_ERR_ARGUMENT: "), std::string::npos) << why.what();
     EXPECT_NE(std::string(why.diagnostic().text).find("no such algorithm"), std::string::npos) << why.what();
   }
-  EXPECT_THROW(alone.allreduce<float>(std::span<const float>(data).first(3), std::span(data)),
-               std::invalid_argument);
+  EXPECT_THROW(alone.allreduce<float>(std::span<const float>(data).first(3), std::span(data)), std::invalid_argument);
 }
 
 TEST(CppHeader, busy_runtimes_say_so_and_stay_open) {

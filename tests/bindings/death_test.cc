@@ -45,7 +45,9 @@ std::int64_t now_ns() { return std::chrono::nanoseconds(clock::now().time_since_
 
 class shared_board {
  public:
-  shared_board() : place_(mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) { new (place_) board{}; }
+  shared_board() : place_(mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    new (place_) board{};
+  }
   ~shared_board() { munmap(place_, sizeof(board)); }
   shared_board(const shared_board&) = delete;
   shared_board& operator=(const shared_board&) = delete;
@@ -72,7 +74,8 @@ class shared_memory_names {
  private:
   static std::set<std::string> now() {
     std::set<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) names.insert(entry.path().filename().string());
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      names.insert(entry.path().filename().string());
     return names;
   }
 
@@ -100,11 +103,13 @@ struct buffers {
 lsched_schedule* create(lsched_runtime* runtime, work what, buffers& memory) {
   lsched_schedule* schedule = nullptr;
   if (what == work::allreduce) {
-    const lsched_allreduce_desc desc{sizeof desc, memory.input.data(), memory.output.data(), k_count, LSCHED_F64, LSCHED_SUM, nullptr};
+    const lsched_allreduce_desc desc{
+        sizeof desc, memory.input.data(), memory.output.data(), k_count, LSCHED_F64, LSCHED_SUM, nullptr};
     return lsched_allreduce_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
   }
-  const lsched_partial_desc desc{sizeof desc, k_count, LSCHED_F64, LSCHED_SUM,
-                                 what == work::solo ? LSCHED_SOLO : LSCHED_MAJORITY, 5, LSCHED_ACCUMULATE};
+  const lsched_partial_desc desc{
+      sizeof desc, k_count,          LSCHED_F64, LSCHED_SUM, what == work::solo ? LSCHED_SOLO : LSCHED_MAJORITY,
+      5,           LSCHED_ACCUMULATE};
   return lsched_partial_allreduce_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
 }
 
@@ -134,7 +139,8 @@ int live(const shm_segment& segment, rank self, work what, rank victim, shared_b
     common->rounds[self].fetch_add(1);
   }
   common->noticed_at_ns[self].store(now_ns());
-  if (answer != LSCHED_ERR_PEER) return std::fprintf(stderr, "rank %d: %s: %s\n", self, lsched_status_name(answer), why.text), 12;
+  if (answer != LSCHED_ERR_PEER)
+    return std::fprintf(stderr, "rank %d: %s: %s\n", self, lsched_status_name(answer), why.text), 12;
   if (why.rank != victim) return std::fprintf(stderr, "rank %d blames rank %d: %s\n", self, why.rank, why.text), 13;
   if (lsched_schedule_destroy(schedule, k_limit_ns, nullptr) != LSCHED_OK) return 14;
   return lsched_runtime_close(runtime) == LSCHED_OK ? 0 : 15;
@@ -157,7 +163,8 @@ double kill_one(work what, std::uint64_t seed) {
   EXPECT_EQ(children.wait(), "") << "seed " << seed << ", work " << static_cast<int>(what);
   double longest = 0;
   for (rank r = 0; r < k_ranks; ++r)
-    if (r != victim) longest = std::max(longest, static_cast<double>(common->noticed_at_ns[r].load() - killed_at) * 1e-6);
+    if (r != victim)
+      longest = std::max(longest, static_cast<double>(common->noticed_at_ns[r].load() - killed_at) * 1e-6);
   return longest;
 }
 
@@ -172,7 +179,9 @@ void kill_many(std::uint64_t points) {
   EXPECT_EQ(names.left_behind(), "");
 }
 
-TEST(death, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(std::getenv("LSCHED_TEST_FULL") != nullptr ? 32 : 8); }
+TEST(death, every_survivor_learns_who_died_and_ends_in_good_order) {
+  kill_many(std::getenv("LSCHED_TEST_FULL") != nullptr ? 32 : 8);
+}
 
 TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(96); }
 

@@ -1,5 +1,5 @@
-// Ranks as processes, each with a lane of two workers although no core is free: results, and what happens to schedules that go
-// while a job is under way.
+// Ranks as processes, each with a lane of two workers although no core is free: results, and what happens to schedules
+// that go while a job is under way.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -43,7 +43,8 @@ int blame(const char* what, const lsched_diagnostic& why) {
     for (std::int64_t round = 1; round <= 4; ++round) {
       for (std::uint64_t i = 0; i < count; ++i) input[i] = round * (self + 1) + static_cast<std::int64_t>(i % 1000);
       lsched_ticket ticket{};
-      if (lsched_start(sum, &ticket) != LSCHED_OK || lsched_wait(ticket, k_limit_ns, &why) != LSCHED_OK) return blame("round", why);
+      if (lsched_start(sum, &ticket) != LSCHED_OK || lsched_wait(ticket, k_limit_ns, &why) != LSCHED_OK)
+        return blame("round", why);
       for (std::uint64_t i = 0; i < count; ++i)
         if (output[i] != round * ranks * (ranks + 1) / 2 + ranks * static_cast<std::int64_t>(i % 1000)) return 2;
     }
@@ -60,7 +61,8 @@ TEST(lane, sums_of_processes_are_exact_on_it) {
     for (const bool is_caller_driven : {false, true}) {
       auto segment = shm_segment::create(ranks, 256 << 20);
       ASSERT_TRUE(segment) << segment.error().text;
-      testing::child_ranks children(ranks, [&](rank self) { return live(**segment, self, "recursive_doubling", is_caller_driven); });
+      testing::child_ranks children(
+          ranks, [&](rank self) { return live(**segment, self, "recursive_doubling", is_caller_driven); });
       EXPECT_EQ(children.wait(), "");
     }
 }

@@ -74,19 +74,16 @@ void check(const std::string& name, Check&& what) {
   if (name.find(g_run.only) == std::string::npos) return;
   const clock::time_point begin = clock::now();
   const std::string wrong = what();
-  if (!wrong.empty())
-    std::fprintf(stderr, "FAILED %s, rank %d: %s\n", name.c_str(), g_run.self, wrong.c_str());
+  if (!wrong.empty()) std::fprintf(stderr, "FAILED %s, rank %d: %s\n", name.c_str(), g_run.self, wrong.c_str());
   int mine = wrong.empty() ? 0 : 1;
   int all = 0;
   MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request) != MPI_SUCCESS ||
-      !settle(request))
+  if (MPI_Iallreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request) != MPI_SUCCESS || !settle(request))
     all = 1;
   if (all == 0) {
     ++g_run.passed;
     if (g_run.self == 0 && std::getenv("LSCHED_TEST_TIMES") != nullptr)
-      std::fprintf(stderr, "%8.3f s  %s\n", std::chrono::duration<double>(clock::now() - begin).count(),
-                   name.c_str());
+      std::fprintf(stderr, "%8.3f s  %s\n", std::chrono::duration<double>(clock::now() - begin).count(), name.c_str());
     return;
   }
   if (g_run.self == 0) std::printf("%d passed, 1 failed\n", g_run.passed);
@@ -115,16 +112,15 @@ struct too_few_processes {};
 /// Each process is one rank; processes beyond the world asked for stay at the fences.
 class mpi_exam_world final : public exam::exam_world {
  public:
-  mpi_exam_world(const mpi_options& options, bool is_one_node)
-      : options_(options), is_one_node_(is_one_node) {}
+  mpi_exam_world(const mpi_options& options, bool is_one_node) : options_(options), is_one_node_(is_one_node) {}
   ~mpi_exam_world() override { (void)leave(); }
 
   std::vector<endpoint*> make(rank ranks) override {
     if (ranks > g_run.size) throw too_few_processes{};
     exam::demand(leave(), "the farewell was cut short");
-    exam::demand(MPI_Comm_split(MPI_COMM_WORLD, g_run.self < ranks ? 0 : MPI_UNDEFINED, g_run.self, &comm_) ==
-                     MPI_SUCCESS,
-                 "MPI_Comm_split failed");
+    exam::demand(
+        MPI_Comm_split(MPI_COMM_WORLD, g_run.self < ranks ? 0 : MPI_UNDEFINED, g_run.self, &comm_) == MPI_SUCCESS,
+        "MPI_Comm_split failed");
     std::vector<endpoint*> all(static_cast<std::size_t>(ranks), nullptr);
     if (comm_ == MPI_COMM_NULL) return all;
     auto opened = open_mpi_endpoint(comm_, options_, &info_);
@@ -187,18 +183,15 @@ void payloads_around_the_limits(exam::bench& b) {
   constexpr std::uint64_t k_bounce = mpi_endpoint::k_bounce_bytes;
   constexpr std::uint64_t k_chunk = 40000;
   b.start(2);
-  for (const std::uint64_t capacity :
-       {k_bounce - 1, k_bounce, k_bounce + 1, 3 * k_chunk + 1, std::uint64_t{1} << 20}) {
+  for (const std::uint64_t capacity : {k_bounce - 1, k_bounce, k_bounce + 1, 3 * k_chunk + 1, std::uint64_t{1} << 20}) {
     b.connect(exam::kinds_of_route(capacity));
     round_no round = 0;
-    for (const std::uint64_t bytes :
-         {std::uint64_t{0}, std::uint64_t{1}, k_bounce - 1, k_bounce, k_bounce + 1, k_chunk, k_chunk + 1,
-          2 * k_chunk, 3 * k_chunk + 1, std::uint64_t{1} << 20}) {
+    for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}, k_bounce - 1, k_bounce, k_bounce + 1, k_chunk,
+                                      k_chunk + 1, 2 * k_chunk, 3 * k_chunk + 1, std::uint64_t{1} << 20}) {
       if (bytes > capacity) continue;
       ++round;
       std::vector<exam::parcel> what;
-      for (std::size_t i = 0; i < b.routes(); ++i)
-        what.push_back({bytes, 100 * round + i, (round + i) % 5 == 0});
+      for (std::size_t i = 0; i < b.routes(); ++i) what.push_back({bytes, 100 * round + i, (round + i) % 5 == 0});
       for (exam::parcel& it : what)
         if (it.null) it.bytes = 0;
       exam::transfer(b, round, what, round % 2 == 0 ? exam::first::send : exam::first::receive);
@@ -237,12 +230,8 @@ void everybody_sends_to_everybody(exam::bench& b, bool credits) {
   for (rank from = 0; from < size; ++from)
     for (rank to = 0; to < size; ++to)
       if (from != to)
-        routes.push_back({.from = from,
-                          .to = to,
-                          .tag = 5,
-                          .capacity = 50000,
-                          .foreign = from % 2 == 0,
-                          .in_place = to % 2 == 0});
+        routes.push_back(
+            {.from = from, .to = to, .tag = 5, .capacity = 50000, .foreign = from % 2 == 0, .in_place = to % 2 == 0});
   b.connect(routes, credits);
   for (round_no round = 1; round <= 60; ++round) {
     const auto letter = [round](std::size_t i) {
@@ -328,11 +317,9 @@ constexpr exam::question k_mpi_only_questions[]{
 constexpr exam::question k_mpi_questions[]{
     {"a_sender_without_credit_waits", a_sender_without_credit_waits},
     {"payloads_around_the_limits", payloads_around_the_limits},
-    {"crowds_of_signals_merge_and_outlive_their_instance",
-     crowds_of_signals_merge_and_outlive_their_instance},
+    {"crowds_of_signals_merge_and_outlive_their_instance", crowds_of_signals_merge_and_outlive_their_instance},
     {"everybody_sends_to_everybody", [](exam::bench& b) { everybody_sends_to_everybody(b, false); }},
-    {"everybody_sends_to_everybody_with_credits",
-     [](exam::bench& b) { everybody_sends_to_everybody(b, true); }},
+    {"everybody_sends_to_everybody_with_credits", [](exam::bench& b) { everybody_sends_to_everybody(b, true); }},
 };
 
 /// Tags run out for good, by linked edges only, and at both ends alike.
@@ -350,8 +337,7 @@ std::string tags_run_out_on_both_sides() {
     if (const status answer = net.post_record(all); answer != status::ok) return answer;
     status answer = status::pending;
     const clock::time_point deadline = clock::now() + k_patience;
-    while ((answer = net.gather_records(all, nullptr)) == status::pending && clock::now() < deadline)
-      sched_yield();
+    while ((answer = net.gather_records(all, nullptr)) == status::pending && clock::now() < deadline) sched_yield();
     if (answer == status::ok && links) answer = net.link(id);
     net.detach(id);
     return answer;
@@ -396,11 +382,11 @@ std::string the_endpoint_fits_the_node() {
       return std::string(it.name) + " shares with the wrong ranks: " + info.describe();
     if (((*opened)->name() == "shm+mpi") != (expected > 1))
       return std::string(it.name) + " is " + std::string((*opened)->name());
-    if ((*opened)->place() != world{g_run.self, g_run.size})
-      return std::string(it.name) + " does not know its place";
+    if ((*opened)->place() != world{g_run.self, g_run.size}) return std::string(it.name) + " does not know its place";
     if (info.allows_auxiliary_thread != (mpi_allows_auxiliary_thread() || expected == g_run.size))
       return "thread levels contradict each other";
-    if (info.node_cores < 1 || (info.node_ranks == g_run.size && (info.ranks_per_core > 1) != (info.node_cores < static_cast<unsigned>(g_run.size))))
+    if (info.node_cores < 1 || (info.node_ranks == g_run.size &&
+                                (info.ranks_per_core > 1) != (info.node_cores < static_cast<unsigned>(g_run.size))))
       return "it miscounts its cores: " + std::to_string(info.node_cores);
   }
   return {};
@@ -419,8 +405,7 @@ std::string open_ring(ring& it, const mpi_limits& limits) {
   it.net = std::move(*opened);
   const rank next = (g_run.self + 1) % g_run.size;
   const rank previous = (g_run.self + g_run.size - 1) % g_run.size;
-  const std::vector<edge_spec> ends{{.outgoing = true, .peer = next, .capacity = 8},
-                                    {.peer = previous, .capacity = 8}};
+  const std::vector<edge_spec> ends{{.outgoing = true, .peer = next, .capacity = 8}, {.peer = previous, .capacity = 8}};
   const auto links = it.net->attach(0, false, ends);
   if (!links) return in_words(links.error());
   it.to_next = (*links)[0];
@@ -442,8 +427,8 @@ std::string a_broken_message_is_noticed() {
     constexpr int k_first_tag = 1;
     const std::vector<std::byte> garbage(bytes, std::byte{0x11});
     MPI_Request request = MPI_REQUEST_NULL;
-    if (MPI_Isend(garbage.data(), static_cast<int>(bytes), MPI_BYTE, (g_run.self + 1) % g_run.size,
-                  k_first_tag, it.net->communicator(), &request) != MPI_SUCCESS)
+    if (MPI_Isend(garbage.data(), static_cast<int>(bytes), MPI_BYTE, (g_run.self + 1) % g_run.size, k_first_tag,
+                  it.net->communicator(), &request) != MPI_SUCCESS)
       return "MPI_Isend failed";
     std::byte target[8];
     arrival news;
@@ -454,8 +439,7 @@ std::string a_broken_message_is_noticed() {
       is_delivered = it.net->poll(out) != 0;
     if (!settle(request)) return "the message did not leave";
     if (is_delivered) return std::to_string(bytes) + " bytes of garbage were delivered";
-    if (it.net->health() != status::transport)
-      return std::to_string(bytes) + " bytes of garbage were not noticed";
+    if (it.net->health() != status::transport) return std::to_string(bytes) + " bytes of garbage were not noticed";
     if (it.net->poll(out) != 0) return "an ill endpoint has news";
   }
   return {};
@@ -503,8 +487,8 @@ class station {
     exam::demand(opened.has_value(), opened ? "" : opened.error().text);
     net_ = std::move(*opened);
     engine_.emplace(*net_);
-    driver_.emplace(
-        *engine_, make_idle_policy(idle_mode::automatic, static_cast<unsigned>(g_run.size), usable_cores()));
+    driver_.emplace(*engine_,
+                    make_idle_policy(idle_mode::automatic, static_cast<unsigned>(g_run.size), usable_cores()));
   }
 
   driver& drive() { return *driver_; }
@@ -571,8 +555,8 @@ void run_allreduce(station& at, std::uint64_t count, int rounds) {
     for (std::size_t k = 0; k < count; ++k) input[k] = place.self + round + static_cast<std::int64_t>(k);
     at.demand_ok(at.drive().run(it, soon()), it, static_cast<round_no>(round));
     for (std::size_t k = 0; k < count; ++k)
-      exam::demand(output[k] == size * (round + static_cast<std::int64_t>(k)) + size * (size - 1) / 2,
-                   "round ", round, ", element ", k, " is ", output[k]);
+      exam::demand(output[k] == size * (round + static_cast<std::int64_t>(k)) + size * (size - 1) / 2, "round ", round,
+                   ", element ", k, " is ", output[k]);
   }
   at.remove(it);
 }
@@ -594,8 +578,8 @@ void run_partial(station& at, activation_policy policy, std::uint64_t count, int
     if (!got || got->null) return;
     found += got->offers;
     for (std::size_t k = 0; k < count; ++k)
-      exam::demand(result[k] == gradient[k] * static_cast<std::int64_t>(got->offers), "rounds ", got->from,
-                   " to ", got->to, ", element ", k, " is ", result[k], " with ", got->offers, " offers");
+      exam::demand(result[k] == gradient[k] * static_cast<std::int64_t>(got->offers), "rounds ", got->from, " to ",
+                   got->to, ", element ", k, " is ", result[k], " with ", got->offers, " offers");
   };
   for (int round = 1; round <= rounds; ++round) {
     it.offers->offer(bytes_of(gradient));
@@ -649,9 +633,8 @@ void check_engines(const mode& how) {
   for (const std::uint64_t count : {0u, 1u, 7u, 1000u, 100000u}) {
     const std::string suffix = "." + std::to_string(count);
     const int rounds = rounds_of(count);
-    check(prefix + "allreduce" + suffix, [&] {
-      return on_station(how.options, false, [&](station& at) { run_allreduce(at, count, rounds); });
-    });
+    check(prefix + "allreduce" + suffix,
+          [&] { return on_station(how.options, false, [&](station& at) { run_allreduce(at, count, rounds); }); });
     check(prefix + "solo" + suffix, [&] {
       return on_station(how.options, false,
                         [&](station& at) { run_partial(at, activation_policy::solo, count, rounds); });
@@ -686,17 +669,14 @@ void check_endpoints() {
   check("world.says_why", a_node_that_cannot_share_says_why);
   check("tags", tags_run_out_on_both_sides);
   for (const exam::question& it : k_mpi_only_questions)
-    check(std::string("exam.mpi.") + it.name,
-          [&] { return examine(it, {.transport = mpi_transport::mpi_only}); });
+    check(std::string("exam.mpi.") + it.name, [&] { return examine(it, {.transport = mpi_transport::mpi_only}); });
   for (const mode& how : modes()) {
     mpi_options options = how.options;
     options.limits.chunk_bytes = 40000;
     const std::string prefix = std::string("exam.") + how.name + ".";
-    for (const exam::question& it : k_mpi_questions)
-      check(prefix + it.name, [&] { return examine(it, options); });
+    for (const exam::question& it : k_mpi_questions) check(prefix + it.name, [&] { return examine(it, options); });
     if (g_run.size > 3) continue;  // more ranks than any question of the exam is about
-    for (const exam::question& it : exam::k_questions)
-      check(prefix + it.name, [&] { return examine(it, options); });
+    for (const exam::question& it : exam::k_questions) check(prefix + it.name, [&] { return examine(it, options); });
   }
 }
 

@@ -1,5 +1,6 @@
-// Nodes that are emulated (LSCHED_RANKS_PER_NODE) under real MPI ranks: every collective through the C interface, shared
-// memory inside a node and MPI between nodes, against what it promises. Run as `mpiexec -n {3,5,6,7,8} bindings_nodes`.
+// Nodes that are emulated (LSCHED_RANKS_PER_NODE) under real MPI ranks: every collective through the C interface,
+// shared memory inside a node and MPI between nodes, against what it promises. Run as `mpiexec -n {3,5,6,7,8}
+// bindings_nodes`.
 //
 // "auto" of every collective, and what knows nodes by name; LSCHED_TEST_FULL=1: every algorithm by name, and large
 // counts. Every wait is bounded, and a watchdog ends a process that hangs all the same. The first fault ends the run.
@@ -83,7 +84,8 @@ class arena {
   explicit arena(const exercise& what) {
     const extents both = what.buffers();
     const bool is_shared = what.data.in_place && both.input.value_or(0) > 0 && both.output.value_or(0) > 0;
-    const std::int64_t offset = is_shared && what.of.overlay_of != nullptr ? what.of.overlay_of(what.place(), what.data) : 0;
+    const std::int64_t offset =
+        is_shared && what.of.overlay_of != nullptr ? what.of.overlay_of(what.place(), what.data) : 0;
     inputs_ = both.input.value_or(0);
     outputs_ = both.output.value_or(0);
     input_begin_ = static_cast<std::size_t>(std::max<std::int64_t>(0, offset));

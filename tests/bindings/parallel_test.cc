@@ -80,7 +80,9 @@ TEST(in_order, a_failure_to_tell_ends_it) {
     if (i == 2) throw std::runtime_error("tell");
     told.push_back(i);
   };
-  EXPECT_THROW(in_order(1000, [](std::size_t i) { return i; }, tell), std::runtime_error);
+  EXPECT_THROW(in_order(
+                   1000, [](std::size_t i) { return i; }, tell),
+               std::runtime_error);
   EXPECT_EQ(told, up_to(2));
 }
 

@@ -89,7 +89,8 @@ TEST(Trace, of_every_rank_fits_the_others) {
   const auto path = [&](std::int32_t rank) { return folder.file(std::to_string(rank) + ".json"); };
   run_world(3, [&](lsched_runtime* mine, bool is_before) {
     const std::string file = path(lsched_rank(mine));
-    EXPECT_EQ(is_before ? lsched_trace_start(mine, 10'000) : lsched_trace_write(mine, file.c_str(), nullptr), LSCHED_OK);
+    EXPECT_EQ(is_before ? lsched_trace_start(mine, 10'000) : lsched_trace_write(mine, file.c_str(), nullptr),
+              LSCHED_OK);
   });
   expect_barriers({read(path(0)), read(path(1)), read(path(2))});
 }
@@ -125,9 +126,10 @@ TEST(Trace, of_everything_that_could_not_be_written_is_refused_when_the_runtime_
 TEST(Trace, files_that_are_none_are_told_before_anything_is_written) {
   const scratch_folder folder;
   const std::string deep(100'000, '[');
-  for (const std::string& text : {std::string("{\"traceEvents\":[{}],\"otherData\":{\"lost\":-3}}"),
-                                  std::string("{\"traceEvents\":[{}],\"otherData\":7}"), std::string("{\"traceEvents\":7}"),
-                                  std::string("[]"), std::string(), "{\"traceEvents\":[" + deep + std::string(100'000, ']') + "]}"}) {
+  for (const std::string& text :
+       {std::string("{\"traceEvents\":[{}],\"otherData\":{\"lost\":-3}}"),
+        std::string("{\"traceEvents\":[{}],\"otherData\":7}"), std::string("{\"traceEvents\":7}"), std::string("[]"),
+        std::string(), "{\"traceEvents\":[" + deep + std::string(100'000, ']') + "]}"}) {
     std::ofstream(folder.file("good")) << "{\"traceEvents\":[{\"ph\":\"X\"}]}";
     std::ofstream(folder.file("bad")) << text;
     const std::string command = LSCHED_TEST_COMMAND " trace " + folder.file("good") + " " + folder.file("bad") + " > " +

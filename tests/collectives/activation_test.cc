@@ -55,8 +55,8 @@ std::string fault_of(const std::vector<schedule_ptr>& programs, const std::vecto
   return all.furthest_ahead() > 1 ? "a rank ran ahead" : "";
 }
 
-std::string fault_in_any_order(const std::vector<schedule_ptr>& programs,
-                               const std::vector<std::vector<bool>>& callers, std::uint64_t seeds) {
+std::string fault_in_any_order(const std::vector<schedule_ptr>& programs, const std::vector<std::vector<bool>>& callers,
+                               std::uint64_t seeds) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed)
     for (const order how : {order::shuffled, order::late_sends}) {
       const auto late = static_cast<rank>(seed * 5 % programs.size());
@@ -194,8 +194,7 @@ TEST(activation_sabotage, every_dep_and_every_signal_is_missed) {
             auto bad = good;
             bad[who] = without_dep(*good[who], id, after);
             ++dropped;
-            EXPECT_NE(fault_with_single_callers(bad), "")
-                << size << ", rank " << who << ": " << id << " -> " << after;
+            EXPECT_NE(fault_with_single_callers(bad), "") << size << ", rank " << who << ": " << id << " -> " << after;
           }
         if (kind == op_kind::signal_send) {
           auto bad = good;
@@ -219,15 +218,13 @@ TEST(activation_sabotage, a_superfluous_signal_is_noticed) {
   const op_id from_across = to.signal_recv(2, k_activation_tag);
   to.any(to.signal_send(2, k_activation_tag, {call, from_extra}));
   to.any(to.signal_send(1, k_activation_tag, {call, from_extra, from_across}));
-  const op_id gate =
-      to.capture(kernel::sum, region(input, 0), extent::imm(1), {call, from_extra, from_across});
+  const op_id gate = to.capture(kernel::sum, region(input, 0), extent::imm(1), {call, from_extra, from_across});
   to.any(gate);
   to.set_exit(add_allreduce(to, {.count = 1, .what = kernel::sum}, input, output, gate).exit);
   to.set_activation({activation_policy::solo});
   to.declare_synchronising();
   bad[0] = *to.compile();
-  EXPECT_NE(fault_with_single_callers(bad).find("took 3 signals"), std::string::npos)
-      << fault_with_single_callers(bad);
+  EXPECT_NE(fault_with_single_callers(bad).find("took 3 signals"), std::string::npos) << fault_with_single_callers(bad);
 }
 
 }  // namespace

@@ -55,8 +55,7 @@ std::string fault_of(const std::vector<schedule_ptr>& programs, circumstances ar
 }
 
 /// In several orders, with several stragglers.
-std::string fault_in_any_order(const std::vector<schedule_ptr>& programs, bool in_place,
-                               std::uint64_t seeds) {
+std::string fault_in_any_order(const std::vector<schedule_ptr>& programs, bool in_place, std::uint64_t seeds) {
   const auto size = static_cast<rank>(programs.size());
   for (std::uint64_t seed = 1; seed <= seeds; ++seed)
     for (const order how : {order::shuffled, order::late_sends})
@@ -105,10 +104,8 @@ TEST_P(any_allreduce, of_one_rank_is_a_copy_and_in_place_nothing) {
 TEST_P(any_allreduce, takes_every_reduction_that_its_type_supports) {
   for (const dtype type : k_all_dtypes)
     for (const kernel what : k_all_reductions) {
-      const auto leaf =
-          generate({.self = 1, .size = 3}, {.count = 2, .type = type, .what = what});
-      const auto core =
-          generate({.self = 2, .size = 3}, {.count = 2, .type = type, .what = what});
+      const auto leaf = generate({.self = 1, .size = 3}, {.count = 2, .type = type, .what = what});
+      const auto core = generate({.self = 2, .size = 3}, {.count = 2, .type = type, .what = what});
       EXPECT_EQ(leaf.has_value(), supports(what, type)) << name_of(what) << " " << name_of(type);
       EXPECT_EQ(core.has_value(), supports(what, type)) << name_of(what) << " " << name_of(type);
     }
@@ -160,8 +157,7 @@ TEST(allreduce, as_a_fragment_starts_at_its_entry_and_ends_at_its_exit) {
     EXPECT_EQ(fault_in_any_order(programs, false, 3), "") << "P=" << size;
     for (const schedule_ptr& program : programs)
       for (const op_id root : program->roots())
-        EXPECT_TRUE(is_signal(program->ops()[root].kind))
-            << "P=" << size;  // the call, the barrier's receives
+        EXPECT_TRUE(is_signal(program->ops()[root].kind)) << "P=" << size;  // the call, the barrier's receives
   }
 }
 
@@ -180,8 +176,7 @@ TEST_P(any_allreduce, sabotage_every_dep_that_is_not_implied_is_missed) {
             bad[who] = without_dep(*good[who], before, after);
             ++dropped;
             EXPECT_NE(fault_in_any_order(bad, in_place, 40), "")
-                << "P=" << size << " in_place=" << in_place << " rank " << who << ": " << before << " -> "
-                << after;
+                << "P=" << size << " in_place=" << in_place << " rank " << who << ": " << before << " -> " << after;
           }
     }
   EXPECT_GT(dropped, 200u);
@@ -190,8 +185,7 @@ TEST_P(any_allreduce, sabotage_every_dep_that_is_not_implied_is_missed) {
 /// That in_place changes anything at all is only visible where the memory is in fact the same.
 TEST_P(any_allreduce, sabotage_an_ordinary_schedule_must_not_run_in_place) {
   for (rank size = 2; size <= 33; ++size)
-    EXPECT_NE(fault_of(made(size, sums(1)), {.how = order::late_sends, .in_place = true}, 1), "")
-        << "P=" << size;
+    EXPECT_NE(fault_of(made(size, sums(1)), {.how = order::late_sends, .in_place = true}, 1), "") << "P=" << size;
 }
 
 /// Rank 4 of 6 is no proxy and has the virtual index 2: it exchanges with rank 5, then with rank 0.
@@ -228,8 +222,7 @@ TEST_P(any_allreduce, sabotage_a_reduction_that_never_fires_is_noticed) {
   auto bad = made(2, sums(1));
   for (schedule_ptr& program : bad)
     for (op_id id = 0; id < program->ops().size(); ++id)
-      if (program->ops()[id].kind == op_kind::compute)
-        program = with_op(*program, id, [](op& it) { ++it.need; });
+      if (program->ops()[id].kind == op_kind::compute) program = with_op(*program, id, [](op& it) { ++it.need; });
   const std::string fault = fault_of(bad, {}, 1);
   EXPECT_NE(fault.find("(compute) never fires"), std::string::npos) << fault;
 }

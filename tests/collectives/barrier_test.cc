@@ -108,12 +108,10 @@ TEST(barrier_sabotage, waiting_for_the_last_receive_only_is_too_little) {
   for (schedule_ptr& program : programs)
     for (op_id before = 0; before < program->ops().size(); ++before)
       for (op_id after = 0; after < program->ops().size(); ++after)
-        if (program->ops()[before].kind == op_kind::signal_send &&
-            program->ops()[after].kind == op_kind::signal_send)
+        if (program->ops()[before].kind == op_kind::signal_send && program->ops()[after].kind == op_kind::signal_send)
           if (const schedule_ptr weaker = without_dep(*program, before, after)) program = weaker;
   std::string fault;
-  for (std::uint64_t seed = 1; seed <= 20 && fault.empty(); ++seed)
-    fault = fault_with_any_straggler(programs, seed);
+  for (std::uint64_t seed = 1; seed <= 20 && fault.empty(); ++seed) fault = fault_with_any_straggler(programs, seed);
   EXPECT_NE(fault.find("only 7 of 8 ranks have entered"), std::string::npos) << fault;
 }
 

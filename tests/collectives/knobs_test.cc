@@ -1,5 +1,5 @@
-// The knobs of a request: whatever radix and segment it names, and however uneven its blocks are, every generator keeps its
-// promise, cost included. Generators that have no use for a knob do not mind it.
+// The knobs of a request: whatever radix and segment it names, and however uneven its blocks are, every generator keeps
+// its promise, cost included. Generators that have no use for a knob do not mind it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -113,7 +113,8 @@ TEST_P(Knobs, a_radix_below_two_is_refused) {
   const algorithm& it = GetParam();
   shape data = typical_shape(*it.of, 3, 1, dtype::f32, kernel::sum);
   data.radix = 1;
-  EXPECT_TRUE(objection(it, {0, 3}, data, {.policy = it.of->activates ? activation_policy::full : activation_policy::none}));
+  EXPECT_TRUE(
+      objection(it, {0, 3}, data, {.policy = it.of->activates ? activation_policy::full : activation_policy::none}));
 }
 
 INSTANTIATE_TEST_SUITE_P(registry, Knobs, ::testing::ValuesIn(algorithms().begin(), algorithms().end()),

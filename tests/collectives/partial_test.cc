@@ -51,8 +51,7 @@ std::string fault_of(const std::vector<schedule_ptr>& programs, const std::vecto
   return all.furthest_ahead() > 1 ? "a rank ran ahead" : "";
 }
 
-std::string fault_in_any_order(const std::vector<schedule_ptr>& programs, bool everybody_calls,
-                               std::uint64_t seeds) {
+std::string fault_in_any_order(const std::vector<schedule_ptr>& programs, bool everybody_calls, std::uint64_t seeds) {
   for (std::uint64_t seed = 1; seed <= seeds; ++seed)
     for (const order how : {order::shuffled, order::late_sends}) {
       std::mt19937_64 random(seed);
@@ -68,8 +67,7 @@ TEST(partial, exactly_what_was_pending_is_in_and_null_where_nothing_was) {
   for (const partial generate : k_partials)
     for (const rank size : world_sizes())
       for (const std::uint64_t count : counts_for(size))
-        for (const auto policy :
-             {activation_policy::solo, activation_policy::majority, activation_policy::full}) {
+        for (const auto policy : {activation_policy::solo, activation_policy::majority, activation_policy::full}) {
           const auto programs = partials(size, count, {.policy = policy}, generate);
           EXPECT_EQ(fault_in_any_order(programs, policy == activation_policy::full, count == 1 ? 8 : 1), "")
               << programs[0]->name() << " P=" << size << " count=" << count << " " << name_of(policy);
@@ -141,8 +139,7 @@ TEST(partial, bad_requests_are_refused_with_the_reason) {
 
 // --- other collectives behind the same activation ----------------------------------------------------------
 
-fragment allreduce_and_barrier(builder& to, const shape& data, buffer_id input, buffer_id output,
-                               op_id entry) {
+fragment allreduce_and_barrier(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   const fragment sum = add_allreduce(to, data, input, output, entry);
   return {.entry = entry, .exit = add_barrier(to, sum.exit).exit};
 }
@@ -173,8 +170,7 @@ TEST(partial_sabotage, a_collective_that_does_not_wait_for_the_gate_is_noticed) 
         ++dropped;
         auto bad = good;
         bad[who] = without_dep(*good[who], gate, after);
-        EXPECT_NE(fault_in_any_order(bad, false, 20), "")
-            << "P=" << size << " rank " << who << " op " << after;
+        EXPECT_NE(fault_in_any_order(bad, false, 20), "") << "P=" << size << " rank " << who << " op " << after;
       }
     }
   }

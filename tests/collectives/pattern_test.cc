@@ -1,5 +1,5 @@
-// What proofs of contents and totals do not say: who talks to whom, and how much at once. A variant that is right but slow
-// (a bottleneck, a detour, messages of the wrong size) has the same result and sometimes the same totals.
+// What proofs of contents and totals do not say: who talks to whom, and how much at once. A variant that is right but
+// slow (a bottleneck, a detour, messages of the wrong size) has the same result and sometimes the same totals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,7 +85,8 @@ TEST(pattern, everybody_begins_with_another_peer) {
            {"alltoall", "direct"}, {"alltoall", "pairwise"}, {"allgather", "direct"}}) {
     const auto world = world_of(collective, name, 7, {.count = 2});
     for (rank r = 0; r < 7; ++r)
-      EXPECT_EQ(peers_of(*world[static_cast<std::size_t>(r)], op_kind::send).front(), (r + 1) % 7) << collective << name;
+      EXPECT_EQ(peers_of(*world[static_cast<std::size_t>(r)], op_kind::send).front(), (r + 1) % 7)
+          << collective << name;
   }
 }
 
@@ -115,12 +116,13 @@ TEST(pattern, a_reduce_by_blocks_spreads_the_arithmetic) {
 }
 
 TEST(pattern, nothing_is_copied_on_the_way_of_these) {
-  for (const auto& [collective, name] : std::vector<std::pair<const char*, const char*>>{{"allgather", "direct"},
-                                                                                         {"allgather", "ring"},
-                                                                                         {"allgather", "recursive_doubling"},
-                                                                                         {"alltoall", "direct"},
-                                                                                         {"gather", "flat"},
-                                                                                         {"scatter", "flat"}})
+  for (const auto& [collective, name] :
+       std::vector<std::pair<const char*, const char*>>{{"allgather", "direct"},
+                                                        {"allgather", "ring"},
+                                                        {"allgather", "recursive_doubling"},
+                                                        {"alltoall", "direct"},
+                                                        {"gather", "flat"},
+                                                        {"scatter", "flat"}})
     for (const schedule_ptr& it : world_of(collective, name, 6, {.count = 3})) {
       EXPECT_LE(ops_of(*it, op_kind::compute).size(), 1u) << collective << name;  // the rank's own block
       for (const buffer& memory : it->buffers()) EXPECT_NE(memory.role, buffer_role::scratch) << collective << name;

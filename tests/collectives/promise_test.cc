@@ -166,8 +166,8 @@ std::string ring(int self) {
   const auto add = [&](int step, int first, const std::string& then) {
     const std::string tag = std::to_string(step), id = std::to_string(first + 1), sum = std::to_string(first + 2);
     text += "op " + std::to_string(first) + " send i64 b1[" + part(step) + " to " + next + " tag " + tag + " then " +
-            sum + " 11\nop " + id + " recv i64 b2[" + part(step + 1) + " from " + last + " tag " + tag + " then " + sum +
-            " 11\nop " + sum + " compute i64 b1[" + part(step + 1) + " = sum b2[" + part(step + 1) + " b1[" +
+            sum + " 11\nop " + id + " recv i64 b2[" + part(step + 1) + " from " + last + " tag " + tag + " then " +
+            sum + " 11\nop " + sum + " compute i64 b1[" + part(step + 1) + " = sum b2[" + part(step + 1) + " b1[" +
             part(step + 1) + " then " + then + " 11\n";
   };
   add(0, 1, "4 6");
@@ -182,9 +182,11 @@ TEST(promise, operands_come_in_any_order_where_nothing_but_the_contents_is_promi
   EXPECT_EQ(findings_of(read_world({ring(0), ring(1), ring(2)}, {.name = "mine"}), "allreduce"), "");
   expect_words(findings_of(read_world({ring(0), ring(1), ring(2)}, {.name = "allreduce/tree"})),
                "expression: rank 0 output 0 elements [2, 4): an operand of a higher rank comes before");
-  const std::string gives = buffers(6, 6) + "op 0 send i64 b0[0 +6] to 1 tag 1 then 2\n"
+  const std::string gives = buffers(6, 6) +
+                            "op 0 send i64 b0[0 +6] to 1 tag 1 then 2\n"
                             "op 1 recv i64 b1[0 +6] from 1 tag 2 then 2\nop 2 nop\nexit 2\n";
-  const std::string adds = buffers(6, 6) + "op 0 recv i64 b2[0 +6] from 0 tag 1 then 1\n"
+  const std::string adds = buffers(6, 6) +
+                           "op 0 recv i64 b2[0 +6] from 0 tag 1 then 1\n"
                            "op 1 compute i64 b1[0 +6] = sum b0[0 +6] b2[0 +6] then 2\n"
                            "op 2 send i64 b1[0 +6] to 0 tag 2\nexit 2\n";
   EXPECT_EQ(findings_of(read_world({gives, adds}, {})), "");
@@ -195,10 +197,12 @@ TEST(promise, operands_come_in_any_order_where_nothing_but_the_contents_is_promi
 /// Rank `self` of two wakes by `start`, ops 0 to 2, and exchanges what op 3 has captured.
 std::string partial(int self, const std::string& start, const std::string& merge = "sum") {
   const std::string other = std::to_string(1 - self);
-  return buffers(6, 6) + start + "op 3 capture i64 b0[0 +6] merge " + merge + " need 1 then 4 5 6\n"
-         "op 4 send i64 b0[0 +6] to " + other + " tag 1 then 7\nop 5 recv i64 b2[0 +6] from " + other +
-         " tag 1 then 6\nop 6 compute i64 b1[0 +6] = sum " +
-         (self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]") + " then 7\nop 7 nop\nexit 7\n";
+  return buffers(6, 6) + start + "op 3 capture i64 b0[0 +6] merge " + merge +
+         " need 1 then 4 5 6\n"
+         "op 4 send i64 b0[0 +6] to " +
+         other + " tag 1 then 7\nop 5 recv i64 b2[0 +6] from " + other +
+         " tag 1 then 6\nop 6 compute i64 b1[0 +6] = sum " + (self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]") +
+         " then 7\nop 7 nop\nexit 7\n";
 }
 
 std::string call(int self, const std::string& then) {
@@ -219,10 +223,9 @@ std::string wake_findings(const std::function<std::string(int self)>& body, cons
 
 TEST(promise, nobody_wakes_if_nobody_calls) {
   EXPECT_EQ(wake_findings([](int self) { return partial(self, woken(self)); }), "");
-  expect_words(wake_findings([](int self) {
-                 return partial(self, call(self, " then 2 3") + "op 1 nop then 3\nop 2 nop\n");
-               }),
-               "activation: rank 0 op 3 (capture) fires though nobody calls");
+  expect_words(
+      wake_findings([](int self) { return partial(self, call(self, " then 2 3") + "op 1 nop then 3\nop 2 nop\n"); }),
+      "activation: rank 0 op 3 (capture) fires though nobody calls");
   expect_words(wake_findings([](int self) {
                  const std::string other = std::to_string(1 - self);
                  return partial(self, call(self, " then 3") + "op 1 signal_recv from " + other +
@@ -241,9 +244,9 @@ TEST(promise, a_call_wakes_the_others_with_one_signal_each) {
     const std::string other = std::to_string(1 - self);
     std::string text = partial(self, woken(self));
     text.replace(text.find("then 2 3"), 8, "then 2 3 8");
-    return text.replace(text.find("op 7 nop\nexit 7\n"), 16,
-                        "op 7 nop\nop 8 signal_send to " + other + " tag 9\nop 9 signal_recv from " + other +
-                            " tag 9\nexit 7\n");
+    return text.replace(
+        text.find("op 7 nop\nexit 7\n"), 16,
+        "op 7 nop\nop 8 signal_send to " + other + " tag 9\nop 9 signal_recv from " + other + " tag 9\nexit 7\n");
   };
   expect_words(wake_findings(told_twice, "partial_allreduce"),
                "activation: a call of rank 0 alone takes 2 signals, not 1");

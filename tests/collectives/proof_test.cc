@@ -27,8 +27,10 @@ std::vector<shape> shapes_of(const algorithm& it, rank size) {
         shape data = typical_shape(*it.of, size, count, dtype::f32, kernel::sum);
         data.in_place = in_place;
         constexpr rank k_small = 16;
-        if (size > k_small) shapes.push_back(std::move(data));
-        else std::ranges::move(variants_of(it, size, data), std::back_inserter(shapes));
+        if (size > k_small)
+          shapes.push_back(std::move(data));
+        else
+          std::ranges::move(variants_of(it, size, data), std::back_inserter(shapes));
       }
   return shapes;
 }
@@ -44,12 +46,12 @@ TEST_P(Proof, the_generator_keeps_its_promise) {
   for (const rank size : {1, 2, 3, 5, 6, 7, 8, 13, 16, 33, 100})
     for (const activation_policy policy : policies_of(it))
       for (const shape& data : shapes_of(it, size)) {
-        const auto programs = whole_world(
-            size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
+        const auto programs =
+            whole_world(size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
         const auto answer =
             verify(programs, promise_of(it, size, data, policy), {.in_place = overlay_of(*it.of, size, data)});
-        EXPECT_EQ(first_words(answer), "") << size << " ranks, count " << data.count << ", " << name_of(policy)
-                                           << (data.in_place ? ", in place" : "");
+        EXPECT_EQ(first_words(answer), "")
+            << size << " ranks, count " << data.count << ", " << name_of(policy) << (data.in_place ? ", in place" : "");
         EXPECT_TRUE(answer.is_synchronising || !it.of->is_synchronising);
         EXPECT_TRUE(answer.notes.empty());
       }

@@ -25,8 +25,7 @@ std::vector<activation> starts_for(const algorithm& it) {
           {.policy = activation_policy::majority, .seed = 5}};
 }
 
-std::vector<schedule_ptr> worlds_of(const algorithm& it, rank size, const shape& data,
-                                    const activation& starts) {
+std::vector<schedule_ptr> worlds_of(const algorithm& it, rank size, const shape& data, const activation& starts) {
   return whole_world(size, [&](world place) { return it.generate(place, data, starts); });
 }
 
@@ -115,8 +114,8 @@ TEST(registry, declared_costs_are_the_counted_ones) {
         EXPECT_EQ(declared, counted) << it.of->name << " " << it.name << " P=" << size << " " << name_of(starts.policy)
                                      << ": " << declared.messages << "/" << counted.messages << " messages, "
                                      << declared.signals << "/" << counted.signals << " signals, "
-                                     << declared.signals_of_one << "/" << counted.signals_of_one
-                                     << " of one, " << declared.hops << "/" << counted.hops << " hops";
+                                     << declared.signals_of_one << "/" << counted.signals_of_one << " of one, "
+                                     << declared.hops << "/" << counted.hops << " hops";
       }
   }
 }
@@ -124,8 +123,7 @@ TEST(registry, declared_costs_are_the_counted_ones) {
 TEST(registry, costs_scale_with_count_and_type_and_do_not_wrap) {
   const algorithm& it = *find("allreduce", "recursive_doubling");
   const auto bytes = [&](rank size, std::uint64_t count, dtype type) {
-    return it.cost_of(size, {.count = count, .type = type, .what = kernel::sum}, activation_policy::none)
-        .bytes;
+    return it.cost_of(size, {.count = count, .type = type, .what = kernel::sum}, activation_policy::none).bytes;
   };
   EXPECT_EQ(bytes(6, 0, dtype::f64), 0u);
   EXPECT_EQ(bytes(6, 1000, dtype::bf16), (4u * 2 + 2 * 2) * 1000u * 2);
@@ -184,8 +182,7 @@ TEST(registry, bad_requests_say_what_to_change) {
             "LSCHED_ERR_ARGUMENT: \"allreduce\" has no algorithm \"telepathy\": choose one of " + offered(allreduces));
   EXPECT_NE(refusal("barrier", "auto", place, sum).find("set count to 0"), std::string::npos);
   EXPECT_NE(refusal("allreduce", "auto", place, sum, solo).find("set the policy to none"), std::string::npos);
-  EXPECT_NE(refusal("partial_allreduce", "auto", place, sum).find("full, solo or majority"),
-            std::string::npos);
+  EXPECT_NE(refusal("partial_allreduce", "auto", place, sum).find("full, solo or majority"), std::string::npos);
   EXPECT_NE(refusal("allreduce", "auto", {.self = -1, .size = 3}, sum).find("use 0 to 2"), std::string::npos);
 }
 
@@ -193,7 +190,8 @@ TEST(registry, bad_requests_say_what_to_change) {
 TEST(objection, knows_worlds_of_powers_of_two_and_least_counts) {
   const constraints picky{.power_of_two = true, .min_count = 8, .summary = ""};
   const auto code = [&](rank size, std::uint64_t count) {
-    const auto why = objection(k_allreduce, picky, {.self = 0, .size = size}, {.count = count, .what = kernel::sum}, {});
+    const auto why =
+        objection(k_allreduce, picky, {.self = 0, .size = size}, {.count = count, .what = kernel::sum}, {});
     return why ? why->code : status::ok;
   };
   EXPECT_EQ(code(4, 8), status::ok);

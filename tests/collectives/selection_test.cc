@@ -61,7 +61,9 @@ TEST(selection, the_caller_comes_before_the_environment_before_the_table_before_
   const auto name = [&](std::string_view wanted, std::uint64_t count) {
     return select("allreduce", wanted, {0, 32}, sum_of(count), {}, by)->how->name;
   };
-  const auto reason = [&](std::uint64_t count) { return select("allreduce", "auto", {0, 32}, sum_of(count), {}, by)->reason; };
+  const auto reason = [&](std::uint64_t count) {
+    return select("allreduce", "auto", {0, 32}, sum_of(count), {}, by)->reason;
+  };
   EXPECT_EQ(name("auto", 16), "tree");
   EXPECT_EQ(reason(16), "line 2 of the tuning table");
   EXPECT_NE(reason(17).find("the model predicts"), std::string::npos);
@@ -73,7 +75,8 @@ TEST(selection, the_caller_comes_before_the_environment_before_the_table_before_
 
 TEST(selection, names_in_the_environment_must_exist) {
   EXPECT_TRUE(parse_named_algorithms("")->empty());
-  for (const char* text : {"allreduce", "allreduce=", "=tree", "allreduce=telepathy", "telepathy=tree", "allreduce=tree,,"})
+  for (const char* text :
+       {"allreduce", "allreduce=", "=tree", "allreduce=telepathy", "telepathy=tree", "allreduce=tree,,"})
     EXPECT_FALSE(parse_named_algorithms(text)) << text;
 }
 
@@ -165,7 +168,8 @@ TEST(schedule_cache, forgets_what_was_asked_for_longest_ago) {
   schedule_cache cache({1, 3}, {});
   const auto first = cache.get("allreduce", "tree", sum_of(0))->program;
   const auto second = cache.get("allreduce", "tree", sum_of(1))->program;
-  for (std::uint64_t count = 2; count < schedule_cache::k_most_entries; ++count) (void)cache.get("allreduce", "tree", sum_of(count));
+  for (std::uint64_t count = 2; count < schedule_cache::k_most_entries; ++count)
+    (void)cache.get("allreduce", "tree", sum_of(count));
   EXPECT_EQ(cache.get("allreduce", "tree", sum_of(0))->program, first);
   (void)cache.get("allreduce", "tree", sum_of(1000));  // one too many
   EXPECT_EQ(cache.get("allreduce", "tree", sum_of(0))->program, first);

@@ -27,8 +27,7 @@ enum class first { send, receive };
 /// first.
 inline void transfer(bench& b, round_no round, const std::vector<parcel>& what, first order) {
   for (const bool sending : {order == first::send, order != first::send})
-    for (std::size_t i = 0; i < what.size(); ++i)
-      sending ? b.post_send(i, round, what[i]) : b.post_receive(i, round);
+    for (std::size_t i = 0; i < what.size(); ++i) sending ? b.post_send(i, round, what[i]) : b.post_receive(i, round);
   for (std::size_t i = 0; i < what.size(); ++i) b.await_parcel(i, what[i]);
   for (std::size_t i = 0; i < what.size(); ++i) b.await_sent(i);
   b.fence();
@@ -63,20 +62,15 @@ inline void payloads_of_every_size_arrive_intact(bench& b, first order) {
   }
 }
 
-inline void payloads_arrive_when_sent_first(bench& b) {
-  payloads_of_every_size_arrive_intact(b, first::send);
-}
-inline void payloads_arrive_when_received_first(bench& b) {
-  payloads_of_every_size_arrive_intact(b, first::receive);
-}
+inline void payloads_arrive_when_sent_first(bench& b) { payloads_of_every_size_arrive_intact(b, first::send); }
+inline void payloads_arrive_when_received_first(bench& b) { payloads_of_every_size_arrive_intact(b, first::receive); }
 
 inline void null_moves_nothing_but_its_tally(bench& b) {
   b.start(2);
   b.connect(kinds_of_route(20000));
   for (round_no round = 1; round <= 24; ++round) {
     std::vector<parcel> what;
-    for (std::size_t i = 0; i < b.routes(); ++i)
-      what.push_back({b.dice(2) * 20000, b.dice(1000), b.dice(3) != 0});
+    for (std::size_t i = 0; i < b.routes(); ++i) what.push_back({b.dice(2) * 20000, b.dice(1000), b.dice(3) != 0});
     transfer(b, round, what, round % 2 == 0 ? first::send : first::receive);
   }
 }
@@ -116,8 +110,7 @@ inline void rounds_run_back_to_back(bench& b) {
   for (rank from = 0; from < 3; ++from)
     for (rank to = 0; to < 3; ++to)
       if (from != to)
-        routes.push_back(
-            {.from = from, .to = to, .capacity = 20000, .foreign = from == 1, .in_place = to == 2});
+        routes.push_back({.from = from, .to = to, .capacity = 20000, .foreign = from == 1, .in_place = to == 2});
   b.connect(routes);
 
   std::array<round_no, 3> round{};
@@ -193,8 +186,7 @@ inline void credits_hold_back_a_fast_sender(bench& b, const route& kind) {
   const auto is_done = [&] {
     if (b.has(kind.from)) send_on();
     if (b.has(kind.to)) dawdle();
-    return (!b.has(kind.from) || (started == k_rounds && b.is_sent(0))) &&
-           (!b.has(kind.to) || consumed == k_rounds);
+    return (!b.has(kind.from) || (started == k_rounds && b.is_sent(0))) && (!b.has(kind.to) || consumed == k_rounds);
   };
   b.until(is_done, "100 rounds with credits");
   if (b.has_all()) demand(lead <= 2 && lead >= 1, "the sender was ", lead, " rounds ahead of the receiver");
@@ -241,8 +233,7 @@ inline void edges_between_one_pair_are_told_apart_by_tag(bench& b) {
   b.connect(routes);
   const auto content = [](std::size_t i, round_no round) { return parcel{64, 1000 * round + i}; };
   for (round_no round = 1; round <= 4; ++round) {
-    for (std::size_t i = 0; i < routes.size(); ++i)
-      b.post_send(i * 11 % 40, round, content(i * 11 % 40, round));
+    for (std::size_t i = 0; i < routes.size(); ++i) b.post_send(i * 11 % 40, round, content(i * 11 % 40, round));
     for (std::size_t i = 0; i < routes.size(); ++i) b.post_receive(i * 23 % 40, round);
     for (std::size_t i = 0; i < routes.size(); ++i) b.await_parcel(i, content(i, round));
     for (std::size_t i = 0; i < routes.size(); ++i) b.await_sent(i);
@@ -291,8 +282,7 @@ inline void a_fast_rank_may_send_before_its_peer_has_linked(bench& b) {
     b.post_send(0, 1, {16, i});
     const bool gone = b.is_sent(0) && b.has(0);
     if (gone) b.detach(0);
-    if (b.has(1))
-      demand(b.at(1).link(b.id()) == status::ok, "the receiver cannot link after the sender's message");
+    if (b.has(1)) demand(b.at(1).link(b.id()) == status::ok, "the receiver cannot link after the sender's message");
     b.post_receive(0, 1);
     b.await_parcel(0, {16, i});
     b.await_sent(0);
@@ -307,8 +297,7 @@ inline const std::vector<route> k_signal{{.signal = true}};
 inline void await_wakes(bench& b, int wakes) {
   if (b.has(1)) b.until([&] { return b.wakes(0) >= wakes; }, "a signal");
   b.settle();
-  demand(!b.has(1) || b.wakes(0) == wakes, "a register woke its reader ", b.wakes(0), " times instead of ",
-         wakes);
+  demand(!b.has(1) || b.wakes(0) == wakes, "a register woke its reader ", b.wakes(0), " times instead of ", wakes);
 }
 
 /// Looks without staying armed.
@@ -340,8 +329,7 @@ inline void a_register_satisfies_every_round_up_to_its_own(bench& b) {
   b.connect(k_signal);
   b.signal(0, 5);
   await_register(b, 5);
-  for (round_no round = 1; round <= 5; ++round)
-    demand(b.arm(0, round), "round 5 does not satisfy round ", round);
+  for (round_no round = 1; round <= 5; ++round) demand(b.arm(0, round), "round 5 does not satisfy round ", round);
   demand(!b.has(1) || !b.arm(0, 6), "round 5 satisfies round 6");
   b.disarm(0);
   await_wakes(b, 0);
@@ -429,8 +417,7 @@ inline void registers_do_not_disturb_each_other(bench& b) {
     }
     demand(!b.has(1) || !b.at(1).is_listening(), "a rank listens though nothing is armed");
     for (std::size_t i = 0; i < k_registers; ++i)
-      demand(b.wakes(i) == wakes[i], "register ", i, " woke its reader ", b.wakes(i), " times, not ",
-             wakes[i]);
+      demand(b.wakes(i) == wakes[i], "register ", i, " woke its reader ", b.wakes(i), " times, not ", wakes[i]);
     b.fence();
   }
 }
@@ -446,8 +433,7 @@ inline void records_are_exchanged_again_and_again(bench& b) {
   std::vector<std::byte> all(3 * record.size());
   const auto gather = [&](rank r, int round) {
     status answer = status::pending;
-    b.until([&] { return (answer = b.at(r).gather_records(all, nullptr)) != status::pending; },
-            "the records");
+    b.until([&] { return (answer = b.at(r).gather_records(all, nullptr)) != status::pending; }, "the records");
     demand(answer == status::ok, "rank ", r, " cannot gather");
     for (std::size_t i = 0; i < all.size(); ++i)
       demand(std::to_integer<int>(all[i]) == round, "rank ", r, " gathered a record of another exchange");
@@ -479,32 +465,28 @@ inline void an_exchange_is_pending_while_a_record_is_missing(bench& b) {
       if (!b.has(r) || r == absent) continue;
       for (int k = 0; k < 20; ++k, b.turn()) {
         rank missing = k_no_rank;
-        demand(b.at(r).gather_records(all, &missing) == status::pending,
-               "gathered a record that is not there");
+        demand(b.at(r).gather_records(all, &missing) == status::pending, "gathered a record that is not there");
         demand(missing != r && missing < 3, "rank ", missing, " is not missing");
-        if (b.has_all())
-          demand(missing == absent || missing == k_no_rank, "rank ", missing, " is not missing");
+        if (b.has_all()) demand(missing == absent || missing == k_no_rank, "rank ", missing, " is not missing");
       }
     }
     b.fence();
     if (b.has(absent)) demand(b.at(absent).post_record(record) == status::ok, "cannot post");
     for (rank r = 0; r < 3; ++r)
-      if (b.has(r))
-        b.until([&] { return b.at(r).gather_records(all, nullptr) == status::ok; }, "the last record");
+      if (b.has(r)) b.until([&] { return b.at(r).gather_records(all, nullptr) == status::ok; }, "the last record");
     b.fence();
   }
 }
 
 /// Rank 0 has `mine`, rank 1 has `theirs`; both must find out. Afterwards both work as before.
-inline void demand_unmatched(bench& b, const std::vector<edge_spec>& mine,
-                             const std::vector<edge_spec>& theirs, std::string_view how) {
+inline void demand_unmatched(bench& b, const std::vector<edge_spec>& mine, const std::vector<edge_spec>& theirs,
+                             std::string_view how) {
   const std::uint32_t id = b.take_id();
   for (rank r = 0; r < 2; ++r)
     if (b.has(r)) demand(b.at(r).attach(id, false, r == 0 ? mine : theirs).has_value(), "cannot attach");
   b.exchange();
   for (rank r = 0; r < 2; ++r)
-    if (b.has(r))
-      demand(b.at(r).link(id) == status::unmatched, "rank ", r, " linked edges that differ in ", how);
+    if (b.has(r)) demand(b.at(r).link(id) == status::unmatched, "rank ", r, " linked edges that differ in ", how);
   b.fence();
   for (rank r = 0; r < 2; ++r)
     if (b.has(r)) b.at(r).detach(id);
@@ -581,8 +563,7 @@ inline void allocated_memory_is_aligned_and_apart(bench& b) {
     for (std::uint64_t bytes = 0; bytes < 20'000; bytes = bytes * 2 + 1) {
       pieces.push_back(b.at(r).allocate(bytes));
       demand(pieces.back() != nullptr, "no memory for ", bytes, " bytes");
-      demand(reinterpret_cast<std::uintptr_t>(pieces.back()) % 64 == 0, bytes,
-             " bytes are not aligned to 64");
+      demand(reinterpret_cast<std::uintptr_t>(pieces.back()) % 64 == 0, bytes, " bytes are not aligned to 64");
       parcel{bytes, bytes}.write(pieces.back());
     }
     std::uint64_t bytes = 0;
@@ -649,8 +630,7 @@ inline void a_message_rings_a_bell_that_somebody_sleeps_on(bench& b) {
     const doorbell::side side = round % 4 == 2 ? doorbell::auxiliary : doorbell::waiter;
     const bool rang = rings(side, round);
     const bool must_ring = round % 4 == 1 || round % 4 == 2;
-    demand(!b.has(1) || rang == must_ring,
-           must_ring ? "a bell did not ring" : "a bell rang though nobody sleeps");
+    demand(!b.has(1) || rang == must_ring, must_ring ? "a bell did not ring" : "a bell rang though nobody sleeps");
     b.await_parcel(0, {8, round});
     b.await_sent(0);
     b.fence();
@@ -688,8 +668,7 @@ inline constexpr question k_questions[]{
     {"instances_that_come_and_go_leave_nothing", instances_that_come_and_go_leave_nothing},
     {"listening_means_that_something_may_come", listening_means_that_something_may_come},
     {"allocated_memory_is_aligned_and_apart", allocated_memory_is_aligned_and_apart},
-    {"a_closed_peer_is_found_where_something_waits_for_it",
-     a_closed_peer_is_found_where_something_waits_for_it},
+    {"a_closed_peer_is_found_where_something_waits_for_it", a_closed_peer_is_found_where_something_waits_for_it},
     {"a_message_rings_a_bell_that_somebody_sleeps_on", a_message_rings_a_bell_that_somebody_sleeps_on},
 };
 

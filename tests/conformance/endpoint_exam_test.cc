@@ -95,8 +95,7 @@ TEST(endpoint_exam, notices_every_planted_fault) {
 
 TEST(endpoint_exam, has_a_fault_for_every_question) {
   for (const exam::question& it : exam::k_questions)
-    EXPECT_NE(std::ranges::find(k_sabotages, std::string_view(it.name), &sabotage::noticed_by),
-              std::end(k_sabotages))
+    EXPECT_NE(std::ranges::find(k_sabotages, std::string_view(it.name), &sabotage::noticed_by), std::end(k_sabotages))
         << it.name;
 }
 
@@ -108,8 +107,9 @@ void sends_again_too_soon(exam::bench& b) {
 }
 
 TEST(endpoint_exam, does_not_let_its_questions_break_the_contract) {
-  EXPECT_NE(answer_of({"sends_again_too_soon", sends_again_too_soon}, fault::none).find("before the last send was done"),
-            std::string::npos);
+  EXPECT_NE(
+      answer_of({"sends_again_too_soon", sends_again_too_soon}, fault::none).find("before the last send was done"),
+      std::string::npos);
 }
 
 void waits_for_nothing(exam::bench& b) {

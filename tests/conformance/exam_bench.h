@@ -91,9 +91,7 @@ struct parcel {
   std::uint64_t seed;
   bool null = false;
 
-  census tally() const {
-    return {static_cast<std::uint32_t>(seed % 7 + 1), static_cast<rank>(seed % 5) - 1, seed};
-  }
+  census tally() const { return {static_cast<std::uint32_t>(seed % 7 + 1), static_cast<rank>(seed % 5) - 1, seed}; }
 
   void write(std::byte* place) const {
     for (std::uint64_t at = 0; at < bytes; at += k_word) {
@@ -143,9 +141,7 @@ class bench {
   std::uint32_t take_id() { return next_id_++; }  ///< for edges attached by hand
   std::size_t routes() const { return routes_.size(); }
   const route& path(std::size_t index) const { return routes_[index].path; }
-  link_id link(std::size_t index, bool outgoing) const {
-    return outgoing ? routes_[index].out : routes_[index].in;
-  }
+  link_id link(std::size_t index, bool outgoing) const { return outgoing ? routes_[index].out : routes_[index].in; }
 
   // --- payloads: `is_sent` and `is_received` tell, `await_*` wait ----------------------------------------
   void post_send(std::size_t index, round_no round, const parcel& what);
@@ -200,8 +196,7 @@ class bench {
   std::byte* target_of(route_state& it) const { return it.target.data() + k_margin; }
   static bool is_untouched(const std::byte* from, const std::byte* to) {
     return *from == std::byte{k_untouched} &&
-           std::memcmp(from, from + 1, static_cast<std::size_t>(to - from - 1)) ==
-               0;  // each like the one before
+           std::memcmp(from, from + 1, static_cast<std::size_t>(to - from - 1)) == 0;  // each like the one before
   }
   void mark_sent(route_state& it);
   void note(rank of, const completion& news);
@@ -333,9 +328,9 @@ inline void bench::gather_record(rank of) {
   demand(answer == status::ok, "rank ", of, " cannot gather the records");
   for (rank r = 0; r < ranks(); ++r) {
     const auto expected = record_of(r);
-    demand(std::memcmp(all.data() + static_cast<std::size_t>(r) * expected.size(), expected.data(),
-                       expected.size()) == 0,
-           "rank ", of, " gathered a wrong record of rank ", r);
+    demand(
+        std::memcmp(all.data() + static_cast<std::size_t>(r) * expected.size(), expected.data(), expected.size()) == 0,
+        "rank ", of, " gathered a wrong record of rank ", r);
   }
 }
 
@@ -394,18 +389,16 @@ inline void bench::verify(std::size_t index, const parcel& what) const {
   demand(got.tally == what.tally(), "route ", index, " round ", it.round, ": the tally is wrong");
   std::uint64_t written = 0;
   if (!what.null) {
-    demand(got.bytes == what.bytes, "route ", index, " round ", it.round, ": ", got.bytes, " bytes, not ",
-           what.bytes);
-    demand(it.path.in_place || got.data == target, "route ", index,
-           ": the payload is not where it was asked for");
+    demand(got.bytes == what.bytes, "route ", index, " round ", it.round, ": ", got.bytes, " bytes, not ", what.bytes);
+    demand(it.path.in_place || got.data == target, "route ", index, ": the payload is not where it was asked for");
     const std::uint64_t differs = what.first_difference(got.data);
-    demand(differs == what.bytes, "route ", index, " round ", it.round, ": of ", what.bytes,
-           " bytes, those from ", differs, " are wrong");
+    demand(differs == what.bytes, "route ", index, " round ", it.round, ": of ", what.bytes, " bytes, those from ",
+           differs, " are wrong");
     if (got.data == target) written = what.bytes;
   }
   const std::byte* const end = it.target.data() + it.target.size();
-  demand(is_untouched(it.target.data(), target) && is_untouched(target + written, end), "route ", index,
-         " round ", it.round, ": bytes beside the payload were written");
+  demand(is_untouched(it.target.data(), target) && is_untouched(target + written, end), "route ", index, " round ",
+         it.round, ": bytes beside the payload were written");
 }
 
 inline void bench::release(std::size_t index) {

@@ -55,8 +55,7 @@ TEST(compile, refuses_a_peer_outside_the_world) {
     bench b;
     b.nop();
     b.send(peer, 0, {b.x, 0}, b.four);
-    EXPECT_TRUE(
-        refuses(b, status::argument, 1, "op 1 (send): peer " + std::to_string(peer) + " is not in 0..2"));
+    EXPECT_TRUE(refuses(b, status::argument, 1, "op 1 (send): peer " + std::to_string(peer) + " is not in 0..2"));
     EXPECT_EQ(refusal_of(b).peer, peer);
   }
 }
@@ -363,14 +362,11 @@ struct random_graph {
   /// Repeatedly the first op, in append order, all of whose deps are placed.
   ids expected_order() const {
     ids placed;
-    const auto is_placed = [&placed](op_id id) {
-      return std::find(placed.begin(), placed.end(), id) != placed.end();
-    };
+    const auto is_placed = [&placed](op_id id) { return std::find(placed.begin(), placed.end(), id) != placed.end(); };
     while (placed.size() < size)
       for (op_id id = 0; id < size; ++id) {
-        const bool is_ready = std::all_of(deps.begin(), deps.end(), [&](const auto& dep) {
-          return dep.second != id || is_placed(dep.first);
-        });
+        const bool is_ready = std::all_of(deps.begin(), deps.end(),
+                                          [&](const auto& dep) { return dep.second != id || is_placed(dep.first); });
         if (is_placed(id) || !is_ready) continue;
         placed.push_back(id);
         break;
@@ -440,8 +436,7 @@ TEST(compile, finds_every_cycle_and_names_an_op_that_reaches_itself) {
     SCOPED_TRACE(seed);
     random_graph graph(seed);
     if (graph.deps.empty()) continue;
-    const auto [before, after] =
-        *std::next(graph.deps.begin(), seed % static_cast<std::uint32_t>(graph.deps.size()));
+    const auto [before, after] = *std::next(graph.deps.begin(), seed % static_cast<std::uint32_t>(graph.deps.size()));
     graph.build.dep(after, before);
     graph.deps.emplace(after, before);
     const failure why = refusal_of(graph.build);
@@ -471,8 +466,7 @@ TEST(compile, carries_over_what_was_declared) {
 /// but the default breaks one condition.
 struct landing {
   buffer_role role = buffer_role::scratch;
-  bool earlier_writer = false, later_writer = false, second_reader = false, reads_twice = false,
-       writes_back = false;
+  bool earlier_writer = false, later_writer = false, second_reader = false, reads_twice = false, writes_back = false;
   bool sends_on = false, waits_for_any = false, is_direct = true;
   std::uint64_t lands_at = 0, offset = 0, count = 4;
 };
@@ -487,9 +481,8 @@ schedule_ptr land(const landing& how) {
   const op_id in = b.recv(0, 0, {s, how.lands_at}, extent::imm(4));
   const op_id other = b.nop();
   const op_id via = how.is_direct ? in : b.nop({in});
-  const op_id last = how.sends_on
-                         ? b.send(2, 0, theirs, extent::imm(how.count), {via, other})
-                         : b.reduce(kernel::sum, mine, theirs, target, extent::imm(how.count), {via, other});
+  const op_id last = how.sends_on ? b.send(2, 0, theirs, extent::imm(how.count), {via, other})
+                                  : b.reduce(kernel::sum, mine, theirs, target, extent::imm(how.count), {via, other});
   if (how.waits_for_any) b.any(last);
   if (how.later_writer) b.recv(2, 1, {s, 4}, extent::imm(4), {last});
   if (how.second_reader) b.send(2, 1, {s, 4}, extent::imm(4), {last});
@@ -498,9 +491,8 @@ schedule_ptr land(const landing& how) {
 
 bool stays(const schedule& program) {
   const auto all = program.ops();
-  return std::any_of(all.begin(), all.end(), [](const op& it) {
-    return it.in_place || it.releases_a != k_no_op || it.releases_b != k_no_op;
-  });
+  return std::any_of(all.begin(), all.end(),
+                     [](const op& it) { return it.in_place || it.releases_a != k_no_op || it.releases_b != k_no_op; });
 }
 
 TEST(in_place, a_payload_stays_when_one_compute_is_all_that_ever_reads_it) {
@@ -520,9 +512,7 @@ TEST(in_place, the_compute_may_not_read_it_twice) { EXPECT_FALSE(stays(*land({.r
 TEST(in_place, the_compute_may_not_write_it) { EXPECT_FALSE(stays(*land({.writes_back = true}))); }
 TEST(in_place, the_reader_must_be_a_compute) { EXPECT_FALSE(stays(*land({.sends_on = true}))); }
 TEST(in_place, the_compute_must_wait_for_all) { EXPECT_FALSE(stays(*land({.waits_for_any = true}))); }
-TEST(in_place, the_compute_must_wait_for_the_receive_itself) {
-  EXPECT_FALSE(stays(*land({.is_direct = false})));
-}
+TEST(in_place, the_compute_must_wait_for_the_receive_itself) { EXPECT_FALSE(stays(*land({.is_direct = false}))); }
 TEST(in_place, the_compute_must_read_from_the_same_offset) { EXPECT_FALSE(stays(*land({.offset = 2}))); }
 TEST(in_place, the_payload_must_land_at_the_start_of_its_buffer) {
   EXPECT_FALSE(stays(*land({.lands_at = 2, .offset = 2})));
@@ -645,8 +635,7 @@ TEST(schedule, names_each_role_and_policy) {
 
 /// Three ops, 0 -> 2 and 1 -> 2, two buffers and a late extent.
 schedule::parts small_parts() {
-  const op in{
-      .kind = op_kind::recv, .type = dtype::f32, .peer = 2, .tag = 3, .count = extent::imm(4), .c = {0, 0}};
+  const op in{.kind = op_kind::recv, .type = dtype::f32, .peer = 2, .tag = 3, .count = extent::imm(4), .c = {0, 0}};
   const op sum{.kind = op_kind::compute,
                .what = kernel::sum,
                .type = dtype::f32,
@@ -740,9 +729,7 @@ TEST(hash_of, does_not_depend_on_the_name_or_on_where_the_parts_are) {
 
 // Fingerprints are compared between processes: whoever changes how they are made must change what the
 // processes call their protocol. (The number comes from another implementation.)
-TEST(hash_of, is_this_number_on_every_machine) {
-  EXPECT_EQ(hash_of(schedule(small_parts())), 0x5d9d62275dfe029fu);
-}
+TEST(hash_of, is_this_number_on_every_machine) { EXPECT_EQ(hash_of(schedule(small_parts())), 0x5d9d62275dfe029fu); }
 
 }  // namespace
 }  // namespace lsched

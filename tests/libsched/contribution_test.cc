@@ -47,7 +47,8 @@ struct contribution_bench {
 };
 
 struct delivery_bench {
-  explicit delivery_bench(lag_policy lag) : place(adds(), lag, {bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}) {}
+  explicit delivery_bench(lag_policy lag)
+      : place(adds(), lag, {bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}) {}
   void publish(round_no round, const values& result, bool null = false) {
     if (!null) std::memcpy(place.writing(), &result, sizeof result);
     place.publish(place.writing(), {round - 1, round, null ? 0u : 1u, null ? 0u : 1u, null ? 0u : 1u, null});
@@ -172,7 +173,7 @@ TEST(contribution, withdrawing_races_captures_and_every_offer_is_in_one_of_them)
   EXPECT_EQ(captured + withdrawn + it.place.withdraw(), offers);
 }
 
-// --- delivery, one thread ----------------------------------------------------------------------------------------------
+// --- delivery, one thread ------------------------------------------------------------------------------------
 
 TEST(delivery, is_empty_until_something_is_published_and_after_it_was_collected) {
   for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate}) {
@@ -238,7 +239,7 @@ TEST(delivery, a_result_may_be_dropped_unread) {
   EXPECT_EQ(result, gradient_of(2));
 }
 
-// --- delivery, two threads -----------------------------------------------------------------------------------------------
+// --- delivery, two threads -----------------------------------------------------------------------------------
 
 TEST(delivery, accumulated_results_add_up_while_collects_race_publications) {
   delivery_bench it(lag_policy::accumulate);
@@ -260,7 +261,8 @@ TEST(delivery, accumulated_results_add_up_while_collects_race_publications) {
     values result{};
     const auto got = it.place.collect(bytes_of(result));
     if (!got) return false;
-    if (got->from != last || got->to <= got->from) ADD_FAILURE() << "(" << got->from << ", " << got->to << "] after " << last;
+    if (got->from != last || got->to <= got->from)
+      ADD_FAILURE() << "(" << got->from << ", " << got->to << "] after " << last;
     last = got->to;
     add(collected, result);
     return true;
@@ -291,7 +293,8 @@ TEST(delivery, the_latest_result_is_whole_while_collects_race_publications) {
     if (!got) return false;
     last = got->to;
     const round_no of = got->to % 7 == 0 ? got->to - 1 : got->to;  // the last that was not null
-    if (got->null ? got->from + 1 != got->to || got->to % 7 != 0 : result != gradient_of(of)) ADD_FAILURE() << "round " << got->to;
+    if (got->null ? got->from + 1 != got->to || got->to % 7 != 0 : result != gradient_of(of))
+      ADD_FAILURE() << "round " << got->to;
     return true;
   };
   while (!is_over.load())

@@ -160,7 +160,8 @@ TEST(doorbell, is_looked_at_once_however_much_was_published) {
   owing.settle();
   owing.settle();
   EXPECT_TRUE(owing.is_settled());
-  for (const std::size_t peer : {0u, 1u, 2u}) EXPECT_EQ(bells[peer].word[doorbell::waiter], peer == 1 ? 0u : 1u) << peer;
+  for (const std::size_t peer : {0u, 1u, 2u})
+    EXPECT_EQ(bells[peer].word[doorbell::waiter], peer == 1 ? 0u : 1u) << peer;
   owing.owe(0, bells[0]);
   owing.settle();
   EXPECT_EQ(bells[0].word[doorbell::waiter], 2u);
@@ -194,8 +195,7 @@ TEST(doorbell, wakes_as_many_as_it_is_asked_to) {
   for (std::thread& it : sleepers)
     it = std::thread([&] {
       bell.sleepers.fetch_add(1);
-      while (bell.word[doorbell::waiter].load() == 0)
-        sleep_on(bell, doorbell::waiter, 0, std::chrono::seconds(30));
+      while (bell.word[doorbell::waiter].load() == 0) sleep_on(bell, doorbell::waiter, 0, std::chrono::seconds(30));
       awake.fetch_add(1);
     });
   while (bell.sleepers.load() < 3) std::this_thread::yield();

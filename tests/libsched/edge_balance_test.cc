@@ -78,8 +78,8 @@ TEST(edge_balance, names_the_one_end_that_is_left_over) {
 
 TEST(edge_balance, differences_in_tag_size_peer_and_direction_count) {
   const end send{0, 1, 7, 4, true};
-  for (const end& other : {end{1, 0, 8, 4, false}, end{1, 0, 7, 5, false}, end{2, 0, 7, 4, false}, end{1, 2, 7, 4, false},
-                           end{1, 0, 7, 4, true}}) {
+  for (const end& other : {end{1, 0, 8, 4, false}, end{1, 0, 7, 5, false}, end{2, 0, 7, 4, false},
+                           end{1, 2, 7, 4, false}, end{1, 0, 7, 4, true}}) {
     const edge_balance sum = balance_of({send, other});
     EXPECT_FALSE(sum.is_even());
   }

@@ -46,9 +46,7 @@ class partial_bench {
       : world(size, seed), count_(count), starts_(starts), pending_(static_cast<std::size_t>(size)) {
     const shape data{count, dtype::i64, kernel::sum, false};
     if (generate == nullptr) generate = world.draw_below(2) == 0 ? partial_allreduce : partial_allreduce_tree;
-    its = world.commit([&](rank r) {
-      return commit_request{"partial", generate({r, size}, data, starts), {}, {lag}};
-    });
+    its = world.commit([&](rank r) { return commit_request{"partial", generate({r, size}, data, starts), {}, {lag}}; });
     present.resize(static_cast<std::size_t>(size));
     std::iota(present.begin(), present.end(), 0);
   }
@@ -79,10 +77,10 @@ class partial_bench {
   std::vector<bool> draw_callers(round_no round) {
     std::vector<bool> calls(its.size());
     const std::uint64_t density = 1 + world.draw_below(4);
-    for (const rank r : present) calls[static_cast<std::size_t>(r)] = starts_.policy == activation_policy::full || world.draw_below(4) < density;
-    const rank sure = starts_.policy == activation_policy::majority
-                          ? draw(starts_.seed, round, at(0).present)
-                          : present[world.draw_below(present.size())];
+    for (const rank r : present)
+      calls[static_cast<std::size_t>(r)] = starts_.policy == activation_policy::full || world.draw_below(4) < density;
+    const rank sure = starts_.policy == activation_policy::majority ? draw(starts_.seed, round, at(0).present)
+                                                                    : present[world.draw_below(present.size())];
     calls[static_cast<std::size_t>(sure)] = true;
     return calls;
   }
@@ -96,7 +94,8 @@ class partial_bench {
       const bool is_here = std::ranges::find(present, r) != present.end();
       if (offers && is_here) offer(r);
       if (calls[static_cast<std::size_t>(r)]) call(r, round);
-      for (std::uint64_t steps = world.draw_below(2 * static_cast<std::uint64_t>(size())); steps > 0; --steps) world.step();
+      for (std::uint64_t steps = world.draw_below(2 * static_cast<std::uint64_t>(size())); steps > 0; --steps)
+        world.step();
       if (is_here && world.draw_below(8) == 0) offer(r);  // perhaps after the capture
     }
     run_until_round(round);
@@ -184,7 +183,8 @@ class partial_bench {
   std::vector<std::deque<vector_of_integers>> pending_;
 };
 
-constexpr activation_policy k_policies[] = {activation_policy::full, activation_policy::solo, activation_policy::majority};
+constexpr activation_policy k_policies[] = {activation_policy::full, activation_policy::solo,
+                                            activation_policy::majority};
 
 template <class Check>
 void for_every_world(Check&& check) {
@@ -325,7 +325,7 @@ TEST(partial, what_is_withdrawn_is_not_sent) {
   }
 }
 
-// --- results that are not collected in time -----------------------------------------------------------------------------
+// --- results that are not collected in time ------------------------------------------------------------------
 
 // Rank 0 collects every round and so knows them all; the others collect now and then.
 TEST(partial, a_late_collect_delivers_the_newest_result_or_the_sum_of_all) {
@@ -377,7 +377,7 @@ TEST(partial, intervals_of_deliveries_are_adjacent) {
   }
 }
 
-// --- leaving ------------------------------------------------------------------------------------------------------------
+// --- leaving -------------------------------------------------------------------------------------------------
 
 /// After everybody has left: nothing was lost, and everything is given back.
 void check_end(partial_bench& bench, std::vector<vector_of_integers> totals, const vector_of_integers& offered) {
@@ -394,12 +394,14 @@ void check_end(partial_bench& bench, std::vector<vector_of_integers> totals, con
 }
 
 struct account {
-  explicit account(partial_bench& bench) : bench_(bench), totals(static_cast<std::size_t>(bench.size()), vector_of_integers(3)) {}
+  explicit account(partial_bench& bench)
+      : bench_(bench), totals(static_cast<std::size_t>(bench.size()), vector_of_integers(3)) {}
   void collect_some() {
     for (rank r = 0; r < bench_.size(); ++r) {
       if (bench_.world.draw_below(2) == 0) continue;
       const auto got = bench_.collect(r);
-      for (std::size_t i = 0; got && !got->what.null && i < 3; ++i) totals[static_cast<std::size_t>(r)][i] += got->result[i];
+      for (std::size_t i = 0; got && !got->what.null && i < 3; ++i)
+        totals[static_cast<std::size_t>(r)][i] += got->result[i];
     }
   }
   vector_of_integers offered() const {
@@ -452,7 +454,8 @@ TEST(partial_leave, all_ranks_leave_before_the_first_call) {
   for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
     partial_bench bench(size, seed, {policy, seed}, lag_policy::latest);
     for (rank r = size; r-- > 0;) bench.leave(r);
-    check_end(bench, std::vector<vector_of_integers>(static_cast<std::size_t>(size), vector_of_integers(3)), vector_of_integers(3));
+    check_end(bench, std::vector<vector_of_integers>(static_cast<std::size_t>(size), vector_of_integers(3)),
+              vector_of_integers(3));
   });
 }
 
@@ -516,7 +519,8 @@ TEST(partial_leave, ranks_that_have_closed_may_be_removed_while_others_are_closi
         ASSERT_LT(n, 100'000) << bench.world.describe();
         bench.world.step();
         for (std::size_t r = 0; r < is_gone.size(); ++r)
-          if (!is_gone[r] && bench.its[r]->finished == k_last_round && bench.world.at(static_cast<rank>(r)).remove(*bench.its[r]) == status::ok) {
+          if (!is_gone[r] && bench.its[r]->finished == k_last_round &&
+              bench.world.at(static_cast<rank>(r)).remove(*bench.its[r]) == status::ok) {
             is_gone[r] = true;
             ++gone;
             bench.world.forget(static_cast<rank>(r), bench.its[r]);
@@ -531,7 +535,8 @@ TEST(partial, another_schedule_may_come_after_one_has_gone) {
   lockstep_world world(5, 3);
   for (int i = 0; i < 4; ++i) {
     const auto its = world.commit([&](rank r) {
-      return commit_request{"partial", partial_allreduce({r, 5}, {2, dtype::i64, kernel::sum, false}, {activation_policy::solo, 0})};
+      return commit_request{
+          "partial", partial_allreduce({r, 5}, {2, dtype::i64, kernel::sum, false}, {activation_policy::solo, 0})};
     });
     ASSERT_FALSE(its.empty());
     for (rank r = 0; r < 5; ++r) {
@@ -539,7 +544,8 @@ TEST(partial, another_schedule_may_come_after_one_has_gone) {
       its[static_cast<std::size_t>(r)]->called.store(k_last_round);
       world.at(r).post(*its[static_cast<std::size_t>(r)]);
     }
-    ASSERT_TRUE(world.run_until([&] { return std::ranges::all_of(its, [](auto* it) { return it->finished == k_last_round; }); }));
+    ASSERT_TRUE(world.run_until(
+        [&] { return std::ranges::all_of(its, [](auto* it) { return it->finished == k_last_round; }); }));
     world.remove(its);
     EXPECT_EQ(world.net().edges(), 0u);
   }

@@ -35,7 +35,8 @@ void* take(std::size_t bytes, std::size_t alignment) {
   if (g_counts.load()) ++g_allocations, g_bytes += bytes;
   if (alignment >= 64) ++g_aligned;
   const std::size_t wanted = std::max<std::size_t>(bytes, 1);
-  return alignment == 0 ? std::malloc(wanted) : std::aligned_alloc(alignment, (wanted + alignment - 1) / alignment * alignment);
+  return alignment == 0 ? std::malloc(wanted)
+                        : std::aligned_alloc(alignment, (wanted + alignment - 1) / alignment * alignment);
 }
 
 void give(void* memory, std::size_t alignment) {
@@ -64,22 +65,42 @@ void* operator new(std::size_t bytes) { return lsched::testing::take_or_throw(by
 void* operator new[](std::size_t bytes) { return lsched::testing::take_or_throw(bytes, 0); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return lsched::testing::take(bytes, 0); }
 void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return lsched::testing::take(bytes, 0); }
-void* operator new(std::size_t bytes, std::align_val_t to) { return lsched::testing::take_or_throw(bytes, static_cast<std::size_t>(to)); }
-void* operator new[](std::size_t bytes, std::align_val_t to) { return lsched::testing::take_or_throw(bytes, static_cast<std::size_t>(to)); }
-void* operator new(std::size_t bytes, std::align_val_t to, const std::nothrow_t&) noexcept { return lsched::testing::take(bytes, static_cast<std::size_t>(to)); }
-void* operator new[](std::size_t bytes, std::align_val_t to, const std::nothrow_t&) noexcept { return lsched::testing::take(bytes, static_cast<std::size_t>(to)); }
+void* operator new(std::size_t bytes, std::align_val_t to) {
+  return lsched::testing::take_or_throw(bytes, static_cast<std::size_t>(to));
+}
+void* operator new[](std::size_t bytes, std::align_val_t to) {
+  return lsched::testing::take_or_throw(bytes, static_cast<std::size_t>(to));
+}
+void* operator new(std::size_t bytes, std::align_val_t to, const std::nothrow_t&) noexcept {
+  return lsched::testing::take(bytes, static_cast<std::size_t>(to));
+}
+void* operator new[](std::size_t bytes, std::align_val_t to, const std::nothrow_t&) noexcept {
+  return lsched::testing::take(bytes, static_cast<std::size_t>(to));
+}
 void operator delete(void* memory) noexcept { lsched::testing::give(memory, 0); }
 void operator delete[](void* memory) noexcept { lsched::testing::give(memory, 0); }
 void operator delete(void* memory, std::size_t) noexcept { lsched::testing::give(memory, 0); }
 void operator delete[](void* memory, std::size_t) noexcept { lsched::testing::give(memory, 0); }
 void operator delete(void* memory, const std::nothrow_t&) noexcept { lsched::testing::give(memory, 0); }
 void operator delete[](void* memory, const std::nothrow_t&) noexcept { lsched::testing::give(memory, 0); }
-void operator delete(void* memory, std::align_val_t to) noexcept { lsched::testing::give(memory, static_cast<std::size_t>(to)); }
-void operator delete[](void* memory, std::align_val_t to) noexcept { lsched::testing::give(memory, static_cast<std::size_t>(to)); }
-void operator delete(void* memory, std::size_t, std::align_val_t to) noexcept { lsched::testing::give(memory, static_cast<std::size_t>(to)); }
-void operator delete[](void* memory, std::size_t, std::align_val_t to) noexcept { lsched::testing::give(memory, static_cast<std::size_t>(to)); }
-void operator delete(void* memory, std::align_val_t to, const std::nothrow_t&) noexcept { lsched::testing::give(memory, static_cast<std::size_t>(to)); }
-void operator delete[](void* memory, std::align_val_t to, const std::nothrow_t&) noexcept { lsched::testing::give(memory, static_cast<std::size_t>(to)); }
+void operator delete(void* memory, std::align_val_t to) noexcept {
+  lsched::testing::give(memory, static_cast<std::size_t>(to));
+}
+void operator delete[](void* memory, std::align_val_t to) noexcept {
+  lsched::testing::give(memory, static_cast<std::size_t>(to));
+}
+void operator delete(void* memory, std::size_t, std::align_val_t to) noexcept {
+  lsched::testing::give(memory, static_cast<std::size_t>(to));
+}
+void operator delete[](void* memory, std::size_t, std::align_val_t to) noexcept {
+  lsched::testing::give(memory, static_cast<std::size_t>(to));
+}
+void operator delete(void* memory, std::align_val_t to, const std::nothrow_t&) noexcept {
+  lsched::testing::give(memory, static_cast<std::size_t>(to));
+}
+void operator delete[](void* memory, std::align_val_t to, const std::nothrow_t&) noexcept {
+  lsched::testing::give(memory, static_cast<std::size_t>(to));
+}
 
 namespace lsched {
 namespace {
@@ -111,7 +132,8 @@ struct allreduce_bench {
     inputs.assign(index(world.size()), std::vector<T>(data.count));
     outputs = inputs;
     its = world.commit([&](rank r) {
-      return commit_request{"allreduce " + text_of(data_), allreduce_recursive_doubling({r, world_.size()}, data_), memory(r)};
+      return commit_request{"allreduce " + text_of(data_), allreduce_recursive_doubling({r, world_.size()}, data_),
+                            memory(r)};
     });
   }
   binding memory(rank r) {
@@ -162,10 +184,12 @@ void check_floats(lockstep_world& world, std::uint64_t count, dtype type) {
   ASSERT_TRUE(world.run_round(bench.its));
   for (std::size_t i = 0; i < count; ++i) {
     const auto error = std::fabs(static_cast<long double>(bench.result(0)[i]) - sum[i]);
-    ASSERT_LE(error, magnitude[i] * static_cast<long double>(world.size()) * static_cast<long double>(std::numeric_limits<T>::epsilon()));
+    ASSERT_LE(error, magnitude[i] * static_cast<long double>(world.size()) *
+                         static_cast<long double>(std::numeric_limits<T>::epsilon()));
   }
   for (rank r = 1; r < world.size() && count > 0; ++r)
-    ASSERT_EQ(std::memcmp(bench.result(r).data(), bench.result(0).data(), count * sizeof(T)), 0) << "rank " << r << "; " << world.describe();
+    ASSERT_EQ(std::memcmp(bench.result(r).data(), bench.result(0).data(), count * sizeof(T)), 0)
+        << "rank " << r << "; " << world.describe();
   world.remove(bench.its);
 }
 
@@ -191,7 +215,7 @@ TEST(engine, allreduce_in_place) {
   }
 }
 
-// --- every dtype and reduction, against arithmetic of our own on small integers -----------------------------------------
+// --- every dtype and reduction, against arithmetic of our own on small integers ------------------------------
 
 void encode(dtype type, double value, std::byte* into) {
   const auto put = [&](auto number) { std::memcpy(into, &number, sizeof number); };
@@ -201,7 +225,8 @@ void encode(dtype type, double value, std::byte* into) {
     case dtype::i32: return put(static_cast<std::int32_t>(value));
     case dtype::i64: return put(static_cast<std::int64_t>(value));
     case dtype::u64: return put(static_cast<std::uint64_t>(value));
-    case dtype::bf16: return put(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
+    case dtype::bf16:
+      return put(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
     case dtype::f32: return put(static_cast<float>(value));
     case dtype::f64: return put(value);
     case dtype::f16: break;
@@ -224,7 +249,8 @@ double decode(dtype type, const std::byte* from) {
     case dtype::i32: return get(std::int32_t{});
     case dtype::i64: return static_cast<double>(get(std::int64_t{}));
     case dtype::u64: return static_cast<double>(get(std::uint64_t{}));
-    case dtype::bf16: return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(get(std::uint16_t{})) << 16));
+    case dtype::bf16:
+      return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(get(std::uint16_t{})) << 16));
     case dtype::f32: return static_cast<double>(get(float{}));
     case dtype::f64: return get(double{});
     case dtype::f16: break;
@@ -259,21 +285,24 @@ void check_reduction(lockstep_world& world, kernel what, dtype type, bool in_pla
   std::vector<std::vector<std::byte>> inputs(index(world.size()), std::vector<std::byte>(count * size_of(type)));
   auto outputs = inputs;
   const auto its = world.commit([&](rank r) {
-    return commit_request{text_of(data), allreduce_recursive_doubling({r, world.size()}, data),
+    return commit_request{text_of(data),
+                          allreduce_recursive_doubling({r, world.size()}, data),
                           {{inputs[index(r)].data()}, {(in_place ? inputs : outputs)[index(r)].data()}}};
   });
   ASSERT_FALSE(its.empty());
   std::vector<std::int64_t> expected(count);
   for (std::size_t r = 0; r < inputs.size(); ++r)
     for (std::size_t i = 0; i < count; ++i) {
-      const auto value = has_sign ? static_cast<std::int64_t>(world.draw_below(5)) - 2 : static_cast<std::int64_t>(world.draw_below(4));
+      const auto value = has_sign ? static_cast<std::int64_t>(world.draw_below(5)) - 2
+                                  : static_cast<std::int64_t>(world.draw_below(4));
       encode(type, static_cast<double>(value), inputs[r].data() + i * size_of(type));
       expected[i] = r == 0 ? value : combine(what, expected[i], value);
     }
   ASSERT_TRUE(world.run_round(its));
   for (const auto& output : in_place ? inputs : outputs)
     for (std::size_t i = 0; i < count; ++i)
-      ASSERT_EQ(decode(type, output.data() + i * size_of(type)), static_cast<double>(expected[i])) << text_of(data) << ", element " << i;
+      ASSERT_EQ(decode(type, output.data() + i * size_of(type)), static_cast<double>(expected[i]))
+          << text_of(data) << ", element " << i;
   world.remove(its);
 }
 
@@ -302,7 +331,8 @@ TEST(engine, rebinding_moves_the_schedule_to_other_memory) {
       for (rank r = 0; r < size; ++r) ASSERT_EQ(world.at(r).bind(*bench.its[index(r)], bench.memory(r)), status::ok);
       const auto untouched = old;
       ASSERT_TRUE(world.run_round(bench.its));
-      for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.result(r), std::vector<std::int64_t>(7, round * size * (size + 1) / 2));
+      for (rank r = 0; r < size; ++r)
+        EXPECT_EQ(bench.result(r), std::vector<std::int64_t>(7, round * size * (size + 1) / 2));
       EXPECT_EQ(old, untouched);
     }
     world.remove(bench.its);
@@ -319,7 +349,8 @@ TEST(engine, a_running_schedule_is_neither_rebound_nor_removed) {
   EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);
   EXPECT_EQ(world.at(0).remove(*bench.its[0]), status::busy);
   for (const rank r : {1, 2}) lockstep_world::start(world.at(r), *bench.its[index(r)]);
-  ASSERT_TRUE(world.run_until([&] { return std::ranges::all_of(bench.its, [](auto* it) { return it->finished == 1; }); }));
+  ASSERT_TRUE(
+      world.run_until([&] { return std::ranges::all_of(bench.its, [](auto* it) { return it->finished == 1; }); }));
   EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::ok);
   world.remove(bench.its);
 }
@@ -334,9 +365,11 @@ TEST(engine, nobody_leaves_a_barrier_before_everybody_has_entered) {
       for (rank r = 0; r < size; ++r)
         if (r != last) lockstep_world::start(world.at(r), *its[index(r)]);
       world.settle();
-      for (rank r = 0; r < size; ++r) ASSERT_EQ(its[index(r)]->finished, round - 1) << "rank " << r << "; " << world.describe();
+      for (rank r = 0; r < size; ++r)
+        ASSERT_EQ(its[index(r)]->finished, round - 1) << "rank " << r << "; " << world.describe();
       lockstep_world::start(world.at(last), *its[index(last)]);
-      ASSERT_TRUE(world.run_until([&] { return std::ranges::all_of(its, [&](auto* it) { return it->finished == round; }); }));
+      ASSERT_TRUE(
+          world.run_until([&] { return std::ranges::all_of(its, [&](auto* it) { return it->finished == round; }); }));
     }
     world.remove(its);
   }
@@ -385,7 +418,8 @@ result<schedule_ptr> quorum_schedule(rank self, std::uint32_t need) {
     return to.compile();
   }
   const op_id enough = to.nop();
-  for (rank r = 1; r < 5; ++r) to.dep(to.recv(r, 0, {landing, static_cast<std::uint64_t>(r - 1)}, extent::imm(1)), enough);
+  for (rank r = 1; r < 5; ++r)
+    to.dep(to.recv(r, 0, {landing, static_cast<std::uint64_t>(r - 1)}, extent::imm(1)), enough);
   to.set_need(enough, need);
   to.send(1, 1, {data, 0}, extent::imm(1), {enough});
   return to.compile();
@@ -395,9 +429,11 @@ TEST(engine, an_op_fires_on_exactly_the_token_it_needs) {
   for (std::uint32_t need = 1; need <= 4; ++need)
     for (const std::uint64_t seed : {1u, 2u, 3u}) {
       lockstep_world world(5, seed);
-      std::vector<std::vector<std::int64_t>> data(5, std::vector<std::int64_t>(1, 7)), landing(5, std::vector<std::int64_t>(4));
+      std::vector<std::vector<std::int64_t>> data(5, std::vector<std::int64_t>(1, 7)),
+          landing(5, std::vector<std::int64_t>(4));
       const auto its = world.commit([&](rank r) {
-        return commit_request{"quorum", quorum_schedule(r, need), {{bytes_of(data[index(r)])}, {bytes_of(landing[index(r)])}}};
+        return commit_request{
+            "quorum", quorum_schedule(r, need), {{bytes_of(data[index(r)])}, {bytes_of(landing[index(r)])}}};
       });
       ASSERT_FALSE(its.empty());
       for (round_no round = 1; round <= 3; ++round) {
@@ -410,7 +446,8 @@ TEST(engine, an_op_fires_on_exactly_the_token_it_needs) {
         world.settle();
         EXPECT_EQ(its[0]->finished, need == 4 ? round : round - 1);  // every fired receive ends before the round does
         for (rank r = static_cast<rank>(need) + 1; r < 5; ++r) lockstep_world::start(world.at(r), *its[index(r)]);
-        ASSERT_TRUE(world.run_until([&] { return std::ranges::all_of(its, [&](auto* it) { return it->finished == round; }); }));
+        ASSERT_TRUE(
+            world.run_until([&] { return std::ranges::all_of(its, [&](auto* it) { return it->finished == round; }); }));
       }
       EXPECT_EQ(landing[0], std::vector<std::int64_t>(4, 7));
       world.remove(its);
@@ -456,7 +493,8 @@ TEST(engine, messages_are_as_long_as_a_slot_says_when_they_fire) {
     ASSERT_FALSE(echo.its.empty());
     const std::uint64_t before = echo.world.at(0).counters().bytes_sent;
     std::uint64_t sum = 0;
-    for (const std::uint64_t elements : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{57}, k_bound, std::uint64_t{0}, std::uint64_t{3}}) {
+    for (const std::uint64_t elements :
+         {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{57}, k_bound, std::uint64_t{0}, std::uint64_t{3}}) {
       for (auto& landing : echo.landing) std::ranges::fill(landing, -1);
       echo.its[0]->slots[0] = elements;
       sum += elements;
@@ -464,7 +502,8 @@ TEST(engine, messages_are_as_long_as_a_slot_says_when_they_fire) {
       EXPECT_EQ(echo.its[0]->slots[1], elements);
       EXPECT_EQ(echo.its[1]->slots[0], elements);
       for (const auto& landing : echo.landing)
-        for (std::size_t i = 0; i < k_bound; ++i) ASSERT_EQ(landing[i], i < elements ? echo.data[i] : -1) << i << " of " << elements;
+        for (std::size_t i = 0; i < k_bound; ++i)
+          ASSERT_EQ(landing[i], i < elements ? echo.data[i] : -1) << i << " of " << elements;
     }
     EXPECT_EQ(echo.world.at(0).counters().bytes_sent - before, sum * sizeof(std::int32_t));
     echo.world.remove(echo.its);
@@ -490,7 +529,7 @@ TEST(engine, a_slot_above_its_bound_fails_the_schedule_and_sends_nothing) {
   echo.world.remove(echo.its);
 }
 
-// --- pipelines: not synchronising, so credits hold the sender back -------------------------------------------------------
+// --- pipelines: not synchronising, so credits hold the sender back -------------------------------------------
 
 result<schedule_ptr> pipeline_schedule(world place) {
   builder to(place, "pipeline");
@@ -498,7 +537,8 @@ result<schedule_ptr> pipeline_schedule(world place) {
   const buffer_id landing = to.output(dtype::i64, 4);
   op_id got = k_no_op;
   if (place.self > 0) got = to.recv(place.self - 1, 0, {landing, 0}, extent::imm(4));
-  if (place.self + 1 < place.size) to.dep(got, to.send(place.self + 1, 0, {place.self == 0 ? data : landing, 0}, extent::imm(4)));
+  if (place.self + 1 < place.size)
+    to.dep(got, to.send(place.self + 1, 0, {place.self == 0 ? data : landing, 0}, extent::imm(4)));
   if (place.size == 1) to.nop();
   return to.compile();
 }
@@ -510,7 +550,8 @@ TEST(engine, a_sender_far_ahead_is_held_back_by_credits_and_overwrites_nothing) 
       world.set_pace(size - 1, 25);
       std::vector<std::vector<std::int64_t>> data(index(size), std::vector<std::int64_t>(4)), landing = data;
       const auto its = world.commit([&](rank r) {
-        return commit_request{"pipeline", pipeline_schedule({r, size}), {{bytes_of(data[index(r)])}, {bytes_of(landing[index(r)])}}};
+        return commit_request{
+            "pipeline", pipeline_schedule({r, size}), {{bytes_of(data[index(r)])}, {bytes_of(landing[index(r)])}}};
       });
       ASSERT_FALSE(its.empty());
       constexpr round_no rounds = 30;
@@ -540,7 +581,7 @@ TEST(engine, a_sender_far_ahead_is_held_back_by_credits_and_overwrites_nothing) 
     }
 }
 
-// --- commits that fail -------------------------------------------------------------------------------------------------
+// --- commits that fail ---------------------------------------------------------------------------------------
 
 /// All ranks are told the same, and a good commit afterwards works.
 void expect_refusal(lockstep_world& world, const lockstep_world::request_of& what, status code, std::string_view word) {
@@ -558,7 +599,9 @@ void expect_refusal(lockstep_world& world, const lockstep_world::request_of& wha
 commit_request sum_request(rank r, rank size, std::uint64_t count, std::vector<std::int64_t>& memory) {
   const shape data{count, dtype::i64, kernel::sum, true};
   memory.resize(count);
-  return {"allreduce " + text_of(data), allreduce_recursive_doubling({r, size}, data), {{bytes_of(memory)}, {bytes_of(memory)}}};
+  return {"allreduce " + text_of(data),
+          allreduce_recursive_doubling({r, size}, data),
+          {{bytes_of(memory)}, {bytes_of(memory)}}};
 }
 
 TEST(engine_commit, ranks_that_commit_different_things_all_learn_both_sides) {
@@ -575,7 +618,8 @@ TEST(engine_commit, ranks_that_commit_different_things_all_learn_both_sides) {
 TEST(engine_commit, the_diagnostic_of_a_mismatch_names_a_rank_that_differs) {
   lockstep_world world(4, 31);
   std::vector<std::vector<std::int64_t>> memory(4);
-  const auto outcomes = world.try_commit([&](rank r) { return sum_request(r, 4, r >= 2 ? 11u : 10u, memory[index(r)]); });
+  const auto outcomes =
+      world.try_commit([&](rank r) { return sum_request(r, 4, r >= 2 ? 11u : 10u, memory[index(r)]); });
   ASSERT_EQ(outcomes.size(), 4u);
   for (rank r = 0; r < 4; ++r) EXPECT_EQ(outcomes[index(r)].why.peer >= 2, r < 2) << outcomes[index(r)].why.text;
 }
@@ -584,10 +628,13 @@ TEST(engine_commit, a_different_order_is_a_mismatch) {
   lockstep_world world(3, 33);
   std::vector<std::vector<std::int64_t>> memory(3);
   const auto what = [&](bool first, rank r) {
-    return first == (r != 1) ? sum_request(r, 3, 5, memory[index(r)]) : commit_request{"barrier", barrier_dissemination({r, 3})};
+    return first == (r != 1) ? sum_request(r, 3, 5, memory[index(r)])
+                             : commit_request{"barrier", barrier_dissemination({r, 3})};
   };
-  expect_refusal(world, [&](rank r) { return what(true, r); }, status::mismatch, "barrier");
-  expect_refusal(world, [&](rank r) { return what(false, r); }, status::mismatch, "barrier");
+  expect_refusal(
+      world, [&](rank r) { return what(true, r); }, status::mismatch, "barrier");
+  expect_refusal(
+      world, [&](rank r) { return what(false, r); }, status::mismatch, "barrier");
 }
 
 result<schedule_ptr> one_message(rank self, std::uint32_t tag, std::uint64_t count, dtype type, bool synchronising) {
@@ -602,7 +649,9 @@ result<schedule_ptr> one_message(rank self, std::uint32_t tag, std::uint64_t cou
 
 TEST(engine_commit, sends_and_receives_that_do_not_pair_up_are_unmatched_on_every_rank) {
   lockstep_world world(3, 35);
-  const auto tag = [](rank r) { return commit_request{"m", one_message(r, static_cast<std::uint32_t>(r), 4, dtype::i32, false)}; };
+  const auto tag = [](rank r) {
+    return commit_request{"m", one_message(r, static_cast<std::uint32_t>(r), 4, dtype::i32, false)};
+  };
   const auto size = [](rank r) { return commit_request{"m", one_message(r, 0, r == 0 ? 5 : 4, dtype::i32, false)}; };
   const auto peer = [](rank r) { return commit_request{"m", one_message(r == 0 ? 2 : r, 0, 4, dtype::i32, false)}; };
   expect_refusal(world, tag, status::unmatched, "with tag");
@@ -612,7 +661,12 @@ TEST(engine_commit, sends_and_receives_that_do_not_pair_up_are_unmatched_on_ever
 
 TEST(engine_commit, ranks_must_agree_on_whether_a_schedule_synchronises) {
   lockstep_world world(3, 36);
-  expect_refusal(world, [](rank r) { return commit_request{"m", one_message(r, 0, 4, dtype::i32, r == 1)}; }, status::mismatch, "m");
+  expect_refusal(
+      world,
+      [](rank r) {
+        return commit_request{"m", one_message(r, 0, 4, dtype::i32, r == 1)};
+      },
+      status::mismatch, "m");
 }
 
 TEST(engine_commit, a_rank_with_bad_arguments_takes_part_and_everybody_returns) {
@@ -641,7 +695,7 @@ TEST(engine_commit, what_is_missing_is_named_when_a_commit_is_given_up) {
   two.abandon();
 }
 
-// --- waiting, in words ---------------------------------------------------------------------------------------------------
+// --- waiting, in words ---------------------------------------------------------------------------------------
 
 TEST(engine, a_wait_is_described_by_schedule_round_ops_and_ranks) {
   lockstep_world world(2, 3);
@@ -652,13 +706,14 @@ TEST(engine, a_wait_is_described_by_schedule_round_ops_and_ranks) {
   rank waits_for = k_no_rank;
   const std::string text = world.at(0).describe_wait(*bench.its[0], &waits_for);
   EXPECT_EQ(waits_for, 1) << text;
-  for (const std::string_view word : {"allreduce", "round 1", "unfired ops", "rank 1"}) EXPECT_NE(text.find(word), std::string::npos) << text;
+  for (const std::string_view word : {"allreduce", "round 1", "unfired ops", "rank 1"})
+    EXPECT_NE(text.find(word), std::string::npos) << text;
   lockstep_world::start(world.at(1), *bench.its[1]);
   ASSERT_TRUE(world.run_until([&] { return bench.its[0]->finished == 1 && bench.its[1]->finished == 1; }));
   world.remove(bench.its);
 }
 
-// --- allocation ----------------------------------------------------------------------------------------------------------
+// --- allocation ----------------------------------------------------------------------------------------------
 
 /// Steps the ranks in turn, counting what the engines and the transport below them allocate.
 std::uint64_t allocations_until(lockstep_world& world, const std::function<bool()>& is_done) {
@@ -687,7 +742,9 @@ TEST(engine_allocation, rounds_of_ordinary_schedules_allocate_nothing) {
   for (const rank size : {3, 8}) {
     lockstep_world world(size, 51);
     allreduce_bench<std::int64_t> bench(world, {100, dtype::i64, kernel::sum, false});
-    const auto barrier = world.commit([&](rank r) { return commit_request{"barrier", barrier_dissemination({r, size})}; });
+    const auto barrier = world.commit([&](rank r) {
+      return commit_request{"barrier", barrier_dissemination({r, size})};
+    });
     ASSERT_TRUE(bench.is_committed() && !barrier.empty());
     for (round_no round = 1; round <= 10; ++round) {
       for (rank r = 0; r < size; ++r) {
@@ -706,11 +763,14 @@ TEST(engine_allocation, rounds_of_ordinary_schedules_allocate_nothing) {
 }
 
 TEST(engine_allocation, rounds_of_partial_schedules_and_their_end_allocate_nothing) {
-  for (const activation_policy policy : {activation_policy::full, activation_policy::solo, activation_policy::majority}) {
+  for (const activation_policy policy :
+       {activation_policy::full, activation_policy::solo, activation_policy::majority}) {
     constexpr rank size = 5;
     lockstep_world world(size, 52);
     const shape data{50, dtype::i64, kernel::sum, false};
-    const auto its = world.commit([&](rank r) { return commit_request{"partial", partial_allreduce({r, size}, data, {policy, 3})}; });
+    const auto its = world.commit([&](rank r) {
+      return commit_request{"partial", partial_allreduce({r, size}, data, {policy, 3})};
+    });
     ASSERT_FALSE(its.empty());
     std::vector<std::int64_t> mine(50, 1);
     for (round_no round = 1; round <= 12; ++round) {
@@ -723,7 +783,9 @@ TEST(engine_allocation, rounds_of_partial_schedules_and_their_end_allocate_nothi
         EXPECT_EQ(counting.count(), 0u);
       }
       const round_no goal = round == 12 ? k_last_round : round;
-      EXPECT_EQ(allocations_until(world, [&] { return std::ranges::all_of(its, [&](auto* it) { return it->finished >= goal; }); }), 0u);
+      EXPECT_EQ(allocations_until(
+                    world, [&] { return std::ranges::all_of(its, [&](auto* it) { return it->finished >= goal; }); }),
+                0u);
       const counting_allocations counting;
       EXPECT_TRUE(its[0]->results->collect(bytes_of(mine)).has_value());
       EXPECT_EQ(counting.count(), 0u);

@@ -42,8 +42,7 @@ void for_each_graph(graph& of, std::uint32_t next, const std::function<void(cons
 op_set fired_after(const graph& in, op_set completed) {
   op_set fired = 0;
   for (std::uint32_t id = 0; id < in.size; ++id)
-    if (static_cast<std::uint32_t>(std::popcount(in.before[id] & completed)) >= in.need[id])
-      fired |= op_set{1} << id;
+    if (static_cast<std::uint32_t>(std::popcount(in.before[id] & completed)) >= in.need[id]) fired |= op_set{1} << id;
   return fired;
 }
 
@@ -65,9 +64,8 @@ class explorer {
     for (std::uint32_t to = 0; to < in_.size; ++to)
       if ((in_.before[to] >> id & 1) != 0 && fires_(count[to], in_.need[to], round)) fired |= op_set{1} << to;
     if (fired != expected && fault_.empty())
-      fault_ = "in round " + std::to_string(round) + " the completion of op " + std::to_string(id) +
-               " after set " + std::to_string(completed) + " fires set " + std::to_string(fired) + ", not " +
-               std::to_string(expected);
+      fault_ = "in round " + std::to_string(round) + " the completion of op " + std::to_string(id) + " after set " +
+               std::to_string(completed) + " fires set " + std::to_string(fired) + ", not " + std::to_string(expected);
   }
 
   void explore(const counters& count, op_set completed, round_no round) {
@@ -166,9 +164,7 @@ TEST(firing, the_checker_catches_a_rule_that_loses_the_token_that_opens_a_round)
 }
 
 TEST(firing, the_checker_catches_a_rule_that_takes_any_token_for_enough) {
-  const rule wrong = [](token_count& count, std::uint32_t, round_no round) {
-    return deliver(count, 1, round);
-  };
+  const rule wrong = [](token_count& count, std::uint32_t, round_no round) { return deliver(count, 1, round); };
   EXPECT_GT(examine(wrong, 3).faulty, 0u);
 }
 

@@ -42,7 +42,8 @@ std::string binomial_reduction(int ranks, int bytes) {
     int ops = 0;
     int step = 1;
     for (; step < ranks && r % (2 * step) == 0; step *= 2)
-      text += "l" + std::to_string(++ops) + ": recv " + std::to_string(bytes) + "b from " + std::to_string(r + step) + "\n";
+      text +=
+          "l" + std::to_string(++ops) + ": recv " + std::to_string(bytes) + "b from " + std::to_string(r + step) + "\n";
     if (r != 0) {
       text += "last: send " + std::to_string(bytes) + "b to " + std::to_string(r - step) + "\n";
       for (int i = 1; i <= ops; ++i) text += "last requires l" + std::to_string(i) + "\n";
@@ -164,7 +165,8 @@ TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {
       if (it.after == either) sources.push_back(me.ops[it.before].peer);
     EXPECT_EQ(sources, std::vector{static_cast<std::uint32_t>(first)});
     EXPECT_NE(made.remark.find("resolved for one simulated scenario: skew stragglers, noise none, seed "),
-              std::string::npos) << made.remark;
+              std::string::npos)
+        << made.remark;
     EXPECT_NE(made.remark.find("those that came first are required"), std::string::npos) << made.remark;
   }
 }

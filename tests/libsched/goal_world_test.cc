@@ -50,8 +50,10 @@ TEST(export_goal, keeps_messages_and_deps_of_an_allreduce_of_two) {
   const auto made = export_goal(world_of("allreduce", "recursive_doubling", 2, floats(10)), {.ns_per_byte = 0.5});
   ASSERT_TRUE(made) << made.error().text;
   const std::string text = to_goal_text(made->program, made->remark);
-  EXPECT_TRUE(contains(text, "// libsched: allreduce/recursive_doubling, 2 ranks, one round\n"
-                             "// times in ns; computes take 0.5 ns for each byte they write\n")) << text;
+  EXPECT_TRUE(contains(text,
+                       "// libsched: allreduce/recursive_doubling, 2 ranks, one round\n"
+                       "// times in ns; computes take 0.5 ns for each byte they write\n"))
+      << text;
   EXPECT_FALSE(contains(text, "scenario")) << text;
   EXPECT_TRUE(contains(text, "send 40b to 1 tag 1\n")) << text;
   EXPECT_TRUE(contains(text, "calc 20\n")) << text;
@@ -193,8 +195,8 @@ TEST(import_goal, makes_schedules_that_the_engine_runs) {
 }
 
 TEST(import_goal, starts_an_op_when_the_one_it_irequires_has_started) {
-  const auto world = import_goal(parsed(
-      "num_ranks 1\nrank 0 {\na: calc 1\nb: calc 2\nc: calc 3\nb requires a\nc irequires b\n}\n"));
+  const auto world =
+      import_goal(parsed("num_ranks 1\nrank 0 {\na: calc 1\nb: calc 2\nc: calc 3\nb requires a\nc irequires b\n}\n"));
   ASSERT_TRUE(world) << world.error().text;
   // c waits for the nop that stands for b's start, and that one waits for a
   const schedule& program = *world->front();
@@ -212,8 +214,8 @@ TEST(import_goal, starts_an_op_when_the_one_it_irequires_has_started) {
 
 TEST(import_goal, refuses_what_is_not_static_or_does_not_pair_up) {
   const auto complaint = [](std::string_view ops_of_0, std::string_view ops_of_1) {
-    const std::string text = "num_ranks 2\nrank 0 {\n" + std::string(ops_of_0) + "\n}\nrank 1 {\n" +
-                             std::string(ops_of_1) + "\n}\n";
+    const std::string text =
+        "num_ranks 2\nrank 0 {\n" + std::string(ops_of_0) + "\n}\nrank 1 {\n" + std::string(ops_of_1) + "\n}\n";
     const auto made = import_goal(parsed(text));
     return made ? std::string() : made.error().text;
   };

@@ -55,8 +55,8 @@ INSTANTIATE_TEST_SUITE_P(every, inproc_exam, ::testing::ValuesIn(exam::k_questio
 
 /// Two ranks, linked by the given edges from rank 0 to rank 1.
 struct pair_of_ranks {
-  explicit pair_of_ranks(std::uint64_t seed, std::uint32_t edges = 1, std::uint64_t capacity = 64,
-                         bool credits = false, inproc_options options = {})
+  explicit pair_of_ranks(std::uint64_t seed, std::uint32_t edges = 1, std::uint64_t capacity = 64, bool credits = false,
+                         inproc_options options = {})
       : world(2, seed, options), sender(std::move(*world.open(0))), receiver(std::move(*world.open(1))) {
     std::vector<edge_spec> out;
     std::vector<edge_spec> in;
@@ -87,8 +87,7 @@ struct event {
 };
 
 /// Completions of 16 messages, with the time of each.
-std::vector<event> history_of(std::uint64_t seed, std::uint32_t* late_sends = nullptr,
-                              inproc_options options = {}) {
+std::vector<event> history_of(std::uint64_t seed, std::uint32_t* late_sends = nullptr, inproc_options options = {}) {
   pair_of_ranks it(seed, 16, 64, false, options);
   std::vector<std::byte> targets(16 * 64);
   arrival out{};
@@ -103,8 +102,7 @@ std::vector<event> history_of(std::uint64_t seed, std::uint32_t* late_sends = nu
       const std::size_t found = who->poll(news);
       for (std::size_t i = 0; i < found; ++i) {
         history.push_back({it.world.now(), who->place().self, news[i].cookie});
-        if (who == it.receiver.get() && news[i].cookie % 2 == 1)
-          it.receiver->release(it.ins[news[i].cookie], 1);
+        if (who == it.receiver.get() && news[i].cookie % 2 == 1) it.receiver->release(it.ins[news[i].cookie], 1);
       }
     }
   EXPECT_EQ(it.world.first_fault(), "");
@@ -112,8 +110,7 @@ std::vector<event> history_of(std::uint64_t seed, std::uint32_t* late_sends = nu
 }
 
 TEST(inproc, repeats_the_same_events_for_the_same_seed) {
-  for (std::uint64_t seed = 0; seed < 10; ++seed)
-    EXPECT_EQ(history_of(seed), history_of(seed)) << "seed " << seed;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) EXPECT_EQ(history_of(seed), history_of(seed)) << "seed " << seed;
 }
 
 TEST(inproc, orders_events_differently_for_different_seeds) {
@@ -124,8 +121,7 @@ TEST(inproc, orders_events_differently_for_different_seeds) {
     EXPECT_EQ(order.size(), 16u);
     return order;
   };
-  for (std::uint64_t seed = 0; seed < 10; ++seed)
-    EXPECT_NE(order_of(seed), order_of(seed + 1)) << "seed " << seed;
+  for (std::uint64_t seed = 0; seed < 10; ++seed) EXPECT_NE(order_of(seed), order_of(seed + 1)) << "seed " << seed;
 }
 
 TEST(inproc, completes_some_sends_at_once_and_some_later) {
@@ -226,8 +222,7 @@ TEST(inproc, notices_sends_that_break_the_contract) {
     it.sender->send(it.outs[0], 1, it.letter());
     return it.sender->send(it.outs[0], 1, it.letter());
   });
-  expect_fault("not the round after",
-               [](pair_of_ranks& it) { return it.sender->send(it.outs[0], 2, it.letter()); });
+  expect_fault("not the round after", [](pair_of_ranks& it) { return it.sender->send(it.outs[0], 2, it.letter()); });
   expect_fault("still in use", [](pair_of_ranks& it) {
     for (round_no round = 1; round <= 3; ++round) it.sender->send(it.outs[0], round, it.letter());
     return true;

@@ -39,8 +39,7 @@ std::vector<schedule_ptr> swapped(bool after_send) {
 postcondition others_input() {
   postcondition promise;
   for (rank holder = 0; holder < 2; ++holder)
-    promise.ranges.push_back(
-        {.holder = holder, .end = 2, .what = promised_content::moved, .source = 1 - holder});
+    promise.ranges.push_back({.holder = holder, .end = 2, .what = promised_content::moved, .source = 1 - holder});
   return promise;
 }
 
@@ -115,9 +114,9 @@ TEST(interleavings, a_partial_round_that_starts_by_itself_or_merges_otherwise_fa
   };
   const op_id told = find_first(op_kind::signal_send), captured = find_first(op_kind::capture);
   const std::string early = play_changed(world, promise, [&](draft& it) {
-    std::erase_if(it.deps, [&](const auto& dep) { return dep.second == told; });
-    it.head.ops[told].need = 0;
-  }).why;
+                              std::erase_if(it.deps, [&](const auto& dep) { return dep.second == told; });
+                              it.head.ops[told].need = 0;
+                            }).why;
   EXPECT_NE(early.find("(signal_send, peer 1, tag 0) fires though nobody calls"), std::string::npos) << early;
   const std::string merged =
       play_changed(world, promise, [&](draft& it) { it.head.ops[captured].what = kernel::max; }).why;
@@ -173,10 +172,9 @@ void expect_same_conclusions(rank size, std::size_t step) {
     for (std::size_t k = 0; k < list.size(); k += step) {
       const auto mutated = list.world(k);
       const auto some = play(mutated, promise, {.in_place = in_place});
-      const auto every =
-          play(mutated, promise, {.in_place = in_place, .is_reduced = false, .most_states = 2'000'000});
-      EXPECT_EQ(some.what, every.what) << it.what->of->name << " " << it.what->name << " " << k << " "
-                                       << list.name(k) << ": " << some.why << " / " << every.why;
+      const auto every = play(mutated, promise, {.in_place = in_place, .is_reduced = false, .most_states = 2'000'000});
+      EXPECT_EQ(some.what, every.what) << it.what->of->name << " " << it.what->name << " " << k << " " << list.name(k)
+                                       << ": " << some.why << " / " << every.why;
     }
   }
 }

@@ -1,5 +1,5 @@
-// The engine beside a lane that ends its jobs when the test says so: results, ownership of memory while a job is under way,
-// failure and removal. Every other test on a lockstep world has lanes too, of ranks that are drawn.
+// The engine beside a lane that ends its jobs when the test says so: results, ownership of memory while a job is under
+// way, failure and removal. Every other test on a lockstep world has lanes too, of ranks that are drawn.
 #include "libsched/lane.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,8 @@ struct allreduce_bench {
       for (std::size_t i = 0; i < count; ++i) inputs[index(r)][i] = (r + 1) * 1000 + static_cast<std::int64_t>(i);
     its = world.commit([&](rank r) {
       const shape data{count, dtype::i64, kernel::sum, false};
-      return commit_request{"allreduce", allreduce_recursive_doubling({r, world.size()}, data),
+      return commit_request{"allreduce",
+                            allreduce_recursive_doubling({r, world.size()}, data),
                             {{reinterpret_cast<const std::byte*>(inputs[index(r)].data())},
                              {reinterpret_cast<std::byte*>(outputs[index(r)].data())}}};
     });
@@ -42,7 +43,8 @@ struct allreduce_bench {
     return sum;
   }
   void expect_right() const {
-    for (rank r = 0; r < world.size(); ++r) EXPECT_EQ(outputs[index(r)], expected()) << "rank " << r << "; " << world.describe();
+    for (rank r = 0; r < world.size(); ++r)
+      EXPECT_EQ(outputs[index(r)], expected()) << "rank " << r << "; " << world.describe();
   }
 
   lockstep_world& world;
@@ -65,7 +67,8 @@ TEST(lane, results_are_right_whatever_it_takes_and_whenever_it_ends) {
           taken += world.lane_of(r)->taken();
           refused += world.lane_of(r)->refused();
           EXPECT_EQ(world.at(r).counters().lane_jobs, world.lane_of(r)->taken());
-          EXPECT_FALSE(count == 0 && world.lane_of(r)->taken() + world.lane_of(r)->refused() != 0) << "a job of nothing";
+          EXPECT_FALSE(count == 0 && world.lane_of(r)->taken() + world.lane_of(r)->refused() != 0)
+              << "a job of nothing";
         }
         world.remove(bench.its);
         if (HasFailure()) return;
@@ -77,7 +80,9 @@ TEST(lane, results_are_right_whatever_it_takes_and_whenever_it_ends) {
 /// A world in which every rank has called, and waits for lanes that are held.
 struct held_world {
   explicit held_world(rank size)
-      : owned(std::make_unique<lockstep_world>(size, 11, inproc_options{}, lanes::all)), world(*owned), bench(world, 5) {
+      : owned(std::make_unique<lockstep_world>(size, 11, inproc_options{}, lanes::all)),
+        world(*owned),
+        bench(world, 5) {
     for (rank r = 0; r < size; ++r) {
       world.lane_of(r)->hold(true);
       lockstep_world::start(world.at(r), *bench.its[index(r)]);
@@ -110,9 +115,11 @@ TEST(lane, a_round_waits_for_its_jobs) {
     EXPECT_TRUE(where.is_listening());
     EXPECT_EQ(where.remove(it), status::busy);
     EXPECT_EQ(where.bind(it, {}), status::state);
-    EXPECT_NE(where.describe_wait(it, nullptr).find("on the lane"), std::string::npos) << where.describe_wait(it, nullptr);
+    EXPECT_NE(where.describe_wait(it, nullptr).find("on the lane"), std::string::npos)
+        << where.describe_wait(it, nullptr);
     for (rank each = 0; each < size; ++each) held.world.lane_of(each)->hold(false);
-    ASSERT_TRUE(held.world.run_until([&] { return std::ranges::all_of(held.bench.its, [](auto* one) { return one->finished == 1; }); }));
+    ASSERT_TRUE(held.world.run_until(
+        [&] { return std::ranges::all_of(held.bench.its, [](auto* one) { return one->finished == 1; }); }));
     EXPECT_FALSE(where.is_busy());
     held.bench.expect_right();
     held.world.remove(held.bench.its);
@@ -164,7 +171,8 @@ TEST(lane, never_gets_the_applications_own_arithmetic) {
   const auto program = to.compile();
   ASSERT_TRUE(program) << program.error().text;
   const auto its = world.commit([&](rank) {
-    commit_request wanted{"user", program,
+    commit_request wanted{"user",
+                          program,
                           {{reinterpret_cast<const std::byte*>(x.data()), reinterpret_cast<const std::byte*>(y.data())},
                            {reinterpret_cast<std::byte*>(sum.data())}}};
     wanted.options.user = {add, &calls, 1};

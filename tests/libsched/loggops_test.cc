@@ -41,7 +41,7 @@ TEST(loggopsim_semantics, notices_a_wrong_parameter) {
 }
 
 TEST(message_cost, bytes_below_a_picosecond_add_up_exactly) {
-  EXPECT_EQ(time_of(1, 40'000), 40);           // 25 GB/s
+  EXPECT_EQ(time_of(1, 40'000), 40);                // 25 GB/s
   EXPECT_EQ(time_of(1'000'000, 2'500), 2'500'000);  // 400 GB/s
   EXPECT_EQ(time_of(1, 499), 0);
   EXPECT_EQ(time_of(1, 500), 1);
@@ -61,8 +61,8 @@ TEST(message_cost, each_piece_is_the_sum_of_its_parts) {
     where.rules = rules;
     const message_cost cost = cost_of(where, 0, 1001);
     for (const charge& it : {cost.overhead, cost.sender, cost.latency, cost.gap, cost.tail, cost.receiver})
-      EXPECT_EQ(it.time, it.parts.L * 1000 + it.parts.o * 200 + it.parts.g * 50 + it.parts.G_bytes * 40 +
-                             it.parts.O_bytes * 10);
+      EXPECT_EQ(it.time,
+                it.parts.L * 1000 + it.parts.o * 200 + it.parts.g * 50 + it.parts.G_bytes * 40 + it.parts.O_bytes * 10);
   }
 }
 

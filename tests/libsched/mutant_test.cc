@@ -30,7 +30,9 @@ std::vector<subject> subjects_of(const algorithm& it, rank size) {
     data.in_place = in_place;
     subject one{std::string(it.of->name) + "/" + std::string(it.name) + " " + std::string(name_of(policy)) +
                     (in_place ? " in place" : "") + " P=" + std::to_string(size),
-                {}, promise_of(it, size, data, policy), {.in_place = overlay_of(*it.of, size, data)}};
+                {},
+                promise_of(it, size, data, policy),
+                {.in_place = overlay_of(*it.of, size, data)}};
     for (rank self = 0; self < size; ++self) one.world.push_back(*it.generate({self, size}, data, {policy, 1}));
     all.push_back(std::move(one));
   };
@@ -100,9 +102,7 @@ void expect_what_it_says(mutation how, const draft& before, const draft& after) 
       EXPECT_EQ(lost_deps, 1u);
       EXPECT_LE(changed, 1u);
       break;
-    case mutation::lose_signal:
-      EXPECT_EQ(lost_deps + (changed == 1 && lost_deps == 0 ? 1 : 0), 1u);
-      break;
+    case mutation::lose_signal: EXPECT_EQ(lost_deps + (changed == 1 && lost_deps == 0 ? 1 : 0), 1u); break;
     case mutation::swap_peers:
       EXPECT_EQ(lost_deps, 0u);
       EXPECT_EQ(changed, 2u);
@@ -111,9 +111,7 @@ void expect_what_it_says(mutation how, const draft& before, const draft& after) 
       EXPECT_EQ(lost_deps, 0u);
       EXPECT_LE(changed, 2u);
       break;
-    default:
-      EXPECT_EQ(lost_deps, 0u);
-      EXPECT_EQ(changed, 1u);
+    default: EXPECT_EQ(lost_deps, 0u); EXPECT_EQ(changed, 1u);
   }
 }
 
@@ -172,8 +170,8 @@ TEST(mutant_trial, a_dep_that_others_imply_is_equivalent) {
     it.deps.emplace_back(0, it.head.exit);
     std::sort(it.deps.begin(), it.deps.end());
     it.deps.erase(std::unique(it.deps.begin(), it.deps.end()), it.deps.end());
-    it.head.ops[it.head.exit].need = static_cast<std::uint32_t>(
-        std::ranges::count(it.deps, it.head.exit, &std::pair<op_id, op_id>::second));
+    it.head.ops[it.head.exit].need =
+        static_cast<std::uint32_t>(std::ranges::count(it.deps, it.head.exit, &std::pair<op_id, op_id>::second));
   });
   EXPECT_EQ(verdict.what, fate::equivalent) << verdict.why;
 }

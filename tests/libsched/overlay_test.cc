@@ -195,7 +195,8 @@ TEST(overlay, a_write_that_overlaps_by_one_element_is_caught) {
     to.recv(other, 0, {out, self == 0 ? 1u : 0u}, k_all);
   });
   const verdicts one = judge(world, {}, overlay({0, 2}));
-  expect_words(one.proof, "hazard: rank 0 op 0 (send to 1) and op 1: one reads and the other writes elements [1, 2) of buffer 1");
+  expect_words(one.proof,
+               "hazard: rank 0 op 0 (send to 1) and op 1: one reads and the other writes elements [1, 2) of buffer 1");
   expect_words(one.play, "uses memory that rank 0, op");
   EXPECT_EQ(judge(world, {}, overlay({3, 2})).proof, "");
 }

@@ -106,7 +106,7 @@ class random_world {
     std::optional<builder> to;
     std::vector<op> ops;
     std::vector<std::uint64_t> bounds;  ///< of late extents
-    std::vector<op_id> filler;  ///< of late extents
+    std::vector<op_id> filler;          ///< of late extents
     std::map<std::pair<rank, bool>, std::uint32_t> tags;
   };
   struct message {
@@ -338,8 +338,8 @@ class free_run {
   const random_world& of_;
   lockstep_world world_;
   std::vector<std::vector<value>> inputs_, outputs_;
-  std::vector<std::vector<std::vector<value>>> drawn_;       ///< by round: inputs
-  std::vector<std::vector<random_world::memory>> wanted_;    ///< by round: outputs
+  std::vector<std::vector<std::vector<value>>> drawn_;     ///< by round: inputs
+  std::vector<std::vector<random_world::memory>> wanted_;  ///< by round: outputs
   std::vector<instance*> its_;
   std::vector<round_no> next_;  ///< by rank
 };

@@ -128,10 +128,28 @@ class vandal {
   static std::string part(const std::string& text, range it) { return text.substr(it.begin, it.size); }
 
   void damage(std::string& text, const std::string& other) {
-    static const std::vector<std::string> shrapnel{
-        "0",    "1",    "2",     "65535", "4294967295", "4294967296", "18446744073709551615", "281474976710655",
-        "#",    "\"",   "\n",    "\r\n",  " ",          "\t",         "late 0",               "then 1",
-        "need", "none", "in_place", "\\x00", "late 0 slot 0 bound 1\n", "buffer 0 scratch device f64 0\n"};
+    static const std::vector<std::string> shrapnel{"0",
+                                                   "1",
+                                                   "2",
+                                                   "65535",
+                                                   "4294967295",
+                                                   "4294967296",
+                                                   "18446744073709551615",
+                                                   "281474976710655",
+                                                   "#",
+                                                   "\"",
+                                                   "\n",
+                                                   "\r\n",
+                                                   " ",
+                                                   "\t",
+                                                   "late 0",
+                                                   "then 1",
+                                                   "need",
+                                                   "none",
+                                                   "in_place",
+                                                   "\\x00",
+                                                   "late 0 slot 0 bound 1\n",
+                                                   "buffer 0 scratch device f64 0\n"};
     const range here = place(text), there = place(other), digits = number(text);
     switch (below(9)) {
       case 0: text.erase(here.begin, here.size); break;

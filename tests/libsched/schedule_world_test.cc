@@ -165,7 +165,8 @@ TEST(schedule_world, the_critical_path_adds_up_under_skew_and_noise) {
       const path_parts& path = *report.critical_path;
       const loggops cost;
       EXPECT_EQ(report.last(), path.start + path.noise + path.L * cost.L + path.o * cost.o + path.g * cost.g +
-                                   path.G_bytes * cost.G / 1000 + path.compute_bytes * 250) << it.name;
+                                   path.G_bytes * cost.G / 1000 + path.compute_bytes * 250)
+          << it.name;
       EXPECT_GT(path.noise, 0);
       EXPECT_EQ(report.finish, simulated(ranks, what).finish);
     }
@@ -185,8 +186,8 @@ TEST(schedule_world, partial_rounds_wake_and_count_as_the_program_does) {
                         .skew = {.kind = skew_kind::linear, .scale = 1000 * k_us},
                         .starts = policy,
                         .initiator = initiator};
-        const auto written = simulated(
-            world_of(size, "partial_allreduce", "recursive_doubling", 1, {.policy = policy}), what);
+        const auto written =
+            simulated(world_of(size, "partial_allreduce", "recursive_doubling", 1, {.policy = policy}), what);
         const auto read = *simulate_window(what);
         EXPECT_EQ(written.active, read.active) << size << " " << initiator;
         EXPECT_EQ(written.signals, read.signals);

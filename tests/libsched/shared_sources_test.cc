@@ -164,9 +164,9 @@ TEST(shared_sources, large_vectors_of_a_flat_allreduce_are_exact_round_after_rou
         auto& in = inputs[static_cast<std::size_t>(r)];
         auto& out = in_place ? in : outputs[static_cast<std::size_t>(r)];
         const shape data{.count = k_count, .type = dtype::i32, .what = kernel::sum, .in_place = in_place};
-        what.push_back({.program = *allreduce_flat({.self = r, .size = ranks}, data),
-                        .memory = {{reinterpret_cast<const std::byte*>(in.data())},
-                                   {reinterpret_cast<std::byte*>(out.data())}}});
+        what.push_back(
+            {.program = *allreduce_flat({.self = r, .size = ranks}, data),
+             .memory = {{reinterpret_cast<const std::byte*>(in.data())}, {reinterpret_cast<std::byte*>(out.data())}}});
       }
       shm_world world(ranks);
       const auto its = world.commit(what);

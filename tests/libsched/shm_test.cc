@@ -124,8 +124,7 @@ TEST_P(shm_process_exam, passes) {
   EXPECT_EQ(ranks.wait(), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(every, shm_process_exam, ::testing::ValuesIn(exam::k_questions),
-                         exam::name_of_question);
+INSTANTIATE_TEST_SUITE_P(every, shm_process_exam, ::testing::ValuesIn(exam::k_questions), exam::name_of_question);
 
 class shm_thread_exam : public ::testing::TestWithParam<exam::question> {};
 
@@ -142,15 +141,13 @@ TEST_P(shm_thread_exam, passes) {
   for (const std::string& answer : answers) EXPECT_EQ(answer, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(every, shm_thread_exam, ::testing::ValuesIn(exam::k_questions),
-                         exam::name_of_question);
+INSTANTIATE_TEST_SUITE_P(every, shm_thread_exam, ::testing::ValuesIn(exam::k_questions), exam::name_of_question);
 
 // --- ranks apart -----------------------------------------------------------------------------------------
 
 /// To and fro between ranks 0 and 1, every byte verified.
 void play_ping_pong(exam::bench& b, round_no rounds, std::uint64_t bytes) {
-  b.connect(
-      {{.from = 0, .to = 1, .capacity = bytes, .in_place = true}, {.from = 1, .to = 0, .capacity = bytes}});
+  b.connect({{.from = 0, .to = 1, .capacity = bytes, .in_place = true}, {.from = 1, .to = 0, .capacity = bytes}});
   for (round_no round = 1; round <= rounds; ++round) {
     for (std::size_t way = 0; way < 2; ++way) {
       b.post_send(way, round, {bytes, 2 * round + way});
@@ -190,8 +187,7 @@ TEST(shm, plays_ping_pong_between_processes) {
 
 /// Waits for a stage of the test, which another process declares.
 bool await_stage(common_ground& ground, std::uint32_t stage) {
-  for (const auto limit = steady_clock::now() + std::chrono::seconds(20); steady_clock::now() < limit;
-       sched_yield())
+  for (const auto limit = steady_clock::now() + std::chrono::seconds(20); steady_clock::now() < limit; sched_yield())
     if (ground.word.stage.load() >= stage) return true;
   return false;
 }
@@ -314,8 +310,7 @@ TEST(shm, finds_a_peer_that_died_before_it_took_part_in_an_exchange) {
       b.post_record(0);
       std::vector<std::byte> all(2 * endpoint::record_bytes);
       rank missing = k_no_rank;
-      exam::demand(b.at(0).gather_records(all, &missing) == status::pending && missing == 1,
-                   "rank 1 is not missing");
+      exam::demand(b.at(0).gather_records(all, &missing) == status::pending && missing == 1, "rank 1 is not missing");
       b.until([&] { return b.at(0).find_dead_peer() == 1; }, "a dead peer to be found");
     });
   });
@@ -368,8 +363,7 @@ TEST(shm, loses_no_message_between_threads_that_sleep) {
   std::array<int, 2> answers{};
   const auto run = [&](rank self) {
     answers[static_cast<std::size_t>(self)] = play(ground, self, [&](exam::bench& b) {
-      b.connect({{.from = 0, .to = 1, .capacity = 20000, .in_place = true},
-                 {.from = 1, .to = 0, .capacity = 20000}});
+      b.connect({{.from = 0, .to = 1, .capacity = 20000, .in_place = true}, {.from = 1, .to = 0, .capacity = 20000}});
       const auto mine = static_cast<std::size_t>(self);
       for (round_no round = 1; round <= rounds; ++round) {
         for (std::size_t way = 0; way < 2; ++way) b.post_send(way, round, exam::parcel_of(way, round, 20000));
@@ -473,8 +467,7 @@ TEST(shm, leaves_a_rank_to_its_owner_when_another_process_wants_it) {
 TEST(shm_segment, has_no_name) {
   const auto segment = segment_for(2);
   const auto end = end_of(segment, 0);
-  const std::string file =
-      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(segment->descriptor()));
+  const std::string file = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(segment->descriptor()));
   EXPECT_EQ(file.rfind("/memfd:", 0), 0u) << file;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
     EXPECT_EQ(entry.path().string().find("sched"), std::string::npos) << entry.path();
@@ -585,9 +578,7 @@ struct reference_heap {
   bool has_room_for(std::uint64_t bytes) const {
     const std::uint64_t alignment = bytes >= 4096 ? 4096 : 64;
     std::uint64_t end = 0;
-    const auto fits = [&](std::uint64_t next) {
-      return (end + alignment - 1) / alignment * alignment + bytes <= next;
-    };
+    const auto fits = [&](std::uint64_t next) { return (end + alignment - 1) / alignment * alignment + bytes <= next; };
     for (const auto& [place, length] : pieces) {
       if (fits(place)) return true;
       end = (place + std::max<std::uint64_t>(length, 1) + 63) / 64 * 64;
@@ -610,11 +601,9 @@ TEST(shm_heap, agrees_with_a_reference_and_coalesces) {
     std::uint64_t dice = mix(seed);
     const auto roll = [&](std::uint64_t sides) { return (dice = mix(dice)) % sides; };
     const auto drop_any = [&] {
-      const auto any =
-          std::next(expected.pieces.begin(), static_cast<std::ptrdiff_t>(roll(expected.pieces.size())));
+      const auto any = std::next(expected.pieces.begin(), static_cast<std::ptrdiff_t>(roll(expected.pieces.size())));
       std::byte* const place = segment->at(segment->region_start(1) + any->first);
-      ASSERT_EQ((exam::parcel{any->second, any->first}).first_difference(place), any->second)
-          << "seed " << seed;
+      ASSERT_EQ((exam::parcel{any->second, any->first}).first_difference(place), any->second) << "seed " << seed;
       heap.deallocate(place);
       expected.pieces.erase(any);
     };
@@ -625,8 +614,7 @@ TEST(shm_heap, agrees_with_a_reference_and_coalesces) {
       }
       const std::uint64_t bytes = roll(8) == 0 ? roll(40'000) : roll(600);
       std::byte* const place = heap.allocate(bytes);
-      ASSERT_EQ(place != nullptr, expected.has_room_for(bytes))
-          << "seed " << seed << ", " << bytes << " bytes";
+      ASSERT_EQ(place != nullptr, expected.has_room_for(bytes)) << "seed " << seed << ", " << bytes << " bytes";
       if (place == nullptr) continue;
       const auto offset = static_cast<std::uint64_t>(place - start);
       ASSERT_EQ(offset % (bytes >= 4096 ? 4096 : 64), 0u);
@@ -646,8 +634,7 @@ TEST(shm_heap, agrees_with_a_reference_and_coalesces) {
 TEST(shm_heap, refuses_what_no_region_can_hold) {
   const auto segment = *shm_segment::create(1, k_small_stride);
   shm_heap heap(segment, 0);
-  for (const std::size_t bytes :
-       {k_small_stride + 1, ~std::size_t{0}, ~std::size_t{0} - 62, ~std::size_t{0} - 63})
+  for (const std::size_t bytes : {k_small_stride + 1, ~std::size_t{0}, ~std::size_t{0} - 62, ~std::size_t{0} - 63})
     EXPECT_EQ(heap.allocate(bytes), nullptr) << bytes;
   EXPECT_NE(heap.allocate(k_small_stride), nullptr);
 }

@@ -32,8 +32,12 @@ traced_run traced(const simulation& what, rank ranks = std::numeric_limits<rank>
 }
 
 std::vector<program> programs(rank size) {
-  return {recursive_doubling_program{size, 1000}, tree_program{size, 1000}, tree_program{size, 1000, 2, true},
-          dissemination_program{size}, ring_program{size, 1000}, gather_program{size, 1000}};
+  return {recursive_doubling_program{size, 1000},
+          tree_program{size, 1000},
+          tree_program{size, 1000, 2, true},
+          dissemination_program{size},
+          ring_program{size, 1000},
+          gather_program{size, 1000}};
 }
 
 std::size_t count_of(const std::vector<trace_event>& events, op_kind kind) {
@@ -80,7 +84,8 @@ TEST(simulated_trace, has_signals_too) {
 }
 
 TEST(simulated_trace, cpus_do_one_thing_at_a_time_and_end_when_the_report_says) {
-  simulation what{.what = recursive_doubling_program{13, 1000}, .skew = {.kind = skew_kind::lognormal, .scale = 9'000'000}};
+  simulation what{.what = recursive_doubling_program{13, 1000},
+                  .skew = {.kind = skew_kind::lognormal, .scale = 9'000'000}};
   what.noise = {.kind = noise_kind::exponential, .scale = 1'000'000};
   simulation_record record;
   const auto report = simulate_window(what, false, &record);
@@ -106,7 +111,8 @@ TEST(simulated_trace, schedules_and_programs_give_the_same_picture_of_messages) 
   const auto stays_of = [](const std::vector<trace_event>& events) {
     std::multiset<stay> stays;
     for (const trace_event& it : events)
-      if (it.op != k_no_op && is_communication(it.kind)) stays.emplace(it.who, it.kind, it.begin_ns, it.end_ns, it.peer);
+      if (it.op != k_no_op && is_communication(it.kind))
+        stays.emplace(it.who, it.kind, it.begin_ns, it.end_ns, it.peer);
     return stays;
   };
   EXPECT_EQ(stays_of(written), stays_of(read));

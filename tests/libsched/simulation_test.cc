@@ -134,8 +134,8 @@ TEST(simulation, closed_forms_say_what_the_windowed_engine_says_or_refuse) {
     ++(known ? equal : refused)[what.what.index()];
     if (!known || !played) continue;
     const loggops& c = what.where.levels[0].cost;
-    EXPECT_EQ(*known, played->last()) << what.what.index() << " P " << size_of(what.what) << " L " << c.L << " o " << c.o
-                                      << " g " << c.g << " G " << c.G << " O " << c.O << " S " << what.where.S
+    EXPECT_EQ(*known, played->last()) << what.what.index() << " P " << size_of(what.what) << " L " << c.L << " o "
+                                      << c.o << " g " << c.g << " G " << c.G << " O " << c.O << " S " << what.where.S
                                       << (what.where.rules == semantics::libsched ? "" : " foreign");
   }
   for (std::size_t i = 0; i < equal.size(); ++i) {

@@ -110,8 +110,8 @@ TEST(noise_trace, ranks_have_phases_of_their_own_unless_they_are_coscheduled) {
     double lost = 0;
     for (rank r = 0; r < k_many; ++r) lost += static_cast<double>(noise_of(noise, r, 1, 0, 0, 45'000));
     // Who begins in the gap waits for half of it on average, who begins up to 45 ns before for all of it.
-    const double wanted = together ? static_cast<double>(noise_of(noise, 0, 1, 0, 0, 45'000))
-                                   : 0.1 * 50'000 + 0.045 * 100'000;
+    const double wanted =
+        together ? static_cast<double>(noise_of(noise, 0, 1, 0, 0, 45'000)) : 0.1 * 50'000 + 0.045 * 100'000;
     EXPECT_NEAR(lost / k_many, wanted, together ? 1e-6 : 500);
   }
 }

@@ -61,10 +61,9 @@ TEST(sweep, says_what_the_window_says_wherever_no_message_queued_and_never_more)
         for (const std::uint64_t seed : {1u, 2u, 3u})
           for (const program& it : programs(size, 1024)) {
             simulation_report window;
-            const auto swept = both({.what = it,
-                                     .skew = {.kind = skew_kind::lognormal, .scale = skew, .seed = seed},
-                                     .noise = noise},
-                                    window);
+            const auto swept =
+                both({.what = it, .skew = {.kind = skew_kind::lognormal, .scale = skew, .seed = seed}, .noise = noise},
+                     window);
             if (window.nic_waits == 0) {
               ++exact;
               EXPECT_EQ(swept.finish, window.finish);

@@ -65,9 +65,9 @@ TEST(trace_json, escapes_every_byte_of_a_name) {
 }
 
 TEST(trace_json, joins_the_two_ends_of_a_message_with_an_arrow) {
-  const json all = picture({event(0, 1, op_kind::send, 100, 150, 1), event(1, 4, op_kind::recv, 50, 900, 0),
-                            event(0, 2, op_kind::signal_send, 100, 100, 1),
-                            event(1, 5, op_kind::signal_recv, 10, 300, 0)});
+  const json all =
+      picture({event(0, 1, op_kind::send, 100, 150, 1), event(1, 4, op_kind::recv, 50, 900, 0),
+               event(0, 2, op_kind::signal_send, 100, 100, 1), event(1, 5, op_kind::signal_recv, 10, 300, 0)});
   const auto starts = of_phase(all, "s");
   const auto ends = of_phase(all, "f");
   ASSERT_EQ(starts.size(), 2u);

@@ -36,9 +36,8 @@ std::vector<schedule_ptr> make_world(std::string_view collective, std::string_vi
   const shape data = collective == "barrier"
                          ? shape{}
                          : shape{.count = k_count, .type = dtype::f32, .what = kernel::sum, .in_place = in_place};
-  return whole_world(size, [&](world place) {
-    return find(collective, name)->generate(place, data, {.policy = policy, .seed = 1});
-  });
+  return whole_world(
+      size, [&](world place) { return find(collective, name)->generate(place, data, {.policy = policy, .seed = 1}); });
 }
 
 postcondition sum_of_all(rank size) { return reduced_everywhere(size, k_count, kernel::sum, true); }
@@ -75,8 +74,7 @@ void swap(builder& to, const std::function<void(builder&, op_id sent, op_id got)
 postcondition swapped() {
   postcondition promise;
   for (const rank r : {0, 1})
-    promise.ranges.push_back(
-        {.holder = r, .end = k_count, .what = promised_content::moved, .source = 1 - r});
+    promise.ranges.push_back({.holder = r, .end = k_count, .what = promised_content::moved, .source = 1 - r});
   return promise;
 }
 
@@ -86,8 +84,8 @@ TEST(verify, proves_what_is_right) {
   for (const rank size : {1, 2, 3, 5, 6, 7, 8}) {
     for (const std::string_view name : {"recursive_doubling", "tree"})
       for (const bool in_place : {false, true}) {
-        const auto answer = verify(make_world("allreduce", name, size, in_place), sum_of_all(size),
-                                   {.in_place = in_place});
+        const auto answer =
+            verify(make_world("allreduce", name, size, in_place), sum_of_all(size), {.in_place = in_place});
         EXPECT_TRUE(answer.holds()) << name << " " << size << "\n" << text_of(answer);
         EXPECT_TRUE(answer.is_synchronising && answer.is_eager_safe);
       }
@@ -212,21 +210,20 @@ TEST(verify, notices_another_extent_or_type) {
 // --- progress ----------------------------------------------------------------------------------------------
 
 TEST(verify, notices_a_deadlock_that_only_buffers_prevent) {
-  const auto world = write_world(2, [](builder& to) {
-    swap(to, [](builder& it, op_id sent, op_id got) { it.dep(sent, got); });
-  });
+  const auto world =
+      write_world(2, [](builder& to) { swap(to, [](builder& it, op_id sent, op_id got) { it.dep(sent, got); }); });
   const auto answer = verify(world, swapped());
   EXPECT_TRUE(answer.is_eager_safe);
-  expect_finding(answer, property::progress,
-                 "rank 0 op 0 (send to 1) waits for rank 1 op 1 (recv from 0), which waits for rank 1 op 0 (send to "
-                 "0), which waits for rank 0 op 1 (recv from 1), which waits for rank 0 op 0 (send to 1): a circle; with "
-                 "enough buffers");
+  expect_finding(
+      answer, property::progress,
+      "rank 0 op 0 (send to 1) waits for rank 1 op 1 (recv from 0), which waits for rank 1 op 0 (send to "
+      "0), which waits for rank 0 op 1 (recv from 1), which waits for rank 0 op 0 (send to 1): a circle; with "
+      "enough buffers");
 }
 
 TEST(verify, notices_a_deadlock_that_nothing_prevents) {
-  const auto world = write_world(2, [](builder& to) {
-    swap(to, [](builder& it, op_id sent, op_id got) { it.dep(got, sent); });
-  });
+  const auto world =
+      write_world(2, [](builder& to) { swap(to, [](builder& it, op_id sent, op_id got) { it.dep(got, sent); }); });
   const auto answer = verify(world, swapped());
   EXPECT_FALSE(answer.is_eager_safe);
   expect_finding(answer, property::progress, ": a circle");
@@ -351,13 +348,15 @@ TEST(verify, notices_a_read_of_what_nothing_has_written) {
 /// Rank 0 answers a signal. It may not end its round before it has: an armed receive holds up nothing.
 TEST(verify, notices_a_signal_that_may_be_left_out) {
   const auto of = [](bool ends_early) {
-    return verify(write_world(2, [&](builder& to) {
-      const op_id other = to.nop();
-      const op_id heard = to.place().self == 0 ? to.signal_recv(1, 0) : k_no_op;
-      const op_id said = to.signal_send(1 - to.place().self, 0, {heard});
-      if (to.place().self == 1) to.set_exit(to.signal_recv(0, 0));
-      if (to.place().self == 0) to.set_exit(ends_early ? other : said);
-    }), {});
+    return verify(write_world(2,
+                              [&](builder& to) {
+                                const op_id other = to.nop();
+                                const op_id heard = to.place().self == 0 ? to.signal_recv(1, 0) : k_no_op;
+                                const op_id said = to.signal_send(1 - to.place().self, 0, {heard});
+                                if (to.place().self == 1) to.set_exit(to.signal_recv(0, 0));
+                                if (to.place().self == 0) to.set_exit(ends_early ? other : said);
+                              }),
+                  {});
   };
   EXPECT_TRUE(of(false).holds()) << text_of(of(false));
   expect_finding(of(true), property::progress,
@@ -368,16 +367,19 @@ TEST(verify, notices_a_signal_that_may_be_left_out) {
 /// Ops that touch no memory need no place in the order, however many they are; others have a limit.
 TEST(verify, judges_many_nops_and_says_what_is_too_large) {
   const auto many = [](bool signals) {
-    return verify(write_world(2, [&](builder& to) {
-      const buffer_id in = to.input(dtype::i32, k_count), out = to.output(dtype::i32, k_count);
-      op_id last = to.copy({in, 0}, {out, 0}, k_all);
-      for (std::uint32_t k = 0; k < 150'000; ++k) {
-        if (!signals) last = to.nop({last});
-        if (signals && to.place().self == 0) to.signal_send(1, k);
-        if (signals && to.place().self == 1) to.signal_recv(0, k);
-      }
-      to.set_exit(to.copy({in, 0}, {out, 0}, k_all, {last}));
-    }), {});
+    return verify(write_world(2,
+                              [&](builder& to) {
+                                const buffer_id in = to.input(dtype::i32, k_count),
+                                                out = to.output(dtype::i32, k_count);
+                                op_id last = to.copy({in, 0}, {out, 0}, k_all);
+                                for (std::uint32_t k = 0; k < 150'000; ++k) {
+                                  if (!signals) last = to.nop({last});
+                                  if (signals && to.place().self == 0) to.signal_send(1, k);
+                                  if (signals && to.place().self == 1) to.signal_recv(0, k);
+                                }
+                                to.set_exit(to.copy({in, 0}, {out, 0}, k_all, {last}));
+                              }),
+                  {});
   };
   EXPECT_TRUE(many(false).holds()) << text_of(many(false));
   expect_finding(many(true), property::hazard, "rank 0 is too large to prove: the order of its 150002 ops would take");
@@ -512,15 +514,18 @@ TEST(verify, knows_late_extents) {
 /// Rank 1 copies as much as it got, but from elsewhere, so that only the slot orders the two.
 TEST(verify, notices_a_slot_that_is_read_before_it_is_filled) {
   const auto of = [](bool waits) {
-    return verify(write_world(2, [&](builder& to) {
-      const buffer_id in = to.input(dtype::i32, k_count), out = to.output(dtype::i32, k_count);
-      const buffer_id landing = to.scratch(dtype::i32, k_count);
-      if (to.place().self == 0) to.send(1, 0, {in, 0}, k_all);
-      if (to.place().self == 0) return;
-      const extent some = to.late(k_count);
-      const op_id got = to.recv(0, 0, {landing, 0}, some);
-      to.copy({in, 0}, {out, 0}, some, {waits ? got : k_no_op});
-    }), {});
+    return verify(write_world(2,
+                              [&](builder& to) {
+                                const buffer_id in = to.input(dtype::i32, k_count),
+                                                out = to.output(dtype::i32, k_count);
+                                const buffer_id landing = to.scratch(dtype::i32, k_count);
+                                if (to.place().self == 0) to.send(1, 0, {in, 0}, k_all);
+                                if (to.place().self == 0) return;
+                                const extent some = to.late(k_count);
+                                const op_id got = to.recv(0, 0, {landing, 0}, some);
+                                to.copy({in, 0}, {out, 0}, some, {waits ? got : k_no_op});
+                              }),
+                  {});
   };
   EXPECT_TRUE(of(true).holds()) << text_of(of(true));
   expect_finding(of(false), property::hazard, "rank 1 op 1 (compute copy) may read slot 0 before op 0 has filled it");
@@ -528,10 +533,13 @@ TEST(verify, notices_a_slot_that_is_read_before_it_is_filled) {
 
 TEST(verify, notices_a_capacity_that_commit_would_refuse) {
   const auto of = [](std::uint64_t capacity) {
-    return verify(write_world(2, [&](builder& to) {
-      if (to.place().self == 0) to.send(1, 0, {to.input(dtype::i32, k_count), 0}, k_all);
-      if (to.place().self == 1) to.recv(0, 0, {to.output(dtype::i32, 2 * k_count), 0}, to.late(capacity));
-    }), {});
+    return verify(write_world(2,
+                              [&](builder& to) {
+                                if (to.place().self == 0) to.send(1, 0, {to.input(dtype::i32, k_count), 0}, k_all);
+                                if (to.place().self == 1)
+                                  to.recv(0, 0, {to.output(dtype::i32, 2 * k_count), 0}, to.late(capacity));
+                              }),
+                  {});
   };
   EXPECT_TRUE(of(k_count).holds()) << text_of(of(k_count));
   expect_finding(of(k_count + 1), property::matching, "carries 6 x i32, but rank 1 op 0 (recv from 0) takes up to 7");

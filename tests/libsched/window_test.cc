@@ -163,7 +163,7 @@ TEST(window, ranks_of_a_node_wait_for_each_other_at_the_nic_they_share) {
 
 TEST(window, who_sends_first_has_the_shared_nic_first_whatever_its_rank) {
   simulation what{.what = gather_program{4, 1000}, .where = nodes_of(2, true)};
-  what.where.levels[0].cost.L = 4 * k_us;  // windows of 2 us
+  what.where.levels[0].cost.L = 4 * k_us;                               // windows of 2 us
   what.skew = {.kind = skew_kind::fixed, .scale = k_us, .ranks = {2}};  // its neighbour 3 begins before it
   const loggops cost;
   const picoseconds bytes = 999 * cost.G / 1000;

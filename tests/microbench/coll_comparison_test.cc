@@ -12,10 +12,10 @@ namespace {
 
 /// A line of `lsched bench coll --json`.
 std::string row(const std::string& impl, double us, const std::string& mpi, nlohmann::json more = {}) {
-  nlohmann::json line{{"bench", "coll"},   {"coll", "allreduce"}, {"impl", impl},      {"form", "blocking"},
-                      {"in_place", false}, {"buffers", "malloc"}, {"algorithm", "flat"}, {"ranks", 2},
-                      {"bytes", 8},        {"us_median", us},     {"wrong", 0},        {"pinned", true},
-                      {"mpi", mpi},        {"spin_ns", 40.0},   {"transport", "shm+mpi"}};
+  nlohmann::json line{
+      {"bench", "coll"},     {"coll", "allreduce"}, {"impl", impl}, {"form", "blocking"}, {"in_place", false},
+      {"buffers", "malloc"}, {"algorithm", "flat"}, {"ranks", 2},   {"bytes", 8},         {"us_median", us},
+      {"wrong", 0},          {"pinned", true},      {"mpi", mpi},   {"spin_ns", 40.0},    {"transport", "shm+mpi"}};
   if (!more.is_null()) line.update(more);
   return line.dump() + "\n";
 }
@@ -50,8 +50,8 @@ TEST(CollComparison, a_slow_launch_of_one_mpi_is_not_compared_with_a_fast_one_of
 TEST(CollComparison, launches_give_the_median_of_their_ratios) {
   coll_comparison all;
   for (const double ours : {1.0, 9.0, 2.0})
-    all.add_launch("x", row("mpi", 10, "A", {{"spin_ns", 40 + ours}}) +
-                            row("libsched", ours, "A", {{"spin_ns", 40 + ours}}));
+    all.add_launch(
+        "x", row("mpi", 10, "A", {{"spin_ns", 40 + ours}}) + row("libsched", ours, "A", {{"spin_ns", 40 + ours}}));
   const auto cells = all.cells();
   ASSERT_EQ(cells.size(), 1u);
   EXPECT_DOUBLE_EQ(cells[0].malloced.ratio, 0.2);
@@ -73,7 +73,8 @@ TEST(CollComparison, what_is_measured_in_another_way_is_another_cell) {
 TEST(CollComparison, cells_with_one_side_alone_are_counted) {
   coll_comparison all;
   all.add_launch("a", row("mpi", 4, "A") + row("libsched", 2, "A", {{"bytes", 64}}) +
-                          row("mpi", 4, "A", {{"bytes", 1024}}) + row("libsched", 2, "A", {{"bytes", 1024}, {"wrong", 1}}));
+                          row("mpi", 4, "A", {{"bytes", 1024}}) +
+                          row("libsched", 2, "A", {{"bytes", 1024}, {"wrong", 1}}));
   std::size_t incomplete = 0;
   EXPECT_TRUE(all.cells(&incomplete).empty());
   EXPECT_EQ(incomplete, 3u);
@@ -90,7 +91,10 @@ TEST(CollComparison, files_that_are_no_launch_are_refused_with_their_line) {
   };
   const std::string good = row("mpi", 4, "A");
   EXPECT_EQ(told(good), "");
-  EXPECT_EQ(told(R"({"bench":"idle"})" "\n" + good), "");
+  EXPECT_EQ(told(R"({"bench":"idle"})"
+                 "\n" +
+                 good),
+            "");
   EXPECT_NE(told("").find("file: has no row"), std::string::npos);
   EXPECT_NE(told(good + "torn").find("file: line 2: "), std::string::npos);
   EXPECT_NE(told(good + good).find("one launch"), std::string::npos);

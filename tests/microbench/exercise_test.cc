@@ -58,7 +58,8 @@ void for_all_worlds(const Check& check) {
   for (const exercise_kind& kind : exercises())
     for (const int size : {3, 5, 6, 7, 1, 2, 4, 8})
       for (const std::uint64_t bytes : {0u, 4u, 8u, 400u}) {
-        SCOPED_TRACE(std::string(kind.name) + ", " + std::to_string(size) + " ranks, " + std::to_string(bytes) + " bytes");
+        SCOPED_TRACE(std::string(kind.name) + ", " + std::to_string(size) + " ranks, " + std::to_string(bytes) +
+                     " bytes");
         check(kind, size, bytes);
       }
 }
@@ -66,7 +67,8 @@ void for_all_worlds(const Check& check) {
 TEST(Exercise, the_defined_result_is_right_on_every_rank) {
   for_all_worlds([](const exercise_kind& kind, int size, std::uint64_t bytes) {
     const world it(kind, size, bytes, 3);
-    for (std::size_t r = 0; r < it.ranks.size(); ++r) EXPECT_EQ(it.ranks[r].count_wrong(it.outputs[r].data(), 3), 0u) << r;
+    for (std::size_t r = 0; r < it.ranks.size(); ++r)
+      EXPECT_EQ(it.ranks[r].count_wrong(it.outputs[r].data(), 3), 0u) << r;
   });
 }
 
@@ -116,10 +118,10 @@ TEST(Exercise, in_place_buffers_hold_input_and_output) {
 
 TEST(Exercise, a_size_is_what_the_osu_benchmarks_mean) {
   const auto count = [](const char* name) { return exercise(exercise_named(name), 0, 4, 64).count(); };
-  EXPECT_EQ(count("allreduce"), 16u);            // the vector
-  EXPECT_EQ(count("reduce_scatter_block"), 4u);  // a quarter of it
-  EXPECT_EQ(count("allgather"), 16u);            // what one rank contributes
-  EXPECT_EQ(count("alltoall"), 16u);             // what goes to one rank
+  EXPECT_EQ(count("allreduce"), 16u);                                                // the vector
+  EXPECT_EQ(count("reduce_scatter_block"), 4u);                                      // a quarter of it
+  EXPECT_EQ(count("allgather"), 16u);                                                // what one rank contributes
+  EXPECT_EQ(count("alltoall"), 16u);                                                 // what goes to one rank
   EXPECT_EQ(exercise(exercise_named("reduce_scatter_block"), 0, 3, 8).count(), 1u);  // whole blocks
 }
 

@@ -84,8 +84,8 @@ class activation_system final : public models::system {
   void moves(std::vector<move>& out) const override {
     forced_moves(out);
     for (std::size_t r = 0; r < size(); ++r)
-      if (const rank_state& it = now_.ranks[r]; it.called < rounds_ && it.called <= it.round &&
-                                                (it.is_caller || callers() < callers_))
+      if (const rank_state& it = now_.ranks[r];
+          it.called < rounds_ && it.called <= it.round && (it.is_caller || callers() < callers_))
         out.push_back(make_move(call, r));
   }
 
@@ -164,9 +164,8 @@ class activation_system final : public models::system {
     return 0;
   }
   std::size_t receive_of(std::size_t from, std::size_t at) const {
-    return find(at, [from](const op& it) {
-      return it.kind == op_kind::signal_recv && it.peer == static_cast<rank>(from);
-    });
+    return find(at,
+                [from](const op& it) { return it.kind == op_kind::signal_recv && it.peer == static_cast<rank>(from); });
   }
   std::size_t callers() const {
     return static_cast<std::size_t>(std::ranges::count_if(now_.ranks, [](auto& it) { return it.is_caller; }));
@@ -219,8 +218,7 @@ class activation_system final : public models::system {
   std::string signal_fault() const {
     std::size_t signals = 0;
     for (std::size_t r = 0; r < size(); ++r)
-      for (std::size_t id = 0; id < ops_[r]; ++id)
-        signals += now_.registers[r][id].value != 0 ? 1u : 0u;
+      for (std::size_t id = 0; id < ops_[r]; ++id) signals += now_.registers[r][id].value != 0 ? 1u : 0u;
     const fold folded(static_cast<rank>(size()));
     const auto most = static_cast<std::size_t>(folded.core() * folded.levels() + 2 * folded.rem());
     if (signals < size() - 1 || signals > (callers() == 1 ? size() - 1 : most))
@@ -232,7 +230,7 @@ class activation_system final : public models::system {
   const std::uint8_t rounds_;
   const std::size_t callers_;
   const rules how_;
-  std::vector<std::size_t> ops_;  ///< by rank: of the activation
+  std::vector<std::size_t> ops_;            ///< by rank: of the activation
   std::vector<std::size_t> calls_, gates_;  ///< by rank: the op
   /// By rank and signal send: the receive at its peer.
   std::array<std::array<std::size_t, k_most_ops>, k_most_ranks> targets_{};

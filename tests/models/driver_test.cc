@@ -15,16 +15,15 @@ void expect_right(std::string_view scenario, const limits& most = {}) {
 }
 
 TEST(driver_model, no_message_and_no_post_is_left_lying) {
-  for (const std::string_view scenario : {"message for waiter", "messages for waiter", "engine for waiter",
-                                          "message for auxiliary", "two posts", "two runs",
-                                          "posts and steps", "round after round", "waiter and starter",
-                                          "waiter and auxiliary", "job for waiter", "job for auxiliary",
-                                          "job after job", "end of lane"})
+  for (const std::string_view scenario :
+       {"message for waiter", "messages for waiter", "engine for waiter", "message for auxiliary", "two posts",
+        "two runs", "posts and steps", "round after round", "waiter and starter", "waiter and auxiliary",
+        "job for waiter", "job for auxiliary", "job after job", "end of lane"})
     expect_right(scenario);
 }
 
-// All states of each: 78 million for two waiters (6 minutes of a core, 3 GB), 3 and 4 million for the others (10 seconds
-// each). A search that meets a limit fails.
+// All states of each: 78 million for two waiters (6 minutes of a core, 3 GB), 3 and 4 million for the others (10
+// seconds each). A search that meets a limit fails.
 constexpr limits k_large{.states = 100'000'000, .time = std::chrono::seconds(3000)};
 
 TEST(driver_model_soak, two_waiters) { expect_right("two waiters", k_large); }

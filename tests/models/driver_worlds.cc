@@ -1,9 +1,10 @@
 // Ownership, the mailbox, the doorbell and everybody who sleeps on it: offload/driver.{h,cc}, offload/job_board.{h,cc},
-// libsched/engine.{h,cc} and libsched/doorbell.{h,cc}, one rank of them, with the threads of docs/threading.md around it.
+// libsched/engine.{h,cc} and libsched/doorbell.{h,cc}, one rank of them, with the threads of docs/threading.md around
+// it.
 //
 // Not the library's is the medium: whoever sends stores a stamp and owes the receiver's bell a look, which are the two
-// lines of the shm endpoint (CMakeLists.txt sees to it that they are), and looks when it is through. Most scenarios have
-// senders that do nothing else; where an engine sends, there are two ranks.
+// lines of the shm endpoint (CMakeLists.txt sees to it that they are), and looks when it is through. Most scenarios
+// have senders that do nothing else; where an engine sends, there are two ranks.
 #include "tests/models/explored_std.h"
 
 #include "libsched/contribution.cc"
@@ -135,7 +136,8 @@ schedule_ptr one_op(act what) {
   if (what == act::receives) it = {.kind = op_kind::recv, .peer = 1, .count = extent::imm(1), .c = region(0, 0)};
   if (what == act::sends) it = {.kind = op_kind::send, .peer = 1, .count = extent::imm(1), .a = region(0, 0)};
   if (what == act::computes)
-    it = {.kind = op_kind::compute, .what = kernel::sum, .count = extent::imm(1), .a = {0, 0}, .b = {0, 0}, .c = {0, 0}};
+    it = {
+        .kind = op_kind::compute, .what = kernel::sum, .count = extent::imm(1), .a = {0, 0}, .b = {0, 0}, .c = {0, 0}};
   parts.ops.push_back(it);
   return std::make_shared<const schedule>(std::move(parts));
 }
@@ -143,7 +145,9 @@ schedule_ptr one_op(act what) {
 /// One rank: two instances, an engine, its driver.
 struct one_rank {
   explicit one_rank(act first, act second)
-      : beside(net.bell()), runs(net, &beside), drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
+      : beside(net.bell()),
+        runs(net, &beside),
+        drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
     it[0] = add(first);
     it[1] = add(second);
   }
@@ -236,7 +240,8 @@ class rank_model {
     all.add("auxiliary", [it = here] { it->drives.serve(it->stop); });
   }
   void add(std::string name, void (*body)(one_rank&), patience waits = patience::endless) {
-    all.add(std::move(name), [it = here, body] { body(*it); }, waits);
+    all.add(
+        std::move(name), [it = here, body] { body(*it); }, waits);
   }
 
   /// In the end both instances have finished what was called; only the auxiliary thread may sleep.
@@ -320,7 +325,8 @@ models::report one_gives_up(const circumstances& around) {
   rank_model all(around, act::receives, act::receives);
   all.add_sender(0);
   all.add("waiter", [](one_rank& it) { it.run(0); });
-  all.add("impatient", [](one_rank& it) { it.wait_in_vain(1); }, patience::impatient);
+  all.add(
+      "impatient", [](one_rank& it) { it.wait_in_vain(1); }, patience::impatient);
   return all.explore(false);
 }
 

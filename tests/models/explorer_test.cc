@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <climits>
 #include <linux/futex.h>
+#include <climits>
 
 #include "tests/models/threads.h"
 

@@ -71,9 +71,9 @@ class random_run {
   }
 
   std::string name() const {
-    return std::string(what_.of->name) + "/" + std::string(what_.name) + " " +
-           std::string(name_of(starts_.policy)) + ", " + std::to_string(world_.size()) + " ranks, count " +
-           std::to_string(data_.count) + (data_.in_place ? ", in place" : "");
+    return std::string(what_.of->name) + "/" + std::string(what_.name) + " " + std::string(name_of(starts_.policy)) +
+           ", " + std::to_string(world_.size()) + " ranks, count " + std::to_string(data_.count) +
+           (data_.in_place ? ", in place" : "");
   }
 
   rank size() const { return world_.size(); }
@@ -97,7 +97,7 @@ class random_run {
   static std::size_t index(std::int64_t r) { return static_cast<std::size_t>(r); }
   rank draw_rank() { return static_cast<rank>(draws_.below(its_.size())); }
 
-  // --- memory: in place, a rank's input and output lie in one ----------------------------------------------------------
+  // --- memory: in place, a rank's input and output lie in one ------------------------------------------------
 
   std::size_t input_begin(rank r) const { return index(std::max<std::int64_t>(0, in_place_.offset_at(r))); }
   std::size_t output_begin(rank r) const { return index(std::max<std::int64_t>(0, -in_place_.offset_at(r))); }
@@ -122,7 +122,7 @@ class random_run {
     return wanted;
   }
 
-  // --- ordinary: all ranks start, all results are as promised ---------------------------------------------------------
+  // --- ordinary: all ranks start, all results are as promised ------------------------------------------------
 
   bool ordinary_round() {
     for (auto& input : inputs_)
@@ -203,7 +203,7 @@ class random_run {
   shape data_{};
   activation starts_{};
   overlay in_place_{};
-  std::vector<std::vector<value>> inputs_, outputs_;  ///< by rank: of the collective, whatever memory they lie in
+  std::vector<std::vector<value>> inputs_, outputs_;       ///< by rank: of the collective, whatever memory they lie in
   std::vector<std::optional<std::vector<value>>> shared_;  ///< by rank: what both of them lie in, if it is shared
   postcondition promise_;
   lockstep_world world_;

@@ -19,8 +19,8 @@ constexpr std::size_t k_buffered_stores = 4;
 
 threads* g_here = nullptr;  ///< while one of its threads runs
 
-// What a move is: bits 0-7 the thread, bit 8 whether its oldest store reaches memory, bit 9 whether its deadline passes,
-// bits 16-31 which sleeper it wakes.
+// What a move is: bits 0-7 the thread, bit 8 whether its oldest store reaches memory, bit 9 whether its deadline
+// passes, bits 16-31 which sleeper it wakes.
 constexpr system::move k_drain = 1u << 8;
 constexpr system::move k_expires = 1u << 9;
 constexpr std::size_t thread_of(system::move what) { return what & 0xff; }

@@ -56,7 +56,8 @@ class node {
     std::optional<commitment> step;
     driver_.with_engine([&] { step.emplace(engine_, what); });
     status answer = status::pending;
-    for (const auto deadline = clock::now() + k_limit; answer == status::pending && clock::now() < deadline; std::this_thread::yield())
+    for (const auto deadline = clock::now() + k_limit; answer == status::pending && clock::now() < deadline;
+         std::this_thread::yield())
       driver_.with_engine([&] { answer = step->advance(); });
     if (answer == status::ok) return step->committed();
     ADD_FAILURE() << "commit: " << name_of(answer) << " " << step->why().text;
@@ -150,8 +151,8 @@ void with_world(const setting& how, Body&& body) {
 }
 
 std::string text_of(const setting& how) {
-  return std::to_string(how.ranks) + " ranks, " + (how.has_auxiliary ? "auxiliary threads" : "callers drive") + ", idle mode " +
-         std::to_string(static_cast<int>(how.idle));
+  return std::to_string(how.ranks) + " ranks, " + (how.has_auxiliary ? "auxiliary threads" : "callers drive") +
+         ", idle mode " + std::to_string(static_cast<int>(how.idle));
 }
 
 std::vector<setting> settings() {
@@ -164,7 +165,7 @@ std::vector<setting> settings() {
   return all;
 }
 
-// --- allreduce -----------------------------------------------------------------------------------------------------------
+// --- allreduce -----------------------------------------------------------------------------------------------
 
 void run_allreduces(node& me, int rounds, std::size_t count, std::uint64_t seed) {
   integers input(count);
@@ -187,7 +188,8 @@ void run_allreduces(node& me, int rounds, std::size_t count, std::uint64_t seed)
     }
     for (std::size_t i = 0; i < count; ++i)
       if (output[i] != round * size * (size + 1) / 2 + size * static_cast<std::int64_t>(i)) {
-        ADD_FAILURE() << "rank " << me.place().self << ", round " << round << ", element " << i << ": " << output[i] << "; seed " << seed;
+        ADD_FAILURE() << "rank " << me.place().self << ", round " << round << ", element " << i << ": " << output[i]
+                      << "; seed " << seed;
         return;
       }
   }
@@ -204,7 +206,7 @@ TEST(driver, allreduce_rounds_are_exact_whoever_drives) {
   }
 }
 
-// --- partial rounds -------------------------------------------------------------------------------------------------------
+// --- partial rounds ------------------------------------------------------------------------------------------
 
 // Everybody offers ones; in the end each rank has collected all of them.
 void run_partials(node& me, activation starts, int rounds, std::size_t count, std::uint64_t seed) {
@@ -238,7 +240,8 @@ void run_partials(node& me, activation starts, int rounds, std::size_t count, st
 }
 
 void check_partials(const setting& how, int rounds, std::uint64_t seed) {
-  for (const activation_policy policy : {activation_policy::solo, activation_policy::majority, activation_policy::full}) {
+  for (const activation_policy policy :
+       {activation_policy::solo, activation_policy::majority, activation_policy::full}) {
     SCOPED_TRACE(text_of(how) + ", " + std::string(name_of(policy)));
     with_world(how, [&](node& me) { run_partials(me, {policy, seed}, rounds, 3, seed); });
     with_world(how, [&](node& me) { run_partials(me, {policy, seed}, rounds / 5, 3000, seed); });
@@ -277,7 +280,8 @@ TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
         is_over.store(true);
       } else {
         // No call into the library. The deadline only ends a test that has failed already.
-        for (const auto deadline = clock::now() + k_limit; !is_over.load() && clock::now() < deadline;) std::this_thread::yield();
+        for (const auto deadline = clock::now() + k_limit; !is_over.load() && clock::now() < deadline;)
+          std::this_thread::yield();
         EXPECT_GE(it->finished.load() + 1, 50u);
       }
       me.leave(*it);
@@ -286,7 +290,7 @@ TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
   }
 }
 
-// --- several threads of one rank ----------------------------------------------------------------------------------------------
+// --- several threads of one rank -----------------------------------------------------------------------------
 
 TEST(driver, several_threads_of_a_rank_wait_for_schedules_of_their_own) {
   for (const bool has_auxiliary : {false, true})
@@ -333,7 +337,7 @@ TEST(driver, one_thread_starts_and_any_number_wait) {
     });
 }
 
-// --- state and time -------------------------------------------------------------------------------------------------------------
+// --- state and time ------------------------------------------------------------------------------------------
 
 /// Rank 0 alone, with a rank 1 that has committed and is asked to do things step by step.
 struct pair_of_nodes {
@@ -363,7 +367,8 @@ TEST(driver, a_wait_times_out_says_for_what_and_succeeds_after_the_late_rank_has
     rank waits_for = k_no_rank;
     const std::string text = pair.zero->describe(*pair.its[0], &waits_for);
     EXPECT_EQ(waits_for, 1);
-    for (const char* word : {"allreduce", "round 1", "unfired ops", "rank 1"}) EXPECT_NE(text.find(word), std::string::npos) << text;
+    for (const char* word : {"allreduce", "round 1", "unfired ops", "rank 1"})
+      EXPECT_NE(text.find(word), std::string::npos) << text;
 
     std::jthread late([&] { EXPECT_TRUE(pair.one->run(*pair.its[1])); });
     EXPECT_TRUE(pair.zero->wait(*pair.its[0], 1));
@@ -410,7 +415,7 @@ TEST(driver, a_job_that_throws_gives_the_engine_back) {
   EXPECT_TRUE(pair.zero->run(*pair.its[0]));
 }
 
-// --- wake-ups ----------------------------------------------------------------------------------------------------------------------
+// --- wake-ups ------------------------------------------------------------------------------------------------
 
 /// A lost wake-up does not hang: a sleeper looks up every 200 ms, whether its peers are alive. So it shows as a
 /// round that takes about that long, where a round takes microseconds. A few are forgiven to a busy machine.
@@ -488,7 +493,9 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_n
           delays.delay();
           slow.measure([&] {
             EXPECT_EQ(me.by().start(*its[t], nullptr), status::ok);
-            for (const auto deadline = clock::now() + k_limit; its[t]->finished.load() < round && clock::now() < deadline;) std::this_thread::yield();
+            for (const auto deadline = clock::now() + k_limit;
+                 its[t]->finished.load() < round && clock::now() < deadline;)
+              std::this_thread::yield();
           });
           if (its[t]->finished.load() < round) {
             ADD_FAILURE() << "nobody finished round " << round;
@@ -501,7 +508,7 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_n
   });
 }
 
-// --- wake-ups, at the worst moment ------------------------------------------------------------------------------------------------
+// --- wake-ups, at the worst moment ---------------------------------------------------------------------------
 
 /// Two ranks of which only this one exists: the other is a register that the test raises, wherever the driver asks
 /// the endpoint something. So an event falls into exactly the gap that a race would have to hit.
@@ -673,15 +680,16 @@ TEST(driver_wakeups, reach_a_sleeper_whose_round_was_finished_by_another_one) {
   it.net.raise(1, 1);
 }
 
-// --- idleness ----------------------------------------------------------------------------------------------------------------------
+// --- idleness ------------------------------------------------------------------------------------------------
 
 std::chrono::microseconds processor_time() {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
-  return std::chrono::seconds(used.ru_utime.tv_sec + used.ru_stime.tv_sec) + std::chrono::microseconds(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+  return std::chrono::seconds(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+         std::chrono::microseconds(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-constexpr auto k_window = 500ms;          // here, doing nothing for a while is what is measured
+constexpr auto k_window = 500ms;             // here, doing nothing for a while is what is measured
 constexpr auto k_allowance = k_window / 20;  // 5 % of one core, for the entire world
 
 TEST(driver_idleness, a_world_that_serves_partial_schedules_and_is_not_called_sleeps) {

@@ -29,7 +29,8 @@ TEST(idle_policy, spin_and_yield_never_sleep) {
   for (const idle_mode mode : {idle_mode::spin, idle_mode::yield})
     for (const unsigned ranks : {1u, 3u, 100u}) {
       const idle_policy policy = make_idle_policy(mode, ranks, 2);
-      for (const auto idle_for : {0ns, 1000ns, std::chrono::nanoseconds(1h)}) EXPECT_TRUE(idles_on(policy, idle_for, 1000));
+      for (const auto idle_for : {0ns, 1000ns, std::chrono::nanoseconds(1h)})
+        EXPECT_TRUE(idles_on(policy, idle_for, 1000));
     }
 }
 

@@ -1,5 +1,5 @@
-// Jobs in pieces, with real threads as workers: every element is computed once, every job is reported once, the bits are
-// those of one call. tests/models explores what is between the threads.
+// Jobs in pieces, with real threads as workers: every element is computed once, every job is reported once, the bits
+// are those of one call. tests/models explores what is between the threads.
 #include "offload/job_board.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,10 @@ std::vector<std::byte> random_bytes(std::uint64_t bytes, std::uint64_t seed) {
 /// A job and its memory; the target is the first operand where it is in place.
 struct sample {
   sample(kernel what, dtype type, std::uint64_t count, bool in_place, std::uint64_t seed)
-      : a(random_bytes(count * size_of(type), seed)), b(random_bytes(count * size_of(type), ~seed)), c(a.size()), expected(a.size()) {
+      : a(random_bytes(count * size_of(type), seed)),
+        b(random_bytes(count * size_of(type), ~seed)),
+        c(a.size()),
+        expected(a.size()) {
     job = {find_reduce(what, type), a.data(), b.data(), in_place ? a.data() : c.data(), count, size_of(type), seed};
     job.run(a.data(), b.data(), expected.data(), count);
   }
@@ -113,7 +116,8 @@ TEST(job_board, many_jobs_with_workers_that_come_and_go) {
     std::vector<std::unique_ptr<sample>> jobs;
     const std::uint64_t count = 1 + mix(static_cast<std::uint64_t>(round)) % 6;
     for (std::uint64_t i = 0; i < count; ++i) {
-      jobs.push_back(std::make_unique<sample>(kernel::max, dtype::i64, 1 + mix(i + static_cast<std::uint64_t>(round)) % 50'000, i % 2 == 0, i));
+      jobs.push_back(std::make_unique<sample>(kernel::max, dtype::i64,
+                                              1 + mix(i + static_cast<std::uint64_t>(round)) % 50'000, i % 2 == 0, i));
       ASSERT_NE(board.submit(jobs.back()->job), 0u);
     }
     auto reported = finish(board, count, round % 3 != 0);

@@ -1,5 +1,5 @@
-// Who has a lane, and the lane of oneTBB under the driver: ranks are threads over shared memory, and what runs on the lane is
-// compared with what runs inline.
+// Who has a lane, and the lane of oneTBB under the driver: ranks are threads over shared memory, and what runs on the
+// lane is compared with what runs inline.
 #include "offload/lane_choice.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,8 @@ TEST(lane_choice, reads_what_the_documents_say) {
   EXPECT_EQ(parse_lane("tbb"), (lane_choice{lane_mode::tbb, 0}));
   EXPECT_EQ(parse_lane("tbb:3"), (lane_choice{lane_mode::tbb, 3}));
   EXPECT_EQ(parse_lane("tbb:1024"), (lane_choice{lane_mode::tbb, 1024}));
-  for (const char* text : {"", "TBB", "tbb:", "tbb:0", "tbb:1025", "tbb:2x", "tbb: 2", "tbb:-1", "tbb:99999999999", "inline:2", "cuda"})
+  for (const char* text :
+       {"", "TBB", "tbb:", "tbb:0", "tbb:1025", "tbb:2x", "tbb: 2", "tbb:-1", "tbb:99999999999", "inline:2", "cuda"})
     EXPECT_FALSE(parse_lane(text)) << text;
 }
 
@@ -147,7 +148,8 @@ outcome run_world(rank ranks, const shape& data, bool has_lane, bool has_auxilia
     threads.emplace_back([&, r] {
       node& me = *nodes[static_cast<std::size_t>(r)];
       std::vector<std::byte> input(bytes);
-      for (std::uint64_t i = 0; i < bytes; ++i) input[i] = static_cast<std::byte>(mix(i / 8 * 64 + static_cast<std::uint64_t>(r)) >> i % 8 * 8);
+      for (std::uint64_t i = 0; i < bytes; ++i)
+        input[i] = static_cast<std::byte>(mix(i / 8 * 64 + static_cast<std::uint64_t>(r)) >> i % 8 * 8);
       instance* it = me.commit(data, input.data(), all.outputs[static_cast<std::size_t>(r)].data());
       ASSERT_NE(it, nullptr);
       for (int round = 0; round < 3; ++round) ASSERT_TRUE(me.run(*it, round % 2 == 1)) << "rank " << r;

@@ -23,8 +23,7 @@ namespace lsched {
 namespace {
 
 constexpr std::uint64_t k_seed = 20240607;
-constexpr std::array<std::size_t, 17> k_counts{0,  1,  2,  3,  5,  6,  7,    15,  16,
-                                               17, 31, 33, 63, 64, 65, 1000, 1001};
+constexpr std::array<std::size_t, 17> k_counts{0, 1, 2, 3, 5, 6, 7, 15, 16, 17, 31, 33, 63, 64, 65, 1000, 1001};
 
 // ---- targets
 
@@ -61,11 +60,9 @@ double decode(const binary_format& format, std::uint64_t bits) {
   const int fraction = static_cast<int>(bits & ((1U << format.fraction_bits) - 1));
   const int hidden = 1 << format.fraction_bits;
   if (exponent == format.greatest_exponent - format.least_exponent + 2)
-    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN()
-                         : sign * std::numeric_limits<double>::infinity();
+    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
   const int significand = exponent == 0 ? fraction : fraction + hidden;
-  return sign *
-         std::ldexp(significand, format.least_exponent + std::max(exponent, 1) - 1 - format.fraction_bits);
+  return sign * std::ldexp(significand, format.least_exponent + std::max(exponent, 1) - 1 - format.fraction_bits);
 }
 
 /// Rounds to a multiple of the last place of value's binade; a carry into the next binade lands on its bits.
@@ -75,8 +72,7 @@ std::uint64_t encode(const binary_format& format, double value) {
   if (std::isnan(value)) return infinity + (1U << (format.fraction_bits - 1));
   const std::uint64_t sign = std::signbit(value) ? 0x8000U : 0;
   if (std::isinf(value)) return sign + infinity;
-  const int exponent =
-      value == 0.0 ? format.least_exponent : std::max(std::ilogb(value), format.least_exponent);
+  const int exponent = value == 0.0 ? format.least_exponent : std::max(std::ilogb(value), format.least_exponent);
   const double units = std::nearbyint(std::ldexp(std::fabs(value), format.fraction_bits - exponent));
   const auto binade = static_cast<std::uint64_t>(exponent - format.least_exponent) << format.fraction_bits;
   return sign + std::min(binade + static_cast<std::uint64_t>(units), infinity);
@@ -96,28 +92,17 @@ std::uint64_t combine_integers(kernel what, std::uint64_t a_bits, std::uint64_t 
   const auto a = static_cast<Integer>(a_bits);
   const auto b = static_cast<Integer>(b_bits);
   switch (what) {
-    case kernel::sum:
-      return a_bits + b_bits;
-    case kernel::prod:
-      return a_bits * b_bits;
-    case kernel::min:
-      return static_cast<std::uint64_t>(a < b ? a : b);
-    case kernel::max:
-      return static_cast<std::uint64_t>(a < b ? b : a);
-    case kernel::land:
-      return a != 0 && b != 0 ? 1 : 0;
-    case kernel::lor:
-      return a != 0 || b != 0 ? 1 : 0;
-    case kernel::lxor:
-      return (a != 0) != (b != 0) ? 1 : 0;
-    case kernel::band:
-      return a_bits & b_bits;
-    case kernel::bor:
-      return a_bits | b_bits;
-    case kernel::bxor:
-      return a_bits ^ b_bits;
-    default:
-      return ~a_bits;
+    case kernel::sum: return a_bits + b_bits;
+    case kernel::prod: return a_bits * b_bits;
+    case kernel::min: return static_cast<std::uint64_t>(a < b ? a : b);
+    case kernel::max: return static_cast<std::uint64_t>(a < b ? b : a);
+    case kernel::land: return a != 0 && b != 0 ? 1 : 0;
+    case kernel::lor: return a != 0 || b != 0 ? 1 : 0;
+    case kernel::lxor: return (a != 0) != (b != 0) ? 1 : 0;
+    case kernel::band: return a_bits & b_bits;
+    case kernel::bor: return a_bits | b_bits;
+    case kernel::bxor: return a_bits ^ b_bits;
+    default: return ~a_bits;
   }
 }
 
@@ -129,47 +114,32 @@ std::uint64_t low_bytes(std::uint64_t bits, dtype type) {
 /// The double that an element means. Only for floating types.
 double value_of(dtype type, std::uint64_t bits) {
   switch (type) {
-    case dtype::f16:
-      return decode(k_binary16, bits);
-    case dtype::bf16:
-      return decode(k_bfloat16, bits);
-    case dtype::f32:
-      return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-    default:
-      return std::bit_cast<double>(bits);
+    case dtype::f16: return decode(k_binary16, bits);
+    case dtype::bf16: return decode(k_bfloat16, bits);
+    case dtype::f32: return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    default: return std::bit_cast<double>(bits);
   }
 }
 
 /// The bits of a value of a floating type, NaN being the canonical one.
 std::uint64_t bits_of(dtype type, double value) {
   switch (type) {
-    case dtype::f16:
-      return encode(k_binary16, value);
-    case dtype::bf16:
-      return encode(k_bfloat16, value);
-    case dtype::f32:
-      return std::isnan(value) ? 0x7FC00000U : std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    default:
-      return std::isnan(value) ? 0x7FF8000000000000U : std::bit_cast<std::uint64_t>(value);
+    case dtype::f16: return encode(k_binary16, value);
+    case dtype::bf16: return encode(k_bfloat16, value);
+    case dtype::f32: return std::isnan(value) ? 0x7FC00000U : std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    default: return std::isnan(value) ? 0x7FF8000000000000U : std::bit_cast<std::uint64_t>(value);
   }
 }
 
 std::uint64_t expected(kernel what, dtype type, std::uint64_t a, std::uint64_t b) {
   switch (type) {
-    case dtype::i8:
-      return low_bytes(combine_integers<std::int8_t>(what, a, b), type);
-    case dtype::u8:
-      return low_bytes(combine_integers<std::uint8_t>(what, a, b), type);
-    case dtype::i32:
-      return low_bytes(combine_integers<std::int32_t>(what, a, b), type);
-    case dtype::i64:
-      return combine_integers<std::int64_t>(what, a, b);
-    case dtype::u64:
-      return combine_integers<std::uint64_t>(what, a, b);
-    case dtype::f64:
-      return bits_of(type, combine_floats(what, value_of(type, a), value_of(type, b)));
-    default:
-      break;
+    case dtype::i8: return low_bytes(combine_integers<std::int8_t>(what, a, b), type);
+    case dtype::u8: return low_bytes(combine_integers<std::uint8_t>(what, a, b), type);
+    case dtype::i32: return low_bytes(combine_integers<std::int32_t>(what, a, b), type);
+    case dtype::i64: return combine_integers<std::int64_t>(what, a, b);
+    case dtype::u64: return combine_integers<std::uint64_t>(what, a, b);
+    case dtype::f64: return bits_of(type, combine_floats(what, value_of(type, a), value_of(type, b)));
+    default: break;
   }
   const auto lower = static_cast<float>(value_of(type, a));
   const auto upper = static_cast<float>(value_of(type, b));
@@ -183,8 +153,8 @@ class guarded_memory {
  public:
   explicit guarded_memory(std::size_t bytes) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
     mapped_ = (bytes + page_ - 1) / page_ * page_ + page_;
-    start_ = static_cast<std::byte*>(
-        mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    start_ =
+        static_cast<std::byte*>(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (start_ == MAP_FAILED || mprotect(start_ + mapped_ - page_, page_, PROT_NONE) != 0) std::abort();
   }
   guarded_memory(const guarded_memory&) = delete;
@@ -233,8 +203,7 @@ class source {
   std::uint64_t next() {
     const std::uint64_t draw = random_();
     if (draw % 3 == 0) return low_bytes(hard_[draw / 3 % hard_.size()], type_);
-    if (draw % 3 == 1 && is_floating(type_))
-      return bits_of(type_, static_cast<double>(draw >> 40) * 0x1p-20 - 8);
+    if (draw % 3 == 1 && is_floating(type_)) return bits_of(type_, static_cast<double>(draw >> 40) * 0x1p-20 - 8);
     return low_bytes(random_(), type_);
   }
 
@@ -389,8 +358,7 @@ TEST(kernel, the_place_of_an_element_does_not_change_its_bits) {
     for_every_kernel([](kernel what, dtype type) {
       const operands in = draw_operands(type, 300);
       const std::vector<std::uint64_t> together = reduced(what, type, in);
-      for (std::size_t i = 0; i < in.a.size(); ++i)
-        ASSERT_EQ(reduced(what, type, in.a[i], in.b[i]), together[i]) << i;
+      for (std::size_t i = 0; i < in.a.size(); ++i) ASSERT_EQ(reduced(what, type, in.a[i], in.b[i]), together[i]) << i;
     });
   });
 }
@@ -453,8 +421,7 @@ TEST(kernel, a_nan_result_is_the_canonical_one_whatever_came_in) {
       const std::uint64_t infinity = bits_of(type, std::numeric_limits<double>::infinity());
       const std::uint64_t sign = std::uint64_t{1} << (8 * size_of(type) - 1);
       for (const kernel what : {kernel::sum, kernel::prod, kernel::min, kernel::max})
-        for (const std::uint64_t nan :
-             {infinity + 1, infinity + 5, nan_bits(type) + 1, nan_bits(type) + sign})
+        for (const std::uint64_t nan : {infinity + 1, infinity + 5, nan_bits(type) + 1, nan_bits(type) + sign})
           for (const std::uint64_t other : {nan, infinity + 7, infinity, std::uint64_t{0}, sign}) {
             EXPECT_EQ(reduced(what, type, nan, other), nan_bits(type)) << name_of(what) << name_of(type);
             EXPECT_EQ(reduced(what, type, other, nan), nan_bits(type)) << name_of(what) << name_of(type);
@@ -469,8 +436,7 @@ TEST(kernel, negative_zero_is_less_than_positive_zero) {
   on_every_target([] {
     for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
       const std::uint64_t negative = std::uint64_t{1} << (8 * size_of(type) - 1);
-      for (const auto& [a, b] :
-           {std::pair{negative, std::uint64_t{0}}, std::pair{std::uint64_t{0}, negative}}) {
+      for (const auto& [a, b] : {std::pair{negative, std::uint64_t{0}}, std::pair{std::uint64_t{0}, negative}}) {
         EXPECT_EQ(reduced(kernel::min, type, a, b), negative) << name_of(type);
         EXPECT_EQ(reduced(kernel::max, type, a, b), 0U) << name_of(type);
         EXPECT_EQ(reduced(kernel::sum, type, a, b), 0U) << name_of(type);
@@ -512,8 +478,7 @@ TEST(kernel, f16_and_bf16_round_once_to_nearest_even_over_the_whole_range) {
     const operands all = all_patterns_with([&](std::uint64_t) { return values.next(); });
     for (const kernel what : {kernel::sum, kernel::prod}) {
       std::vector<std::uint64_t> right;
-      for (std::size_t i = 0; i < all.a.size(); ++i)
-        right.push_back(expected(what, type, all.a[i], all.b[i]));
+      for (std::size_t i = 0; i < all.a.size(); ++i) right.push_back(expected(what, type, all.a[i], all.b[i]));
       on_every_target([&] { EXPECT_EQ(reduced(what, type, all), right) << name_of(what) << name_of(type); });
     }
   }
@@ -549,8 +514,7 @@ TEST(scale, floats_match_the_oracle_and_every_target_agrees) {
         const float narrow = static_cast<float>(value) * static_cast<float>(factor);
         right.push_back(bits_of(type, type == dtype::f64 ? value * factor : static_cast<double>(narrow)));
       }
-      on_every_target(
-          [&] { EXPECT_EQ(scaled(type, in, factor), right) << name_of(type) << " * " << factor; });
+      on_every_target([&] { EXPECT_EQ(scaled(type, in, factor), right) << name_of(type) << " * " << factor; });
     }
   }
 }

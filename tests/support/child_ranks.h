@@ -19,8 +19,7 @@ namespace lsched::testing {
 class child_ranks {
  public:
   /// Every child runs `body` with its rank and exits with what it answers. No child outlives `limit`.
-  child_ranks(rank ranks, std::function<int(rank)> body,
-              std::chrono::seconds limit = std::chrono::seconds(30))
+  child_ranks(rank ranks, std::function<int(rank)> body, std::chrono::seconds limit = std::chrono::seconds(30))
       : deadline_(std::chrono::steady_clock::now() + limit) {
     std::fflush(nullptr);
     for (rank r = 0; r < ranks; ++r) {

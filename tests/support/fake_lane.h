@@ -1,5 +1,6 @@
-// A lane without threads: when a job is computed, in which pieces, when it ends and whether it is taken at all is drawn from
-// a seed, or said by the test. Until a job ends, its target holds a pattern, unless the target is an operand as well.
+// A lane without threads: when a job is computed, in which pieces, when it ends and whether it is taken at all is drawn
+// from a seed, or said by the test. Until a job ends, its target holds a pattern, unless the target is an operand as
+// well.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -65,12 +65,9 @@ class faulty_endpoint final : public endpoint {
     std::byte* const place = good_.allocate(bytes + skew());
     return place == nullptr ? nullptr : place + skew();
   }
-  void deallocate(std::byte* memory) override {
-    good_.deallocate(memory == nullptr ? nullptr : memory - skew());
-  }
+  void deallocate(std::byte* memory) override { good_.deallocate(memory == nullptr ? nullptr : memory - skew()); }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits,
-                                      std::span<const edge_spec> edges) override {
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override {
     std::vector<edge_spec> mine(edges.begin(), edges.end());
     for (edge_spec& it : mine)
       if (has(fault::shares_what_differs)) it.source = 1;
@@ -104,8 +101,7 @@ class faulty_endpoint final : public endpoint {
   bool send(link_id link, round_no round, const message& what) override {
     edge& it = edges_[link];
     if (has(fault::loses_first_message) && round == 1) return true;
-    if (has(fault::swaps_messages) && what.bytes <= it.older.size())
-      return send_swapped(it, link, round, what);
+    if (has(fault::swaps_messages) && what.bytes <= it.older.size()) return send_swapped(it, link, round, what);
     if (has(fault::repeats_old_message) && what.bytes <= it.older.size() && !what.null) {
       message old = what;
       if (round % 5 == 0) old.data = it.older.data();

@@ -134,7 +134,8 @@ std::string lockstep_world::describe() const {
   std::string text = "seed " + std::to_string(seed_) + ", " + std::to_string(engines_.size()) + " ranks";
   for (const auto& its : committed_)
     for (std::size_t r = 0; r < its.size(); ++r)
-      if (its[r] != nullptr) text += "\n  rank " + std::to_string(r) + ": " + engines_[r]->describe_wait(*its[r], nullptr);
+      if (its[r] != nullptr)
+        text += "\n  rank " + std::to_string(r) + ": " + engines_[r]->describe_wait(*its[r], nullptr);
   return text;
 }
 

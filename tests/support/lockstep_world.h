@@ -1,8 +1,8 @@
 // Many ranks in one thread: real engines over the inproc transport, stepped in a seeded order.
 //
-// The seed decides who steps when, how long every message takes, and which ranks have a lane and what that does, so a failing run is replayed by its seed.
-// Nothing here waits: a run has a number of steps, and one that needs more is a hang, reported as a test failure
-// with what every rank waits for.
+// The seed decides who steps when, how long every message takes, and which ranks have a lane and what that does, so a
+// failing run is replayed by its seed. Nothing here waits: a run has a number of steps, and one that needs more is a
+// hang, reported as a test failure with what every rank waits for.
 #pragma once
 
 #include <cstdint>

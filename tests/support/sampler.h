@@ -1,4 +1,5 @@
-// A schedule's text with one op of each kind, a late extent, a quorum, an in-place receive, and a name that needs escapes.
+// A schedule's text with one op of each kind, a late extent, a quorum, an in-place receive, and a name that needs
+// escapes.
 #pragma once
 
 #include <string_view>

@@ -108,8 +108,7 @@ std::string symbolic_world::run(std::vector<round_plan> plans) {
 bool symbolic_world::is_deferred(const event& it) const {
   if (around_.one_by_one && it.what == step::begin) return true;
   if (it.who == around_.straggler) return it.what == step::begin || it.what == step::call;
-  return around_.how == order::late_sends && it.what == step::complete &&
-         op_of(it.who, it.id).kind == op_kind::send;
+  return around_.how == order::late_sends && it.what == step::complete && op_of(it.who, it.id).kind == op_kind::send;
 }
 
 void symbolic_world::push(event it, std::uint64_t delay) {
@@ -136,8 +135,7 @@ bool symbolic_world::pop(event& next) {
 
 void symbolic_world::handle(const event& it) {
   switch (it.what) {
-    case step::begin:
-      return begin(it.who);
+    case step::begin: return begin(it.who);
     case step::call: {
       op_state& own = ranks_[at(it.who)].ops[it.id];
       own.signalled = std::max(own.signalled, it.round);
@@ -148,10 +146,8 @@ void symbolic_world::handle(const event& it) {
       push({step::arrive, it.who, it.id, it.round, 0, 0, payload}, 1);
       return push({step::complete, it.who, it.id, it.round, 0, 0, nullptr});
     }
-    case step::arrive:
-      return arrive(it);
-    case step::complete:
-      return complete(it.who, it.id);
+    case step::arrive: return arrive(it);
+    case step::complete: return complete(it.who, it.id);
   }
 }
 
@@ -164,16 +160,14 @@ void symbolic_world::begin(rank r) {
   const bool captures = me.entry != k_no_op && op_of(r, me.entry).kind == op_kind::capture;
   for (memory& place : me.memories) place = {};
   for (std::size_t b = 0; b < me.memory_of.size(); ++b)
-    if (me.program->buffers()[b].role == buffer_role::input && !captures)
-      me.memories[b].content = leaf(r, me.round);
+    if (me.program->buffers()[b].role == buffer_role::input && !captures) me.memories[b].content = leaf(r, me.round);
   if (me.entry == k_no_op) ++entered_[index_of(me.round)];
   for (const rank_state& other : ranks_)
     if (me.round > other.round + furthest_ahead_) furthest_ahead_ = me.round - other.round;
 
   const round_plan& plan = plans_[index_of(me.round)];
   for (op_id id = 0; id < me.ops.size(); ++id)
-    if (is_own_call(op_of(r, id), r) && plan.calls.at(at(r)))
-      push({step::call, r, id, me.round, 0, 0, nullptr});
+    if (is_own_call(op_of(r, id), r) && plan.calls.at(at(r))) push({step::call, r, id, me.round, 0, 0, nullptr});
   for (const op_id root : me.program->roots()) arm(r, root);
   end_if_over(r);
 }
@@ -237,9 +231,7 @@ void symbolic_world::fire(rank r, op_id id) {
       if (content && !content->is_null) took.bytes += what.count.value() * size_of(what.type);
       return push({step::read, r, id, round, 0, 0, nullptr});
     }
-    case op_kind::recv:
-      start_writing(r, id, what.count.value());
-      return try_receive(r, id);
+    case op_kind::recv: start_writing(r, id, what.count.value()); return try_receive(r, id);
     case op_kind::compute:
       start_reading(r, id, what.a, what.count.value());
       if (what.b.exists()) start_reading(r, id, what.b, what.count.value());
@@ -257,8 +249,7 @@ void symbolic_world::fire(rank r, op_id id) {
     case op_kind::signal_recv:
       if (id == ranks_[at(r)].entry) ++entered_[index_of(round)];
       break;
-    case op_kind::nop:
-      break;
+    case op_kind::nop: break;
   }
   push({step::complete, r, id, round, 0, 0, nullptr});
 }
@@ -276,8 +267,7 @@ void symbolic_world::arrive(const event& it) {
     return arm(sent.peer, found->second);
   }
   const auto is_same = [&](const message& other) { return other.round == it.round; };
-  if (receiver.completed >= it.round ||
-      std::any_of(receiver.arrived.begin(), receiver.arrived.end(), is_same))
+  if (receiver.completed >= it.round || std::any_of(receiver.arrived.begin(), receiver.arrived.end(), is_same))
     return object(name_of_op(it.who, it.id) + " sends what has arrived before");
   receiver.arrived.push_back({it.round, sent.count.value(), it.payload});
   try_receive(sent.peer, found->second);
@@ -313,8 +303,7 @@ void symbolic_world::complete(rank r, op_id id) {
     stop_writing(r, id, std::move(content));
   }
   if (what.kind == op_kind::capture)
-    stop_writing(r, id,
-                 plan.pending.at(at(r)) ? leaf(r, me.round) : std::make_shared<term>(term{.is_null = true}));
+    stop_writing(r, id, plan.pending.at(at(r)) ? leaf(r, me.round) : std::make_shared<term>(term{.is_null = true}));
   finish(r, id);
 }
 
@@ -339,8 +328,7 @@ void symbolic_world::start_reading(rank r, op_id id, region from, std::uint64_t 
   if (from.offset() != 0 || count != ranks_[at(r)].program->buffers()[from.buffer()].count)
     object(name_of_op(r, id) + " reads a part of a buffer, which this world does not model");
   if (place.writers != 0)
-    object(name_of_op(r, id) + " reads buffer " + std::to_string(from.buffer()) +
-           " while it is being written");
+    object(name_of_op(r, id) + " reads buffer " + std::to_string(from.buffer()) + " while it is being written");
   else if (!place.content)
     object(name_of_op(r, id) + " reads buffer " + std::to_string(from.buffer()) +
            ", which nothing has written in this round");
@@ -392,10 +380,9 @@ void symbolic_world::object(std::string text) {
 
 std::string symbolic_world::name_of_op(rank r, op_id id) const {
   const op& what = op_of(r, id);
-  std::string text = "rank " + std::to_string(r) + ", round " + std::to_string(ranks_[at(r)].round) +
-                     ", op " + std::to_string(id) + " (" + std::string(name_of(what.kind));
-  if (is_communication(what.kind))
-    text += ", peer " + std::to_string(what.peer) + ", tag " + std::to_string(what.tag);
+  std::string text = "rank " + std::to_string(r) + ", round " + std::to_string(ranks_[at(r)].round) + ", op " +
+                     std::to_string(id) + " (" + std::string(name_of(what.kind));
+  if (is_communication(what.kind)) text += ", peer " + std::to_string(what.peer) + ", tag " + std::to_string(what.tag);
   return text + ")";
 }
 
