@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -149,10 +150,16 @@ std::uint64_t bytes_asked_for(const shape& data, rank size) {
 
 // --- the choice --------------------------------------------------------------------------------------------
 
+/// Of those that the model cannot tell apart, the one in which the fewest messages wait for each other.
 const candidate* fastest(const std::vector<candidate>& all) {
-  const candidate* best = nullptr;
+  double least = std::numeric_limits<double>::infinity();
   for (const candidate& it : all)
-    if (!it.objection && (best == nullptr || it.predicted_ns < best->predicted_ns)) best = &it;
+    if (!it.objection) least = std::min(least, it.predicted_ns);
+  const candidate* best = nullptr;
+  for (const candidate& it : all) {
+    if (it.objection || it.predicted_ns > k_model_precision * least) continue;
+    if (best == nullptr || std::tie(it.hops, it.predicted_ns) < std::tie(best->hops, best->predicted_ns)) best = &it;
+  }
   return best;
 }
 
@@ -221,7 +228,9 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
   for (const algorithm& it : algorithms()) {
     if (it.of != &of) continue;
     all.push_back({&it, objection(it, place, asked, starts)});
-    if (!all.back().objection) all.back().predicted_ns = predicted_ns(it, place.size, common(of, data), starts, around);
+    if (all.back().objection) continue;
+    all.back().predicted_ns = predicted_ns(it, place.size, common(of, data), starts, around);
+    all.back().hops = price_of(it, place.size, common(of, data), starts.policy).hops;
   }
   return all;
 }

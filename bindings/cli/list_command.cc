@@ -96,8 +96,11 @@ json explain(const collective& of, const list_options& options, const selection&
   json entry{{"collective", of.name}, {"ranks", options.ranks}, {"count", of.moves_data ? options.data.count : 0}};
   entry["candidates"] = json::array();
   for (const candidate& it : candidates(of, place, data, starts, by.around)) {
-    json one{{"algorithm", it.how->name}, {"predicted_us", it.predicted_ns / 1e3}, {"objection", nullptr}};
-    if (it.objection) one["predicted_us"] = nullptr, one["objection"] = it.objection->text;
+    json one{{"algorithm", it.how->name}, {"predicted_us", nullptr}, {"hops", nullptr}, {"objection", nullptr}};
+    if (it.objection)
+      one["objection"] = it.objection->text;
+    else
+      one["predicted_us"] = it.predicted_ns / 1e3, one["hops"] = it.hops;
     entry["candidates"].push_back(one);
   }
   const auto made = select(of.name, "auto", place, data, starts, by);
@@ -113,7 +116,8 @@ void print(const json& entry) {
               entry["auto"].is_null() ? "none" : text(entry["auto"]).c_str(), text(entry["reason"]).c_str());
   for (const json& one : entry["candidates"])
     if (one["objection"].is_null())
-      std::printf("    %-24s %12.3f us predicted\n", text(one["algorithm"]).c_str(), one["predicted_us"].get<double>());
+      std::printf("    %-24s %12.3f us predicted, hops %llu\n", text(one["algorithm"]).c_str(),
+                  one["predicted_us"].get<double>(), one["hops"].get<unsigned long long>());
     else
       std::printf("    %-24s %s\n", text(one["algorithm"]).c_str(), text(one["objection"]).c_str());
 }

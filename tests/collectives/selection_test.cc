@@ -25,8 +25,20 @@ TEST(selection, auto_takes_what_the_model_predicts_to_be_the_fastest) {
         ASSERT_TRUE(made) << of->name << ": " << made.error().text;
         const auto its_own = [&](const candidate& it) { return it.how == made->how; };
         const double chosen = std::ranges::find_if(all, its_own)->predicted_ns;
-        for (const candidate& it : all) EXPECT_TRUE(it.objection || chosen <= it.predicted_ns) << it.how->name;
+        for (const candidate& it : all)
+          EXPECT_TRUE(it.objection || chosen <= k_model_precision * it.predicted_ns) << it.how->name;
       }
+}
+
+TEST(selection, of_predictions_that_are_alike_auto_takes_the_one_with_the_fewest_hops) {
+  const shape data = typical_shape(*find_collective("allgather"), 8, 1 << 22, dtype::f32, kernel::sum);
+  const auto all = candidates(*find_collective("allgather"), {0, 8}, data, {}, {.ranks_per_core = 4});
+  const auto least = std::ranges::min_element(all, {}, &candidate::predicted_ns);
+  const auto made = choose("allgather", "auto", {0, 8}, data, {}, {.ranks_per_core = 4});
+  EXPECT_EQ((*made)->name, "direct");
+  EXPECT_NE(least->how, *made);
+  const auto chosen = std::ranges::find_if(all, [&](const candidate& it) { return it.how == *made; });
+  EXPECT_LT(chosen->hops, least->hops);
 }
 
 TEST(selection, all_ranks_choose_the_same) {
