@@ -10,14 +10,15 @@ namespace {
 
 constexpr std::uint64_t k_large_count = 1000;
 
-/// About P^2 messages, or a block for every pair of ranks. Judged by a world of some size.
+/// About P^2 messages where every rank has a block of the vector, or a block for every pair of ranks. Judged by a world
+/// of some size.
 bool is_quadratic(const algorithm& it, activation_policy policy) {
   constexpr rank k_size = 1024;
-  const shape data = typical_shape(*it.of, k_size, 1, dtype::f32, kernel::sum);
-  const cost price = it.cost_of(k_size, data, policy);
-  const extents buffers = it.of->extents_of({.self = k_size - 1, .size = k_size}, data);
+  const auto with = [&](std::uint64_t count) { return typical_shape(*it.of, k_size, count, dtype::f32, kernel::sum); };
+  const cost price = it.cost_of(k_size, with(k_size), policy);
+  const extents of_one = it.of->extents_of({.self = k_size - 1, .size = k_size}, with(1));
   return price.messages + price.signals >= std::uint64_t{k_size} * k_size / 4 ||
-         std::max(buffers.input.value_or(0), buffers.output.value_or(0)) >= k_size / 4;
+         std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= k_size / 4;
 }
 
 std::vector<activation_policy> policies_of(const algorithm& it, const std::string& name) {
@@ -32,8 +33,7 @@ std::vector<activation_policy> policies_of(const algorithm& it, const std::strin
 std::vector<rank> sizes_for(const verify_wish& wish, const algorithm& it, activation_policy policy) {
   if (!wish.sizes.empty()) return wish.sizes;
   std::vector<rank> sizes = all_sizes();
-  if (is_quadratic(it, policy))
-    std::erase_if(sizes, [](rank size) { return size > 129; });
+  if (is_quadratic(it, policy)) std::erase_if(sizes, [](rank size) { return size > 129; });
   return sizes;
 }
 
@@ -104,7 +104,8 @@ std::string text_of(const verify_case& it) {
   if (it.what->of->is_rooted) text += ", root " + std::to_string(it.data.root);
   if (it.data.segment != 0) text += ", segments of " + std::to_string(it.data.segment);
   if (it.data.radix != 0) text += ", radix " + std::to_string(it.data.radix);
-  if (!it.data.nodes.empty()) text += std::ranges::is_sorted(it.data.nodes) ? ", nodes of neighbours" : ", scattered nodes";
+  if (!it.data.nodes.empty())
+    text += std::ranges::is_sorted(it.data.nodes) ? ", nodes of neighbours" : ", scattered nodes";
   if (!it.data.is_visible) text += ", staged";
   return text + (it.data.in_place ? ", in place" : "");
 }
