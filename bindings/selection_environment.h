@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <iterator>
 #include <string>
 
+#include "bindings/environment.h"
 #include "collectives/selection.h"
 
 namespace lsched {
@@ -18,10 +18,10 @@ inline failure wrong_environment(const char* variable, const std::string& value,
 
 inline result<std::string> tuning_text_in(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream content;
-  if (!file.is_open() || !(content << file.rdbuf()))
-    return failure{status::argument, std::string("cannot be read, or is empty: ") + std::strerror(errno)};
-  return content.str();
+  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open() || file.bad())
+    return failure{status::argument, std::string("cannot be read: ") + std::strerror(errno)};
+  return content;
 }
 
 /// The wire costs of the table are what is around.
@@ -37,7 +37,7 @@ inline selection selection_with(tuning_table table) {
 /// LSCHED_ALGORITHM, and the tuning table in the file that LSCHED_TUNING names. ARGUMENT names what is wrong.
 inline result<selection> read_selection() {
   selection by;
-  if (const char* path = std::getenv("LSCHED_TUNING"); path != nullptr && *path != '\0') {
+  if (const char* path = text_in_environment("LSCHED_TUNING")) {
     const auto content = tuning_text_in(path);
     if (!content) return wrong_environment("LSCHED_TUNING", path, content.error());
     auto table = parse_tuning(*content);
@@ -49,7 +49,7 @@ inline result<selection> read_selection() {
                                                         it.collective + " by " + it.algorithm});
     by = selection_with(std::move(*table));
   }
-  if (const char* names = std::getenv("LSCHED_ALGORITHM")) {
+  if (const char* names = text_in_environment("LSCHED_ALGORITHM")) {
     auto named = parse_named_algorithms(names);
     if (!named) return wrong_environment("LSCHED_ALGORITHM", names, named.error());
     by.named = std::move(*named);

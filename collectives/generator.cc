@@ -112,7 +112,8 @@ std::optional<failure> objection_to_data(const collective& of, const constraints
   if (data.count < needs.min_count)
     return constraint("this algorithm needs a count of at least " + std::to_string(needs.min_count) + ", not " +
                       std::to_string(data.count) + ": choose another, or \"auto\"");
-  if (data.in_place && !needs.in_place) return constraint("input and output are separate here: clear in_place");
+  if (data.in_place && !needs.in_place)
+    return constraint("it does not work in place: give input and output memory of their own");
   return std::nullopt;
 }
 

@@ -147,8 +147,9 @@ result<tuning_table> parse_tuning(std::string_view text) {
   bool has_title = false;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
+    std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
     line_reader reader(line, ++number);
     if (has_title) {
       read_line(reader, table);

@@ -244,7 +244,7 @@ result<runtime_options> read_config(const lsched_config* config) {
   auto by = read_selection();
   if (!by) return by.error();
   options.choose_by = std::move(*by);
-  if (const char* prefix = std::getenv("LSCHED_TRACE")) options.trace_prefix = prefix;
+  if (const char* prefix = text_in_environment("LSCHED_TRACE")) options.trace_prefix = prefix;
   if (auto why = objection_to_trace(options.trace_prefix)) return *why;
   return options;
 }
@@ -361,13 +361,13 @@ void lsched_config_init(lsched_config* config) {
   config->struct_size = sizeof *config;
   config->progress_core = -1;
   config->commit_timeout_ns = k_commit_timeout_ns;
-  if (const char* mode = std::getenv("LSCHED_PROGRESS"))
+  if (const char* mode = text_in_environment("LSCHED_PROGRESS"))
     config->progress = std::strcmp(mode, "caller") == 0   ? int{LSCHED_PROGRESS_CALLER}
                        : std::strcmp(mode, "thread") == 0 ? int{LSCHED_PROGRESS_THREAD}
                                                           : k_misspelt;
-  if (const char* mode = std::getenv("LSCHED_IDLE"))
+  if (const char* mode = text_in_environment("LSCHED_IDLE"))
     config->idle = parse_idle_mode(mode) ? static_cast<int>(*parse_idle_mode(mode)) : k_misspelt;
-  if (const char* text = std::getenv("LSCHED_LANE")) {
+  if (const char* text = text_in_environment("LSCHED_LANE")) {
     const auto choice = parse_lane(text);
     config->lane = choice ? number_of(*choice) : k_misspelt_lane;
   }

@@ -48,6 +48,8 @@ result<user_kernel> read_user_op(const lsched_user_op* what) {
   if (const auto element = read_dtype(what->dtype); !element) return element.error();
   if (what->unit < 1 || what->unit > k_max_count)
     return failure{status::argument, "user_op's unit is not from 1 to 2^48-1"};
+  if (what->is_commutative != 0 && what->is_commutative != 1)
+    return failure{status::argument, "user_op's is_commutative is neither 0 nor 1"};
   return user_kernel{what->combine, what->context, what->unit};
 }
 

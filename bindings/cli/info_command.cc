@@ -14,6 +14,8 @@
 #include "bindings/cli/launcher.h"
 #include "bindings/cli/session.h"
 #include "bindings/cli/words.h"
+#include "bindings/environment.h"
+#include "bindings/selection_environment.h"
 #include "offload/cores.h"
 #include "offload/idle_policy.h"
 #include "offload/lane_choice.h"
@@ -31,6 +33,8 @@ using json = nlohmann::ordered_json;
 // --- environment -------------------------------------------------------------------------------------------
 
 constexpr std::string_view k_prefix = "LSCHED_";
+constexpr std::string_view k_prefix_of_tests =
+    "LSCHED_TEST_";  ///< for the library's own tests, which say what they take
 
 struct variable {
   std::string_view name;
@@ -52,8 +56,6 @@ constexpr std::array k_variables{
     variable{"LSCHED_RUN_FD", "", "", "set by `lsched run`: descriptor of the shared segment"},
     variable{"LSCHED_RUN_RANK", "", "", "set by `lsched run`: this process's rank"},
     variable{"LSCHED_RUN_SIZE", "", "", "set by `lsched run`: number of ranks"},
-    variable{"LSCHED_TEST_SAMPLE", "", "", "the library's own tests run samples of their matrices"},
-    variable{"LSCHED_TEST_FULL", "", "", "the library's own tests run full matrices"},
 };
 
 const variable* find_variable(std::string_view name) {
@@ -102,10 +104,10 @@ std::vector<std::string> warnings_about_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    if (!name.starts_with(k_prefix)) continue;
+    if (!name.starts_with(k_prefix) || name.starts_with(k_prefix_of_tests)) continue;
     const std::string_view value = text.substr(std::min(name.size() + 1, text.size()));
     const variable* known = find_variable(name);
-    if (known != nullptr && takes(*known, value)) continue;
+    if (known != nullptr && (value.empty() || takes(*known, value))) continue;
     std::string line(name);
     if (known != nullptr) {
       line += "=" + std::string(value) + " is not understood; it takes " + std::string(known->values);
@@ -115,6 +117,9 @@ std::vector<std::string> warnings_about_environment() {
     }
     warnings.push_back(std::move(line));
   }
+  if (const auto by = read_selection(); !by) warnings.push_back(by.error().text);
+  if (const auto ranks = number_in_environment("LSCHED_RANKS_PER_NODE", 1); !ranks)
+    warnings.push_back(ranks.error().text);
   std::sort(warnings.begin(), warnings.end());
   return warnings;
 }
@@ -122,7 +127,7 @@ std::vector<std::string> warnings_about_environment() {
 json describe_environment() {
   json list = json::array();
   for (const variable& it : k_variables) {
-    const char* value = std::getenv(std::string(it.name).c_str());
+    const char* value = text_in_environment(std::string(it.name).c_str());
     json entry{{"name", it.name}, {"value", nullptr}, {"source", value != nullptr ? "environment" : "default"}};
     if (value != nullptr)
       entry["value"] = value;
@@ -169,7 +174,7 @@ json describe_duration(std::chrono::nanoseconds time) {
 
 /// What a runtime of `ranks` local ranks would choose here.
 json describe_choice(unsigned ranks) {
-  const char* wish = std::getenv("LSCHED_IDLE");
+  const char* wish = text_in_environment("LSCHED_IDLE");
   const auto mode = parse_idle_mode(wish != nullptr ? wish : "auto");
   const idle_policy policy = make_idle_policy(mode ? *mode : idle_mode::automatic, ranks, usable_cores());
   const auto near = core_near_caller(ranks);
@@ -185,7 +190,7 @@ json describe_choice(unsigned ranks) {
 }
 
 json describe_lane(unsigned ranks) {
-  const char* wish = std::getenv("LSCHED_LANE");
+  const char* wish = text_in_environment("LSCHED_LANE");
   const auto parsed = parse_lane(wish != nullptr ? wish : "auto");
   const lane_choice choice = parsed ? *parsed : lane_choice{};
   if (objection_to(choice) != status::ok)

@@ -224,6 +224,7 @@ TEST(c_user_op, a_wrong_one_is_told_what_is_wrong) {
   expect_refused([](auto&, auto& op) { op.struct_size = 0; }, "struct_size is not sizeof(lsched_user_op)");
   expect_refused([](auto&, auto& op) { op.combine = nullptr; }, "has no function");
   expect_refused([](auto&, auto& op) { op.unit = 0; }, "unit is not from 1");
+  expect_refused([](auto&, auto& op) { op.is_commutative = 7; }, "is_commutative is neither 0 nor 1");
   expect_refused([](auto&, auto& op) { op.unit = 3; }, "no multiple of the unit of 3 elements");
   expect_refused([](auto&, auto& op) { op.dtype = LSCHED_I64; }, "dtype is not that of user_op");
   expect_refused([](auto&, auto& op) { op.dtype = static_cast<lsched_dtype>(LSCHED_F64 + 1); }, "not an lsched_dtype");

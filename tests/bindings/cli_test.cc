@@ -521,11 +521,27 @@ TEST(CommandInfo, warns_of_misspelt_variables_and_values) {
   EXPECT_TRUE(contains(it.err, "LSCHED_Q is not a variable of libsched\n")) << it.err;
 }
 
+TEST(CommandInfo, warns_of_values_that_a_runtime_would_refuse) {
+  const temporary_file table("libsched tuning 1\nallreduce ranks 9 near roomy bytes 0 max telepathy\n");
+  const outcome it = run(lsched({"info"}), {{"LSCHED_TUNING", table.path}, {"LSCHED_RANKS_PER_NODE", "0"}});
+  EXPECT_EQ(it.status, 0);
+  EXPECT_TRUE(contains(it.err, "line 2: there is no allreduce by telepathy")) << it.err;
+  EXPECT_TRUE(contains(it.err, "LSCHED_RANKS_PER_NODE is \"0\"")) << it.err;
+  const std::string named = run(lsched({"info"}), {{"LSCHED_ALGORITHM", "allreduce=telepathy"}}).err;
+  EXPECT_TRUE(contains(named, "LSCHED_ALGORITHM=allreduce=telepathy: \"allreduce\" has no algorithm")) << named;
+  const std::string missing = run(lsched({"info"}), {{"LSCHED_TUNING", "/nonexistent"}}).err;
+  EXPECT_TRUE(contains(missing, "LSCHED_TUNING=/nonexistent: cannot be read")) << missing;
+}
+
 TEST(CommandInfo, is_silent_about_a_clean_environment) {
   const outcome it = run(lsched({"info"}));
   EXPECT_EQ(it.status, 0);
   EXPECT_EQ(it.err, "");
   EXPECT_TRUE(contains(it.out, "usable")) << it.out;
+  const std::map<std::string, std::string> as_good_as_clean{
+      {"LSCHED_PROGRESS", ""}, {"LSCHED_LANE", ""},           {"LSCHED_READ_PEERS", ""},      {"LSCHED_TUNING", ""},
+      {"LSCHED_TRACE", ""},    {"LSCHED_RANKS_PER_NODE", ""}, {"LSCHED_TEST_MODEL_SEED", "3"}};
+  EXPECT_EQ(run(lsched({"info"}), as_good_as_clean).err, "");
 }
 
 TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {

@@ -125,7 +125,7 @@ TEST(tuning_table, rules_are_for_their_ranks_places_and_sizes) {
 }
 
 TEST(tuning_table, comments_and_empty_lines_say_nothing) {
-  const auto table = parse_tuning("libsched tuning 1\n\n# all\n  \t\nturn 2 # of a rank\r\n");
+  const auto table = parse_tuning("libsched tuning 1\r\n\n# all\n  \t\nturn 2 # of a rank\r\n");
   ASSERT_TRUE(table) << table.error().text;
   EXPECT_EQ(table->turn, 2);
 }

@@ -1,7 +1,7 @@
 // Random worlds: schedules that nobody designed. What verify() accepts has to end on the real engine, in whatever
 // order, with the result of its ops one after the other; and interleavings.h may not find a fault in it.
 //
-// A failure prints its seed; LSCHED_WORLD_SEED=<seed> runs that one alone.
+// A failure prints its seed; LSCHED_TEST_WORLD_SEED=<seed> runs that one alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -355,15 +355,16 @@ bool try_seed(std::uint64_t seed) {
   const random_world it(seed);
   if (!it.is_sound() || !verify(it.programs(), {}, {.in_place = it.is_in_place()}).holds()) return false;
   const auto verdict = play(it.programs(), {}, {.in_place = it.is_in_place(), .most_states = 3'000});
-  EXPECT_NE(verdict.what, conclusion::fails) << verdict.why << "; LSCHED_WORLD_SEED=" << seed << "\n" << text_of(it);
+  EXPECT_NE(verdict.what, conclusion::fails) << verdict.why << "; LSCHED_TEST_WORLD_SEED=" << seed << "\n"
+                                             << text_of(it);
   for (std::uint64_t order = 0; order < 6; ++order)
     if (!free_run(it, 6 * seed + order).run())
-      ADD_FAILURE() << "accepted, and fails: LSCHED_WORLD_SEED=" << seed << "\n" << text_of(it);
+      ADD_FAILURE() << "accepted, and fails: LSCHED_TEST_WORLD_SEED=" << seed << "\n" << text_of(it);
   return true;
 }
 
 void try_seeds(std::uint64_t first, std::uint64_t count) {
-  if (const char* wish = std::getenv("LSCHED_WORLD_SEED")) {
+  if (const char* wish = std::getenv("LSCHED_TEST_WORLD_SEED")) {
     EXPECT_TRUE(try_seed(std::strtoull(wish, nullptr, 10)));
     return;
   }

@@ -1,7 +1,7 @@
 // The real engine, over the inproc transport, in orders drawn by a seed: every registered algorithm, ordinary and
 // partial, on up to 1024 ranks. Small worlds most of the time, because their bugs are the same and a run is cheap.
 //
-// A failure prints its seed; LSCHED_MODEL_SEED=<seed> runs that one alone.
+// A failure prints its seed; LSCHED_TEST_MODEL_SEED=<seed> runs that one alone.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
@@ -222,7 +222,7 @@ struct coverage {
 bool run_seed(std::uint64_t seed, std::uint64_t one_in, coverage& of_all) {
   draws of(seed);
   random_run one(of, draw_size(of, one_in));
-  const std::string text = "LSCHED_MODEL_SEED=" + std::to_string(seed) + ": " + one.name();
+  const std::string text = "LSCHED_TEST_MODEL_SEED=" + std::to_string(seed) + ": " + one.name();
   const ::testing::ScopedTrace trace(__FILE__, __LINE__, text);
   if (!one.run() || ::testing::Test::HasFailure()) return false;
   of_all.largest = std::max(of_all.largest, one.size());
@@ -232,7 +232,7 @@ bool run_seed(std::uint64_t seed, std::uint64_t one_in, coverage& of_all) {
 
 void run_seeds(std::uint64_t first, std::uint64_t count, std::uint64_t one_in) {
   coverage of_all;
-  const auto wish = number_in_environment("LSCHED_MODEL_SEED", 1);
+  const auto wish = number_in_environment("LSCHED_TEST_MODEL_SEED", 1);
   ASSERT_TRUE(wish) << wish.error().text;
   if (*wish) {
     EXPECT_TRUE(run_seed(static_cast<std::uint64_t>(**wish), one_in, of_all));
@@ -250,15 +250,15 @@ TEST(random_engine, runs_every_algorithm_in_ten_thousand_orders) { run_seeds(1, 
 TEST(random_engine_soak, runs_every_algorithm_in_a_million_orders) { run_seeds(10'001, 1'000'000, 1000); }
 
 void run_a_seed_that_is_none() {
-  const char* const before = std::getenv("LSCHED_MODEL_SEED");
+  const char* const before = std::getenv("LSCHED_TEST_MODEL_SEED");
   const std::string kept = before == nullptr ? "" : before;
-  setenv("LSCHED_MODEL_SEED", "abc", 1);
+  setenv("LSCHED_TEST_MODEL_SEED", "abc", 1);
   run_seeds(1, 1, 1000);
-  before == nullptr ? unsetenv("LSCHED_MODEL_SEED") : setenv("LSCHED_MODEL_SEED", kept.c_str(), 1);
+  before == nullptr ? unsetenv("LSCHED_TEST_MODEL_SEED") : setenv("LSCHED_TEST_MODEL_SEED", kept.c_str(), 1);
 }
 
 TEST(random_engine, a_seed_that_is_no_number_is_an_error) {
-  EXPECT_FATAL_FAILURE(run_a_seed_that_is_none(), "LSCHED_MODEL_SEED is \"abc\", not a whole number");
+  EXPECT_FATAL_FAILURE(run_a_seed_that_is_none(), "LSCHED_TEST_MODEL_SEED is \"abc\", not a whole number");
 }
 
 // --- planted bugs ----------------------------------------------------------------------------------------------------
