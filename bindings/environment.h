@@ -1,4 +1,5 @@
-// Numbers and words in the environment. A variable that is empty counts as one that is not set.
+// Numbers and words in the environment. An empty word counts as none; an empty number is an error, since it is a launcher
+// that should have set it.
 #pragma once
 
 #include <charconv>
@@ -13,7 +14,7 @@
 
 namespace lsched {
 
-/// What `variable` holds; null where it is not set.
+/// What `variable` holds; null where it is not set, or empty.
 inline const char* text_in_environment(const char* variable) {
   const char* const set = std::getenv(variable);
   return set == nullptr || *set == '\0' ? nullptr : set;
@@ -23,7 +24,7 @@ inline const char* text_in_environment(const char* variable) {
 /// anything else, or one that is not from `least` to `most`.
 inline result<std::optional<std::int32_t>> number_in_environment(
     const char* variable, std::int32_t least = 0, std::int32_t most = std::numeric_limits<std::int32_t>::max()) {
-  const char* const set = text_in_environment(variable);
+  const char* const set = std::getenv(variable);
   if (set == nullptr) return std::optional<std::int32_t>();
   const std::string_view text(set);
   std::int32_t value = 0;

@@ -356,7 +356,7 @@ TEST(c_verify, bad_requests_are_refused_and_nothing_is_written) {
   desc.collective = "partial_allreduce", refuse(LSCHED_ERR_ARGUMENT, "activation is not");
   desc.collective = "barrier", refuse(LSCHED_ERR_ARGUMENT, "moves no data");
   desc.collective = "partial_allreduce", desc.activation = LSCHED_SOLO, desc.in_place = 1;
-  refuse(LSCHED_ERR_CONSTRAINT, "in_place");
+  refuse(LSCHED_ERR_CONSTRAINT, "in place");
 }
 
 TEST(c_verify, null_arguments_are_errors) {
