@@ -150,14 +150,16 @@ std::uint64_t bytes_asked_for(const shape& data, rank size) {
 
 // --- the choice --------------------------------------------------------------------------------------------
 
-/// Of those that the model cannot tell apart, the one in which the fewest messages wait for each other.
-const candidate* fastest(const std::vector<candidate>& all) {
+/// Where ranks share cores, of those that the model cannot tell apart the one in which the fewest messages wait for each
+/// other: every wait may cost more than the model knows.
+const candidate* fastest(const std::vector<candidate>& all, const surroundings& around) {
+  const double precision = around.is_crowded() ? k_model_precision : 1;
   double least = std::numeric_limits<double>::infinity();
   for (const candidate& it : all)
     if (!it.objection) least = std::min(least, it.predicted_ns);
   const candidate* best = nullptr;
   for (const candidate& it : all) {
-    if (it.objection || it.predicted_ns > k_model_precision * least) continue;
+    if (it.objection || it.predicted_ns > precision * least) continue;
     if (best == nullptr || std::tie(it.hops, it.predicted_ns) < std::tie(best->hops, best->predicted_ns)) best = &it;
   }
   return best;
@@ -244,7 +246,7 @@ result<choice> select(std::string_view collective, std::string_view wanted, worl
     if (whose == collective) return named(collective, name, place, data, starts, "named by the environment");
   if (auto made = ruled(*of, place, data, starts, by)) return *made;
   const std::vector<candidate> all = candidates(*of, place, data, starts, by.around);
-  if (const candidate* best = fastest(all)) return choice{best->how, data, text_of_time(best->predicted_ns)};
+  if (const candidate* best = fastest(all, by.around)) return choice{best->how, data, text_of_time(best->predicted_ns)};
   if (!all.empty()) return *all.back().objection;
   return unknown(collective, wanted);
 }

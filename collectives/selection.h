@@ -1,8 +1,8 @@
 // Selection: which algorithm "auto" is.
 //
 // In this order: what the caller names; what the environment names for the collective (LSCHED_ALGORITHM); the first
-// rule of the tuning table that fits; the algorithm for which the model predicts the least time, or of several that it
-// cannot tell apart the one with the fewest hops, because a late rank holds up less there. Each looks at what is equal on
+// rule of the tuning table that fits; the algorithm for which the model predicts the least time, or where ranks share
+// cores, of several that it cannot tell apart, the one with the fewest hops. Each looks at what is equal on
 // all ranks and at nothing else, so that all ranks choose the same; "auto" takes no algorithm that cannot work in place
 // where another can, because a rank does not know whether others do.
 //
