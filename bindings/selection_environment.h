@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 
 #include "bindings/environment.h"
@@ -18,10 +18,10 @@ inline failure wrong_environment(const char* variable, const std::string& value,
 
 inline result<std::string> tuning_text_in(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  const std::string content{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad())
-    return failure{status::argument, std::string("cannot be read: ") + std::strerror(errno)};
-  return content;
+  std::ostringstream content;
+  const bool is_read = file.is_open() && (file.peek() == std::ifstream::traits_type::eof() || content << file.rdbuf());
+  if (!is_read || file.bad()) return failure{status::argument, std::string("cannot be read: ") + std::strerror(errno)};
+  return content.str();
 }
 
 /// The wire costs of the table are what is around.

@@ -2,9 +2,9 @@
 //
 // In this order: what the caller names; what the environment names for the collective (LSCHED_ALGORITHM); the first
 // rule of the tuning table that fits; the algorithm for which the model predicts the least time, or where ranks share
-// cores, of several that it cannot tell apart, the one with the fewest hops. Each looks at what is equal on
-// all ranks and at nothing else, so that all ranks choose the same; "auto" takes no algorithm that cannot work in place
-// where another can, because a rank does not know whether others do.
+// cores, of several that it cannot tell apart, the one with the fewest hops. Each looks at what is equal on all ranks
+// and at nothing else, so that all ranks choose the same; "auto" takes no algorithm that cannot work in place where
+// another can, because a rank does not know whether others do.
 //
 // The model: a round takes a hop for every message of its longest chain, and the work of its ranks,
 //
@@ -52,7 +52,7 @@ struct candidate {
   std::uint64_t hops = 0;  ///< its longest chain of messages
 };
 
-/// Predictions whose quotient is below this are alike.
+/// Predictions are alike whose quotient is not above this.
 inline constexpr double k_model_precision = 1.05;
 
 /// Nanoseconds of one round. Generates the schedules of a few ranks. The request is one that the algorithm can do.

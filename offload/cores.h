@@ -9,8 +9,7 @@ namespace lsched {
 /// not tell.
 std::vector<unsigned> allowed_cores();
 
-/// The smaller of `cores` and what this process's control group (version 1 or 2) grants per time, rounded up; at least
-/// 1.
+/// The smaller of `cores` and what this process's control group (1 or 2) grants per time, rounded up; at least 1.
 unsigned within_quota(unsigned cores);
 
 /// Cores that this process may use: within_quota of its affinity mask. Reads the operating system; cold path.

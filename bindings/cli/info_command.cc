@@ -33,8 +33,8 @@ using json = nlohmann::ordered_json;
 // --- environment -------------------------------------------------------------------------------------------
 
 constexpr std::string_view k_prefix = "LSCHED_";
-constexpr std::string_view k_prefix_of_tests =
-    "LSCHED_TEST_";  ///< for the library's own tests, which say what they take
+/// For the library's own tests, which say what they take.
+constexpr std::string_view k_prefix_of_tests = "LSCHED_TEST_";
 
 struct variable {
   std::string_view name;

@@ -529,8 +529,12 @@ TEST(CommandInfo, warns_of_values_that_a_runtime_would_refuse) {
   EXPECT_TRUE(contains(it.err, "LSCHED_RANKS_PER_NODE is \"0\"")) << it.err;
   const std::string named = run(lsched({"info"}), {{"LSCHED_ALGORITHM", "allreduce=telepathy"}}).err;
   EXPECT_TRUE(contains(named, "LSCHED_ALGORITHM=allreduce=telepathy: \"allreduce\" has no algorithm")) << named;
-  const std::string missing = run(lsched({"info"}), {{"LSCHED_TUNING", "/nonexistent"}}).err;
-  EXPECT_TRUE(contains(missing, "LSCHED_TUNING=/nonexistent: cannot be read")) << missing;
+  for (const std::string path : {"/nonexistent", LSCHED_TEST_SOURCE_DIR}) {
+    const std::string unreadable = run(lsched({"info"}), {{"LSCHED_TUNING", path}}).err;
+    EXPECT_TRUE(contains(unreadable, "LSCHED_TUNING=" + path + ": cannot be read")) << unreadable;
+  }
+  const temporary_file empty("");
+  EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_TUNING", empty.path}}).err, "an empty tuning table"));
 }
 
 TEST(CommandInfo, is_silent_about_a_clean_environment) {
