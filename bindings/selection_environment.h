@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -16,7 +17,15 @@ inline failure wrong_environment(const char* variable, const std::string& value,
   return {why.code, std::string(variable) + "=" + value + ": " + why.text};
 }
 
+/// Of regular files only: others may have no end, or none that comes.
 inline result<std::string> tuning_text_in(const std::string& path) {
+  constexpr std::uintmax_t k_most_bytes = 16 << 20;
+  std::error_code why;
+  const auto kind = std::filesystem::status(path, why).type();
+  if (kind != std::filesystem::file_type::regular)
+    return failure{status::argument, "cannot be read: " + (why ? why.message() : "not a regular file")};
+  if (const auto bytes = std::filesystem::file_size(path, why); why || bytes > k_most_bytes)
+    return failure{status::argument, "cannot be read: " + (why ? why.message() : "larger than 16 MiB")};
   std::ifstream file(path, std::ios::binary);
   std::ostringstream content;
   const bool is_read = file.is_open() && (file.peek() == std::ifstream::traits_type::eof() || content << file.rdbuf());

@@ -173,6 +173,15 @@ result<choice> named(std::string_view collective, std::string_view name, world p
   return choice{how, data, std::move(reason)};
 }
 
+result<choice> named_by_environment(std::string_view collective, std::string_view name, world place, const shape& data,
+                                    const activation& starts) {
+  auto made = named(collective, name, place, data, starts, "named by the environment");
+  if (made) return made;
+  failure why = made.error();
+  why.text = "LSCHED_ALGORITHM asks for " + std::string(collective) + "=" + std::string(name) + ": " + why.text;
+  return why;
+}
+
 std::optional<choice> ruled(const collective& of, world place, const shape& data, const activation& starts,
                             const selection& by) {
   for (const tuning_rule* rule : by.table.find(of.name, place.size, by.around, bytes_asked_for(data, place.size))) {
@@ -187,10 +196,18 @@ std::optional<choice> ruled(const collective& of, world place, const shape& data
   return std::nullopt;
 }
 
-std::string text_of_time(double ns) {
-  char text[64];
-  std::snprintf(text, sizeof text, "the model predicts %.3g us", ns / 1e3);
-  return text;
+/// Why the model is for `best`.
+std::string words_for_prediction(const candidate& best, const std::vector<candidate>& all) {
+  const candidate* least = &best;
+  for (const candidate& it : all)
+    if (!it.objection && it.predicted_ns < least->predicted_ns) least = &it;
+  char text[160];
+  std::snprintf(text, sizeof text, "the model predicts %.3g us", best.predicted_ns / 1e3);
+  if (least == &best) return text;
+  std::string words = text;
+  std::snprintf(text, sizeof text, ", as good as the %.3g us of %s, and fewer hops", least->predicted_ns / 1e3,
+                std::string(least->how->name).c_str());
+  return words + text;
 }
 
 }  // namespace
@@ -243,10 +260,10 @@ result<choice> select(std::string_view collective, std::string_view wanted, worl
   const lsched::collective* of = find_collective(collective);
   if (of == nullptr) return unknown(collective, wanted);
   for (const auto& [whose, name] : by.named)
-    if (whose == collective) return named(collective, name, place, data, starts, "named by the environment");
+    if (whose == collective) return named_by_environment(collective, name, place, data, starts);
   if (auto made = ruled(*of, place, data, starts, by)) return *made;
   const std::vector<candidate> all = candidates(*of, place, data, starts, by.around);
-  if (const candidate* best = fastest(all, by.around)) return choice{best->how, data, text_of_time(best->predicted_ns)};
+  if (const candidate* best = fastest(all, by.around)) return choice{best->how, data, words_for_prediction(*best, all)};
   if (!all.empty()) return *all.back().objection;
   return unknown(collective, wanted);
 }
@@ -278,6 +295,8 @@ result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(
     const std::string_view name = one.substr(equals + 1);
     if (name == "auto" && find_collective(collective) != nullptr) continue;
     if (find(collective, name) == nullptr) return unknown(collective, name);
+    if (std::ranges::any_of(pairs, [&](const auto& it) { return it.first == collective; }))
+      return failure{status::argument, std::string(collective) + " is named twice"};
     pairs.emplace_back(collective, name);
   }
   return pairs;

@@ -53,7 +53,7 @@ struct candidate {
 };
 
 /// Predictions are alike whose quotient is not above this.
-inline constexpr double k_model_precision = 1.05;
+inline constexpr double k_model_precision = 1.03;
 
 /// Nanoseconds of one round. Generates the schedules of a few ranks. The request is one that the algorithm can do.
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,

@@ -163,8 +163,9 @@ class endpoint {
   /// for idle moments only.
   virtual rank find_dead_peer() { return k_no_rank; }
 
-  /// Why the transport itself has failed, or ok.
+  /// Why the transport itself has failed, or ok; and whose message could not be taken, where it was that.
   virtual status health() const { return status::ok; }
+  virtual rank culprit() const { return k_no_rank; }
 
   /// The bell that peers ring for this rank.
   virtual doorbell& bell() = 0;

@@ -443,6 +443,7 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
   out = {into, std::min(cell.bytes, state.spec.capacity), cell.tally, cell.null != 0};
   if (!is_sound(state, cell)) {
     health_ = status::transport;
+    culprit_ = state.spec.peer;
     out.bytes = 0;
   }
   state.shown = !out.null && out.bytes > 0 && cell.place != payload_place::cell;
@@ -468,7 +469,7 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
 
 // The receive stays posted for ever: if the sender has ended, whoever looks for dead peers finds it. Always false.
 bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
-  has_unreadable_ = true;
+  culprit_ = links_[link].spec.peer;
   add_watch(link, &cell.stamp, k_never, awaited::message);
   return false;
 }
@@ -550,7 +551,8 @@ rank shm_endpoint::find_dead_peer() {
     const shm_page& page = segment_->page(peer);
     if (page.state_of_rank.load() == shm_page::closed && page.record_number.load() < records_) return peer;
   }
-  if (has_unreadable_) health_ = status::transport;  // all are alive: it is memory that the system does not let us read
+  if (culprit_ != k_no_rank)
+    health_ = status::transport;  // all are alive: it is memory that the system does not let us read
   return k_no_rank;
 }
 

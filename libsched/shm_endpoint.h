@@ -65,6 +65,7 @@ class shm_endpoint final : public endpoint {
   bool is_listening() const override { return !watches_.empty(); }
   rank find_dead_peer() override;
   status health() const override { return health_; }
+  rank culprit() const override { return culprit_; }
   doorbell& bell() override { return page_->bell; }
   void close() override;
 
@@ -142,8 +143,8 @@ class shm_endpoint final : public endpoint {
   shm_options options_;
   memory_probe probe_;
   enum class reach : std::uint8_t { unknown, none, all };
-  std::vector<reach> reach_;     ///< by rank: whether its process can be read
-  bool has_unreadable_ = false;  ///< a message that a living peer shows cannot be read
+  std::vector<reach> reach_;  ///< by rank: whether its process can be read
+  rank culprit_ = k_no_rank;  ///< who, perhaps alive, shows a message that cannot be taken
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
   std::vector<watch> watches_;

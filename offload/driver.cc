@@ -120,7 +120,8 @@ bool driver::keep_polling(clock::time_point now) {
 void driver::check_peers(clock::time_point now) {
   if (now - last_check_ < k_liveness_period) return;
   last_check_ = now;
-  if (const status health = engine_.net().health(); health != status::ok) engine_.fail_all(health, k_no_rank);
+  if (const status health = engine_.net().health(); health != status::ok)
+    engine_.fail_all(health, engine_.net().culprit());
   if (const rank dead = engine_.net().find_dead_peer(); dead != k_no_rank) engine_.fail_all(status::peer, dead);
   if (engine_.take_published() && bell_.sleepers.load() != 0) ring(bell_, doorbell::waiter, INT_MAX);
 }

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "bindings/environment.h"
+#include "bindings/launch_environment.h"
 #include "bindings/selection_environment.h"
 #include "libsched/shm_endpoint.h"
 #include "offload/cores.h"
@@ -33,32 +33,6 @@ constexpr std::uint64_t k_commit_timeout_ns = 60'000'000'000;
 
 /// Under LSCHED_TRACE: 48 MiB of address space, used as it fills.
 constexpr std::uint64_t k_traced_events = 1 << 20;
-
-/// The contract with the local launcher.
-struct launch {
-  int descriptor = -1;
-  rank self = 0;
-  rank size = 1;
-};
-
-/// Nothing where no local launcher has started this process. A contradictory environment is an error: a world of one
-/// in its place would give wrong sums without a word.
-result<std::optional<launch>> find_launch() {
-  const bool is_started = std::getenv("LSCHED_RUN_FD") != nullptr || std::getenv("LSCHED_RUN_RANK") != nullptr ||
-                          std::getenv("LSCHED_RUN_SIZE") != nullptr;
-  if (!is_started) return std::optional<launch>();
-  launch found;
-  for (const auto& [variable, number] : {std::pair("LSCHED_RUN_FD", &found.descriptor),
-                                         {"LSCHED_RUN_RANK", &found.self},
-                                         {"LSCHED_RUN_SIZE", &found.size}}) {
-    const auto read = number_in_environment(variable);
-    if (!read) return read.error();
-    if (!*read)
-      return failure{status::argument, std::string(variable) + " is not set, as `lsched run` would have set it"};
-    *number = **read;
-  }
-  return std::optional(found);
-}
 
 /// How many ranks an MPI launcher has started, if one has.
 result<std::optional<rank>> mpi_launch_size() {
@@ -172,20 +146,6 @@ lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no
   }
   return static_cast<lsched_status>(why.code);
 }
-
-namespace {
-
-/// Said at once: when the runtime closes, there is nobody left to tell.
-std::optional<failure> objection_to_trace(const std::string& prefix) {
-  if (prefix.empty()) return std::nullopt;
-  const auto slash = prefix.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : prefix.substr(0, slash + 1);
-  if (access(folder.c_str(), W_OK | X_OK) == 0) return std::nullopt;
-  return failure{status::argument,
-                 "LSCHED_TRACE=" + prefix + " cannot be written: " + folder + ": " + std::strerror(errno)};
-}
-
-}  // namespace
 
 namespace {
 

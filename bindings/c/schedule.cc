@@ -18,6 +18,11 @@ lsched_status explain(const lsched_schedule& schedule, status answer, round_no r
       });
     } else if (answer == status::peer) {
       why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
+    } else if (answer == status::transport && why.peer != k_no_rank) {
+      why.text +=
+          ": a message of rank " + std::to_string(why.peer) +
+          " cannot be read; was its buffer unmapped, or its process closed to others? Memory from lsched_alloc, "
+          "or LSCHED_READ_PEERS=no, does without reading";
     } else {
       why.text += ": " + std::string(text_of(answer));
     }

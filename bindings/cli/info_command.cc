@@ -15,6 +15,7 @@
 #include "bindings/cli/session.h"
 #include "bindings/cli/words.h"
 #include "bindings/environment.h"
+#include "bindings/launch_environment.h"
 #include "bindings/selection_environment.h"
 #include "offload/cores.h"
 #include "offload/idle_policy.h"
@@ -120,6 +121,9 @@ std::vector<std::string> warnings_about_environment() {
   if (const auto by = read_selection(); !by) warnings.push_back(by.error().text);
   if (const auto ranks = number_in_environment("LSCHED_RANKS_PER_NODE", 1); !ranks)
     warnings.push_back(ranks.error().text);
+  if (const auto launched = find_launch(); !launched) warnings.push_back(launched.error().text);
+  const char* trace = text_in_environment("LSCHED_TRACE");
+  if (const auto why = objection_to_trace(trace == nullptr ? "" : trace)) warnings.push_back(why->text);
   std::sort(warnings.begin(), warnings.end());
   return warnings;
 }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -113,10 +114,16 @@ void print(const std::string& world, const verification& answer) {
     std::printf("        note: %s: %s\n", std::string(name_of(note.what)).c_str(), note.text.c_str());
 }
 
-/// Where a person is watching.
+/// After each world where a person is watching, else every ten seconds.
 void show_progress(const char* what, std::size_t done, std::size_t all) {
-  if (isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, "\r%zu of %zu worlds %s%s", done, all, what, done == all ? "\n" : "");
+  using clock = std::chrono::steady_clock;
+  static clock::time_point last_line = clock::now();
+  const bool has_terminal = isatty(STDERR_FILENO) != 0;
+  std::fflush(stdout);
+  if (!has_terminal && clock::now() - last_line < std::chrono::seconds(10)) return;
+  last_line = clock::now();
+  std::fprintf(stderr, "%s%zu of %zu worlds %s%s", has_terminal ? "\r" : "", done, all, what,
+               !has_terminal || done == all ? "\n" : "");
   std::fflush(stderr);
 }
 

@@ -67,6 +67,11 @@ rank hybrid_endpoint::find_dead_peer() {
   return place == k_no_rank ? k_no_rank : node_[static_cast<std::size_t>(place)];
 }
 
+rank hybrid_endpoint::culprit() const {
+  const rank place = near_->culprit();
+  return place == k_no_rank ? far_->culprit() : node_[static_cast<std::size_t>(place)];
+}
+
 // Neighbours learn it at once; then the bounded farewell to everybody else.
 void hybrid_endpoint::close() {
   near_->close();

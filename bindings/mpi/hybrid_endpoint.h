@@ -62,7 +62,8 @@ class hybrid_endpoint final : public endpoint {
   bool is_listening() const override { return near_->is_listening() || far_->is_listening(); }
   bool is_time_driven() const override { return far_->is_time_driven(); }
   rank find_dead_peer() override;
-  status health() const override { return far_->health(); }
+  status health() const override { return near_->health() != status::ok ? near_->health() : far_->health(); }
+  rank culprit() const override;
   doorbell& bell() override { return near_->bell(); }
   void close() override;
 

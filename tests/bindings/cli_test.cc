@@ -529,12 +529,16 @@ TEST(CommandInfo, warns_of_values_that_a_runtime_would_refuse) {
   EXPECT_TRUE(contains(it.err, "LSCHED_RANKS_PER_NODE is \"0\"")) << it.err;
   const std::string named = run(lsched({"info"}), {{"LSCHED_ALGORITHM", "allreduce=telepathy"}}).err;
   EXPECT_TRUE(contains(named, "LSCHED_ALGORITHM=allreduce=telepathy: \"allreduce\" has no algorithm")) << named;
-  for (const std::string path : {"/nonexistent", LSCHED_TEST_SOURCE_DIR}) {
+  for (const std::string path : {"/nonexistent", LSCHED_TEST_SOURCE_DIR, "/dev/zero"}) {
     const std::string unreadable = run(lsched({"info"}), {{"LSCHED_TUNING", path}}).err;
     EXPECT_TRUE(contains(unreadable, "LSCHED_TUNING=" + path + ": cannot be read")) << unreadable;
   }
   const temporary_file empty("");
   EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_TUNING", empty.path}}).err, "an empty tuning table"));
+  EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_TRACE", "/nonexistent/x"}}).err,
+                       "LSCHED_TRACE=/nonexistent/x cannot be written: /nonexistent/: "));
+  EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_RUN_RANK", "0"}}).err, "LSCHED_RUN_FD is not set"));
+  EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_RUN_FD", "x"}}).err, "LSCHED_RUN_FD is \"x\""));
 }
 
 TEST(CommandInfo, is_silent_about_a_clean_environment) {

@@ -117,7 +117,8 @@ TEST(doorbell, shows_a_lost_wake_up_to_whoever_does_not_look_again) {
   write(box, 1);  // the reader has looked and not yet announced itself
   box.stamp.store(0);
   writer = std::thread([&] {
-    while (box.bell.sleepers.load() == 0) std::this_thread::yield();
+    const auto limit = steady_clock::now() + std::chrono::seconds(30);
+    while (box.bell.sleepers.load() == 0 && steady_clock::now() < limit) std::this_thread::yield();
     box.stamp.store(1);  // the message becomes visible, its ring was in vain
   });
   sleep_until_there(box, 1, doorbell::waiter, manner::careless, std::chrono::milliseconds(200), counts);
@@ -198,7 +199,8 @@ TEST(doorbell, wakes_as_many_as_it_is_asked_to) {
       while (bell.word[doorbell::waiter].load() == 0) sleep_on(bell, doorbell::waiter, 0, std::chrono::seconds(30));
       awake.fetch_add(1);
     });
-  while (bell.sleepers.load() < 3) std::this_thread::yield();
+  const auto limit = steady_clock::now() + std::chrono::seconds(30);
+  while (bell.sleepers.load() < 3 && steady_clock::now() < limit) std::this_thread::yield();
   const auto before = steady_clock::now();
   ring(bell, doorbell::waiter, 3);
   for (std::thread& it : sleepers) it.join();

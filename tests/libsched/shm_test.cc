@@ -269,6 +269,7 @@ std::string receive_what_is_gone(const shm_options& options) {
       const auto limit = steady_clock::now() + std::chrono::seconds(20);
       while (!is_known() && steady_clock::now() < limit) b.turn();
       exam::demand(is_known(), "waited too long for a message that cannot be read any more");
+      exam::demand(b.at(0).culprit() == (options.reads_processes ? 1 : k_no_rank), "somebody else is blamed");
       exam::demand(b.is_received(0) || b.at(0).is_listening(), "nobody would look for the dead");
       ground.word.stage.store(2);
     };
