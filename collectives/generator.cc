@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "collectives/activation.h"
-
 namespace lsched {
 namespace {
 
@@ -143,11 +141,7 @@ result<schedule_ptr> make_collective(const collective& of, const constraints& ne
   const extents buffers = of.extents_of(place, data);
   const buffer_id input = buffers.input ? to.input(data.type, *buffers.input) : k_no_buffer;
   const buffer_id output = buffers.output ? to.output(data.type, *buffers.output) : k_no_buffer;
-  op_id entry = k_no_op;
-  if (starts.policy != activation_policy::none)
-    entry = add_activation(to, starts.policy, data.what, input, extent::imm(data.count)).exit;
-  to.set_activation(starts);
-  const fragment whole = body(to, data, input, output, entry);
+  const fragment whole = body(to, data, input, output, k_no_op);
   if (whole.exit != k_no_op) to.set_exit(whole.exit);
   if (whole.holding) to.declare_holding();
   if (of.is_synchronising) to.declare_synchronising();

@@ -50,9 +50,7 @@ std::optional<failure> objection(const collective& of, const constraints& needs,
 /// `entry`. Where this rank has no input or no output (collective::extents_of), that is k_no_buffer.
 using add_collective = fragment (*)(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// The schedule of any such collective by itself, named "collective/algorithm". With an activation policy it is
-/// partial: the gate of an activation (collectives/activation.h) captures into the input and is the entry. Refused if
-/// there is an objection.
+/// The schedule of any such collective by itself, named "collective/algorithm". Refused if there is an objection.
 result<schedule_ptr> make_collective(const collective& of, const constraints& needs, world place, const shape& data,
                                      const activation& starts, std::string_view algorithm, add_collective body);
 

@@ -9,14 +9,23 @@
 // are not waited for: the round ends with the collective's exit.
 #pragma once
 
+#include <vector>
+
 #include "collectives/algorithm.h"
 
 namespace lsched {
+
+/// `body`, of one input and one output, named "partial_" and its own name, with an activation in front: what was a root
+/// waits for the gate. `merge` combines offers that missed their round. Failures: ARGUMENT (no policy, not one input and
+/// one output, already partial), CONSTRAINT (not declared synchronising, unless the policy is full).
+result<schedule_ptr> with_activation(const schedule& body, const activation& starts, kernel merge);
 
 /// Partial allreduce by recursive doubling, and by a tree. Any P, any count; never in place.
 result<schedule_ptr> partial_allreduce(world place, const shape& data, const activation& starts);
 result<schedule_ptr> partial_allreduce_tree(world place, const shape& data, const activation& starts);
 
-extern const algorithm k_partial_allreduce_recursive_doubling, k_partial_allreduce_tree;
+/// Entries of the registry: by each algorithm that an allreduce has, but the circulant one, which sends blocks with the
+/// contributions of different ranks in one message.
+std::vector<algorithm> partial_allreduces();
 
 }  // namespace lsched

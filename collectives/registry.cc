@@ -35,8 +35,8 @@ namespace lsched {
 namespace {
 
 /// A collective's algorithms stand together.
-const std::vector<algorithm>& table() {
-  static const std::vector<algorithm> all{
+std::vector<algorithm> make_table() {
+  std::vector<algorithm> all{
       k_allgather_direct,
       k_allgather_dissemination,
       k_allgather_recursive_doubling,
@@ -73,8 +73,6 @@ const std::vector<algorithm>& table() {
       k_gatherv_binomial,
       k_gatherv_flat,
       k_neighbor_exchange_direct,
-      k_partial_allreduce_recursive_doubling,
-      k_partial_allreduce_tree,
       k_reduce_binomial,
       k_reduce_direct,
       k_reduce_flat,
@@ -95,6 +93,14 @@ const std::vector<algorithm>& table() {
       k_scatterv_binomial,
       k_scatterv_flat,
   };
+  const std::vector<algorithm> partial = partial_allreduces();
+  const auto place = std::ranges::find(all, &k_reduce, &algorithm::of);
+  all.insert(place, partial.begin(), partial.end());
+  return all;
+}
+
+const std::vector<algorithm>& table() {
+  static const std::vector<algorithm> all = make_table();
   return all;
 }
 

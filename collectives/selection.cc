@@ -243,13 +243,16 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
   asked.in_place = of.moves_data && std::ranges::any_of(algorithms(), [&](const algorithm& it) {
                      return it.of == &of && it.needs.in_place;
                    });
+  // What starts a partial round is the same whatever it then does, and says nothing about which is faster.
+  activation alike = starts;
+  if (of.activates) alike.policy = activation_policy::full;
   std::vector<candidate> all;
   for (const algorithm& it : algorithms()) {
     if (it.of != &of) continue;
     all.push_back({&it, objection(it, place, asked, starts)});
     if (all.back().objection) continue;
-    all.back().predicted_ns = predicted_ns(it, place.size, common(of, data), starts, around);
-    all.back().hops = price_of(it, place.size, common(of, data), starts.policy).hops;
+    all.back().predicted_ns = predicted_ns(it, place.size, common(of, data), alike, around);
+    all.back().hops = price_of(it, place.size, common(of, data), alike.policy).hops;
   }
   return all;
 }

@@ -164,7 +164,7 @@ void contents::read(world_op it, world_op reader, region part, std::uint64_t cou
     into.push_back({at - begin, stop - begin, next->shift - static_cast<std::int64_t>(begin), next->what});
     at = stop;
   }
-  if (at == end) return;
+  if (at == end) return check_presence(reader, part, into);
   const std::uint64_t gap_end = (next != from.end() ? std::min(end, next->begin) : end) - under.begin;
   at -= under.begin;
   out_.add({.what = property::contents,
@@ -175,6 +175,25 @@ void contents::read(world_op it, world_op reader, region part, std::uint64_t cou
             .end = gap_end,
             .text = all_.words_for(reader) + " reads elements " + range_text(at, gap_end) + " of buffer " +
                     std::to_string(part.buffer()) + ", which nothing has written"});
+}
+
+/// What a rank did not contribute is null. What a partial schedule reads as one value has to be there as a whole or not
+/// at all, and to count the same ranks throughout, whoever contributes.
+void contents::check_presence(world_op reader, region part, const memory& pieces) {
+  if (!all_.program(all_.rank_of(reader)).is_partial()) return;
+  const auto differs = [&](const segment& it) { return nodes_[it.what].weight != nodes_[pieces.front().what].weight; };
+  const auto other = std::ranges::find_if(pieces, differs);
+  if (other == pieces.end()) return;
+  out_.add({.what = property::contents,
+            .where = all_.rank_of(reader),
+            .op = all_.id_of(reader),
+            .buffer = part.buffer(),
+            .begin = part.offset() + other->begin,
+            .end = part.offset() + other->end,
+            .text = all_.words_for(reader) + " reads elements " +
+                    range_text(part.offset(), part.offset() + pieces.back().end) + " of buffer " +
+                    std::to_string(part.buffer()) + " as one value, but from " +
+                    std::to_string(part.offset() + other->begin) + " on other ranks' contributions are in them"});
 }
 
 void contents::write(rank r, region part, std::uint64_t count, const memory& pieces) {

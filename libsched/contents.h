@@ -70,6 +70,7 @@ class contents {
   void execute(world_op it);
   void capture(rank r, const op& what, std::uint64_t count);
   void read(world_op it, world_op reader, region part, std::uint64_t count, memory& into);
+  void check_presence(world_op reader, region part, const memory& pieces);
   void write(rank r, region part, std::uint64_t count, const memory& pieces);
   void combine(world_op by, const memory& lower, const memory& higher);
 

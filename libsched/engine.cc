@@ -146,6 +146,9 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
   for (std::byte*& place : memory)
     if ((place = own(it, data.bytes())) == nullptr)
       return failure{status::no_memory, "no memory left for contribution and result buffers"};
+  it.pieces = piece_map(program);
+  it.presences.resize(it.pieces.count());
+  it.takeovers = takeovers_of(program, it.pieces);
   it.offers = std::make_unique<contribution>(how, memory[0], memory[1]);
   it.results = std::make_unique<delivery>(how, options.lag, std::array{memory[2], memory[3], memory[4]});
   it.cells[it.output_buffer].exchangeable = true;
@@ -345,14 +348,9 @@ void engine::begin_round(instance& it) {
   it.exited = false;
   it.outstanding = 0;
   it.ready_head = it.ready_tail = 0;
-  for (cell& value : it.cells) {
-    value.null = false;
-    value.tally = {};
-  }
   if (it.results != nullptr) {
-    cell& output = it.cells[it.output_buffer];
-    output.home = it.results->writing();
-    output.null = true;
+    std::ranges::fill(it.presences, presence{.null = true});
+    it.cells[it.output_buffer].home = it.results->writing();
   }
   for (const op_id root : it.program->roots()) it.ready[it.ready_tail++] = root;
   if (trace_ != nullptr) trace_->note(event_of(it, k_no_op, trace_buffer::now_ns(), 0));
@@ -363,12 +361,12 @@ void engine::end_round(instance& it) {
   if (trace_ != nullptr) note_end(it, k_no_op);
   it.phase = phase::idle;
   if (it.results != nullptr) {
-    const cell& output = it.cells[it.output_buffer];
+    const auto& [in_it, is_null] = it.presences[it.pieces.of_buffer(it.output_buffer).first];
     const std::uint64_t mine = it.captured ? it.offers->at(*it.captured).offers : 0;
-    it.results->publish(output.home,
-                        {it.round - 1, it.round, output.tally.contributors, output.tally.offers, mine, output.null});
+    it.results->publish(it.cells[it.output_buffer].home,
+                        {it.round - 1, it.round, in_it.contributors, in_it.offers, mine, is_null});
     if (it.captured) it.offers->done(*std::exchange(it.captured, std::nullopt));
-    if (output.tally.leaver != k_no_rank) std::erase(it.present, output.tally.leaver);
+    if (in_it.leaver != k_no_rank) std::erase(it.present, in_it.leaver);
   } else {
     for (const op_id id : it.signal_receives)
       if (it.completed[id] != it.round) net_.disarm(it.links[id]);
@@ -425,14 +423,27 @@ void engine::fire(instance& it, op_id id) {
   }
 }
 
+// What is read as one is null as one, so its first piece speaks for all of it (libsched/pieces.h).
+presence engine::presence_of(const instance& it, piece_range op_pieces::*operand, op_id id) {
+  if (it.presences.empty()) return {};
+  const piece_range pieces = it.pieces.of(id).*operand;
+  return pieces.size() == 0 ? presence{.null = true} : it.presences[pieces.first];
+}
+
+void engine::set_presence(instance& it, op_id id, const presence& now) {
+  if (it.presences.empty()) return;
+  const piece_range pieces = it.pieces.of(id).c;
+  std::fill(it.presences.begin() + pieces.first, it.presences.begin() + pieces.end, now);
+}
+
 void engine::fire_send(instance& it, op_id id, const op& what) {
   const cell& source = it.cells[what.a.buffer()];
   const std::uint64_t bytes = amount(it, what) * size_of(what.type);
   if (it.phase != phase::running) return;
+  const auto [tally, is_null] = presence_of(it, &op_pieces::a, id);
   ++counters_.messages_sent;
-  source.null ? ++counters_.nulls_sent : counters_.bytes_sent += bytes;
-  const message letter{source.null ? nullptr : at(source, what.a, what), source.null ? 0 : bytes, source.tally,
-                       source.null};
+  is_null ? ++counters_.nulls_sent : counters_.bytes_sent += bytes;
+  const message letter{is_null ? nullptr : at(source, what.a, what), is_null ? 0 : bytes, tally, is_null};
   if (net_.send(it.links[id], it.round, letter))
     complete(it, id);
   else
@@ -451,8 +462,7 @@ void engine::fire_recv(instance& it, op_id id, const op& what) {
 
 void engine::arrived(instance& it, op_id id, const op& what, const arrival& news) {
   cell& target = it.cells[what.c.buffer()];
-  target.null = news.null;
-  target.tally = news.tally;
+  set_presence(it, id, {news.tally, news.null});
   it.held[id] = !news.null && what.in_place && net_.receives_in_place() ? 1 : 0;
   if (!news.null) target.data = it.held[id] != 0 ? news.data : target.home;
   if (what.count.is_late()) {
@@ -495,47 +505,48 @@ bool engine::is_candidate(const instance& it) const {
 
 // Takes what the application has offered so far; nothing offered is a null contribution.
 void engine::fire_capture(instance& it, op_id id, const op& what) {
-  cell& input = it.cells[what.c.buffer()];
   const rank self = it.program->place().self;
   const bool is_present = std::binary_search(it.present.begin(), it.present.end(), self);
-  input.tally.leaver = it.leaving.load() && is_present ? self : k_no_rank;
   it.captured = it.offers->capture();
-  input.null = !it.captured.has_value();
+  presence mine{.null = !it.captured.has_value()};
+  mine.tally.leaver = it.leaving.load() && is_present ? self : k_no_rank;
   if (it.captured) {
-    const contribution::pending& mine = it.offers->at(*it.captured);
-    input.data = mine.data;
-    input.tally.contributors = 1;
-    input.tally.offers = mine.offers;
+    const contribution::pending& offered = it.offers->at(*it.captured);
+    it.cells[what.c.buffer()].data = offered.data;
+    mine.tally.contributors = 1;
+    mine.tally.offers = offered.offers;
   }
+  set_presence(it, id, mine);
   complete(it, id);
 }
 
 void engine::fire_compute(instance& it, op_id id, const op& what) {
-  const cell& a = it.cells[what.a.buffer()];
-  cell& target = it.cells[what.c.buffer()];
+  const presence a = presence_of(it, &op_pieces::a, id);
   if (what.what == kernel::copy) {
-    target.tally = a.tally;
-    target.null = a.null;
-    if (!a.null) select(it, what, what.a, what.releases_a);
+    set_presence(it, id, a);
+    if (!a.null) select(it, what, what.a, what.releases_a, may_take_over(it, id).of_a);
   } else {
-    const cell& b = it.cells[what.b.buffer()];
-    const bool has_a = !a.null;  // the target may be one of the two
-    const bool has_b = !b.null;
-    target.tally = merge(a.tally, b.tally);
-    target.null = !has_a && !has_b;
-    if (has_a && has_b) {
-      std::byte* into = target.home + what.c.offset() * size_of(what.type);
+    const presence b = presence_of(it, &op_pieces::b, id);
+    set_presence(it, id, {merge(a.tally, b.tally), a.null && b.null});
+    if (!a.null && !b.null) {
+      const cell& lower = it.cells[what.a.buffer()];
+      const cell& higher = it.cells[what.b.buffer()];
+      std::byte* into = it.cells[what.c.buffer()].home + what.c.offset() * size_of(what.type);
       const std::uint64_t count = amount(it, what);
       if (count * size_of(what.type) >= long_bytes_ && is_taken_by_lane(it, id, what, count)) return;
-      if (count > 0) it.reductions[id](at(a, what.a, what), at(b, what.b, what), into, count);
+      if (count > 0) it.reductions[id](at(lower, what.a, what), at(higher, what.b, what), into, count);
       return combined(it, id, what);
-    } else if (!target.null) {
-      has_a ? select(it, what, what.a, what.releases_a) : select(it, what, what.b, what.releases_b);
     }
+    if (!a.null) select(it, what, what.a, what.releases_a, may_take_over(it, id).of_a);
+    if (!b.null) select(it, what, what.b, what.releases_b, may_take_over(it, id).of_b);
   }
   release_payload(it, what.releases_a);
   release_payload(it, what.releases_b);
   if (it.phase == phase::running) complete(it, id);
+}
+
+takeover engine::may_take_over(const instance& it, op_id id) {
+  return it.takeovers.empty() ? takeover{} : it.takeovers[id];
 }
 
 // Arithmetic that takes long: nobody sleeps on what was published before, and the lane may have it. The application's
@@ -566,28 +577,24 @@ void engine::combined(instance& it, op_id id, const op& what) {
   if (it.phase == phase::running) complete(it, id);
 }
 
-// target = the one operand there is. In a partial schedule, where this happens whenever a contribution is null, a
-// whole value that lives in our own memory is not copied: target takes over its home and leaves its own in
-// exchange. That is sound because an exchange changes no `data`: ops that read the old value still find it, and
-// the next write to either buffer goes to memory whose readers a dep has already waited for. The output's home is
-// what will be published, so it is given to nobody. (Where the old value is read on after the target has been written
-// again, the exchange is wrong; no generator does that, and verify() does not see it.)
-void engine::select(instance& it, const op& what, region from, op_id payload) {
+// target = the one operand there is. In a partial schedule, where this happens whenever a contribution is null, the
+// target takes over the operand's home, if it may, and leaves its own in exchange (libsched/takeover.h). What was
+// captured has no home and is written by nobody in a round: the target just lies there.
+void engine::select(instance& it, const op& what, region from, op_id payload, bool may_take_over) {
   cell& source = it.cells[from.buffer()];
   cell& target = it.cells[what.c.buffer()];
-  const buffer& whole = it.program->buffers()[what.c.buffer()];
-  const bool is_whole = it.program->is_partial() && from.buffer() != it.output_buffer && !what.count.is_late() &&
-                        what.count.value() == whole.count &&
-                        it.program->buffers()[from.buffer()].bytes() == whole.bytes();
-  const bool is_ours = payload == k_no_op || it.held[payload] == 0;
-  if (is_whole && is_ours && target.exchangeable && source.exchangeable && source.data == source.home) {
-    std::swap(source.home, target.home);
-    target.data = target.home;
-    return;
-  }
-  if (is_whole && is_ours && what.c.buffer() != it.output_buffer && target.exchangeable) {
-    target.data = source.data;  // the input, which nobody writes this round
-    return;
+  const bool is_held = payload != k_no_op && it.held[payload] != 0;
+  if (from == what.c && !is_held) return;
+  if (may_take_over && !is_held && target.exchangeable) {
+    if (source.exchangeable && source.data == source.home) {
+      std::swap(source.home, target.home);
+      target.data = target.home;
+      return;
+    }
+    if (source.data == it.cells[it.input_buffer].data && what.c.buffer() != it.output_buffer) {
+      target.data = source.data;
+      return;
+    }
   }
   if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0) {
     std::byte* into = target.home + what.c.offset() * size_of(what.type);

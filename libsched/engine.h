@@ -117,9 +117,12 @@ class engine {
   void fire_compute(instance& it, op_id id, const op& what);
   bool is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count);
   void combined(instance& it, op_id id, const op& what);
+  static presence presence_of(const instance& it, piece_range op_pieces::*operand, op_id id);
+  static void set_presence(instance& it, op_id id, const presence& now);
   void fire_capture(instance& it, op_id id, const op& what);
   void fire_signal_recv(instance& it, op_id id, const op& what);
-  void select(instance& it, const op& what, region from, op_id payload);
+  static takeover may_take_over(const instance& it, op_id id);
+  void select(instance& it, const op& what, region from, op_id payload, bool may_take_over);
   void release_payload(instance& it, op_id receive);
   void arrived(instance& it, op_id id, const op& what, const arrival& news);
   void take_home(instance& it, op_id id, const op& what);

@@ -49,7 +49,6 @@ class form_check {
   void check_stay(op_id receive, op_id reader, region operand, std::vector<std::uint32_t>& released);
   void check_lates();
   void check_partial();
-  void check_whole(op_id id, region part);
   void check_captures();
 
   const schedule& program_;
@@ -192,15 +191,13 @@ void form_check::check_lates() {
   }
 }
 
-/// An instance has one contribution and one result, and what wakes others runs no further ahead than a round. A
-/// contribution that is absent makes a buffer null, all of it: so nothing may use a part of one.
+/// An instance has one contribution and one result, and what wakes others runs no further ahead than a round.
 void form_check::check_partial() {
   std::array<std::size_t, 2> entries{};  // calls, captures
   for (op_id id = 0; id < size(); ++id) {
     const op& it = at(id);
     if (it.kind == op_kind::signal_recv && it.peer == place_.self) ++entries[0];
     if (it.kind == op_kind::capture) ++entries[1];
-    for (const region part : {it.a, it.b, it.c}) check_whole(id, part);
   }
   const bool has_one_of_each = entries == std::array<std::size_t, 2>{1, 1} &&
                                count_of(program_, buffer_role::input) == 1 &&
@@ -208,12 +205,6 @@ void form_check::check_partial() {
   if (!has_one_of_each) object(k_no_op, "is partial, but has not just one call, capture, input and output");
   if (program_.starts().policy != activation_policy::full && !program_.is_synchronising())
     object(k_no_op, "may be woken by others, but is not declared synchronising");
-}
-
-void form_check::check_whole(op_id id, region part) {
-  if (!part.exists() || (!at(id).count.is_late() && at(id).count.value() == program_.buffers()[part.buffer()].count))
-    return;
-  object(id, "uses a part of buffer " + std::to_string(part.buffer()) + ", which is null as a whole or not at all");
 }
 
 /// With policy full a rank captures after its own call, whatever other ranks do: by deps of its own.

@@ -13,17 +13,23 @@
 #include "libsched/contribution.h"
 #include "libsched/endpoint.h"
 #include "libsched/firing.h"
+#include "libsched/pieces.h"
 #include "libsched/schedule.h"
+#include "libsched/takeover.h"
 
 namespace lsched {
 
-/// The value of one symbolic buffer in the current round.
+/// The memory of one symbolic buffer in the current round.
 struct cell {
   std::byte* home = nullptr;        ///< where the next write goes; null where payloads stay in place
   const std::byte* data = nullptr;  ///< where the value is: home, a peer's memory, or another buffer's home
+  bool exchangeable = false;        ///< the engine owns the memory and may exchange homes of equal size
+};
+
+/// Of a value in a partial schedule: whether it is there, and who is in it.
+struct presence {
   census tally{};
   bool null = false;
-  bool exchangeable = false;  ///< the engine owns the memory and may exchange homes of equal size
 };
 
 /// User memory for the schedule's inputs and outputs, in the builder's order. Partial schedules have none: their
@@ -76,6 +82,9 @@ struct instance {
   // --- partial instances ---
   std::unique_ptr<contribution> offers;
   std::unique_ptr<delivery> results;
+  piece_map pieces;
+  std::vector<presence> presences;  ///< by piece
+  std::vector<takeover> takeovers;  ///< by op
   std::optional<std::uint32_t> captured;
   op_id call = k_no_op;
   std::uint16_t input_buffer = k_no_buffer;

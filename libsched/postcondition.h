@@ -45,6 +45,7 @@ struct cost {
   /// Longest chain of messages and signals, one hop each, to the last exit. Ordinary schedules and policy
   /// full: all ranks enter at once. Other policies: one rank calls, the worst one.
   std::uint64_t hops = 0;
+  bool hops_are_bound = false;  ///< declared: hops is the most it can be, and not always that
   friend bool operator==(const cost&, const cost&) = default;
 };
 

@@ -23,7 +23,7 @@ std::vector<shape> shapes_of(const algorithm& it, rank size) {
   const auto ranks = static_cast<std::uint64_t>(size);
   for (const bool in_place : {false, true})
     for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, ranks - 1, ranks, ranks + 1})
-      if (!in_place || it.needs.in_place) {
+      if (count >= it.needs.min_count && (!in_place || it.needs.in_place)) {
         shape data = typical_shape(*it.of, size, count, dtype::f32, kernel::sum);
         data.in_place = in_place;
         constexpr rank k_small = 16;

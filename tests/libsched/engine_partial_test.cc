@@ -45,10 +45,18 @@ class partial_bench {
                 generator generate = nullptr)
       : world(size, seed), count_(count), starts_(starts), pending_(static_cast<std::size_t>(size)) {
     const shape data{count, dtype::i64, kernel::sum, false};
-    if (generate == nullptr) generate = world.draw_below(2) == 0 ? partial_allreduce : partial_allreduce_tree;
+    if (generate == nullptr) generate = draw_generator(data);
     its = world.commit([&](rank r) { return commit_request{"partial", generate({r, size}, data, starts), {}, {lag}}; });
     present.resize(static_cast<std::size_t>(size));
     std::iota(present.begin(), present.end(), 0);
+  }
+
+  /// One of the partial allreduces that can do it.
+  generator draw_generator(const shape& data) {
+    std::vector<generator> able;
+    for (const algorithm& it : partial_allreduces())
+      if (!objection(it, {0, world.size()}, data, starts_)) able.push_back(it.generate);
+    return able[world.draw_below(able.size())];
   }
 
   rank size() const { return world.size(); }

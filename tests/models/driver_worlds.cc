@@ -10,6 +10,8 @@
 #include "libsched/contribution.cc"
 #include "libsched/doorbell.cc"
 #include "libsched/engine.cc"
+#include "libsched/pieces.cc"
+#include "libsched/takeover.cc"
 #include "offload/driver.cc"
 #include "offload/idle_policy.cc"
 #include "offload/job_board.cc"

@@ -74,6 +74,7 @@ void lockstep_world::step() {
 }
 
 bool lockstep_world::run_until(const std::function<bool()>& is_done, std::uint64_t most_steps) {
+  if (most_steps == 0) most_steps = 2'000'000 + 20 * engines_.size() * engines_.size();
   for (std::uint64_t n = 0; !is_done(); ++n) {
     if (n == most_steps || !net_.first_fault().empty()) {
       ADD_FAILURE() << (n == most_steps ? "hangs" : net_.first_fault()) << "; " << describe();

@@ -50,8 +50,9 @@ class lockstep_world {
   /// One pass of one rank's engine, drawn.
   void step();
 
-  /// Steps until `is_done`. False, and a test failure, if that takes more than `most_steps`.
-  bool run_until(const std::function<bool()>& is_done, std::uint64_t most_steps = 2'000'000);
+  /// Steps until `is_done`. False, and a test failure, if that takes more than `most_steps`; 0: more than any chain
+  /// through all ranks could.
+  bool run_until(const std::function<bool()>& is_done, std::uint64_t most_steps = 0);
 
   /// Steps until nothing has moved for longer than any message takes.
   void settle();
