@@ -1,5 +1,6 @@
 #include "collectives/activation.h"
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,26 @@ std::vector<op_id> add_extra(builder& to, const fold& folded, op_id call) {
   return {call, heard};
 }
 
+/// Where calls are counted. A rank is woken by the coordinator's count or by its parent.
+std::vector<op_id> add_counted(builder& to, op_id call, rank arrivals) {
+  const auto [self, size] = to.place();
+  const knomial tree(size, 2);
+  op_id woken = k_no_op;
+  if (self == k_coordinator) {
+    std::vector<op_id> heard{call};
+    for (rank r = 1; r < size; ++r) heard.push_back(to.signal_recv(r, k_arrival_tag));
+    woken = to.nop();
+    for (const op_id one : heard) to.dep(one, woken);
+    to.set_need(woken, static_cast<std::uint32_t>(arrivals));
+  } else {
+    to.signal_send(k_coordinator, k_arrival_tag, {call});
+    woken = to.signal_recv(tree.parent_of(self), k_activation_tag);
+  }
+  const auto children = tree.children_of(self);
+  for (std::size_t i = children.size(); i-- > 0;) to.signal_send(children[i], k_activation_tag, {woken});
+  return {woken};
+}
+
 // `wakes` holds, in this order: call, R_x at a proxy, R_0 … R_{L-1}. What S_k fires on is then a prefix.
 std::vector<op_id> add_core(builder& to, const fold& folded, op_id call) {
   const rank self = to.place().self;
@@ -50,15 +71,35 @@ std::vector<op_id> add_core(builder& to, const fold& folded, op_id call) {
 
 }  // namespace
 
-fragment add_activation(builder& to, activation_policy policy, kernel merge, buffer_id target, extent count) {
+fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, extent count) {
+  const auto [self, size] = to.place();
+  const rank arrivals = quota_of(starts, size).arrivals;
   const op_id call = to.call();
   std::vector<op_id> wakes{call};
-  if (policy != activation_policy::full) {
-    const fold folded(to.place().size);
-    wakes = folded.is_extra(to.place().self) ? add_extra(to, folded, call) : add_core(to, folded, call);
+  if (starts.is_woken() && arrivals > 1) {
+    wakes = add_counted(to, call, arrivals);
+  } else if (starts.is_woken()) {
+    const fold folded(size);
+    wakes = folded.is_extra(self) ? add_extra(to, folded, call) : add_core(to, folded, call);
   }
+  if (starts.is_woken() && starts.full_every != 0) wakes.push_back(to.full_call());
   const op_id gate = on_any(to, to.capture(merge, region(target, 0), count), wakes);
   return {.entry = call, .exit = gate};
+}
+
+activation_price price_of(const activation& starts, rank size) {
+  if (!starts.is_woken()) return {};
+  const auto others = static_cast<std::uint64_t>(size) - 1;
+  const auto arrivals = static_cast<std::uint64_t>(quota_of(starts, size).arrivals);
+  if (arrivals > 1)
+    return {.most = 2 * others,
+            .least = others + std::min(arrivals, others),
+            .hops = 1 + static_cast<std::uint64_t>(ceil_log2(size))};
+  const fold folded(size);
+  const auto levels = static_cast<std::uint64_t>(folded.levels());
+  return {.most = static_cast<std::uint64_t>(folded.core()) * levels + 2 * static_cast<std::uint64_t>(folded.rem()),
+          .least = others,
+          .hops = levels + (folded.rem() == 0 ? 0 : 2)};
 }
 
 }  // namespace lsched

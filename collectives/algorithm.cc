@@ -37,9 +37,9 @@ std::uint64_t saturating_sum(std::uint64_t x, std::uint64_t y) {
   return x + y < x ? std::numeric_limits<std::uint64_t>::max() : x + y;
 }
 
-cost price_of(const algorithm& what, rank size, const shape& data, activation_policy policy) {
-  if (data.unit == 1) return what.cost_of(size, data, policy);
-  cost all = what.cost_of(size, in_units(data), policy);
+cost price_of(const algorithm& what, rank size, const shape& data, const activation& starts) {
+  if (data.unit == 1) return what.cost_of(size, data, starts);
+  cost all = what.cost_of(size, in_units(data), starts);
   all.bytes = saturating_product(all.bytes, data.unit);
   return all;
 }

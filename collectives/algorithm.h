@@ -22,12 +22,12 @@ struct algorithm {
   std::string_view name;
   generator generate;
   constraints needs;
-  cost (*cost_of)(rank size, const shape& data, activation_policy policy);  ///< of one round, exactly
+  cost (*cost_of)(rank size, const shape& data, const activation& starts);  ///< of one round, exactly
   knobs looks_at{};
 };
 
 /// What a round costs, of a request in elements; cost_of itself counts units.
-cost price_of(const algorithm& what, rank size, const shape& data, activation_policy policy);
+cost price_of(const algorithm& what, rank size, const shape& data, const activation& starts);
 
 /// As above, of this algorithm.
 inline std::optional<failure> objection(const algorithm& what, world place, const shape& data,

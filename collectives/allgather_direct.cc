@@ -14,7 +14,7 @@ portions pieces_in(const shape& data, rank block) {
   return {count, std::max(pieces_of(data, count), std::uint64_t{1})};
 }
 
-cost cost_of_direct(rank size, const shape& data, activation_policy) {
+cost cost_of_direct(rank size, const shape& data, const activation&) {
   if (size == 1) return {};
   const std::uint64_t others = wide(size) - 1;
   cost all{.hops = 1};

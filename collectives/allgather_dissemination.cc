@@ -66,7 +66,7 @@ class dissemination {
 };
 
 /// Every block moves once to every other rank.
-cost cost_of_dissemination(rank size, const shape& data, activation_policy) {
+cost cost_of_dissemination(rank size, const shape& data, const activation&) {
   const auto steps = static_cast<std::uint64_t>(ceil_log2(size));
   cost all{.messages = wide(size) * steps, .hops = steps};
   if (data.counts.empty()) {

@@ -115,7 +115,7 @@ std::uint64_t equal_blocks_of(const fold& folded, rank size) {
 }
 
 // Hops: as those of an allreduce by recursive doubling, and for the same reasons.
-cost cost_of_doubling(rank size, const shape& data, activation_policy) {
+cost cost_of_doubling(rank size, const shape& data, const activation&) {
   const fold folded(size);
   const auto levels = static_cast<std::uint64_t>(folded.levels());
   const std::uint64_t ends = folded.rem() == 0 ? 0 : 2 * wide(folded.rem()) > wide(folded.core()) ? 2 : 1;

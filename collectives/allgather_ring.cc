@@ -13,7 +13,7 @@ portions pieces_in(const shape& data, rank block) {
   return {count, data.segment == 0 ? 1 : std::max(pieces_of(data, count), std::uint64_t{1})};
 }
 
-cost cost_of_ring(rank size, const shape& data, activation_policy) {
+cost cost_of_ring(rank size, const shape& data, const activation&) {
   const std::uint64_t others = wide(size) - 1;
   if (data.counts.empty())
     return {.messages = wide(size) * pieces_in(data, 0).number() * others,

@@ -132,7 +132,7 @@ class recursive_doubling {
 
 // Hops. A chain is longest when it starts at an extra and ends at one, L + 2. It crosses all L dimensions
 // only if two proxies have opposite virtual indices, and these are all below rem: 2 * rem > core.
-cost cost_of_allreduce(rank size, const shape& data, activation_policy) {
+cost cost_of_allreduce(rank size, const shape& data, const activation&) {
   const fold folded(size);
   const auto levels = static_cast<std::uint64_t>(folded.levels());
   const std::uint64_t messages = wide(folded.core()) * levels + 2 * wide(folded.rem());

@@ -84,7 +84,7 @@ class all_to_all {
   buffer_id sum_ = k_no_buffer;
 };
 
-cost cost_of_flat(rank size, const shape& data, activation_policy) {
+cost cost_of_flat(rank size, const shape& data, const activation&) {
   const auto ranks = static_cast<std::uint64_t>(size);
   const std::uint64_t messages = ranks * (ranks - 1);
   return {.messages = messages,

@@ -135,7 +135,7 @@ class halving_doubling {
 // Bytes. In step j, each of the 2^j parts that are held has core / 2^(j+1) pairs of holders, and a pair exchanges all
 // of it. Hops: a chain through a proxy begins at its extra, goes through all dimensions and back, and ends at its
 // extra.
-cost cost_of_rabenseifner(rank size, const shape& data, activation_policy) {
+cost cost_of_rabenseifner(rank size, const shape& data, const activation&) {
   const fold folded(size);
   const auto levels = static_cast<std::uint64_t>(folded.levels());
   const cut blocks = cut_into_blocks(data, data.count, wide(folded.core()));

@@ -88,7 +88,7 @@ class reduce_and_broadcast {
   buffer_id sum_ = k_no_buffer;
 };
 
-cost cost_of_tree(rank size, const shape& data, activation_policy) {
+cost cost_of_tree(rank size, const shape& data, const activation&) {
   const std::uint64_t messages = 2 * (wide(size) - 1);
   return {.messages = messages,
           .bytes = saturating_product(messages, bytes_of(data.count, data)),

@@ -122,7 +122,7 @@ std::uint64_t hops_of(const std::vector<node>& nodes, rank radix) {
   return std::ranges::max(chains);
 }
 
-cost cost_of_two_level(rank size, const shape& data, activation_policy) {
+cost cost_of_two_level(rank size, const shape& data, const activation&) {
   const std::vector<node> nodes = nodes_of(data, size);
   const std::uint64_t owners = smallest_of(nodes);
   const std::uint64_t inside = 2 * (wide(size) - nodes.size());

@@ -92,7 +92,7 @@ std::uint64_t numbers_with(int bit, rank size) {
 // Hops. Two steps depend on each other if a block takes part in both, which is so for any two bits but the highest, m,
 // and for that one and the next if 2^m + 2^(m-1) is a block's number. If not, all steps but one of them are the longest
 // chain.
-cost cost_of_bruck(rank size, const shape& data, activation_policy) {
+cost cost_of_bruck(rank size, const shape& data, const activation&) {
   const int steps = ceil_log2(size);
   std::uint64_t blocks = 0;
   for (int bit = 0; bit < steps; ++bit) blocks += numbers_with(bit, size);

@@ -10,7 +10,7 @@ namespace {
 
 knomial tree_of(rank size, const shape& data) { return {size, data.radix == 0 ? k_tree_radix : data.radix}; }
 
-cost cost_of_tree(rank size, const shape& data, activation_policy) {
+cost cost_of_tree(rank size, const shape& data, const activation&) {
   const std::uint64_t signals = 2 * (wide(size) - 1);
   return {.signals = signals,
           .signals_of_one = signals,

@@ -64,7 +64,7 @@ class scatter_allgather {
   const portions blocks_;
 };
 
-cost cost_of_bcast(rank size, const shape& data, activation_policy) {
+cost cost_of_bcast(rank size, const shape& data, const activation&) {
   const std::uint64_t owners = wide(size) - 1;
   if (owners == 0 || data.count == 0) return {};
   const portions blocks(data.count, owners);

@@ -82,16 +82,16 @@ cost cost_of_relay(rank size, const shape& data, std::uint64_t pieces, std::uint
           .hops = pieces == 0 ? 0 : depth};
 }
 
-cost cost_of_flat(rank size, const shape& data, activation_policy) {
+cost cost_of_flat(rank size, const shape& data, const activation&) {
   return cost_of_relay(size, data, pieces_of(data, data.count), size > 1 ? 1 : 0);
 }
 
-cost cost_of_binomial(rank size, const shape& data, activation_policy) {
+cost cost_of_binomial(rank size, const shape& data, const activation&) {
   return cost_of_relay(size, data, pieces_in_binomial(data),
                        static_cast<std::uint64_t>(binomial_tree(size, data).depth()));
 }
 
-cost cost_of_pipeline(rank size, const shape& data, activation_policy) {
+cost cost_of_pipeline(rank size, const shape& data, const activation&) {
   return cost_of_relay(size, data, pieces_of(data, data.count), depth_of_pipeline(size, data));
 }
 

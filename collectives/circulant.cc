@@ -176,11 +176,11 @@ cost cost_of_circulant(rank size, const shape& data, std::uint64_t total, std::u
   return all;
 }
 
-cost cost_of_allreduce(rank size, const shape& data, activation_policy) {
+cost cost_of_allreduce(rank size, const shape& data, const activation&) {
   return cost_of_circulant(size, data, data.count, 2);
 }
 
-cost cost_of_reduce_scatter(rank size, const shape& data, activation_policy) {
+cost cost_of_reduce_scatter(rank size, const shape& data, const activation&) {
   return cost_of_circulant(size, data, block_offsets(data, size).back(), 1);
 }
 

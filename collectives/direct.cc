@@ -177,11 +177,11 @@ cost cost_of_direct(const collective& of, rank size, const shape& data, std::uin
           .hops = size == 1 ? 0 : phases};
 }
 
-cost cost_of_allreduce(rank size, const shape& data, activation_policy) {
+cost cost_of_allreduce(rank size, const shape& data, const activation&) {
   return cost_of_direct(k_allreduce, size, data, 2);
 }
 
-cost cost_of_reduce_scatter(rank size, const shape& data, activation_policy) {
+cost cost_of_reduce_scatter(rank size, const shape& data, const activation&) {
   return cost_of_direct(k_reduce_scatter, size, data, 1);
 }
 

@@ -212,7 +212,7 @@ constinit const algorithm k_alltoall_direct{.of = &k_alltoall,
                                             .name = "direct",
                                             .generate = generated<k_alltoall_direct, add_alltoall_direct>,
                                             .needs = {.summary = "any P; all pairs at once, one hop"},
-                                            .cost_of = [](rank size, const shape& data, activation_policy) {
+                                            .cost_of = [](rank size, const shape& data, const activation&) {
                                               return cost_of_alltoall(size, data, no_window(size));
                                             }};
 
@@ -221,7 +221,7 @@ constinit const algorithm k_alltoall_pairwise{
     .name = "pairwise",
     .generate = generated<k_alltoall_pairwise, add_alltoall_pairwise>,
     .needs = {.summary = "any P; at most 8 peers at a time, or radix; for many ranks and long blocks"},
-    .cost_of = [](rank size, const shape& data, activation_policy) {
+    .cost_of = [](rank size, const shape& data, const activation&) {
       return cost_of_alltoall(size, data, window_of(data));
     }};
 
@@ -230,7 +230,7 @@ constinit const algorithm k_alltoallv_direct{
     .name = "direct",
     .generate = generated<k_alltoallv_direct, add_alltoallv_direct>,
     .needs = {.in_place = false, .summary = "any P; all pairs at once, one hop"},
-    .cost_of = [](rank size, const shape& data, activation_policy) {
+    .cost_of = [](rank size, const shape& data, const activation&) {
       return cost_of_alltoallv(size, data, no_window(size));
     }};
 
@@ -240,7 +240,7 @@ constinit const algorithm k_alltoallv_pairwise{
     .generate = generated<k_alltoallv_pairwise, add_alltoallv_pairwise>,
     .needs = {.in_place = false,
               .summary = "any P; at most 8 peers at a time, or radix; for many ranks and long blocks"},
-    .cost_of = [](rank size, const shape& data, activation_policy) {
+    .cost_of = [](rank size, const shape& data, const activation&) {
       return cost_of_alltoallv(size, data, window_of(data));
     }};
 
@@ -249,6 +249,6 @@ constinit const algorithm k_neighbor_exchange_direct{
     .name = "direct",
     .generate = generated<k_neighbor_exchange_direct, add_neighbor_exchange_direct>,
     .needs = {.in_place = false, .summary = "any graph of neighbours; all blocks at once, one hop"},
-    .cost_of = [](rank, const shape& data, activation_policy) { return cost_of_list(data); }};
+    .cost_of = [](rank, const shape& data, const activation&) { return cost_of_list(data); }};
 
 }  // namespace lsched

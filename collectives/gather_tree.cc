@@ -69,8 +69,8 @@ class gather {
   const buffer_id output_;
 };
 
-cost cost_of_flat(rank size, const shape& data, activation_policy) { return subtree_blocks::flat(size, data).price(); }
-cost cost_of_binomial(rank size, const shape& data, activation_policy) {
+cost cost_of_flat(rank size, const shape& data, const activation&) { return subtree_blocks::flat(size, data).price(); }
+cost cost_of_binomial(rank size, const shape& data, const activation&) {
   return subtree_blocks::binomial(size, data).price();
 }
 

@@ -115,12 +115,13 @@ std::optional<failure> objection_to_data(const collective& of, const constraints
   return std::nullopt;
 }
 
-std::optional<failure> objection_to_start(const collective& of, const activation& starts) {
+std::optional<failure> objection_to_start(const collective& of, const activation& starts, rank size) {
   if (of.activates && starts.policy == activation_policy::none)
-    return argument("a partial collective needs an activation policy: full, solo or majority");
+    return argument(
+        "a partial collective needs an activation policy: full, solo, majority, first_of, all_of or quorum");
   if (!of.activates && starts.policy != activation_policy::none)
     return argument("only partial collectives have an activation policy: choose one, or set the policy to none");
-  return std::nullopt;
+  return objection(starts, size);
 }
 
 }  // namespace
@@ -129,7 +130,7 @@ std::optional<failure> objection(const collective& of, const constraints& needs,
                                  const activation& starts) {
   if (auto why = objection_to_place(needs, place)) return why;
   if (auto why = objection_to_data(of, needs, place, data)) return why;
-  return objection_to_start(of, starts);
+  return objection_to_start(of, starts, place.size);
 }
 
 result<schedule_ptr> make_collective(const collective& of, const constraints& needs, world place, const shape& asked,

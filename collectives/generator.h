@@ -28,6 +28,7 @@ struct fragment {
 /// Within one fragment no peer is signalled twice in the same direction.
 inline constexpr std::uint32_t k_activation_tag = 0;
 inline constexpr std::uint32_t k_barrier_tag = 1;
+inline constexpr std::uint32_t k_arrival_tag = 2;
 
 /// The common signature. Collectives without data ask for an empty shape, ordinary ones for no activation.
 using generator = result<schedule_ptr> (*)(world place, const shape& data, const activation& starts);

@@ -113,7 +113,7 @@ class multiplying {
 
 rank radix_of(const shape& data) { return data.radix == 0 ? k_multiplying_radix : data.radix; }
 
-cost cost_of_allreduce(rank size, const shape& data, activation_policy) {
+cost cost_of_allreduce(rank size, const shape& data, const activation&) {
   return cost_of_multiplying(size, radix_of(data), data.count, data);
 }
 

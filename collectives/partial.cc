@@ -11,7 +11,6 @@
 #include "collectives/direct.h"
 #include "collectives/multiplying.h"
 #include "collectives/ring.h"
-#include "libsched/geometry.h"
 
 namespace lsched {
 namespace {
@@ -65,22 +64,18 @@ class transcript {
 
 // --- costs ---------------------------------------------------------------------------------------------------------
 
-/// Signals are exact. Hops are at most what the call takes to the rank it reaches last and what the body takes from
+/// Signals are exact. Hops are at most what a call takes to the rank it reaches last and what the body takes from
 /// there; less where no rank that is far from the caller begins the body's longest chain.
-cost with_signals(cost body, rank size, activation_policy policy) {
-  if (policy == activation_policy::full) return body;
-  const fold folded(size);
-  const auto levels = static_cast<std::uint64_t>(folded.levels());
-  body.signals = wide(folded.core()) * levels + 2 * wide(folded.rem());
-  body.signals_of_one = wide(size) - 1;
-  body.hops += levels + (folded.rem() == 0 ? 0 : 2);
-  body.hops_are_bound = true;
-  return body;
-}
-
 template <const algorithm& of>
-cost cost_of_partial(rank size, const shape& data, activation_policy policy) {
-  return with_signals(of.cost_of(size, data, activation_policy::none), size, policy);
+cost cost_of_partial(rank size, const shape& data, const activation& starts) {
+  cost price = of.cost_of(size, data, {});
+  if (!starts.is_woken()) return price;
+  const auto [most, least, hops] = price_of(starts, size);
+  price.signals = most;
+  price.signals_of_one = least;
+  price.hops += hops;
+  price.hops_are_bound = true;
+  return price;
 }
 
 // --- entries of the registry ---------------------------------------------------------------------------------------
@@ -118,10 +113,11 @@ algorithm partial_of() {
 
 result<schedule_ptr> with_activation(const schedule& body, const activation& starts, kernel merge) {
   if (starts.policy == activation_policy::none) return argument("what starts the rounds is not said");
+  if (auto why = objection(starts, body.place().size)) return *why;
   if (body.is_partial()) return argument(body.name() + " is partial already");
   if (count_of(body, buffer_role::input) != 1 || count_of(body, buffer_role::output) != 1)
     return argument(body.name() + " has not just one input and one output");
-  if (starts.policy != activation_policy::full && !body.is_synchronising())
+  if (starts.is_woken() && !body.is_synchronising())
     return failure{.code = status::constraint,
                    .text = body.name() + " lets ranks run ahead of those who wake them: it is not synchronising"};
   builder to(body.place(), "partial_" + body.name());
@@ -131,7 +127,7 @@ result<schedule_ptr> with_activation(const schedule& body, const activation& sta
     if (it.role == buffer_role::input) input = id;
   }
   const extent whole = extent::imm(body.buffers()[input].count);
-  const op_id gate = add_activation(to, starts.policy, merge, input, whole).exit;
+  const op_id gate = add_activation(to, starts, merge, input, whole).exit;
   to.set_activation(starts);
   to.set_exit(transcript(to, body).write(gate));
   if (body.is_synchronising()) to.declare_synchronising();

@@ -78,12 +78,12 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world) {
 bool is_commutative(kernel what) { return is_reduction(what) && what != kernel::user; }
 
 /// At any price: operands may come in any order where kernels do not mind.
-postcondition contents_of(const collective& of, rank size, const shape& data, activation_policy policy) {
+postcondition contents_of(const collective& of, rank size, const shape& data, const activation& starts) {
   postcondition promise = of.contents_of(size, data);
   promise.data = data_of(of, size, data);
   for (promised_range& it : promise.ranges) it.is_in_rank_order = it.is_in_rank_order && !is_commutative(it.how);
-  const bool is_woken = policy == activation_policy::solo || policy == activation_policy::majority;
-  if (is_woken && of.activates) promise.signals_of_one = static_cast<std::uint64_t>(size) - 1;
+  const bool is_single = quota_of(starts, size).arrivals == 1;
+  if (starts.is_woken() && is_single && of.activates) promise.signals_of_one = static_cast<std::uint64_t>(size) - 1;
   return promise;
 }
 
@@ -105,13 +105,13 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, std::stri
   const overlay in_place = overlay_of(*of, size, data);
   data.in_place = false;
   const algorithm* by = wanted.empty() ? find(of->name, algorithm_name) : nullptr;
-  if (by == nullptr) return world_promise{of, nullptr, contents_of(*of, size, data, first.starts().policy), in_place};
+  if (by == nullptr) return world_promise{of, nullptr, contents_of(*of, size, data, first.starts()), in_place};
   if (data.what == kernel::user) {  // in units that schedules do not tell, and so is the price
-    postcondition contents = promise_of(*by, size, data, first.starts().policy);
+    postcondition contents = promise_of(*by, size, data, first.starts());
     contents.price.reset();
     return world_promise{of, nullptr, std::move(contents), in_place};
   }
-  return world_promise{of, by, promise_of(*by, size, data, first.starts().policy), in_place};
+  return world_promise{of, by, promise_of(*by, size, data, first.starts()), in_place};
 }
 
 }  // namespace lsched

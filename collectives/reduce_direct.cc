@@ -115,7 +115,7 @@ class reduce_by_blocks {
   buffer_id sum_ = k_no_buffer;
 };
 
-cost cost_of_direct(rank size, const shape& data, activation_policy) {
+cost cost_of_direct(rank size, const shape& data, const activation&) {
   if (size == 1 || data.count == 0) return {};
   const geometry blocks(size, data);
   const auto messages = [&](std::uint64_t block) {

@@ -143,7 +143,7 @@ std::uint64_t hops_of(const fold& folded) {
 }
 
 // Bytes. In step j, all blocks are held in 2^j parts, and each part has core / 2^(j+1) pairs that exchange all of it.
-cost cost_of_halving(rank size, const shape& data, activation_policy) {
+cost cost_of_halving(rank size, const shape& data, const activation&) {
   const fold folded(size);
   const auto offsets = block_offsets(data, size);
   const std::uint64_t total = offsets.back();

@@ -80,7 +80,7 @@ class pairwise {
   const std::uint32_t output_cell_;
 };
 
-cost cost_of_pairwise(rank size, const shape& data, activation_policy) {
+cost cost_of_pairwise(rank size, const shape& data, const activation&) {
   const std::uint64_t steps = wide(size) - 1;
   return {.messages = wide(size) * steps,
           .bytes = saturating_product(steps, bytes_of(block_offsets(data, size).back(), data)),

@@ -61,11 +61,11 @@ cost cost_of_reduce(rank size, const shape& data, const spread_tree& tree, std::
           .hops = pieces == 0 ? 0 : static_cast<std::uint64_t>(tree.depth())};
 }
 
-cost cost_of_flat(rank size, const shape& data, activation_policy) {
+cost cost_of_flat(rank size, const shape& data, const activation&) {
   return cost_of_reduce(size, data, flat_tree(size, data), pieces_in_flat(size, data));
 }
 
-cost cost_of_binomial(rank size, const shape& data, activation_policy) {
+cost cost_of_binomial(rank size, const shape& data, const activation&) {
   return cost_of_reduce(size, data, binomial_tree(size, data), pieces_in_binomial(data));
 }
 

@@ -120,11 +120,11 @@ overlay overlay_of(const collective& of, rank size, const shape& data) {
   return overlay(std::move(offsets));
 }
 
-postcondition promise_of(const algorithm& what, rank size, const shape& data, activation_policy policy) {
+postcondition promise_of(const algorithm& what, rank size, const shape& data, const activation& starts) {
   postcondition promise = what.of->contents_of(size, data);
   promise.data = data_of(*what.of, size, data);
   for (promised_range& it : promise.ranges) it.is_in_rank_order &= !what.needs.needs_commutative;
-  promise.price = price_of(what, size, data, policy);
+  promise.price = price_of(what, size, data, starts);
   return promise;
 }
 

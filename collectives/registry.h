@@ -18,7 +18,7 @@ promised_data data_of(const collective& of, rank size, const shape& data);
 overlay overlay_of(const collective& of, rank size, const shape& data);
 
 /// All that an algorithm promises of a world: buffers, contents and cost.
-postcondition promise_of(const algorithm& what, rank size, const shape& data, activation_policy policy);
+postcondition promise_of(const algorithm& what, rank size, const shape& data, const activation& starts);
 
 /// All of them, collectives side by side.
 std::span<const algorithm> algorithms();

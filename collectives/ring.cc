@@ -152,11 +152,11 @@ cost cost_of_ring(const collective& of, rank size, const shape& data, std::uint6
           .hops = steps};
 }
 
-cost cost_of_allreduce(rank size, const shape& data, activation_policy) {
+cost cost_of_allreduce(rank size, const shape& data, const activation&) {
   return cost_of_ring(k_allreduce, size, data, 2);
 }
 
-cost cost_of_reduce_scatter(rank size, const shape& data, activation_policy) {
+cost cost_of_reduce_scatter(rank size, const shape& data, const activation&) {
   return cost_of_ring(k_reduce_scatter, size, data, 1);
 }
 

@@ -120,7 +120,7 @@ class doubling {
 };
 
 // Hops. A chain to rank r goes by different powers of two, which have to be in r: at best 1 + 2 + 4 + …
-cost cost_of_doubling(rank size, const shape& data, activation_policy) {
+cost cost_of_doubling(rank size, const shape& data, const activation&) {
   std::uint64_t messages = 0;
   for (int k = 0; k < ceil_log2(size); ++k) messages += wide(size) - (std::uint64_t{1} << k);
   return {.messages = messages,
@@ -194,7 +194,7 @@ class chain {
   const buffer_id output_;
 };
 
-cost cost_of_chain(rank size, const shape& data, activation_policy) {
+cost cost_of_chain(rank size, const shape& data, const activation&) {
   const std::uint64_t pieces = pieces_of(data, data.count);
   return {.messages = (wide(size) - 1) * pieces,
           .bytes = saturating_product(wide(size) - 1, bytes_of(data.count, data)),

@@ -80,8 +80,8 @@ class scatter {
   const buffer_id output_;
 };
 
-cost cost_of_flat(rank size, const shape& data, activation_policy) { return subtree_blocks::flat(size, data).price(); }
-cost cost_of_binomial(rank size, const shape& data, activation_policy) {
+cost cost_of_flat(rank size, const shape& data, const activation&) { return subtree_blocks::flat(size, data).price(); }
+cost cost_of_binomial(rank size, const shape& data, const activation&) {
   return subtree_blocks::binomial(size, data).price();
 }
 

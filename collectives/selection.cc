@@ -215,7 +215,7 @@ std::string words_for_prediction(const candidate& best, const std::vector<candid
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
                     const surroundings& around) {
   const std::vector<share> some = shares(how, size, data, starts, around);
-  const cost all = price_of(how, size, data, starts.policy);
+  const cost all = price_of(how, size, data, starts);
   share mean{.messages = static_cast<double>(all.messages + all.signals) / size};
   for (const share& it : some) {
     mean.far += it.far / static_cast<double>(some.size());
@@ -245,14 +245,14 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
                    });
   // What starts a partial round is the same whatever it then does, and says nothing about which is faster.
   activation alike = starts;
-  if (of.activates) alike.policy = activation_policy::full;
+  if (of.activates) alike = {.policy = activation_policy::full};
   std::vector<candidate> all;
   for (const algorithm& it : algorithms()) {
     if (it.of != &of) continue;
     all.push_back({&it, objection(it, place, asked, starts)});
     if (all.back().objection) continue;
     all.back().predicted_ns = predicted_ns(it, place.size, common(of, data), alike, around);
-    all.back().hops = price_of(it, place.size, common(of, data), alike.policy).hops;
+    all.back().hops = price_of(it, place.size, common(of, data), alike).hops;
   }
   return all;
 }

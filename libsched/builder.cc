@@ -118,7 +118,9 @@ op_id builder::signal_recv(rank from, std::uint32_t tag, deps after) {
   return append({.kind = op_kind::signal_recv, .peer = from, .tag = tag}, after);
 }
 
-op_id builder::call(deps after) { return signal_recv(place_.self, 0, after); }
+op_id builder::call(deps after) { return signal_recv(place_.self, k_call_tag, after); }
+
+op_id builder::full_call(deps after) { return signal_recv(place_.self, k_full_call_tag, after); }
 
 op_id builder::capture(kernel merge, region target, extent count, deps after) {
   return append(

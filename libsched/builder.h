@@ -49,8 +49,9 @@ class builder {
   op_id copy(region source, region target, extent count, deps after = {});
   op_id signal_send(rank to, std::uint32_t tag, deps after = {});
   op_id signal_recv(rank from, std::uint32_t tag, deps after = {});
-  /// The application's own call.
+  /// The application's own call; and as it counts in rounds that wait for everybody (activation::full_every).
   op_id call(deps after = {});
+  op_id full_call(deps after = {});
   /// `merge` is how offers that missed their round are combined with later ones.
   op_id capture(kernel merge, region target, extent count, deps after = {});
 

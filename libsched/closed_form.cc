@@ -73,7 +73,7 @@ picoseconds hop(const machine& where, std::uint64_t bytes) {
 
 result<picoseconds> closed_form(const simulation& what) {
   const bool is_plain = what.skew.kind == skew_kind::none && what.noise.is_silent() && what.where.levels.size() == 1 &&
-                        what.starts == activation_policy::none;
+                        what.starts.policy == activation_policy::none;
   if (!is_plain) return failure{status::unsupported, "closed forms know no skew, noise, levels or activation"};
   auto time = std::visit([&](const auto& it) { return time_in(what.where, it); }, what.what);
   if (time && *time >= k_forever) return failure{status::unsupported, "it takes longer than 26 days of simulated time"};

@@ -1,5 +1,6 @@
 #include "libsched/contribution.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <thread>
@@ -8,7 +9,7 @@
 namespace lsched {
 
 std::optional<std::uint32_t> spares::take() {
-  std::uint32_t bits = bits_.load(std::memory_order_acquire);
+  std::uint64_t bits = bits_.load(std::memory_order_acquire);
   while (bits != 0) {
     if (bits_.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acq_rel))
       return static_cast<std::uint32_t>(std::countr_zero(bits));
@@ -16,7 +17,7 @@ std::optional<std::uint32_t> spares::take() {
   return std::nullopt;
 }
 
-void contribution::offer(const std::byte* gradient) {
+void contribution::offer(const std::byte* gradient, round_no call) {
   if (const auto taken = pending_.take()) {
     pending& old = buffers_[*taken];
     if (how_.count > 0) how_.reduce(old.data, gradient, old.data, how_.count);
@@ -29,6 +30,7 @@ void contribution::offer(const std::byte* gradient) {
   pending& fresh = buffers_[*spare];
   if (how_.bytes > 0) std::memcpy(fresh.data, gradient, how_.bytes);
   fresh.offers = 1;
+  fresh.since = call;
   pending_.put(*spare);
 }
 
@@ -40,25 +42,29 @@ std::uint64_t contribution::withdraw() {
   return offers;
 }
 
-delivery::delivery(combiner how, lag_policy lag, const std::array<std::byte*, k_buffers>& memory)
-    : how_(how), lag_(lag) {
-  for (std::uint32_t i = 0; i < k_buffers; ++i) slots_[i].data = memory[i];
+delivery::delivery(combiner how, lag_rule lag, std::span<std::byte* const> memory)
+    : how_(how), lag_(lag), slots_(lag.buffers()), queue_(lag.results), spares_(lag.buffers()) {
+  for (std::uint32_t i = 0; i < lag.buffers(); ++i) slots_[i].data = memory[i];
   writing_ = *spares_.take();
 }
 
+// Without room the last result that waits makes way. If it is not there, the application has just taken it, and before
+// it all others: then there is room.
 std::byte* delivery::publish(std::byte* data, const delivered& what) {
   slot& fresh = slots_[writing_];
   fresh.data = data;
   fresh.what = what;
-  const auto uncollected = newest_.take();
+  const bool has_room = !at(queued_).holds();
+  const auto uncollected = has_room ? std::nullopt : at(queued_ - 1).take();
+  if (!uncollected) ++queued_;
   if (uncollected) absorb(fresh, slots_[*uncollected]);
   if (uncollected && fresh.what.null && !slots_[*uncollected].what.null) {
     fresh.what.null = false;  // this round added nothing: the older result stands for both
     std::swap(fresh.data, slots_[*uncollected].data);
   }
-  newest_.put(writing_);
+  at(queued_ - 1).put(writing_);
   published_.store(what.to, std::memory_order_release);
-  // One buffer is newest, at most one is with the application: the third is spare.
+  // As many as are kept wait, and at most one is with the application: another is spare.
   if (uncollected) spares_.put(*uncollected);
   writing_ = *spares_.take();
   return slots_[writing_].data;
@@ -67,8 +73,9 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
 void delivery::absorb(slot& into, const slot& older) const {
   into.what.from = older.what.from;
   into.what.mine += older.what.mine;
+  into.what.staleness = std::max(into.what.staleness, older.what.staleness);
   const bool both = !into.what.null && !older.what.null;
-  if (lag_ == lag_policy::accumulate) {
+  if (lag_.policy != lag_policy::latest) {
     into.what.offers += older.what.offers;
     if (both && how_.count > 0) how_.reduce(older.data, into.data, into.data, how_.count);
   } else if (into.what.null) {
@@ -76,17 +83,18 @@ void delivery::absorb(slot& into, const slot& older) const {
   }
 }
 
-// While the engine exchanges the newest result for a newer one, its place is empty for a moment: that is no reason to
+// While the engine exchanges the last result for a newer one, its place is empty for a moment: that is no reason to
 // answer "nothing new". The wait is for one publish at most, which waits for nobody.
 std::optional<delivered> delivery::collect(std::byte* result) {
   for (;;) {
     const round_no published = published_.load(std::memory_order_acquire);
-    if (const auto taken = newest_.take()) {
-      const slot& newest = slots_[*taken];
-      const delivered what = newest.what;
-      if (result != nullptr && !what.null && how_.bytes > 0) std::memcpy(result, newest.data, how_.bytes);
+    if (const auto taken = at(taken_).take()) {
+      const slot& first = slots_[*taken];
+      const delivered what = first.what;
+      if (result != nullptr && !what.null && how_.bytes > 0) std::memcpy(result, first.data, how_.bytes);
       collected_ = what.to;
       spares_.put(*taken);
+      ++taken_;
       return what;
     }
     if (collected_ >= published) return std::nullopt;

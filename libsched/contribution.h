@@ -5,29 +5,30 @@
 //
 //     offer   (application)  takes the pending buffer or a spare one, adds, puts it back as pending
 //     capture (engine)       takes the pending buffer for this round; empty means null for this round
-//     publish (engine)       puts the finished result where the application finds the newest
-//     collect (application)  takes the newest result, gives the buffer back as spare
+//     publish (engine)       puts the finished result behind those that wait; where there is no room, into the last
+//     collect (application)  takes the first that waits, gives the buffer back as spare
 //
-// Two contribution buffers suffice (one captured, one pending or being filled), and three result buffers (one
-// written, one newest, one with the application). A buffer's plain fields belong to whoever holds it; the
+// Two contribution buffers suffice (one captured, one pending or being filled), and two more result buffers than
+// results are kept (one written, one with the application). A buffer's plain fields belong to whoever holds it; the
 // exchanges are acq_rel, so the next holder sees them.
 //
 // A gradient that missed its round stays pending and is merged into the next; nothing is lost and nothing is
 // counted twice. One application thread at a time per instance may offer, and one may collect.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "libsched/endpoint.h"
 #include "ops/kernel.h"
 
 namespace lsched {
 
-/// An exchangeable place for one of up to 31 buffers.
+/// An exchangeable place for a buffer.
 class place {
  public:
   std::optional<std::uint32_t> take() {
@@ -35,20 +36,21 @@ class place {
     return held == 0 ? std::nullopt : std::optional(held - 1);
   }
   void put(std::uint32_t buffer) { held_.exchange(buffer + 1, std::memory_order_acq_rel); }
+  bool holds() const { return held_.load(std::memory_order_acquire) != 0; }
 
  private:
   std::atomic<std::uint32_t> held_{0};
 };
 
-/// A set of spare buffers: one bit each.
+/// A set of spare buffers: one bit each, at most 63.
 class spares {
  public:
-  explicit spares(std::uint32_t buffers) : bits_((1u << buffers) - 1) {}
-  void put(std::uint32_t buffer) { bits_.fetch_or(1u << buffer, std::memory_order_acq_rel); }
+  explicit spares(std::uint32_t buffers) : bits_((std::uint64_t{1} << buffers) - 1) {}
+  void put(std::uint32_t buffer) { bits_.fetch_or(std::uint64_t{1} << buffer, std::memory_order_acq_rel); }
   std::optional<std::uint32_t> take();
 
  private:
-  std::atomic<std::uint32_t> bits_;
+  std::atomic<std::uint64_t> bits_;
 };
 
 /// The elementwise arithmetic of an instance's data: how two values become one.
@@ -65,12 +67,13 @@ class contribution {
   struct pending {
     std::byte* data = nullptr;
     std::uint64_t offers = 0;
+    round_no since = 0;  ///< the round that the first of them called for
   };
 
-  contribution(combiner how, std::byte* first, std::byte* second) : how_(how), buffers_{{first, 0}, {second, 0}} {}
+  contribution(combiner how, std::byte* first, std::byte* second) : how_(how), buffers_{{first}, {second}} {}
 
-  /// Deposits a gradient. Application. One pass over it; never blocks.
-  void offer(const std::byte* gradient);
+  /// Deposits a gradient, and notes which round it calls for. Application. One pass over it; never blocks.
+  void offer(const std::byte* gradient, round_no call = 0);
 
   /// Takes back what is pending and forgets it. Application. Answers how many offers that were.
   std::uint64_t withdraw();
@@ -94,6 +97,7 @@ struct delivered {
   std::uint64_t contributors = 0;  ///< of round `to`
   std::uint64_t offers = 0;        ///< inside `to`'s result (latest) or inside all of (from, to] (accumulate)
   std::uint64_t mine = 0;          ///< this rank's offers inside (from, to]
+  round_no staleness = 0;          ///< of these: rounds between the one called for and the one it was in, at most
   bool null = true;                ///< nobody contributed: there is no result
 };
 
@@ -101,18 +105,28 @@ struct delivered {
 enum class lag_policy : std::uint8_t {
   latest,      ///< the newest result replaces it
   accumulate,  ///< it is combined into the newest: no round's result is ever dropped
+  history,     ///< both are kept, up to a number of results; beyond that, the newest two are combined
+};
+
+struct lag_rule {
+  static constexpr std::uint32_t k_most = 60;
+  lag_policy policy;
+  std::uint32_t results;  ///< kept for the application: 1, but of a history 1 … k_most
+
+  constexpr lag_rule(lag_policy what = lag_policy::latest, std::uint32_t kept = 1) : policy(what), results(kept) {}
+  constexpr std::uint32_t buffers() const { return results + 2; }
 };
 
 /// Engine → application.
 class delivery {
  public:
-  static constexpr std::uint32_t k_buffers = 3;
   struct slot {
     std::byte* data = nullptr;
     delivered what{};
   };
 
-  delivery(combiner how, lag_policy lag, const std::array<std::byte*, k_buffers>& memory);
+  /// Of memory so many pieces as the rule says.
+  delivery(combiner how, lag_rule lag, std::span<std::byte* const> memory);
 
   /// Engine: where the next result is to be written.
   std::byte* writing() const { return slots_[writing_].data; }
@@ -121,7 +135,7 @@ class delivery {
   /// Answers where the next result is to be written.
   std::byte* publish(std::byte* data, const delivered& what);
 
-  /// Application: copies the newest result out, if there is one not yet collected. An empty answer leaves
+  /// Application: copies the first result out that was not yet collected, if there is one. An empty answer leaves
   /// `result` untouched; so does a null one. Null `result` drops it.
   std::optional<delivered> collect(std::byte* result);
 
@@ -131,14 +145,18 @@ class delivery {
  private:
   void absorb(slot& into, const slot& older) const;
 
+  place& at(std::uint64_t number) { return queue_[number % queue_.size()]; }
+
   combiner how_;
-  lag_policy lag_;
-  slot slots_[k_buffers];
-  std::uint32_t writing_ = 0;  ///< engine only
-  round_no collected_ = 0;     ///< application only
-  place newest_;
+  lag_rule lag_;
+  std::vector<slot> slots_;
+  std::vector<place> queue_;
+  std::uint64_t queued_ = 0;            ///< engine only: results put behind others
+  std::uint32_t writing_ = 0;           ///< engine only
+  std::uint64_t taken_ = 0;             ///< application only: of those queued
+  round_no collected_ = 0;              ///< application only
   std::atomic<round_no> published_{0};  ///< engine → application: the last round put into its place
-  spares spares_{k_buffers};
+  spares spares_;
 };
 
 }  // namespace lsched

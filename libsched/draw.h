@@ -1,8 +1,10 @@
 // Who may initiate a round: a pure function of (seed, round, ranks still present), equal on every rank.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ops/base.h"
 
@@ -16,10 +18,38 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// The rank drawn for `round` among `present` (ascending, not empty). Uniform up to 2^-32.
-constexpr rank draw(std::uint64_t seed, round_no round, std::span<const rank> present) {
-  const std::uint64_t high = mix(mix(seed) ^ round) >> 32;
-  return present[static_cast<std::size_t>(high * present.size() >> 32)];
+/// A number below `limit` from 64 random bits; uniform up to 2^-32.
+constexpr std::size_t below(std::uint64_t bits, std::size_t limit) {
+  return static_cast<std::size_t>((bits >> 32) * limit >> 32);
 }
+
+/// The rank drawn for `round` among `present` (ascending, not empty).
+constexpr rank draw(std::uint64_t seed, round_no round, std::span<const rank> present) {
+  return present[below(mix(mix(seed) ^ round), present.size())];
+}
+
+/// Several ranks drawn for a round, each set of so many as likely as any other (Floyd's sampling; Bentley and Floyd,
+/// CACM 1987). Of one rank: who draw() says.
+class drawn_ranks {
+ public:
+  explicit drawn_ranks(rank size = 0) : is_in_(static_cast<std::size_t>(size)) {}
+
+  /// `number` of `present`, or all of them if they are fewer.
+  void draw(std::uint64_t seed, round_no round, std::span<const rank> present, rank number) {
+    std::fill(is_in_.begin(), is_in_.end(), false);
+    const std::size_t wanted = std::min(present.size(), static_cast<std::size_t>(number));
+    std::uint64_t bits = mix(mix(seed) ^ round);
+    for (std::size_t last = present.size() - wanted; last < present.size(); ++last, bits = mix(bits)) {
+      const rank one = present[below(bits, last + 1)];
+      is_in_[index(is_in_[index(one)] ? present[last] : one)] = true;
+    }
+  }
+
+  bool holds(rank r) const { return is_in_[index(r)]; }
+
+ private:
+  static std::size_t index(rank r) { return static_cast<std::size_t>(r); }
+  std::vector<bool> is_in_;  ///< by rank
+};
 
 }  // namespace lsched

@@ -129,7 +129,8 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
   const op* combining = nullptr;
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& what = program.ops()[id];
-    if (what.kind == op_kind::signal_recv && what.peer == program.place().self) it.call = id;
+    if (what.kind == op_kind::signal_recv && what.peer == program.place().self)
+      (what.tag == k_full_call_tag ? it.full_call : it.call) = id;
     if (what.kind == op_kind::capture) {
       it.input_buffer = what.c.buffer();
       combining = &what;
@@ -142,15 +143,16 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
 
   const buffer& data = program.buffers()[it.input_buffer];
   const combiner how{find_reduce(combining->what, data.type), data.count, data.bytes()};
-  std::byte* memory[contribution::k_buffers + delivery::k_buffers];
+  std::vector<std::byte*> memory(contribution::k_buffers + options.lag.buffers());
   for (std::byte*& place : memory)
     if ((place = own(it, data.bytes())) == nullptr)
       return failure{status::no_memory, "no memory left for contribution and result buffers"};
+  it.drawn = drawn_ranks(program.place().size);
   it.pieces = piece_map(program);
   it.presences.resize(it.pieces.count());
   it.takeovers = takeovers_of(program, it.pieces);
   it.offers = std::make_unique<contribution>(how, memory[0], memory[1]);
-  it.results = std::make_unique<delivery>(how, options.lag, std::array{memory[2], memory[3], memory[4]});
+  it.results = std::make_unique<delivery>(how, options.lag, std::span(memory).subspan(contribution::k_buffers));
   it.cells[it.output_buffer].exchangeable = true;
   return std::nullopt;
 }
@@ -317,11 +319,11 @@ bool engine::poll_lane() {
 // The application may have called since.
 void engine::look(instance& it) {
   if (it.phase == phase::idle && it.called.load() > it.round) begin_round(it);
-  if (it.phase == phase::running && it.call != k_no_op && it.completed[it.call] != it.round &&
-      satisfies(it.called.load(), it.round) && is_candidate(it)) {
-    complete(it, it.call);
-    if (trace_ != nullptr) note_end(it, it.call);
-  }
+  if (it.phase != phase::running || it.call == k_no_op) return;
+  const op_id call = it.full_call != k_no_op && it.program->starts().is_full(it.round) ? it.full_call : it.call;
+  if (it.completed[call] == it.round || !satisfies(it.called.load(), it.round) || !counts(it, call)) return;
+  complete(it, call);
+  if (trace_ != nullptr) note_end(it, call);
 }
 
 // Runs the instance until it has to wait. A finished round of a partial instance opens the next.
@@ -350,6 +352,9 @@ void engine::begin_round(instance& it) {
   it.ready_head = it.ready_tail = 0;
   if (it.results != nullptr) {
     std::ranges::fill(it.presences, presence{.null = true});
+    const activation& starts = it.program->starts();
+    const rank size = it.program->place().size, candidates = quota_of(starts, size).candidates;
+    if (candidates < size) it.drawn.draw(starts.seed, it.round, it.present, candidates);
     it.cells[it.output_buffer].home = it.results->writing();
   }
   for (const op_id root : it.program->roots()) it.ready[it.ready_tail++] = root;
@@ -362,9 +367,15 @@ void engine::end_round(instance& it) {
   it.phase = phase::idle;
   if (it.results != nullptr) {
     const auto& [in_it, is_null] = it.presences[it.pieces.of_buffer(it.output_buffer).first];
-    const std::uint64_t mine = it.captured ? it.offers->at(*it.captured).offers : 0;
+    const auto [data, mine, since] = it.captured ? it.offers->at(*it.captured) : contribution::pending{};
     it.results->publish(it.cells[it.output_buffer].home,
-                        {it.round - 1, it.round, in_it.contributors, in_it.offers, mine, is_null});
+                        {.from = it.round - 1,
+                         .to = it.round,
+                         .contributors = in_it.contributors,
+                         .offers = in_it.offers,
+                         .mine = mine,
+                         .staleness = mine == 0 || since >= it.round ? 0 : it.round - since,
+                         .null = is_null});
     if (it.captured) it.offers->done(*std::exchange(it.captured, std::nullopt));
     if (in_it.leaver != k_no_rank) std::erase(it.present, in_it.leaver);
   } else {
@@ -489,18 +500,25 @@ void engine::take_home(instance& it, op_id id, const op& what) {
 void engine::fire_signal_recv(instance& it, op_id id, const op& what) {
   const bool is_call = what.peer == it.program->place().self;
   const bool is_satisfied =
-      is_call ? satisfies(it.called.load(), it.round) && is_candidate(it) : net_.arm(it.links[id], it.round);
+      is_call ? satisfies(it.called.load(), it.round) && counts(it, id) : net_.arm(it.links[id], it.round);
   if (is_satisfied) complete(it, id);
 }
 
-// Whether this rank's call starts the round. A rank whose leave is agreed counts as having called in every round;
-// if that started rounds, they would follow each other without end for as long as anybody stays.
-bool engine::is_candidate(const instance& it) const {
+// Whether this rank's call counts in this round. A rank whose leave is agreed has called in every round; if that
+// started rounds, they would follow each other without end for as long as anybody stays. So it counts only where the
+// round waits for everybody, or where too few are left: then all of them are waited for, and of those who have left the
+// first ones fill the number up.
+bool engine::counts(const instance& it, op_id call) {
   const activation& starts = it.program->starts();
-  const rank self = it.program->place().self;
-  if (it.present.empty()) return true;
-  if (starts.policy == activation_policy::solo) return std::binary_search(it.present.begin(), it.present.end(), self);
-  return starts.policy != activation_policy::majority || draw(starts.seed, it.round, it.present) == self;
+  if (!starts.is_woken()) return true;
+  if (starts.is_full(it.round) != (call == it.full_call)) return false;
+  if (call == it.full_call) return true;
+  const auto [self, size] = it.program->place();
+  const auto [candidates, arrivals] = quota_of(starts, size);
+  const auto place = std::ranges::lower_bound(it.present, self);
+  if (place != it.present.end() && *place == self) return candidates == size || it.drawn.holds(self);
+  const auto left_before = self - static_cast<rank>(place - it.present.begin());
+  return left_before < arrivals - static_cast<rank>(it.present.size());
 }
 
 // Takes what the application has offered so far; nothing offered is a null contribution.
@@ -669,12 +687,23 @@ bool has_begun(const instance& it) {
 /// Who could activate it.
 std::string describe_start(const instance& it, rank* waits_for) {
   const activation& starts = it.program->starts();
-  const rank self = it.program->place().self;
-  if (starts.policy == activation_policy::full) return " not started: it waits for this rank's own call";
+  const auto [self, size] = it.program->place();
+  if (starts.is_full(it.round)) return " not started: it waits for this rank's own call";
   if (starts.policy == activation_policy::solo) return " not started: no rank has called for it";
-  const rank drawn = draw(starts.seed, it.round, it.present);
-  if (waits_for != nullptr) *waits_for = drawn;
-  return " not started: it waits for the call of rank " + std::to_string(drawn) + (drawn == self ? " (this one)" : "");
+  const auto [candidates, arrivals] = quota_of(starts, size);
+  std::vector<rank> some = it.present;
+  if (candidates < size) std::erase_if(some, [&](rank r) { return !it.drawn.holds(r); });
+  const auto number = std::min<std::size_t>(static_cast<std::size_t>(arrivals), some.size());
+  if (some.size() == 1 && waits_for != nullptr) *waits_for = some.front();
+  if (some.size() == 1)
+    return " not started: it waits for the call of rank " + std::to_string(some.front()) +
+           (some.front() == self ? " (this one)" : "");
+  std::string text = " not started: it waits for " + std::to_string(number) + " of " + std::to_string(some.size()) +
+                     (candidates < size ? " drawn ranks to call:" : " ranks to call");
+  for (std::size_t i = 0; candidates < size && i < some.size() && i < 8; ++i)
+    text += (i == 0 ? " " : ",") + std::to_string(some[i]);
+  if (candidates < size && some.size() > 8) text += ",…";
+  return text;
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ class engine {
   void complete(instance& it, op_id id);
   void note_firing(const instance& it, op_id id, std::uint64_t begin_ns);
   void note_end(const instance& it, op_id id);
-  bool is_candidate(const instance& it) const;
+  static bool counts(const instance& it, op_id call);
   std::uint64_t amount(instance& it, const op& what);
 
   endpoint& net_;

@@ -193,17 +193,19 @@ void form_check::check_lates() {
 
 /// An instance has one contribution and one result, and what wakes others runs no further ahead than a round.
 void form_check::check_partial() {
-  std::array<std::size_t, 2> entries{};  // calls, captures
+  std::array<std::size_t, 3> entries{};  // calls, calls of full rounds, captures
   for (op_id id = 0; id < size(); ++id) {
     const op& it = at(id);
-    if (it.kind == op_kind::signal_recv && it.peer == place_.self) ++entries[0];
-    if (it.kind == op_kind::capture) ++entries[1];
+    if (it.kind == op_kind::signal_recv && it.peer == place_.self) ++entries[it.tag == k_full_call_tag ? 1 : 0];
+    if (it.kind == op_kind::capture) ++entries[2];
   }
-  const bool has_one_of_each = entries == std::array<std::size_t, 2>{1, 1} &&
+  const bool waits_for_all = program_.starts().is_woken() && program_.starts().full_every != 0;
+  const bool has_one_of_each = entries == std::array<std::size_t, 3>{1, waits_for_all ? 1u : 0u, 1} &&
                                count_of(program_, buffer_role::input) == 1 &&
                                count_of(program_, buffer_role::output) == 1;
   if (!has_one_of_each) object(k_no_op, "is partial, but has not just one call, capture, input and output");
-  if (program_.starts().policy != activation_policy::full && !program_.is_synchronising())
+  if (const auto why = objection(program_.starts(), place_.size)) object(k_no_op, "has a policy of which " + why->text);
+  if (program_.starts().is_woken() && !program_.is_synchronising())
     object(k_no_op, "may be woken by others, but is not declared synchronising");
 }
 

@@ -8,6 +8,7 @@
 
 #include "libsched/draw.h"
 #include "libsched/firing.h"
+#include "libsched/geometry.h"
 #include "libsched/goal_world.h"
 #include "libsched/simulation.h"
 
@@ -92,12 +93,14 @@ class round_player {
     if (what.kind == op_kind::send || what.kind == op_kind::signal_send) post(r, what);
     const bool is_call = what.kind == op_kind::signal_recv && what.peer == r;
     const bool waits = what.kind == op_kind::recv || (what.kind == op_kind::signal_recv && !is_call);
-    if (is_call ? calls(r) : !waits || me.arrived[id]) complete(r, id);
+    if (is_call ? calls(r) && what.tag == k_call_tag : !waits || me.arrived[id]) complete(r, id);
   }
 
+  /// The initiator, and as many ranks after it as it takes.
   bool calls(rank r) const {
-    const activation_policy policy = program(r).starts().policy;
-    return r == initiator_ || (policy != activation_policy::solo && policy != activation_policy::majority);
+    const activation& starts = program(r).starts();
+    const auto size = static_cast<rank>(players_.size());
+    return !starts.is_woken() || ring_before(r, initiator_, size) < quota_of(starts, size).arrivals;
   }
 
   // A message that nobody receives is noticed as its sender's fault at the end.
@@ -305,8 +308,11 @@ std::string describe_unit_times(const schedule& first, rank initiator, const tra
   if (!first.is_partial() && !all.has_choice) return "";
   std::string text = "\nresolved for one scenario: ";
   if (first.starts().policy == activation_policy::full) text += "every rank calls and contributes; ";
-  if (first.starts().policy == activation_policy::solo || first.starts().policy == activation_policy::majority)
-    text += "rank " + std::to_string(initiator) + " alone calls, every rank contributes; ";
+  const rank callers = quota_of(first.starts(), first.place().size).arrivals;
+  if (first.starts().is_woken())
+    text += "rank " + std::to_string(initiator) +
+            (callers == 1 ? "" : " and the " + std::to_string(callers - 1) + " ranks after it") +
+            (callers == 1 ? " alone calls" : " alone call") + ", every rank contributes; ";
   return text +
          "a message takes one unit of time, all else none;\n"
          "where an op needs fewer tokens than it has deps, those that came first are required;\n"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "libsched/contribution.h"
+#include "libsched/draw.h"
 #include "libsched/endpoint.h"
 #include "libsched/firing.h"
 #include "libsched/pieces.h"
@@ -40,7 +41,7 @@ struct binding {
 };
 
 struct instance_options {
-  lag_policy lag = lag_policy::latest;
+  lag_rule lag{};
   user_kernel user{};  ///< for ops of kernel::user; ordinary schedules only
 };
 
@@ -87,6 +88,8 @@ struct instance {
   std::vector<takeover> takeovers;  ///< by op
   std::optional<std::uint32_t> captured;
   op_id call = k_no_op;
+  op_id full_call = k_no_op;  ///< counts instead, in rounds that wait for everybody
+  drawn_ranks drawn;          ///< for this round, where there are fewer candidates than ranks
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
   std::vector<rank> present;       ///< ranks whose leave is not yet agreed

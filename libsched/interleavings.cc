@@ -23,7 +23,8 @@ struct scene {
   std::vector<bool> calls;     ///< by rank: whose own call counts
   bool sends_wait = false;     ///< a send completes after its receive has fired, and its reader where it holds
   bool delays_entries = true;  ///< entries come in every order; else as soon as they can
-  bool is_rest = false;        ///< nobody calls in a partial round, and nothing may come of that
+  bool is_rest = false;        ///< too few call in a partial round, and nobody may be woken by that
+  bool is_full = false;        ///< a round that waits for everybody
 };
 
 enum class phase : std::uint8_t { waiting, fired, completed };
@@ -143,12 +144,14 @@ class player {
     const rank owner = on_.at(it.part).owner;
     switch (it.what) {
       case occasion::begin: return !now.begun[at(owner)];
-      case occasion::call: return scene_.calls[at(owner)] && now.registers[it.part] == 0;
+      case occasion::call: return scene_.calls[at(owner)] && now.registers[it.part] == 0 && counts(it.part);
       case occasion::land: return now.phases[it.part] != phase::waiting && !now.landed[it.part];
       case occasion::complete: return now.phases[it.part] == phase::fired && can_complete(now, it.part);
     }
     return false;
   }
+
+  bool counts(stage_op call) const { return (on_.at(call).what->tag == k_full_call_tag) == scene_.is_full; }
 
   bool can_complete(const state& now, stage_op it) const {
     const stage_part& part = on_.at(it);
@@ -227,11 +230,14 @@ class player {
       for (std::uint64_t i = 0; i < what.count.value(); ++i)
         now.cells[part.transit + i] = now.cells[on_.cell(part, what.a, i)];
     const stage_rank& me = on_.of(part.owner);
-    if (what.kind == op_kind::capture && is_full(me) && (me.call == k_no_stage_op || now.registers[me.call] == 0))
+    const stage_op call = scene_.is_full ? me.full_call : me.call;
+    if (what.kind == op_kind::capture && is_full(me) && (call == k_no_stage_op || now.registers[call] == 0))
       object(it, "captures before its rank has called");
     if (what.kind == op_kind::capture && !is_promised_merge(part)) object(it, "merges by another kernel than promised");
-    const bool is_out = what.kind == op_kind::send || what.kind == op_kind::signal_send;
-    if (scene_.is_rest && (is_out || what.kind == op_kind::capture)) object(it, "fires though nobody calls");
+    const bool tells = what.kind == op_kind::signal_send && std::ranges::find(scene_.calls, true) != scene_.calls.end();
+    const bool is_out = what.kind == op_kind::send || (what.kind == op_kind::signal_send && !tells);
+    if (scene_.is_rest && (is_out || what.kind == op_kind::capture)) object(it, "fires though too few call");
+    if (scene_.is_full && what.kind == op_kind::signal_send) object(it, "signals in a round that waits for everybody");
   }
 
   bool is_promised_merge(const stage_part& part) const {
@@ -327,7 +333,9 @@ class player {
   }
 
   static std::size_t at(rank r) { return static_cast<std::size_t>(r); }
-  static bool is_full(const stage_rank& me) { return me.program->starts().policy == activation_policy::full; }
+  bool is_full(const stage_rank& me) const {
+    return scene_.is_full || me.program->starts().policy == activation_policy::full;
+  }
   bool is_root(const stage_part& part) const {
     return std::ranges::binary_search(on_.of(part.owner).program->roots(), part.id);
   }
@@ -345,19 +353,25 @@ class player {
 /// What has to be played; the header says why this is enough.
 std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
   const auto size = static_cast<std::size_t>(on.size());
-  const activation_policy policy = on.of(0).program->starts().policy;
-  const bool anyone_starts = policy == activation_policy::solo || policy == activation_policy::majority;
+  const activation& starts = on.of(0).program->starts();
+  const bool anyone_starts = starts.is_woken();
+  const auto arrivals = static_cast<std::size_t>(quota_of(starts, on.size()).arrivals);
   const std::vector<bool> everybody(size, true);
   std::vector<scene> all{{.calls = everybody}};
-  if (policy != activation_policy::none)
+  if (starts.policy != activation_policy::none)
     all.push_back({.calls = std::vector<bool>(size, false), .delays_entries = !is_reduced, .is_rest = true});
   if (!anyone_starts || !is_reduced)
     all.push_back({.calls = everybody, .sends_wait = true, .delays_entries = !is_reduced});
   for (std::size_t r = 0; anyone_starts && r < size; ++r) {
-    std::vector<bool> one(size, false);
-    one[r] = true;
-    all.push_back({.calls = one, .sends_wait = true, .delays_entries = !is_reduced});
+    std::vector<bool> some(size, false);
+    for (std::size_t i = 0; i < std::min(arrivals, size); ++i) some[(r + i) % size] = true;
+    all.push_back({.calls = some, .sends_wait = true, .delays_entries = !is_reduced});
+    if (arrivals < 2) continue;
+    some[r] = false;
+    all.push_back({.calls = some, .delays_entries = !is_reduced, .is_rest = true});
   }
+  if (starts.is_woken() && starts.full_every != 0)
+    all.push_back({.calls = everybody, .delays_entries = !is_reduced, .is_full = true});
   return all;
 }
 

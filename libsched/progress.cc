@@ -40,10 +40,15 @@ void progress::run(const round_start& start) {
 void progress::begin() {
   for (const world_op it : roots_) enable(it);
   for (const world_op it : calls_)
-    if (!start_.is_woken && (!start_.caller || *start_.caller == all_.rank_of(it))) arrive(it);
+    if (!start_.is_woken && has_called(it)) arrive(it);
   if (!start_.is_woken) return;
   for (const world_op it : captures_)
     if (!has_fired(it)) fire(it);
+}
+
+bool progress::has_called(world_op call) const {
+  const bool counts = (all_.at(call).tag == k_full_call_tag) == start_.is_full;
+  return counts && (start_.callers == nullptr || (*start_.callers)[static_cast<std::size_t>(all_.rank_of(call))]);
 }
 
 /// All that completes within a hop before anything that takes another one.

@@ -12,7 +12,6 @@
 // under all of them. (For rendezvous: Siegel and Avrunin, "Analysis of MPI programs", 2003.)
 #pragma once
 
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,7 +24,8 @@ enum class sending : std::uint8_t { eager, rendezvous, held };
 
 /// What starts a round.
 struct round_start {
-  std::optional<rank> caller{};        ///< whose call counts; none: everybody's
+  const std::vector<bool>* callers = nullptr;  ///< by rank: whose call counts; null: everybody's
+  bool is_full = false;                        ///< calls count as they do in rounds that wait for everybody
   bool is_woken = false;               ///< captures are given; calls and signals they usually wait for are not needed
   bool stops_at_captures = false;      ///< nothing follows from a capture
   std::span<const world_op> unsent{};  ///< signals that nobody hears, though they fire
@@ -50,6 +50,7 @@ class progress {
 
  private:
   void begin();
+  bool has_called(world_op call) const;
   void drain();
   void enable(world_op it);
   void fire(world_op it);

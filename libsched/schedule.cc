@@ -14,11 +14,6 @@ std::string_view name_of(buffer_role role) {
   return names[static_cast<std::size_t>(role)];
 }
 
-std::string_view name_of(activation_policy policy) {
-  constexpr std::array<std::string_view, 4> names{"none", "full", "solo", "majority"};
-  return names[static_cast<std::size_t>(policy)];
-}
-
 std::uint64_t max_count(const schedule& program, const op& what) {
   return what.count.is_late() ? program.lates()[what.count.index()].bound : what.count.value();
 }
@@ -140,7 +135,11 @@ void append_head(std::string& out, const schedule& program) {
   append_all(out, "\nrank ", program.place().self, " of ", program.place().size);
   append_all(out, "\nflags", program.is_synchronising() ? " synchronising" : "",
              program.is_holding() ? " holding" : "");
-  append_all(out, "\nactivation ", name_of(program.starts().policy), " seed ", program.starts().seed);
+  const activation& starts = program.starts();
+  append_all(out, "\nactivation ", name_of(starts.policy));
+  if (has_number(starts.policy)) append_all(out, " ", starts.number);
+  if (starts.full_every != 0) append_all(out, " every ", starts.full_every);
+  append_all(out, " seed ", starts.seed);
   append_all(out, "\nsizes buffers ", program.buffers().size(), " lates ", program.lates().size(), " slots ",
              program.slots(), " ops ", program.ops().size(), " deps ", program.dep_count(), "\n");
 }

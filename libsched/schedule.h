@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "libsched/activation.h"
 #include "ops/op.h"
 
 namespace lsched {
@@ -37,22 +38,6 @@ struct late_extent {
   std::uint32_t slot = 0;
   std::uint64_t bound = 0;
   friend bool operator==(const late_extent&, const late_extent&) = default;
-};
-
-/// What lets a round begin.
-enum class activation_policy : std::uint8_t {
-  none,      ///< an ordinary schedule: the caller starts each round
-  full,      ///< every rank's own call starts its part; no signals
-  solo,      ///< the first arrival starts the round everywhere
-  majority,  ///< one rank, drawn anew every round, starts it
-};
-
-std::string_view name_of(activation_policy policy);
-
-struct activation {
-  activation_policy policy = activation_policy::none;
-  std::uint64_t seed = 0;  ///< of the majority's draws
-  friend bool operator==(const activation&, const activation&) = default;
 };
 
 class schedule {

@@ -106,8 +106,9 @@ failure located(std::string_view text, std::size_t at, const std::string& why) {
 constexpr std::array k_all_kinds{op_kind::nop,         op_kind::send,        op_kind::recv,   op_kind::compute,
                                  op_kind::signal_send, op_kind::signal_recv, op_kind::capture};
 constexpr std::array k_all_roles{buffer_role::input, buffer_role::output, buffer_role::scratch};
-constexpr std::array k_all_policies{activation_policy::none, activation_policy::full, activation_policy::solo,
-                                    activation_policy::majority};
+constexpr std::array k_all_policies{activation_policy::none,     activation_policy::full,     activation_policy::solo,
+                                    activation_policy::majority, activation_policy::first_of, activation_policy::all_of,
+                                    activation_policy::quorum};
 
 /// Reads the schedule that begins at `at`. A member that answers false has filled in why().
 class parser {
@@ -277,8 +278,10 @@ bool parser::read_flags() {
 
 bool parser::read_activation() {
   activation starts;
-  const bool is_read = expect("activation") && read_word(k_all_policies, "an activation policy", starts.policy) &&
-                       expect("seed") && read_number(starts.seed) && end_line();
+  if (!expect("activation") || !read_word(k_all_policies, "an activation policy", starts.policy)) return false;
+  if (has_number(starts.policy) && !read_number(starts.number)) return false;
+  if (take("every") && !read_number(starts.full_every)) return false;
+  const bool is_read = expect("seed") && read_number(starts.seed) && end_line();
   made_.set_activation(starts);
   return is_read;
 }

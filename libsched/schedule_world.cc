@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 
 #include "libsched/calendar.h"
+#include "libsched/draw.h"
 #include "libsched/firing.h"
 #include "libsched/transfer.h"
 
@@ -99,6 +101,7 @@ class world_engine {
 
   result<simulation_report> run() {
     report_.finish.assign(ranks_.size(), 0);
+    draw_candidates();
     for (rank r = 0; at(r) < ranks_.size(); ++r) prepare(r);
     while (!calendar_.is_empty() && fault_.empty())
       for (const event& it : calendar_.take(calendar_.first_window())) handle(it);
@@ -113,6 +116,17 @@ class world_engine {
   const schedule& program(rank r) const { return *programs_[at(r)]; }
   const op& op_of(rank r, op_id id) const { return program(r).ops()[id]; }
   static bool is_call(const op& what, rank r) { return what.kind == op_kind::signal_recv && what.peer == r; }
+
+  /// As all ranks do in that round.
+  void draw_candidates() {
+    const activation& starts = program(0).starts();
+    const auto size = static_cast<rank>(ranks_.size());
+    waits_for_all_ = starts.is_woken() && starts.is_full(what_.instance);
+    std::vector<rank> all(ranks_.size());
+    std::iota(all.begin(), all.end(), 0);
+    drawn_ = drawn_ranks(size);
+    drawn_.draw(starts.seed, what_.instance, all, quota_of(starts, size).candidates);
+  }
 
   /// A partial round is open before the rank calls; any other begins with its start.
   void prepare(rank r) {
@@ -152,15 +166,22 @@ class world_engine {
       ++report_.active;
       return begin(r);
     }
-    const activation_policy policy = program(r).starts().policy;
-    if (me.has_ended || (policy == activation_policy::majority && r != what_.initiator)) return;
+    if (me.has_ended || !may_start(r)) return;
     me.cpu = later(me.cpu, time);
     for (op_id id = 0; id < me.ops.size(); ++id) {
-      if (!is_call(op_of(r, id), r)) continue;
+      if (!is_call(op_of(r, id), r) || (op_of(r, id).tag == k_full_call_tag) != waits_for_all_) continue;
       me.ops[id].has_arrived = true;
       if (me.ops[id].is_armed) me.ready.push_back(id);
     }
     work(r);
+  }
+
+  bool may_start(rank r) const {
+    const activation& starts = program(r).starts();
+    if (!starts.is_woken() || waits_for_all_) return true;
+    if (starts.policy == activation_policy::majority) return r == what_.initiator;
+    const auto size = static_cast<rank>(ranks_.size());
+    return quota_of(starts, size).candidates == size || drawn_.holds(r);
   }
 
   void arrive(const event& it) {
@@ -398,6 +419,8 @@ class world_engine {
   const start_times starts_;
   calendar<event> calendar_;
   std::vector<state> ranks_;
+  bool waits_for_all_ = false;
+  drawn_ranks drawn_;  ///< whose call counts, where that is not all ranks'
   std::string fault_;
   Time last_ = at_instant<Time>(0);
   simulation_report report_;

@@ -14,8 +14,8 @@
 
 namespace lsched {
 
-/// `what.what` is ignored; `what.starts` too: the schedules say how they start, `what.initiator` who counts with
-/// majority. Null contributions are sent like others. With `trace`, the report has the critical path. Failures:
+/// `what.what` is ignored; `what.starts` too: the schedules say how they start, in round `what.instance`, and
+/// `what.initiator` who counts with majority. Null contributions are sent like others. With `trace`, the report has the critical path. Failures:
 /// ARGUMENT (no ranks, or not of one world; no lookahead; a start that is negative or too late), UNMATCHED (a message
 /// that nobody receives), UNSUPPORTED (shared NICs; too long or too many bytes), STATE (a rank gets stuck; the text
 /// says where).

@@ -24,8 +24,8 @@ struct simulation {
   round_no instance = 1;  ///< another one draws other skews and noise
   /// solo, majority: an activation broadcast goes before the program (recursive doubling only), and a rank that has not
   /// called takes part. `initiator` is the rank whose call counts with majority. none, full: every rank begins with its
-  /// own call.
-  activation_policy starts = activation_policy::none;
+  /// own call. Of other policies, and where every so many rounds are full, there are only schedules.
+  activation starts{};
   rank initiator = 0;
   /// Called now and then with the number of messages so far; may be empty.
   std::function<void(std::uint64_t)> progress{};

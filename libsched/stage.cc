@@ -68,7 +68,8 @@ void stage::add_rank(const schedule& program, const overlay& in_place) {
     stage_part part{.owner = size(), .id = id, .what = &what, .is_data = must_happen(what.kind)};
     part.is_call = what.kind == op_kind::signal_recv && what.peer == part.owner;
     const auto number = static_cast<stage_op>(parts_.size());
-    if (part.is_call && me.call == k_no_stage_op) me.call = number;
+    stage_op& call = what.tag == k_full_call_tag ? me.full_call : me.call;
+    if (part.is_call && call == k_no_stage_op) call = number;
     if (what.kind == op_kind::capture && !me.captures) me.captures = true, me.entry = number;
     if (what.kind == op_kind::send) part.transit = cells_, cells_ += what.count.value();
     parts_.push_back(std::move(part));

@@ -32,6 +32,7 @@ struct stage_rank {
   stage_op first = 0;
   stage_op entry = k_no_stage_op;  ///< its capture, else its call, else none: the begin of its round
   stage_op call = k_no_stage_op;
+  stage_op full_call = k_no_stage_op;  ///< of rounds that wait for everybody
   bool captures = false;
   /// Data ops that may not have fired yet when its exit has completed and no op is in flight, for all that deps say.
   std::vector<stage_op> loose{};

@@ -222,9 +222,9 @@ result<simulation_report> run(const simulation& what, const Program& it) {
 }  // namespace
 
 result<simulation_report> simulate_sweep(const simulation& what) {
-  const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;
   const std::uint64_t bytes = std::visit([](const auto& it) { return it.bytes_of(1); }, what.what);
-  if (is_partial || what.where.rules != semantics::libsched || what.where.shares_nics() || bytes > what.where.S)
+  if (what.starts.is_woken() || what.where.rules != semantics::libsched || what.where.shares_nics() ||
+      bytes > what.where.S)
     return refusal();
   return std::visit([&](const auto& it) { return run(what, it); }, what.what);
 }

@@ -7,6 +7,7 @@
 #include "libsched/assembly.h"
 #include "libsched/contents.h"
 #include "libsched/form.h"
+#include "libsched/geometry.h"
 #include "libsched/hazards.h"
 #include "libsched/knowledge.h"
 #include "libsched/progress.h"
@@ -45,16 +46,18 @@ class proof {
   void check_unsure_signals(const assembly& all, const std::vector<world_op>& unsure);
   void check_rest(const assembly& all);
   void check_activation(const assembly& all, const std::vector<world_op>& order);
-  void check_signals(const assembly& all, const progress& wake, rank caller);
+  const std::vector<bool>& called(rank first, rank number);
+  void check_woken(const assembly& all, const progress& wake, const std::vector<world_op>& captures,
+                   const std::vector<std::uint32_t>& rest);
+  void check_asleep(const assembly& all, const progress& wake, const std::vector<world_op>& captures);
+  void check_signals(const assembly& all, const progress& wake);
+  void check_full_round(const assembly& all, const std::vector<world_op>& captures);
   std::vector<std::uint32_t> hops_from_here(const assembly& all, const std::vector<world_op>& order) const;
   void check_contents(const assembly& all, const std::vector<world_op>& order);
   void check_knowledge(const assembly& all, const std::vector<world_op>& order);
   void check_price();
 
-  bool is_woken_by_signals() const {
-    const activation_policy policy = world_.front()->starts().policy;
-    return policy != activation_policy::none && policy != activation_policy::full;
-  }
+  bool is_woken_by_signals() const { return world_.front()->starts().is_woken(); }
   static bool must_fire(const assembly& all, world_op it) {
     const op_kind kind = all.kind(it);
     return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture ||
@@ -68,6 +71,9 @@ class proof {
   finding_list out_;
   finding_list notes_;
   verification answer_;
+  std::vector<bool> callers_;  ///< by rank: of the activation that is tried, with the first of them
+  rank first_caller_ = 0;
+  std::string calls_in_words_;
 };
 
 void proof::prove() {
@@ -210,7 +216,8 @@ std::vector<std::uint32_t> proof::hops_from_here(const assembly& all, const std:
 /// Nobody calls, so nobody may wake, send or tell others.
 void proof::check_rest(const assembly& all) {
   progress rest(all, sending::eager);
-  rest.run({.caller = k_no_rank});
+  const std::vector<bool> nobody(world_.size());
+  rest.run({.callers = &nobody});
   for (world_op it = 0; it < all.op_count(); ++it) {
     const op_kind kind = all.kind(it);
     const bool is_still = kind != op_kind::capture && kind != op_kind::send && kind != op_kind::signal_send;
@@ -222,43 +229,96 @@ void proof::check_rest(const assembly& all) {
   }
 }
 
-/// `order` has shown that all payload moves once every capture is given. So it is enough to run, for each initiator,
-/// what comes before the captures. More initiators only add.
+/// `order` has shown that all payload moves once every capture is given. So it is enough to run, for sets of callers
+/// that are just large enough, what comes before the captures. More callers only add. Where it takes several, those who
+/// count them count any: sets in which each rank is once the first are enough, and a rank less must not be.
 void proof::check_activation(const assembly& all, const std::vector<world_op>& order) {
   const std::vector<std::uint32_t> rest = hops_from_here(all, order);
+  const auto size = static_cast<rank>(world_.size());
+  const rank arrivals = std::clamp(quota_of(world_.front()->starts(), size).arrivals, rank{1}, size);
   std::vector<world_op> captures;
   for (world_op it = 0; it < all.op_count(); ++it)
     if (all.kind(it) == op_kind::capture) captures.push_back(it);
   answer_.price.hops = 0;
   progress wake(all, sending::eager);
-  for (rank caller = 0; caller < all.size() && !out_.is_full(); ++caller) {
-    wake.run({.caller = caller, .stops_at_captures = true});
-    for (const world_op it : captures) {
-      if (!wake.has_completed(it)) {
-        out_.add({.what = property::activation,
-                  .where = all.rank_of(it),
-                  .op = all.id_of(it),
-                  .peer = caller,
-                  .text = "a call of " + rank_text(caller) + " alone does not wake " + all.words_for(it)});
-        break;
-      }
-      answer_.price.hops = std::max<std::uint64_t>(answer_.price.hops, wake.hops_to(it) + rest[it]);
-    }
-    check_signals(all, wake, caller);
+  for (rank first = 0; first < size && !out_.is_full(); ++first) {
+    wake.run({.callers = &called(first, arrivals), .stops_at_captures = true});
+    check_woken(all, wake, captures, rest);
+    check_signals(all, wake);
+    if (arrivals == 1) continue;
+    wake.run({.callers = &called(first, arrivals - 1), .stops_at_captures = true});
+    check_asleep(all, wake, captures);
+  }
+  if (world_.front()->starts().full_every != 0) check_full_round(all, captures);
+}
+
+/// `number` ranks from `first` on call.
+const std::vector<bool>& proof::called(rank first, rank number) {
+  callers_.assign(world_.size(), false);
+  for (rank i = 0; i < number; ++i)
+    callers_[static_cast<std::size_t>(ring_after(first, i, static_cast<rank>(world_.size())))] = true;
+  first_caller_ = first;
+  const std::string others = number == 1 ? "" : " and of the " + std::to_string(number - 1) + " ranks after it";
+  calls_in_words_ = "a call of " + rank_text(first) + others + " alone";
+  return callers_;
+}
+
+void proof::check_woken(const assembly& all, const progress& wake, const std::vector<world_op>& captures,
+                        const std::vector<std::uint32_t>& rest) {
+  for (const world_op it : captures) {
+    if (!wake.has_completed(it))
+      return out_.add({.what = property::activation,
+                       .where = all.rank_of(it),
+                       .op = all.id_of(it),
+                       .peer = first_caller_,
+                       .text = calls_in_words_ + " does not wake " + all.words_for(it)});
+    answer_.price.hops = std::max<std::uint64_t>(answer_.price.hops, wake.hops_to(it) + rest[it]);
   }
 }
 
-void proof::check_signals(const assembly& all, const progress& wake, rank caller) {
+void proof::check_asleep(const assembly& all, const progress& wake, const std::vector<world_op>& captures) {
+  for (const world_op it : captures)
+    if (wake.has_completed(it))
+      return out_.add({.what = property::activation,
+                       .where = all.rank_of(it),
+                       .op = all.id_of(it),
+                       .peer = first_caller_,
+                       .text = calls_in_words_ + " wakes " + all.words_for(it) + ", though it takes one more"});
+}
+
+void proof::check_signals(const assembly& all, const progress& wake) {
   std::uint64_t signals = 0;
   for (const world_op it : wake.order())
     if (all.kind(it) == op_kind::signal_send) ++signals;
-  answer_.price.signals_of_one = std::max(answer_.price.signals_of_one, signals);
+  // The coordinator counts its own call without one.
+  const bool is_spared = quota_of(world_.front()->starts(), all.size()).arrivals > 1 && callers_[k_coordinator] &&
+                         std::ranges::count(callers_, true) < std::ptrdiff_t{all.size()};
+  const std::uint64_t counted = signals + (is_spared ? 1 : 0);
+  answer_.price.signals_of_one = std::max(answer_.price.signals_of_one, counted);
   const auto declared = promise_.price ? promise_.price->signals_of_one : promise_.signals_of_one;
-  if (!declared || signals == *declared) return;
+  if (!declared || counted == *declared) return;
   out_.add({.what = property::activation,
-            .where = caller,
-            .text = "a call of " + rank_text(caller) + " alone takes " + std::to_string(signals) + " signals, not " +
-                    std::to_string(*declared)});
+            .where = first_caller_,
+            .text = calls_in_words_ + " takes " + std::to_string(signals) + " signals, not " +
+                    std::to_string(*declared - (is_spared ? 1 : 0))});
+}
+
+/// Everybody calls, and every gate opens by that alone: nothing that others do could have opened it.
+void proof::check_full_round(const assembly& all, const std::vector<world_op>& captures) {
+  progress round(all, sending::eager);
+  round.run({.is_full = true, .stops_at_captures = true});
+  for (const world_op it : captures)
+    if (!round.has_completed(it))
+      return out_.add({.what = property::activation,
+                       .where = all.rank_of(it),
+                       .op = all.id_of(it),
+                       .text = "in a round that waits for everybody, the own call does not open " + all.words_for(it)});
+  for (const world_op it : round.order())
+    if (all.kind(it) == op_kind::signal_send || all.kind(it) == op_kind::send)
+      return out_.add({.what = property::activation,
+                       .where = all.rank_of(it),
+                       .op = all.id_of(it),
+                       .text = "in a round that waits for everybody, " + all.words_for(it) + " fires before the gate"});
 }
 
 // --- knowledge and price -----------------------------------------------------------------------------------

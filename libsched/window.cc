@@ -88,7 +88,7 @@ class window_engine {
         starts_(what.skew, program.size, what.instance),
         is_flat_(what.where.levels.size() == 1),
         is_silent_(what.noise.is_silent()),
-        is_partial_(what.starts == activation_policy::solo || what.starts == activation_policy::majority),
+        is_partial_(what.starts.is_woken()),
         is_foreign_(what.where.rules == semantics::loggopsim),
         calendar_(program.size, width, SharesNics ? what.where.levels[what.where.sharing_level()].ranks : 1) {
     tabulate_costs();
@@ -212,7 +212,7 @@ class window_engine {
   void start(const event& it) {
     actor<Time>& me = at(it.who);
     if (is_partial_) {
-      const bool counts = what_.starts == activation_policy::solo || it.who == what_.initiator;
+      const bool counts = what_.starts.policy == activation_policy::solo || it.who == what_.initiator;
       if (!counts || has_ended(it.who)) return;
       record(op_kind::signal_recv, it.who, it.who, it.receive(), it.time());
       wake(it.who, activation_wave::k_call, it.time());
@@ -471,9 +471,10 @@ result<simulation_report> run(const simulation& what, const Program& program, bo
   const picoseconds width = lookahead(what.where, program.bytes_of(1), what.noise.pace);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
-  const bool is_partial = what.starts == activation_policy::solo || what.starts == activation_policy::majority;
-  if (is_partial && !std::is_same_v<Program, recursive_doubling_program>)
+  if (what.starts.is_woken() && !std::is_same_v<Program, recursive_doubling_program>)
     return failure{status::unsupported, "only recursive doubling can be activated without its schedules"};
+  if (has_number(what.starts.policy) || (what.starts.is_woken() && what.starts.full_every != 0))
+    return failure{status::unsupported, words_for(what.starts) + " needs its schedules"};
   const start_times starts(what.skew, program.size, what.instance);
   if (auto why = objection_to(starts, program.size, k_end_of_time)) return std::move(*why);
   if (trace || record != nullptr)

@@ -38,7 +38,7 @@ schedule_handle make_solo(lsched_runtime* runtime, std::uint64_t count) {
                                  .count = count,
                                  .dtype = LSCHED_F32,
                                  .reduction = LSCHED_SUM,
-                                 .activation = LSCHED_SOLO,
+                                 .activation = "solo",
                                  .seed = 1,
                                  .lag = LSCHED_LATEST,
                                  .algorithm = nullptr};

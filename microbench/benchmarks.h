@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/c/lsched.h"
@@ -32,6 +33,23 @@ struct fig9_options {
   std::string json;
 };
 int run_fig9(lsched_runtime* runtime, const fig9_options& options);
+
+/// Latency and contributors of partial allreduces by policy, under ranks that come late, beside the simulator's.
+struct partial_options {
+  std::vector<std::string> policies;  ///< as lsched_partial_desc says them; empty: from solo to full
+  std::string skew = "linear";        ///< one of partial_skews()
+  double skew_ms = 0.2;               ///< mean delay, over ranks and rounds
+  std::uint64_t rounds = 200;
+  std::uint64_t seed = 1;       ///< of draws and delays
+  std::uint64_t bytes = 65536;  ///< a multiple of 4
+  std::string algorithm = "auto";
+  bool has_barrier = true;  ///< between rounds
+  std::string plot;         ///< a PNG; empty: none
+  std::string transport;    ///< what the runtime talks through: a label for the results
+  std::string json;
+};
+std::span<const std::string_view> partial_skews();
+int run_partial(lsched_runtime* runtime, const partial_options& options);
 
 /// Processor time of ranks that wait for a late one.
 struct idle_options {

@@ -51,7 +51,7 @@ struct observation {
 /// solo or majority. A contribution is all ones.
 class partial_side {
  public:
-  partial_side(lsched_runtime* runtime, lsched_activation activation, std::size_t count, const fig9_options& options)
+  partial_side(lsched_runtime* runtime, const char* activation, std::size_t count, const fig9_options& options)
       : send_(count), result_(count) {
     const lsched_partial_desc desc{.struct_size = sizeof desc,
                                    .count = count,
@@ -251,8 +251,8 @@ class figure {
       const std::uint64_t bytes = options_.sizes[i];
       if (why_no_mpi.empty() && wants("mpi"))
         mpi_seconds -= measure_mpi(bytes, mpi_seconds / static_cast<double>(options_.sizes.size() - i));
-      if (wants("solo")) measure_partial("solo", LSCHED_SOLO, bytes);
-      if (wants("majority")) measure_partial("majority", LSCHED_MAJORITY, bytes);
+      if (wants("solo")) measure_partial("solo", "solo", bytes);
+      if (wants("majority")) measure_partial("majority", "majority", bytes);
     }
   }
 
@@ -278,13 +278,13 @@ class figure {
     return ms_between(start, clock::now()) / 1e3;
   }
 
-  void measure_partial(const char* what, lsched_activation activation, std::uint64_t bytes) {
+  void measure_partial(const char* what, const char* activation, std::uint64_t bytes) {
     partial_side side(ranks_.runtime(), activation, bytes / sizeof(float), options_);
     const budget limit{std::min(k_least, most()), most(), options_.iterations ? 0 : k_partial_seconds};
     const record seen = run_cell(ranks_, side, options_.skew_ms, limit, label(what, bytes), out_);
     side.end();
     fig9_row row = combine(ranks_, what, bytes, seen);
-    if (activation == LSCHED_MAJORITY)
+    if (std::string_view(activation) == "majority")
       row.ideal_ms = ideal_of_draws(seen.rounds, options_.seed, ranks_.size(), options_.skew_ms);
     add(std::move(row));
   }

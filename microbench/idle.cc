@@ -20,7 +20,7 @@ schedule_handle make_full(lsched_runtime* runtime) {
                                  .count = k_count,
                                  .dtype = LSCHED_F32,
                                  .reduction = LSCHED_SUM,
-                                 .activation = LSCHED_FULL,
+                                 .activation = "full",
                                  .seed = 0,
                                  .lag = LSCHED_LATEST,
                                  .algorithm = nullptr};

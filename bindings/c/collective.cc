@@ -58,15 +58,19 @@ lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc
 }
 
 result<activation> read_start(const lsched_runtime& runtime, const lsched_partial_desc& desc) {
-  const auto policy = read_activation(desc.activation);
-  if (!policy) return policy.error();
-  if (desc.lag != LSCHED_LATEST && desc.lag != LSCHED_ACCUMULATE)
+  const auto starts = read_activation(desc.activation, desc.seed);
+  if (!starts) return starts.error();
+  if (desc.lag < LSCHED_LATEST || desc.lag > LSCHED_HISTORY)
     return failure{status::argument, "lag is not an lsched_lag"};
-  if (desc.activation != LSCHED_FULL && runtime.wants_thread() && !runtime.has_thread())
+  if (desc.lag == LSCHED_HISTORY ? desc.history < 1 || desc.history > lag_rule::k_most : desc.history != 0)
+    return failure{status::argument, desc.lag == LSCHED_HISTORY ? "history is not from 1 to 60"
+                                                                : "only LSCHED_HISTORY has a history: leave it 0"};
+  if (starts->is_woken() && runtime.wants_thread() && !runtime.has_thread())
     return failure{status::unsupported,
-                   "solo and majority need a progress thread, which has to call MPI, and that needs "
-                   "MPI_THREAD_MULTIPLE; or ask for LSCHED_PROGRESS_CALLER to drive them by your own calls"};
-  return activation{*policy, desc.seed};
+                   words_for(*starts) +
+                       " needs a progress thread, which has to call MPI, and that needs "
+                       "MPI_THREAD_MULTIPLE; or ask for LSCHED_PROGRESS_CALLER to drive them by your own calls"};
+  return starts;
 }
 
 commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_desc& desc) {
@@ -79,10 +83,25 @@ commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_de
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
   const auto made = runtime->schedules_made().get("partial_allreduce", wanted, *data, *starts);
   if (!made) return {"partial allreduce " + text_of(*data), made.error()};
-  const std::string agreement = "partial allreduce " + std::string(made->chosen.how->name) + " " +
-                                std::string(name_of(starts->policy)) + " seed " + std::to_string(starts->seed) + " " +
-                                text_of(*data);
-  return {agreement, made->program, {}, {static_cast<lag_policy>(desc.lag)}};
+  const std::string agreement = "partial allreduce " + std::string(made->chosen.how->name) + " " + words_for(*starts) +
+                                " seed " + std::to_string(starts->seed) + " " + text_of(*data);
+  return {agreement, made->program, {}, {.lag = {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)}}};
+}
+
+/// How long ranks serve each other where a partial schedule could not be completed.
+constexpr std::uint64_t k_farewell_ns = 10'000'000'000;
+
+/// By which the ranks of a partial schedule agree on a round: the largest of what they say, and all have to.
+lsched_status commit_agreement(lsched_schedule& schedule, lsched_diagnostic* diagnostic) {
+  lsched_runtime& runtime = *schedule.runtime;
+  const shape word{.count = 1, .type = dtype::u64, .what = kernel::max};
+  const auto made =
+      runtime.schedules_made().get("partial_allreduce", "auto", word, {.policy = activation_policy::full});
+  commit_request request{"agreement of a partial schedule", made ? made->program : result<schedule_ptr>(made.error())};
+  const auto committed = runtime.commit(request);
+  if (!committed) return report(diagnostic, committed.error());
+  schedule.agreement = *committed;
+  return LSCHED_OK;
 }
 
 }  // namespace
@@ -127,7 +146,13 @@ lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime, const lsc
     commit_request request = desc == nullptr ? commit_request{"partial allreduce with bad arguments",
                                                               failure{status::argument, "desc is null"}}
                                              : describe_partial(runtime, *desc);
-    return commit(runtime, std::move(request), false, schedule, diagnostic);
+    lsched_schedule* made = nullptr;
+    if (schedule == nullptr) request.program = failure{status::argument, "schedule is null"};
+    lsched_status answer = commit(runtime, std::move(request), false, &made, diagnostic);
+    if (answer == LSCHED_OK) answer = commit_agreement(*made, diagnostic);
+    if (answer != LSCHED_OK) (void)lsched_schedule_destroy(made, k_farewell_ns, nullptr);
+    if (answer == LSCHED_OK) *schedule = made;
+    return answer;
   });
 }
 

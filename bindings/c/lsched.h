@@ -383,15 +383,22 @@ LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, 
 
 /* ---- Partial allreduce: wait-avoiding rounds ------------------------------------------------------------- */
 
-typedef enum lsched_activation {
-  LSCHED_FULL = 1, /* every rank's own call */
-  LSCHED_SOLO,     /* the first call of a round starts it on all ranks */
-  LSCHED_MAJORITY  /* one rank, drawn anew for each round from the seed, starts it: half of the ranks on average */
-} lsched_activation;
+/* What starts a round, in words:
+ *   "full"         every rank's own call starts its part: nobody is left out
+ *   "solo"         the first call of a round starts it on all ranks
+ *   "majority"     one rank, drawn anew for each round from the seed, starts it: half of the ranks have called by then,
+ *                  on average
+ *   "first_of(M)"  the first call of M ranks, drawn anew for each round
+ *   "all_of(M)"    the last call of M ranks, drawn anew for each round
+ *   "quorum(K)"    the K-th call, whoever makes it
+ * and behind each of them perhaps "+every(T)": rounds T, 2T, … wait for every rank's call, so that none falls further
+ * behind.  Who has left is not drawn, and is not waited for. */
 
 typedef enum lsched_lag {
   LSCHED_LATEST = 0, /* a result that was not collected is replaced by the next */
-  LSCHED_ACCUMULATE  /* it is combined into the next: no round is ever dropped */
+  LSCHED_ACCUMULATE, /* it is combined into the next: no round is ever dropped */
+  LSCHED_HISTORY     /* both are kept, and collected one after the other, up to a number of results; when so many wait,
+                        the last of them and the next are combined */
 } lsched_lag;
 
 typedef struct lsched_partial_desc {
@@ -399,28 +406,31 @@ typedef struct lsched_partial_desc {
   uint64_t count;
   lsched_dtype dtype;
   lsched_reduction reduction;
-  lsched_activation activation;
-  uint64_t seed;         /* of majority's draws; the same on all ranks */
-  lsched_lag lag;        /* each rank's own choice */
-  const char* algorithm; /* a name `lsched list` shows; NULL or "auto": chosen */
+  const char* activation; /* as above */
+  uint64_t seed;          /* of the draws; the same on all ranks */
+  lsched_lag lag;         /* each rank's own choice */
+  uint32_t history;       /* of LSCHED_HISTORY: how many results are kept, 1 … 60; else 0 */
+  const char* algorithm;  /* a name `lsched list` shows; NULL or "auto": chosen */
 } lsched_partial_desc;
 
 /* What a collect delivered. */
 typedef struct lsched_report {
   size_t struct_size;
   uint64_t from, to;     /* rounds (from, to] are covered; from == to: nothing new, the result is untouched */
+  uint64_t round;        /* the last that was over: to, unless a history waits; of a flush, the same on every rank */
   uint64_t contributors; /* ranks whose contribution is in round `to`; the same on every rank */
   uint64_t offers;       /* calls of lsched_offer inside the result */
   uint64_t mine;         /* of this rank's, those sent in rounds (from, to] */
+  uint64_t staleness;    /* of these: rounds between the one called for and the one it was in, at most */
   int32_t ranks;         /* size of the world */
   int32_t has_result;    /* 0: nobody contributed anything, the result is untouched */
 } lsched_report;
 
 /* An allreduce in which nobody waits for the slowest (Li et al., PPoPP 2020). It owns its buffers and is served in
- * the background from creation on: with solo or majority a rank takes part in a round even if it has not called, with
- * what it has offered so far, or with nothing (null), which moves no bytes.  Collective.
+ * the background from creation on: with any policy but full a rank takes part in a round even if it has not called,
+ * with what it has offered so far, or with nothing (null), which moves no bytes.  Collective.
  * Thread, Blocks, Memory: as lsched_barrier_create.
- * Errors: as lsched_allreduce_create; UNSUPPORTED for solo and majority without a progress thread, unless the
+ * Errors: as lsched_allreduce_create; UNSUPPORTED for other policies than full without a progress thread, unless the
  * configuration asks for LSCHED_PROGRESS_CALLER on purpose. */
 LSCHED_API lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
                                                          lsched_schedule** schedule, lsched_diagnostic* diagnostic);
@@ -433,7 +443,8 @@ LSCHED_API lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime
  * Errors: ARGUMENT, STATE after lsched_leave or for ordinary schedules. */
 LSCHED_API lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
 
-/* Waits until the ticket's round is over, then copies the newest result that was not collected yet.
+/* Waits until the ticket's round is over, then copies the result that was not collected yet; of a history the first of
+ * them, and the next call the next.
  * Thread: one at a time per schedule; may be another than the offering one.  Blocks: at most timeout_ns.
  * Memory: `result` has room for count elements; NULL drops the data.  `report` may be NULL.
  * Errors: TIMEOUT (as lsched_wait), ARGUMENT. */
@@ -443,6 +454,24 @@ LSCHED_API lsched_status lsched_collect(lsched_ticket ticket, void* result, uint
 /* Takes back what was offered and has not been sent, and forgets it; *offers (optional) = how many calls that was.
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. */
 LSCHED_API lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers);
+
+/* Together with all ranks that have not left: makes a round in which everything is that was offered before, on all of
+ * them, and copies what was not collected yet, as lsched_collect (of a history the first result; collect the others).
+ * All ranks are at the same round afterwards.  Collective.
+ * Thread: as lsched_offer and lsched_collect.  Blocks: at most timeout_ns; after a TIMEOUT call it again, and nothing
+ * else but lsched_collect and lsched_leave.  What a rank had pending that leaves meanwhile may come a round later.
+ * Errors: TIMEOUT, ARGUMENT, STATE after lsched_leave, in the middle of lsched_model_sync, or for ordinary schedules. */
+LSCHED_API lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns,
+                                      lsched_report* report, lsched_diagnostic* diagnostic);
+
+/* Together with all ranks that have not left: replaces `weights`, count elements as those of contributions, by their
+ * mean, the same bits everywhere. What was pending, and what was not collected, is forgotten: it is in the weights of
+ * those who have it, or obsolete.  Collective. (The periodic synchronisation of Li et al., PPoPP 2020.)
+ * Thread, Blocks: as lsched_flush; `weights` must not change between a TIMEOUT and the next call.
+ * Errors: as lsched_flush; UNSUPPORTED unless contributions are sums of f32 or f64; STATE if a rank leaves meanwhile:
+ * weights have not changed then, and it may be called again. */
+LSCHED_API lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns,
+                                           lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* From now on this rank counts as having called in every round, with nothing to contribute (what is pending is still
  * sent). It goes on serving the others until lsched_schedule_destroy.
@@ -588,7 +617,7 @@ typedef struct lsched_verify_collective_desc {
   uint64_t count;         /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */
   lsched_dtype dtype;
   lsched_reduction reduction;
-  lsched_activation activation; /* of a partial collective; 0 for others */
+  const char* activation; /* of a partial collective; NULL for others */
 } lsched_verify_collective_desc;
 
 /* Proves what the library itself would run, contents and cost.

@@ -60,6 +60,15 @@ commit_request bound(std::string agreement, result<schedule_ptr> program, const 
 lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_place, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
+/// Turns a wait's answer into the caller's, with the reason where it is not ok. `it` is one of the schedule's.
+lsched_status explain(const lsched_schedule& schedule, const instance& it, status answer, round_no round,
+                      lsched_diagnostic* diagnostic);
+lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, std::uint64_t timeout_ns,
+                       lsched_diagnostic* diagnostic);
+
+/// What is answered where a schedule is missing or of the other kind.
+lsched_status refuse(const lsched_schedule* schedule);
+
 /// Runs a cold call. The only exceptions that can come up are the standard library's; none crosses the C interface.
 template <class Call>
 lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
@@ -114,9 +123,21 @@ struct lsched_runtime {
 };
 
 struct lsched_schedule {
+  /// How far this rank has come with what all ranks do together (lsched_flush, lsched_model_sync): a call that ran into
+  /// its timeout goes on here.
+  struct meeting {
+    enum class step : std::uint8_t { none, asked, called, ready, shared, taken } at = step::none;
+    bool is_model_sync = false;
+    lsched_report told{};         ///< of what was taken
+    lsched::round_no target = 0;  ///< the round of the schedule that comes next for all
+    std::uint64_t ranks = 0;      ///< whose weights are in it
+  };
+
   lsched_runtime* runtime;
   lsched::instance* it;
   bool in_place = false;
-  std::int64_t overlay_bytes = 0;  ///< in place, from the output's beginning to the input's
+  std::int64_t overlay_bytes = 0;         ///< in place, from the output's beginning to the input's
+  lsched::instance* agreement = nullptr;  ///< of a partial one: by which ranks agree on a round
+  meeting met{};
   bool is_partial() const { return it->program->is_partial(); }
 };

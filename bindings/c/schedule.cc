@@ -1,4 +1,4 @@
-// Running, inspecting and ending schedules, and the two ends of a partial one.
+// Running, inspecting and ending schedules.
 #include <cstring>
 
 #include "bindings/c/runtime.h"
@@ -6,15 +6,23 @@
 namespace lsched {
 namespace {
 
-/// Turns a wait's answer into the caller's, with the reason where it is not ok.
-lsched_status explain(const lsched_schedule& schedule, status answer, round_no round, lsched_diagnostic* diagnostic) {
+/// A ticket that no start has given: the round would be waited for without anybody being asked to run it.
+bool is_unstarted(const lsched_ticket& ticket) {
+  return !ticket.schedule->is_partial() && ticket.round > ticket.schedule->it->called.load();
+}
+
+bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
+}  // namespace
+
+lsched_status explain(const lsched_schedule& schedule, const instance& it, status answer, round_no round,
+                      lsched_diagnostic* diagnostic) {
   if (answer == status::ok || diagnostic == nullptr) return static_cast<lsched_status>(answer);
   return guarded(diagnostic, [&] {
-    failure why{answer, schedule.it->label, schedule.it->culprit.load()};
+    failure why{answer, it.label, it.culprit.load()};
     if (answer == status::timeout) {
       schedule.runtime->driver().with_engine([&] {
-        round = open_round(*schedule.it);
-        why.text = schedule.runtime->engine().describe_wait(*schedule.it, &why.peer);
+        round = open_round(it);
+        why.text = schedule.runtime->engine().describe_wait(it, &why.peer);
       });
     } else if (answer == status::peer) {
       why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
@@ -30,25 +38,16 @@ lsched_status explain(const lsched_schedule& schedule, status answer, round_no r
   });
 }
 
-/// A ticket that no start has given: the round would be waited for without anybody being asked to run it.
-bool is_unstarted(const lsched_ticket& ticket) {
-  return !ticket.schedule->is_partial() && ticket.round > ticket.schedule->it->called.load();
-}
-
-lsched_status wait_for(const lsched_schedule& schedule, round_no round, std::uint64_t timeout_ns,
+lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, std::uint64_t timeout_ns,
                        lsched_diagnostic* diagnostic) {
-  const status answer = schedule.runtime->driver().wait(*schedule.it, round, deadline_after(timeout_ns));
-  return explain(schedule, answer, round, diagnostic);
+  const status answer = schedule.runtime->driver().wait(it, round, deadline_after(timeout_ns));
+  return explain(schedule, it, answer, round, diagnostic);
 }
-
-bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
-bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
 
 lsched_status refuse(const lsched_schedule* schedule) {
   return schedule == nullptr ? LSCHED_ERR_ARGUMENT : LSCHED_ERR_STATE;
 }
 
-}  // namespace
 }  // namespace lsched
 
 using namespace lsched;
@@ -81,7 +80,7 @@ lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diag
   if (is_unstarted(ticket))
     return report(diagnostic, {status::state, ticket.schedule->it->label + ": round " + std::to_string(ticket.round) +
                                                   " has not been started"});
-  return wait_for(*ticket.schedule, ticket.round, timeout_ns, diagnostic);
+  return wait_for(*ticket.schedule, *ticket.schedule->it, ticket.round, timeout_ns, diagnostic);
 }
 
 lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
@@ -90,7 +89,7 @@ lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_
   const status answer = schedule->runtime->driver().run(*schedule->it, deadline_after(timeout_ns));
   if (answer == status::state)
     return report(diagnostic, {answer, schedule->it->label + ": a round is outstanding: wait for it first"});
-  return explain(*schedule, answer, schedule->it->called.load(), diagnostic);
+  return explain(*schedule, *schedule->it, answer, schedule->it->called.load(), diagnostic);
 }
 
 namespace {
@@ -146,14 +145,23 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
   if (schedule == nullptr) return LSCHED_OK;
   if (schedule->is_partial()) {
     (void)lsched_leave(schedule);
-    const status answer = schedule->runtime->driver().wait(*schedule->it, k_last_round, deadline_after(timeout_ns));
-    if (answer == status::timeout) return explain(*schedule, answer, k_last_round, diagnostic);
+    for (instance* it : {schedule->it, schedule->agreement}) {
+      if (it == nullptr) continue;  // gone with an earlier call of this
+      const status answer = schedule->runtime->driver().wait(*it, k_last_round, deadline_after(timeout_ns));
+      if (answer == status::timeout) return explain(*schedule, *it, answer, k_last_round, diagnostic);
+    }
   }
   return guarded(diagnostic, [&] {
     lsched_runtime* runtime = schedule->runtime;
     status answer = status::internal;
     runtime->driver().with_engine([&] {
       (void)runtime->engine().step();  // the mailbox may still hold it
+      if (schedule->agreement != nullptr) answer = runtime->engine().remove(*schedule->agreement);
+      if (schedule->agreement != nullptr) {
+        if (answer != status::ok) return;
+        schedule->agreement = nullptr;
+        --runtime->schedules;
+      }
       answer = runtime->engine().remove(*schedule->it);
     });
     if (answer != status::ok) return report(diagnostic, {answer, schedule->it->label + ": a round is outstanding"});
@@ -177,63 +185,6 @@ lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_prin
     text[length] = '\0';
     return LSCHED_OK;
   });
-}
-
-// --- partial --------------------------------------------------------------------------------------------------------
-
-lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket) {
-  if (!is_partial(schedule)) return refuse(schedule);
-  instance& it = *schedule->it;
-  const buffer& data = it.program->buffers()[it.input_buffer];
-  if (ticket == nullptr || (contribution == nullptr && data.count > 0)) return LSCHED_ERR_ARGUMENT;
-  if (const status verdict = it.verdict.load(); verdict != status::ok) return static_cast<lsched_status>(verdict);
-  if (it.leaving.load()) return LSCHED_ERR_STATE;
-  it.offers->offer(static_cast<const std::byte*>(contribution));
-  const round_no mine = it.called.load() + 1;
-  it.called.store(mine);
-  *ticket = {schedule, mine};
-  if (mine > it.finished.load()) schedule->runtime->driver().poke(it);
-  return LSCHED_OK;
-}
-
-lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
-                             lsched_diagnostic* diagnostic) {
-  const lsched_schedule* schedule = ticket.schedule;
-  if (!is_partial(schedule))
-    return report(diagnostic, {static_cast<status>(refuse(schedule)), "not a partial schedule's ticket"});
-  if (report_to != nullptr && report_to->struct_size != sizeof *report_to)
-    return report(diagnostic, {status::argument, "struct_size is not sizeof(lsched_report)"});
-  if (const lsched_status answer = wait_for(*schedule, ticket.round, timeout_ns, diagnostic); answer != LSCHED_OK)
-    return answer;
-  instance& it = *schedule->it;
-  const auto got = it.results->collect(static_cast<std::byte*>(result));
-  if (report_to == nullptr) return LSCHED_OK;
-  *report_to = {
-      sizeof *report_to, it.results->collected(), it.results->collected(), 0, 0, 0, it.program->place().size, 0};
-  if (!got) return LSCHED_OK;
-  report_to->from = got->from;
-  report_to->to = got->to;
-  report_to->contributors = got->contributors;
-  report_to->offers = got->offers;
-  report_to->mine = got->mine;
-  report_to->has_result = got->null ? 0 : 1;
-  return LSCHED_OK;
-}
-
-lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
-  if (!is_partial(schedule)) return refuse(schedule);
-  const std::uint64_t taken = schedule->it->offers->withdraw();
-  if (offers != nullptr) *offers = taken;
-  return LSCHED_OK;
-}
-
-lsched_status lsched_leave(lsched_schedule* schedule) {
-  if (!is_partial(schedule)) return refuse(schedule);
-  instance& it = *schedule->it;
-  it.leaving.store(true);  // before the call, so that the round the call starts sees it
-  it.called.store(k_last_round);
-  schedule->runtime->driver().poke(it);
-  return LSCHED_OK;
 }
 
 }  // extern "C"

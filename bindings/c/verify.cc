@@ -53,10 +53,10 @@ result<question> read(const lsched_verify_collective_desc& desc) {
   const auto data = any == nullptr ? result<shape>(shape{}) : read_data(*any, desc);
   if (!data) return data.error();
   activation starts{.seed = 1};
-  if (any != nullptr && (any->activates || static_cast<int>(desc.activation) != 0)) {
-    const auto policy = read_activation(desc.activation);
-    if (!policy) return policy.error();
-    starts.policy = *policy;
+  if (any != nullptr && (any->activates || desc.activation != nullptr)) {
+    const auto wanted = read_activation(desc.activation, starts.seed);
+    if (!wanted) return wanted.error();
+    starts = *wanted;
   }
   const auto how =
       choose(desc.collective, desc.algorithm == nullptr ? "auto" : desc.algorithm, {0, desc.ranks}, *data, starts);
@@ -64,8 +64,7 @@ result<question> read(const lsched_verify_collective_desc& desc) {
   auto world = generate_world(**how, desc.ranks, *data, starts);
   if (!world) return world.error();
   const overlay in_place = overlay_of(*any, desc.ranks, *data);
-  return question{
-      std::move(*world), {any, *how, promise_of(**how, desc.ranks, *data, starts.policy), in_place}, in_place};
+  return question{std::move(*world), {any, *how, promise_of(**how, desc.ranks, *data, starts), in_place}, in_place};
 }
 
 // --- telling -----------------------------------------------------------------------------------------------

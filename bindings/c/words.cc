@@ -7,8 +7,6 @@ namespace {
 
 static_assert(static_cast<int>(dtype::f64) == LSCHED_F64 && static_cast<int>(kernel::sum) == LSCHED_SUM &&
               static_cast<int>(kernel::bxor) == LSCHED_BXOR && static_cast<int>(kernel::user) > LSCHED_BXOR);
-static_assert(static_cast<int>(activation_policy::full) == LSCHED_FULL &&
-              static_cast<int>(activation_policy::majority) == LSCHED_MAJORITY);
 
 result<dtype> read_dtype(lsched_dtype type) {
   if (type < LSCHED_I8 || type > LSCHED_F64) return failure{status::argument, "dtype is not an lsched_dtype"};
@@ -65,10 +63,11 @@ result<shape> read_shape(std::uint64_t count, lsched_dtype type, const lsched_us
   return data;
 }
 
-result<activation_policy> read_activation(lsched_activation how) {
-  if (how < LSCHED_FULL || how > LSCHED_MAJORITY)
-    return failure{status::argument, "activation is not an lsched_activation"};
-  return static_cast<activation_policy>(how);
+result<activation> read_activation(const char* words, std::uint64_t seed) {
+  if (words == nullptr) return failure{status::argument, "activation is null"};
+  auto starts = read_activation(std::string_view(words));
+  if (starts) starts->seed = seed;
+  return starts;
 }
 
 }  // namespace lsched

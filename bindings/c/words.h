@@ -19,6 +19,6 @@ result<user_kernel> read_user_op(const lsched_user_op* what);
 result<shape> read_shape(std::uint64_t count, lsched_dtype type);
 
 /// An activation that is not none.
-result<activation_policy> read_activation(lsched_activation how);
+result<activation> read_activation(const char* words, std::uint64_t seed);
 
 }  // namespace lsched

@@ -60,6 +60,21 @@ void add_json_option(CLI::App& command, std::string& json) {
       ->type_name("[FILE]");
 }
 
+/// "64", "4K", "1M"
+CLI::Validator size_word() {
+  const auto check = [](const std::string& word) {
+    try {
+      const std::uint64_t bytes = bench::parse_size(word);
+      return bytes > 0 && bytes % sizeof(float) == 0
+                 ? std::string()
+                 : "size " + word + " is not a positive multiple of 4 bytes (floats)";
+    } catch (const bench::failed& why) {
+      return std::string(why.what());
+    }
+  };
+  return {[check](std::string& word) { return check(word); }, "BYTES", ""};
+}
+
 /// `--sizes 64,4K,1M`
 void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes) {
   std::string defaults;
@@ -73,16 +88,7 @@ void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes) {
           },
           "Message sizes in bytes, with K, M or G for binary multiples [" + defaults + "]")
       ->delimiter(',')
-      ->check([](const std::string& word) {
-        try {
-          const std::uint64_t bytes = bench::parse_size(word);
-          return bytes > 0 && bytes % sizeof(float) == 0
-                     ? std::string()
-                     : "size " + word + " is not a positive multiple of 4 bytes (floats)";
-        } catch (const bench::failed& why) {
-          return std::string(why.what());
-        }
-      });
+      ->check(size_word());
 }
 
 /// Joins the world, or becomes its launcher, and runs the benchmark on every rank.
@@ -162,6 +168,47 @@ void add_fig9(CLI::App& bench, command_context& context) {
       return in_world(context, *words, k_ranks, [&](session& here) {
         options->transport = here.transport();
         return bench::run_fig9(here.runtime(), *options);
+      });
+    };
+  });
+}
+
+void add_partial(CLI::App& bench, command_context& context) {
+  CLI::App* command =
+      bench.add_subcommand("partial", "Partial allreduces under late ranks, by policy: latency against contributors");
+  constexpr std::int32_t k_ranks = 8;
+  const auto words = add_world_options(*command, k_ranks);
+  const auto options = std::make_shared<bench::partial_options>();
+  command->add_option("--policy", options->policies, "What starts a round; several one after the other [solo … full]")
+      ->check(activation_words());
+  const auto skews = bench::partial_skews();
+  command->add_option("--skew", options->skew, "How late ranks are")
+      ->check(CLI::IsMember(std::vector<std::string>(skews.begin(), skews.end())))
+      ->capture_default_str();
+  command->add_option("--skew-ms", options->skew_ms, "Their mean delay, over ranks and rounds")
+      ->check(number(0, 1e5))
+      ->capture_default_str();
+  command->add_option("--rounds", options->rounds, "Rounds of each policy")
+      ->check(whole_number(1, 100'000'000))
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Of draws and delays")->check(whole_number(0))->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--bytes", [options](const std::string& word) { options->bytes = bench::parse_size(word); },
+          "Size of a contribution, in floats [64K]")
+      ->check(size_word());
+  command->add_option("--algorithm", options->algorithm, "Behind the policies")
+      ->check(CLI::IsMember(algorithm_names("partial_allreduce")))
+      ->capture_default_str();
+  command->add_flag("!--barrier-free", options->has_barrier, "Ranks really lag and run ahead");
+  command->add_option("--plot", options->plot, "Draw latency against contributors with gnuplot")->type_name("FILE.png");
+  add_json_option(*command, options->json);
+  command->footer("Example:  mpiexec.mpich -n 8 lsched bench partial --skew rotating --skew-ms 2 --plot partial.png");
+  command->callback([&context, words, options] {
+    context.action = [&context, words, options] {
+      return in_world(context, *words, k_ranks, [&](session& here) {
+        options->transport = here.transport();
+        return bench::run_partial(here.runtime(), *options);
       });
     };
   });
@@ -427,9 +474,10 @@ void add_async(CLI::App& bench, command_context& context) {
 
 void add_bench_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand(
-      "bench", "Measure: fig9, coll, tune, compare, overlap, idle, engine, commit, limits, lane, async");
+      "bench", "Measure: fig9, partial, coll, tune, compare, overlap, idle, engine, commit, limits, lane, async");
   command->require_subcommand(1);
   add_fig9(*command, context);
+  add_partial(*command, context);
   add_coll(*command, context);
   add_tune(*command, context);
   add_compare(*command, context);

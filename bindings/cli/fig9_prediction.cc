@@ -24,7 +24,7 @@ simulation round_of(const fig9_request& what, rank ranks, activation_policy poli
   simulation it{.what = recursive_doubling_program{ranks, what.bytes},
                 .where = what.where,
                 .skew = {.kind = skew_kind::linear, .scale = what.skew},
-                .starts = policy};
+                .starts = {.policy = policy}};
   const std::size_t parts = initiators_for(ranks);
   if (policy == activation_policy::majority)
     it.initiator = static_cast<rank>((2 * i + 1) * static_cast<std::size_t>(ranks) / (2 * parts));
@@ -34,8 +34,8 @@ simulation round_of(const fig9_request& what, rank ranks, activation_policy poli
 /// From the first call that counts to the last result.
 picoseconds cost_of_round(const simulation& round, const simulation_report& report) {
   const picoseconds each = round.skew.scale;
-  if (round.starts == activation_policy::solo) return report.last();
-  const rank first = round.starts == activation_policy::majority ? round.initiator : size_of(round.what) - 1;
+  if (round.starts.policy == activation_policy::solo) return report.last();
+  const rank first = round.starts.policy == activation_policy::majority ? round.initiator : size_of(round.what) - 1;
   return report.last() - each * first;
 }
 

@@ -44,13 +44,13 @@ json describe(const algorithm& it, const list_options& options) {
   entry["ranks"] = options.ranks;
   entry["count"] = of.moves_data ? options.data.count : 0;
   entry["dtype"] = of.moves_data ? json(name_of(data.type)) : json(nullptr);
-  entry["activation"] = of.activates ? json(name_of(starts.policy)) : json(nullptr);
+  entry["activation"] = of.activates ? json(words_for(starts)) : json(nullptr);
   if (const auto why = objection(it, {.self = 0, .size = options.ranks}, data, starts)) {
     entry["objection"] = why->text;
     entry["cost"] = nullptr;
     return entry;
   }
-  const cost price = it.cost_of(options.ranks, data, starts.policy);
+  const cost price = it.cost_of(options.ranks, data, starts);
   entry["objection"] = nullptr;
   entry["cost"] = {{"messages", price.messages},
                    {"bytes", price.bytes},
@@ -160,7 +160,7 @@ void add_list_command(CLI::App& app, command_context& context) {
       ->capture_default_str();
   add_data_options(*command, options->data);
   command->add_option("--activation", options->activation, "Policy of the partial collectives (default: solo)")
-      ->check(CLI::IsMember(activation_names()));
+      ->check(activation_words());
   auto* explains = command->add_flag("--explain", options->explains, "What auto chooses for this request, and why");
   command->add_option("--tuning", options->tuning, "A tuning table (default: the one that LSCHED_TUNING names)")
       ->needs(explains);

@@ -60,7 +60,7 @@ json describe(const schedule& program) {
            {"rank", program.place().self},
            {"ranks", program.place().size},
            {"synchronising", program.is_synchronising()},
-           {"activation", name_of(program.starts().policy)},
+           {"activation", words_for(program.starts())},
            {"seed", program.starts().seed},
            {"exit", program.exit()}};
   all["buffers"] = json::array();
@@ -123,7 +123,7 @@ void add_show_command(CLI::App& app, command_context& context) {
   command->add_flag("--all", options->all, "Every rank's")->excludes(rank);
   add_data_options(*command, options->data);
   command->add_option("--activation", options->activation, "Policy of a partial collective (default: solo)")
-      ->check(CLI::IsMember(activation_names()));
+      ->check(activation_words());
   command->add_option("--seed", options->seed, "Seed of the policy majority")
       ->check(whole_number(0))
       ->capture_default_str();

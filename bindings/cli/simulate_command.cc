@@ -65,12 +65,13 @@ simulated_run run_of(const simulate_options& options, rank ranks, std::uint64_t 
   it.what.skew.seed = it.what.noise.seed = seed;
   it.what.instance = options.instance;
   it.what.initiator = options.initiator;
-  if (options.collective == "partial_allreduce")
-    it.what.starts = options.activation == "full"   ? activation_policy::full
-                     : options.activation == "solo" ? activation_policy::solo
-                                                    : activation_policy::majority;
+  if (options.collective == "partial_allreduce") it.what.starts = require(read_activation(options.activation));
+  it.what.starts.seed = seed;
   if (options.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
-  const auto read = options.schedules || !options.to_goal.empty() ? std::nullopt : program_named(options, ranks, bytes);
+  const bool needs_schedules = has_number(it.what.starts.policy) || it.what.starts.full_every != 0;
+  const auto read = options.schedules || !options.to_goal.empty() || needs_schedules
+                        ? std::nullopt
+                        : program_named(options, ranks, bytes);
   it.is_program = read.has_value();
   if (!it.is_program && options.engine != "window")
     throw CLI::ValidationError("--engine", "only window knows " + options.collective + "/" + options.algorithm);

@@ -319,7 +319,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   auto* to_goal = command.add_option("--to-goal", options.to_goal,
                                      "Write the round that is simulated, as it went there, as GOAL text");
   auto* policy = command.add_option("--activation", options.activation, "Policy of a partial allreduce")
-                     ->check(CLI::IsMember(activation_names()))
+                     ->check(activation_words())
                      ->capture_default_str();
   auto* initiator = command.add_option("--initiator", options.initiator, "Whose call counts with majority")
                         ->check(whole_number(0, k_most_simulated_ranks))

@@ -10,7 +10,7 @@ result<std::vector<schedule_ptr>> world_of(const simulate_options& options, cons
   const shape data = of == nullptr ? shape{} : typical_shape(*of, it.ranks, it.bytes, dtype::u8, kernel::sum);
   std::vector<schedule_ptr> ranks;
   for (rank r = 0; r < it.ranks; ++r) {
-    auto program = generate(options.collective, options.algorithm, {r, it.ranks}, data, {.policy = it.what.starts});
+    auto program = generate(options.collective, options.algorithm, {r, it.ranks}, data, it.what.starts);
     if (!program) return program.error();
     ranks.push_back(std::move(*program));
   }

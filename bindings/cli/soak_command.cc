@@ -45,11 +45,6 @@ struct soak_options {
   session_options world{.default_ranks = k_default_ranks};
 };
 
-lsched_activation activation_named(const std::string& name) {
-  if (name == "full") return LSCHED_FULL;
-  return name == "solo" ? LSCHED_SOLO : LSCHED_MAJORITY;
-}
-
 // --- waiting a random while --------------------------------------------------------------------------------
 
 /// Exponentially distributed with the given mean; a function of (seed, rank, round) alone.
@@ -148,7 +143,7 @@ void soak::create() {
   desc.count = options_.count;
   desc.dtype = LSCHED_I64;  // sums wrap around, as those of the ledger's unsigned numbers do
   desc.reduction = LSCHED_SUM;
-  desc.activation = activation_named(options_.policy);
+  desc.activation = options_.policy.c_str();
   desc.seed = options_.seed;
   desc.lag = LSCHED_ACCUMULATE;
   desc.algorithm = options_.algorithm.c_str();
@@ -308,7 +303,7 @@ void add_soak_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("soak", "Check partial allreduces round by round, for long");
   const auto options = std::make_shared<soak_options>();
   command->add_option("--policy", options->policy, "Who starts a round")
-      ->check(CLI::IsMember(activation_names()))
+      ->check(activation_words())
       ->capture_default_str();
   command->add_option("--algorithm", options->algorithm, "Behind the policy")
       ->check(CLI::IsMember(algorithm_names("partial_allreduce")))

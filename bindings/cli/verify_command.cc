@@ -77,8 +77,9 @@ json describe(const finding& it) {
 }
 
 json describe(const verify_case& it) {
-  return {{"collective", it.what->of->name}, {"algorithm", it.what->name},      {"ranks", it.size}, {"count", it.count},
-          {"in_place", it.data.in_place},    {"activation", name_of(it.policy)}};
+  return {
+      {"collective", it.what->of->name}, {"algorithm", it.what->name},        {"ranks", it.size}, {"count", it.count},
+      {"in_place", it.data.in_place},    {"activation", words_for(it.starts)}};
 }
 
 /// `entry` names the world.
@@ -216,7 +217,7 @@ int verify_file(const verify_command_options& options) {
 
 verification prove(const verify_case& it) {
   const std::vector<schedule_ptr> world = generate_world(it);
-  return verify(world, promise_of(*it.what, it.size, it.data, it.policy), options_of(it));
+  return verify(world, promise_of(*it.what, it.size, it.data, it.starts), options_of(it));
 }
 
 int verify_all(const verify_command_options& options) {
@@ -268,7 +269,7 @@ void add_verify_command(CLI::App& app, command_context& context) {
       ->check(number_list<std::uint64_t>(0, k_max_count))
       ->excludes(file);
   command->add_option("--activation", options->activation, "Policy of the partial collectives (default: all)")
-      ->check(CLI::IsMember(activation_names()))
+      ->check(activation_words())
       ->excludes(file);
   auto* all = command->add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
   command->add_flag("--sample", options->sample, "Every algorithm at a few sizes (seconds)")->excludes(all);

@@ -4,36 +4,43 @@
 #include <set>
 
 #include "bindings/cli/commands.h"
+#include "bindings/cli/words.h"
 
 namespace lsched::cli {
 namespace {
 
 constexpr std::uint64_t k_large_count = 1000;
+constexpr std::uint64_t k_seed = 1;
 
 /// About P^2 messages where every rank has a block of the vector, or a block for every pair of ranks. Judged by a world
 /// of some size.
-bool is_quadratic(const algorithm& it, activation_policy policy) {
+bool is_quadratic(const algorithm& it) {
   constexpr rank k_size = 1024;
   const auto with = [&](std::uint64_t count) { return typical_shape(*it.of, k_size, count, dtype::f32, kernel::sum); };
-  const cost price = it.cost_of(k_size, with(k_size), policy);
+  const cost price = it.cost_of(k_size, with(k_size), {});
   const extents of_one = it.of->extents_of({.self = k_size - 1, .size = k_size}, with(1));
   return price.messages + price.signals >= std::uint64_t{k_size} * k_size / 4 ||
          std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= k_size / 4;
 }
 
-std::vector<activation_policy> policies_of(const algorithm& it, const std::string& name) {
-  if (!it.of->activates && !name.empty()) return {};
-  if (!it.of->activates) return {activation_policy::none};
-  std::vector<activation_policy> wanted;
-  for (const auto policy : {activation_policy::full, activation_policy::solo, activation_policy::majority})
-    if (name.empty() || name == name_of(policy)) wanted.push_back(policy);
-  return wanted;
+/// Ops differ by how many arrivals it takes, and by whether some rounds wait for everybody.
+std::vector<activation> activations_for(const algorithm& it, const std::string& words, rank size) {
+  if (!it.of->activates) return words.empty() ? std::vector<activation>{{}} : std::vector<activation>{};
+  if (!words.empty()) return {activation_of(*it.of, words, k_seed)};
+  return {{.policy = activation_policy::full, .seed = k_seed},
+          {.policy = activation_policy::solo, .seed = k_seed},
+          {.policy = activation_policy::majority, .seed = k_seed, .full_every = 8},
+          {.policy = activation_policy::quorum, .seed = k_seed, .number = static_cast<std::uint32_t>(size + 1) / 2},
+          {.policy = activation_policy::all_of,
+           .seed = k_seed,
+           .number = static_cast<std::uint32_t>(size),
+           .full_every = 8}};
 }
 
-std::vector<rank> sizes_for(const verify_wish& wish, const algorithm& it, activation_policy policy) {
+std::vector<rank> sizes_for(const verify_wish& wish, const algorithm& it) {
   if (!wish.sizes.empty()) return wish.sizes;
   std::vector<rank> sizes = all_sizes();
-  if (is_quadratic(it, policy)) std::erase_if(sizes, [](rank size) { return size > 129; });
+  if (is_quadratic(it)) std::erase_if(sizes, [](rank size) { return size > 129; });
   return sizes;
 }
 
@@ -58,7 +65,7 @@ void add(std::vector<verify_case>& to, verify_case next) {
     if (in_place && !(next.what->needs.in_place && next.what->of->moves_data)) continue;
     next.data.in_place = in_place;
     for (shape& data : variants_of(*next.what, next.size, next.data)) {
-      if (objection(*next.what, {.self = 0, .size = next.size}, data, {.policy = next.policy, .seed = 1})) continue;
+      if (objection(*next.what, {.self = 0, .size = next.size}, data, next.starts)) continue;
       to.push_back(next);
       to.back().data = std::move(data);
     }
@@ -81,10 +88,10 @@ std::vector<verify_case> plan(const verify_wish& wish) {
   for (const algorithm& it : algorithms()) {
     if (!wish.collective.empty() && wish.collective != it.of->name) continue;
     if (!wish.algorithm.empty() && wish.algorithm != it.name) continue;
-    for (const activation_policy policy : policies_of(it, wish.activation))
-      for (const rank size : sizes_for(wish, it, policy))
+    for (const rank size : sizes_for(wish, it))
+      for (const activation& starts : activations_for(it, wish.activation, size))
         for (const std::uint64_t count : counts_for(wish, it, size)) {
-          verify_case next{.what = &it, .size = size, .count = count, .policy = policy};
+          verify_case next{.what = &it, .size = size, .count = count, .starts = starts};
           next.data = typical_shape(*it.of, size, count, dtype::f32, kernel::sum);
           for (const rank root : roots_for(it, size)) {
             next.data.root = root;
@@ -98,7 +105,7 @@ std::vector<verify_case> plan(const verify_wish& wish) {
 std::string text_of(const verify_case& it) {
   std::string text(it.what->of->name);
   text.append("/").append(it.what->name);
-  if (it.policy != activation_policy::none) text.append(" ").append(name_of(it.policy));
+  if (it.starts.policy != activation_policy::none) text.append(" ").append(words_for(it.starts));
   text += ", " + std::to_string(it.size) + (it.size == 1 ? " rank" : " ranks");
   if (it.what->of->moves_data) text += ", count " + std::to_string(it.count);
   if (it.what->of->is_rooted) text += ", root " + std::to_string(it.data.root);
@@ -113,7 +120,7 @@ std::string text_of(const verify_case& it) {
 verify_options options_of(const verify_case& it) { return {.in_place = overlay_of(*it.what->of, it.size, it.data)}; }
 
 std::vector<schedule_ptr> generate_world(const verify_case& it) {
-  return require(lsched::generate_world(*it.what, it.size, it.data, {.policy = it.policy, .seed = 1}));
+  return require(lsched::generate_world(*it.what, it.size, it.data, it.starts));
 }
 
 }  // namespace lsched::cli

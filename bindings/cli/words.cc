@@ -27,8 +27,6 @@ CLI::Validator limits(const char* kind, Number least, Number most, bool is_open)
   return {check, text.str(), ""};
 }
 
-constexpr std::array k_activations{activation_policy::solo, activation_policy::majority, activation_policy::full};
-
 }  // namespace
 
 std::optional<std::uint64_t> whole_number_in(std::string_view word) { return parse<std::uint64_t>(word); }
@@ -75,14 +73,19 @@ std::vector<std::string> algorithm_names(std::string_view collective, std::strin
   return names;
 }
 
-const std::vector<std::string>& activation_names() {
-  static const std::vector<std::string> names = names_of(k_activations);
-  return names;
+CLI::Validator activation_words() {
+  const auto check = [](std::string& words) {
+    const auto starts = read_activation(words);
+    return starts ? std::string() : starts.error().text;
+  };
+  return {check, "full, solo, majority, first_of(M), all_of(M) or quorum(K), perhaps +every(T)", ""};
 }
 
 activation activation_of(const collective& of, const std::string& name, std::uint64_t seed) {
-  if (!name.empty()) return {.policy = named(k_activations, name), .seed = seed};
-  return {.policy = of.activates ? activation_policy::solo : activation_policy::none, .seed = seed};
+  activation starts{.policy = of.activates ? activation_policy::solo : activation_policy::none};
+  if (!name.empty()) starts = require(read_activation(name));
+  starts.seed = seed;
+  return starts;
 }
 
 }  // namespace lsched::cli

@@ -58,8 +58,8 @@ std::vector<std::string> collective_names();
 /// What `lsched list` shows, "auto", and perhaps another.
 std::vector<std::string> algorithm_names(std::string_view collective, std::string_view another = {});
 
-/// "solo", "majority", "full".
-const std::vector<std::string>& activation_names();
+/// Accepts what read_activation (libsched/activation.h) does.
+CLI::Validator activation_words();
 
 /// The activation a collective is asked for: none for ordinary ones if `name` is empty. Partial ones default to solo.
 activation activation_of(const collective& of, const std::string& name, std::uint64_t seed);

@@ -140,9 +140,11 @@ class timeout {
 struct report {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
+  std::uint64_t round = 0;  ///< the last that was over
   std::uint64_t contributors = 0;
   std::uint64_t offers = 0;
   std::uint64_t mine = 0;
+  std::uint64_t staleness = 0;  ///< of these: rounds between the one called for and the one it was in, at most
   std::int32_t ranks = 0;
   bool has_result = false;
 };
@@ -280,15 +282,37 @@ class partial_allreduce : public partial_base {
   /// `result` is untouched where the report has no result.
   report collect(ticket which, std::span<T> result, timeout limit = timeout::forever()) {
     expect_count(result.size());
-    lsched_report filled{};
-    filled.struct_size = sizeof filled;
-    detail::call call;
-    call(lsched_collect(which.handle(), result.data(), limit.ns(), &filled, call.diagnostic()));
-    return {filled.from, filled.to,    filled.contributors,   filled.offers,
-            filled.mine, filled.ranks, filled.has_result != 0};
+    return reported([&](lsched_report* filled, lsched_diagnostic* why) {
+      return lsched_collect(which.handle(), result.data(), limit.ns(), filled, why);
+    });
+  }
+
+  /// With all other ranks. May be repeated after a timeout.
+  report flush(std::span<T> result, timeout limit = timeout::forever()) {
+    expect_count(result.size());
+    return reported([&](lsched_report* filled, lsched_diagnostic* why) {
+      return lsched_flush(handle_, result.data(), limit.ns(), filled, why);
+    });
+  }
+
+  /// With all other ranks: the weights become their mean. May be repeated after a timeout.
+  report model_sync(std::span<T> weights, timeout limit = timeout::forever()) {
+    expect_count(weights.size());
+    return reported([&](lsched_report* filled, lsched_diagnostic* why) {
+      return lsched_model_sync(handle_, weights.data(), limit.ns(), filled, why);
+    });
   }
 
  private:
+  template <class Call>
+  static report reported(Call&& ask) {
+    lsched_report filled{};
+    filled.struct_size = sizeof filled;
+    detail::call call;
+    call(ask(&filled, call.diagnostic()));
+    return {filled.from, filled.to,        filled.round, filled.contributors,   filled.offers,
+            filled.mine, filled.staleness, filled.ranks, filled.has_result != 0};
+  }
   void expect_count(std::size_t size) const {
     if (size != count_) throw std::invalid_argument("lsched: the buffer's size is not the schedule's count");
   }
@@ -326,9 +350,10 @@ requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
 
 /// Options of a partial allreduce.
 struct partial_options {
-  lsched_activation activation = LSCHED_SOLO;
+  std::string activation = "solo";  ///< as lsched_partial_desc
   lsched_reduction reduction = LSCHED_SUM;
   lsched_lag lag = LSCHED_LATEST;
+  std::uint32_t history = 0;  ///< of LSCHED_HISTORY
   std::uint64_t seed = 0;
   const char* algorithm = nullptr;
 };
@@ -500,9 +525,10 @@ class runtime {
     desc.count = count;
     desc.dtype = dtype_of<T>::value;
     desc.reduction = options.reduction;
-    desc.activation = options.activation;
+    desc.activation = options.activation.c_str();
     desc.seed = options.seed;
     desc.lag = options.lag;
+    desc.history = options.history;
     desc.algorithm = options.algorithm;
     lsched_schedule* made = nullptr;
     detail::call call;
@@ -607,7 +633,7 @@ struct verify_options {
   const char* algorithm = nullptr;
   lsched_dtype dtype = LSCHED_F32;
   lsched_reduction reduction = LSCHED_SUM;
-  lsched_activation activation{};  ///< of a partial collective
+  std::string activation{};  ///< of a partial collective
   bool in_place = false;
 };
 
@@ -654,7 +680,7 @@ inline verification verify_collective(const char* collective, std::int32_t ranks
   desc.count = count;
   desc.dtype = options.dtype;
   desc.reduction = options.reduction;
-  desc.activation = options.activation;
+  desc.activation = options.activation.empty() ? nullptr : options.activation.c_str();
   return detail::verify(lsched_verify_collective, desc);
 }
 

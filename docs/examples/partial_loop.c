@@ -34,7 +34,7 @@ int main(void) {
                                     .count = 1,
                                     .dtype = LSCHED_I64,
                                     .reduction = LSCHED_SUM,
-                                    .activation = LSCHED_SOLO,
+                                    .activation = "solo",
                                     .lag = LSCHED_ACCUMULATE};
   must(lsched_partial_allreduce_create(world, &desc, &partial, &why), "create", &why);
 

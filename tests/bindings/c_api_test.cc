@@ -83,8 +83,7 @@ lsched_allreduce_desc describe(const integers& input, integers& output) {
   return desc;
 }
 
-lsched_partial_desc describe_partial(std::uint64_t count, lsched_activation activation,
-                                     lsched_lag lag = LSCHED_LATEST) {
+lsched_partial_desc describe_partial(std::uint64_t count, const char* activation, lsched_lag lag = LSCHED_LATEST) {
   lsched_partial_desc desc{};
   desc.struct_size = sizeof desc;
   desc.count = count;
@@ -535,9 +534,9 @@ TEST(c_mismatch, activations_and_seeds) {
   for (const bool seeds : {false, true})
     expect_disagreement(LSCHED_ERR_MISMATCH, {"partial"},
                         [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
-                          lsched_partial_desc desc = describe_partial(4, LSCHED_MAJORITY);
+                          lsched_partial_desc desc = describe_partial(4, "majority");
                           if (r == 2 && seeds) desc.seed = 5;
-                          if (r == 2 && !seeds) desc.activation = LSCHED_SOLO;
+                          if (r == 2 && !seeds) desc.activation = "solo";
                           return lsched_partial_allreduce_create(runtime, &desc, schedule, why);
                         });
 }
@@ -566,7 +565,7 @@ TEST(c_mismatch, bad_arguments_of_one_rank_are_told_to_all) {
 TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
   integers input(4), output(4);
   const lsched_allreduce_desc sum = describe(input, output);
-  const lsched_partial_desc partial = describe_partial(4, LSCHED_SOLO);
+  const lsched_partial_desc partial = describe_partial(4, "solo");
   const auto by_hand = [](lsched_runtime* runtime, lsched_schedule** schedule, lsched_diagnostic* why) {
     lsched_builder* b = nullptr;
     EXPECT_EQ(lsched_builder_create(runtime, "nothing", &b), LSCHED_OK);
@@ -838,7 +837,7 @@ TEST(c_printing, text_and_picture_fit_the_room_they_are_given) {
 TEST(c_partial, bad_arguments_are_named) {
   const world_of_threads world(1);
   const auto expect_refusal = [&](const char* word, const std::function<void(lsched_partial_desc&)>& spoil) {
-    lsched_partial_desc desc = describe_partial(4, LSCHED_SOLO);
+    lsched_partial_desc desc = describe_partial(4, "solo");
     spoil(desc);
     lsched_schedule* schedule = nullptr;
     diagnostic why;
@@ -848,9 +847,16 @@ TEST(c_partial, bad_arguments_are_named) {
   };
   using desc = lsched_partial_desc;
   expect_refusal("struct_size", [](desc& d) { d.struct_size = 1; });
-  expect_refusal("activation", [](desc& d) { d.activation = any_value<lsched_activation>(0); });
-  expect_refusal("activation", [](desc& d) { d.activation = any_value<lsched_activation>(4); });
-  expect_refusal("lag", [](desc& d) { d.lag = any_value<lsched_lag>(2); });
+  expect_refusal("activation", [](desc& d) { d.activation = nullptr; });
+  for (const char* words :
+       {"", "none", "Solo", "quorum", "quorum(0)", "quorum(2", "quorum(2)x", "quorum(-1)", "solo(1)", "solo+",
+        "solo+every", "solo+every(0)", "solo+every(1)+every(2)", "first_of(99999999999)"})
+    expect_refusal("starts no rounds", [words](desc& d) { d.activation = words; });
+  expect_refusal("quorum(2) needs a number from 1 to 1", [](desc& d) { d.activation = "quorum(2)"; });
+  expect_refusal("lag", [](desc& d) { d.lag = any_value<lsched_lag>(3); });
+  expect_refusal("only LSCHED_HISTORY has a history", [](desc& d) { d.history = 1; });
+  for (const std::uint32_t history : {0u, 61u})
+    expect_refusal("history is not from 1 to 60", [history](desc& d) { d.lag = LSCHED_HISTORY, d.history = history; });
   expect_refusal("dtype", [](desc& d) { d.dtype = any_value<lsched_dtype>(77); });
   expect_refusal("reduction", [](desc& d) { d.reduction = any_value<lsched_reduction>(77); });
   expect_refusal("2^48", [](desc& d) { d.count = UINT64_MAX; });
@@ -867,7 +873,7 @@ TEST(c_partial, ordinary_and_partial_functions_refuse_each_others_schedules) {
   const world_of_threads world(1);
   integers input(4, 1), output(4);
   lsched_schedule* ordinary = create(world.at(0), describe(input, output));
-  lsched_schedule* partial = create(world.at(0), describe_partial(4, LSCHED_SOLO));
+  lsched_schedule* partial = create(world.at(0), describe_partial(4, "solo"));
   lsched_ticket ticket{};
   const void* inputs[] = {input.data()};
   void* outputs[] = {output.data()};
@@ -886,7 +892,7 @@ TEST(c_partial, ordinary_and_partial_functions_refuse_each_others_schedules) {
 
 TEST(c_partial, what_is_offered_is_collected_once) {
   const world_of_threads world(1);
-  lsched_schedule* schedule = create(world.at(0), describe_partial(4, LSCHED_SOLO));
+  lsched_schedule* schedule = create(world.at(0), describe_partial(4, "solo"));
   integers gradient(4, 5), result(4, -1);
   lsched_ticket ticket{};
   EXPECT_EQ(lsched_offer(schedule, nullptr, &ticket), LSCHED_ERR_ARGUMENT);
@@ -916,7 +922,7 @@ TEST(c_partial, what_is_offered_is_collected_once) {
 }
 
 TEST(c_partial, everything_offered_arrives_on_every_rank) {
-  for (const lsched_activation activation : {LSCHED_FULL, LSCHED_SOLO, LSCHED_MAJORITY}) {
+  for (const char* activation : {"full", "solo", "majority", "first_of(2)", "all_of(2)", "quorum(2)+every(3)"}) {
     const world_of_threads world(3);
     integers totals(3);
     world.each([&](lsched_runtime* runtime, int32_t r) {
@@ -945,12 +951,190 @@ TEST(c_partial, everything_offered_arrives_on_every_rank) {
   }
 }
 
+// --- what all ranks do together -------------------------------------------------------------------------------------
+
+/// Offers now and then, and adds up what it gets; ranks differ in how often they call.
+struct trainee {
+  lsched_schedule* schedule;
+  integers result = integers(2);
+  std::int64_t total = 0;
+  std::uint64_t last = 0;
+
+  void take(const lsched_report& report) {
+    EXPECT_EQ(report.from, last) << "intervals are adjacent";
+    last = report.to;
+    if (report.has_result != 0) total += result[0];
+  }
+  lsched_ticket offer(std::int64_t value) {
+    const integers gradient(2, value);
+    lsched_ticket ticket{};
+    EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+    return ticket;
+  }
+  bool collect(lsched_ticket ticket) {
+    lsched_report report = empty_report();
+    EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+    take(report);
+    return report.to != report.from;
+  }
+  /// Answers the round that all are at.
+  std::uint64_t flush() {
+    lsched_report report = empty_report();
+    diagnostic why;
+    EXPECT_EQ(lsched_flush(schedule, result.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+    take(report);
+    while (last < report.round) EXPECT_TRUE(collect({schedule, report.round}));  // of a history
+    return report.round;
+  }
+};
+
+TEST(c_partial, after_a_flush_all_ranks_are_at_the_same_round_and_have_everything) {
+  for (const char* activation : {"full", "solo", "majority", "all_of(2)", "quorum(3)", "solo+every(4)"})
+    for (const lsched_lag lag : {LSCHED_ACCUMULATE, LSCHED_HISTORY}) {
+      const world_of_threads world(5);
+      integers totals(5), rounds(5);
+      std::int64_t offered = 0;
+      for (int32_t r = 0; r < 5; ++r)
+        for (int i = 0; i < 3 * (10 + (std::string(activation) == "full" ? 0 : r)); ++i) offered += r + 1;
+      world.each([&](lsched_runtime* runtime, int32_t r) {
+        lsched_partial_desc desc = describe_partial(2, activation, lag);
+        desc.history = lag == LSCHED_HISTORY ? 7 : 0;
+        trainee it{create(runtime, desc)};
+        const bool is_full = std::string(activation) == "full";
+        for (int epoch = 0; epoch < 3; ++epoch) {
+          for (int i = 0; i < 10 + (is_full ? 0 : r); ++i) {
+            const lsched_ticket ticket = it.offer(r + 1);
+            if (is_full || (i % 3 == 0 && i < 9)) it.collect(ticket);
+          }
+          rounds[static_cast<std::size_t>(r)] = static_cast<std::int64_t>(it.flush());
+        }
+        totals[static_cast<std::size_t>(r)] = it.total;
+        std::uint64_t pending = 99;
+        EXPECT_EQ(lsched_withdraw(it.schedule, &pending), LSCHED_OK);
+        EXPECT_EQ(pending, 0u);
+        destroy(it.schedule);
+      });
+      EXPECT_EQ(totals, integers(5, offered)) << activation;
+      EXPECT_EQ(rounds, integers(5, rounds[0])) << activation;
+    }
+}
+
+TEST(c_partial, a_flush_waits_for_every_rank_and_goes_on_after_a_timeout) {
+  const world_of_threads world(2);
+  lsched_schedule* schedules[2]{};
+  world.each([&](lsched_runtime* runtime, int32_t r) {
+    schedules[r] = create(runtime, describe_partial(2, "solo", LSCHED_ACCUMULATE));
+  });
+  integers result(2);
+  trainee first{schedules[0]};
+  first.collect(first.offer(1));
+  lsched_ticket ticket{};
+  for (int again = 0; again < 3; ++again) {
+    diagnostic why;
+    EXPECT_EQ(lsched_flush(schedules[0], result.data(), k_short_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
+    EXPECT_EQ(lsched_offer(schedules[0], result.data(), &ticket), LSCHED_ERR_STATE);
+    EXPECT_EQ(lsched_withdraw(schedules[0], nullptr), LSCHED_ERR_STATE);
+    EXPECT_EQ(lsched_model_sync(schedules[0], result.data(), k_short_ns, nullptr, &why), LSCHED_ERR_STATE);
+  }
+  trainee second{schedules[1]};
+  second.offer(5);
+  world.each([&](lsched_runtime*, int32_t r) { (r == 0 ? first : second).flush(); });
+  EXPECT_EQ(first.total, 6);
+  EXPECT_EQ(second.total, 6);
+  EXPECT_EQ(first.last, second.last);
+  world.each([&](lsched_runtime*, int32_t r) { destroy(schedules[r]); });
+}
+
+TEST(c_partial, those_who_stay_flush_without_those_who_left) {
+  const world_of_threads world(3);
+  world.each([&](lsched_runtime* runtime, int32_t r) {
+    trainee it{create(runtime, describe_partial(2, "quorum(2)", LSCHED_ACCUMULATE))};
+    it.offer(r + 1);
+    it.flush();
+    EXPECT_EQ(it.total, 6);
+    if (r == 2) {
+      EXPECT_EQ(lsched_leave(it.schedule), LSCHED_OK);
+      EXPECT_EQ(lsched_flush(it.schedule, nullptr, k_short_ns, nullptr, nullptr), LSCHED_ERR_STATE);
+    } else {
+      for (int i = 0; i < 4; ++i) {
+        it.offer(10);
+        it.flush();
+      }
+      EXPECT_EQ(it.total, 6 + 8 * 10);
+    }
+    destroy(it.schedule);
+  });
+}
+
+TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
+  for (const char* activation : {"full", "solo", "quorum(2)", "majority+every(2)"}) {
+    const world_of_threads world(3);
+    std::vector<std::vector<double>> weights(3);
+    world.each([&](lsched_runtime* runtime, int32_t r) {
+      lsched_partial_desc desc = describe_partial(4, activation, LSCHED_ACCUMULATE);
+      desc.dtype = LSCHED_F64;
+      lsched_schedule* schedule = create(runtime, desc);
+      const std::vector<double> gradient(4, 1000);
+      std::vector<double>& mine = weights[static_cast<std::size_t>(r)];
+      for (int epoch = 1; epoch <= 5; ++epoch) {
+        lsched_ticket ticket{};
+        for (int i = 0; i < 3 * r + 1; ++i) EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+        mine.assign(4, epoch * 3.0 * r);
+        lsched_report report = empty_report();
+        diagnostic why;
+        EXPECT_EQ(lsched_model_sync(schedule, mine.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+        EXPECT_EQ(report.contributors, 3u);
+        EXPECT_EQ(mine, std::vector<double>(4, epoch * 3.0)) << activation;
+      }
+      destroy(schedule);
+    });
+  }
+}
+
+TEST(c_partial, only_sums_of_floats_are_averaged) {
+  const world_of_threads world(1);
+  integers weights(4);
+  lsched_schedule* schedule = create(world.at(0), describe_partial(4, "solo"));
+  diagnostic why;
+  EXPECT_EQ(lsched_model_sync(schedule, weights.data(), k_limit_ns, nullptr, &why), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_SAYS(why, "only sums of f32 and f64");
+  destroy(schedule);
+  EXPECT_EQ(lsched_flush(nullptr, nullptr, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_model_sync(nullptr, nullptr, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);
+}
+
+TEST(c_partial, a_history_hands_out_one_round_after_the_other) {
+  const world_of_threads world(1);
+  lsched_partial_desc desc = describe_partial(2, "solo", LSCHED_HISTORY);
+  desc.history = 4;
+  trainee it{create(world.at(0), desc)};
+  lsched_ticket last{};
+  const auto run_rounds = [&](std::int64_t values) {
+    for (std::int64_t value = 1; value <= values; ++value) {
+      last = it.offer(value);
+      EXPECT_EQ(lsched_wait(last, k_limit_ns, nullptr), LSCHED_OK);
+    }
+  };
+  run_rounds(4);
+  for (std::int64_t value = 1; value <= 4; ++value) {
+    EXPECT_TRUE(it.collect(last));
+    EXPECT_EQ(it.result, integers(2, value));
+  }
+  EXPECT_FALSE(it.collect(last));
+  run_rounds(6);
+  const std::int64_t before = it.total;
+  for (std::int64_t value = 1; value <= 3; ++value) EXPECT_TRUE(it.collect(last));
+  EXPECT_TRUE(it.collect(last));
+  EXPECT_EQ(it.result, integers(2, 4 + 5 + 6)) << "the last of four, and what came after it";
+  EXPECT_EQ(it.total - before, 21);
+  destroy(it.schedule);
+}
+
 // Rank 1 never calls, so rank 0's second offer of a full schedule stays pending.
 TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
-  world.each(
-      [&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, LSCHED_FULL)); });
+  world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, "full")); });
   const integers gradient(2, 4);
   lsched_ticket first{}, ticket{};
   EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &first),
@@ -970,8 +1154,7 @@ TEST(c_partial, a_pending_offer_may_be_withdrawn) {
 TEST(c_partial, destroying_times_out_until_everybody_has_left_and_then_succeeds) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
-  world.each(
-      [&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, LSCHED_SOLO)); });
+  world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, "solo")); });
   for (int i = 0; i < 2; ++i) {
     diagnostic why;
     EXPECT_EQ(lsched_schedule_destroy(schedules[0], k_short_ns, &why), LSCHED_ERR_TIMEOUT);
@@ -990,7 +1173,7 @@ TEST(c_partial, callers_drive_a_solo_schedule_if_they_ask_for_it) {
   config.progress = LSCHED_PROGRESS_CALLER;
   const world_of_threads world(2, config);
   world.each([](lsched_runtime* runtime, int32_t) {
-    lsched_schedule* schedule = create(runtime, describe_partial(2, LSCHED_SOLO));
+    lsched_schedule* schedule = create(runtime, describe_partial(2, "solo"));
     const integers gradient(2, 4);
     lsched_ticket ticket{};
     for (int i = 0; i < 20; ++i) {
@@ -1324,7 +1507,7 @@ TEST(c_load, a_world_that_does_not_pair_up_is_unmatched) {
 
 TEST(c_load, partial_schedules_and_captures_are_refused) {
   const world_of_threads world(1);
-  lsched_schedule* partial = create(world.at(0), describe_partial(4, LSCHED_SOLO));
+  lsched_schedule* partial = create(world.at(0), describe_partial(4, "solo"));
   loading copy(printed(partial));
   destroy(partial);
   lsched_schedule* schedule = nullptr;

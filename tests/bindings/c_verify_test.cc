@@ -146,7 +146,7 @@ TEST(c_verify, every_registered_collective_is_proved) {
       EXPECT_NE(it.figures.algorithm, nullptr);
     }
     lsched_verify_collective_desc partial = describe("partial_allreduce", ranks, 7);
-    partial.activation = LSCHED_SOLO;
+    partial.activation = "solo";
     EXPECT_EQ(ask(partial).figures.holds, 1);
     EXPECT_EQ(ask(partial).figures.signals_of_one, static_cast<std::uint64_t>(ranks) - 1);
     lsched_verify_collective_desc barrier{};
@@ -352,10 +352,10 @@ TEST(c_verify, bad_requests_are_refused_and_nothing_is_written) {
   for (const int32_t ranks : {0, -1, (1 << 20) + 1}) desc.ranks = ranks, refuse(LSCHED_ERR_ARGUMENT, "from 1 to 2^20");
   desc.count = std::uint64_t{1} << 48, refuse(LSCHED_ERR_ARGUMENT, "count is above");
   desc.reduction = LSCHED_BXOR, refuse(LSCHED_ERR_ARGUMENT, "bxor does not exist for f32");
-  desc.activation = LSCHED_SOLO, refuse(LSCHED_ERR_ARGUMENT, "only partial collectives");
-  desc.collective = "partial_allreduce", refuse(LSCHED_ERR_ARGUMENT, "activation is not");
+  desc.activation = "solo", refuse(LSCHED_ERR_ARGUMENT, "only partial collectives");
+  desc.collective = "partial_allreduce", refuse(LSCHED_ERR_ARGUMENT, "activation is null");
   desc.collective = "barrier", refuse(LSCHED_ERR_ARGUMENT, "moves no data");
-  desc.collective = "partial_allreduce", desc.activation = LSCHED_SOLO, desc.in_place = 1;
+  desc.collective = "partial_allreduce", desc.activation = "solo", desc.in_place = 1;
   refuse(LSCHED_ERR_CONSTRAINT, "in place");
 }
 

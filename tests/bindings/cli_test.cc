@@ -255,6 +255,9 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "fig9", "--sizes", "64,6"}, "6 is not a positive multiple of 4"},
       {{"bench", "fig9", "--sizes", "much"}, "\"much\" is not a size"},
       {{"bench", "fig9", "--iters", "0"}, "Try `lsched bench fig9 --help`"},
+      {{"bench", "partial", "--policy", "some"}, "starts no rounds"},
+      {{"bench", "partial", "--skew", "some"}, "--skew"},
+      {{"bench", "partial", "--bytes", "6"}, "6 is not a positive multiple of 4"},
       {{"bench", "coll", "--algorithm", "magic"}, "--algorithm"},
       {{"bench", "coll", "--coll", "allreduce,bogus"}, "--coll"},
       {{"bench", "coll", "--in-place", "maybe"}, "--in-place"},
@@ -274,6 +277,7 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
 TEST(Command, a_benchmark_that_cannot_write_says_so_once_before_it_measures) {
   for (const words& arguments : {words{"bench", "fig9", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "fig9", "-n", "3", "--plot", "/no/such/folder/file.png"},
+                                 words{"bench", "partial", "-n", "3", "--plot", "/no/such/folder/file.png"},
                                  words{"bench", "coll", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "coll", "-n", "3", "--plot", "/no/such/folder/file.png"},
                                  words{"bench", "overlap", "-n", "3", "--json", "/no/such/folder/file"},
@@ -406,6 +410,44 @@ TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
     EXPECT_EQ(line["wrong"], 0);
     for (const char* key : {"us_compute", "us_coll", "us_sequence", "us_overlap"}) EXPECT_GT(line[key], 0) << key;
   }
+}
+
+TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says) {
+  const outcome it =
+      run(lsched({"bench", "partial", "-n", "3", "--skew", "rotating", "--skew-ms", "1", "--rounds", "6", "--bytes",
+                  "8", "--policy", "solo", "quorum(2)+every(4)", "quorum(3)", "full", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  const auto lines = lines_of(it.out);
+  ASSERT_EQ(lines.size(), 4u) << it.out;
+  const std::vector<std::pair<std::string, double>> least{
+      {"solo", 1}, {"quorum(2)+every(4)", 2}, {"quorum(3)", 3}, {"full", 3}};
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const json& line = lines[i];
+    EXPECT_EQ(line["bench"], "partial");
+    EXPECT_EQ(line["policy"], least[i].first);
+    EXPECT_EQ(line["skew"], "rotating");
+    EXPECT_EQ(line["ranks"], 3);
+    EXPECT_EQ(line["rounds"], 6);
+    EXPECT_EQ(line["violations"], 0) << line;
+    EXPECT_GE(line["nap_min"], least[i].second);
+    EXPECT_GE(line["nap_mean"], line["nap_min"]);
+    EXPECT_GT(line["ms_mean"], 0);
+    EXPECT_GT(line["ms_simulated"], 0);
+  }
+}
+
+TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
+  const outcome it =
+      run(lsched({"bench", "partial", "-n", "3", "--skew", "k_of_p", "--skew-ms", "0.5", "--rounds", "30", "--bytes",
+                  "64", "--policy", "solo", "majority+every(5)", "--barrier-free", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  const auto lines = lines_of(it.out);
+  ASSERT_EQ(lines.size(), 2u) << it.out;
+  for (const json& line : lines) {
+    EXPECT_EQ(line["violations"], 0) << line;
+    EXPECT_EQ(line["ms_simulated"], nullptr);
+  }
+  EXPECT_LE(lines[1]["staleness_max"], 4);
 }
 
 TEST(CommandBench, what_cannot_be_compared_is_a_failure_in_one_line) {
@@ -634,9 +676,9 @@ TEST(CommandVerify, json_ends_with_the_totals) {
   std::vector<json> lines;
   std::istringstream text(it.out);
   for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
-  ASSERT_EQ(lines.size(), 3u * 2 * 2 + 1);  // policies, sizes, counts
+  ASSERT_EQ(lines.size(), 5u * 2 * 2 + 1);  // activations, sizes, counts
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
-  EXPECT_EQ(lines.back(), json::parse(R"({"verified":12,"failed":0})"));
+  EXPECT_EQ(lines.back(), json::parse(R"({"verified":20,"failed":0})"));
 }
 
 TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {

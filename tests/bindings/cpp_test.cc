@@ -127,7 +127,7 @@ TEST(CppHeader, barrier_and_print_work_on_moved_schedules) {
 
 TEST(CppHeader, partial_allreduce_delivers_every_offer_once) {
   as_ranks(3, [](lsched::runtime& world) {
-    auto partial = world.partial<std::int64_t>(2, {.activation = LSCHED_MAJORITY, .lag = LSCHED_ACCUMULATE, .seed = 3});
+    auto partial = world.partial<std::int64_t>(2, {.activation = "majority", .lag = LSCHED_ACCUMULATE, .seed = 3});
     std::vector<std::int64_t> result(2);
     std::int64_t total = 0;
     const auto take = [&](lsched::ticket which) {

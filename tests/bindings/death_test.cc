@@ -108,8 +108,7 @@ lsched_schedule* create(lsched_runtime* runtime, work what, buffers& memory) {
     return lsched_allreduce_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
   }
   const lsched_partial_desc desc{
-      sizeof desc, k_count,          LSCHED_F64, LSCHED_SUM, what == work::solo ? LSCHED_SOLO : LSCHED_MAJORITY,
-      5,           LSCHED_ACCUMULATE};
+      sizeof desc, k_count, LSCHED_F64, LSCHED_SUM, what == work::solo ? "solo" : "majority", 5, LSCHED_ACCUMULATE};
   return lsched_partial_allreduce_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
 }
 

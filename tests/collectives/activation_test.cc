@@ -170,6 +170,81 @@ TEST(activation, signals_leave_before_payload) {
     }
 }
 
+// --- several arrivals, and rounds that wait for everybody -----------------------------------------------------------
+
+std::vector<schedule_ptr> started_by(rank size, std::string_view words) {
+  const activation starts = *read_activation(words);
+  const shape data{.count = 1, .what = kernel::sum};
+  return whole_world(size, [&](world place) { return partial_allreduce(place, data, starts); });
+}
+
+std::vector<bool> some(rank size, rank first, rank number) {
+  std::vector<bool> set(static_cast<std::size_t>(size), false);
+  for (rank i = 0; i < number; ++i) set[static_cast<std::size_t>((first + i) % size)] = true;
+  return set;
+}
+
+TEST(activation, a_quorum_of_any_ranks_wakes_everybody_and_one_less_nobody) {
+  for (const rank size : {2, 3, 5, 6, 7, 8, 13})
+    for (rank number = 2; number <= size; ++number) {
+      const auto programs = started_by(size, "quorum(" + std::to_string(number) + ")");
+      const std::vector<bool> everybody(static_cast<std::size_t>(size), true);
+      for (rank first = 0; first < size; ++first) {
+        symbolic_world enough(programs, {.seed = static_cast<std::uint64_t>(first) + 1});
+        EXPECT_EQ(enough.run({{.calls = some(size, first, number), .pending = everybody}}), "");
+        EXPECT_EQ(enough.allreduce_fault(0, everybody), "");
+        const std::uint64_t arrivals = static_cast<std::uint64_t>(number) -
+                                       (some(size, first, number)[0] ? 1u : 0u);  // the coordinator tells nobody
+        EXPECT_EQ(enough.took(0).signals, static_cast<std::uint64_t>(size) - 1 + arrivals);
+        symbolic_world too_few(programs, {.seed = static_cast<std::uint64_t>(first) + 1});
+        EXPECT_NE(too_few.run({{.calls = some(size, first, number - 1), .pending = everybody}}), "");
+        EXPECT_EQ(too_few.took(0).messages, 0u) << "P=" << size << " K=" << number << " first=" << first;
+      }
+    }
+}
+
+TEST(activation, quorums_work_in_any_order) {
+  for (const rank size : {2, 3, 5, 6, 7, 8, 33})
+    for (const rank number : {rank{2}, (size + 1) / 2, size}) {
+      if (number < 2) continue;
+      const auto programs = started_by(size, "quorum(" + std::to_string(number) + ")");
+      std::vector<round_plan> plans;
+      for (rank first = 0; first < std::min(size, rank{9}); ++first)
+        plans.push_back({.calls = some(size, first, number), .pending = some(size, first + 1, 1 + first % size)});
+      for (std::uint64_t seed = 1; seed <= 20; ++seed)
+        for (const order how : {order::shuffled, order::late_sends}) {
+          symbolic_world all(programs, {.how = how, .seed = seed, .straggler = static_cast<rank>(seed) % size});
+          EXPECT_EQ(all.run(plans), "") << "P=" << size << " K=" << number << " seed " << seed;
+          for (std::size_t i = 0; i < plans.size(); ++i) EXPECT_EQ(all.allreduce_fault(i, plans[i].pending), "");
+          EXPECT_LE(all.furthest_ahead(), 1u);
+        }
+    }
+}
+
+/// Whoever runs ahead has signalled for a later round; that opens no gate of a round that waits for everybody.
+TEST(activation, every_third_round_waits_for_everybody) {
+  for (const char* words : {"solo+every(3)", "majority+every(3)", "quorum(2)+every(3)", "all_of(2)+every(3)"})
+    for (const rank size : {2, 3, 5, 6, 7, 8}) {
+      const auto programs = started_by(size, words);
+      const std::vector<bool> everybody(static_cast<std::size_t>(size), true);
+      std::vector<round_plan> plans;
+      for (rank i = 0; i < 9; ++i) {
+        const bool is_full = i % 3 == 2;
+        plans.push_back({.calls = is_full ? everybody : some(size, i, 2), .pending = everybody, .is_full = is_full});
+      }
+      for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+        symbolic_world all(programs, {.seed = seed, .straggler = static_cast<rank>(seed) % size});
+        EXPECT_EQ(all.run(plans), "") << words << " P=" << size << " seed " << seed;
+        symbolic_world in_step(programs, {.seed = seed, .one_by_one = true});
+        EXPECT_EQ(in_step.run(plans), "");
+        for (std::size_t i = 2; i < plans.size(); i += 3) EXPECT_EQ(in_step.took(i).signals, 0u);
+      }
+      plans[2].calls.back() = false;
+      symbolic_world incomplete(programs, {.seed = 5});
+      EXPECT_NE(incomplete.run(plans), "") << words << " P=" << size;
+    }
+}
+
 // --- sabotage ----------------------------------------------------------------------------------------------
 
 std::string fault_with_single_callers(const std::vector<schedule_ptr>& programs) {

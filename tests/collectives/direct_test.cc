@@ -21,7 +21,7 @@ TEST(direct, ranks_that_stage_and_ranks_that_do_not_form_one_world) {
         for (const rank odd : {0, 1}) {
           const std::uint64_t count = 9 * static_cast<std::uint64_t>(size) + 1;
           shape data = sums(count, segment, true);
-          const auto promise = promise_of(k_allreduce_direct, size, data, activation_policy::none);
+          const auto promise = promise_of(k_allreduce_direct, size, data, {});
           const auto programs = whole_world(size, [&](world place) {
             data = sums(count, segment, place.self % 2 == odd);
             data.in_place = in_place;

@@ -16,7 +16,7 @@ std::string fault_of(const algorithm& it, rank size, const shape& data) {
   const auto programs =
       whole_world(size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
   const verify_options options{.in_place = data.in_place ? overlay_of(*it.of, size, data) : overlay{}};
-  const auto answer = verify(programs, promise_of(it, size, data, policy), options);
+  const auto answer = verify(programs, promise_of(it, size, data, {.policy = policy}), options);
   if (!answer.notes.empty()) return answer.notes[0].text;
   return answer.holds() ? "" : std::string(name_of(answer.findings[0].what)) + ": " + answer.findings[0].text;
 }

@@ -35,7 +35,7 @@ TEST(promise, a_registered_world_is_held_against_its_own_algorithm) {
     }
     EXPECT_EQ(promise->of, it.of);
     EXPECT_EQ(promise->by, &it);
-    EXPECT_EQ(promise->what.price, it.cost_of(5, data, starts.policy));
+    EXPECT_EQ(promise->what.price, it.cost_of(5, data, starts));
     EXPECT_TRUE(verify(world, promise->what).holds());
   }
 }

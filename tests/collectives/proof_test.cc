@@ -12,9 +12,15 @@
 namespace lsched::testing {
 namespace {
 
-std::vector<activation_policy> policies_of(const algorithm& it) {
-  if (!it.of->activates) return {activation_policy::none};
-  return {activation_policy::full, activation_policy::solo, activation_policy::majority};
+std::vector<activation> activations_for(const algorithm& it, rank size) {
+  if (!it.of->activates) return {{}};
+  const auto ranks = static_cast<std::uint32_t>(size);
+  return {{.policy = activation_policy::full},
+          {.policy = activation_policy::solo},
+          {.policy = activation_policy::majority, .seed = 1},
+          {.policy = activation_policy::first_of, .seed = 1, .number = (ranks + 1) / 2, .full_every = 3},
+          {.policy = activation_policy::quorum, .number = std::min(ranks, 2u)},
+          {.policy = activation_policy::all_of, .seed = 1, .number = ranks, .full_every = 2}};
 }
 
 std::vector<shape> shapes_of(const algorithm& it, rank size) {
@@ -44,14 +50,13 @@ class Proof : public ::testing::TestWithParam<algorithm> {};
 TEST_P(Proof, the_generator_keeps_its_promise) {
   const algorithm& it = GetParam();
   for (const rank size : {1, 2, 3, 5, 6, 7, 8, 13, 16, 33, 100})
-    for (const activation_policy policy : policies_of(it))
+    for (const activation& starts : activations_for(it, size))
       for (const shape& data : shapes_of(it, size)) {
-        const auto programs =
-            whole_world(size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
+        const auto programs = whole_world(size, [&](world place) { return it.generate(place, data, starts); });
         const auto answer =
-            verify(programs, promise_of(it, size, data, policy), {.in_place = overlay_of(*it.of, size, data)});
-        EXPECT_EQ(first_words(answer), "")
-            << size << " ranks, count " << data.count << ", " << name_of(policy) << (data.in_place ? ", in place" : "");
+            verify(programs, promise_of(it, size, data, starts), {.in_place = overlay_of(*it.of, size, data)});
+        EXPECT_EQ(first_words(answer), "") << size << " ranks, count " << data.count << ", " << words_for(starts)
+                                           << (data.in_place ? ", in place" : "");
         EXPECT_TRUE(answer.is_synchronising || !it.of->is_synchronising);
         EXPECT_TRUE(answer.notes.empty());
       }
@@ -85,7 +90,7 @@ TEST_P(Proof, user_defined_arithmetic_keeps_its_order_and_its_units) {
       data.commutes = it.needs.needs_commutative;
       data = in_threes(data);
       const auto programs = whole_world(size, [&](world place) { return it.generate(place, data, {}); });
-      const postcondition promise = promise_of(it, size, data, activation_policy::none);
+      const postcondition promise = promise_of(it, size, data, {});
       EXPECT_EQ(first_words(verify(programs, promise, {.in_place = overlay_of(*it.of, size, data)})), "")
           << size << " ranks, count " << data.count << (data.in_place ? ", in place" : "");
       for (const schedule_ptr& program : programs) EXPECT_EQ(cut_in(*program, data.unit), k_no_op) << size;
@@ -96,11 +101,10 @@ TEST_P(Proof, user_defined_arithmetic_keeps_its_order_and_its_units) {
 TEST_P(Proof, soak_large_worlds) {
   const algorithm& it = GetParam();
   for (const rank size : {255, 256, 257, 1000})
-    for (const activation_policy policy : policies_of(it)) {
+    for (const activation& starts : activations_for(it, size)) {
       const shape data = typical_shape(*it.of, size, 1000, dtype::f32, kernel::sum);
-      const auto programs =
-          whole_world(size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
-      EXPECT_EQ(first_words(verify(programs, promise_of(it, size, data, policy))), "") << size << name_of(policy);
+      const auto programs = whole_world(size, [&](world place) { return it.generate(place, data, starts); });
+      EXPECT_EQ(first_words(verify(programs, promise_of(it, size, data, starts))), "") << size << words_for(starts);
     }
 }
 

@@ -25,6 +25,19 @@ std::vector<activation> starts_for(const algorithm& it) {
           {.policy = activation_policy::majority, .seed = 5}};
 }
 
+/// With those that take more than one rank.
+std::vector<activation> starts_for(const algorithm& it, rank size) {
+  auto all = starts_for(it);
+  if (!it.of->activates) return all;
+  for (const rank number : {2, 5})
+    if (number <= size) {
+      const auto ranks = static_cast<std::uint32_t>(number);
+      all.push_back({.policy = activation_policy::quorum, .number = ranks});
+      all.push_back({.policy = activation_policy::all_of, .seed = 5, .number = ranks, .full_every = 4});
+    }
+  return all;
+}
+
 std::vector<schedule_ptr> worlds_of(const algorithm& it, rank size, const shape& data, const activation& starts) {
   return whole_world(size, [&](world place) { return it.generate(place, data, starts); });
 }
@@ -78,12 +91,14 @@ bool uses_whole_buffers(const std::vector<schedule_ptr>& programs) {
   return true;
 }
 
-/// The worst round of one caller, and the sum of what it moved.
-tally worst_of_single_callers(const std::vector<schedule_ptr>& programs) {
+/// The worst round of as many callers as it takes, and the sum of what it moved.
+tally worst_of_few_callers(const std::vector<schedule_ptr>& programs) {
   tally worst;
+  const auto size = static_cast<rank>(programs.size());
+  const auto arrivals = static_cast<std::size_t>(quota_of(programs[0]->starts(), size).arrivals);
   for (std::size_t who = 0; who < programs.size(); ++who) {
     std::vector<bool> callers(programs.size(), false);
-    callers[who] = true;
+    for (std::size_t i = 0; i < arrivals; ++i) callers[(who + i) % callers.size()] = true;
     symbolic_world all(programs, {.how = order::by_hops});
     EXPECT_EQ(all.run({{.calls = callers, .pending = std::vector<bool>(programs.size(), true)}}), "");
     worst.signals = std::max(worst.signals, all.took(0).signals);
@@ -96,7 +111,7 @@ TEST(registry, declared_costs_are_the_counted_ones) {
   for (const algorithm& it : algorithms()) {
     if (!uses_whole_buffers(worlds_of(it, 3, data_for(it, 3, 11), starts_for(it).front()))) continue;  // for proof_test
     for (const rank size : world_sizes())
-      for (const activation& starts : starts_for(it)) {
+      for (const activation& starts : starts_for(it, size)) {
         const shape data = data_for(it, size, 11);
         const auto programs = worlds_of(it, size, data, starts);
         if (!uses_whole_buffers(programs)) continue;
@@ -104,18 +119,18 @@ TEST(registry, declared_costs_are_the_counted_ones) {
         ASSERT_EQ(all.run(), "");
         tally single = all.took(0);
         const bool spreads = it.of->activates && starts.policy != activation_policy::full;
-        if (spreads) single = worst_of_single_callers(programs);
+        if (spreads) single = worst_of_few_callers(programs);
         cost counted{.messages = all.took(0).messages,
                      .bytes = all.took(0).bytes,
                      .signals = all.took(0).signals,
                      .signals_of_one = single.signals,
                      .hops = single.hops};
-        const cost declared = it.cost_of(size, data, starts.policy);
+        const cost declared = it.cost_of(size, data, starts);
         if (declared.hops_are_bound) {
           EXPECT_LE(counted.hops, declared.hops) << it.of->name << " " << it.name << " P=" << size;
           counted.hops = declared.hops, counted.hops_are_bound = true;
         }
-        EXPECT_EQ(declared, counted) << it.of->name << " " << it.name << " P=" << size << " " << name_of(starts.policy)
+        EXPECT_EQ(declared, counted) << it.of->name << " " << it.name << " P=" << size << " " << words_for(starts)
                                      << ": " << declared.messages << "/" << counted.messages << " messages, "
                                      << declared.signals << "/" << counted.signals << " signals, "
                                      << declared.signals_of_one << "/" << counted.signals_of_one << " of one, "
@@ -127,7 +142,7 @@ TEST(registry, declared_costs_are_the_counted_ones) {
 TEST(registry, costs_scale_with_count_and_type_and_do_not_wrap) {
   const algorithm& it = *find("allreduce", "recursive_doubling");
   const auto bytes = [&](rank size, std::uint64_t count, dtype type) {
-    return it.cost_of(size, {.count = count, .type = type, .what = kernel::sum}, activation_policy::none).bytes;
+    return it.cost_of(size, {.count = count, .type = type, .what = kernel::sum}, {}).bytes;
   };
   EXPECT_EQ(bytes(6, 0, dtype::f64), 0u);
   EXPECT_EQ(bytes(6, 1000, dtype::bf16), (4u * 2 + 2 * 2) * 1000u * 2);
@@ -186,7 +201,8 @@ TEST(registry, bad_requests_say_what_to_change) {
             "LSCHED_ERR_ARGUMENT: \"allreduce\" has no algorithm \"telepathy\": choose one of " + offered(allreduces));
   EXPECT_NE(refusal("barrier", "auto", place, sum).find("set count to 0"), std::string::npos);
   EXPECT_NE(refusal("allreduce", "auto", place, sum, solo).find("set the policy to none"), std::string::npos);
-  EXPECT_NE(refusal("partial_allreduce", "auto", place, sum).find("full, solo or majority"), std::string::npos);
+  EXPECT_NE(refusal("partial_allreduce", "auto", place, sum).find("full, solo, majority, first_of, all_of or quorum"),
+            std::string::npos);
   EXPECT_NE(refusal("allreduce", "auto", {.self = -1, .size = 3}, sum).find("use 0 to 2"), std::string::npos);
 }
 

@@ -47,13 +47,25 @@ struct contribution_bench {
 };
 
 struct delivery_bench {
-  explicit delivery_bench(lag_policy lag)
-      : place(adds(), lag, {bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}) {}
-  void publish(round_no round, const values& result, bool null = false) {
-    if (!null) std::memcpy(place.writing(), &result, sizeof result);
-    place.publish(place.writing(), {round - 1, round, null ? 0u : 1u, null ? 0u : 1u, null ? 0u : 1u, null});
+  explicit delivery_bench(lag_policy lag, std::uint32_t results = 1)
+      : memory(results + 2), place(adds(), {lag, results}, places()) {}
+  std::vector<std::byte*> places() {
+    std::vector<std::byte*> all;
+    for (values& one : memory) all.push_back(bytes_of(one));
+    return all;
   }
-  values memory[3]{};
+  void publish(round_no round, const values& result, bool null = false) {
+    const std::uint64_t one = null ? 0 : 1;
+    if (!null) std::memcpy(place.writing(), &result, sizeof result);
+    place.publish(place.writing(), {.from = round - 1,
+                                    .to = round,
+                                    .contributors = one,
+                                    .offers = one,
+                                    .mine = one,
+                                    .staleness = round % 5,
+                                    .null = null});
+  }
+  std::vector<values> memory;
   delivery place;
 };
 
@@ -239,10 +251,48 @@ TEST(delivery, a_result_may_be_dropped_unread) {
   EXPECT_EQ(result, gradient_of(2));
 }
 
+TEST(delivery, a_history_delivers_each_round_by_itself_and_merges_what_is_too_much_into_the_last) {
+  delivery_bench it(lag_policy::history, 3);
+  for (round_no first = 0; first < 40; first += 7) {
+    for (round_no round = first + 1; round <= first + 7; ++round)
+      it.publish(round, gradient_of(round), round == first + 2);
+    values result{};
+    for (const round_no round : {first + 1, first + 2}) {
+      const auto got = it.place.collect(bytes_of(result));
+      ASSERT_TRUE(got.has_value());
+      EXPECT_EQ(got->from, round - 1);
+      EXPECT_EQ(got->to, round);
+      EXPECT_EQ(got->null, round == first + 2);
+      EXPECT_EQ(result, gradient_of(first + 1)) << "of the null round nothing is written";
+    }
+    const auto rest = it.place.collect(bytes_of(result));
+    ASSERT_TRUE(rest.has_value());
+    EXPECT_EQ(rest->from, first + 2);
+    EXPECT_EQ(rest->to, first + 7);
+    EXPECT_EQ(rest->offers, 5u);
+    EXPECT_EQ(rest->staleness, 4u) << "the largest of five";
+    values sum{};
+    for (round_no round = first + 3; round <= first + 7; ++round) add(sum, gradient_of(round));
+    EXPECT_EQ(result, sum);
+    EXPECT_FALSE(it.place.collect(bytes_of(result)).has_value());
+  }
+}
+
+TEST(contribution, says_which_round_the_first_of_what_is_pending_called_for) {
+  contribution_bench it;
+  values gradient = gradient_of(1);
+  it.place.offer(bytes_of(gradient), 5);
+  it.place.offer(bytes_of(gradient), 6);
+  const auto first = it.place.capture();
+  it.place.offer(bytes_of(gradient), 7);
+  EXPECT_EQ(it.place.at(*first).since, 5u);
+  it.place.done(*first);
+  EXPECT_EQ(it.place.at(*it.place.capture()).since, 7u);
+}
+
 // --- delivery, two threads -----------------------------------------------------------------------------------
 
-TEST(delivery, accumulated_results_add_up_while_collects_race_publications) {
-  delivery_bench it(lag_policy::accumulate);
+void race_collects(delivery_bench& it) {
   const round_no rounds = exchanges();
   std::atomic<bool> is_over{false};
   values published{};
@@ -270,9 +320,21 @@ TEST(delivery, accumulated_results_add_up_while_collects_race_publications) {
   while (!is_over.load())
     if (!collect_one()) std::this_thread::yield();
   engine.join();
-  collect_one();
+  while (collect_one()) continue;
   EXPECT_EQ(last, rounds);
   EXPECT_EQ(collected, published);
+}
+
+TEST(delivery, accumulated_results_add_up_while_collects_race_publications) {
+  delivery_bench it(lag_policy::accumulate);
+  race_collects(it);
+}
+
+TEST(delivery, a_history_adds_up_while_collects_race_publications) {
+  for (const std::uint32_t results : {1u, 2u, 5u, lag_rule::k_most}) {
+    delivery_bench it(lag_policy::history, results);
+    race_collects(it);
+  }
 }
 
 TEST(delivery, the_latest_result_is_whole_while_collects_race_publications) {

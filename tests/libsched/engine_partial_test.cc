@@ -15,6 +15,7 @@
 #include "libsched/engine.h"
 #include "libsched/geometry.h"
 #include "tests/libsched/allocation_count.h"
+#include "tests/support/enough_callers.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 
@@ -26,8 +27,8 @@ using testing::lockstep_world;
 constexpr rank k_most_ranks = 33;
 using vector_of_integers = std::vector<std::int64_t>;
 
-std::string text_of(activation_policy policy, rank size, std::uint64_t seed) {
-  return std::string(name_of(policy)) + ", " + std::to_string(size) + " ranks, seed " + std::to_string(seed);
+std::string text_of(const activation& starts, rank size, std::uint64_t seed) {
+  return words_for(starts) + ", " + std::to_string(size) + " ranks, seed " + std::to_string(seed);
 }
 
 /// What a rank was told of the rounds in (from, to].
@@ -41,12 +42,14 @@ class partial_bench {
   using generator = result<schedule_ptr> (*)(lsched::world, const shape&, const activation&);
 
   /// Without a generator, one of them by the seed.
-  partial_bench(rank size, std::uint64_t seed, activation starts, lag_policy lag, std::uint64_t count = 3,
+  partial_bench(rank size, std::uint64_t seed, activation starts, lag_rule lag, std::uint64_t count = 3,
                 generator generate = nullptr)
       : world(size, seed), count_(count), starts_(starts), pending_(static_cast<std::size_t>(size)) {
     const shape data{count, dtype::i64, kernel::sum, false};
     if (generate == nullptr) generate = draw_generator(data);
-    its = world.commit([&](rank r) { return commit_request{"partial", generate({r, size}, data, starts), {}, {lag}}; });
+    its = world.commit([&](rank r) {
+      return commit_request{"partial", generate({r, size}, data, starts), {}, {.lag = lag}};
+    });
     present.resize(static_cast<std::size_t>(size));
     std::iota(present.begin(), present.end(), 0);
   }
@@ -83,13 +86,11 @@ class partial_bench {
 
   /// A random set of ranks that is enough to start the round.
   std::vector<bool> draw_callers(round_no round) {
-    std::vector<bool> calls(its.size());
+    const auto first = static_cast<rank>(world.draw_below(its.size()));
+    std::vector<bool> calls = testing::enough_callers(starts_, round, size(), at(0).present, first);
     const std::uint64_t density = 1 + world.draw_below(4);
     for (const rank r : present)
-      calls[static_cast<std::size_t>(r)] = starts_.policy == activation_policy::full || world.draw_below(4) < density;
-    const rank sure = starts_.policy == activation_policy::majority ? draw(starts_.seed, round, at(0).present)
-                                                                    : present[world.draw_below(present.size())];
-    calls[static_cast<std::size_t>(sure)] = true;
+      if (world.draw_below(4) < density) calls[static_cast<std::size_t>(r)] = true;
     return calls;
   }
 
@@ -191,16 +192,25 @@ class partial_bench {
   std::vector<std::deque<vector_of_integers>> pending_;
 };
 
-constexpr activation_policy k_policies[] = {activation_policy::full, activation_policy::solo,
-                                            activation_policy::majority};
+/// One of each kind, and in the middle of the possible numbers.
+std::vector<activation> activations_for(rank size, std::uint64_t seed) {
+  const auto ranks = static_cast<std::uint32_t>(size);
+  return {{.policy = activation_policy::full},
+          {.policy = activation_policy::solo},
+          {.policy = activation_policy::majority, .seed = seed},
+          {.policy = activation_policy::first_of, .seed = seed, .number = (ranks + 2) / 3},
+          {.policy = activation_policy::all_of, .seed = seed, .number = (ranks + 1) / 2, .full_every = 3},
+          {.policy = activation_policy::quorum, .number = (ranks + 1) / 2},
+          {.policy = activation_policy::solo, .full_every = 2}};
+}
 
 template <class Check>
 void for_every_world(Check&& check) {
-  for (const activation_policy policy : k_policies)
-    for (rank size = 1; size <= k_most_ranks; size += testing::sampled() && size > 2 ? 7 : 1)
-      for (const std::uint64_t seed : {1u, 2u}) {
-        const ::testing::ScopedTrace trace(__FILE__, __LINE__, text_of(policy, size, seed));
-        check(policy, size, seed);
+  for (rank size = 1; size <= k_most_ranks; size += testing::sampled() && size > 2 ? 7 : 1)
+    for (const std::uint64_t seed : {1u, 2u})
+      for (const activation& starts : activations_for(size, seed)) {
+        const ::testing::ScopedTrace trace(__FILE__, __LINE__, text_of(starts, size, seed));
+        check(starts, size, seed);
         if (::testing::Test::HasFailure()) return;
       }
 }
@@ -208,9 +218,9 @@ void for_every_world(Check&& check) {
 // --- rounds ----------------------------------------------------------------------------------------------------------
 
 TEST(partial, every_offer_is_in_exactly_one_round_and_all_ranks_are_told_the_same) {
-  for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
+  for_every_world([](const activation& starts, rank size, std::uint64_t seed) {
     for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate}) {
-      partial_bench bench(size, seed, {policy, seed}, lag);
+      partial_bench bench(size, seed, starts, lag);
       if (size > 2) bench.world.set_pace(size / 2, 10);
       for (round_no round = 1; round <= 12; ++round) {
         bench.run_round(round);
@@ -223,8 +233,8 @@ TEST(partial, every_offer_is_in_exactly_one_round_and_all_ranks_are_told_the_sam
 }
 
 TEST(partial, nobody_offers_then_the_round_is_null) {
-  for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
-    partial_bench bench(size, seed, {policy, seed}, lag_policy::latest);
+  for_every_world([](const activation& starts, rank size, std::uint64_t seed) {
+    partial_bench bench(size, seed, starts, lag_policy::latest);
     for (round_no round = 1; round <= 3; ++round) {
       for (rank r = 0; r < size; ++r) bench.call(r, round);
       if (!bench.run_until_round(round)) return;
@@ -235,9 +245,9 @@ TEST(partial, nobody_offers_then_the_round_is_null) {
 }
 
 TEST(partial, a_count_of_zero_works_like_any_other) {
-  for (const activation_policy policy : k_policies)
-    for (const rank size : {1, 3, 5, 6, 7, 8}) {
-      partial_bench bench(size, 8, {policy, 8}, lag_policy::accumulate, 0);
+  for (const rank size : {1, 3, 5, 6, 7, 8})
+    for (const activation& starts : activations_for(size, 8)) {
+      partial_bench bench(size, 8, starts, lag_policy::accumulate, 0);
       for (round_no round = 1; round <= 4; ++round) {
         bench.run_round(round);
         bench.check_round(round);
@@ -284,6 +294,64 @@ TEST(partial, a_majority_round_waits_for_the_drawn_rank_and_for_no_other) {
         EXPECT_EQ(waits_for, drawn);
         bench.call(drawn, round);
         ASSERT_TRUE(bench.run_until_round(round));
+      }
+    }
+}
+
+/// One rank fewer, and nothing happens; whoever is drawn by another seed does not help.
+TEST(partial, a_round_waits_for_as_many_candidates_as_it_takes) {
+  for (const rank size : {2, 3, 5, 8, 13})
+    for (const char* words : {"first_of(2)", "all_of(2)", "quorum(2)", "quorum(2)+every(3)", "all_of(2)+every(3)"}) {
+      activation starts = *read_activation(words);
+      starts.seed = 9;
+      partial_bench bench(size, 9, starts, lag_policy::latest);
+      for (round_no round = 1; round <= 9; ++round) {
+        const auto first = static_cast<rank>(bench.world.draw_below(static_cast<std::uint64_t>(size)));
+        const auto enough = testing::enough_callers(starts, round, size, bench.present, first);
+        rank last = k_no_rank;
+        drawn_ranks drawn(size);
+        drawn.draw(starts.seed, round, bench.present, quota_of(starts, size).candidates);
+        for (rank r = 0; r < size; ++r) {
+          const bool is_idle_talk = !drawn.holds(r) && !starts.is_full(round) && bench.world.draw_below(2) == 0;
+          const bool is_needed = enough[static_cast<std::size_t>(r)];
+          if (is_needed && last == k_no_rank)
+            last = r;
+          else if (is_needed || is_idle_talk)
+            bench.call(r, round);
+        }
+        bench.world.settle();
+        for (rank r = 0; r < size; ++r) ASSERT_EQ(bench.at(r).finished, round - 1) << words << " " << round;
+        EXPECT_NE(bench.world.at(0).describe_wait(bench.at(0), nullptr).find("not started: it waits for"),
+                  std::string::npos)
+            << bench.world.describe();
+        bench.call(last, round);
+        ASSERT_TRUE(bench.run_until_round(round));
+      }
+    }
+}
+
+/// Where fewer are left than it takes, all of them have to call, and that is enough.
+TEST(partial, who_has_left_is_replaced_where_too_few_stay) {
+  for (const char* words : {"quorum(4)", "all_of(4)", "quorum(5)", "quorum(4)+every(4)"})
+    for (rank stay = 1; stay < 5; ++stay) {
+      partial_bench bench(5, 3, *read_activation(words), lag_policy::accumulate);
+      for (rank r = stay; r < 5; ++r) bench.leave(r);
+      while (bench.at(0).present.size() > static_cast<std::size_t>(stay)) {  // a round agrees on one of them
+        const round_no open = bench.at(0).finished + 1;
+        for (rank r = 0; r < stay; ++r) bench.call(r, open);
+        ASSERT_TRUE(bench.run_until_round(open));
+        bench.world.settle();
+      }
+      for (int i = 0; i < 6; ++i) {
+        const round_no open = bench.at(0).finished + 1;
+        const auto needed = std::min(stay, open % 4 == 0 ? stay : rank{4});
+        for (rank r = 1; r < needed; ++r) bench.call(r, open);
+        bench.world.settle();
+        ASSERT_EQ(bench.at(0).finished, open - 1) << words << ", " << stay << " stay";
+        bench.call(0, open);
+        ASSERT_TRUE(bench.run_until_round(open));
+        bench.world.settle();
+        ASSERT_EQ(bench.at(0).finished, open);
       }
     }
 }
@@ -425,8 +493,8 @@ struct account {
 
 TEST(partial_leave, ranks_leave_one_after_another_between_rounds) {
   const std::int64_t before = testing::aligned_allocations();
-  for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
-    partial_bench bench(size, seed, {policy, seed}, lag_policy::accumulate);
+  for_every_world([](const activation& starts, rank size, std::uint64_t seed) {
+    partial_bench bench(size, seed, starts, lag_policy::accumulate);
     account books(bench);
     while (!bench.present.empty()) {
       const round_no open = bench.at(0).finished + 1;
@@ -442,8 +510,8 @@ TEST(partial_leave, ranks_leave_one_after_another_between_rounds) {
 }
 
 TEST(partial_leave, all_ranks_leave_at_once_in_the_middle_of_rounds) {
-  for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
-    partial_bench bench(size, seed, {policy, seed}, lag_policy::accumulate);
+  for_every_world([](const activation& starts, rank size, std::uint64_t seed) {
+    partial_bench bench(size, seed, starts, lag_policy::accumulate);
     account books(bench);
     for (round_no round = 1; round <= 3; ++round) {
       bench.run_round(round);
@@ -459,8 +527,8 @@ TEST(partial_leave, all_ranks_leave_at_once_in_the_middle_of_rounds) {
 }
 
 TEST(partial_leave, all_ranks_leave_before_the_first_call) {
-  for_every_world([](activation_policy policy, rank size, std::uint64_t seed) {
-    partial_bench bench(size, seed, {policy, seed}, lag_policy::latest);
+  for_every_world([](const activation& starts, rank size, std::uint64_t seed) {
+    partial_bench bench(size, seed, starts, lag_policy::latest);
     for (rank r = size; r-- > 0;) bench.leave(r);
     check_end(bench, std::vector<vector_of_integers>(static_cast<std::size_t>(size), vector_of_integers(3)),
               vector_of_integers(3));
@@ -468,9 +536,9 @@ TEST(partial_leave, all_ranks_leave_before_the_first_call) {
 }
 
 TEST(partial_leave, what_was_offered_before_leaving_is_still_sent) {
-  for (const activation_policy policy : k_policies)
-    for (const rank size : {1, 2, 3, 5, 7}) {
-      partial_bench bench(size, 12, {policy, 12}, lag_policy::accumulate);
+  for (const rank size : {1, 2, 3, 5, 7})
+    for (const activation& starts : activations_for(size, 12)) {
+      partial_bench bench(size, 12, starts, lag_policy::accumulate);
       account books(bench);
       for (rank r = 0; r < size; ++r) {
         bench.offer(r);
@@ -483,10 +551,11 @@ TEST(partial_leave, what_was_offered_before_leaving_is_still_sent) {
 
 // Rounds go on, at the pace of those who stay: a rank that has left counts as having called, but starts nothing.
 TEST(partial_leave, a_rank_that_has_left_serves_the_others_and_starts_no_rounds_of_its_own) {
-  for (const activation_policy policy : k_policies)
-    for (const rank size : {2, 3, 5, 8})
+  for (const rank size : {2, 3, 5, 8})
+    for (const activation& starts : activations_for(size, 7))
       for (rank early = 0; early < size; ++early) {
-        partial_bench bench(size, 7, {policy, 7}, lag_policy::accumulate);
+        const ::testing::ScopedTrace trace(__FILE__, __LINE__, text_of(starts, size, 7));
+        partial_bench bench(size, 7, starts, lag_policy::accumulate);
         account books(bench);
         bench.leave(early);
         bench.world.settle();

@@ -25,22 +25,22 @@ struct subject {
 /// What an algorithm is asked for, in all ways that make a difference to its ops.
 std::vector<subject> subjects_of(const algorithm& it, rank size) {
   std::vector<subject> all;
-  const auto add = [&](activation_policy policy, bool in_place) {
+  const auto add = [&](const activation& starts, bool in_place) {
     shape data = typical_shape(*it.of, size, static_cast<std::uint64_t>(size) + 2, dtype::f32, kernel::sum);
     data.in_place = in_place;
-    subject one{std::string(it.of->name) + "/" + std::string(it.name) + " " + std::string(name_of(policy)) +
+    subject one{std::string(it.of->name) + "/" + std::string(it.name) + " " + words_for(starts) +
                     (in_place ? " in place" : "") + " P=" + std::to_string(size),
                 {},
-                promise_of(it, size, data, policy),
+                promise_of(it, size, data, starts),
                 {.in_place = overlay_of(*it.of, size, data)}};
-    for (rank self = 0; self < size; ++self) one.world.push_back(*it.generate({self, size}, data, {policy, 1}));
+    for (rank self = 0; self < size; ++self) one.world.push_back(*it.generate({self, size}, data, starts));
     all.push_back(std::move(one));
   };
-  if (!it.of->activates) add(activation_policy::none, false);
-  if (!it.of->activates && it.of->moves_data && it.needs.in_place) add(activation_policy::none, true);
+  if (!it.of->activates) add({}, false);
+  if (!it.of->activates && it.of->moves_data && it.needs.in_place) add({}, true);
   if (it.of->activates)
-    for (const auto policy : {activation_policy::full, activation_policy::solo, activation_policy::majority})
-      add(policy, false);
+    for (const char* words : {"full", "solo", "majority+every(3)", "quorum(2)", "all_of(2)+every(3)"})
+      if (const auto starts = read_activation(words); !objection(*starts, size)) add(*starts, false);
   return all;
 }
 

@@ -184,7 +184,7 @@ TEST(schedule_world, partial_rounds_wake_and_count_as_the_program_does) {
       for (const activation_policy policy : {activation_policy::solo, activation_policy::majority}) {
         simulation what{.what = recursive_doubling_program{size, 4},
                         .skew = {.kind = skew_kind::linear, .scale = 1000 * k_us},
-                        .starts = policy,
+                        .starts = {.policy = policy},
                         .initiator = initiator};
         const auto written =
             simulated(world_of(size, "partial_allreduce", "recursive_doubling", 1, {.policy = policy}), what);
@@ -204,7 +204,7 @@ TEST(schedule_world, every_registered_generator_ends) {
       if (objection(it, {0, size}, data, starts)) continue;
       const auto ranks = testing::whole_world(size, [&](world place) { return it.generate(place, data, starts); });
       const auto report = simulated(ranks, {.skew = {.kind = skew_kind::lognormal, .scale = 10 * k_us}});
-      EXPECT_EQ(report.messages, it.cost_of(size, data, starts.policy).messages) << it.name << " " << size;
+      EXPECT_EQ(report.messages, it.cost_of(size, data, starts).messages) << it.name << " " << size;
     }
 }
 

@@ -77,7 +77,7 @@ TEST(simulated_trace, has_signals_too) {
   for (const rank size : {2, 5, 8}) {
     const auto run = traced({.what = recursive_doubling_program{size, 8},
                              .skew = {.kind = skew_kind::linear},
-                             .starts = activation_policy::solo});
+                             .starts = {.policy = activation_policy::solo}});
     EXPECT_EQ(count_of(run.events, op_kind::signal_send), run.report.signals);
     EXPECT_EQ(count_of(run.events, op_kind::signal_recv), run.report.signals + 1);  // and the call
   }

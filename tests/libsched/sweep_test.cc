@@ -99,7 +99,7 @@ TEST(sweep, refuses_what_has_no_rounds) {
   EXPECT_EQ(simulate_sweep({.what = gather_program{4, 8}}).error().code, status::unsupported);
   EXPECT_EQ(simulate_sweep({.what = tree_program{4, 8}}).error().code, status::unsupported);
   EXPECT_EQ(simulate_sweep({.what = recursive_doubling_program{4, 1 << 20}}).error().code, status::unsupported);
-  EXPECT_EQ(simulate_sweep({.starts = activation_policy::solo}).error().code, status::unsupported);
+  EXPECT_EQ(simulate_sweep({.starts = {.policy = activation_policy::solo}}).error().code, status::unsupported);
 }
 
 }  // namespace

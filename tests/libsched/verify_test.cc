@@ -108,9 +108,9 @@ TEST(verify, counts_what_a_round_takes) {
   const algorithm& what = *find("partial_allreduce", "tree");
   const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
   const auto answer = verify(make_world("partial_allreduce", "tree", 7, false, activation_policy::solo),
-                             promise_of(what, 7, data, activation_policy::solo));
+                             promise_of(what, 7, data, {.policy = activation_policy::solo}));
   EXPECT_TRUE(answer.holds()) << text_of(answer);
-  cost declared = what.cost_of(7, data, activation_policy::solo);
+  cost declared = what.cost_of(7, data, {.policy = activation_policy::solo});
   EXPECT_LE(answer.price.hops, std::exchange(declared.hops, answer.price.hops));
   declared.hops_are_bound = false;
   EXPECT_EQ(answer.price, declared);
@@ -163,7 +163,7 @@ schedule_ptr partial_gather(rank self, bool in_halves, bool is_synchronising) {
   const extent one = extent::imm(1);
   const buffer_id in = to.input(dtype::i64, 1);
   const buffer_id out = to.output(dtype::i64, in_halves ? 2 : 1);
-  const fragment awake = add_activation(to, activation_policy::solo, kernel::sum, in, one);
+  const fragment awake = add_activation(to, {.policy = activation_policy::solo}, kernel::sum, in, one);
   const op_id mine = to.copy({in, 0}, {out, 0}, one, {awake.exit});
   const region rest = in_halves ? region(out, 1) : region(to.scratch(dtype::i64, 1), 0);
   const op_id given = to.send(1 - self, 0, {in, 0}, one, {awake.exit});
@@ -198,7 +198,7 @@ TEST(verify, notices_that_a_partial_schedule_reads_as_one_what_is_not_null_as_on
     const buffer_id in = to.input(dtype::i64, 1);
     const buffer_id both = to.scratch(dtype::i64, 2);
     const buffer_id out = to.output(dtype::i64, 2);
-    const fragment awake = add_activation(to, activation_policy::solo, kernel::sum, in, one);
+    const fragment awake = add_activation(to, {.policy = activation_policy::solo}, kernel::sum, in, one);
     const op_id mine = to.copy({in, 0}, {both, 0}, one, {awake.exit});
     const op_id given = to.send(1 - self, 0, {in, 0}, one, {awake.exit});
     const op_id got = to.recv(1 - self, 0, {both, 1}, one, {awake.exit});
@@ -310,7 +310,7 @@ TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
     if (one.ops()[next].kind == op_kind::signal_send) signal = next;
   ASSERT_NE(signal, k_no_op);
   world[1] = without_dep(one, heard, signal);
-  const auto answer = verify(world, promise_of(what, 4, data, activation_policy::solo));
+  const auto answer = verify(world, promise_of(what, 4, data, {.policy = activation_policy::solo}));
   expect_finding(answer, property::activation, "a call of rank 0 alone does not wake rank 3 op");
   expect_finding(answer, property::activation, "a call of rank 0 alone takes 2 signals, not 3");
 }

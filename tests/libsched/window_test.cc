@@ -195,7 +195,7 @@ TEST(window, refuses_what_it_cannot_order) {
   EXPECT_EQ(simulate_window(what).error().code, status::argument);
   what.where.levels[0].cost = {};
   what.what = tree_program{4, 8};
-  what.starts = activation_policy::solo;
+  what.starts = {.policy = activation_policy::solo};
   EXPECT_EQ(simulate_window(what).error().code, status::unsupported);
   what = {.what = recursive_doubling_program{8, 8}, .skew = {.kind = skew_kind::linear, .scale = 600'000'000 * k_us}};
   EXPECT_EQ(simulate_window(what).error().code, status::argument);  // more than an hour
@@ -208,7 +208,7 @@ TEST(window_activation, one_initiator_costs_one_signal_for_every_other_rank) {
     for (rank initiator = 0; initiator < size; ++initiator) {
       const auto report = simulated({.what = recursive_doubling_program{size, 8},
                                      .skew = {.kind = skew_kind::linear},
-                                     .starts = activation_policy::majority,
+                                     .starts = {.policy = activation_policy::majority},
                                      .initiator = initiator});
       EXPECT_EQ(report.signals, static_cast<std::uint64_t>(size - 1)) << size << " " << initiator;
       EXPECT_EQ(report.active, initiator + 1);
@@ -223,11 +223,11 @@ TEST(window_activation, latencies_follow_the_closed_forms_under_linear_skew) {
   const auto near = [](picoseconds x, picoseconds y) { return std::abs(x - y) <= y / 50 + 30 * k_us; };
 
   EXPECT_TRUE(near(mean_latency(simulated(what), calls), latency_under_linear_skew(size, skew.scale, 0).synchronous));
-  what.starts = activation_policy::solo;
+  what.starts = {.policy = activation_policy::solo};
   const auto solo = simulated(what);
   EXPECT_EQ(solo.active, 1);
   EXPECT_LE(mean_latency(solo, calls), latency_under_linear_skew(size, skew.scale, solo.last()).solo);
-  what.starts = activation_policy::majority;
+  what.starts = {.policy = activation_policy::majority};
   picoseconds total = 0;
   for (what.initiator = 0; what.initiator < size; ++what.initiator) total += mean_latency(simulated(what), calls);
   EXPECT_TRUE(near(total / size, latency_under_linear_skew(size, skew.scale, 0).majority));

@@ -7,7 +7,7 @@ namespace models {
 namespace {
 
 TEST(hand_over_model, nothing_is_lost_and_nothing_counted_twice) {
-  for (const std::string_view scenario : {"offer", "withdraw", "latest", "accumulate"}) {
+  for (const std::string_view scenario : {"offer", "withdraw", "latest", "accumulate", "history"}) {
     const report found = run("code", scenario);
     EXPECT_EQ(found.fault, "") << scenario << ": " << to_text(found);
     EXPECT_GT(found.ends, 0u);
@@ -24,7 +24,8 @@ TEST(hand_over_model_bug, every_changed_line_is_caught) {
   for (const auto& [bug, scenario] :
        {planted{"take_in_two_steps", "offer"}, planted{"spare_in_two_steps", "accumulate"},
         planted{"collect_gives_up", "latest"}, planted{"collect_gives_back_too_early", "latest"},
-        planted{"absorb_forgets_rounds", "latest"}, planted{"absorb_forgets_rounds", "accumulate"}}) {
+        planted{"absorb_forgets_rounds", "latest"}, planted{"absorb_forgets_rounds", "accumulate"},
+        planted{"absorb_forgets_rounds", "history"}, planted{"takes_the_last_first", "history"}}) {
     const report found = run(bug, scenario);
     EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);
   }

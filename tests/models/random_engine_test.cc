@@ -13,6 +13,7 @@
 #include "bindings/environment.h"
 #include "collectives/registry.h"
 #include "libsched/draw.h"
+#include "tests/support/enough_callers.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/promised_outputs.h"
 #include "tests/support/symbolic_world.h"
@@ -38,6 +39,17 @@ rank draw_size(draws& of, std::uint64_t one_in) {
   return static_cast<rank>(1 + of.below(8));
 }
 
+activation draw_activation(draws& of, rank size) {
+  constexpr activation_policy k_policies[] = {activation_policy::full,     activation_policy::solo,
+                                              activation_policy::majority, activation_policy::first_of,
+                                              activation_policy::all_of,   activation_policy::quorum};
+  activation starts{.policy = k_policies[of.below(std::size(k_policies))], .seed = of.seed};
+  if (has_number(starts.policy))
+    starts.number = static_cast<std::uint32_t>(1 + of.below(static_cast<std::uint64_t>(size)));
+  if (of.below(2) == 0) starts.full_every = 1 + of.below(3);
+  return starts;
+}
+
 /// A schedule of one algorithm on every rank, its data, and what has been put in.
 class random_run {
  public:
@@ -53,9 +65,7 @@ class random_run {
     data_ = typical_shape(*what_.of, size, std::max(what_.needs.min_count, of.below(4)), dtype::i64, kernel::sum);
     if (what_.of->is_rooted) data_.root = static_cast<rank>(of.below(static_cast<std::uint64_t>(size)));
     if (what_.of->activates) {
-      constexpr activation_policy policies[] = {activation_policy::full, activation_policy::solo,
-                                                activation_policy::majority};
-      starts_ = {policies[of.below(3)], of.seed};
+      starts_ = draw_activation(of, size);
     } else {
       data_.in_place = what_.of->moves_data && what_.needs.in_place && of.below(2) == 0;
     }
@@ -71,8 +81,8 @@ class random_run {
   }
 
   std::string name() const {
-    return std::string(what_.of->name) + "/" + std::string(what_.name) + " " + std::string(name_of(starts_.policy)) +
-           ", " + std::to_string(world_.size()) + " ranks, count " + std::to_string(data_.count) +
+    return std::string(what_.of->name) + "/" + std::string(what_.name) + " " + words_for(starts_) + ", " +
+           std::to_string(world_.size()) + " ranks, count " + std::to_string(data_.count) +
            (data_.in_place ? ", in place" : "");
   }
 
@@ -139,11 +149,11 @@ class random_run {
   // --- partial: offers and calls at any time, and in the end each offer was in exactly one round ---------------------
 
   bool partial_round(round_no round) {
-    const bool is_drawn = starts_.policy == activation_policy::majority;
-    const rank sure = is_drawn ? draw(starts_.seed, round, its_[0]->present) : draw_rank();
+    const std::vector<bool> sure =
+        testing::enough_callers(starts_, round, world_.size(), its_[0]->present, draw_rank());
     for (rank r = 0; r < world_.size(); ++r) {
       if (draws_.below(2) == 0) offer(r);
-      if (starts_.policy == activation_policy::full || r == sure || draws_.below(3) == 0) call(r, round);
+      if (sure[index(r)] || draws_.below(3) == 0) call(r, round);
       for (std::uint64_t steps = draws_.below(4); steps > 0; --steps) world_.step();
       if (draws_.below(8) == 0) offer(r);
       if (draws_.below(4) == 0) collect(r);

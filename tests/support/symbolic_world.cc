@@ -167,7 +167,8 @@ void symbolic_world::begin(rank r) {
 
   const round_plan& plan = plans_[index_of(me.round)];
   for (op_id id = 0; id < me.ops.size(); ++id)
-    if (is_own_call(op_of(r, id), r) && plan.calls.at(at(r))) push({step::call, r, id, me.round, 0, 0, nullptr});
+    if (is_own_call(op_of(r, id), r) && (op_of(r, id).tag == k_full_call_tag) == plan.is_full && plan.calls.at(at(r)))
+      push({step::call, r, id, me.round, 0, 0, nullptr});
   for (const op_id root : me.program->roots()) arm(r, root);
   end_if_over(r);
 }

@@ -58,6 +58,7 @@ struct circumstances {
 struct round_plan {
   std::vector<bool> calls;    ///< whose own call counts
   std::vector<bool> pending;  ///< who has something to capture
+  bool is_full = false;       ///< the round waits for everybody
 };
 
 /// What one round took.

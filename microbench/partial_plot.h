@@ -1,0 +1,28 @@
+// The picture of `lsched bench partial`: latency against contributors, drawn by gnuplot from two files left beside it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "microbench/harness.h"
+
+namespace lsched::bench {
+
+/// One point of the figure.
+struct partial_row {
+  std::string policy{};
+  std::string algorithm{};
+  double nap_mean = 0;  ///< active processes: contributors of a round
+  double nap_min = 0;
+  double ms_mean = 0;                      ///< over ranks and rounds
+  std::optional<double> ms_simulated = 0;  ///< of the same rounds; none where rounds do not stand for themselves
+  std::uint64_t staleness_max = 0;
+  std::uint64_t violations = 0;
+};
+
+/// One rank only. Answers and failures: draw_picture's.
+bool plot_partial(const std::string& png, std::span<const partial_row> rows, int ranks, reporter& out);
+
+}  // namespace lsched::bench

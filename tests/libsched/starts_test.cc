@@ -1,0 +1,134 @@
+// Who starts a round: words and draws.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "libsched/activation.h"
+#include "libsched/draw.h"
+
+namespace lsched {
+namespace {
+
+TEST(starts, words_are_read_back) {
+  for (const char* words : {"full", "solo", "majority", "first_of(1)", "all_of(17)", "quorum(4294967295)",
+                            "solo+every(1)", "full+every(3)", "quorum(2)+every(18446744073709551615)"}) {
+    const auto starts = read_activation(words);
+    ASSERT_TRUE(starts) << words;
+    EXPECT_EQ(words_for(*starts), words);
+  }
+  EXPECT_EQ(words_for({}), "none");
+}
+
+TEST(starts, other_words_are_refused) {
+  for (const char* words : {"",
+                            "none",
+                            "Solo",
+                            " solo",
+                            "solo ",
+                            "quorum",
+                            "quorum()",
+                            "quorum(0)",
+                            "quorum(-1)",
+                            "quorum(+1)",
+                            "quorum(1",
+                            "quorum1)",
+                            "quorum(1)x",
+                            "quorum(1 )",
+                            "quorum(0x2)",
+                            "quorum(4294967296)",
+                            "solo(1)",
+                            "solo+",
+                            "solo+every",
+                            "solo+every()",
+                            "solo+every(0)",
+                            "solo+every(18446744073709551616)",
+                            "solo+every(1)+every(2)",
+                            "+every(2)",
+                            "every(2)",
+                            "solo + every(2)",
+                            "first_of(1.5)"}) {
+    const auto starts = read_activation(words);
+    ASSERT_FALSE(starts) << words;
+    EXPECT_EQ(starts.error().code, status::argument);
+    EXPECT_NE(starts.error().text.find("\"" + std::string(words) + "\" starts no rounds"), std::string::npos);
+  }
+}
+
+TEST(starts, a_number_is_of_ranks_that_exist) {
+  EXPECT_FALSE(objection({.policy = activation_policy::quorum, .number = 3}, 3));
+  EXPECT_FALSE(objection({.policy = activation_policy::solo}, 1));
+  EXPECT_TRUE(objection({.policy = activation_policy::quorum, .number = 4}, 3));
+  EXPECT_TRUE(objection({.policy = activation_policy::all_of}, 3));
+  EXPECT_TRUE(objection({.policy = activation_policy::solo, .number = 1}, 3));
+}
+
+TEST(starts, quotas_are_those_of_the_table) {
+  const auto quota = [](const char* words) {
+    const auto [candidates, arrivals] = quota_of(*read_activation(words), 7);
+    return std::pair(candidates, arrivals);
+  };
+  EXPECT_EQ(quota("full"), std::pair(7, 7));
+  EXPECT_EQ(quota("solo"), std::pair(7, 1));
+  EXPECT_EQ(quota("majority"), std::pair(1, 1));
+  EXPECT_EQ(quota("first_of(3)"), std::pair(3, 1));
+  EXPECT_EQ(quota("all_of(3)+every(2)"), std::pair(3, 3));
+  EXPECT_EQ(quota("quorum(3)"), std::pair(7, 3));
+}
+
+TEST(starts, multiples_are_full) {
+  const activation starts = *read_activation("solo+every(3)");
+  for (round_no round = 1; round < 20; ++round) EXPECT_EQ(starts.is_full(round), round % 3 == 0);
+  EXPECT_FALSE(read_activation("solo")->is_full(6));
+  EXPECT_TRUE(read_activation("full")->is_full(7));
+}
+
+// --- draws -----------------------------------------------------------------------------------------------------------
+
+std::vector<rank> drawn_of(rank size, std::uint64_t seed, round_no round, std::span<const rank> present, rank number) {
+  drawn_ranks some(size);
+  some.draw(seed, round, present, number);
+  std::vector<rank> list;
+  for (rank r = 0; r < size; ++r)
+    if (some.holds(r)) list.push_back(r);
+  return list;
+}
+
+TEST(starts, as_many_are_drawn_as_are_wanted_and_only_of_those_present) {
+  const std::vector<rank> present{1, 2, 5, 6, 9};
+  for (rank number = 0; number <= 7; ++number)
+    for (round_no round = 1; round <= 200; ++round) {
+      const auto some = drawn_of(11, 3, round, present, number);
+      EXPECT_EQ(some.size(), static_cast<std::size_t>(std::min(number, rank{5})));
+      for (const rank r : some) EXPECT_TRUE(std::ranges::binary_search(present, r));
+    }
+}
+
+TEST(starts, one_of_many_is_the_one_that_draw_says) {
+  const std::vector<rank> present{0, 3, 4, 7};
+  for (round_no round = 1; round <= 200; ++round)
+    EXPECT_EQ(drawn_of(8, 17, round, present, 1), std::vector<rank>{draw(17, round, present)});
+}
+
+/// 20 sets of three out of six: the expected count of each is 1000, its standard deviation 31.
+TEST(starts, every_set_is_as_likely_as_any_other) {
+  std::vector<rank> present(6);
+  std::iota(present.begin(), present.end(), 0);
+  std::map<std::vector<rank>, int> seen;
+  for (round_no round = 1; round <= 20'000; ++round) ++seen[drawn_of(6, 5, round, present, 3)];
+  EXPECT_EQ(seen.size(), 20u);
+  for (const auto& [set, count] : seen) EXPECT_NEAR(count, 1000, 5 * 31);
+}
+
+TEST(starts, rounds_and_seeds_make_a_difference) {
+  std::vector<rank> present(32);
+  std::iota(present.begin(), present.end(), 0);
+  std::set<std::vector<rank>> seen;
+  for (std::uint64_t seed = 0; seed < 10; ++seed)
+    for (round_no round = 1; round <= 10; ++round) seen.insert(drawn_of(32, seed, round, present, 8));
+  EXPECT_EQ(seen.size(), 100u);
+}
+
+}  // namespace
+}  // namespace lsched

@@ -1,0 +1,31 @@
+// Whose calls start a round of a partial collective: an account of its own, for tests of who does it.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "libsched/activation.h"
+#include "libsched/draw.h"
+
+namespace lsched::testing {
+
+/// By rank: as many of the round's candidates as it takes, and none more, the first of them from `first` on. `present`
+/// is ascending and not empty.
+inline std::vector<bool> enough_callers(const activation& starts, round_no round, rank size,
+                                        std::span<const rank> present, rank first) {
+  std::vector<bool> callers(static_cast<std::size_t>(size), false);
+  const auto [candidates, arrivals] = quota_of(starts, size);
+  const bool is_full = starts.is_full(round);
+  drawn_ranks drawn(size);
+  drawn.draw(starts.seed, round, present, is_full ? size : candidates);
+  rank missing = std::min(is_full ? size : arrivals, static_cast<rank>(present.size()));
+  for (rank r = first; missing > 0; r = (r + 1) % size) {
+    if (!drawn.holds(r)) continue;
+    callers[static_cast<std::size_t>(r)] = true;
+    --missing;
+  }
+  return callers;
+}
+
+}  // namespace lsched::testing
