@@ -18,16 +18,15 @@ std::optional<std::uint32_t> spares::take() {
 }
 
 void contribution::offer(const std::byte* gradient, round_no call) {
-  if (const auto taken = pending_.take()) {
-    pending& old = buffers_[*taken];
-    if (how_.count > 0) how_.reduce(old.data, gradient, old.data, how_.count);
-    ++old.offers;
-    pending_.put(*taken);
-    return;
-  }
-  // The engine holds at most one buffer, so a spare one exists.
-  const auto spare = spares_.take();
+  const auto spare = spares_.take();  // the engine holds at most one buffer, and one is pending
   pending& fresh = buffers_[*spare];
+  if (const auto waiting = pending_.look()) {
+    const pending& old = buffers_[*waiting];
+    if (how_.count > 0) how_.reduce(old.data, gradient, fresh.data, how_.count);
+    fresh.offers = old.offers + 1;
+    fresh.since = old.since;
+    if (pending_.replace(*waiting, *spare)) return spares_.put(*waiting);
+  }
   if (how_.bytes > 0) std::memcpy(fresh.data, gradient, how_.bytes);
   fresh.offers = 1;
   fresh.since = call;

@@ -3,14 +3,15 @@
 // A place is one atomic index; taking is an exchange with "empty", so there is always exactly one owner of a
 // buffer and nobody waits for anybody:
 //
-//     offer   (application)  takes the pending buffer or a spare one, adds, puts it back as pending
+//     offer   (application)  adds to what is pending, in a spare buffer, and puts that in its place
 //     capture (engine)       takes the pending buffer for this round; empty means null for this round
 //     publish (engine)       puts the finished result behind those that wait; where there is no room, into the last
 //     collect (application)  takes the first that waits, gives the buffer back as spare
 //
-// Two contribution buffers suffice (one captured, one pending or being filled), and two more result buffers than
+// Three contribution buffers suffice (one captured, one pending, one being filled), and two more result buffers than
 // results are kept (one written, one with the application). A buffer's plain fields belong to whoever holds it; the
-// exchanges are acq_rel, so the next holder sees them.
+// exchanges are acq_rel, so the next holder sees them. What is pending, or was captured, is only read: also by the
+// offer that adds to it.
 //
 // A gradient that missed its round stays pending and is merged into the next; nothing is lost and nothing is
 // counted twice. One application thread at a time per instance may offer, and one may collect.
@@ -37,6 +38,15 @@ class place {
   }
   void put(std::uint32_t buffer) { held_.exchange(buffer + 1, std::memory_order_acq_rel); }
   bool holds() const { return held_.load(std::memory_order_acquire) != 0; }
+  std::optional<std::uint32_t> look() const {
+    const std::uint32_t held = held_.load(std::memory_order_acquire);
+    return held == 0 ? std::nullopt : std::optional(held - 1);
+  }
+  /// Puts `buffer` where `expected` still is. Answers whether it was.
+  bool replace(std::uint32_t expected, std::uint32_t buffer) {
+    std::uint32_t held = expected + 1;
+    return held_.compare_exchange_strong(held, buffer + 1, std::memory_order_acq_rel);
+  }
 
  private:
   std::atomic<std::uint32_t> held_{0};
@@ -63,16 +73,18 @@ struct combiner {
 /// Application → engine.
 class contribution {
  public:
-  static constexpr std::uint32_t k_buffers = 2;
+  static constexpr std::uint32_t k_buffers = 3;
   struct pending {
     std::byte* data = nullptr;
     std::uint64_t offers = 0;
     round_no since = 0;  ///< the round that the first of them called for
   };
 
-  contribution(combiner how, std::byte* first, std::byte* second) : how_(how), buffers_{{first}, {second}} {}
+  contribution(combiner how, std::span<std::byte* const, k_buffers> memory)
+      : how_(how), buffers_{{memory[0]}, {memory[1]}, {memory[2]}} {}
 
-  /// Deposits a gradient, and notes which round it calls for. Application. One pass over it; never blocks.
+  /// Deposits a gradient, and notes which round it calls for. Application. One pass over it, two if what was pending is
+  /// captured meanwhile; never blocks. A capture finds all that was offered before it.
   void offer(const std::byte* gradient, round_no call = 0);
 
   /// Takes back what is pending and forgets it. Application. Answers how many offers that were.

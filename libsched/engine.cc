@@ -151,7 +151,7 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
   it.pieces = piece_map(program);
   it.presences.resize(it.pieces.count());
   it.takeovers = takeovers_of(program, it.pieces);
-  it.offers = std::make_unique<contribution>(how, memory[0], memory[1]);
+  it.offers = std::make_unique<contribution>(how, std::span(memory).first<contribution::k_buffers>());
   it.results = std::make_unique<delivery>(how, options.lag, std::span(memory).subspan(contribution::k_buffers));
   it.cells[it.output_buffer].exchangeable = true;
   return std::nullopt;
@@ -525,6 +525,7 @@ bool engine::counts(const instance& it, op_id call) {
 void engine::fire_capture(instance& it, op_id id, const op& what) {
   const rank self = it.program->place().self;
   const bool is_present = std::binary_search(it.present.begin(), it.present.end(), self);
+  it.gated.store(it.round);  // before it looks: who reads less afterwards knows that his offer is found
   it.captured = it.offers->capture();
   presence mine{.null = !it.captured.has_value()};
   mine.tally.leaver = it.leaving.load() && is_present ? self : k_no_rank;

@@ -97,6 +97,7 @@ struct instance {
 
   // --- crossings ---
   std::atomic<round_no> called{0};    ///< application → engine: rounds asked for; k_last_round after leave
+  std::atomic<round_no> gated{0};     ///< engine → application: the last round whose contribution was captured
   std::atomic<round_no> finished{0};  ///< engine → application: rounds ended; k_last_round once closed
   std::atomic<status> verdict{status::ok};
   std::atomic<rank> culprit{k_no_rank};

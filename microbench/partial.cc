@@ -222,7 +222,6 @@ class sweep {
       note(mine, seen);
     }
     const double total = mine.drain();
-    note(mine, seen);
     seen.wrong = total == static_cast<double>(options_.rounds) * ranks_.size() ? 0 : 1;
     return seen;
   }
@@ -302,7 +301,7 @@ void write_json(reporter& out, const partial_row& row, const partial_options& op
                       {"ms_simulated", nullptr},
                       {"staleness_max", row.staleness_max},
                       {"violations", row.violations},
-                      {"skew_ms", options.skew_ms},
+                      {"skew_ms", options.skew == "none" ? 0 : options.skew_ms},
                       {"seed", options.seed},
                       {"bytes", options.bytes},
                       {"algorithm", row.algorithm},
@@ -321,7 +320,7 @@ void print_table(const std::vector<partial_row>& rows, const partial_options& op
   out.print(lines);
   out.say("Means over ranks and %llu rounds of %s; delays %s, %g ms on average. %s",
           static_cast<unsigned long long>(options.rounds), size_text(options.bytes).c_str(), options.skew.c_str(),
-          options.skew_ms,
+          options.skew == "none" ? 0 : options.skew_ms,
           options.has_barrier ? "A barrier between rounds: contributors are those in time."
                               : "No barrier: what comes late joins a later round; staleness in rounds, at most.");
 }

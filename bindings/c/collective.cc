@@ -80,28 +80,45 @@ commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_de
   if (!data) return {"partial allreduce with bad arguments", data.error()};
   const auto starts = read_start(*runtime, desc);
   if (!starts) return {"partial allreduce " + text_of(*data), starts.error()};
+  const bool is_float = desc.dtype == LSCHED_F32 || desc.dtype == LSCHED_F64;
+  if (desc.averages_weights != 0 && (desc.averages_weights != 1 || !is_float || desc.reduction != LSCHED_SUM))
+    return {"partial allreduce " + text_of(*data),
+            failure{status::argument, "averages_weights is 0 or 1, and 1 for sums of f32 and f64 alone"}};
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
   const auto made = runtime->schedules_made().get("partial_allreduce", wanted, *data, *starts);
   if (!made) return {"partial allreduce " + text_of(*data), made.error()};
   const std::string agreement = "partial allreduce " + std::string(made->chosen.how->name) + " " + words_for(*starts) +
-                                " seed " + std::to_string(starts->seed) + " " + text_of(*data);
+                                " seed " + std::to_string(starts->seed) + " " + text_of(*data) +
+                                (desc.averages_weights != 0 ? " averages" : "");
   return {agreement, made->program, {}, {.lag = {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)}}};
 }
 
 /// How long ranks serve each other where a partial schedule could not be completed.
 constexpr std::uint64_t k_farewell_ns = 10'000'000'000;
 
-/// By which the ranks of a partial schedule agree on a round: the largest of what they say, and all have to.
-lsched_status commit_agreement(lsched_schedule& schedule, lsched_diagnostic* diagnostic) {
+/// A schedule beside a partial one, which waits for every rank that has not left.
+lsched_status commit_companion(lsched_schedule& schedule, const char* purpose, const shape& data, instance*& into,
+                               lsched_diagnostic* diagnostic) {
   lsched_runtime& runtime = *schedule.runtime;
-  const shape word{.count = 1, .type = dtype::u64, .what = kernel::max};
   const auto made =
-      runtime.schedules_made().get("partial_allreduce", "auto", word, {.policy = activation_policy::full});
-  commit_request request{"agreement of a partial schedule", made ? made->program : result<schedule_ptr>(made.error())};
+      runtime.schedules_made().get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
+  const std::string name = purpose + std::string(" of ") + schedule.it->label;
+  commit_request request{name, made ? made->program : result<schedule_ptr>(made.error())};
   const auto committed = runtime.commit(request);
   if (!committed) return report(diagnostic, committed.error());
-  schedule.agreement = *committed;
+  into = *committed;
+  runtime.driver().with_engine([&] { into->label = name; });
   return LSCHED_OK;
+}
+
+/// By the first the ranks agree on a round: the largest of what they say. Through the other they average weights.
+lsched_status commit_companions(lsched_schedule& schedule, const lsched_partial_desc& desc,
+                                lsched_diagnostic* diagnostic) {
+  const shape word{.count = 1, .type = dtype::u64, .what = kernel::max};
+  const lsched_status answer = commit_companion(schedule, "agreement", word, schedule.agreement, diagnostic);
+  if (answer != LSCHED_OK || desc.averages_weights == 0) return answer;
+  const auto data = read_shape(desc.count, desc.dtype, desc.reduction);
+  return commit_companion(schedule, "mean", *data, schedule.mean, diagnostic);
 }
 
 }  // namespace
@@ -149,7 +166,7 @@ lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime, const lsc
     lsched_schedule* made = nullptr;
     if (schedule == nullptr) request.program = failure{status::argument, "schedule is null"};
     lsched_status answer = commit(runtime, std::move(request), false, &made, diagnostic);
-    if (answer == LSCHED_OK) answer = commit_agreement(*made, diagnostic);
+    if (answer == LSCHED_OK) answer = commit_companions(*made, *desc, diagnostic);
     if (answer != LSCHED_OK) (void)lsched_schedule_destroy(made, k_farewell_ns, nullptr);
     if (answer == LSCHED_OK) *schedule = made;
     return answer;

@@ -406,18 +406,21 @@ typedef struct lsched_partial_desc {
   uint64_t count;
   lsched_dtype dtype;
   lsched_reduction reduction;
-  const char* activation; /* as above */
-  uint64_t seed;          /* of the draws; the same on all ranks */
-  lsched_lag lag;         /* each rank's own choice */
-  uint32_t history;       /* of LSCHED_HISTORY: how many results are kept, 1 … 60; else 0 */
-  const char* algorithm;  /* a name `lsched list` shows; NULL or "auto": chosen */
+  const char* activation;   /* as above */
+  uint64_t seed;            /* of the draws; the same on all ranks */
+  lsched_lag lag;           /* each rank's own choice */
+  uint32_t history;         /* of LSCHED_HISTORY: how many results are kept, 1 … 60; else 0 */
+  const char* algorithm;    /* a name `lsched list` shows; NULL or "auto": chosen */
+  int32_t averages_weights; /* 1: lsched_model_sync will be called; takes memory for six more vectors. The same on all
+                               ranks; sums of f32 and f64 only */
 } lsched_partial_desc;
 
 /* What a collect delivered. */
 typedef struct lsched_report {
   size_t struct_size;
   uint64_t from, to;     /* rounds (from, to] are covered; from == to: nothing new, the result is untouched */
-  uint64_t round;        /* the last that was over: to, unless a history waits; of a flush, the same on every rank */
+  uint64_t round;        /* the last that was over: to, unless a history waits; of a flush the same on every rank, if
+                            none leaves meanwhile */
   uint64_t contributors; /* ranks whose contribution is in round `to`; the same on every rank */
   uint64_t offers;       /* calls of lsched_offer inside the result */
   uint64_t mine;         /* of this rank's, those sent in rounds (from, to] */
@@ -440,7 +443,8 @@ LSCHED_API lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime
  * remembered. Contributions that missed their round are combined with later ones: none is lost, none counts twice.
  * Thread: one at a time per schedule.  Blocks: never; one pass over the data.
  * Memory: `contribution` (count elements) is copied and the caller's again at return.
- * Errors: ARGUMENT, STATE after lsched_leave or for ordinary schedules. */
+ * Errors: ARGUMENT, STATE after lsched_leave, in the middle of lsched_flush or lsched_model_sync, or for ordinary
+ * schedules. */
 LSCHED_API lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
 
 /* Waits until the ticket's round is over, then copies the result that was not collected yet; of a history the first of
@@ -458,18 +462,19 @@ LSCHED_API lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* of
 /* Together with all ranks that have not left: makes a round in which everything is that was offered before, on all of
  * them, and copies what was not collected yet, as lsched_collect (of a history the first result; collect the others).
  * All ranks are at the same round afterwards.  Collective.
- * Thread: as lsched_offer and lsched_collect.  Blocks: at most timeout_ns; after a TIMEOUT call it again, and nothing
- * else but lsched_collect and lsched_leave.  What a rank had pending that leaves meanwhile may come a round later.
+ * Thread: as lsched_offer and lsched_collect.  Blocks: at most timeout_ns; after a TIMEOUT call it again (offer and
+ * withdraw answer STATE until then; collect and leave are possible).  `result` is written at OK only.
+ * What a rank had pending that leaves meanwhile may come a round later.
  * Errors: TIMEOUT, ARGUMENT, STATE after lsched_leave, in the middle of lsched_model_sync, or for ordinary schedules. */
 LSCHED_API lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns,
                                       lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* Together with all ranks that have not left: replaces `weights`, count elements as those of contributions, by their
- * mean, the same bits everywhere. What was pending, and what was not collected, is forgotten: it is in the weights of
- * those who have it, or obsolete.  Collective. (The periodic synchronisation of Li et al., PPoPP 2020.)
+ * mean, the same bits everywhere. What was pending, and what was not collected, is forgotten, as at a flush whose result
+ * nobody wants.  Collective. (The periodic synchronisation of Li et al., PPoPP 2020.)
+ * report->contributors: how many ranks' weights; those of a rank that leaves meanwhile may be among them.
  * Thread, Blocks: as lsched_flush; `weights` must not change between a TIMEOUT and the next call.
- * Errors: as lsched_flush; UNSUPPORTED unless contributions are sums of f32 or f64; STATE if a rank leaves meanwhile:
- * weights have not changed then, and it may be called again. */
+ * Errors: as lsched_flush; UNSUPPORTED unless the schedule was made with averages_weights. */
 LSCHED_API lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns,
                                            lsched_report* report, lsched_diagnostic* diagnostic);
 

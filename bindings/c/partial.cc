@@ -44,7 +44,9 @@ std::optional<failure> objection_to_report(const lsched_report* into) {
   return failure{status::argument, "struct_size is not sizeof(lsched_report)"};
 }
 
-// --- agreeing ---------------------------------------------------------------------------------------------------------
+// --- what all ranks do together ---------------------------------------------------------------------------------------
+
+using deadline = driver::clock::time_point;
 
 /// Says how far this rank is. A round of the agreement waits for every rank that has not left.
 void say(lsched_schedule& schedule, round_no round) {
@@ -54,45 +56,32 @@ void say(lsched_schedule& schedule, round_no round) {
   call_for(schedule, agreement, next);
 }
 
-/// What the furthest rank has said, and how many have said something.
-struct agreed_round {
-  round_no furthest = 0;
-  std::uint64_t ranks = 0;
-};
-lsched_status hear(lsched_schedule& schedule, std::uint64_t timeout_ns, agreed_round& out,
-                   lsched_diagnostic* diagnostic) {
+/// What the furthest rank has said.
+lsched_status hear(lsched_schedule& schedule, deadline until, round_no& furthest, lsched_diagnostic* diagnostic) {
   instance& agreement = *schedule.agreement;
-  const lsched_status answer = wait_for(schedule, agreement, agreement.called.load(), timeout_ns, diagnostic);
-  if (answer != LSCHED_OK) return answer;
-  const auto got = agreement.results->collect(reinterpret_cast<std::byte*>(&out.furthest));
-  out.ranks = got ? got->contributors : 0;
-  return LSCHED_OK;
+  const lsched_status answer = wait_for(schedule, agreement, agreement.called.load(), until, diagnostic);
+  if (answer == LSCHED_OK) (void)agreement.results->collect(reinterpret_cast<std::byte*>(&furthest));
+  return answer;
 }
 
-/// The round that nobody has called for yet comes next for all.
-lsched_status agree_on_a_round(lsched_schedule& schedule, std::uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
+/// Makes a round, the same for all, that nobody has called for and whose contribution no rank had given before it came
+/// here: so everything is in it or before it. (A rank that leaves meanwhile may start rounds; what is here goes into the
+/// first of them.)
+lsched_status make_common_round(lsched_schedule& schedule, deadline until, lsched_diagnostic* diagnostic) {
   lsched_schedule::meeting& met = schedule.met;
+  instance& it = *schedule.it;
   if (met.at == step::none) {
-    say(schedule, std::max(schedule.it->called.load(), schedule.it->finished.load()));
+    say(schedule, std::max({it.called.load(), it.finished.load(), it.gated.load()}));
     met.at = step::asked;
   }
-  if (met.at != step::asked) return LSCHED_OK;
-  agreed_round all;
-  if (const lsched_status answer = hear(schedule, timeout_ns, all, diagnostic); answer != LSCHED_OK) return answer;
-  met.target = all.furthest + 1;
-  call_for(schedule, *schedule.it, met.is_model_sync ? met.target - 1 : met.target);
-  met.at = step::called;
-  return LSCHED_OK;
-}
-
-/// Nobody goes on before everybody has taken the result: until then there is no later one to take.
-lsched_status part(lsched_schedule& schedule, std::uint64_t timeout_ns, lsched_report* report_to,
-                   lsched_diagnostic* diagnostic) {
-  agreed_round all;
-  if (const lsched_status answer = hear(schedule, timeout_ns, all, diagnostic); answer != LSCHED_OK) return answer;
-  if (report_to != nullptr) *report_to = schedule.met.told;
-  schedule.met = {};
-  return LSCHED_OK;
+  if (met.at == step::asked) {
+    round_no furthest = 0;
+    if (const lsched_status answer = hear(schedule, until, furthest, diagnostic); answer != LSCHED_OK) return answer;
+    met.target = furthest + 1;
+    call_for(schedule, it, met.target);
+    met.at = step::called;
+  }
+  return met.at == step::called ? wait_for(schedule, it, met.target, until, diagnostic) : LSCHED_OK;
 }
 
 std::optional<failure> objection_to_meeting(const lsched_schedule* schedule, bool is_model_sync) {
@@ -103,32 +92,36 @@ std::optional<failure> objection_to_meeting(const lsched_schedule* schedule, boo
   return std::nullopt;
 }
 
-lsched_status flush(lsched_schedule& schedule, void* result, std::uint64_t timeout_ns, lsched_report* report_to,
-                    lsched_diagnostic* diagnostic) {
-  if (const lsched_status answer = agree_on_a_round(schedule, timeout_ns, diagnostic); answer != LSCHED_OK)
-    return answer;
+/// Gives out what a flush has taken. Nothing, if that has happened already.
+lsched_report hand_out(lsched_schedule& schedule, void* result) {
   lsched_schedule::meeting& met = schedule.met;
-  if (met.at == step::called) {
-    const lsched_status answer = wait_for(schedule, *schedule.it, met.target, timeout_ns, diagnostic);
-    if (answer != LSCHED_OK) return answer;
-    met.told = report_of(*schedule.it, schedule.it->results->collect(static_cast<std::byte*>(result)));
-    met.told.round = met.target;
-    say(schedule, met.target);
-    met.at = step::taken;
-  }
-  return part(schedule, timeout_ns, report_to, diagnostic);
+  if (result != nullptr && met.told.has_result != 0 && !met.sum.empty())
+    std::memcpy(result, met.sum.data(), met.sum.size());
+  const lsched_report told = met.told;
+  met.told.from = met.told.to;
+  met.told.contributors = met.told.offers = met.told.mine = met.told.staleness = 0;
+  met.told.has_result = 0;
+  return told;
 }
 
-// --- averaging weights -------------------------------------------------------------------------------------------------
-
-std::optional<failure> objection_to_average(const lsched_schedule& schedule, const void* weights) {
-  const buffer& data = contribution_of(schedule);
-  const auto ops = schedule.it->program->ops();
-  const auto capture = std::ranges::find(ops, op_kind::capture, &op::kind);
-  if (capture->what != kernel::sum || (data.type != dtype::f32 && data.type != dtype::f64))
-    return failure{status::unsupported, schedule.it->label + ": only sums of f32 and f64 can be averaged"};
-  if (weights == nullptr && data.count > 0) return failure{status::argument, "weights is null"};
-  return std::nullopt;
+/// Nobody goes on before everybody has taken the result: until then there is no later one to take.
+lsched_status flush(lsched_schedule& schedule, void* result, deadline until, lsched_report* report_to,
+                    lsched_diagnostic* diagnostic) {
+  lsched_schedule::meeting& met = schedule.met;
+  if (const lsched_status answer = make_common_round(schedule, until, diagnostic); answer != LSCHED_OK) return answer;
+  if (met.at == step::called) {
+    met.sum.resize(contribution_of(schedule).bytes());
+    met.told = report_of(*schedule.it, schedule.it->results->collect(met.sum.data()));
+    met.told.round = std::max(met.target, met.told.to);
+    say(schedule, 0);
+    met.at = step::taken;
+  }
+  round_no nothing = 0;
+  if (const lsched_status answer = hear(schedule, until, nothing, diagnostic); answer != LSCHED_OK) return answer;
+  const lsched_report told = hand_out(schedule, result);
+  if (report_to != nullptr) *report_to = told;
+  schedule.met = {};
+  return LSCHED_OK;
 }
 
 template <class Number>
@@ -137,67 +130,31 @@ void divide(void* values, std::uint64_t count, std::uint64_t by) {
   std::for_each(first, first + count, [by](Number& it) { it /= static_cast<Number>(by); });
 }
 
-/// Nobody computes now: what is pending is forgotten, and so is what was not collected.
-lsched_status put_weights_in(lsched_schedule& schedule, const void* weights, std::uint64_t timeout_ns,
-                             lsched_diagnostic* diagnostic) {
-  instance& it = *schedule.it;
-  lsched_schedule::meeting& met = schedule.met;
-  if (met.at == step::called) {
-    const lsched_status answer = wait_for(schedule, it, met.target - 1, timeout_ns, diagnostic);
-    if (answer != LSCHED_OK) return answer;
-    it.offers->withdraw();
-    while (it.results->collect(nullptr)) continue;
-    it.offers->offer(static_cast<const std::byte*>(weights), met.target);
-    say(schedule, met.target);
-    met.at = step::ready;
-  }
-  if (met.at != step::ready) return LSCHED_OK;
-  agreed_round all;
-  if (const lsched_status answer = hear(schedule, timeout_ns, all, diagnostic); answer != LSCHED_OK) return answer;
-  met.ranks = all.ranks;
-  call_for(schedule, it, met.target);
-  met.at = step::shared;
-  return LSCHED_OK;
-}
-
-/// Whether one round was taken, with the weights of all who agreed on it in it and nothing else.
-bool is_mean_of(const lsched_report& told, std::uint64_t ranks) {
-  return told.to == told.from + 1 && told.contributors == ranks && told.has_result != 0;
-}
-
-lsched_report take_mean(lsched_schedule& schedule, void* weights) {
-  const buffer& data = contribution_of(schedule);
-  std::vector<std::byte> sum(data.bytes());
-  const lsched_report told = report_of(*schedule.it, schedule.it->results->collect(sum.data()));
-  const std::uint64_t ranks = schedule.met.ranks;
-  if (!is_mean_of(told, ranks) || data.count == 0) return told;
-  std::memcpy(weights, sum.data(), sum.size());
-  data.type == dtype::f32 ? divide<float>(weights, data.count, ranks) : divide<double>(weights, data.count, ranks);
-  return told;
-}
-
-lsched_status average(lsched_schedule& schedule, void* weights, std::uint64_t timeout_ns, lsched_report* report_to,
+/// The weights go through a schedule of their own that waits for every rank. Nobody comes to that before he has dropped
+/// what he had not collected.
+lsched_status average(lsched_schedule& schedule, void* weights, deadline until, lsched_report* report_to,
                       lsched_diagnostic* diagnostic) {
-  schedule.met.is_model_sync = true;
-  if (const lsched_status answer = agree_on_a_round(schedule, timeout_ns, diagnostic); answer != LSCHED_OK)
-    return answer;
-  if (const lsched_status answer = put_weights_in(schedule, weights, timeout_ns, diagnostic); answer != LSCHED_OK)
-    return answer;
   lsched_schedule::meeting& met = schedule.met;
-  instance& it = *schedule.it;
-  if (met.at == step::shared) {
-    const lsched_status answer = wait_for(schedule, it, met.target, timeout_ns, diagnostic);
-    if (answer != LSCHED_OK) return answer;
-    met.told = take_mean(schedule, weights);
-    say(schedule, met.target);
+  met.is_model_sync = true;
+  if (const lsched_status answer = make_common_round(schedule, until, diagnostic); answer != LSCHED_OK) return answer;
+  instance& mean = *schedule.mean;
+  if (met.at == step::called) {
+    while (schedule.it->results->collect(nullptr)) continue;
+    const round_no next = mean.called.load() + 1;
+    mean.offers->offer(static_cast<const std::byte*>(weights), next);
+    call_for(schedule, mean, next);
     met.at = step::taken;
   }
-  const std::uint64_t ranks = met.ranks;
-  lsched_report told = met.told;
-  if (const lsched_status answer = part(schedule, timeout_ns, &told, diagnostic); answer != LSCHED_OK) return answer;
-  if (report_to != nullptr) *report_to = told;
-  if (is_mean_of(told, ranks)) return LSCHED_OK;
-  return report(diagnostic, {status::state, it.label + ": a rank has left meanwhile; no weights have changed"});
+  const lsched_status answer = wait_for(schedule, mean, mean.called.load(), until, diagnostic);
+  if (answer != LSCHED_OK) return answer;
+  const buffer& data = contribution_of(schedule);
+  const auto got = mean.results->collect(static_cast<std::byte*>(weights));
+  const std::uint64_t ranks = got ? got->contributors : 1;
+  data.type == dtype::f32 ? divide<float>(weights, data.count, ranks) : divide<double>(weights, data.count, ranks);
+  if (report_to != nullptr) *report_to = report_of(*schedule.it, std::nullopt);
+  if (report_to != nullptr) report_to->contributors = ranks;
+  schedule.met = {};
+  return LSCHED_OK;
 }
 
 }  // namespace
@@ -224,13 +181,20 @@ lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, 
 
 lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
                              lsched_diagnostic* diagnostic) {
-  const lsched_schedule* schedule = ticket.schedule;
+  lsched_schedule* const schedule = ticket.schedule;
   if (!is_partial(schedule))
     return report(diagnostic, {static_cast<status>(refuse(schedule)), "not a partial schedule's ticket"});
   if (const auto why = objection_to_report(report_to)) return report(diagnostic, *why);
   instance& it = *schedule->it;
-  if (const lsched_status answer = wait_for(*schedule, it, ticket.round, timeout_ns, diagnostic); answer != LSCHED_OK)
+  const auto until = deadline_after(timeout_ns);
+  if (const lsched_status answer = wait_for(*schedule, it, ticket.round, until, diagnostic); answer != LSCHED_OK)
     return answer;
+  if (schedule->met.at == step::taken && !schedule->met.is_model_sync &&
+      schedule->met.told.to != schedule->met.told.from) {
+    const lsched_report told = hand_out(*schedule, result);
+    if (report_to != nullptr) *report_to = told;
+    return LSCHED_OK;
+  }
   const auto got = it.results->collect(static_cast<std::byte*>(result));
   if (report_to != nullptr) *report_to = report_of(it, got);
   return LSCHED_OK;
@@ -249,7 +213,7 @@ lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t tim
   return guarded(diagnostic, [&] {
     if (const auto why = objection_to_meeting(schedule, false)) return report(diagnostic, *why);
     if (const auto why = objection_to_report(report_to)) return report(diagnostic, *why);
-    return flush(*schedule, result, timeout_ns, report_to, diagnostic);
+    return flush(*schedule, result, deadline_after(timeout_ns), report_to, diagnostic);
   });
 }
 
@@ -257,15 +221,18 @@ lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64
                                 lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (const auto why = objection_to_meeting(schedule, true)) return report(diagnostic, *why);
-    if (const auto why = objection_to_average(*schedule, weights)) return report(diagnostic, *why);
+    if (schedule->mean == nullptr)
+      return report(diagnostic, {status::unsupported, schedule->it->label + ": made without averages_weights"});
+    if (weights == nullptr && contribution_of(*schedule).count > 0)
+      return report(diagnostic, {status::argument, "weights is null"});
     if (const auto why = objection_to_report(report_to)) return report(diagnostic, *why);
-    return average(*schedule, weights, timeout_ns, report_to, diagnostic);
+    return average(*schedule, weights, deadline_after(timeout_ns), report_to, diagnostic);
   });
 }
 
 lsched_status lsched_leave(lsched_schedule* schedule) {
   if (!is_partial(schedule)) return refuse(schedule);
-  for (instance* it : {schedule->it, schedule->agreement}) {
+  for (instance* it : {schedule->it, schedule->agreement, schedule->mean}) {
     if (it == nullptr) continue;
     it->leaving.store(true);  // before the call, so that the round the call starts sees it
     it->called.store(k_last_round);

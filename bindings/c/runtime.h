@@ -63,7 +63,7 @@ lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_pl
 /// Turns a wait's answer into the caller's, with the reason where it is not ok. `it` is one of the schedule's.
 lsched_status explain(const lsched_schedule& schedule, const instance& it, status answer, round_no round,
                       lsched_diagnostic* diagnostic);
-lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, std::uint64_t timeout_ns,
+lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, driver::clock::time_point until,
                        lsched_diagnostic* diagnostic);
 
 /// What is answered where a schedule is missing or of the other kind.
@@ -126,11 +126,11 @@ struct lsched_schedule {
   /// How far this rank has come with what all ranks do together (lsched_flush, lsched_model_sync): a call that ran into
   /// its timeout goes on here.
   struct meeting {
-    enum class step : std::uint8_t { none, asked, called, ready, shared, taken } at = step::none;
+    enum class step : std::uint8_t { none, asked, called, taken } at = step::none;
     bool is_model_sync = false;
-    lsched_report told{};         ///< of what was taken
-    lsched::round_no target = 0;  ///< the round of the schedule that comes next for all
-    std::uint64_t ranks = 0;      ///< whose weights are in it
+    lsched::round_no target = 0;   ///< the round of the schedule that comes next for all
+    lsched_report told{};          ///< of a flush that has taken its result
+    std::vector<std::byte> sum{};  ///< that result
   };
 
   lsched_runtime* runtime;
@@ -138,6 +138,7 @@ struct lsched_schedule {
   bool in_place = false;
   std::int64_t overlay_bytes = 0;         ///< in place, from the output's beginning to the input's
   lsched::instance* agreement = nullptr;  ///< of a partial one: by which ranks agree on a round
+  lsched::instance* mean = nullptr;       ///< of a partial one, if asked for: through which weights are averaged
   meeting met{};
   bool is_partial() const { return it->program->is_partial(); }
 };

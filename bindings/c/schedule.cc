@@ -38,9 +38,9 @@ lsched_status explain(const lsched_schedule& schedule, const instance& it, statu
   });
 }
 
-lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, std::uint64_t timeout_ns,
+lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, driver::clock::time_point until,
                        lsched_diagnostic* diagnostic) {
-  const status answer = schedule.runtime->driver().wait(it, round, deadline_after(timeout_ns));
+  const status answer = schedule.runtime->driver().wait(it, round, until);
   return explain(schedule, it, answer, round, diagnostic);
 }
 
@@ -80,7 +80,7 @@ lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diag
   if (is_unstarted(ticket))
     return report(diagnostic, {status::state, ticket.schedule->it->label + ": round " + std::to_string(ticket.round) +
                                                   " has not been started"});
-  return wait_for(*ticket.schedule, *ticket.schedule->it, ticket.round, timeout_ns, diagnostic);
+  return wait_for(*ticket.schedule, *ticket.schedule->it, ticket.round, deadline_after(timeout_ns), diagnostic);
 }
 
 lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
@@ -145,9 +145,10 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
   if (schedule == nullptr) return LSCHED_OK;
   if (schedule->is_partial()) {
     (void)lsched_leave(schedule);
-    for (instance* it : {schedule->it, schedule->agreement}) {
-      if (it == nullptr) continue;  // gone with an earlier call of this
-      const status answer = schedule->runtime->driver().wait(*it, k_last_round, deadline_after(timeout_ns));
+    const auto until = deadline_after(timeout_ns);
+    for (instance* it : {schedule->it, schedule->agreement, schedule->mean}) {
+      if (it == nullptr) continue;  // gone with an earlier call of this, or never there
+      const status answer = schedule->runtime->driver().wait(*it, k_last_round, until);
       if (answer == status::timeout) return explain(*schedule, *it, answer, k_last_round, diagnostic);
     }
   }
@@ -156,10 +157,10 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
     status answer = status::internal;
     runtime->driver().with_engine([&] {
       (void)runtime->engine().step();  // the mailbox may still hold it
-      if (schedule->agreement != nullptr) answer = runtime->engine().remove(*schedule->agreement);
-      if (schedule->agreement != nullptr) {
-        if (answer != status::ok) return;
-        schedule->agreement = nullptr;
+      for (instance** it : {&schedule->mean, &schedule->agreement}) {
+        if (*it == nullptr) continue;
+        if (answer = runtime->engine().remove(**it); answer != status::ok) return;
+        *it = nullptr;
         --runtime->schedules;
       }
       answer = runtime->engine().remove(*schedule->it);

@@ -124,7 +124,7 @@ void add_show_command(CLI::App& app, command_context& context) {
   add_data_options(*command, options->data);
   command->add_option("--activation", options->activation, "Policy of a partial collective (default: solo)")
       ->check(activation_words());
-  command->add_option("--seed", options->seed, "Seed of the policy majority")
+  command->add_option("--seed", options->seed, "Seed of the policies that draw")
       ->check(whole_number(0))
       ->capture_default_str();
   auto* dot = command->add_flag("--dot", options->as_dot, "Print Graphviz instead of the text form");

@@ -42,6 +42,7 @@ struct soak_options {
   double timeout_s = 30;
   std::string json_file;
   bool progress = false;
+  bool leaves_early = false;
   session_options world{.default_ranks = k_default_ranks};
 };
 
@@ -54,6 +55,19 @@ clock::duration draw_delay(const soak_options& options, std::int32_t rank, std::
   const double uniform = static_cast<double>(bits >> 11) * 0x1p-53;  // [0, 1)
   return std::chrono::duration_cast<clock::duration>(
       std::chrono::duration<double, std::micro>(-std::log1p(-uniform) * options.delay_us));
+}
+
+/// How often a rank calls before it leaves: as often as asked for, or half of that and a part drawn for each rank.
+std::uint64_t calls_of(const soak_options& options, std::int32_t rank) {
+  if (!options.leaves_early) return options.rounds;
+  const std::uint64_t half = (options.rounds + 1) / 2;
+  return half + mix(mix(options.seed) ^ static_cast<std::uint64_t>(rank)) % (options.rounds - half + 1);
+}
+
+std::uint64_t least_calls(const soak_options& options, std::int32_t ranks) {
+  std::uint64_t least = options.rounds;
+  for (std::int32_t r = 0; r < ranks; ++r) least = std::min(least, calls_of(options, r));
+  return least;
 }
 
 void wait(const soak_options& options, clock::duration time) {
@@ -73,7 +87,9 @@ class soak {
       : options_(options),
         here_(here),
         timeout_ns_(static_cast<std::uint64_t>(options.timeout_s * 1e9)),
-        ledger_({.self = here.rank(), .size = here.size()}, options.count, options.seed, options.policy == "full",
+        calls_(calls_of(options, here.rank())),
+        ledger_({.self = here.rank(), .size = here.size()}, options.count, options.seed,
+                require(read_activation(options.policy)), least_calls(options, here.size()),
                 [this](std::uint64_t call, const std::string& what) { complain(call, what); }) {
     lsched_diagnostic_init(&detail_);
     const bool has_terminal = isatty(STDERR_FILENO) != 0;
@@ -88,7 +104,7 @@ class soak {
   std::uint64_t run() {
     create();
     begin_ = clock::now();
-    for (std::uint64_t call = 1; call <= options_.rounds; ++call) {
+    for (std::uint64_t call = 1; call <= calls_; ++call) {
       wait(options_, draw_delay(options_, here_.rank(), call));
       play_round();
       if (reports_progress_) report_progress();
@@ -117,6 +133,7 @@ class soak {
   const soak_options& options_;
   session& here_;
   std::uint64_t timeout_ns_;
+  std::uint64_t calls_;
   soak_ledger ledger_;
   lsched_schedule* schedule_ = nullptr;
   lsched_diagnostic detail_{};
@@ -227,14 +244,14 @@ void soak::complain(std::uint64_t call, const std::string& what) {
 void soak::report_progress() {
   const auto now = clock::now();
   const std::uint64_t done = ledger_.calls();
-  const bool is_last = done == options_.rounds;
+  const bool is_last = done == calls_;
   if (now - std::max(begin_, last_line_) < 1s && !(is_last && overwrites_)) return;
   last_line_ = now;
   const double rate = static_cast<double>(done) / std::chrono::duration<double>(now - begin_).count();
   std::fprintf(stderr, "%slsched soak: %s, %llu of %llu rounds, %.0f rounds/s, %.0f s left%s",
                overwrites_ ? "\r\033[K" : "", options_.policy.c_str(), static_cast<unsigned long long>(done),
-               static_cast<unsigned long long>(options_.rounds), rate,
-               static_cast<double>(options_.rounds - done) / rate, overwrites_ && !is_last ? "" : "\n");
+               static_cast<unsigned long long>(calls_), rate, static_cast<double>(calls_ - done) / rate,
+               overwrites_ && !is_last ? "" : "\n");
 }
 
 json soak::summary(std::uint64_t violations) const {
@@ -245,7 +262,7 @@ json soak::summary(std::uint64_t violations) const {
           {"violations", violations},
           {"rounds_of_world", ledger_.last_round()},
           {"seconds", seconds_},
-          {"rounds_per_s", static_cast<double>(options_.rounds) / seconds_},
+          {"rounds_per_s", static_cast<double>(calls_) / seconds_},
           {"nap_mean", ledger_.mean_contributors()},
           {"transport", here_.transport()},
           {"count", options_.count},
@@ -309,7 +326,7 @@ void add_soak_command(CLI::App& app, command_context& context) {
       ->check(CLI::IsMember(algorithm_names("partial_allreduce")))
       ->capture_default_str();
   command->add_option("--rounds", options->rounds, "Calls of each rank")->check(whole_number(1))->capture_default_str();
-  command->add_option("--seed", options->seed, "Of delays, contributions and majority's draws")->capture_default_str();
+  command->add_option("--seed", options->seed, "Of delays, contributions and draws")->capture_default_str();
   command->add_option("--ranks", options->world.ranks, "Ranks to start where no launcher has (default: 4)")
       ->check(whole_number(1, k_most_ranks));
   command->add_option("--count", options->count, "Integers in a contribution, at least 3")
@@ -329,6 +346,8 @@ void add_soak_command(CLI::App& app, command_context& context) {
       ->capture_default_str();
   command->add_option("--json", options->json_file, "File for the result (\"-\", or nothing: standard output)")
       ->expected(0, 1);
+  command->add_flag("--leave-early", options->leaves_early,
+                    "Each rank leaves after a number of calls of its own, from half of --rounds on");
   command->add_flag("--progress", options->progress, "Report every second, even if standard error is no terminal");
   command->footer(
       "Prints one JSON line when done; exit status 1 if any check failed.\n"

@@ -19,9 +19,9 @@ constexpr std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(val
 
 }  // namespace
 
-soak_ledger::soak_ledger(world where, std::uint64_t count, std::uint64_t seed, bool is_full,
-                         std::function<void(std::uint64_t, const std::string&)> complain)
-    : where_(where), seed_(seed), is_full_(is_full), complain_(std::move(complain)) {
+soak_ledger::soak_ledger(world where, std::uint64_t count, std::uint64_t seed, const activation& starts,
+                         std::uint64_t together, std::function<void(std::uint64_t, const std::string&)> complain)
+    : where_(where), seed_(seed), starts_(starts), together_(together), complain_(std::move(complain)) {
   const std::uint64_t size = std::max(count, k_least_count);
   for (std::uint64_t j = k_least_count; j < size; ++j)
     coefficients_.push_back({mix(3 * j) | 1, mix(3 * j + 1), mix(3 * j + 2)});
@@ -59,7 +59,9 @@ void soak_ledger::check(const lsched_report& report, std::uint64_t round) {
   } else {
     expect(result_[0] == k_untouched, "a collect without a result wrote to its buffer", result_[0], k_untouched);
   }
-  if (is_full_ && round != 0) check_full_round(report);
+  check_policy(report);
+  const bool is_full = starts_.policy == activation_policy::full;
+  if (is_full && round != 0 && report.to <= together_) check_full_round(report);
   last_ = report.to;
   mine_delivered_ += report.mine;
   if (report.to == report.from || round == 0) return;  // rounds of leaving are nobody's
@@ -105,6 +107,16 @@ void soak_ledger::check_elements(const lsched_report& report) {
            wanted);
     return;  // one is enough for a result
   }
+}
+
+/// Whoever has called for a round has offered before, and not since the round before was captured: callers contribute.
+void soak_ledger::check_policy(const lsched_report& report) {
+  const std::uint64_t oldest = starts_.full_every == 0 ? UINT64_MAX : starts_.full_every - 1;
+  expect(report.staleness <= oldest, "an offer is older than the policy allows", report.staleness, oldest);
+  if (report.to == report.from || report.to > together_) return;
+  const bool is_full = starts_.is_full(report.to);
+  const std::uint64_t least = wide(is_full ? where_.size : quota_of(starts_, where_.size).arrivals);
+  expect(report.contributors >= least, "fewer contributors than it takes to start a round", report.contributors, least);
 }
 
 /// Every rank's call is in it once, and nothing else.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "libsched/activation.h"
 #include "ops/base.h"
 
 namespace lsched::cli {
@@ -24,9 +25,10 @@ class soak_ledger {
  public:
   static constexpr std::uint64_t k_least_count = 3;
 
-  /// `is_full`: policy full, where every round has exactly one offer of each rank. `complain` is called with
-  /// each violation, and the call it was found in.
-  soak_ledger(world where, std::uint64_t count, std::uint64_t seed, bool is_full,
+  /// `starts`: with policy full every round has exactly one offer of each rank; with others as many ranks as it takes
+  /// are in every round up to `together`, before which nobody leaves, and offers are not older than it allows.
+  /// `complain` is called with each violation, and the call it was found in.
+  soak_ledger(world where, std::uint64_t count, std::uint64_t seed, const activation& starts, std::uint64_t together,
               std::function<void(std::uint64_t call, const std::string&)> complain);
 
   /// The contribution of my next call, valid until the one after. Calls are numbered from 1.
@@ -62,12 +64,14 @@ class soak_ledger {
   void check_interval(const lsched_report& report, std::uint64_t round);
   void check_counts(const lsched_report& report);
   void check_elements(const lsched_report& report);
+  void check_policy(const lsched_report& report);
   void check_full_round(const lsched_report& report);
   void expect(bool holds, const char* what, std::uint64_t got, std::uint64_t wanted);
 
   world where_;
   std::uint64_t seed_;
-  bool is_full_;
+  activation starts_;
+  std::uint64_t together_;
   std::function<void(std::uint64_t, const std::string&)> complain_;
   std::vector<coefficients> coefficients_;  ///< of the elements from 3 on
   std::vector<std::uint64_t> mine_;         ///< my newest contribution

@@ -353,7 +353,8 @@ struct partial_options {
   std::string activation = "solo";  ///< as lsched_partial_desc
   lsched_reduction reduction = LSCHED_SUM;
   lsched_lag lag = LSCHED_LATEST;
-  std::uint32_t history = 0;  ///< of LSCHED_HISTORY
+  std::uint32_t history = 0;      ///< of LSCHED_HISTORY
+  bool averages_weights = false;  ///< for model_sync
   std::uint64_t seed = 0;
   const char* algorithm = nullptr;
 };
@@ -529,6 +530,7 @@ class runtime {
     desc.seed = options.seed;
     desc.lag = options.lag;
     desc.history = options.history;
+    desc.averages_weights = options.averages_weights ? 1 : 0;
     desc.algorithm = options.algorithm;
     lsched_schedule* made = nullptr;
     detail::call call;

@@ -855,6 +855,10 @@ TEST(c_partial, bad_arguments_are_named) {
   expect_refusal("quorum(2) needs a number from 1 to 1", [](desc& d) { d.activation = "quorum(2)"; });
   expect_refusal("lag", [](desc& d) { d.lag = any_value<lsched_lag>(3); });
   expect_refusal("only LSCHED_HISTORY has a history", [](desc& d) { d.history = 1; });
+  expect_refusal("averages_weights", [](desc& d) { d.averages_weights = 1; });
+  expect_refusal("averages_weights", [](desc& d) { d.dtype = LSCHED_F32, d.averages_weights = 2; });
+  expect_refusal("averages_weights",
+                 [](desc& d) { d.dtype = LSCHED_F32, d.reduction = LSCHED_MAX, d.averages_weights = 1; });
   for (const std::uint32_t history : {0u, 61u})
     expect_refusal("history is not from 1 to 60", [history](desc& d) { d.lag = LSCHED_HISTORY, d.history = history; });
   expect_refusal("dtype", [](desc& d) { d.dtype = any_value<lsched_dtype>(77); });
@@ -1073,6 +1077,7 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
     world.each([&](lsched_runtime* runtime, int32_t r) {
       lsched_partial_desc desc = describe_partial(4, activation, LSCHED_ACCUMULATE);
       desc.dtype = LSCHED_F64;
+      desc.averages_weights = 1;
       lsched_schedule* schedule = create(runtime, desc);
       const std::vector<double> gradient(4, 1000);
       std::vector<double>& mine = weights[static_cast<std::size_t>(r)];
@@ -1091,13 +1096,105 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
   }
 }
 
-TEST(c_partial, only_sums_of_floats_are_averaged) {
+/// Whoever calls ahead keeps adding to what is pending; a capture finds it all the same.
+TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
+  constexpr std::uint64_t k_long = 50'000;
+  const world_of_threads world(2);
+  world.each([&](lsched_runtime* runtime, int32_t r) {
+    lsched_partial_desc desc = describe_partial(k_long, "solo+every(1)", LSCHED_HISTORY);
+    desc.history = 30;
+    lsched_schedule* schedule = create(runtime, desc);
+    const integers gradient(k_long, 1);
+    integers result(k_long);
+    lsched_ticket ticket{};
+    for (int i = 0; i < 30; ++i) {
+      EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+      lsched_report report = empty_report();
+      if (r == 1) {
+        EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+      }
+      EXPECT_EQ(report.staleness, 0u);
+      if (i == 0 && r == 1) {
+        EXPECT_EQ(report.contributors, 2u);
+      }
+    }
+    for (lsched_report report = empty_report(); report.to < 30;) {
+      EXPECT_EQ(lsched_collect({schedule, 30}, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(report.staleness, 0u);
+      if (report.to == report.from) break;
+    }
+    destroy(schedule);
+  });
+}
+
+/// Rank 2 is behind and has something pending when it leaves, in the middle of what all do together.
+TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
+  for (const char* activation : {"solo", "quorum(2)"}) {
+    const world_of_threads world(3);
+    std::vector<lsched_schedule*> schedules(3);
+    world.each([&](lsched_runtime* runtime, int32_t r) {
+      lsched_partial_desc desc = describe_partial(2, activation, LSCHED_ACCUMULATE);
+      desc.dtype = LSCHED_F64, desc.averages_weights = 1;
+      schedules[static_cast<std::size_t>(r)] = create(runtime, desc);
+    });
+    const std::vector<double> gradient(2, 1000);
+    std::vector<std::vector<double>> weights{{10, 10}, {20, 20}, {30, 30}};
+    std::vector<double> sum(2);
+    lsched_ticket ticket{};
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &ticket), LSCHED_OK);
+    EXPECT_EQ(lsched_offer(schedules[2], gradient.data(), &ticket), LSCHED_OK);
+    for (const std::size_t r : {1u, 2u})
+      EXPECT_EQ(lsched_model_sync(schedules[r], weights[r].data(), 0, nullptr, nullptr), LSCHED_ERR_TIMEOUT);
+    world.each([&](lsched_runtime*, int32_t r) {
+      const auto place = static_cast<std::size_t>(r);
+      if (r == 2) {
+        EXPECT_EQ(lsched_leave(schedules[place]), LSCHED_OK);
+      }
+      lsched_report report = empty_report();
+      diagnostic why;
+      if (r != 2) {
+        EXPECT_EQ(lsched_model_sync(schedules[place], weights[place].data(), k_limit_ns, &report, &why), LSCHED_OK)
+            << why.text;
+        EXPECT_EQ(report.contributors, 2u);
+        EXPECT_EQ(weights[place], std::vector<double>(2, 15)) << activation;
+      }
+      destroy(schedules[place]);
+    });
+  }
+}
+
+/// Its result is not lost with the timeout, nor is it written before it is told.
+TEST(c_partial, what_a_flush_has_taken_can_be_collected) {
+  const world_of_threads world(2);
+  lsched_schedule* schedules[2]{};
+  world.each([&](lsched_runtime* runtime, int32_t r) {
+    schedules[r] = create(runtime, describe_partial(2, "solo", LSCHED_ACCUMULATE));
+  });
+  integers result(2, -1);
+  trainee first{schedules[0]}, second{schedules[1]};
+  first.offer(3);
+  std::jthread other([&] { second.flush(); });
+  lsched_status answer = LSCHED_ERR_TIMEOUT;
+  while (answer == LSCHED_ERR_TIMEOUT) {
+    answer = lsched_flush(schedules[0], result.data(), 1000, nullptr, nullptr);
+    if (answer == LSCHED_ERR_TIMEOUT) {
+      EXPECT_EQ(result, integers(2, -1));
+    }
+  }
+  EXPECT_EQ(answer, LSCHED_OK);
+  EXPECT_EQ(result, integers(2, 3));
+  other.join();
+  EXPECT_EQ(second.total, 3);
+  world.each([&](lsched_runtime*, int32_t r) { destroy(schedules[r]); });
+}
+
+TEST(c_partial, weights_are_averaged_where_that_was_asked_for) {
   const world_of_threads world(1);
   integers weights(4);
   lsched_schedule* schedule = create(world.at(0), describe_partial(4, "solo"));
   diagnostic why;
   EXPECT_EQ(lsched_model_sync(schedule, weights.data(), k_limit_ns, nullptr, &why), LSCHED_ERR_UNSUPPORTED);
-  EXPECT_SAYS(why, "only sums of f32 and f64");
+  EXPECT_SAYS(why, "made without averages_weights");
   destroy(schedule);
   EXPECT_EQ(lsched_flush(nullptr, nullptr, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_model_sync(nullptr, nullptr, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);

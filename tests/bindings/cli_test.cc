@@ -1127,6 +1127,15 @@ INSTANTIATE_TEST_SUITE_P(policies, CommandStress,
                            return std::string(std::get<0>(it.param)) + std::to_string(std::get<1>(it.param));
                          });
 
+TEST(CommandStress, quorums_and_bounds_hold_while_ranks_leave_one_after_the_other) {
+  for (const char* policy : {"quorum(2)", "all_of(2)+every(3)", "first_of(2)", "solo+every(2)", "full"}) {
+    const outcome it = run(lsched({"soak", "--policy", policy, "--ranks", "3", "--rounds", "200", "--delay-us", "100",
+                                   "--seed", "9", "--leave-early"}));
+    ASSERT_EQ(it.status, 0) << it.err;
+    EXPECT_EQ(json::parse(it.out)["violations"], 0) << policy;
+  }
+}
+
 TEST(CommandJoin, a_world_of_the_launcher_is_used) {
   const words soak{LSCHED_TEST_COMMAND, "soak", "--rounds", "200", "--delay", "busy"};
   words command = lsched({"run", "-n", "2"});

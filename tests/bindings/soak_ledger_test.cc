@@ -16,9 +16,10 @@ constexpr std::uint64_t k_count = 7;
 
 /// Three ledgers, and by hand what a partial allreduce between them would deliver.
 struct books {
-  explicit books(bool is_full = false) {
+  explicit books(bool is_full = false) : books(is_full ? "full" : "solo", UINT64_MAX) {}
+  books(const char* policy, std::uint64_t together) {
     for (rank r = 0; r < 3; ++r)
-      ranks.emplace_back(world{.self = r, .size = 3}, k_count, 5, is_full,
+      ranks.emplace_back(world{.self = r, .size = 3}, k_count, 5, *read_activation(policy), together,
                          [this](std::uint64_t, const std::string& what) { complaints += what + "\n"; });
   }
 
@@ -54,6 +55,25 @@ struct books {
   std::vector<soak_ledger> ranks;
   std::vector<std::uint64_t> pending = std::vector<std::uint64_t>(k_count);
 };
+
+TEST(Ledger, objects_to_rounds_of_too_few_and_to_offers_that_are_too_old) {
+  const auto complaints_about = [](const char* policy, std::uint64_t together, std::uint64_t offers,
+                                   std::uint64_t staleness) {
+    books it(policy, together);
+    for (rank r = 0; r < static_cast<rank>(offers); ++r) it.offer(r);
+    lsched_report report = it.next_report(offers, 1);
+    report.staleness = staleness;
+    it.deliver(report);
+    return it.complaints;
+  };
+  EXPECT_EQ(complaints_about("quorum(2)", 9, 2, 0), "");
+  EXPECT_EQ(complaints_about("quorum(3)", 0, 2, 7), "") << "somebody may have left";
+  EXPECT_EQ(complaints_about("quorum(3)", 9, 2, 0), "fewer contributors than it takes to start a round (2, not 3)\n");
+  EXPECT_EQ(complaints_about("solo+every(1)", 9, 2, 0),
+            "fewer contributors than it takes to start a round (2, not 3)\n");
+  EXPECT_EQ(complaints_about("solo+every(5)", 9, 1, 4), "");
+  EXPECT_EQ(complaints_about("solo+every(5)", 9, 1, 5), "an offer is older than the policy allows (5, not 4)\n");
+}
 
 TEST(Ledger, has_nothing_to_say_about_a_correct_run) {
   books it;

@@ -42,8 +42,8 @@ values values_at(const std::byte* from) {
 }
 
 struct contribution_bench {
-  values memory[2]{};
-  contribution place{adds(), bytes_of(memory[0]), bytes_of(memory[1])};
+  values memory[3]{};
+  contribution place{adds(), std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}};
 };
 
 struct delivery_bench {

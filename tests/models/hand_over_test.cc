@@ -25,7 +25,8 @@ TEST(hand_over_model_bug, every_changed_line_is_caught) {
        {planted{"take_in_two_steps", "offer"}, planted{"spare_in_two_steps", "accumulate"},
         planted{"collect_gives_up", "latest"}, planted{"collect_gives_back_too_early", "latest"},
         planted{"absorb_forgets_rounds", "latest"}, planted{"absorb_forgets_rounds", "accumulate"},
-        planted{"absorb_forgets_rounds", "history"}, planted{"takes_the_last_first", "history"}}) {
+        planted{"absorb_forgets_rounds", "history"}, planted{"takes_the_last_first", "history"},
+        planted{"replaces_what_was_captured", "offer"}}) {
     const report found = run(bug, scenario);
     EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);
   }

@@ -52,7 +52,7 @@ constexpr unsigned k_captures = 3;
 
 struct offering {
   value memory[contribution::k_buffers]{};
-  contribution its{k_adding, bytes_of(memory[0]), bytes_of(memory[1])};
+  contribution its{k_adding, std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}};
   value sent = 0;
   value withdrawn = 0;
   std::uint64_t offers_sent = 0;
