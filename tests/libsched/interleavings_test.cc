@@ -150,8 +150,7 @@ std::vector<request> all_requests() {
   std::vector<request> all;
   for (const algorithm& it : algorithms()) {
     if (it.of->activates)
-      for (const char* words : {"full", "solo", "quorum(2)+every(2)"})
-        all.push_back({&it, *read_activation(words), false});
+      for (const char* words : {"full", "solo"}) all.push_back({&it, *read_activation(words), false});
     else
       for (const bool in_place : {false, true})
         if (!in_place || (it.of->moves_data && it.needs.in_place)) all.push_back({&it, {}, in_place});

@@ -39,7 +39,7 @@ std::vector<subject> subjects_of(const algorithm& it, rank size) {
   if (!it.of->activates) add({}, false);
   if (!it.of->activates && it.of->moves_data && it.needs.in_place) add({}, true);
   if (it.of->activates)
-    for (const char* words : {"full", "solo", "majority+every(3)", "quorum(2)", "all_of(2)+every(3)"})
+    for (const char* words : {"full", "solo+every(3)", "all_of(2)+every(3)"})
       if (const auto starts = read_activation(words); !objection(*starts, size)) add(*starts, false);
   return all;
 }
