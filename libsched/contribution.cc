@@ -53,7 +53,7 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
   slot& fresh = slots_[writing_];
   fresh.data = data;
   fresh.what = what;
-  const bool has_room = !at(queued_).holds();
+  const bool has_room = !at(queued_).look();
   const auto uncollected = has_room ? std::nullopt : at(queued_ - 1).take();
   if (!uncollected) ++queued_;
   if (uncollected) absorb(fresh, slots_[*uncollected]);

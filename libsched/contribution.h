@@ -37,7 +37,6 @@ class place {
     return held == 0 ? std::nullopt : std::optional(held - 1);
   }
   void put(std::uint32_t buffer) { held_.exchange(buffer + 1, std::memory_order_acq_rel); }
-  bool holds() const { return held_.load(std::memory_order_acquire) != 0; }
   std::optional<std::uint32_t> look() const {
     const std::uint32_t held = held_.load(std::memory_order_acquire);
     return held == 0 ? std::nullopt : std::optional(held - 1);

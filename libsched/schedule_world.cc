@@ -122,10 +122,12 @@ class world_engine {
     const activation& starts = program(0).starts();
     const auto size = static_cast<rank>(ranks_.size());
     waits_for_all_ = starts.is_woken() && starts.is_full(what_.instance);
+    const rank candidates = quota_of(starts, size).candidates;
+    if (candidates == size) return;
     std::vector<rank> all(ranks_.size());
     std::iota(all.begin(), all.end(), 0);
     drawn_ = drawn_ranks(size);
-    drawn_.draw(starts.seed, what_.instance, all, quota_of(starts, size).candidates);
+    drawn_.draw(starts.seed, what_.instance, all, candidates);
   }
 
   /// A partial round is open before the rank calls; any other begins with its start.
@@ -420,7 +422,7 @@ class world_engine {
   calendar<event> calendar_;
   std::vector<state> ranks_;
   bool waits_for_all_ = false;
-  drawn_ranks drawn_;  ///< whose call counts, where that is not all ranks'
+  drawn_ranks drawn_;  ///< whose call counts, where that is not all ranks
   std::string fault_;
   Time last_ = at_instant<Time>(0);
   simulation_report report_;

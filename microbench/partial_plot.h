@@ -16,8 +16,8 @@ struct partial_row {
   std::string algorithm{};
   double nap_mean = 0;  ///< active processes: contributors of a round
   double nap_min = 0;
-  double ms_mean = 0;                      ///< over ranks and rounds
-  std::optional<double> ms_simulated = 0;  ///< of the same rounds; none where rounds do not stand for themselves
+  double ms_mean = 0;                    ///< over ranks and rounds
+  std::optional<double> ms_simulated{};  ///< of the same rounds; none where rounds do not stand for themselves
   std::uint64_t staleness_max = 0;
   std::uint64_t violations = 0;
 };

@@ -441,7 +441,8 @@ LSCHED_API lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime
 /* Deposits a contribution and calls for my next round: with c my c-th call and E the open round, c < E: that round is
  * over, the contribution goes into the next one; c == E: I join, and start the round if the policy says so; c > E is
  * remembered. Contributions that missed their round are combined with later ones: none is lost, none counts twice.
- * Thread: one at a time per schedule.  Blocks: never; one pass over the data.
+ * Thread: one at a time per schedule.  Blocks: never; one pass over the data, two if a round captures what is pending
+ * meanwhile.
  * Memory: `contribution` (count elements) is copied and the caller's again at return.
  * Errors: ARGUMENT, STATE after lsched_leave, in the middle of lsched_flush or lsched_model_sync, or for ordinary
  * schedules. */

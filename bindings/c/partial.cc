@@ -149,7 +149,8 @@ lsched_status average(lsched_schedule& schedule, void* weights, deadline until, 
   if (answer != LSCHED_OK) return answer;
   const buffer& data = contribution_of(schedule);
   const auto got = mean.results->collect(static_cast<std::byte*>(weights));
-  const std::uint64_t ranks = got ? got->contributors : 1;
+  if (!got) return report(diagnostic, {status::internal, mean.label + ": a round without a result"});
+  const std::uint64_t ranks = got->contributors;
   data.type == dtype::f32 ? divide<float>(weights, data.count, ranks) : divide<double>(weights, data.count, ranks);
   if (report_to != nullptr) *report_to = report_of(*schedule.it, std::nullopt);
   if (report_to != nullptr) report_to->contributors = ranks;

@@ -224,8 +224,8 @@ int verify_all(const verify_command_options& options) {
   const std::vector<verify_case> cases = plan(wish_of(options));
   if (cases.empty())
     throw command_failure(
-        "no algorithm can serve this: ordinary collectives have no activation policy, and "
-        "`lsched list` shows further constraints");
+        "no algorithm can serve this: ordinary collectives have no activation policy, the number in a policy is of "
+        "ranks that exist, and `lsched list` shows further constraints");
   teller out(options, cases.size());
   in_order(
       cases.size(), [&](std::size_t i) { return prove(cases[i]); },
