@@ -23,6 +23,8 @@ std::vector<shape> variants_of(const algorithm& what, rank size, const shape& da
   if (what.looks_at.radix) add([](shape& it) { it.radix = 3; });
   if (what.looks_at.nodes) add([&](shape& it) { it.nodes = nodes_of_three(size, false); });
   if (what.looks_at.nodes) add([&](shape& it) { it.nodes = nodes_of_three(size, true); });
+  if (what.looks_at.buckets && data.count > 0)
+    add([](shape& it) { it.buckets = {it.count / 3, 0, it.count - it.count / 3}; });
   if (what.looks_at.is_visible) add([](shape& it) { it.is_visible = false; });
   if (what.looks_at.is_visible && what.looks_at.segment) add([](shape& it) { it.is_visible = false, it.segment = 1; });
   return all;

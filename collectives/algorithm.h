@@ -15,6 +15,7 @@ struct knobs {
   bool radix = false;
   bool nodes = false;
   bool is_visible = false;
+  bool buckets = false;
 };
 
 struct algorithm {

@@ -201,10 +201,25 @@ constinit const collective k_exscan = reduction("exscan", false, contents_of_exs
 
 constinit const collective k_partial_allreduce{.name = "partial_allreduce",
                                                .reduces = true,
+                                               .has_buckets = true,
                                                .activates = true,
                                                .is_synchronising = true,
                                                .extents_of = whole_vector,
                                                .contents_of = contents_of_allreduce};
+
+constinit const collective k_partial_allgather{.name = "partial_allgather",
+                                               .reduces = true,
+                                               .activates = true,
+                                               .is_synchronising = true,
+                                               .extents_of = one_to_blocks,
+                                               .contents_of = contents_of_allgather};
+
+constinit const collective k_partial_reduce_scatter_block{.name = "partial_reduce_scatter_block",
+                                                          .reduces = true,
+                                                          .activates = true,
+                                                          .is_synchronising = true,
+                                                          .extents_of = blocks_to_one,
+                                                          .contents_of = contents_of_reduce_scatter};
 
 constinit const collective k_reduce{.name = "reduce",
                                     .reduces = true,
@@ -287,7 +302,7 @@ constinit const collective k_barrier{.name = "barrier",
 
 namespace {
 
-constexpr std::array<const collective*, 18> k_collectives{&k_allreduce,
+constexpr std::array<const collective*, 20> k_collectives{&k_allreduce,
                                                           &k_allgather,
                                                           &k_allgatherv,
                                                           &k_alltoall,
@@ -298,7 +313,9 @@ constexpr std::array<const collective*, 18> k_collectives{&k_allreduce,
                                                           &k_gather,
                                                           &k_gatherv,
                                                           &k_neighbor_exchange,
+                                                          &k_partial_allgather,
                                                           &k_partial_allreduce,
+                                                          &k_partial_reduce_scatter_block,
                                                           &k_reduce,
                                                           &k_reduce_scatter,
                                                           &k_reduce_scatter_block,
@@ -322,6 +339,7 @@ shape in_units(const shape& data) {
   units.unit = 1;
   units.count /= data.unit;
   for (std::uint64_t& count : units.counts) count /= data.unit;
+  for (std::uint64_t& count : units.buckets) count /= data.unit;
   for (exchanged_block& it : units.blocks) it.count /= data.unit;
   if (data.segment != 0) units.segment = std::max<std::uint64_t>(1, data.segment / data.unit);
   return units;

@@ -69,6 +69,18 @@ std::optional<failure> objection_to_blocks(const collective& of, world place, co
   return std::nullopt;
 }
 
+std::optional<failure> objection_to_buckets(const collective& of, const shape& data) {
+  if (data.buckets.empty()) return std::nullopt;
+  if (!of.has_buckets) return argument(name(of.name) + " has no buckets");
+  std::uint64_t rest = data.count;
+  for (const std::uint64_t count : data.buckets) {
+    if (count > rest) return argument("the buckets are longer than the vector of " + std::to_string(data.count));
+    rest -= count;
+  }
+  if (rest == 0) return std::nullopt;
+  return argument("the last " + std::to_string(rest) + " elements of the vector are in no bucket");
+}
+
 /// No buffer may be larger than k_max_count, nor may adding up its blocks overflow.
 std::optional<failure> objection_to_size(const collective& of, world place, const shape& data) {
   const auto too_large = [](std::uint64_t count) {
@@ -99,6 +111,7 @@ std::optional<failure> objection_to_data(const collective& of, const constraints
   if (auto why = objection_to_kernel(of, data)) return why;
   if (auto why = objection_to_user(of, needs, data)) return why;
   if (auto why = objection_to_blocks(of, place, data)) return why;
+  if (auto why = objection_to_buckets(of, data)) return why;
   if (of.is_rooted ? data.root < 0 || data.root >= place.size : data.root != 0)
     return argument(of.is_rooted ? "root " + std::to_string(data.root) + " is outside the world: use 0 to " +
                                        std::to_string(place.size - 1)

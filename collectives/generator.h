@@ -29,6 +29,7 @@ struct fragment {
 inline constexpr std::uint32_t k_activation_tag = 0;
 inline constexpr std::uint32_t k_barrier_tag = 1;
 inline constexpr std::uint32_t k_arrival_tag = 2;
+inline constexpr std::uint32_t k_signal_tags = 3;  ///< so many there are
 
 /// The common signature. Collectives without data ask for an empty shape, ordinary ones for no activation.
 using generator = result<schedule_ptr> (*)(world place, const shape& data, const activation& starts);

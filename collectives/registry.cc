@@ -93,7 +93,7 @@ std::vector<algorithm> make_table() {
       k_scatterv_binomial,
       k_scatterv_flat,
   };
-  const std::vector<algorithm> partial = partial_allreduces();
+  const std::vector<algorithm> partial = partial_collectives();
   const auto place = std::ranges::find(all, &k_reduce, &algorithm::of);
   all.insert(place, partial.begin(), partial.end());
   return all;

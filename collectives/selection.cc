@@ -142,8 +142,9 @@ shape common(const collective& of, const shape& data) {
   return same;
 }
 
-/// Bytes of the vector, or of a block.
+/// Bytes of the vector, of its longest bucket, or of a block.
 std::uint64_t bytes_asked_for(const shape& data, rank size) {
+  if (!data.buckets.empty()) return bytes_of(std::ranges::max(data.buckets), data);
   if (data.counts.empty()) return bytes_of(data.count, data);
   return bytes_of(block_offsets(data, size).back() / static_cast<std::uint64_t>(size), data);
 }

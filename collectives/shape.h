@@ -29,6 +29,9 @@ struct shape {
 
   /// Blocks of unequal size: elements of each rank's block; `count` is not looked at. Empty: blocks of `count`.
   std::vector<std::uint64_t> counts{};
+  /// Buckets: parts of the vector, one after the other, that are computed each by itself. They add up to `count`. Empty:
+  /// the vector is one.
+  std::vector<std::uint64_t> buckets{};
   /// Exchanges: the blocks of all ranks, or at least those that this rank sends or receives. A rank's input holds what
   /// it sends and its output what it receives, one block after the other in the order of this list.
   std::vector<exchanged_block> blocks{};

@@ -17,17 +17,36 @@ std::optional<std::uint32_t> spares::take() {
   return std::nullopt;
 }
 
-void contribution::offer(const std::byte* gradient, round_no call) {
+namespace {
+
+/// Calls `act` with each part that is not empty, and where its bytes begin in the whole.
+template <class Byte, class Act>
+void for_each_part(std::span<const part<Byte>> parts, const combiner& how, Act&& act) {
+  const std::uint64_t element = how.count == 0 ? 0 : how.bytes / how.count;
+  std::uint64_t begin = 0;
+  for (const part<Byte>& it : parts) {
+    if (it.count > 0) act(it, begin, it.count * element);
+    begin += it.count * element;
+  }
+}
+
+}  // namespace
+
+void contribution::offer(std::span<const source_part> gradient, round_no call) {
   const auto spare = spares_.take();  // the engine holds at most one buffer, and one is pending
   pending& fresh = buffers_[*spare];
   if (const auto waiting = pending_.look()) {
     const pending& old = buffers_[*waiting];
-    if (how_.count > 0) how_.reduce(old.data, gradient, fresh.data, how_.count);
+    for_each_part(gradient, how_, [&](const source_part& it, std::uint64_t begin, std::uint64_t) {
+      how_.reduce(old.data + begin, it.data, fresh.data + begin, it.count);
+    });
     fresh.offers = old.offers + 1;
     fresh.since = old.since;
     if (pending_.replace(*waiting, *spare)) return spares_.put(*waiting);
   }
-  if (how_.bytes > 0) std::memcpy(fresh.data, gradient, how_.bytes);
+  for_each_part(gradient, how_, [&](const source_part& it, std::uint64_t begin, std::uint64_t bytes) {
+    std::memcpy(fresh.data + begin, it.data, bytes);
+  });
   fresh.offers = 1;
   fresh.since = call;
   pending_.put(*spare);
@@ -82,15 +101,21 @@ void delivery::absorb(slot& into, const slot& older) const {
   }
 }
 
+void delivery::copy(const std::byte* result, std::span<const target_part> into) const {
+  for_each_part(into, how_, [&](const target_part& it, std::uint64_t begin, std::uint64_t bytes) {
+    std::memcpy(it.data, result + begin, bytes);
+  });
+}
+
 // While the engine exchanges the last result for a newer one, its place is empty for a moment: that is no reason to
 // answer "nothing new". The wait is for one publish at most, which waits for nobody.
-std::optional<delivered> delivery::collect(std::byte* result) {
+std::optional<delivered> delivery::collect(std::span<const target_part> result) {
   for (;;) {
     const round_no published = published_.load(std::memory_order_acquire);
     if (const auto taken = at(taken_).take()) {
       const slot& first = slots_[*taken];
       const delivered what = first.what;
-      if (result != nullptr && !what.null && how_.bytes > 0) std::memcpy(result, first.data, how_.bytes);
+      if (!what.null) copy(first.data, result);
       collected_ = what.to;
       spares_.put(*taken);
       ++taken_;

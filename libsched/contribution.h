@@ -69,6 +69,15 @@ struct combiner {
   std::uint64_t bytes = 0;
 };
 
+/// The application's memory for what crosses: in one piece, or in several that stand for it one after the other.
+template <class Byte>
+struct part {
+  Byte* data = nullptr;
+  std::uint64_t count = 0;  ///< elements
+};
+using source_part = part<const std::byte>;
+using target_part = part<std::byte>;
+
 /// Application → engine.
 class contribution {
  public:
@@ -83,8 +92,11 @@ class contribution {
       : how_(how), buffers_{{memory[0]}, {memory[1]}, {memory[2]}} {}
 
   /// Deposits a gradient, and notes which round it calls for. Application. One pass over it, two if what was pending is
-  /// captured meanwhile; never blocks. A capture finds all that was offered before it.
-  void offer(const std::byte* gradient, round_no call = 0);
+  void offer(std::span<const source_part> gradient, round_no call = 0);
+  void offer(const std::byte* gradient, round_no call = 0) {
+    const source_part whole{gradient, how_.count};
+    offer(std::span(&whole, 1), call);
+  }
 
   /// Takes back what is pending and forgets it. Application. Answers how many offers that were.
   std::uint64_t withdraw();
@@ -147,8 +159,15 @@ class delivery {
   std::byte* publish(std::byte* data, const delivered& what);
 
   /// Application: copies the first result out that was not yet collected, if there is one. An empty answer leaves
-  /// `result` untouched; so does a null one. Null `result` drops it.
-  std::optional<delivered> collect(std::byte* result);
+  /// `result` untouched; so does a null one. Without parts, or with a null pointer, it is dropped.
+  std::optional<delivered> collect(std::span<const target_part> result);
+  std::optional<delivered> collect(std::byte* result) {
+    const target_part whole{result, how_.count};
+    return collect(std::span(&whole, result == nullptr ? 0 : 1));
+  }
+
+  /// Copies a whole result. Any thread.
+  void copy(const std::byte* result, std::span<const target_part> into) const;
 
   /// Application: the last round collected.
   round_no collected() const { return collected_; }

@@ -36,6 +36,19 @@ std::optional<failure> objection_to_user(const op& what, op_id id, const user_ke
   return std::nullopt;
 }
 
+/// An output that is as long as all contributions together has a block of each rank. Any other is of all ranks
+/// throughout.
+std::vector<result_block> result_blocks_of(const schedule& program, const piece_map& pieces, std::uint64_t contribution,
+                                           const combiner& output, std::uint16_t buffer) {
+  const auto size = static_cast<std::uint64_t>(program.place().size);
+  const bool is_gathered = size > 1 && contribution > 0 && output.count == size * contribution;
+  const std::uint64_t blocks = is_gathered ? size : 1;
+  std::vector<result_block> all;
+  for (std::uint64_t i = 0; i < blocks; ++i)
+    all.push_back({pieces.at(buffer, i * contribution), i * (output.bytes / blocks), output.bytes / blocks});
+  return all;
+}
+
 /// What is noted of an op, or with k_no_op of the round; a time of 0 is not known here.
 trace_event event_of(const instance& it, op_id id, std::uint64_t begin_ns, std::uint64_t end_ns) {
   trace_event news{.begin_ns = begin_ns,
@@ -141,18 +154,24 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
   if (it.call == k_no_op || combining == nullptr || it.output_buffer == k_no_buffer)
     return failure{status::argument, "a partial schedule needs a call, a capture and an output"};
 
-  const buffer& data = program.buffers()[it.input_buffer];
-  const combiner how{find_reduce(combining->what, data.type), data.count, data.bytes()};
-  std::vector<std::byte*> memory(contribution::k_buffers + options.lag.buffers());
-  for (std::byte*& place : memory)
-    if ((place = own(it, data.bytes())) == nullptr)
+  const auto arithmetic_of = [&](const buffer& data) {
+    return combiner{find_reduce(combining->what, data.type), data.count, data.bytes()};
+  };
+  const combiner given = arithmetic_of(program.buffers()[it.input_buffer]);
+  const combiner made = arithmetic_of(program.buffers()[it.output_buffer]);
+  std::vector<std::byte*> memory;
+  for (std::uint32_t i = 0; i < contribution::k_buffers + options.lag.buffers(); ++i) {
+    memory.push_back(own(it, i < contribution::k_buffers ? given.bytes : made.bytes));
+    if (memory.back() == nullptr)
       return failure{status::no_memory, "no memory left for contribution and result buffers"};
+  }
   it.drawn = drawn_ranks(program.place().size);
   it.pieces = piece_map(program);
   it.presences.resize(it.pieces.count());
   it.takeovers = takeovers_of(program, it.pieces);
-  it.offers = std::make_unique<contribution>(how, std::span(memory).first<contribution::k_buffers>());
-  it.results = std::make_unique<delivery>(how, options.lag, std::span(memory).subspan(contribution::k_buffers));
+  it.result_blocks = result_blocks_of(program, it.pieces, given.count, made, it.output_buffer);
+  it.offers = std::make_unique<contribution>(given, std::span(memory).first<contribution::k_buffers>());
+  it.results = std::make_unique<delivery>(made, options.lag, std::span(memory).subspan(contribution::k_buffers));
   it.cells[it.output_buffer].exchangeable = true;
   return std::nullopt;
 }
@@ -366,7 +385,7 @@ void engine::end_round(instance& it) {
   if (trace_ != nullptr) note_end(it, k_no_op);
   it.phase = phase::idle;
   if (it.results != nullptr) {
-    const auto& [in_it, is_null] = it.presences[it.pieces.of_buffer(it.output_buffer).first];
+    const auto [in_it, is_null] = presence_of_result(it);
     const auto [data, mine, since] = it.captured ? it.offers->at(*it.captured) : contribution::pending{};
     it.results->publish(it.cells[it.output_buffer].home,
                         {.from = it.round - 1,
@@ -385,6 +404,20 @@ void engine::end_round(instance& it) {
   it.finished.store(it.round);
   published_ = true;
   if (it.present.empty()) begin_closing(it);
+}
+
+// Who is in what has just been computed. Blocks of absent ranks become zeros.
+presence engine::presence_of_result(const instance& it) {
+  presence all{.null = true};
+  for (const result_block& block : it.result_blocks) {
+    const presence& one = it.presences[block.piece];
+    all = {merge(all.tally, one.tally), all.null && one.null};
+  }
+  if (all.null || it.result_blocks.size() == 1) return all;
+  std::byte* const result = it.cells[it.output_buffer].home;
+  for (const result_block& block : it.result_blocks)
+    if (it.presences[block.piece].null) std::memset(result + block.begin, 0, block.bytes);
+  return all;
 }
 
 // Everybody has left and everybody knows. A signal of the last round may still be on its way to us, so every

@@ -33,6 +33,13 @@ struct presence {
   bool null = false;
 };
 
+/// A part of a partial schedule's result that is null as one.
+struct result_block {
+  std::uint32_t piece = 0;  ///< that speaks for it
+  std::uint64_t begin = 0;  ///< bytes
+  std::uint64_t bytes = 0;
+};
+
 /// User memory for the schedule's inputs and outputs, in the builder's order. Partial schedules have none: their
 /// buffers belong to the instance.
 struct binding {
@@ -85,6 +92,7 @@ struct instance {
   std::unique_ptr<delivery> results;
   piece_map pieces;
   std::vector<presence> presences;  ///< by piece
+  std::vector<result_block> result_blocks;
   std::vector<takeover> takeovers;  ///< by op
   std::optional<std::uint32_t> captured;
   op_id call = k_no_op;

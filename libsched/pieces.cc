@@ -37,16 +37,18 @@ void piece_map::cut(const schedule& program) {
   first_.push_back(count());
 }
 
+std::uint32_t piece_map::at(std::uint16_t buffer, std::uint64_t element) const {
+  const piece_range all = of_buffer(buffer);
+  return static_cast<std::uint32_t>(std::lower_bound(begin_.begin() + all.first, begin_.begin() + all.end, element) -
+                                    begin_.begin());
+}
+
 piece_range piece_map::pieces_of(const schedule& program, region part, std::uint64_t count) const {
   if (!part.exists()) return {};
   const piece_range all = of_buffer(part.buffer());
   if (program.buffers()[part.buffer()].count == 0) return all;
-  const auto first = begin_.begin() + all.first;
-  const auto last = begin_.begin() + all.end;
-  const auto at = [&](std::uint64_t element) {
-    return static_cast<std::uint32_t>(std::lower_bound(first, last, element) - begin_.begin());
-  };
-  return count == 0 ? piece_range{} : piece_range{at(part.offset()), at(part.offset() + count)};
+  if (count == 0) return {};
+  return {at(part.buffer(), part.offset()), at(part.buffer(), part.offset() + count)};
 }
 
 }  // namespace lsched

@@ -35,6 +35,8 @@ class piece_map {
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(begin_.size()); }
   const op_pieces& of(op_id id) const { return ops_[id]; }
+  /// The piece that begins with this element, where one does; of an empty buffer its one.
+  std::uint32_t at(std::uint16_t buffer, std::uint64_t element) const;
   piece_range of_buffer(std::uint16_t buffer) const { return {first_[buffer], first_[buffer + std::size_t{1}]}; }
 
  private:

@@ -44,7 +44,7 @@ schedule_handle make_solo(lsched_runtime* runtime, std::uint64_t count) {
                                  .algorithm = nullptr};
   lsched_schedule* schedule = nullptr;
   auto why = fresh_diagnostic();
-  expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why), "lsched_partial_allreduce_create", why);
+  expect_ok(lsched_partial_create(runtime, &desc, &schedule, &why), "lsched_partial_create", why);
   return schedule_handle(schedule);
 }
 

@@ -26,6 +26,7 @@ struct fig9_options {
   std::vector<std::uint64_t> sizes{64, 512, 4096, 32768, 262144, 4194304};  ///< bytes, multiples of 4
   std::string only;                ///< "mpi", "solo", "majority"; empty: all three
   std::string algorithm = "auto";  ///< of solo and majority
+  std::uint32_t buckets = 1;       ///< likewise: their vectors are in so many, as equal as can be
   double skew_ms = 1;
   double mpi_seconds = 60;  ///< of all MPI rows together; at least 5 iterations a size
   std::string plot;         ///< a PNG; empty: none
@@ -43,9 +44,10 @@ struct partial_options {
   std::uint64_t seed = 1;       ///< of draws and delays
   std::uint64_t bytes = 65536;  ///< a multiple of 4
   std::string algorithm = "auto";
-  bool has_barrier = true;  ///< between rounds
-  std::string plot;         ///< a PNG; empty: none
-  std::string transport;    ///< what the runtime talks through: a label for the results
+  std::uint32_t buckets = 1;  ///< the vectors are in so many, as equal as can be
+  bool has_barrier = true;    ///< between rounds
+  std::string plot;           ///< a PNG; empty: none
+  std::string transport;      ///< what the runtime talks through: a label for the results
   std::string json;
 };
 std::span<const std::string_view> partial_skews();

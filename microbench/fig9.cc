@@ -53,8 +53,11 @@ class partial_side {
  public:
   partial_side(lsched_runtime* runtime, const char* activation, std::size_t count, const fig9_options& options)
       : send_(count), result_(count) {
+    const std::vector<std::uint64_t> buckets = equal_parts(count, options.buckets);
     const lsched_partial_desc desc{.struct_size = sizeof desc,
                                    .count = count,
+                                   .buckets = buckets.data(),
+                                   .bucket_count = static_cast<std::uint32_t>(buckets.size()),
                                    .dtype = LSCHED_F32,
                                    .reduction = LSCHED_SUM,
                                    .activation = activation,
@@ -63,7 +66,7 @@ class partial_side {
                                    .algorithm = options.algorithm.c_str()};
     lsched_schedule* schedule = nullptr;
     auto why = fresh_diagnostic();
-    expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why), "lsched_partial_allreduce_create", why);
+    expect_ok(lsched_partial_create(runtime, &desc, &schedule, &why), "lsched_partial_create", why);
     schedule_.reset(schedule);
   }
 
@@ -236,6 +239,7 @@ void write_json(reporter& out, const fig9_row& row, const fig9_options& options,
             {"wall_ms", row.wall_ms},
             {"cores", row.cores},
             {"skew_ms", options.skew_ms},
+            {"buckets", row.what == "mpi" ? 1 : options.buckets},
             {"wrong", row.wrong},
             {"transport", options.transport}});
 }

@@ -275,6 +275,12 @@ std::uint64_t parse_size(std::string_view text) {
   return value << shift;
 }
 
+std::vector<std::uint64_t> equal_parts(std::uint64_t count, std::uint32_t parts) {
+  std::vector<std::uint64_t> all(parts, count / parts);
+  for (std::uint64_t i = 0; i < count % parts; ++i) ++all[i];
+  return all;
+}
+
 namespace {
 
 // Characters as a terminal counts them: the bytes that start one.

@@ -126,6 +126,9 @@ std::string size_text(std::uint64_t bytes);
 /// The reverse, with suffix K, M or G (binary). Throws `failed` for anything else.
 std::uint64_t parse_size(std::string_view text);
 
+/// `count` in so many parts, the first of which have one more where it cannot be divided.
+std::vector<std::uint64_t> equal_parts(std::uint64_t count, std::uint32_t parts);
+
 /// Does a job on rank 0. If it throws `failed`, every rank throws `agreed`. Collective.
 void on_root(team& ranks, const std::function<void()>& job);
 

@@ -88,8 +88,11 @@ class side {
         ranks_(lsched_size(runtime)),
         send_(options.bytes / sizeof(float), 1.0f),
         result_(send_.size()) {
+    const std::vector<std::uint64_t> buckets = equal_parts(send_.size(), options.buckets);
     const lsched_partial_desc desc{.struct_size = sizeof desc,
                                    .count = send_.size(),
+                                   .buckets = buckets.data(),
+                                   .bucket_count = static_cast<std::uint32_t>(buckets.size()),
                                    .dtype = LSCHED_F32,
                                    .reduction = LSCHED_SUM,
                                    .activation = policy.c_str(),
@@ -99,7 +102,7 @@ class side {
                                    .algorithm = options.algorithm.c_str()};
     lsched_schedule* schedule = nullptr;
     auto why = fresh_diagnostic();
-    expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why), "lsched_partial_allreduce_create", why);
+    expect_ok(lsched_partial_create(runtime, &desc, &schedule, &why), "lsched_partial_create", why);
     schedule_.reset(schedule);
   }
 
@@ -305,6 +308,7 @@ void write_json(reporter& out, const partial_row& row, const partial_options& op
                       {"seed", options.seed},
                       {"bytes", options.bytes},
                       {"algorithm", row.algorithm},
+                      {"buckets", options.buckets},
                       {"barrier", options.has_barrier},
                       {"transport", options.transport}};
   if (row.ms_simulated) line["ms_simulated"] = *row.ms_simulated;

@@ -57,6 +57,10 @@ lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc
   return answer;
 }
 
+bool is_allreduce(const lsched_partial_desc& desc) {
+  return desc.collective == nullptr || std::string_view(desc.collective) == k_allreduce.name;
+}
+
 result<activation> read_start(const lsched_runtime& runtime, const lsched_partial_desc& desc) {
   const auto starts = read_activation(desc.activation, desc.seed);
   if (!starts) return starts.error();
@@ -65,6 +69,11 @@ result<activation> read_start(const lsched_runtime& runtime, const lsched_partia
   if (desc.lag == LSCHED_HISTORY ? desc.history < 1 || desc.history > lag_rule::k_most : desc.history != 0)
     return failure{status::argument, desc.lag == LSCHED_HISTORY ? "history is not from 1 to 60"
                                                                 : "only LSCHED_HISTORY has a history: leave it 0"};
+  const bool gathers = desc.collective != nullptr && desc.collective == k_allgather.name;
+  if (gathers && desc.lag != LSCHED_LATEST && desc.reduction != LSCHED_SUM)
+    return failure{status::argument,
+                   "results of an allgather, zero where a rank was absent, can only be added up: LSCHED_SUM, or "
+                   "LSCHED_LATEST"};
   if (starts->is_woken() && runtime.wants_thread() && !runtime.has_thread())
     return failure{status::unsupported,
                    words_for(*starts) +
@@ -73,23 +82,40 @@ result<activation> read_start(const lsched_runtime& runtime, const lsched_partia
   return starts;
 }
 
-commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_desc& desc) {
-  const auto data = desc.struct_size == sizeof desc
-                        ? read_shape(desc.count, desc.dtype, desc.reduction)
-                        : result<shape>(failure{status::argument, "struct_size is not sizeof(lsched_partial_desc)"});
-  if (!data) return {"partial allreduce with bad arguments", data.error()};
-  const auto starts = read_start(*runtime, desc);
-  if (!starts) return {"partial allreduce " + text_of(*data), starts.error()};
+result<shape> read_partial_shape(const lsched_partial_desc& desc) {
+  if (desc.struct_size != sizeof desc)
+    return failure{status::argument, "struct_size is not sizeof(lsched_partial_desc)"};
+  auto data = read_shape(desc.count, desc.dtype, desc.reduction);
+  if (!data) return data;
+  if ((desc.buckets == nullptr) != (desc.bucket_count == 0))
+    return failure{status::argument, "buckets and bucket_count: one of them is missing"};
+  data->buckets.assign(desc.buckets, desc.buckets + desc.bucket_count);
   const bool is_float = desc.dtype == LSCHED_F32 || desc.dtype == LSCHED_F64;
   if (desc.averages_weights != 0 && (desc.averages_weights != 1 || !is_float || desc.reduction != LSCHED_SUM))
-    return {"partial allreduce " + text_of(*data),
-            failure{status::argument, "averages_weights is 0 or 1, and 1 for sums of f32 and f64 alone"}};
+    return failure{status::argument, "averages_weights is 0 or 1, and 1 for sums of f32 and f64 alone"};
+  if (desc.averages_weights != 0 && !is_allreduce(desc))
+    return failure{status::argument, "averages_weights: only an allreduce averages"};
+  return data;
+}
+
+std::string text_of_buckets(const shape& data) {
+  std::string text;
+  for (const std::uint64_t count : data.buckets) text += (text.empty() ? " buckets " : "+") + std::to_string(count);
+  return text;
+}
+
+commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_desc& desc) {
+  const auto data = read_partial_shape(desc);
+  if (!data) return {"partial collective with bad arguments", data.error()};
+  const std::string name = std::string("partial_") + (desc.collective == nullptr ? "allreduce" : desc.collective);
+  const std::string what = name + " " + text_of(*data) + text_of_buckets(*data);
+  const auto starts = read_start(*runtime, desc);
+  if (!starts) return {what, starts.error()};
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto made = runtime->schedules_made().get("partial_allreduce", wanted, *data, *starts);
-  if (!made) return {"partial allreduce " + text_of(*data), made.error()};
-  const std::string agreement = "partial allreduce " + std::string(made->chosen.how->name) + " " + words_for(*starts) +
-                                " seed " + std::to_string(starts->seed) + " " + text_of(*data) +
-                                (desc.averages_weights != 0 ? " averages" : "");
+  const auto made = runtime->schedules_made().get(name, wanted, *data, *starts);
+  if (!made) return {what, made.error()};
+  const std::string agreement = what + " " + std::string(made->chosen.how->name) + " " + words_for(*starts) + " seed " +
+                                std::to_string(starts->seed) + (desc.averages_weights != 0 ? " averages" : "");
   return {agreement, made->program, {}, {.lag = {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)}}};
 }
 
@@ -109,6 +135,16 @@ lsched_status commit_companion(lsched_schedule& schedule, const char* purpose, c
   into = *committed;
   runtime.driver().with_engine([&] { into->label = name; });
   return LSCHED_OK;
+}
+
+void set_buckets(lsched_schedule& schedule, const lsched_partial_desc& desc) {
+  for (std::uint32_t i = 0; i < desc.bucket_count; ++i) {
+    schedule.offered.push_back({nullptr, desc.buckets[i]});
+    schedule.collected.push_back({nullptr, desc.buckets[i]});
+  }
+  if (desc.bucket_count != 0) return;
+  schedule.offered.push_back({nullptr, contribution_of(schedule).count});
+  schedule.collected.push_back({nullptr, result_of(schedule).count});
 }
 
 /// By the first the ranks agree on a round: the largest of what they say. Through the other they average weights.
@@ -156,11 +192,11 @@ lsched_status lsched_collective_create(lsched_runtime* runtime, const lsched_col
   });
 }
 
-lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
-                                              lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
+                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    commit_request request = desc == nullptr ? commit_request{"partial allreduce with bad arguments",
+    commit_request request = desc == nullptr ? commit_request{"partial collective with bad arguments",
                                                               failure{status::argument, "desc is null"}}
                                              : describe_partial(runtime, *desc);
     lsched_schedule* made = nullptr;
@@ -168,7 +204,9 @@ lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime, const lsc
     lsched_status answer = commit(runtime, std::move(request), false, &made, diagnostic);
     if (answer == LSCHED_OK) answer = commit_companions(*made, *desc, diagnostic);
     if (answer != LSCHED_OK) (void)lsched_schedule_destroy(made, k_farewell_ns, nullptr);
-    if (answer == LSCHED_OK) *schedule = made;
+    if (answer != LSCHED_OK) return answer;
+    set_buckets(*made, *desc);
+    *schedule = made;
     return answer;
   });
 }

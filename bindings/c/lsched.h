@@ -381,7 +381,7 @@ typedef enum lsched_print_format { LSCHED_PRINT_TEXT = 0, LSCHED_PRINT_DOT = 1 }
 LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format, char* text,
                                                size_t bytes, size_t* needed);
 
-/* ---- Partial allreduce: wait-avoiding rounds ------------------------------------------------------------- */
+/* ---- Partial collectives: wait-avoiding rounds ----------------------------------------------------------- */
 
 /* What starts a round, in words:
  *   "full"         every rank's own call starts its part: nobody is left out
@@ -403,15 +403,25 @@ typedef enum lsched_lag {
 
 typedef struct lsched_partial_desc {
   size_t struct_size;
+  const char* collective; /* contribution -> result, with n = count and P ranks:
+                               "allreduce"             n      -> n, reduced over all; also if NULL
+                               "reduce_scatter_block"  P * n  -> n, block r of all, reduced
+                               "allgather"             n      -> P * n, block r from rank r, zero if that rank has
+                                                                 contributed nothing; other lags than LSCHED_LATEST
+                                                                 combine results, and that is for LSCHED_SUM only */
   uint64_t count;
+  const uint64_t* buckets; /* of an allreduce, if not NULL: elements of each of bucket_count parts of the vector, which
+                              are reduced side by side: with one call, one draw, one set of contributors and one report
+                              for all. They add up to count. The same on all ranks */
+  uint32_t bucket_count;
   lsched_dtype dtype;
-  lsched_reduction reduction;
-  const char* activation;   /* as above */
-  uint64_t seed;            /* of the draws; the same on all ranks */
-  lsched_lag lag;           /* each rank's own choice */
-  uint32_t history;         /* of LSCHED_HISTORY: how many results are kept, 1 … 60; else 0 */
-  const char* algorithm;    /* a name `lsched list` shows; NULL or "auto": chosen */
-  int32_t averages_weights; /* 1: lsched_model_sync will be called; takes memory for six more vectors. The same on all
+  lsched_reduction reduction; /* also of contributions that come late, with later ones */
+  const char* activation;     /* as above */
+  uint64_t seed;              /* of the draws; the same on all ranks */
+  lsched_lag lag;             /* each rank's own choice */
+  uint32_t history;           /* of LSCHED_HISTORY: how many results are kept, 1 … 60; else 0 */
+  const char* algorithm;      /* a name `lsched list` shows; NULL or "auto": chosen */
+  int32_t averages_weights;   /* 1: lsched_model_sync will be called; takes memory for six more vectors. The same on all
                                ranks; sums of f32 and f64 only */
 } lsched_partial_desc;
 
@@ -429,32 +439,41 @@ typedef struct lsched_report {
   int32_t has_result;    /* 0: nobody contributed anything, the result is untouched */
 } lsched_report;
 
-/* An allreduce in which nobody waits for the slowest (Li et al., PPoPP 2020). It owns its buffers and is served in
+/* A collective in which nobody waits for the slowest (Li et al., PPoPP 2020). It owns its buffers and is served in
  * the background from creation on: with any policy but full a rank takes part in a round even if it has not called,
  * with what it has offered so far, or with nothing (null), which moves no bytes.  Collective.
  * Thread, Blocks, Memory: as lsched_barrier_create.
  * Errors: as lsched_allreduce_create; UNSUPPORTED for other policies than full without a progress thread, unless the
  * configuration asks for LSCHED_PROGRESS_CALLER on purpose. */
-LSCHED_API lsched_status lsched_partial_allreduce_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
-                                                         lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+LSCHED_API lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
+                                               lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* Deposits a contribution and calls for my next round: with c my c-th call and E the open round, c < E: that round is
  * over, the contribution goes into the next one; c == E: I join, and start the round if the policy says so; c > E is
  * remembered. Contributions that missed their round are combined with later ones: none is lost, none counts twice.
  * Thread: one at a time per schedule.  Blocks: never; one pass over the data, two if a round captures what is pending
  * meanwhile.
- * Memory: `contribution` (count elements) is copied and the caller's again at return.
+ * Memory: `contribution` is copied and the caller's again at return.
  * Errors: ARGUMENT, STATE after lsched_leave, in the middle of lsched_flush or lsched_model_sync, or for ordinary
  * schedules. */
 LSCHED_API lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
 
+/* The same of a contribution whose buckets lie in memory of their own: one pointer each. (A schedule that was made
+ * without buckets has one.) */
+LSCHED_API lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets,
+                                              lsched_ticket* ticket);
+
 /* Waits until the ticket's round is over, then copies the result that was not collected yet; of a history the first of
  * them, and the next call the next.
  * Thread: one at a time per schedule; may be another than the offering one.  Blocks: at most timeout_ns.
- * Memory: `result` has room for count elements; NULL drops the data.  `report` may be NULL.
+ * Memory: `result` has room for it; NULL drops the data.  `report` may be NULL.
  * Errors: TIMEOUT (as lsched_wait), ARGUMENT. */
 LSCHED_API lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report,
                                         lsched_diagnostic* diagnostic);
+
+/* The same into buckets that lie in memory of their own: one pointer each. */
+LSCHED_API lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
+                                                lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* Takes back what was offered and has not been sent, and forgets it; *offers (optional) = how many calls that was.
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. */

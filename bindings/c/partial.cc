@@ -5,15 +5,20 @@
 #include "bindings/c/runtime.h"
 
 namespace lsched {
+
+const buffer& contribution_of(const lsched_schedule& schedule) {
+  return schedule.it->program->buffers()[schedule.it->input_buffer];
+}
+
+const buffer& result_of(const lsched_schedule& schedule) {
+  return schedule.it->program->buffers()[schedule.it->output_buffer];
+}
+
 namespace {
 
 using step = lsched_schedule::meeting::step;
 
 bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
-
-const buffer& contribution_of(const lsched_schedule& schedule) {
-  return schedule.it->program->buffers()[schedule.it->input_buffer];
-}
 
 void call_for(lsched_schedule& schedule, instance& it, round_no round) {
   if (it.called.load() < round) it.called.store(round);
@@ -93,10 +98,9 @@ std::optional<failure> objection_to_meeting(const lsched_schedule* schedule, boo
 }
 
 /// Gives out what a flush has taken. Nothing, if that has happened already.
-lsched_report hand_out(lsched_schedule& schedule, void* result) {
+lsched_report hand_out(lsched_schedule& schedule, std::span<const target_part> into) {
   lsched_schedule::meeting& met = schedule.met;
-  if (result != nullptr && met.told.has_result != 0 && !met.sum.empty())
-    std::memcpy(result, met.sum.data(), met.sum.size());
+  if (met.told.has_result != 0) schedule.it->results->copy(met.sum.data(), into);
   const lsched_report told = met.told;
   met.told.from = met.told.to;
   met.told.contributors = met.told.offers = met.told.mine = met.told.staleness = 0;
@@ -105,12 +109,12 @@ lsched_report hand_out(lsched_schedule& schedule, void* result) {
 }
 
 /// Nobody goes on before everybody has taken the result: until then there is no later one to take.
-lsched_status flush(lsched_schedule& schedule, void* result, deadline until, lsched_report* report_to,
-                    lsched_diagnostic* diagnostic) {
+lsched_status flush(lsched_schedule& schedule, std::span<const target_part> result, deadline until,
+                    lsched_report* report_to, lsched_diagnostic* diagnostic) {
   lsched_schedule::meeting& met = schedule.met;
   if (const lsched_status answer = make_common_round(schedule, until, diagnostic); answer != LSCHED_OK) return answer;
   if (met.at == step::called) {
-    met.sum.resize(contribution_of(schedule).bytes());
+    met.sum.resize(result_of(schedule).bytes());
     met.told = report_of(*schedule.it, schedule.it->results->collect(met.sum.data()));
     met.told.round = std::max(met.target, met.told.to);
     say(schedule, 0);
@@ -163,25 +167,41 @@ lsched_status average(lsched_schedule& schedule, void* weights, deadline until, 
 
 using namespace lsched;
 
-extern "C" {
+namespace {
 
-lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket) {
-  if (!is_partial(schedule)) return refuse(schedule);
-  instance& it = *schedule->it;
-  if (ticket == nullptr || (contribution == nullptr && contribution_of(*schedule).count > 0))
-    return LSCHED_ERR_ARGUMENT;
+/// `buckets` of a caller, one pointer each. False: one that is not empty has no memory.
+template <class Part, class Pointers>
+bool point(std::vector<Part>& parts, Pointers buckets) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i].data = static_cast<decltype(parts[i].data)>(buckets[i]);
+    if (parts[i].data == nullptr && parts[i].count > 0) return false;
+  }
+  return true;
+}
+
+/// A result in one piece; none: the data is dropped.
+std::span<const target_part> pieces_of(const target_part& whole) {
+  return std::span(&whole, whole.data == nullptr ? 0 : 1);
+}
+
+target_part whole_result(const lsched_schedule* schedule, void* result) {
+  return {static_cast<std::byte*>(result), is_partial(schedule) ? result_of(*schedule).count : 0};
+}
+
+lsched_status offer(lsched_schedule& schedule, std::span<const source_part> contribution, lsched_ticket* ticket) {
+  instance& it = *schedule.it;
   if (const status verdict = it.verdict.load(); verdict != status::ok) return static_cast<lsched_status>(verdict);
-  if (it.leaving.load() || schedule->met.at != step::none) return LSCHED_ERR_STATE;
+  if (it.leaving.load() || schedule.met.at != step::none) return LSCHED_ERR_STATE;
   const round_no mine = it.called.load() + 1;
-  it.offers->offer(static_cast<const std::byte*>(contribution), mine);
+  it.offers->offer(contribution, mine);
   it.called.store(mine);
-  *ticket = {schedule, mine};
-  if (mine > it.finished.load()) schedule->runtime->driver().poke(it);
+  *ticket = {&schedule, mine};
+  if (mine > it.finished.load()) schedule.runtime->driver().poke(it);
   return LSCHED_OK;
 }
 
-lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
-                             lsched_diagnostic* diagnostic) {
+lsched_status collect(lsched_ticket ticket, std::span<const target_part> result, std::uint64_t timeout_ns,
+                      lsched_report* report_to, lsched_diagnostic* diagnostic) {
   lsched_schedule* const schedule = ticket.schedule;
   if (!is_partial(schedule))
     return report(diagnostic, {static_cast<status>(refuse(schedule)), "not a partial schedule's ticket"});
@@ -190,15 +210,44 @@ lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeou
   const auto until = deadline_after(timeout_ns);
   if (const lsched_status answer = wait_for(*schedule, it, ticket.round, until, diagnostic); answer != LSCHED_OK)
     return answer;
-  if (schedule->met.at == step::taken && !schedule->met.is_model_sync &&
-      schedule->met.told.to != schedule->met.told.from) {
-    const lsched_report told = hand_out(*schedule, result);
-    if (report_to != nullptr) *report_to = told;
-    return LSCHED_OK;
-  }
-  const auto got = it.results->collect(static_cast<std::byte*>(result));
-  if (report_to != nullptr) *report_to = report_of(it, got);
+  const lsched_schedule::meeting& met = schedule->met;
+  const bool has_taken = met.at == step::taken && !met.is_model_sync && met.told.to != met.told.from;
+  const lsched_report told = has_taken ? hand_out(*schedule, result) : report_of(it, it.results->collect(result));
+  if (report_to != nullptr) *report_to = told;
   return LSCHED_OK;
+}
+
+}  // namespace
+
+extern "C" {
+
+lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket) {
+  if (!is_partial(schedule)) return refuse(schedule);
+  const source_part whole{static_cast<const std::byte*>(contribution), contribution_of(*schedule).count};
+  if (ticket == nullptr || (contribution == nullptr && whole.count > 0)) return LSCHED_ERR_ARGUMENT;
+  return offer(*schedule, std::span(&whole, 1), ticket);
+}
+
+lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets, lsched_ticket* ticket) {
+  if (!is_partial(schedule)) return refuse(schedule);
+  if (ticket == nullptr || buckets == nullptr || !point(schedule->offered, buckets)) return LSCHED_ERR_ARGUMENT;
+  return offer(*schedule, schedule->offered, ticket);
+}
+
+lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
+                             lsched_diagnostic* diagnostic) {
+  const target_part whole = whole_result(ticket.schedule, result);
+  return collect(ticket, pieces_of(whole), timeout_ns, report_to, diagnostic);
+}
+
+lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
+                                     lsched_report* report_to, lsched_diagnostic* diagnostic) {
+  if (!is_partial(ticket.schedule))
+    return report(diagnostic, {static_cast<status>(refuse(ticket.schedule)), "not a partial schedule's ticket"});
+  std::vector<target_part>& into = ticket.schedule->collected;
+  if (buckets == nullptr || !point(into, buckets))
+    return report(diagnostic, {status::argument, "buckets is null, or the pointer to one that is not empty"});
+  return collect(ticket, into, timeout_ns, report_to, diagnostic);
 }
 
 lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
@@ -214,7 +263,8 @@ lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t tim
   return guarded(diagnostic, [&] {
     if (const auto why = objection_to_meeting(schedule, false)) return report(diagnostic, *why);
     if (const auto why = objection_to_report(report_to)) return report(diagnostic, *why);
-    return flush(*schedule, result, deadline_after(timeout_ns), report_to, diagnostic);
+    const target_part whole = whole_result(schedule, result);
+    return flush(*schedule, pieces_of(whole), deadline_after(timeout_ns), report_to, diagnostic);
   });
 }
 

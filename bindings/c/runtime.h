@@ -66,6 +66,10 @@ lsched_status explain(const lsched_schedule& schedule, const instance& it, statu
 lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, driver::clock::time_point until,
                        lsched_diagnostic* diagnostic);
 
+/// What a partial schedule's offers are, and what its rounds make of them.
+const buffer& contribution_of(const lsched_schedule& schedule);
+const buffer& result_of(const lsched_schedule& schedule);
+
 /// What is answered where a schedule is missing or of the other kind.
 lsched_status refuse(const lsched_schedule* schedule);
 
@@ -136,9 +140,11 @@ struct lsched_schedule {
   lsched_runtime* runtime;
   lsched::instance* it;
   bool in_place = false;
-  std::int64_t overlay_bytes = 0;         ///< in place, from the output's beginning to the input's
-  lsched::instance* agreement = nullptr;  ///< of a partial one: by which ranks agree on a round
-  lsched::instance* mean = nullptr;       ///< of a partial one, if asked for: through which weights are averaged
+  std::int64_t overlay_bytes = 0;                ///< in place, from the output's beginning to the input's
+  lsched::instance* agreement = nullptr;         ///< of a partial one: by which ranks agree on a round
+  lsched::instance* mean = nullptr;              ///< of a partial one, if asked for: through which weights are averaged
+  std::vector<lsched::source_part> offered{};    ///< of a partial one: its buckets, of the offer that is being made
+  std::vector<lsched::target_part> collected{};  ///< likewise, of the collect
   meeting met{};
   bool is_partial() const { return it->program->is_partial(); }
 };

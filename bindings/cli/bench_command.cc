@@ -153,6 +153,9 @@ void add_fig9(CLI::App& bench, command_context& context) {
   command->add_option("--algorithm", options->algorithm, "Of solo and majority")
       ->check(CLI::IsMember(algorithm_names("partial_allreduce")))
       ->capture_default_str();
+  command->add_option("--buckets", options->buckets, "Of solo and majority: parts of the vector, all in one round")
+      ->check(whole_number(1, 4096))
+      ->capture_default_str();
   command->add_option("--skew-ms", options->skew_ms, "Rank r calls this many ms x r later than rank 0")
       ->check(number(0, 1e6))
       ->capture_default_str();
@@ -199,6 +202,9 @@ void add_partial(CLI::App& bench, command_context& context) {
       ->check(size_word());
   command->add_option("--algorithm", options->algorithm, "Behind the policies")
       ->check(CLI::IsMember(algorithm_names("partial_allreduce")))
+      ->capture_default_str();
+  command->add_option("--buckets", options->buckets, "Parts of the vector, all in one round")
+      ->check(whole_number(1, 4096))
       ->capture_default_str();
   command->add_flag("!--barrier-free", options->has_barrier, "Ranks really lag and run ahead");
   command->add_option("--plot", options->plot, "Draw latency against contributors with gnuplot")->type_name("FILE.png");

@@ -164,8 +164,7 @@ void soak::create() {
   desc.seed = options_.seed;
   desc.lag = LSCHED_ACCUMULATE;
   desc.algorithm = options_.algorithm.c_str();
-  expect(lsched_partial_allreduce_create(here_.runtime(), &desc, &schedule_, &detail_),
-         "lsched_partial_allreduce_create");
+  expect(lsched_partial_create(here_.runtime(), &desc, &schedule_, &detail_), "lsched_partial_create");
 }
 
 void soak::play_round() {

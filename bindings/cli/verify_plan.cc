@@ -113,6 +113,7 @@ std::string text_of(const verify_case& it) {
   if (it.data.radix != 0) text += ", radix " + std::to_string(it.data.radix);
   if (!it.data.nodes.empty())
     text += std::ranges::is_sorted(it.data.nodes) ? ", nodes of neighbours" : ", scattered nodes";
+  if (!it.data.buckets.empty()) text += ", " + std::to_string(it.data.buckets.size()) + " buckets";
   if (!it.data.is_visible) text += ", staged";
   return text + (it.data.in_place ? ", in place" : "");
 }

@@ -263,33 +263,51 @@ class partial_base {
   lsched_schedule* handle_ = nullptr;
 };
 
-/// A partial allreduce over elements of type T.
+/// A partial collective over elements of type T.
 template <element T>
-class partial_allreduce : public partial_base {
+class partial_collective : public partial_base {
  public:
-  partial_allreduce() = default;
-  partial_allreduce(lsched_schedule* handle, std::uint64_t count) : partial_base(handle), count_(count) {}
+  partial_collective() = default;
+  partial_collective(lsched_schedule* handle, std::uint64_t contribution, std::uint64_t result,
+                     std::vector<std::uint64_t> buckets)
+      : partial_base(handle), contribution_(contribution), result_(result), buckets_(std::move(buckets)) {}
 
-  std::uint64_t count() const { return count_; }
+  /// Elements of what a rank offers, and of what it collects.
+  std::uint64_t contribution_count() const { return contribution_; }
+  std::uint64_t result_count() const { return result_; }
 
   ticket offer(std::span<const T> contribution) {
-    expect_count(contribution.size());
+    expect_count(contribution.size(), contribution_);
     lsched_ticket offered{};
     detail::expect(lsched_offer(handle_, contribution.data(), &offered));
     return ticket(offered);
   }
 
+  /// Of buckets in memory of their own, as many and as long as the schedule was made with.
+  ticket offer_buckets(std::span<const std::span<const T>> buckets) {
+    lsched_ticket offered{};
+    detail::expect(lsched_offer_buckets(handle_, pointers_to<const void>(buckets).data(), &offered));
+    return ticket(offered);
+  }
+
   /// `result` is untouched where the report has no result.
   report collect(ticket which, std::span<T> result, timeout limit = timeout::forever()) {
-    expect_count(result.size());
+    expect_count(result.size(), result_);
     return reported([&](lsched_report* filled, lsched_diagnostic* why) {
       return lsched_collect(which.handle(), result.data(), limit.ns(), filled, why);
     });
   }
 
+  report collect_buckets(ticket which, std::span<const std::span<T>> buckets, timeout limit = timeout::forever()) {
+    const auto pointers = pointers_to<void>(buckets);
+    return reported([&](lsched_report* filled, lsched_diagnostic* why) {
+      return lsched_collect_buckets(which.handle(), pointers.data(), limit.ns(), filled, why);
+    });
+  }
+
   /// With all other ranks. May be repeated after a timeout.
   report flush(std::span<T> result, timeout limit = timeout::forever()) {
-    expect_count(result.size());
+    expect_count(result.size(), result_);
     return reported([&](lsched_report* filled, lsched_diagnostic* why) {
       return lsched_flush(handle_, result.data(), limit.ns(), filled, why);
     });
@@ -297,7 +315,7 @@ class partial_allreduce : public partial_base {
 
   /// With all other ranks: the weights become their mean. May be repeated after a timeout.
   report model_sync(std::span<T> weights, timeout limit = timeout::forever()) {
-    expect_count(weights.size());
+    expect_count(weights.size(), contribution_);
     return reported([&](lsched_report* filled, lsched_diagnostic* why) {
       return lsched_model_sync(handle_, weights.data(), limit.ns(), filled, why);
     });
@@ -313,10 +331,22 @@ class partial_allreduce : public partial_base {
     return {filled.from, filled.to,        filled.round, filled.contributors,   filled.offers,
             filled.mine, filled.staleness, filled.ranks, filled.has_result != 0};
   }
-  void expect_count(std::size_t size) const {
-    if (size != count_) throw std::invalid_argument("lsched: the buffer's size is not the schedule's count");
+  static void expect_count(std::size_t size, std::uint64_t count) {
+    if (size != count) throw std::invalid_argument("lsched: the buffer's size is not the schedule's count");
   }
-  std::uint64_t count_ = 0;
+  template <class Untyped, class Buckets>
+  std::vector<Untyped*> pointers_to(const Buckets& buckets) const {
+    if (buckets.size() != buckets_.size()) throw std::invalid_argument("lsched: not the schedule's number of buckets");
+    std::vector<Untyped*> pointers;
+    for (std::size_t i = 0; i < buckets.size(); ++i) {
+      expect_count(buckets[i].size(), buckets_[i]);
+      pointers.push_back(buckets[i].data());
+    }
+    return pointers;
+  }
+
+  std::uint64_t contribution_ = 0, result_ = 0;
+  std::vector<std::uint64_t> buckets_{};
 };
 
 // --- arithmetic of the program's own -----------------------------------------------------------------------
@@ -348,9 +378,11 @@ requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
 
 // --- runtime -----------------------------------------------------------------------------------------------
 
-/// Options of a partial allreduce.
+/// Options of a partial collective.
 struct partial_options {
-  std::string activation = "solo";  ///< as lsched_partial_desc
+  std::string collective = "allreduce";  ///< as lsched_partial_desc
+  std::vector<std::uint64_t> buckets{};  ///< likewise; empty: the vector is one
+  std::string activation = "solo";       ///< as lsched_partial_desc
   lsched_reduction reduction = LSCHED_SUM;
   lsched_lag lag = LSCHED_LATEST;
   std::uint32_t history = 0;      ///< of LSCHED_HISTORY
@@ -520,10 +552,13 @@ class runtime {
   }
 
   template <element T>
-  partial_allreduce<T> partial(std::uint64_t count, const partial_options& options = {}) {
+  partial_collective<T> partial(std::uint64_t count, const partial_options& options = {}) {
     lsched_partial_desc desc{};
     desc.struct_size = sizeof desc;
+    desc.collective = options.collective.c_str();
     desc.count = count;
+    desc.buckets = options.buckets.empty() ? nullptr : options.buckets.data();
+    desc.bucket_count = static_cast<std::uint32_t>(options.buckets.size());
     desc.dtype = dtype_of<T>::value;
     desc.reduction = options.reduction;
     desc.activation = options.activation.c_str();
@@ -534,8 +569,11 @@ class runtime {
     desc.algorithm = options.algorithm;
     lsched_schedule* made = nullptr;
     detail::call call;
-    call(lsched_partial_allreduce_create(handle_, &desc, &made, call.diagnostic()));
-    return {made, count};
+    call(lsched_partial_create(handle_, &desc, &made, call.diagnostic()));
+    const std::uint64_t all = count * static_cast<std::uint64_t>(size());
+    const bool is_scattered = options.collective == "reduce_scatter_block";
+    return {made, is_scattered ? all : count, options.collective == "allgather" ? all : count,
+            options.buckets.empty() ? std::vector{count} : options.buckets};
   }
 
  private:

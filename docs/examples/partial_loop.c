@@ -36,7 +36,7 @@ int main(void) {
                                     .reduction = LSCHED_SUM,
                                     .activation = "solo",
                                     .lag = LSCHED_ACCUMULATE};
-  must(lsched_partial_allreduce_create(world, &desc, &partial, &why), "create", &why);
+  must(lsched_partial_create(world, &desc, &partial, &why), "create", &why);
 
   int64_t gradient = 1, result = 0, total = 0;
   lsched_report report = {.struct_size = sizeof report};

@@ -104,7 +104,7 @@ lsched_schedule* create(lsched_runtime* runtime, const lsched_allreduce_desc& de
 lsched_schedule* create(lsched_runtime* runtime, const lsched_partial_desc& desc) {
   lsched_schedule* schedule = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(lsched_partial_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
   return schedule;
 }
 
@@ -442,8 +442,8 @@ TEST(c_allreduce, null_pointers_are_errors) {
   EXPECT_EQ(lsched_allreduce_create(world.at(0), &desc, nullptr, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_barrier_create(nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_barrier_create(world.at(0), nullptr, &why), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_partial_allreduce_create(nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_partial_allreduce_create(world.at(0), nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_partial_create(nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_partial_create(world.at(0), nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
   expect_works(world.at(0));
 }
 
@@ -537,7 +537,7 @@ TEST(c_mismatch, activations_and_seeds) {
                           lsched_partial_desc desc = describe_partial(4, "majority");
                           if (r == 2 && seeds) desc.seed = 5;
                           if (r == 2 && !seeds) desc.activation = "solo";
-                          return lsched_partial_allreduce_create(runtime, &desc, schedule, why);
+                          return lsched_partial_create(runtime, &desc, schedule, why);
                         });
 }
 
@@ -577,7 +577,7 @@ TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
                                     return lsched_allreduce_create(runtime, &sum, schedule, why);
                                   }),
                                   create_call([&](auto*runtime, auto**schedule, auto*why) {
-                                    return lsched_partial_allreduce_create(runtime, &partial, schedule, why);
+                                    return lsched_partial_create(runtime, &partial, schedule, why);
                                   })})
     expect_disagreement(LSCHED_ERR_ARGUMENT, {"schedule is null"},
                         [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
@@ -841,7 +841,7 @@ TEST(c_partial, bad_arguments_are_named) {
     spoil(desc);
     lsched_schedule* schedule = nullptr;
     diagnostic why;
-    EXPECT_EQ(lsched_partial_allreduce_create(world.at(0), &desc, &schedule, &why), LSCHED_ERR_ARGUMENT) << word;
+    EXPECT_EQ(lsched_partial_create(world.at(0), &desc, &schedule, &why), LSCHED_ERR_ARGUMENT) << word;
     EXPECT_SAYS(why, word);
     EXPECT_EQ(schedule, nullptr);
   };
@@ -1225,6 +1225,113 @@ TEST(c_partial, a_history_hands_out_one_round_after_the_other) {
   EXPECT_EQ(it.result, integers(2, 4 + 5 + 6)) << "the last of four, and what came after it";
   EXPECT_EQ(it.total - before, 21);
   destroy(it.schedule);
+}
+
+/// Buckets of 2, 0 and 3 elements, each in memory of its own; one of them is empty and has none.
+TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
+  constexpr std::uint64_t counts[] = {2, 0, 3};
+  for (const char* start : {"full", "solo", "quorum(2)"}) {
+    const world_of_threads world(3);
+    world.each([&](lsched_runtime* runtime, int32_t r) {
+      lsched_partial_desc desc = describe_partial(5, start);
+      desc.buckets = counts;
+      desc.bucket_count = 3;
+      lsched_schedule* const schedule = create(runtime, desc);
+      const integers first{r + 1, 10}, last{100, 1000, r};
+      const void* const given[] = {first.data(), nullptr, last.data()};
+      lsched_ticket ticket{};
+      ASSERT_EQ(lsched_offer_buckets(schedule, given, &ticket), LSCHED_OK);
+      lsched_report report{.struct_size = sizeof report};
+      integers whole(5, -1);
+      ASSERT_EQ(lsched_flush(schedule, whole.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+      if (std::string_view(start) == "full") {
+        EXPECT_EQ(whole, (integers{1 + 2 + 3, 30, 300, 3000, 0 + 1 + 2}));
+      }
+
+      ASSERT_EQ(lsched_offer_buckets(schedule, given, &ticket), LSCHED_OK);
+      integers front(2, -1), back(3, -1);
+      void* const taken[] = {front.data(), nullptr, back.data()};
+      report = {.struct_size = sizeof report};
+      ASSERT_EQ(lsched_collect_buckets(ticket, taken, k_limit_ns, &report, nullptr), LSCHED_OK);
+      if (report.has_result) {
+        const auto all = static_cast<std::int64_t>(report.offers);
+        EXPECT_EQ(front[1], 10 * all);
+        EXPECT_EQ(back[0], 100 * all);
+        EXPECT_EQ(back[1], 1000 * all);
+      }
+      destroy(schedule);
+    });
+  }
+}
+
+TEST(c_partial, bad_buckets_are_refused_and_change_nothing) {
+  const world_of_threads world(1);
+  lsched_partial_desc desc = describe_partial(5, "solo");
+  const std::uint64_t counts[] = {2, 3};
+  const auto refused = [&](const char* words) {
+    lsched_schedule* none = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_partial_create(world.at(0), &desc, &none, &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_SAYS(why, words);
+    EXPECT_EQ(none, nullptr);
+  };
+  desc.bucket_count = 2, refused("one of them is missing");
+  desc.bucket_count = 0, desc.buckets = counts, refused("one of them is missing");
+  desc.bucket_count = 1, refused("the last 3 elements");
+  desc.collective = "allgather", refused("partial_allgather has no buckets");
+  desc.collective = "allgather", desc.buckets = nullptr, desc.bucket_count = 0;
+  desc.lag = LSCHED_ACCUMULATE, desc.reduction = LSCHED_MAX, refused("can only be added up");
+  desc.lag = LSCHED_LATEST, desc.reduction = LSCHED_SUM;
+  desc.collective = "bcast", desc.buckets = nullptr, desc.bucket_count = 0, refused("there is no collective");
+  desc.collective = nullptr, desc.buckets = counts, desc.bucket_count = 2;
+  lsched_schedule* const schedule = create(world.at(0), desc);
+  const integers value(5, 1);
+  const void* const half[] = {value.data(), nullptr};
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_offer_buckets(schedule, half, &ticket), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_offer_buckets(schedule, nullptr, &ticket), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_offer_buckets(nullptr, half, &ticket), LSCHED_ERR_ARGUMENT);
+  const lsched_ticket first = [&] {
+    lsched_ticket made{};
+    EXPECT_EQ(lsched_offer(schedule, value.data(), &made), LSCHED_OK);
+    return made;
+  }();
+  diagnostic why;
+  void* const nowhere[] = {nullptr, nullptr};
+  EXPECT_EQ(lsched_collect_buckets(first, nowhere, k_limit_ns, nullptr, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_SAYS(why, "buckets is null");
+  integers result(5);
+  EXPECT_EQ(lsched_collect(first, result.data(), k_limit_ns, nullptr, nullptr), LSCHED_OK);
+  EXPECT_EQ(result, value);
+  destroy(schedule);
+}
+
+TEST(c_partial, an_allgather_and_a_reduce_scatter_start_by_policy_too) {
+  const world_of_threads world(3);
+  world.each([&](lsched_runtime* runtime, int32_t r) {
+    lsched_partial_desc desc = describe_partial(2, "full");
+    desc.collective = "allgather";
+    lsched_schedule* const gather = create(runtime, desc);
+    const integers mine{r, 7};
+    lsched_ticket ticket{};
+    ASSERT_EQ(lsched_offer(gather, mine.data(), &ticket), LSCHED_OK);
+    integers all(6, -1);
+    lsched_report report{.struct_size = sizeof report};
+    ASSERT_EQ(lsched_collect(ticket, all.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+    EXPECT_EQ(all, (integers{0, 7, 1, 7, 2, 7}));
+    EXPECT_EQ(report.contributors, 3u);
+
+    desc.collective = "reduce_scatter_block";
+    lsched_schedule* const scatter = create(runtime, desc);
+    const integers blocks{1, r, 2, r, 3, r};
+    ASSERT_EQ(lsched_offer(scatter, blocks.data(), &ticket), LSCHED_OK);
+    integers part(2, -1);
+    ASSERT_EQ(lsched_flush(scatter, part.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+    EXPECT_EQ(part, (integers{3 * (r + 1), 3}));
+    EXPECT_EQ(report.offers, 3u);
+    destroy(gather);
+    destroy(scatter);
+  });
 }
 
 // Rank 1 never calls, so rank 0's second offer of a full schedule stays pending.

@@ -37,7 +37,7 @@ template <class T>
 constexpr bool k_is_move_only = std::is_nothrow_move_constructible_v<T>&& std::is_move_assignable_v<T> &&
                                 !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
 static_assert(k_is_move_only<lsched::runtime> && k_is_move_only<lsched::schedule> && k_is_move_only<lsched::builder> &&
-              k_is_move_only<lsched::partial_allreduce<float>>);
+              k_is_move_only<lsched::partial_collective<float>>);
 static_assert(lsched::element<double> && !lsched::element<char*> && !lsched::element<bool>);
 
 TEST(CppHeader, allreduce_runs_in_and_out_of_place) {
@@ -140,6 +140,29 @@ TEST(CppHeader, partial_allreduce_delivers_every_offer_once) {
     take(lsched::ticket({partial.handle(), UINT64_MAX}));
     EXPECT_EQ(total, 30);
     partial.close(k_limit);
+  });
+}
+
+TEST(CppHeader, partial_collectives_take_buckets_and_know_their_sizes) {
+  as_ranks(3, [](lsched::runtime& world) {
+    auto sums = world.partial<std::int64_t>(3, {.buckets = {1, 2}, .activation = "full"});
+    const std::array<std::int64_t, 3> mine{world.rank(), 1, 2};
+    const std::array<std::span<const std::int64_t>, 2> given{std::span(mine).first(1), std::span(mine).last(2)};
+    std::array<std::int64_t, 3> sum{};
+    const std::array<std::span<std::int64_t>, 2> taken{std::span(sum).last(1), std::span(sum).first(2)};
+    sums.collect_buckets(sums.offer_buckets(given), taken, k_limit);
+    EXPECT_EQ(sum, (std::array<std::int64_t, 3>{3, 6, 3}));
+    EXPECT_THROW(sums.offer_buckets(std::span(given).first(1)), std::invalid_argument);
+    EXPECT_THROW(sums.collect_buckets({}, std::array{taken[1], taken[0]}, k_limit), std::invalid_argument);
+    auto gather = world.partial<std::int64_t>(2, {.collective = "allgather"});
+    EXPECT_EQ(gather.contribution_count(), 2u);
+    EXPECT_EQ(gather.result_count(), 6u);
+    auto scatter = world.partial<std::int64_t>(2, {.collective = "reduce_scatter_block"});
+    EXPECT_EQ(scatter.contribution_count(), 6u);
+    EXPECT_EQ(scatter.result_count(), 2u);
+    sums.close(k_limit);
+    gather.close(k_limit);
+    scatter.close(k_limit);
   });
 }
 

@@ -107,9 +107,14 @@ lsched_schedule* create(lsched_runtime* runtime, work what, buffers& memory) {
         sizeof desc, memory.input.data(), memory.output.data(), k_count, LSCHED_F64, LSCHED_SUM, nullptr};
     return lsched_allreduce_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
   }
-  const lsched_partial_desc desc{
-      sizeof desc, k_count, LSCHED_F64, LSCHED_SUM, what == work::solo ? "solo" : "majority", 5, LSCHED_ACCUMULATE};
-  return lsched_partial_allreduce_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
+  const lsched_partial_desc desc{.struct_size = sizeof desc,
+                                 .count = k_count,
+                                 .dtype = LSCHED_F64,
+                                 .reduction = LSCHED_SUM,
+                                 .activation = what == work::solo ? "solo" : "majority",
+                                 .seed = 5,
+                                 .lag = LSCHED_ACCUMULATE};
+  return lsched_partial_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
 }
 
 lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsched_diagnostic* why) {

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
+#include <string_view>
 
 #include "collectives/allreduce.h"
 #include "collectives/barrier.h"
+#include "collectives/with_activation.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 
@@ -26,9 +29,10 @@ std::vector<schedule_ptr> partials(rank size, std::uint64_t count, const activat
 
 /// Those whose messages are whole vectors, which is all that a symbolic_world can play.
 std::vector<partial> whole_partials() {
+  const std::set<std::string_view> whole{"recursive_doubling", "tree", "flat", "recursive_multiplying"};
   std::vector<partial> some;
-  for (const algorithm& it : partial_allreduces())
-    if (it.needs.min_count == 0) some.push_back(it.generate);
+  for (const algorithm& it : partial_collectives())
+    if (it.of == &k_partial_allreduce && whole.contains(it.name)) some.push_back(it.generate);
   EXPECT_EQ(some.size(), 4u);
   return some;
 }
@@ -155,10 +159,41 @@ TEST(partial, composes_with_any_synchronising_collective) {
     const auto programs = whole_world(size, [](world place) {
       const auto body =
           make_collective(k_allreduce, {.summary = ""}, place, sums(3), {}, "sum_and_barrier", allreduce_and_barrier);
-      return with_activation(**body, k_solo, kernel::sum);
+      return with_activation(std::span(&*body, 1), k_solo, kernel::sum);
     });
     EXPECT_EQ(fault_in_any_order(programs, false, 2), "") << "P=" << size;
   }
+}
+
+TEST(partial, bodies_behind_one_activation_are_alike) {
+  const auto body = [](world place, dtype type) {
+    return *allreduce_recursive_doubling(place, {.count = 2, .type = type, .what = kernel::sum});
+  };
+  const auto refused = [](std::vector<schedule_ptr> bodies) {
+    const auto made = with_activation(bodies, k_solo, kernel::sum);
+    return made ? "" : made.error().text;
+  };
+  const schedule_ptr good = body({1, 3}, dtype::f32);
+  EXPECT_EQ(refused({good, good, good}), "");
+  EXPECT_EQ(refused({}), "there is nothing to start");
+  EXPECT_NE(refused({good, body({2, 3}, dtype::f32)}).find("of another place"), std::string::npos);
+  EXPECT_NE(refused({good, body({1, 3}, dtype::f64)}).find("has not the type"), std::string::npos);
+  const auto woken = with_activation(std::span(&good, 1), k_solo, kernel::sum);
+  EXPECT_NE(refused({good, *woken}).find("partial already"), std::string::npos);
+}
+
+TEST(partial, buckets_add_up_to_the_vector) {
+  const auto objection_to = [](std::uint64_t count, std::vector<std::uint64_t> buckets) {
+    shape data = sums(count);
+    data.buckets = std::move(buckets);
+    const auto made = partial_allreduce({0, 3}, data, k_solo);
+    return made ? "" : made.error().text;
+  };
+  EXPECT_EQ(objection_to(5, {2, 0, 3}), "");
+  EXPECT_EQ(objection_to(0, {0}), "");
+  EXPECT_NE(objection_to(5, {2, 4}).find("longer than the vector of 5"), std::string::npos);
+  EXPECT_NE(objection_to(5, {2}).find("the last 3 elements"), std::string::npos);
+  EXPECT_NE(objection_to(1, {~0ull, 2}).find("longer"), std::string::npos);
 }
 
 // --- sabotage ----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -41,11 +42,16 @@ class partial_bench {
  public:
   using generator = result<schedule_ptr> (*)(lsched::world, const shape&, const activation&);
 
-  /// Without a generator, one of them by the seed.
+  /// Without a generator, one of them by the seed; and an allreduce's vector is perhaps in buckets.
   partial_bench(rank size, std::uint64_t seed, activation starts, lag_rule lag, std::uint64_t count = 3,
-                generator generate = nullptr)
-      : world(size, seed), count_(count), starts_(starts), pending_(static_cast<std::size_t>(size)) {
-    const shape data{count, dtype::i64, kernel::sum, false};
+                generator generate = nullptr, const collective& of = k_partial_allreduce)
+      : world(size, seed), of_(of), starts_(starts), pending_(static_cast<std::size_t>(size)) {
+    shape data{count, dtype::i64, kernel::sum, false};
+    const extents both = of.extents_of({0, size}, data);
+    given_ = *both.input;
+    made_ = *both.output;
+    if (generate == nullptr && of.has_buckets && count > 0 && world.draw_below(2) == 0)
+      data.buckets = {count / 3, 0, count - count / 3};
     if (generate == nullptr) generate = draw_generator(data);
     its = world.commit([&](rank r) {
       return commit_request{"partial", generate({r, size}, data, starts), {}, {.lag = lag}};
@@ -54,11 +60,11 @@ class partial_bench {
     std::iota(present.begin(), present.end(), 0);
   }
 
-  /// One of the partial allreduces that can do it.
+  /// One of the algorithms that can do it.
   generator draw_generator(const shape& data) {
     std::vector<generator> able;
-    for (const algorithm& it : partial_allreduces())
-      if (!objection(it, {0, world.size()}, data, starts_)) able.push_back(it.generate);
+    for (const algorithm& it : partial_collectives())
+      if (it.of == &of_ && !objection(it, {0, world.size()}, data, starts_)) able.push_back(it.generate);
     return able[world.draw_below(able.size())];
   }
 
@@ -67,7 +73,7 @@ class partial_bench {
   std::deque<vector_of_integers>& pending(rank r) { return pending_[static_cast<std::size_t>(r)]; }
 
   void offer(rank r) {
-    vector_of_integers gradient(count_);
+    vector_of_integers gradient(given_);
     for (auto& value : gradient) value = static_cast<std::int64_t>(world.draw_below(1u << 20)) - (1 << 19);
     at(r).offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
     pending(r).push_back(std::move(gradient));
@@ -127,12 +133,12 @@ class partial_bench {
   }
 
   std::optional<delivery_record> collect(rank r) {
-    delivery_record got{{}, vector_of_integers(count_, -12345)};
+    delivery_record got{{}, vector_of_integers(made_, -12345)};
     const auto what = at(r).results->collect(reinterpret_cast<std::byte*>(got.result.data()));
     if (!what) return std::nullopt;
     got.what = *what;
     if (got.what.null) {
-      EXPECT_EQ(got.result, vector_of_integers(count_, -12345)) << "a null result was written";
+      EXPECT_EQ(got.result, vector_of_integers(made_, -12345)) << "a null result was written";
     }
     return got;
   }
@@ -141,34 +147,49 @@ class partial_bench {
   void take_pending(rank r, std::uint64_t offers, vector_of_integers& sum) {
     ASSERT_LE(offers, pending(r).size()) << "more was sent than offered";
     for (; offers > 0; --offers) {
-      for (std::size_t i = 0; i < count_; ++i) sum[i] += pending(r).front()[i];
+      for (std::size_t i = 0; i < given_; ++i) sum[i] += pending(r).front()[i];
       pending(r).pop_front();
     }
   }
 
+  /// What a rank's result is, of contributions that are zero where there are none.
+  vector_of_integers expected(rank r, const std::vector<vector_of_integers>& given) const {
+    vector_of_integers all;
+    if (&of_ == &k_partial_allgather) {
+      for (const vector_of_integers& one : given) all.insert(all.end(), one.begin(), one.end());
+      return all;
+    }
+    all.resize(given_);
+    for (const vector_of_integers& one : given) std::ranges::transform(all, one, all.begin(), std::plus<>{});
+    if (&of_ == &k_partial_allreduce) return all;
+    const auto begin = all.begin() + r * static_cast<std::ptrdiff_t>(made_);
+    return {begin, begin + static_cast<std::ptrdiff_t>(made_)};
+  }
+
   /// Collects at every rank: the same result and report everywhere, and exactly what was captured.
   void check_round(round_no round) {
-    vector_of_integers sum(count_);
+    std::vector<vector_of_integers> given(its.size(), vector_of_integers(given_));
     std::uint64_t offers = 0;
     std::uint64_t contributors = 0;
     std::vector<delivery_record> got;
     for (rank r = 0; r < size(); ++r) {
       auto one = collect(r);
       ASSERT_TRUE(one.has_value()) << "rank " << r << "; " << world.describe();
-      take_pending(r, one->what.mine, sum);
+      take_pending(r, one->what.mine, given[static_cast<std::size_t>(r)]);
       offers += one->what.mine;
       contributors += one->what.mine > 0 ? 1u : 0u;
       got.push_back(std::move(*one));
       EXPECT_FALSE(collect(r).has_value()) << "delivered twice";
     }
-    for (const delivery_record& one : got) {
+    for (rank r = 0; r < size(); ++r) {
+      const delivery_record& one = got[static_cast<std::size_t>(r)];
       ASSERT_EQ(one.what.from, round - 1);
       ASSERT_EQ(one.what.to, round);
       ASSERT_EQ(one.what.offers, offers) << world.describe();
       ASSERT_EQ(one.what.contributors, contributors) << world.describe();
       ASSERT_EQ(one.what.null, contributors == 0) << world.describe();
       if (!one.what.null) {
-        ASSERT_EQ(one.result, sum) << world.describe();
+        ASSERT_EQ(one.result, expected(r, given)) << world.describe();
       }
     }
   }
@@ -187,7 +208,8 @@ class partial_bench {
   std::vector<rank> present;
 
  private:
-  std::uint64_t count_;
+  const collective& of_;
+  std::uint64_t given_ = 0, made_ = 0;  ///< elements of a contribution, of a result
   activation starts_;
   std::vector<std::deque<vector_of_integers>> pending_;
 };
@@ -230,6 +252,18 @@ TEST(partial, every_offer_is_in_exactly_one_round_and_all_ranks_are_told_the_sam
       for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).offers->withdraw(), bench.pending(r).size());
     }
   });
+}
+
+TEST(partial, an_allgather_and_a_reduce_scatter_hold_what_was_offered_and_zeros_for_who_was_absent) {
+  for (const collective* of : {&k_partial_allgather, &k_partial_reduce_scatter_block})
+    for_every_world([of](const activation& starts, rank size, std::uint64_t seed) {
+      partial_bench bench(size, seed, starts, lag_policy::latest, seed, nullptr, *of);
+      for (round_no round = 1; round <= 4; ++round) {
+        bench.run_round(round, 2);
+        bench.check_round(round);
+        if (::testing::Test::HasFailure()) return;
+      }
+    });
 }
 
 TEST(partial, nobody_offers_then_the_round_is_null) {

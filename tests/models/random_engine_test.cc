@@ -181,7 +181,7 @@ class random_run {
     std::ranges::fill(output, 0);
     if (const auto what = its_[index(r)]->results->collect(bytes_of(output))) {
       pending_[index(r)] -= what->mine;
-      sums_[index(r)] += output.empty() ? 0 : output[0];
+      for (std::size_t i = 0; i < output.size(); i += data_.count) sums_[index(r)] += output[i];  // of each block
     }
   }
 

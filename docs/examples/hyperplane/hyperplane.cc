@@ -122,7 +122,7 @@ class trainer {
   const recipe& what_;
   const double delay_ms_;
   std::vector<float> weights_, gradient_, sum_;
-  lsched::partial_allreduce<float> exchange_;
+  lsched::partial_collective<float> exchange_;
   int step_ = 0;
 };
 
