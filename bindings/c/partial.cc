@@ -11,6 +11,9 @@ using step = lsched_schedule::meeting::step;
 
 bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
 
+/// What is copied in no more time than waking a thread takes (20 us). Copying more, a rank goes on serving the others.
+constexpr std::uint64_t k_short_offer = std::uint64_t{1} << 18;
+
 const buffer& contribution_of(const lsched_schedule& schedule) {
   return schedule.it->program->buffers()[schedule.it->input_buffer];
 }
@@ -173,10 +176,17 @@ lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, 
   if (const status verdict = it.verdict.load(); verdict != status::ok) return static_cast<lsched_status>(verdict);
   if (it.leaving.load() || schedule->met.at != step::none) return LSCHED_ERR_STATE;
   const round_no mine = it.called.load() + 1;
-  it.offers->offer(static_cast<const std::byte*>(contribution), mine);
-  it.called.store(mine);
   *ticket = {schedule, mine};
-  if (mine > it.finished.load()) schedule->runtime->driver().poke(it);
+  const auto call = [&] {
+    it.offers->offer(static_cast<const std::byte*>(contribution), mine);
+    it.called.store(mine);
+    return mine > it.finished.load();
+  };
+  driver& engine_driver = schedule->runtime->driver();
+  if (contribution_of(*schedule).bytes() <= k_short_offer)
+    engine_driver.poke_after(it, call);
+  else if (call())
+    engine_driver.poke(it);
   return LSCHED_OK;
 }
 
