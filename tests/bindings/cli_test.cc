@@ -273,6 +273,7 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "coll", "--mpi-threads", "some"}, "--mpi-threads"},
       {{"bench", "overlap", "--progress", "magic"}, "--progress"},
       {{"bench", "overlap", "--compute-us", "0"}, "--compute-us"},
+      {{"bench", "cost", "--only", "something"}, "--only"},
       {{"bench", "compare"}, "FILE"},
   };
   for (const auto& [arguments, part] : mistakes) {
@@ -450,6 +451,24 @@ TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
     EXPECT_EQ(line["ms_simulated"], nullptr);
   }
   EXPECT_LE(lines[1]["staleness_max"], 4);
+}
+
+TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
+  const outcome it = run(lsched(
+      {"bench", "cost", "-n", "2", "--sizes", "8,16K", "--cell-seconds", "0.002", "--seconds", "0.02", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  std::map<std::string, int> ways;
+  for (const json& line : lines_of(it.out)) {
+    EXPECT_EQ(line["bench"], "cost");
+    EXPECT_EQ(line["wrong"], 0) << line;
+    if (line["part"] == "cpu") ++ways["cpu"];
+    if (line["part"] == "offer") ++ways["offer " + line["others"].get<std::string>()];
+    if (line["part"] == "balanced") ++ways[line["policy"].get<std::string>()];
+  }
+  const std::map<std::string, int> wanted{{"full", 4},       {"solo", 2},         {"majority", 2},
+                                          {"cpu", 2},        {"offer asleep", 2}, {"offer awake", 2},
+                                          {"offer last", 2}, {"offer merge", 2}};
+  EXPECT_EQ(ways, wanted);
 }
 
 TEST(CommandBench, what_cannot_be_compared_is_a_failure_in_one_line) {
