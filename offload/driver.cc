@@ -55,13 +55,14 @@ bool driver::announce_and_look() {
 
 // Where nobody needs a ring, `polling` stays as it is: peers read it with every message, and a word that changes
 // twice a round would be fetched from the other core just as often. A waiter that sleeps is rung here in any case.
-void driver::let_go() {
+// A medium that cannot ring is looked at from time to time: by the auxiliary thread, unless it `naps` as it is.
+void driver::let_go(bool naps) {
   for (;;) {
     int looks = 0;
     while (auxiliary_listens() && announce_and_look() && ++looks < k_last_looks) {
     }
     const bool listens = engine_.is_listening();
-    const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && listens);
+    const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && listens && !naps);
     if (!listens) expect_nothing();
     owner_.store(0);
     if (is_look_due() && try_acquire()) {
@@ -288,7 +289,7 @@ void driver::serve(const std::atomic<bool>& stop) {
       }
       epoch = bell_.word[doorbell::auxiliary].load();
       nap = nap_before(clock::time_point::max());
-      let_go();
+      let_go(true);
     }
     if (!stop.load()) sleep_on(bell_, doorbell::auxiliary, epoch, nap);
   }

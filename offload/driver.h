@@ -72,7 +72,7 @@ class driver {
   bool try_acquire() { return owner_.load() == 0 && owner_.exchange(1) == 0; }
   void take_over();
   void look_and_let_go();
-  void let_go();
+  void let_go(bool naps = false);
   bool auxiliary_listens() const;
   void expect_nothing();
   bool is_look_due();
