@@ -601,10 +601,18 @@ takeover engine::may_take_over(const instance& it, op_id id) {
   return it.takeovers.empty() ? takeover{} : it.takeovers[id];
 }
 
+// The owner is at work for a while. Nobody sleeps on what it has published; and who publishes something for it need not
+// wake another thread, even if it was about to let go: it looks again first (offload/driver.h).
+void engine::begin_long() {
+  net_.flush();
+  std::atomic<std::uint32_t>& polling = net_.bell().polling;
+  if (polling.load() == 0) polling.store(1);
+}
+
 // Arithmetic that takes long: nobody sleeps on what was published before, and the lane may have it. The application's
 // own arithmetic stays on one thread, as it was promised.
 bool engine::is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count) {
-  net_.flush();
+  begin_long();
   const reduce_fn run = it.reductions[id].built_in();
   if (lane_ == nullptr || run == nullptr || count * size_of(what.type) < lane_->least_bytes()) return false;
   const lane_job job{.run = run,
@@ -650,7 +658,7 @@ void engine::select(instance& it, const op& what, region from, op_id payload, bo
   }
   if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0) {
     std::byte* into = target.home + what.c.offset() * size_of(what.type);
-    if (bytes >= k_long_bytes) net_.flush();
+    if (bytes >= k_long_bytes) begin_long();
     if (into != at(source, from, what)) std::memmove(into, at(source, from, what), bytes);
   }
   target.data = target.home;

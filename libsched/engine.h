@@ -115,6 +115,7 @@ class engine {
   void fire_send(instance& it, op_id id, const op& what);
   void fire_recv(instance& it, op_id id, const op& what);
   void fire_compute(instance& it, op_id id, const op& what);
+  void begin_long();
   bool is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count);
   void combined(instance& it, op_id id, const op& what);
   static presence presence_of_result(const instance& it);

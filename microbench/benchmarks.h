@@ -53,6 +53,19 @@ struct partial_options {
 std::span<const std::string_view> partial_skews();
 int run_partial(lsched_runtime* runtime, const partial_options& options);
 
+/// What partial rounds cost where nobody is late: rounds in step, offers alone, and processor time.
+struct cost_options {
+  std::vector<std::uint64_t> sizes{8, 1024, 8192, 32768, 65536, 262144, 1048576, 4194304, 16777216};  ///< as coll's
+  std::string algorithm = "auto";  ///< of the synchronous allreduce too
+  double cell_seconds = 0.2;       ///< for each way to spend a round
+  double seconds = 1;              ///< of computing, for each size
+  std::string only;                ///< "balanced", "offer", "cpu"; empty: all three
+  bool pin = false;                ///< as coll's
+  std::string transport;           ///< likewise
+  std::string json;
+};
+int run_cost(lsched_runtime* runtime, const cost_options& options);
+
 /// Processor time of ranks that wait for a late one.
 struct idle_options {
   double seconds = 5;

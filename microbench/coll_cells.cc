@@ -35,18 +35,6 @@ std::vector<std::string> algorithms_for(const coll_options& options, const std::
   return names;
 }
 
-/// "tree" of "allreduce/tree": what "auto" has come to, by the printed schedule's name.
-std::string algorithm_of(const lsched_schedule* schedule) {
-  std::array<char, 256> start{};
-  expect_ok(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, start.data(), start.size(), nullptr),
-            "lsched_schedule_print");
-  const std::string text = start.data();
-  const auto slash = text.find('/');
-  const auto end = text.find('"', slash);
-  if (end == std::string::npos) throw failed("a schedule's name is not COLLECTIVE/ALGORITHM");
-  return text.substr(slash + 1, end - slash - 1);
-}
-
 /// Null, on all ranks, where some rank says that the algorithm cannot do this. Throws `agreed` for other failures.
 schedule_handle make_schedule(team& ranks, const exercise& what, const std::string& algorithm, const float* input,
                               float* output) {

@@ -57,6 +57,17 @@ void close(schedule_handle schedule) {
   expect_ok(answer, "lsched_schedule_destroy", why);
 }
 
+std::string algorithm_of(const lsched_schedule* schedule) {
+  std::array<char, 4096> start{};
+  expect_ok(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, start.data(), start.size(), nullptr),
+            "lsched_schedule_print");
+  const std::string text = start.data();
+  const auto slash = text.find('/', text.find("name \""));
+  const auto end = text.find('"', slash);
+  if (end == std::string::npos) throw failed("a schedule's name is not COLLECTIVE/ALGORITHM");
+  return text.substr(slash + 1, end - slash - 1);
+}
+
 shared_floats allocate_shared(lsched_runtime* runtime, std::size_t count) {
   void* memory = nullptr;
   expect_ok(lsched_alloc(runtime, count * sizeof(float), &memory), "lsched_alloc");

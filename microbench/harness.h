@@ -53,6 +53,9 @@ struct schedule_closer {
 using schedule_handle = std::unique_ptr<lsched_schedule, schedule_closer>;
 void close(schedule_handle schedule);
 
+/// "tree" of "allreduce/tree": what "auto" has come to, by the printed schedule's name.
+std::string algorithm_of(const lsched_schedule* schedule);
+
 struct memory_closer {
   lsched_runtime* runtime;
   void operator()(float* memory) const { lsched_free(runtime, memory); }

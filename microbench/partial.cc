@@ -154,15 +154,6 @@ class side {
   lsched_diagnostic why_ = fresh_diagnostic();
 };
 
-/// The name that the schedule itself carries, without its collective's.
-std::string algorithm_of(const lsched_schedule* schedule) {
-  std::string text(4096, '\0');
-  expect_ok(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, text.data(), text.size(), nullptr),
-            "lsched_schedule_print");
-  const auto slash = text.find('/', text.find("name \""));
-  return text.substr(slash + 1, text.find('"', slash) - slash - 1);
-}
-
 // --- one policy ------------------------------------------------------------------------------------------------------
 
 class sweep {

@@ -55,26 +55,38 @@ bool driver::announce_and_look() {
 
 // Where nobody needs a ring, `polling` stays as it is: peers read it with every message, and a word that changes
 // twice a round would be fetched from the other core just as often. A waiter that sleeps is rung here in any case.
-void driver::let_go() {
+// A medium that cannot ring is looked at from time to time: by the auxiliary thread, unless it `naps` as it is.
+void driver::let_go(bool naps) {
   for (;;) {
     int looks = 0;
     while (auxiliary_listens() && announce_and_look() && ++looks < k_last_looks) {
     }
     const bool listens = engine_.is_listening();
-    const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && listens);
-    if (!listens) shut_out_.store(false);  // what rang the auxiliary thread was for a round that is over
+    const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && listens && !naps);
+    if (!listens) expect_nothing();
     owner_.store(0);
-    if (engine_.has_posts() && try_acquire()) {  // posted after our last look by a thread we shut out
+    if (is_look_due() && try_acquire()) {
       step();
       continue;
     }
     if (bell_.sleepers.load() != 0)
       ring(bell_, doorbell::waiter);
-    else if ((has_more && has_auxiliary_.load()) || (shut_out_.load() && shut_out_.exchange(false)))
+    else if (has_more && has_auxiliary_.load())
       ring(bell_, doorbell::auxiliary);
     return;
   }
 }
+
+// No message could make anything happen: none is to wake anybody, and what has woken somebody was for a round that is
+// over.
+void driver::expect_nothing() {
+  if (bell_.wanted.load() != 0) bell_.wanted.store(0);
+  shut_out_.store(false);
+}
+
+// After letting go: something was posted after our last look by a thread we shut out; or something came after it that
+// rang the auxiliary thread, which we shut out as well. To look again is cheaper than to wake it once more.
+bool driver::is_look_due() { return engine_.has_posts() || (shut_out_.load() && shut_out_.exchange(false)); }
 
 void driver::stand_aside() {
   rivals_.fetch_add(1);
@@ -151,7 +163,10 @@ status driver::start(instance& it, round_no* round) {
 
 void driver::poke(instance& it) {
   engine_.post(it);
-  if (!try_acquire()) return;  // the owner looks at posts after it has let go
+  if (try_acquire()) look_and_let_go();  // otherwise the owner looks at posts after it has let go
+}
+
+void driver::look_and_let_go() {
   take_over();
   step();
   let_go();
@@ -249,8 +264,8 @@ status driver::leave(status answer) {
 // --- the auxiliary thread ---------------------------------------------------------------------------------------
 
 // What rang this thread may have come after the last look of an owner who has not let go yet. False: he, or whoever
-// has the engine after him, rings when he lets go.
-bool driver::acquire_or_be_rung() {
+// has the engine after him, looks again when he has let go.
+bool driver::acquire_or_be_replaced() {
   if (try_acquire()) return true;
   shut_out_.store(true);
   return try_acquire();
@@ -261,7 +276,7 @@ void driver::serve(const std::atomic<bool>& stop) {
   while (!stop.load()) {
     std::uint32_t epoch = bell_.word[doorbell::auxiliary].load();
     nanoseconds nap = 1h;
-    if (acquire_or_be_rung()) {
+    if (acquire_or_be_replaced()) {
       take_over();
       is_idle_ = false;
       while (!stop.load() && rivals_.load() == 0) {
@@ -274,7 +289,7 @@ void driver::serve(const std::atomic<bool>& stop) {
       }
       epoch = bell_.word[doorbell::auxiliary].load();
       nap = nap_before(clock::time_point::max());
-      let_go();
+      let_go(true);
     }
     if (!stop.load()) sleep_on(bell_, doorbell::auxiliary, epoch, nap);
   }

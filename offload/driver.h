@@ -39,6 +39,17 @@ class driver {
   /// Tells the engine to look at the instance's registers, and runs it inline if the engine is free.
   void poke(instance& it);
 
+  /// Runs `job`, which does not take long and answers whether to poke. Owns the engine from its beginning on if it is
+  /// free: who sends to this rank meanwhile need not wake the auxiliary thread, because the caller looks at the end.
+  template <class Job>
+  void poke_after(instance& it, const Job& job) {
+    const bool is_owner = try_acquire();
+    if (is_owner) take_over();
+    const bool is_due = job();
+    if (is_due) engine_.post(it);
+    if (is_owner || (is_due && try_acquire())) look_and_let_go();
+  }
+
   /// Until `round` of the instance has ended. TIMEOUT after `deadline`; the instance's verdict if it has failed.
   /// Any number of threads. Makes at least one attempt at progress.
   status wait(instance& it, round_no round, clock::time_point deadline);
@@ -60,14 +71,17 @@ class driver {
 
   bool try_acquire() { return owner_.load() == 0 && owner_.exchange(1) == 0; }
   void take_over();
-  void let_go();
+  void look_and_let_go();
+  void let_go(bool naps = false);
   bool auxiliary_listens() const;
+  void expect_nothing();
+  bool is_look_due();
   bool announce_and_look();
   bool step();
   bool keep_polling(clock::time_point now);
   void check_peers(clock::time_point now);
   void stand_aside();
-  bool acquire_or_be_rung();
+  bool acquire_or_be_replaced();
   status drive(const instance& it, round_no round, clock::time_point deadline);
   void park(const instance& it, round_no round, clock::time_point deadline);
   void wait_for_owner(const instance& it, round_no round, clock::time_point deadline);

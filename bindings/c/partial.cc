@@ -20,6 +20,9 @@ using step = lsched_schedule::meeting::step;
 
 bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
 
+/// What is copied in no more time than waking a thread takes (20 us). Copying more, a rank goes on serving the others.
+constexpr std::uint64_t k_short_offer = std::uint64_t{1} << 18;
+
 void call_for(lsched_schedule& schedule, instance& it, round_no round) {
   if (it.called.load() < round) it.called.store(round);
   schedule.runtime->driver().poke(it);
@@ -193,10 +196,17 @@ lsched_status offer(lsched_schedule& schedule, std::span<const source_part> cont
   if (const status verdict = it.verdict.load(); verdict != status::ok) return static_cast<lsched_status>(verdict);
   if (it.leaving.load() || schedule.met.at != step::none) return LSCHED_ERR_STATE;
   const round_no mine = it.called.load() + 1;
-  it.offers->offer(contribution, mine);
-  it.called.store(mine);
   *ticket = {&schedule, mine};
-  if (mine > it.finished.load()) schedule.runtime->driver().poke(it);
+  const auto call = [&] {
+    it.offers->offer(contribution, mine);
+    it.called.store(mine);
+    return mine > it.finished.load();
+  };
+  driver& engine_driver = schedule.runtime->driver();
+  if (contribution_of(schedule).bytes() <= k_short_offer)
+    engine_driver.poke_after(it, call);
+  else if (call())
+    engine_driver.poke(it);
   return LSCHED_OK;
 }
 

@@ -220,6 +220,37 @@ void add_partial(CLI::App& bench, command_context& context) {
   });
 }
 
+void add_cost(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand(
+      "cost", "Partial rounds where nobody is late: beside synchronous ones, offers alone, processor time");
+  constexpr std::int32_t k_ranks = 2;
+  const auto words = add_world_options(*command, k_ranks);
+  const auto options = std::make_shared<bench::cost_options>();
+  add_sizes_option(*command, options->sizes);
+  command->add_option("--algorithm", options->algorithm, "Behind the policies, and of the synchronous allreduce")
+      ->check(CLI::IsMember(algorithm_names("partial_allreduce")))
+      ->capture_default_str();
+  command->add_option("--only", options->only, "One part: rounds in step, offers alone, or processor time")
+      ->check(CLI::IsMember({"balanced", "offer", "cpu"}));
+  command->add_option("--cell-seconds", options->cell_seconds, "Time for each way to spend a round, of each size")
+      ->check(number(0.001, 3600))
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "How long ranks compute with rounds, and without, for each size")
+      ->check(number(0.01, 3600))
+      ->capture_default_str();
+  add_pin_option(*command, options->pin);
+  add_json_option(*command, options->json);
+  command->footer("Example:  lsched bench cost -n 2 --pin --sizes 8,64K,4M --json cost.jsonl");
+  command->callback([&context, words, options] {
+    context.action = [&context, words, options] {
+      return in_world(context, *words, k_ranks, [&](session& here) {
+        options->transport = here.transport();
+        return bench::run_cost(here.runtime(), *options);
+      });
+    };
+  });
+}
+
 void add_idle(CLI::App& bench, command_context& context) {
   CLI::App* command = bench.add_subcommand("idle", "Processor time of ranks that wait for a late one");
   constexpr std::int32_t k_ranks = 8;
@@ -480,7 +511,7 @@ void add_async(CLI::App& bench, command_context& context) {
 
 void add_bench_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand(
-      "bench", "Measure: fig9, partial, coll, tune, compare, overlap, idle, engine, commit, limits, lane, async");
+      "bench", "Measure: fig9, partial, coll, tune, compare, overlap, cost, idle, engine, commit, limits, lane, async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_partial(*command, context);
@@ -488,6 +519,7 @@ void add_bench_command(CLI::App& app, command_context& context) {
   add_tune(*command, context);
   add_compare(*command, context);
   add_overlap(*command, context);
+  add_cost(*command, context);
   add_idle(*command, context);
   add_commit(*command, context);
   add_limits(*command, context);

@@ -13,10 +13,12 @@
 #include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "bindings/cli/session.h"
 #include "bindings/cli/soak_ledger.h"
+#include "bindings/cli/stopper.h"
 #include "bindings/cli/words.h"
 #include "libsched/draw.h"
 
@@ -40,6 +42,7 @@ struct soak_options {
   double delay_us = 20;
   std::string delay = "auto";
   double timeout_s = 30;
+  double stops_ms = 0;  ///< mean time between stops; 0: none
   std::string json_file;
   bool progress = false;
   bool leaves_early = false;
@@ -55,6 +58,12 @@ clock::duration draw_delay(const soak_options& options, std::int32_t rank, std::
   const double uniform = static_cast<double>(bits >> 11) * 0x1p-53;  // [0, 1)
   return std::chrono::duration_cast<clock::duration>(
       std::chrono::duration<double, std::micro>(-std::log1p(-uniform) * options.delay_us));
+}
+
+/// Other numbers than those of delays and contributions.
+std::uint64_t seed_of_stops(const soak_options& options, std::int32_t rank) {
+  constexpr std::uint64_t k_salt = 0x73746f7073;
+  return mix(options.seed ^ k_salt) ^ static_cast<std::uint64_t>(rank);
 }
 
 /// How often a rank calls before it leaves: as often as asked for, or half of that and a part drawn for each rank.
@@ -83,9 +92,10 @@ void wait(const soak_options& options, clock::duration time) {
 
 class soak {
  public:
-  soak(const soak_options& options, session& here)
+  soak(const soak_options& options, session& here, stopper* stops)
       : options_(options),
         here_(here),
+        stopper_(stops),
         timeout_ns_(static_cast<std::uint64_t>(options.timeout_s * 1e9)),
         calls_(calls_of(options, here.rank())),
         ledger_({.self = here.rank(), .size = here.size()}, options.count, options.seed,
@@ -102,6 +112,7 @@ class soak {
 
   /// Answers the violations of all ranks.
   std::uint64_t run() {
+    if (stopper_ != nullptr) stopper_->begin(options_.stops_ms, seed_of_stops(options_, here_.rank()));
     create();
     begin_ = clock::now();
     for (std::uint64_t call = 1; call <= calls_; ++call) {
@@ -112,6 +123,8 @@ class soak {
     drain();
     seconds_ = std::chrono::duration<double>(clock::now() - begin_).count();
     destroy();
+    const std::uint64_t mine = stopper_ == nullptr ? 0 : stopper_->end();
+    stops_ = combine({mine}, LSCHED_SUM).front();
     return settle();
   }
 
@@ -132,6 +145,7 @@ class soak {
 
   const soak_options& options_;
   session& here_;
+  stopper* const stopper_;  ///< null: this process is not stopped
   std::uint64_t timeout_ns_;
   std::uint64_t calls_;
   soak_ledger ledger_;
@@ -140,6 +154,7 @@ class soak {
   clock::time_point begin_{};
   clock::time_point last_line_{};
   double seconds_ = 0;
+  std::uint64_t stops_ = 0;  ///< of all ranks
   bool reports_progress_ = false;
   bool overwrites_ = false;
   std::uint64_t lines_ = 0;
@@ -267,6 +282,8 @@ json soak::summary(std::uint64_t violations) const {
           {"count", options_.count},
           {"delay_us", options_.delay_us},
           {"delay", options_.delay},
+          {"stops_ms", options_.stops_ms},
+          {"stops", stops_},
           {"algorithm", options_.algorithm},
           {"seed", options_.seed},
           {"version", lsched_version()}};
@@ -291,8 +308,10 @@ void write_line(std::FILE* file, const std::string& name, const json& line) {
 
 int run_soak(const command_context& context, const soak_options& options) {
   if (const auto status = session::relaunch(context, options.world)) return *status;
+  std::optional<stopper> stops;
+  if (options.stops_ms > 0) stops.emplace();  // before there are threads
   session here = session::open(options.world);
-  soak work(options, here);
+  soak work(options, here, stops ? &*stops : nullptr);
   file_handle file;  // opened before the work begins, so that a bad name costs nothing
   if (has_file(options, here.rank())) file.reset(std::fopen(options.json_file.c_str(), "w"));
   const int error = errno;
@@ -337,6 +356,12 @@ void add_soak_command(CLI::App& app, command_context& context) {
   command->add_option("--delay", options->delay, "How to pause; auto sleeps from 50 us on and yields below")
       ->check(CLI::IsMember({"auto", "busy", "sleep"}))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--stops", options->stops_ms,
+          "Stop each rank (SIGSTOP) after exponentially distributed times of this mean in ms, for 0.2 to 20 ms")
+      ->check(number(0.1, 1e9))
+      ->type_name("MS");
   command->add_option("--transport", options->world.transport, "mpi: all messages through MPI")
       ->check(CLI::IsMember({"auto", "shm", "mpi"}))
       ->capture_default_str();
@@ -351,6 +376,7 @@ void add_soak_command(CLI::App& app, command_context& context) {
   command->footer(
       "Prints one JSON line when done; exit status 1 if any check failed.\n"
       "Example:  lsched soak --policy majority --ranks 8 --rounds 1000000\n"
+      "          lsched soak --policy 'quorum(2)' --rounds 10000 --stops 50\n"
       "          mpiexec.mpich -n 32 lsched soak --policy solo --transport mpi");
   command->callback(
       [&context, options] { context.action = [&context, options] { return run_soak(context, *options); }; });

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -156,6 +157,13 @@ words shell_ranks(words options, const std::string& script) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+std::string content_of(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
 // --- words, help, exit statuses ----------------------------------------------------------------------------
 
 TEST(Command, help_and_version_succeed) {
@@ -221,6 +229,7 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"soak", "--count", "2"}, "--count"},
       {{"soak", "--rounds", "0"}, "\"0\" is not a whole number from 1 on"},
       {{"soak", "--timeout", "nan"}, "--timeout"},
+      {{"soak", "--stops", "0"}, "--stops"},
       {{"soak", "--algorithm", "magic"}, "--algorithm"},
       {{"verify"}, "COLLECTIVE"},
       {{"verify", "allreduce", "--all"}, "COLLECTIVE"},
@@ -264,6 +273,7 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "coll", "--mpi-threads", "some"}, "--mpi-threads"},
       {{"bench", "overlap", "--progress", "magic"}, "--progress"},
       {{"bench", "overlap", "--compute-us", "0"}, "--compute-us"},
+      {{"bench", "cost", "--only", "something"}, "--only"},
       {{"bench", "compare"}, "FILE"},
   };
   for (const auto& [arguments, part] : mistakes) {
@@ -311,13 +321,6 @@ struct temporary_file {
   ~temporary_file() { unlink(path.c_str()); }
   std::string path;
 };
-
-std::string content_of(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 const words k_short_sweep{"--coll", "allreduce,barrier", "--sizes", "4,1K",  "--iters",
                           "10",     "--cell-seconds",    "0.01",    "--json"};
@@ -448,6 +451,24 @@ TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
     EXPECT_EQ(line["ms_simulated"], nullptr);
   }
   EXPECT_LE(lines[1]["staleness_max"], 4);
+}
+
+TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
+  const outcome it = run(lsched(
+      {"bench", "cost", "-n", "2", "--sizes", "8,16K", "--cell-seconds", "0.002", "--seconds", "0.02", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  std::map<std::string, int> ways;
+  for (const json& line : lines_of(it.out)) {
+    EXPECT_EQ(line["bench"], "cost");
+    EXPECT_EQ(line["wrong"], 0) << line;
+    if (line["part"] == "cpu") ++ways["cpu"];
+    if (line["part"] == "offer") ++ways["offer " + line["others"].get<std::string>()];
+    if (line["part"] == "balanced") ++ways[line["policy"].get<std::string>()];
+  }
+  const std::map<std::string, int> wanted{{"full", 4},       {"solo", 2},         {"majority", 2},
+                                          {"cpu", 2},        {"offer asleep", 2}, {"offer awake", 2},
+                                          {"offer last", 2}, {"offer merge", 2}};
+  EXPECT_EQ(ways, wanted);
 }
 
 TEST(CommandBench, what_cannot_be_compared_is_a_failure_in_one_line) {
@@ -1134,6 +1155,52 @@ TEST(CommandStress, quorums_and_bounds_hold_while_ranks_leave_one_after_the_othe
     ASSERT_EQ(it.status, 0) << it.err;
     EXPECT_EQ(json::parse(it.out)["violations"], 0) << policy;
   }
+}
+
+TEST(CommandStress, ranks_that_are_stopped_now_and_then_violate_nothing) {
+  for (const char* policy : {"solo", "quorum(2)", "full"}) {
+    const outcome it = run(lsched({"soak", "--policy", policy, "--ranks", "3", "--rounds", "200", "--delay-us", "200",
+                                   "--seed", "7", "--stops", "5"}));
+    expect_clean(it, policy, 3);
+    EXPECT_GT(json::parse(it.out)["stops"], 0) << policy;
+  }
+}
+
+/// Processes that have this among their words.
+std::vector<pid_t> processes_with(const std::string& word) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") == std::string::npos &&
+        contains(content_of(entry.path() / "cmdline"), '\0' + word + '\0'))
+      found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+/// The letter the system has for what a process is doing: T while it is stopped.
+char state_of(pid_t process) {
+  const std::string text = content_of("/proc/" + std::to_string(process) + "/stat");
+  const auto end = text.rfind(')');
+  return end == std::string::npos ? '?' : text[end + 2];
+}
+
+TEST(CommandStress, whatever_is_killed_while_ranks_are_stopped_leaves_nothing_behind) {
+  const std::string seed = "7000" + std::to_string(getpid());  // nobody else's word
+  program it(lsched({"soak", "--ranks", "3", "--rounds", "1000000000000", "--delay-us", "200", "--seed", seed,
+                     "--stops", "1", "--progress"}));
+  ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
+  const auto all = processes_with(seed);
+  ASSERT_EQ(all.size(), 1u + 3 * 3);  // a launcher; ranks, who stops each, who watches over that
+  pid_t stopped = 0;
+  for (const auto end = clock::now() + 10s; stopped == 0 && clock::now() < end;)
+    for (const pid_t each : all)
+      if (state_of(each) == 'T') stopped = each;
+  ASSERT_NE(stopped, 0);
+  kill(stopped, SIGKILL);
+  EXPECT_EQ(it.finish(), 128 + SIGKILL) << it.err();
+  for (const auto end = clock::now() + 10s; !processes_with(seed).empty() && clock::now() < end;) usleep(1000);
+  EXPECT_TRUE(processes_with(seed).empty());
 }
 
 TEST(CommandJoin, a_world_of_the_launcher_is_used) {

@@ -16,9 +16,9 @@ void expect_right(std::string_view scenario, const limits& most = {}) {
 
 TEST(driver_model, no_message_and_no_post_is_left_lying) {
   for (const std::string_view scenario :
-       {"message for waiter", "messages for waiter", "engine for waiter", "message for auxiliary", "two posts",
-        "two runs", "posts and steps", "round after round", "waiter and starter", "waiter and auxiliary",
-        "job for waiter", "job for auxiliary", "job after job", "end of lane"})
+       {"message for waiter", "messages for waiter", "engine for waiter", "message for auxiliary", "message for call",
+        "two calls", "two posts", "two runs", "posts and steps", "round after round", "waiter and starter",
+        "waiter and auxiliary", "job for waiter", "job for auxiliary", "job after job", "end of lane"})
     expect_right(scenario);
 }
 
@@ -40,8 +40,10 @@ struct planted {
 TEST(driver_model_bug, every_changed_line_is_caught) {
   for (const auto& [bug, scenario] : {
            planted{"no_look_for_posts_after_letting_go", "two posts"},
-           planted{"no_ring_for_who_was_shut_out", "message for auxiliary"},
+           planted{"no_look_for_who_was_shut_out", "message for auxiliary"},
            planted{"forgets_whom_it_shut_out", "message for auxiliary"},
+           planted{"expects_nothing_although_it_listens", "message for auxiliary"},
+           planted{"no_look_after_a_call", "message for call"},
            planted{"keeps_polling_although_it_should_hear", "message for auxiliary"},
            planted{"no_look_after_announcing", "message for auxiliary"},
            planted{"epoch_read_too_late", "message for waiter"},

@@ -159,6 +159,12 @@ struct one_rank {
     return made;
   }
   void start(int which) { models::require(drives.start(*it[which], nullptr) == status::ok, "a start fails"); }
+  void call(int which) {
+    drives.poke_after(*it[which], [this, which] {
+      it[which]->called.store(1);
+      return true;
+    });
+  }
   void wait(int which) { models::require(drives.wait(*it[which], 1, never) == status::ok, "a wait fails"); }
   void wait_in_vain(int which) {
     constexpr auto soon = driver::clock::time_point(std::chrono::hours(1));
@@ -312,6 +318,23 @@ models::report message_for_auxiliary(const circumstances& around) {
   return all.explore(true);
 }
 
+/// The same, but the application has the engine while it prepares its call.
+models::report message_for_call(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing);
+  all.add_sender(0);
+  all.add("application", [](one_rank& it) { it.call(0); });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// Two threads call, each perhaps while the other has the engine.
+models::report two_calls(const circumstances& around) {
+  rank_model all(around, act::nothing, act::nothing);
+  all.add("application 0", [](one_rank& it) { it.call(0); });
+  all.add("application 1", [](one_rank& it) { it.call(1); });
+  return all.explore(false);
+}
+
 /// Two threads of the application wait for a message each.
 models::report two_waiters(const circumstances& around) {
   rank_model all(around, act::receives, act::receives);
@@ -458,6 +481,8 @@ const models::known_world k_worlds[] = {
     models::known_world({LSCHED_VARIANT, "messages for waiter", messages_for_waiter}),
     models::known_world({LSCHED_VARIANT, "engine for waiter", engine_for_waiter}),
     models::known_world({LSCHED_VARIANT, "message for auxiliary", message_for_auxiliary}),
+    models::known_world({LSCHED_VARIANT, "message for call", message_for_call}),
+    models::known_world({LSCHED_VARIANT, "two calls", two_calls}),
     models::known_world({LSCHED_VARIANT, "two waiters", two_waiters}),
     models::known_world({LSCHED_VARIANT, "one gives up", one_gives_up}),
     models::known_world({LSCHED_VARIANT, "two posts", two_posts}),
