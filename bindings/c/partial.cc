@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "bindings/c/runtime.h"
+#include "libsched/trace_buffer.h"
 
 namespace lsched {
 namespace {
@@ -16,6 +17,7 @@ const buffer& contribution_of(const lsched_schedule& schedule) {
 }
 
 void call_for(lsched_schedule& schedule, instance& it, round_no round) {
+  it.stats->calls.note(round, trace_buffer::now_ns());
   if (it.called.load() < round) it.called.store(round);
   schedule.runtime->driver().poke(it);
 }
@@ -174,6 +176,7 @@ lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, 
   if (it.leaving.load() || schedule->met.at != step::none) return LSCHED_ERR_STATE;
   const round_no mine = it.called.load() + 1;
   it.offers->offer(static_cast<const std::byte*>(contribution), mine);
+  it.stats->calls.note(mine, trace_buffer::now_ns());  // before the call that may start the round
   it.called.store(mine);
   *ticket = {schedule, mine};
   if (mine > it.finished.load()) schedule->runtime->driver().poke(it);

@@ -66,6 +66,9 @@ lsched_status explain(const lsched_schedule& schedule, const instance& it, statu
 lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, driver::clock::time_point until,
                        lsched_diagnostic* diagnostic);
 
+/// Copies as much of a text as there is room for, terminated; *needed (optional) = the room for all of it.
+void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed);
+
 /// What is answered where a schedule is missing or of the other kind.
 lsched_status refuse(const lsched_schedule* schedule);
 
