@@ -204,6 +204,7 @@ TEST(partial_stats, many_ranks_share_bins) {
     const auto& bins = bench.it.figures().contributors;
     return std::ranges::find(bins, 1u) - bins.begin();
   };
+  EXPECT_EQ(bin_of(63, 63), 63);
   EXPECT_EQ(bin_of(64, 0), 0);
   EXPECT_EQ(bin_of(64, 63), 63);
   EXPECT_EQ(bin_of(64, 64), 64);
