@@ -7,6 +7,14 @@ namespace {
 
 std::uint64_t time_between(std::uint64_t earlier, std::uint64_t later) { return later > earlier ? later - earlier : 0; }
 
+void count_contributors(partial_figures& into, std::uint64_t contributors, std::uint64_t ranks) {
+  into.contributors_sum += contributors;
+  into.contributors_min = into.rounds == 0 ? contributors : std::min(into.contributors_min, contributors);
+  into.contributors_max = std::max(into.contributors_max, contributors);
+  constexpr std::uint64_t k_most = partial_figures::k_most_contributors;
+  ++into.contributors[ranks <= k_most ? contributors : (contributors * k_most + ranks - 1) / ranks];
+}
+
 }  // namespace
 
 // Whether the call has come is decided here, once. One that comes a moment later is late, however soon it is counted.
@@ -24,13 +32,7 @@ void partial_stats::finish(const delivered& what, std::uint64_t now_ns) {
     if (const auto call_ns = calls.of(what.to)) figures_.early_ns.add(time_between(*call_ns, gate_ns));
     counted_ = what.to;
   }
-
-  const std::uint64_t contributors = what.contributors;
-  figures_.contributors_sum += contributors;
-  figures_.contributors_min = figures_.rounds == 0 ? contributors : std::min(figures_.contributors_min, contributors);
-  figures_.contributors_max = std::max(figures_.contributors_max, contributors);
-  constexpr std::uint64_t k_most = partial_figures::k_most_contributors;
-  ++figures_.contributors[ranks_ <= k_most ? contributors : (contributors * k_most + ranks_ - 1) / ranks_];
+  count_contributors(figures_, what.contributors, ranks_);
   if (what.mine != 0) figures_.staleness.add(what.staleness);
   figures_.completion_ns.add(time_between(gate_ns, now_ns));
   figures_.rounds = what.to;

@@ -15,7 +15,7 @@ struct arrivals {
   std::uint64_t in_time = 0;
   std::uint64_t late = 0;
   std::uint64_t uncalled = 0;
-  /// From this rank's gate to its call; negative: the call came first. The mean is of the rounds whose times are kept, the
+  /// From this rank's gate to its call; negative: the call came first. The mean is of rounds whose times are kept, the
   /// median of all, unless the middle one has not been called for, or its time is not kept.
   std::optional<double> lateness_ms, lateness_ms_median;
   double completion_ms = 0;  ///< from the gate to the end of the round, mean

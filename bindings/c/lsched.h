@@ -524,7 +524,8 @@ typedef struct lsched_partial_stats {
 LSCHED_API lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats);
 
 /* The same as one JSON object with the members' names; of bins, those up to the last that is not 0.
- * Room as lsched_schedule_print, but it may take some more the next time.  Thread, Blocks, Errors: as lsched_schedule_stats. */
+ * Room as lsched_schedule_print, but it may take some more the next time.
+ * Thread, Blocks, Errors: as lsched_schedule_stats. */
 LSCHED_API lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes,
                                                      size_t* needed);
 
