@@ -172,6 +172,7 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
   it.result_blocks = result_blocks_of(program, it.pieces, given.count, made, it.output_buffer);
   it.offers = std::make_unique<contribution>(given, std::span(memory).first<contribution::k_buffers>());
   it.results = std::make_unique<delivery>(made, options.lag, std::span(memory).subspan(contribution::k_buffers));
+  it.stats = std::make_unique<partial_stats>(program.place().size);
   it.cells[it.output_buffer].exchangeable = true;
   return std::nullopt;
 }
@@ -387,14 +388,15 @@ void engine::end_round(instance& it) {
   if (it.results != nullptr) {
     const auto [in_it, is_null] = presence_of_result(it);
     const auto [data, mine, since] = it.captured ? it.offers->at(*it.captured) : contribution::pending{};
-    it.results->publish(it.cells[it.output_buffer].home,
-                        {.from = it.round - 1,
+    const delivered what{.from = it.round - 1,
                          .to = it.round,
                          .contributors = in_it.contributors,
                          .offers = in_it.offers,
                          .mine = mine,
                          .staleness = mine == 0 || since >= it.round ? 0 : it.round - since,
-                         .null = is_null});
+                         .null = is_null};
+    it.results->publish(it.cells[it.output_buffer].home, what);
+    it.stats->finish(what, trace_buffer::now_ns());
     if (it.captured) it.offers->done(*std::exchange(it.captured, std::nullopt));
     if (in_it.leaver != k_no_rank) std::erase(it.present, in_it.leaver);
   } else {
@@ -487,6 +489,7 @@ void engine::fire_send(instance& it, op_id id, const op& what) {
   const auto [tally, is_null] = presence_of(it, &op_pieces::a, id);
   ++counters_.messages_sent;
   is_null ? ++counters_.nulls_sent : counters_.bytes_sent += bytes;
+  if (it.stats != nullptr) it.stats->sent(bytes, is_null);
   const message letter{is_null ? nullptr : at(source, what.a, what), is_null ? 0 : bytes, tally, is_null};
   if (net_.send(it.links[id], it.round, letter))
     complete(it, id);
@@ -558,6 +561,7 @@ bool engine::counts(const instance& it, op_id call) {
 void engine::fire_capture(instance& it, op_id id, const op& what) {
   const rank self = it.program->place().self;
   const bool is_present = std::binary_search(it.present.begin(), it.present.end(), self);
+  it.stats->enter(it.round, trace_buffer::now_ns());
   it.gated.store(it.round);  // before it looks: who reads less afterwards knows that his offer is found
   it.captured = it.offers->capture();
   presence mine{.null = !it.captured.has_value()};

@@ -1,4 +1,4 @@
-// The engine: fires ops. Single-threaded, no thread of its own, no policy, no clock but that of a recording.
+// The engine: fires ops. Single-threaded, no thread of its own, no policy, no clock but to note when things happened.
 //
 // step() is a fixed sequence: drain the mailbox, poll the endpoint and the lane, fire what became ready (a FIFO per
 // instance, no recursion), publish finished rounds, flush the endpoint. It allocates nothing, locks nothing and makes

@@ -1,7 +1,7 @@
 // A schedule bound to buffers, links and counters: what the engine runs, round after round.
 //
-// Everything a round needs is reserved here, once. The engine's owner owns all of it except the three atomics
-// and the two hand-overs of a partial instance; docs/threading.md has a row for each.
+// Everything a round needs is reserved here, once. The engine's owner owns all of it except the atomics, and the two
+// hand-overs and the call times of a partial instance; docs/threading.md has a row for each.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@
 #include "libsched/draw.h"
 #include "libsched/endpoint.h"
 #include "libsched/firing.h"
+#include "libsched/partial_stats.h"
 #include "libsched/pieces.h"
 #include "libsched/schedule.h"
 #include "libsched/takeover.h"
@@ -90,6 +91,7 @@ struct instance {
   // --- partial instances ---
   std::unique_ptr<contribution> offers;
   std::unique_ptr<delivery> results;
+  std::unique_ptr<partial_stats> stats;
   piece_map pieces;
   std::vector<presence> presences;  ///< by piece
   std::vector<result_block> result_blocks;

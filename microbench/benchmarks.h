@@ -44,10 +44,11 @@ struct partial_options {
   std::uint64_t seed = 1;       ///< of draws and delays
   std::uint64_t bytes = 65536;  ///< a multiple of 4
   std::string algorithm = "auto";
-  std::uint32_t buckets = 1;  ///< the vectors are in so many, as equal as can be
-  bool has_barrier = true;    ///< between rounds
-  std::string plot;           ///< a PNG; empty: none
-  std::string transport;      ///< what the runtime talks through: a label for the results
+  std::uint32_t buckets = 1;    ///< the vectors are in so many, as equal as can be
+  bool has_barrier = true;      ///< between rounds
+  bool shows_arrivals = false;  ///< a table of when each rank called
+  std::string plot;             ///< a PNG; empty: none
+  std::string transport;        ///< what the runtime talks through: a label for the results
   std::string json;
 };
 std::span<const std::string_view> partial_skews();

@@ -17,6 +17,7 @@
 #include "libsched/schedule_world.h"
 #include "libsched/skew.h"
 #include "microbench/benchmarks.h"
+#include "microbench/partial_arrivals.h"
 #include "microbench/partial_plot.h"
 #include "microbench/plot.h"
 
@@ -79,6 +80,7 @@ struct record {
   std::vector<double> latency_ms, contributors;
   std::uint64_t staleness = 0;
   double wrong = 0;
+  arrivals mine{};
 };
 
 class side {
@@ -138,6 +140,13 @@ class side {
     expect_ok(lsched_collect(last, result_.data(), k_patience_ns, &report_, &why_), "lsched_collect", why_);
     take();
     return total_;
+  }
+
+  /// Of all rounds until now.
+  arrivals look_back() const {
+    lsched_partial_stats stats{.struct_size = sizeof stats};
+    expect_ok(lsched_schedule_stats(schedule_.get(), &stats), "lsched_schedule_stats");
+    return arrivals_of(stats);
   }
 
   const lsched_report& report() const { return report_; }
@@ -202,6 +211,8 @@ class sweep {
       seen.latency_ms.push_back(ms);
       seen.contributors.push_back(static_cast<double>(mine.report().contributors));
     }
+    seen.mine = mine.look_back();
+    ranks_.barrier();  // those who leave make rounds of their own
     return seen;
   }
 
@@ -215,6 +226,7 @@ class sweep {
       mine.take();
       note(mine, seen);
     }
+    seen.mine = mine.look_back();
     const double total = mine.drain();
     seen.wrong = total == static_cast<double>(options_.rounds) * ranks_.size() ? 0 : 1;
     return seen;
@@ -238,7 +250,8 @@ class sweep {
         .ms_mean = ranks_.combine(sum(seen.latency_ms) / count, LSCHED_SUM) / ranks_.size(),
         .ms_simulated = std::nullopt,
         .staleness_max = static_cast<std::uint64_t>(ranks_.combine(static_cast<double>(seen.staleness), LSCHED_MAX)),
-        .violations = static_cast<std::uint64_t>(ranks_.combine(seen.wrong, LSCHED_SUM)) + disagreements(seen)};
+        .violations = static_cast<std::uint64_t>(ranks_.combine(seen.wrong, LSCHED_SUM)) + disagreements(seen),
+        .of_ranks = gather(ranks_, seen.mine)};
   }
 
   /// Rounds in which ranks are told different things.
@@ -301,7 +314,8 @@ void write_json(reporter& out, const partial_row& row, const partial_options& op
                       {"algorithm", row.algorithm},
                       {"buckets", options.buckets},
                       {"barrier", options.has_barrier},
-                      {"transport", options.transport}};
+                      {"transport", options.transport},
+                      {"stats", json_of(row.of_ranks)}};
   if (row.ms_simulated) line["ms_simulated"] = *row.ms_simulated;
   out.json(std::move(line));
 }
@@ -318,6 +332,16 @@ void print_table(const std::vector<partial_row>& rows, const partial_options& op
           options.skew == "none" ? 0 : options.skew_ms,
           options.has_barrier ? "A barrier between rounds: contributors are those in time."
                               : "No barrier: what comes late joins a later round; staleness in rounds, at most.");
+}
+
+void print_arrivals(const std::vector<partial_row>& rows, const partial_options& options, reporter& out) {
+  table lines = arrivals_table();
+  for (const partial_row& row : rows) add_rows(lines, row.policy, row.of_ranks);
+  out.print(lines);
+  out.say(
+      "Rounds that a rank had called for when its part of them began, called for later, or not yet; and from that "
+      "moment to its call, and to the end of the round.%s",
+      options.has_barrier ? " Two rounds more than were timed." : "");
 }
 
 /// From the first to arrive to the last.
@@ -363,6 +387,7 @@ int run_partial(lsched_runtime* runtime, const partial_options& wanted) {
     write_json(out, rows.back(), options, ranks.size());
   }
   print_table(rows, options, out);
+  if (options.shows_arrivals) print_arrivals(rows, options, out);
   bool is_drawn = true;
   if (!options.plot.empty() && ranks.is_root()) is_drawn = plot_partial(options.plot, rows, ranks.size(), out);
   ranks.barrier();

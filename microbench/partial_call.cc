@@ -17,7 +17,7 @@ partial_call::partial_call(lsched_runtime* runtime, const std::string& policy, c
                                  .history = 0,
                                  .algorithm = algorithm.c_str()};
   lsched_schedule* schedule = nullptr;
-  expect_ok(lsched_partial_allreduce_create(runtime, &desc, &schedule, &why_), "lsched_partial_allreduce_create", why_);
+  expect_ok(lsched_partial_create(runtime, &desc, &schedule, &why_), "lsched_partial_create", why_);
   schedule_.reset(schedule);
 }
 

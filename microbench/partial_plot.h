@@ -5,8 +5,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "microbench/harness.h"
+#include "microbench/partial_arrivals.h"
 
 namespace lsched::bench {
 
@@ -20,6 +22,7 @@ struct partial_row {
   std::optional<double> ms_simulated{};  ///< of the same rounds; none where rounds do not stand for themselves
   std::uint64_t staleness_max = 0;
   std::uint64_t violations = 0;
+  std::vector<arrivals> of_ranks{};
 };
 
 /// One rank only. Answers and failures: draw_picture's.

@@ -503,6 +503,51 @@ LSCHED_API lsched_status lsched_model_sync(lsched_schedule* schedule, void* weig
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. Calling it twice is OK. */
 LSCHED_API lsched_status lsched_leave(lsched_schedule* schedule);
 
+/* How often values of each size came. bins[b] counts those of b binary digits: bins[0] zeros, bins[b] those from
+ * 2^(b-1) to 2^b - 1; the last bin all that are larger, too. */
+#define LSCHED_HISTOGRAM_BINS 40
+typedef struct lsched_histogram {
+  uint64_t sum, max;
+  uint64_t bins[LSCHED_HISTOGRAM_BINS];
+} lsched_histogram;
+
+/* What a rank has seen of the rounds that are over. Its gate is the moment at which its part of a round begins, with
+ * the capture of what it has offered. */
+#define LSCHED_CONTRIBUTOR_BINS 65
+typedef struct lsched_partial_stats {
+  size_t struct_size;
+  uint64_t rounds;
+  /* Ranks that contributed, by round; the same on every rank. contributors[n] counts the rounds with n of them; in a
+   * world of more than 64 ranks with n * 64 / ranks, rounded up. */
+  uint64_t contributors_sum, contributors_min, contributors_max;
+  uint64_t contributors[LSCHED_CONTRIBUTOR_BINS];
+  lsched_histogram staleness; /* of this rank's contributions, one a round; in rounds, as in reports */
+  /* When this rank called, against its gate: three numbers that add up to `rounds`, and by how much. No time is kept
+   * of a call that is some 1,000 rounds or more from its gate. */
+  uint64_t in_time;               /* rounds that it had called for */
+  uint64_t late;                  /* rounds that it called for afterwards */
+  uint64_t uncalled;              /* rounds that it has not called for, or only by leaving */
+  lsched_histogram early_ns;      /* of those in time: from the call to the gate */
+  lsched_histogram late_ns;       /* of those late: from the gate to the call */
+  lsched_histogram completion_ns; /* from the gate to the end of the round */
+  /* Sent by this rank, also in the round that is under way. */
+  uint64_t messages_sent; /* null ones included */
+  uint64_t nulls_sent;
+  uint64_t bytes_sent;
+  uint64_t bytes_saved; /* that null messages would have had */
+} lsched_partial_stats;
+
+/* What this rank has seen of a partial schedule since it was made; who is late shows where those of all ranks stand
+ * side by side. Rounds of lsched_flush and lsched_model_sync count; what ranks exchange to agree on them does not.
+ * Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT; STATE for ordinary schedules. */
+LSCHED_API lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats);
+
+/* The same as one JSON object with the members' names; of bins, those up to the last that is not 0.
+ * Room as lsched_schedule_print, but it may take some more the next time.
+ * Thread, Blocks, Errors: as lsched_schedule_stats. */
+LSCHED_API lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes,
+                                                     size_t* needed);
+
 /* ---- Schedules by hand: create, describe, commit --------------------------------------------------------- */
 
 typedef struct lsched_op {

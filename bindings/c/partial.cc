@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "bindings/c/runtime.h"
+#include "libsched/trace_buffer.h"
 
 namespace lsched {
 
@@ -24,6 +25,7 @@ bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr &&
 constexpr std::uint64_t k_short_offer = std::uint64_t{1} << 18;
 
 void call_for(lsched_schedule& schedule, instance& it, round_no round) {
+  it.stats->calls.note(round, trace_buffer::now_ns());
   if (it.called.load() < round) it.called.store(round);
   schedule.runtime->driver().poke(it);
 }
@@ -199,6 +201,7 @@ lsched_status offer(lsched_schedule& schedule, std::span<const source_part> cont
   *ticket = {&schedule, mine};
   const auto call = [&] {
     it.offers->offer(contribution, mine);
+    it.stats->calls.note(mine, trace_buffer::now_ns());  // before the call that may start the round
     it.called.store(mine);
     return mine > it.finished.load();
   };

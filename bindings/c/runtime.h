@@ -70,6 +70,9 @@ lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no r
 const buffer& contribution_of(const lsched_schedule& schedule);
 const buffer& result_of(const lsched_schedule& schedule);
 
+/// Copies as much of a text as there is room for, terminated; *needed (optional) = the room for all of it.
+void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed);
+
 /// What is answered where a schedule is missing or of the other kind.
 lsched_status refuse(const lsched_schedule* schedule);
 

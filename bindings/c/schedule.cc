@@ -48,6 +48,14 @@ lsched_status refuse(const lsched_schedule* schedule) {
   return schedule == nullptr ? LSCHED_ERR_ARGUMENT : LSCHED_ERR_STATE;
 }
 
+void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed) {
+  if (needed != nullptr) *needed = whole.size() + 1;
+  if (bytes == 0) return;
+  const std::size_t length = std::min(whole.size(), bytes - 1);
+  std::memcpy(text, whole.data(), length);
+  text[length] = '\0';
+}
+
 }  // namespace lsched
 
 using namespace lsched;
@@ -179,11 +187,7 @@ lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_prin
   return guarded(nullptr, [&] {
     const lsched::schedule& program = *schedule->it->program;
     const std::string whole = format == LSCHED_PRINT_DOT ? to_dot(program) : to_text(program);
-    if (needed != nullptr) *needed = whole.size() + 1;
-    if (bytes == 0) return LSCHED_OK;
-    const std::size_t length = std::min(whole.size(), bytes - 1);
-    std::memcpy(text, whole.data(), length);
-    text[length] = '\0';
+    copy_out(whole, text, bytes, needed);
     return LSCHED_OK;
   });
 }

@@ -207,6 +207,7 @@ void add_partial(CLI::App& bench, command_context& context) {
       ->check(whole_number(1, 4096))
       ->capture_default_str();
   command->add_flag("!--barrier-free", options->has_barrier, "Ranks really lag and run ahead");
+  command->add_flag("--stats", options->shows_arrivals, "Also when each rank called: who everybody is waiting for");
   command->add_option("--plot", options->plot, "Draw latency against contributors with gnuplot")->type_name("FILE.png");
   add_json_option(*command, options->json);
   command->footer("Example:  mpiexec.mpich -n 8 lsched bench partial --skew rotating --skew-ms 2 --plot partial.png");

@@ -74,6 +74,17 @@ class call {
 
 inline void expect(lsched_status status) { call()(status); }
 
+/// What a function prints, however long that has become since it said so.
+template <class Print>
+std::string printed(Print&& print) {
+  std::string text;
+  for (std::size_t needed = 1; text.size() < needed;) {
+    text.resize(needed);
+    expect(print(text.data(), text.size(), &needed));
+  }
+  return text.c_str();
+}
+
 }  // namespace detail
 
 // --- words -------------------------------------------------------------------------------------------------
@@ -217,12 +228,9 @@ class schedule {
  private:
   friend class partial_base;
   static std::string print(const lsched_schedule* handle, lsched_print_format format) {
-    std::size_t needed = 0;
-    detail::expect(lsched_schedule_print(handle, format, nullptr, 0, &needed));
-    std::string text(needed, '\0');
-    detail::expect(lsched_schedule_print(handle, format, text.data(), text.size(), nullptr));
-    text.resize(needed - 1);
-    return text;
+    return detail::printed([&](char* text, std::size_t bytes, std::size_t* needed) {
+      return lsched_schedule_print(handle, format, text, bytes, needed);
+    });
   }
 
   lsched_schedule* handle_ = nullptr;
@@ -251,6 +259,19 @@ class partial_base {
     return offers;
   }
   void leave() { detail::expect(lsched_leave(handle_)); }
+
+  lsched_partial_stats stats() const {
+    lsched_partial_stats figures{};
+    figures.struct_size = sizeof figures;
+    detail::expect(lsched_schedule_stats(handle_, &figures));
+    return figures;
+  }
+  /// One JSON object.
+  std::string print_stats() const {
+    return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
+      return lsched_schedule_stats_print(handle_, text, bytes, needed);
+    });
+  }
 
   /// Serves until every rank has left, then ends the schedule. Collective. May be repeated after a timeout.
   void close(timeout limit = timeout::forever()) {

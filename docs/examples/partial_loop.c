@@ -52,6 +52,12 @@ int main(void) {
              (int)report.mine);
   }
 
+  /* Who everybody would have waited for. */
+  lsched_partial_stats seen = {.struct_size = sizeof seen};
+  must(lsched_schedule_stats(partial, &seen), "stats", &why);
+  printf("rank %d: of %d rounds in time for %d, late for %d, not yet there for %d\n", (int)rank, (int)seen.rounds,
+         (int)seen.in_time, (int)seen.late, (int)seen.uncalled);
+
   /* What is still pending is sent while we leave; the rounds end when every rank has left. */
   const lsched_ticket last = {partial, UINT64_MAX};
   must(lsched_leave(partial), "leave", &why);

@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -1384,6 +1387,200 @@ TEST(c_partial, callers_drive_a_solo_schedule_if_they_ask_for_it) {
       EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
       EXPECT_EQ(lsched_collect(ticket, nullptr, k_limit_ns, nullptr, nullptr), LSCHED_OK);
     }
+    destroy(schedule);
+  });
+}
+
+// --- statistics ----------------------------------------------------------------------------------------------
+
+lsched_partial_stats stats_of(const lsched_schedule* schedule) {
+  lsched_partial_stats stats{};
+  stats.struct_size = sizeof stats;
+  EXPECT_EQ(lsched_schedule_stats(schedule, &stats), LSCHED_OK);
+  return stats;
+}
+
+std::uint64_t values_in(const lsched_histogram& it) {
+  return std::accumulate(std::begin(it.bins), std::end(it.bins), std::uint64_t{0});
+}
+
+TEST(c_partial_stats, wrong_arguments_and_ordinary_schedules_are_refused) {
+  const world_of_threads world(1);
+  integers input(4, 1), output(4);
+  lsched_schedule* ordinary = create(world.at(0), describe(input, output));
+  lsched_schedule* partial = create(world.at(0), describe_partial(4, "solo"));
+  lsched_partial_stats stats{};
+  EXPECT_EQ(lsched_schedule_stats(partial, &stats), LSCHED_ERR_ARGUMENT) << "struct_size is not set";
+  stats.struct_size = sizeof stats;
+  EXPECT_EQ(lsched_schedule_stats(nullptr, &stats), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_stats(partial, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_stats(ordinary, &stats), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_schedule_stats(partial, &stats), LSCHED_OK);
+  char text[8] = "nothing";
+  EXPECT_EQ(lsched_schedule_stats_print(nullptr, text, sizeof text, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_stats_print(partial, nullptr, 8, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_schedule_stats_print(ordinary, text, sizeof text, nullptr), LSCHED_ERR_STATE);
+  EXPECT_STREQ(text, "nothing");
+  EXPECT_EQ(lsched_schedule_stats_print(partial, text, sizeof text, nullptr), LSCHED_OK);
+  EXPECT_STREQ(text, "{\"sched") << "cut, and terminated";
+  destroy(ordinary);
+  destroy(partial);
+}
+
+/// Two ranks: rank 0 makes three rounds, then rank 1 comes, and goes on to the fourth.
+struct one_rank_behind {
+  explicit one_rank_behind(std::uint64_t count) : gradient(count, 1) {
+    world.each(
+        [&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(count, "solo")); });
+    lsched_ticket ticket{};
+    for (int round = 1; round <= 3; ++round) arrive(0);
+    EXPECT_EQ(lsched_wait({schedules[1], 3}, k_limit_ns, nullptr), LSCHED_OK);
+    before = stats_of(schedules[1]);
+    for (int call = 1; call <= 3; ++call) EXPECT_EQ(lsched_offer(schedules[1], gradient.data(), &ticket), LSCHED_OK);
+    between = stats_of(schedules[1]);
+    arrive(1);
+    EXPECT_EQ(lsched_wait({schedules[0], 4}, k_limit_ns, nullptr), LSCHED_OK);
+  }
+  ~one_rank_behind() {
+    world.each([&](lsched_runtime*, int32_t r) { destroy(schedules[r]); });
+  }
+  void arrive(int r) {
+    lsched_ticket ticket{};
+    EXPECT_EQ(lsched_offer(schedules[r], gradient.data(), &ticket), LSCHED_OK);
+    EXPECT_EQ(lsched_collect(ticket, nullptr, k_limit_ns, nullptr, nullptr), LSCHED_OK);
+  }
+  world_of_threads world{2};
+  integers gradient;
+  lsched_schedule* schedules[2]{};
+  lsched_partial_stats before{}, between{};
+};
+
+TEST(c_partial_stats, who_came_late_is_told_from_who_was_in_time) {
+  for (const std::uint64_t count : {0u, 2u}) {
+    const one_rank_behind it(count);
+    EXPECT_EQ(it.before.rounds, 3u);
+    EXPECT_EQ(it.before.uncalled, 3u);
+    EXPECT_EQ(it.between.late, 3u);
+    EXPECT_EQ(it.between.uncalled, 0u);
+    const lsched_partial_stats first = stats_of(it.schedules[0]), second = stats_of(it.schedules[1]);
+    EXPECT_EQ(first.rounds, 4u);
+    EXPECT_EQ(first.in_time, 3u);
+    EXPECT_EQ(first.late, 0u);
+    EXPECT_EQ(first.uncalled, 1u);
+    EXPECT_EQ(second.rounds, 4u);
+    EXPECT_EQ(second.in_time, 1u);
+    EXPECT_EQ(second.late, 3u);
+    EXPECT_EQ(second.uncalled, 0u);
+    for (const lsched_partial_stats& stats : {first, second}) {
+      EXPECT_EQ(stats.contributors[1], 4u);
+      EXPECT_EQ(stats.contributors_sum, 4u);
+      EXPECT_EQ(stats.contributors_min, 1u);
+      EXPECT_EQ(stats.contributors_max, 1u);
+      EXPECT_EQ(values_in(stats.early_ns), stats.in_time);
+      EXPECT_EQ(values_in(stats.late_ns), stats.late);
+      EXPECT_EQ(values_in(stats.completion_ns), 4u);
+    }
+    EXPECT_EQ(first.staleness.bins[0], 3u);
+    EXPECT_EQ(second.staleness.bins[2], 1u) << "called for round 1, sent in round 4";
+    EXPECT_EQ(second.staleness.max, 3u);
+  }
+}
+
+TEST(c_partial_stats, messages_are_those_of_the_runtime_and_null_saves_their_bytes) {
+  const one_rank_behind it(2);
+  for (const int r : {0, 1}) {
+    const lsched_partial_stats seen = stats_of(it.schedules[r]);
+    lsched_stats counted{};
+    counted.struct_size = sizeof counted;
+    ASSERT_EQ(lsched_runtime_stats(it.world.at(r), &counted), LSCHED_OK);
+    EXPECT_EQ(seen.messages_sent, counted.messages_sent);
+    EXPECT_EQ(seen.nulls_sent, counted.nulls_sent);
+    EXPECT_EQ(seen.bytes_sent, counted.bytes_sent);
+    EXPECT_EQ(seen.bytes_sent + seen.bytes_saved, seen.messages_sent * 2 * sizeof(std::int64_t));
+    EXPECT_GT(seen.bytes_saved, 0u);
+  }
+}
+
+TEST(c_partial_stats, a_flush_calls_for_all_rounds_up_to_it) {
+  const one_rank_behind it(2);
+  it.world.each([&](lsched_runtime*, int32_t r) {
+    diagnostic why;
+    EXPECT_EQ(lsched_flush(it.schedules[r], nullptr, k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+  });
+  for (const int r : {0, 1}) {
+    const lsched_partial_stats seen = stats_of(it.schedules[r]);
+    EXPECT_EQ(seen.rounds, 5u);
+    EXPECT_EQ(seen.uncalled, 0u);
+  }
+}
+
+TEST(c_partial_stats, as_json_they_are_the_same) {
+  const one_rank_behind it(2);
+  for (const int r : {0, 1}) {
+    const lsched_partial_stats seen = stats_of(it.schedules[r]);
+    std::size_t needed = 0;
+    ASSERT_EQ(lsched_schedule_stats_print(it.schedules[r], nullptr, 0, &needed), LSCHED_OK);
+    std::string text(needed, '\0');
+    ASSERT_EQ(lsched_schedule_stats_print(it.schedules[r], text.data(), text.size(), &needed), LSCHED_OK);
+    ASSERT_EQ(needed, text.size()) << "nothing has happened since";
+    const nlohmann::json told = nlohmann::json::parse(text.c_str());
+    EXPECT_EQ(told["schedule"].get<std::string>().rfind("partial_allreduce", 0), 0u) << told;
+    EXPECT_EQ(told["rank"], r);
+    EXPECT_EQ(told["ranks"], 2);
+    const std::vector<std::pair<const char*, std::uint64_t>> numbers{{"rounds", seen.rounds},
+                                                                     {"contributors_sum", seen.contributors_sum},
+                                                                     {"contributors_min", seen.contributors_min},
+                                                                     {"contributors_max", seen.contributors_max},
+                                                                     {"in_time", seen.in_time},
+                                                                     {"late", seen.late},
+                                                                     {"uncalled", seen.uncalled},
+                                                                     {"messages_sent", seen.messages_sent},
+                                                                     {"nulls_sent", seen.nulls_sent},
+                                                                     {"bytes_sent", seen.bytes_sent},
+                                                                     {"bytes_saved", seen.bytes_saved}};
+    for (const auto& [name, number] : numbers) EXPECT_EQ(told[name], number) << name;
+    EXPECT_EQ(told["contributors"], (std::vector<std::uint64_t>{0, 4}));
+    const std::vector<std::pair<const char*, const lsched_histogram*>> histograms{
+        {"staleness", &seen.staleness},
+        {"early_ns", &seen.early_ns},
+        {"late_ns", &seen.late_ns},
+        {"completion_ns", &seen.completion_ns}};
+    for (const auto& [name, histogram] : histograms) {
+      EXPECT_EQ(told[name]["sum"], histogram->sum) << name;
+      EXPECT_EQ(told[name]["max"], histogram->max) << name;
+      auto bins = told[name]["bins"].get<std::vector<std::uint64_t>>();
+      EXPECT_TRUE(bins.empty() || bins.back() != 0) << name;
+      bins.resize(LSCHED_HISTOGRAM_BINS);
+      EXPECT_TRUE(std::ranges::equal(bins, histogram->bins)) << name;
+    }
+    EXPECT_EQ(told.size(), 3 + 1 + numbers.size() + histograms.size());
+  }
+}
+
+TEST(c_partial_stats, add_up_while_rounds_go_on) {
+  const world_of_threads world(3);
+  world.each([](lsched_runtime* runtime, int32_t r) {
+    lsched_schedule* schedule = create(runtime, describe_partial(2, "quorum(2)"));
+    std::atomic<bool> is_over{false};
+    std::jthread onlooker([&] {
+      do {
+        const lsched_partial_stats seen = stats_of(schedule);
+        EXPECT_EQ(seen.in_time + seen.late + seen.uncalled, seen.rounds);
+        EXPECT_EQ(values_in(seen.completion_ns), seen.rounds);
+        EXPECT_LE(values_in(seen.early_ns), seen.in_time);
+        EXPECT_LE(values_in(seen.late_ns), seen.late);
+      } while (!is_over.load());
+    });
+    const integers gradient(2, 4);
+    lsched_ticket ticket{};
+    for (int i = 0; i < 300; ++i) {
+      EXPECT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+      if (i % (r + 1) == 0) {
+        EXPECT_EQ(lsched_collect(ticket, nullptr, k_limit_ns, nullptr, nullptr), LSCHED_OK);
+      }
+    }
+    is_over.store(true);
+    onlooker.join();
     destroy(schedule);
   });
 }

@@ -418,7 +418,7 @@ TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
 TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says) {
   const outcome it =
       run(lsched({"bench", "partial", "-n", "3", "--skew", "rotating", "--skew-ms", "1", "--rounds", "6", "--bytes",
-                  "8", "--policy", "solo", "quorum(2)+every(4)", "quorum(3)", "full", "--json"}));
+                  "8", "--policy", "solo", "quorum(2)+every(4)", "quorum(3)", "full", "--stats", "--json"}));
   ASSERT_EQ(it.status, 0) << it.err;
   const auto lines = lines_of(it.out);
   ASSERT_EQ(lines.size(), 4u) << it.out;
@@ -436,6 +436,18 @@ TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says
     EXPECT_GE(line["nap_mean"], line["nap_min"]);
     EXPECT_GT(line["ms_mean"], 0);
     EXPECT_GT(line["ms_simulated"], 0);
+    ASSERT_EQ(line["stats"].size(), 3u);
+    std::uint64_t in_time = 0;
+    for (std::size_t r = 0; r < 3; ++r) {
+      const json& mine = line["stats"][r];
+      EXPECT_EQ(mine["rank"], r);
+      EXPECT_EQ(mine["in_time"].get<int>() + mine["late"].get<int>(), 6 + 2) << line;
+      EXPECT_EQ(mine["uncalled"], 0) << line;
+      EXPECT_TRUE(mine["lateness_ms"].is_number()) << line;
+      in_time += mine["in_time"].get<std::uint64_t>();
+    }
+    EXPECT_GE(in_time, 8 * least[i].second) << line;
+    EXPECT_TRUE(contains(it.err, "not called")) << it.err;
   }
 }
 

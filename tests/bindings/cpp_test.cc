@@ -139,6 +139,11 @@ TEST(CppHeader, partial_allreduce_delivers_every_offer_once) {
     partial.leave();
     take(lsched::ticket({partial.handle(), UINT64_MAX}));
     EXPECT_EQ(total, 30);
+    const lsched_partial_stats stats = partial.stats();
+    EXPECT_GE(stats.rounds, 10u);
+    EXPECT_EQ(stats.in_time + stats.late, 10u);
+    EXPECT_EQ(partial.print_stats().rfind("{\"schedule\":\"partial_allreduce", 0), 0u);
+    EXPECT_EQ(partial.print_stats().back(), '}');
     partial.close(k_limit);
   });
 }

@@ -80,6 +80,7 @@ class partial_bench {
   }
 
   void call(rank r, round_no round) {
+    if (round != k_last_round) at(r).stats->calls.note(round, trace_buffer::now_ns());
     if (at(r).called < round) at(r).called.store(round);
     world.at(r).post(at(r));
   }
@@ -433,6 +434,121 @@ TEST(partial, what_is_withdrawn_is_not_sent) {
     ASSERT_TRUE(bench.run_until_round(2));
     bench.check_round(2);
   }
+}
+
+// --- statistics ------------------------------------------------------------------------------------------------------
+
+std::uint64_t values_in(const histogram& it) { return std::reduce(it.bins.begin(), it.bins.end()); }
+
+/// Of the messages of one round, with null ones at their full length.
+std::uint64_t bytes_of_round(const schedule& program) {
+  std::uint64_t bytes = 0;
+  for (const op& what : program.ops())
+    if (what.kind == op_kind::send) bytes += max_count(program, what) * size_of(what.type);
+  return bytes;
+}
+
+void offer_and_call(partial_bench& bench, rank r, round_no round) {
+  const vector_of_integers ones(3, 1);
+  bench.at(r).offers->offer(reinterpret_cast<const std::byte*>(ones.data()), round);
+  bench.call(r, round);
+}
+
+TEST(partial_stats, tell_who_was_in_time_who_late_and_what_null_has_saved) {
+  partial_bench bench(3, 1, {activation_policy::solo}, lag_policy::latest, 3, partial_allreduce);
+  offer_and_call(bench, 0, 1);
+  ASSERT_TRUE(bench.run_until_round(1));
+  offer_and_call(bench, 1, 1);  // joins round 2
+  offer_and_call(bench, 1, 2);
+  ASSERT_TRUE(bench.run_until_round(2));
+  bench.world.settle();
+  const auto figures_of = [&](rank r) { return bench.at(r).stats->figures(); };
+  for (rank r = 0; r < 3; ++r) {
+    EXPECT_EQ(figures_of(r).rounds, 2u);
+    EXPECT_EQ(figures_of(r).contributors[1], 2u);
+    EXPECT_EQ(values_in(figures_of(r).completion_ns), 2u);
+  }
+  const std::uint64_t nulls_before = figures_of(2).nulls_sent, messages_before = figures_of(2).messages_sent;
+  bench.call(2, 3);  // with nothing, and for rounds 1 and 2 too
+  ASSERT_TRUE(bench.run_until_round(3));
+  bench.world.settle();
+  struct expected {
+    std::uint64_t in_time, late, uncalled, contributions, staleness;
+  };
+  const expected of_rank[] = {{1, 0, 2, 1, 0}, {1, 1, 1, 1, 1}, {1, 2, 0, 0, 0}};
+  for (rank r = 0; r < 3; ++r) {
+    const partial_figures seen = figures_of(r);
+    const expected& should = of_rank[r];
+    EXPECT_EQ(seen.in_time, should.in_time) << "rank " << r;
+    EXPECT_EQ(seen.late, should.late) << "rank " << r;
+    EXPECT_EQ(seen.uncalled(), should.uncalled) << "rank " << r;
+    EXPECT_EQ(values_in(seen.early_ns), should.in_time) << "rank " << r;
+    EXPECT_EQ(values_in(seen.late_ns), should.late) << "rank " << r;
+    EXPECT_EQ(values_in(seen.staleness), should.contributions) << "rank " << r;
+    EXPECT_EQ(seen.staleness.max, should.staleness) << "rank " << r;
+    EXPECT_EQ(seen.contributors[0], 1u);
+    EXPECT_EQ(seen.contributors_sum, 2u);
+    EXPECT_EQ(seen.contributors_min, 0u);
+    EXPECT_EQ(seen.bytes_sent + seen.bytes_saved, 3 * bytes_of_round(*bench.at(r).program)) << "rank " << r;
+  }
+  EXPECT_EQ(figures_of(2).nulls_sent - nulls_before, figures_of(2).messages_sent - messages_before);
+  EXPECT_GT(figures_of(2).messages_sent, messages_before);
+}
+
+TEST(partial_stats, add_up_whatever_the_ranks_do) {
+  for_every_world([](const activation& starts, rank size, std::uint64_t seed) {
+    partial_bench bench(size, seed, starts, lag_policy::latest);
+    constexpr round_no k_rounds = 8;
+    for (round_no round = 1; round <= k_rounds; ++round) bench.run_round(round);
+    bench.world.settle();
+    std::uint64_t contributions = 0;
+    for (rank r = 0; r < size; ++r) {
+      const partial_figures seen = bench.at(r).stats->figures();
+      const engine_counters& counted = bench.world.at(r).counters();
+      ASSERT_EQ(seen.rounds, bench.at(r).finished) << bench.world.describe();
+      ASSERT_EQ(seen.in_time + seen.late, std::min<round_no>(bench.at(r).called, seen.rounds)) << "rank " << r;
+      ASSERT_EQ(values_in(seen.early_ns), seen.in_time) << "rank " << r;
+      ASSERT_EQ(values_in(seen.late_ns), seen.late) << "rank " << r;
+      ASSERT_EQ(values_in(seen.completion_ns), seen.rounds) << "rank " << r;
+      ASSERT_EQ(std::reduce(seen.contributors.begin(), seen.contributors.end()), seen.rounds) << "rank " << r;
+      ASSERT_EQ(seen.contributors_sum, bench.at(0).stats->figures().contributors_sum) << "rank " << r;
+      ASSERT_EQ(seen.messages_sent, counted.messages_sent) << "rank " << r;
+      ASSERT_EQ(seen.nulls_sent, counted.nulls_sent) << "rank " << r;
+      ASSERT_EQ(seen.bytes_sent, counted.bytes_sent) << "rank " << r;
+      ASSERT_EQ(seen.bytes_sent + seen.bytes_saved, seen.rounds * bytes_of_round(*bench.at(r).program)) << "rank " << r;
+      contributions += values_in(seen.staleness);
+    }
+    EXPECT_EQ(contributions, bench.at(0).stats->figures().contributors_sum);
+  });
+}
+
+TEST(partial_stats, in_full_rounds_nobody_is_late) {
+  for (const rank size : {1, 2, 5}) {
+    partial_bench bench(size, 3, {activation_policy::full}, lag_policy::latest, 0);
+    for (round_no round = 1; round <= 4; ++round) bench.run_round(round, 1);
+    for (rank r = 0; r < size; ++r) {
+      const partial_figures& seen = bench.at(r).stats->figures();
+      EXPECT_EQ(seen.in_time, 4u);
+      EXPECT_EQ(seen.uncalled(), 0u);
+      EXPECT_EQ(seen.bytes_sent + seen.bytes_saved, 0u) << "there are no elements";
+    }
+  }
+}
+
+TEST(partial_stats, who_has_left_does_not_call) {
+  partial_bench bench(2, 3, {activation_policy::solo}, lag_policy::latest);
+  bench.call(0, 1);
+  ASSERT_TRUE(bench.run_until_round(1));
+  bench.leave(0);
+  for (round_no round = 1; round <= 3; ++round) {
+    bench.call(1, bench.at(1).finished + 1);
+    ASSERT_TRUE(bench.run_until_round(bench.at(1).called));
+    bench.world.settle();
+  }
+  const partial_figures& seen = bench.at(0).stats->figures();
+  EXPECT_EQ(seen.in_time, 1u);
+  EXPECT_EQ(seen.late, 0u);
+  EXPECT_EQ(seen.uncalled(), seen.rounds - 1);
 }
 
 // --- results that are not collected in time ------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include "libsched/contribution.cc"
 #include "libsched/doorbell.cc"
 #include "libsched/engine.cc"
+#include "libsched/partial_stats.cc"
 #include "libsched/pieces.cc"
 #include "libsched/takeover.cc"
 #include "offload/driver.cc"

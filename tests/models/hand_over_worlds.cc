@@ -1,9 +1,11 @@
-// Capture against offer, and deliveries: libsched/contribution.{h,cc}, with threads as docs/threading.md has them.
+// Capture against offer, and deliveries: libsched/contribution.{h,cc}; times of calls: libsched/call_times.h; with
+// threads as docs/threading.md has them.
 //
 // Offers are decimal digits: offer k is 10^k, so a sum tells what is in it, and how often. Arithmetic stops in the
 // middle, and every reader reads twice: a buffer with two holders cannot stay unnoticed.
 #include "tests/models/explored_std.h"
 
+#include "libsched/call_times.h"
 #include "libsched/contribution.cc"
 
 #include "tests/models/worlds.h"
@@ -181,12 +183,46 @@ models::report deliver_and_collect(const circumstances& around) {
   return explore(all, around.most);
 }
 
+// --- times of calls --------------------------------------------------------------------------------------------------
+
+constexpr round_no k_calls = 5;
+
+struct calling {
+  call_times its;
+
+  static std::uint64_t time_of(round_no round) { return 100 + round; }
+
+  void application() {
+    for (round_no round = 1; round <= k_calls; ++round) its.note(round, time_of(round));
+  }
+  void engine() {
+    for (int looks = 0; looks < 3; ++looks) {
+      const round_no last = its.last();
+      for (round_no round = last > 1 ? last - 1 : last; round != 0 && round <= last; ++round)
+        require(its.of(round).value_or(time_of(round)) == time_of(round), "that is another round's time");
+    }
+  }
+};
+
+models::report times_of_calls(const circumstances& around) {
+  threads all(around.model);
+  calling* it = nullptr;
+  all.set_up([&] { it = new calling; });
+  all.add("engine", [it] { it->engine(); });
+  all.add("application", [it] { it->application(); });
+  all.expect([it](bool is_last) {
+    return is_last && !it->its.of(k_calls) ? std::string("the newest time is gone") : std::string();
+  });
+  return explore(all, around.most);
+}
+
 const models::known_world k_worlds[] = {
     models::known_world({LSCHED_VARIANT, "offer", offer_against_capture<false>}),
     models::known_world({LSCHED_VARIANT, "withdraw", offer_against_capture<true>}),
     models::known_world({LSCHED_VARIANT, "latest", deliver_and_collect<lag_policy::latest>}),
     models::known_world({LSCHED_VARIANT, "accumulate", deliver_and_collect<lag_policy::accumulate>}),
     models::known_world({LSCHED_VARIANT, "history", deliver_and_collect<lag_policy::history>}),
+    models::known_world({LSCHED_VARIANT, "calls", times_of_calls}),
 };
 
 }  // namespace

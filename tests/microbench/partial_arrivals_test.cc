@@ -1,0 +1,89 @@
+// The middle of a histogram, and of two that lie on both sides of the gate.
+#include "microbench/partial_arrivals.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace lsched::bench {
+namespace {
+
+constexpr double k_ms = 1e-6;  // a nanosecond
+
+lsched_histogram of_bin(std::size_t bin, std::uint64_t values, std::uint64_t max) {
+  lsched_histogram it{};
+  it.bins[bin] = values;
+  it.max = max;
+  return it;
+}
+
+lsched_partial_stats stats_with(lsched_histogram early, std::uint64_t in_time, lsched_histogram late,
+                                std::uint64_t lates, std::uint64_t uncalled) {
+  lsched_partial_stats it{};
+  it.early_ns = early;
+  it.late_ns = late;
+  it.in_time = in_time;
+  it.late = lates;
+  it.uncalled = uncalled;
+  it.rounds = in_time + lates + uncalled;
+  return it;
+}
+
+TEST(arrivals, lateness_is_the_middle_of_early_and_late_calls) {
+  const auto early = of_bin(4, 3, 15), late = of_bin(8, 3, 200);
+  const auto median = [&](std::uint64_t uncalled) {
+    return arrivals_of(stats_with(early, 3, late, 3, uncalled)).lateness_ms_median;
+  };
+  ASSERT_TRUE(median(0));
+  EXPECT_GE(*median(0), -15 * k_ms);  // of six rounds the third: the last of the early ones
+  EXPECT_LE(*median(0), -8 * k_ms);
+  EXPECT_GE(*median(1), 128 * k_ms);
+  EXPECT_LE(*median(1), 200 * k_ms);
+  EXPECT_GT(*median(4), *median(1)) << "what has not been called for is later than anything";
+  ASSERT_TRUE(median(6));
+  EXPECT_LE(*median(6), 200 * k_ms) << "the latest there was";
+  EXPECT_EQ(median(7), std::nullopt) << "the middle one has not been called for";
+}
+
+TEST(arrivals, earlier_calls_come_first) {
+  lsched_histogram early = of_bin(4, 1, 1000);
+  early.bins[10] = 2;
+  const auto median = [&](std::uint64_t late) {
+    return arrivals_of(stats_with(early, 3, of_bin(4, late, 15), late, 0)).lateness_ms_median.value();
+  };
+  EXPECT_LE(median(1), -512 * k_ms);
+  EXPECT_GE(median(1), -1000 * k_ms);
+  EXPECT_LE(median(2), -8 * k_ms) << "of five the third";
+  EXPECT_GE(median(2), -16 * k_ms);
+}
+
+TEST(arrivals, calls_whose_time_is_gone_are_the_earliest_or_the_latest) {
+  const auto some = of_bin(3, 2, 7);
+  EXPECT_EQ(arrivals_of(stats_with(some, 10, {}, 0, 0)).lateness_ms_median, std::nullopt);
+  EXPECT_EQ(arrivals_of(stats_with(some, 4, {}, 0, 0)).lateness_ms_median, std::nullopt);
+  EXPECT_EQ(arrivals_of(stats_with({}, 0, some, 10, 0)).lateness_ms_median, std::nullopt);
+  EXPECT_TRUE(arrivals_of(stats_with(some, 3, {}, 0, 0)).lateness_ms_median);
+  EXPECT_TRUE(arrivals_of(stats_with({}, 0, some, 3, 0)).lateness_ms_median);
+}
+
+TEST(arrivals, the_mean_is_of_the_known_times) {
+  lsched_histogram early = of_bin(4, 2, 15), late = of_bin(8, 1, 200);
+  early.sum = 20;
+  late.sum = 200;
+  lsched_partial_stats stats = stats_with(early, 5, late, 1, 2);
+  stats.completion_ns.sum = 80;
+  const arrivals seen = arrivals_of(stats);
+  ASSERT_TRUE(seen.lateness_ms);
+  EXPECT_DOUBLE_EQ(*seen.lateness_ms, 60 * k_ms);
+  EXPECT_DOUBLE_EQ(seen.completion_ms, 10 * k_ms);
+}
+
+TEST(arrivals, without_rounds_there_is_no_middle) {
+  EXPECT_EQ(arrivals_of({}).lateness_ms, std::nullopt);
+  EXPECT_EQ(arrivals_of({}).lateness_ms_median, std::nullopt);
+  EXPECT_EQ(arrivals_of({}).completion_ms, 0);
+  EXPECT_EQ(json_of({arrivals{}})[0]["lateness_ms_median"], nullptr);
+}
+
+}  // namespace
+}  // namespace lsched::bench
