@@ -98,6 +98,7 @@ void delivery::absorb(slot& into, const slot& older) const {
     if (both && how_.count > 0) how_.reduce(older.data, into.data, into.data, how_.count);
   } else if (into.what.null) {
     into.what.offers = older.what.offers;
+    into.what.in_result = older.what.in_result;
   }
 }
 

@@ -118,7 +118,9 @@ struct delivered {
   round_no from = 0;
   round_no to = 0;
   std::uint64_t contributors = 0;  ///< of round `to`
-  std::uint64_t offers = 0;        ///< inside `to`'s result (latest) or inside all of (from, to] (accumulate)
+  std::uint64_t last_offers = 0;   ///< likewise
+  std::uint64_t offers = 0;        ///< inside the result: of one round (latest) or of all in (from, to]
+  std::uint64_t in_result = 0;     ///< contributors of the round whose result it is (latest)
   std::uint64_t mine = 0;          ///< this rank's offers inside (from, to]
   round_no staleness = 0;          ///< of these: rounds between the one called for and the one it was in, at most
   bool null = true;                ///< nobody contributed: there is no result

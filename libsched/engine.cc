@@ -391,7 +391,9 @@ void engine::end_round(instance& it) {
     const delivered what{.from = it.round - 1,
                          .to = it.round,
                          .contributors = in_it.contributors,
+                         .last_offers = in_it.offers,
                          .offers = in_it.offers,
+                         .in_result = in_it.contributors,
                          .mine = mine,
                          .staleness = mine == 0 || since >= it.round ? 0 : it.round - since,
                          .null = is_null};

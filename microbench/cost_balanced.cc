@@ -174,7 +174,7 @@ class contest {
                 [&] {
                   if (each.what != "full") call.forget();
                 },
-            .contributors = [&] { return static_cast<double>(call.report().contributors); }});
+            .contributors = [&] { return static_cast<double>(call.report().last.contributors); }});
     }
     call.end();
   }

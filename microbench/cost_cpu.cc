@@ -150,7 +150,7 @@ class computing_ranks {
 
   stretch start_rounds(partial_call& call, double& wrong) {
     const stretch seen = spend(options_.seconds / k_blocks, [&] { call.offer_and_collect(); });
-    wrong += call.is_right() && call.report().contributors == 1 ? 0 : 1;
+    wrong += call.is_right() && call.report().last.contributors == 1 ? 0 : 1;
     return seen;
   }
 

@@ -84,12 +84,12 @@ class partial_side {
   /// Every iteration has an initiator, so every call must deliver something: the sum of as many ones as the
   /// report says.
   observation check() {
-    const auto expected = static_cast<float>(report_.contributors);
-    const bool is_delivered = report_.from < report_.to && report_.has_result != 0 && report_.contributors > 0 &&
-                              report_.offers == report_.contributors;
+    const auto expected = static_cast<float>(report_.last.contributors);
+    const bool is_delivered = report_.from < report_.to && report_.has_result != 0 && report_.last.contributors > 0 &&
+                              report_.offers == report_.last.contributors;
     const bool is_equal = std::all_of(result_.begin(), result_.end(), [&](float x) { return x == expected; });
     std::fill(result_.begin(), result_.end(), 0.0f);
-    return {report_.contributors, report_.to, !is_delivered || !is_equal};
+    return {report_.last.contributors, report_.to, !is_delivered || !is_equal};
   }
 
   void end() { close(std::move(schedule_)); }

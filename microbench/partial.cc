@@ -123,8 +123,8 @@ class side {
   bool is_wrong() const {
     const auto [candidates, arrivals] = quota_of(starts_, ranks_);
     const auto least = static_cast<std::uint64_t>(starts_.is_full(report_.to) ? ranks_ : arrivals);
-    const auto expected = static_cast<float>(report_.contributors);
-    return report_.to != report_.from + 1 || report_.has_result == 0 || report_.contributors < least ||
+    const auto expected = static_cast<float>(report_.last.contributors);
+    return report_.to != report_.from + 1 || report_.has_result == 0 || report_.last.contributors < least ||
            std::ranges::any_of(result_, [&](float x) { return x != expected; });
   }
 
@@ -209,7 +209,7 @@ class sweep {
       seen.wrong += mine.is_wrong() || mine.report().to != round ? 1 : 0;
       if (round <= k_warm_up) continue;
       seen.latency_ms.push_back(ms);
-      seen.contributors.push_back(static_cast<double>(mine.report().contributors));
+      seen.contributors.push_back(static_cast<double>(mine.report().last.contributors));
     }
     seen.mine = mine.look_back();
     ranks_.barrier();  // those who leave make rounds of their own
@@ -234,7 +234,7 @@ class sweep {
 
   static void note(const side& mine, record& seen) {
     if (mine.report().to == mine.report().from) return;
-    seen.contributors.push_back(static_cast<double>(mine.report().contributors));
+    seen.contributors.push_back(static_cast<double>(mine.report().last.contributors));
     seen.staleness = std::max(seen.staleness, mine.report().staleness);
   }
 

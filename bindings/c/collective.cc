@@ -69,6 +69,14 @@ result<activation> read_start(const lsched_runtime& runtime, const lsched_partia
   if (desc.lag == LSCHED_HISTORY ? desc.history < 1 || desc.history > lag_rule::k_most : desc.history != 0)
     return failure{status::argument, desc.lag == LSCHED_HISTORY ? "history is not from 1 to 60"
                                                                 : "only LSCHED_HISTORY has a history: leave it 0"};
+  if (desc.divisor < LSCHED_DIVIDE_BY_NONE || desc.divisor > LSCHED_DIVIDE_BY_OFFERS)
+    return failure{status::argument, "divisor is not an lsched_divisor"};
+  if (desc.divisor != LSCHED_DIVIDE_BY_NONE && desc.reduction != LSCHED_SUM)
+    return failure{status::argument, "only sums are divided: leave divisor 0"};
+  if (desc.divisor == LSCHED_DIVIDE_BY_CONTRIBUTORS && desc.lag != LSCHED_LATEST)
+    return failure{status::argument,
+                   "with another lag than LSCHED_LATEST a result may be of several rounds, which have contributors of "
+                   "their own: divide by ranks or by offers"};
   const bool gathers = desc.collective != nullptr && desc.collective == k_allgather.name;
   if (gathers && desc.lag != LSCHED_LATEST && desc.reduction != LSCHED_SUM)
     return failure{status::argument,
@@ -206,6 +214,7 @@ lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partia
     if (answer != LSCHED_OK) (void)lsched_schedule_destroy(made, k_farewell_ns, nullptr);
     if (answer != LSCHED_OK) return answer;
     set_buckets(*made, *desc);
+    made->divisor = desc->divisor;
     *schedule = made;
     return answer;
   });

@@ -401,6 +401,14 @@ typedef enum lsched_lag {
                         the last of them and the next are combined */
 } lsched_lag;
 
+/* What results are divided by, when they are collected; sums only. */
+typedef enum lsched_divisor {
+  LSCHED_DIVIDE_BY_NONE = 0,
+  LSCHED_DIVIDE_BY_RANKS,        /* the size of the world, as Li et al. do */
+  LSCHED_DIVIDE_BY_CONTRIBUTORS, /* ranks in the round; LSCHED_LATEST only, since other results are of several rounds */
+  LSCHED_DIVIDE_BY_OFFERS        /* calls of lsched_offer in the result */
+} lsched_divisor;
+
 typedef struct lsched_partial_desc {
   size_t struct_size;
   const char* collective; /* contribution -> result, with n = count and P ranks:
@@ -420,23 +428,31 @@ typedef struct lsched_partial_desc {
   uint64_t seed;              /* of the draws; the same on all ranks */
   lsched_lag lag;             /* each rank's own choice */
   uint32_t history;           /* of LSCHED_HISTORY: how many results are kept, 1 … 60; else 0 */
+  lsched_divisor divisor;     /* each rank\'s own choice */
   const char* algorithm;      /* a name `lsched list` shows; NULL or "auto": chosen */
   int32_t averages_weights;   /* 1: lsched_model_sync will be called; takes memory for six more vectors. The same on all
                                ranks; sums of f32 and f64 only */
 } lsched_partial_desc;
 
-/* What a collect delivered. */
+/* What a round was: the same bytes on every rank that has collected just up to it. */
+typedef struct lsched_round_report {
+  uint64_t round;
+  uint64_t contributors; /* ranks whose contribution is in it; 0: there is no result of it */
+  uint64_t offers;       /* calls of lsched_offer inside */
+  uint64_t ranks;        /* size of the world */
+} lsched_round_report;
+
+/* What a collect delivered to this rank. */
 typedef struct lsched_report {
   size_t struct_size;
-  uint64_t from, to;     /* rounds (from, to] are covered; from == to: nothing new, the result is untouched */
-  uint64_t round;        /* the last that was over: to, unless a history waits; of a flush the same on every rank, if
-                            none leaves meanwhile */
-  uint64_t contributors; /* ranks whose contribution is in round `to`; the same on every rank */
-  uint64_t offers;       /* calls of lsched_offer inside the result */
-  uint64_t mine;         /* of this rank's, those sent in rounds (from, to] */
-  uint64_t staleness;    /* of these: rounds between the one called for and the one it was in, at most */
-  int32_t ranks;         /* size of the world */
-  int32_t has_result;    /* 0: nobody contributed anything, the result is untouched */
+  lsched_round_report last; /* round `to` */
+  uint64_t from, to;        /* rounds (from, to] are covered; from == to: nothing new, the result is untouched */
+  uint64_t round;     /* the last that was over: to, unless a history waits; of a flush the same on every rank, if none
+                         leaves meanwhile */
+  uint64_t offers;    /* calls of lsched_offer inside the result */
+  uint64_t mine;      /* of this rank's, those sent in rounds (from, to] */
+  uint64_t staleness; /* of these: rounds between the one called for and the one it was in, at most */
+  int32_t has_result; /* 0: nobody contributed anything, the result is untouched */
 } lsched_report;
 
 /* A collective in which nobody waits for the slowest (Li et al., PPoPP 2020). It owns its buffers and is served in
@@ -492,7 +508,7 @@ LSCHED_API lsched_status lsched_flush(lsched_schedule* schedule, void* result, u
 /* Together with all ranks that have not left: replaces `weights`, count elements as those of contributions, by their
  * mean, the same bits everywhere. What was pending, and what was not collected, is forgotten, as at a flush whose result
  * nobody wants.  Collective. (The periodic synchronisation of Li et al., PPoPP 2020.)
- * report->contributors: how many ranks' weights; those of a rank that leaves meanwhile may be among them.
+ * report->last.contributors: how many ranks' weights; those of a rank that leaves meanwhile may be among them.
  * Thread, Blocks: as lsched_flush; `weights` must not change between a TIMEOUT and the next call.
  * Errors: as lsched_flush; UNSUPPORTED unless the schedule was made with averages_weights. */
 LSCHED_API lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns,

@@ -3,7 +3,9 @@
 #include <cstring>
 
 #include "bindings/c/runtime.h"
+#include "collectives/shape.h"
 #include "libsched/trace_buffer.h"
+#include "ops/kernel.h"
 
 namespace lsched {
 
@@ -34,14 +36,16 @@ void call_for(lsched_schedule& schedule, instance& it, round_no round) {
 lsched_report report_of(const instance& it, const std::optional<delivered>& got) {
   const round_no last = it.results->collected(), over = it.finished.load();
   lsched_report told{.struct_size = sizeof told,
+                     .last = {.round = last, .ranks = wide(it.program->place().size)},
                      .from = last,
                      .to = last,
-                     .round = over == k_last_round ? it.round : std::max(over, last),
-                     .ranks = it.program->place().size};
+                     .round = over == k_last_round ? it.round : std::max(over, last)};
   if (!got) return told;
   told.from = got->from;
   told.to = got->to;
-  told.contributors = got->contributors;
+  told.last.round = got->to;
+  told.last.contributors = got->contributors;
+  told.last.offers = got->last_offers;
   told.offers = got->offers;
   told.mine = got->mine;
   told.staleness = got->staleness;
@@ -102,13 +106,33 @@ std::optional<failure> objection_to_meeting(const lsched_schedule* schedule, boo
   return std::nullopt;
 }
 
+/// What a result is divided by; 1: nothing.
+std::uint64_t divisor_of(const lsched_schedule& schedule, const delivered& got) {
+  switch (schedule.divisor) {
+    case LSCHED_DIVIDE_BY_NONE: break;
+    case LSCHED_DIVIDE_BY_RANKS: return wide(schedule.it->program->place().size);
+    case LSCHED_DIVIDE_BY_CONTRIBUTORS: return got.in_result;
+    case LSCHED_DIVIDE_BY_OFFERS: return got.offers;
+  }
+  return 1;
+}
+
+/// The next result that was not collected, divided; what is not asked for is dropped.
+std::optional<delivered> take(lsched_schedule& schedule, std::span<const target_part> into) {
+  const auto got = schedule.it->results->collect(into);
+  if (!got || got->null) return got;
+  const double factor = 1.0 / static_cast<double>(divisor_of(schedule, *got));
+  for (const target_part& it : into) scale(result_of(schedule).type, it.data, it.count, factor);
+  return got;
+}
+
 /// Gives out what a flush has taken. Nothing, if that has happened already.
 lsched_report hand_out(lsched_schedule& schedule, std::span<const target_part> into) {
   lsched_schedule::meeting& met = schedule.met;
   if (met.told.has_result != 0) schedule.it->results->copy(met.sum.data(), into);
   const lsched_report told = met.told;
   met.told.from = met.told.to;
-  met.told.contributors = met.told.offers = met.told.mine = met.told.staleness = 0;
+  met.told.last.contributors = met.told.last.offers = met.told.offers = met.told.mine = met.told.staleness = 0;
   met.told.has_result = 0;
   return told;
 }
@@ -120,7 +144,8 @@ lsched_status flush(lsched_schedule& schedule, std::span<const target_part> resu
   if (const lsched_status answer = make_common_round(schedule, until, diagnostic); answer != LSCHED_OK) return answer;
   if (met.at == step::called) {
     met.sum.resize(result_of(schedule).bytes());
-    met.told = report_of(*schedule.it, schedule.it->results->collect(met.sum.data()));
+    const target_part whole{met.sum.data(), result_of(schedule).count};
+    met.told = report_of(*schedule.it, take(schedule, std::span(&whole, 1)));
     met.told.round = std::max(met.target, met.told.to);
     say(schedule, 0);
     met.at = step::taken;
@@ -162,7 +187,7 @@ lsched_status average(lsched_schedule& schedule, void* weights, deadline until, 
   const std::uint64_t ranks = got->contributors;
   data.type == dtype::f32 ? divide<float>(weights, data.count, ranks) : divide<double>(weights, data.count, ranks);
   if (report_to != nullptr) *report_to = report_of(*schedule.it, std::nullopt);
-  if (report_to != nullptr) report_to->contributors = ranks;
+  if (report_to != nullptr) report_to->last.contributors = ranks;
   schedule.met = {};
   return LSCHED_OK;
 }
@@ -225,7 +250,7 @@ lsched_status collect(lsched_ticket ticket, std::span<const target_part> result,
     return answer;
   const lsched_schedule::meeting& met = schedule->met;
   const bool has_taken = met.at == step::taken && !met.is_model_sync && met.told.to != met.told.from;
-  const lsched_report told = has_taken ? hand_out(*schedule, result) : report_of(it, it.results->collect(result));
+  const lsched_report told = has_taken ? hand_out(*schedule, result) : report_of(it, take(*schedule, result));
   if (report_to != nullptr) *report_to = told;
   return LSCHED_OK;
 }

@@ -143,11 +143,12 @@ struct lsched_schedule {
   lsched_runtime* runtime;
   lsched::instance* it;
   bool in_place = false;
-  std::int64_t overlay_bytes = 0;                ///< in place, from the output's beginning to the input's
-  lsched::instance* agreement = nullptr;         ///< of a partial one: by which ranks agree on a round
-  lsched::instance* mean = nullptr;              ///< of a partial one, if asked for: through which weights are averaged
-  std::vector<lsched::source_part> offered{};    ///< of a partial one: its buckets, of the offer that is being made
-  std::vector<lsched::target_part> collected{};  ///< likewise, of the collect
+  std::int64_t overlay_bytes = 0;         ///< in place, from the output's beginning to the input's
+  lsched::instance* agreement = nullptr;  ///< of a partial one: by which ranks agree on a round
+  lsched::instance* mean = nullptr;       ///< of a partial one, if asked for: through which weights are averaged
+  lsched_divisor divisor = LSCHED_DIVIDE_BY_NONE;  ///< of a partial one
+  std::vector<lsched::source_part> offered{};      ///< of a partial one: its buckets, of the offer that is being made
+  std::vector<lsched::target_part> collected{};    ///< likewise, of the collect
   meeting met{};
   bool is_partial() const { return it->program->is_partial(); }
 };

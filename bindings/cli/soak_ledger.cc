@@ -66,7 +66,7 @@ void soak_ledger::check(const lsched_report& report, std::uint64_t round) {
   mine_delivered_ += report.mine;
   if (report.to == report.from || round == 0) return;  // rounds of leaving are nobody's
   ++results_;
-  contributors_ += report.contributors;
+  contributors_ += report.last.contributors;
 }
 
 void soak_ledger::check_interval(const lsched_report& report, std::uint64_t round) {
@@ -77,12 +77,14 @@ void soak_ledger::check_interval(const lsched_report& report, std::uint64_t roun
 
 void soak_ledger::check_counts(const lsched_report& report) {
   const std::uint64_t outstanding = calls_ - mine_delivered_;
-  expect(report.ranks == where_.size, "the report has another number of ranks", wide(report.ranks), wide(where_.size));
-  expect(report.contributors <= wide(where_.size), "more contributors than ranks", report.contributors,
+  const std::uint64_t size = wide(where_.size);
+  expect(report.last.ranks == size, "the report has another number of ranks", report.last.ranks, size);
+  expect(report.last.contributors <= wide(where_.size), "more contributors than ranks", report.last.contributors,
          wide(where_.size));
   expect(report.mine <= outstanding, "more of my offers came back than I have made", report.mine, outstanding);
   expect(report.mine <= report.offers, "more of my offers than of all", report.mine, report.offers);
-  expect(report.contributors <= report.offers, "fewer offers than contributors", report.offers, report.contributors);
+  expect(report.last.contributors <= report.offers, "fewer offers than contributors", report.offers,
+         report.last.contributors);
   const bool has_offers = report.offers != 0;
   expect(has_offers == (report.has_result != 0), "has_result contradicts the number of offers", report.offers,
          static_cast<std::uint64_t>(report.has_result));
@@ -116,13 +118,14 @@ void soak_ledger::check_policy(const lsched_report& report) {
   if (report.to == report.from || report.to > together_) return;
   const bool is_full = starts_.is_full(report.to);
   const std::uint64_t least = wide(is_full ? where_.size : quota_of(starts_, where_.size).arrivals);
-  expect(report.contributors >= least, "fewer contributors than it takes to start a round", report.contributors, least);
+  expect(report.last.contributors >= least, "fewer contributors than it takes to start a round",
+         report.last.contributors, least);
 }
 
 /// Every rank's call is in it once, and nothing else.
 void soak_ledger::check_full_round(const lsched_report& report) {
   expect(report.to == calls_, "policy full: the round is not the number of my calls", report.to, calls_);
-  expect(report.contributors == wide(where_.size), "policy full: a rank is missing", report.contributors,
+  expect(report.last.contributors == wide(where_.size), "policy full: a rank is missing", report.last.contributors,
          wide(where_.size));
   expect(report.mine == 1, "policy full: not exactly one of my offers", report.mine, 1);
   std::fill(expected_.begin(), expected_.end(), 0);

@@ -149,14 +149,13 @@ class timeout {
 
 /// What a collect delivered: lsched_report without its size.
 struct report {
+  lsched_round_report last{};  ///< of round `to`: the same on every rank
   std::uint64_t from = 0;
   std::uint64_t to = 0;
   std::uint64_t round = 0;  ///< the last that was over
-  std::uint64_t contributors = 0;
   std::uint64_t offers = 0;
   std::uint64_t mine = 0;
   std::uint64_t staleness = 0;  ///< of these: rounds between the one called for and the one it was in, at most
-  std::int32_t ranks = 0;
   bool has_result = false;
 };
 
@@ -349,8 +348,8 @@ class partial_collective : public partial_base {
     filled.struct_size = sizeof filled;
     detail::call call;
     call(ask(&filled, call.diagnostic()));
-    return {filled.from, filled.to,        filled.round, filled.contributors,   filled.offers,
-            filled.mine, filled.staleness, filled.ranks, filled.has_result != 0};
+    return {filled.last,   filled.from, filled.to,        filled.round,
+            filled.offers, filled.mine, filled.staleness, filled.has_result != 0};
   }
   static void expect_count(std::size_t size, std::uint64_t count) {
     if (size != count) throw std::invalid_argument("lsched: the buffer's size is not the schedule's count");
@@ -406,7 +405,8 @@ struct partial_options {
   std::string activation = "solo";       ///< as lsched_partial_desc
   lsched_reduction reduction = LSCHED_SUM;
   lsched_lag lag = LSCHED_LATEST;
-  std::uint32_t history = 0;      ///< of LSCHED_HISTORY
+  std::uint32_t history = 0;  ///< of LSCHED_HISTORY
+  lsched_divisor divisor = LSCHED_DIVIDE_BY_NONE;
   bool averages_weights = false;  ///< for model_sync
   std::uint64_t seed = 0;
   const char* algorithm = nullptr;
@@ -586,6 +586,7 @@ class runtime {
     desc.seed = options.seed;
     desc.lag = options.lag;
     desc.history = options.history;
+    desc.divisor = options.divisor;
     desc.averages_weights = options.averages_weights ? 1 : 0;
     desc.algorithm = options.algorithm;
     lsched_schedule* made = nullptr;

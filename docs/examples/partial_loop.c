@@ -48,8 +48,8 @@ int main(void) {
     if (report.has_result) total += result;
     if (rank == 0)
       printf("step %2d: rounds %d to %d, %d of %d ranks in the last one, %d gradients, %d of them mine\n", step,
-             (int)report.from + 1, (int)report.to, (int)report.contributors, (int)report.ranks, (int)report.offers,
-             (int)report.mine);
+             (int)report.from + 1, (int)report.to, (int)report.last.contributors, (int)report.last.ranks,
+             (int)report.offers, (int)report.mine);
   }
 
   /* Who everybody would have waited for. */

@@ -913,10 +913,10 @@ TEST(c_partial, what_is_offered_is_collected_once) {
   EXPECT_EQ(result, gradient);
   EXPECT_EQ(report.from, 0u);
   EXPECT_EQ(report.to, 1u);
-  EXPECT_EQ(report.contributors, 1u);
+  EXPECT_EQ(report.last.contributors, 1u);
   EXPECT_EQ(report.offers, 1u);
   EXPECT_EQ(report.mine, 1u);
-  EXPECT_EQ(report.ranks, 1);
+  EXPECT_EQ(report.last.ranks, 1);
   EXPECT_EQ(report.has_result, 1);
 
   std::ranges::fill(result, -1);
@@ -1091,7 +1091,7 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
         lsched_report report = empty_report();
         diagnostic why;
         EXPECT_EQ(lsched_model_sync(schedule, mine.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
-        EXPECT_EQ(report.contributors, 3u);
+        EXPECT_EQ(report.last.contributors, 3u);
         EXPECT_EQ(mine, std::vector<double>(4, epoch * 3.0)) << activation;
       }
       destroy(schedule);
@@ -1118,7 +1118,7 @@ TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
       }
       EXPECT_EQ(report.staleness, 0u);
       if (i == 0 && r == 1) {
-        EXPECT_EQ(report.contributors, 2u);
+        EXPECT_EQ(report.last.contributors, 2u);
       }
     }
     for (lsched_report report = empty_report(); report.to < 30;) {
@@ -1158,7 +1158,7 @@ TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
       if (r != 2) {
         EXPECT_EQ(lsched_model_sync(schedules[place], weights[place].data(), k_limit_ns, &report, &why), LSCHED_OK)
             << why.text;
-        EXPECT_EQ(report.contributors, 2u);
+        EXPECT_EQ(report.last.contributors, 2u);
         EXPECT_EQ(weights[place], std::vector<double>(2, 15)) << activation;
       }
       destroy(schedules[place]);
@@ -1228,6 +1228,78 @@ TEST(c_partial, a_history_hands_out_one_round_after_the_other) {
   EXPECT_EQ(it.result, integers(2, 4 + 5 + 6)) << "the last of four, and what came after it";
   EXPECT_EQ(it.total - before, 21);
   destroy(it.schedule);
+}
+
+TEST(c_partial, results_are_divided_and_what_a_round_was_is_told_in_the_same_bytes_everywhere) {
+  const world_of_threads world(3);
+  const std::pair<lsched_divisor, double> expected[] = {{LSCHED_DIVIDE_BY_NONE, 9},
+                                                        {LSCHED_DIVIDE_BY_RANKS, 3},
+                                                        {LSCHED_DIVIDE_BY_CONTRIBUTORS, 3},
+                                                        {LSCHED_DIVIDE_BY_OFFERS, 3}};
+  for (const auto& [by, value] : expected) {
+    std::array<lsched_round_report, 3> told{};
+    world.each([&, by = by, value = value](lsched_runtime* runtime, int32_t r) {
+      lsched_partial_desc desc = describe_partial(2, "full");
+      desc.dtype = LSCHED_F64;
+      desc.divisor = by;
+      lsched_schedule* const schedule = create(runtime, desc);
+      const std::vector<double> mine(2, 2.0 + r);
+      lsched_ticket ticket{};
+      EXPECT_EQ(lsched_offer(schedule, mine.data(), &ticket), LSCHED_OK);
+      std::vector<double> result(2, -1);
+      lsched_report report{.struct_size = sizeof report};
+      EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(result, std::vector<double>(2, value));
+      told[static_cast<std::size_t>(r)] = report.last;
+      destroy(schedule);
+    });
+    EXPECT_EQ(std::memcmp(&told[0], &told[1], sizeof told[0]), 0);
+    EXPECT_EQ(std::memcmp(&told[0], &told[2], sizeof told[0]), 0);
+    EXPECT_EQ(told[0].ranks, 3u);
+    EXPECT_EQ(told[0].contributors, 3u);
+  }
+}
+
+TEST(c_partial, one_rank_divides_what_it_has_offered) {
+  const world_of_threads world(1);
+  for (const lsched_divisor by :
+       {LSCHED_DIVIDE_BY_NONE, LSCHED_DIVIDE_BY_RANKS, LSCHED_DIVIDE_BY_CONTRIBUTORS, LSCHED_DIVIDE_BY_OFFERS})
+    for (const lsched_lag lag : {LSCHED_LATEST, LSCHED_ACCUMULATE}) {
+      lsched_partial_desc desc = describe_partial(1, "solo", lag);
+      desc.dtype = LSCHED_F64;
+      desc.divisor = by;
+      if (by == LSCHED_DIVIDE_BY_CONTRIBUTORS && lag != LSCHED_LATEST) {
+        lsched_schedule* none = nullptr;
+        diagnostic why;
+        EXPECT_EQ(lsched_partial_create(world.at(0), &desc, &none, &why), LSCHED_ERR_ARGUMENT);
+        EXPECT_SAYS(why, "divide by ranks or by offers");
+        continue;
+      }
+      lsched_schedule* const schedule = create(world.at(0), desc);
+      const double one = 1, three = 3;
+      lsched_ticket ticket{};
+      EXPECT_EQ(lsched_offer(schedule, &one, &ticket), LSCHED_OK);
+      double result = -1;
+      EXPECT_EQ(lsched_collect(ticket, &result, k_limit_ns, nullptr, nullptr), LSCHED_OK);
+      EXPECT_EQ(result, 1);
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(lsched_offer(schedule, &three, &ticket), LSCHED_OK);
+        EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
+      }
+      lsched_report report{.struct_size = sizeof report};
+      EXPECT_EQ(lsched_collect(ticket, &result, k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(result, lag == LSCHED_LATEST || by == LSCHED_DIVIDE_BY_OFFERS ? three : 2 * three);
+      EXPECT_EQ(report.last.contributors, 1u);
+      EXPECT_EQ(report.last.offers, 1u);
+      EXPECT_EQ(report.offers, lag == LSCHED_LATEST ? 1u : 2u);
+
+      EXPECT_EQ(lsched_offer(schedule, &three, &ticket), LSCHED_OK);
+      EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_flush(schedule, &result, k_limit_ns, &report, nullptr), LSCHED_OK);
+      EXPECT_EQ(result, three);
+      EXPECT_EQ(report.last.contributors, 0u) << "the flush's own round: the result is of the one before";
+      destroy(schedule);
+    }
 }
 
 /// Buckets of 2, 0 and 3 elements, each in memory of its own; one of them is empty and has none.
@@ -1322,7 +1394,7 @@ TEST(c_partial, an_allgather_and_a_reduce_scatter_start_by_policy_too) {
     lsched_report report{.struct_size = sizeof report};
     ASSERT_EQ(lsched_collect(ticket, all.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
     EXPECT_EQ(all, (integers{0, 7, 1, 7, 2, 7}));
-    EXPECT_EQ(report.contributors, 3u);
+    EXPECT_EQ(report.last.contributors, 3u);
 
     desc.collective = "reduce_scatter_block";
     lsched_schedule* const scatter = create(runtime, desc);

@@ -132,7 +132,7 @@ TEST(CppHeader, partial_allreduce_delivers_every_offer_once) {
     std::int64_t total = 0;
     const auto take = [&](lsched::ticket which) {
       const lsched::report report = partial.collect(which, result, k_limit);
-      EXPECT_EQ(report.ranks, 3);
+      EXPECT_EQ(report.last.ranks, 3u);
       if (report.has_result) total += result[0];
     };
     for (std::int64_t call = 0; call < 10; ++call) take(partial.offer(std::vector<std::int64_t>{1, call}));

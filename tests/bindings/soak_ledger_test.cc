@@ -36,10 +36,10 @@ struct books {
     report.struct_size = sizeof report;
     report.from = ranks[0].last_round();
     report.to = report.from + 1;
-    report.contributors = std::min<std::uint64_t>(offers, 3);
+    report.last.contributors = std::min<std::uint64_t>(offers, 3);
     report.offers = offers;
     report.mine = mine;
-    report.ranks = 3;
+    report.last.ranks = 3;
     report.has_result = offers != 0 ? 1 : 0;
     return report;
   }
@@ -103,19 +103,19 @@ std::vector<sabotage> ways_to_be_wrong() {
   return {
       {"an offer counted twice", [](books&, lsched_report& r) { ++r.offers; }},
       {"an offer lost", [](books& b, lsched_report&) { --b.pending[0]; }},
-      {"a contributor too many", [](books&, lsched_report& r) { r.contributors = 4; }},
+      {"a contributor too many", [](books&, lsched_report& r) { r.last.contributors = 4; }},
       {"more mine than all", [](books&, lsched_report& r) { r.mine = 3; }},
       {"more mine than made", [](books&, lsched_report& r) { r.mine = 2; }},
       {"a round left out", [](books&, lsched_report& r) { ++r.from, ++r.to; }},
       {"an interval backwards", [](books&, lsched_report& r) { r.to = r.from - 1; }},
-      {"another world", [](books&, lsched_report& r) { r.ranks = 4; }},
+      {"another world", [](books&, lsched_report& r) { r.last.ranks = 4; }},
       {"a rank that does not exist", [](books& b, lsched_report&) { b.pending[1] += 2; }},
       {"a flipped bit of the hash", [](books& b, lsched_report&) { b.pending[2] ^= 1u << 20; }},
       {"a flipped bit at the end", [](books& b, lsched_report&) { b.pending.back() ^= std::uint64_t{1} << 63; }},
       {"two elements exchanged", [](books& b, lsched_report&) { std::swap(b.pending[4], b.pending[5]); }},
       {"a stale element", [](books& b, lsched_report&) { b.pending[6] = 0; }},
       {"a result that is denied", [](books&, lsched_report& r) { r.has_result = 0; }},
-      {"fewer offers than contributors", [](books&, lsched_report& r) { r.contributors = 3; }},
+      {"fewer offers than contributors", [](books&, lsched_report& r) { r.last.contributors = 3; }},
   };
 }
 
