@@ -42,7 +42,7 @@ class partial_bench {
  public:
   using generator = result<schedule_ptr> (*)(lsched::world, const shape&, const activation&);
 
-  /// Without a generator, one of them by the seed; and an allreduce's vector is perhaps in buckets.
+  /// Without a generator, one of them by the seed; and in half of the worlds an allreduce's vector is in buckets.
   partial_bench(rank size, std::uint64_t seed, activation starts, lag_rule lag, std::uint64_t count = 3,
                 generator generate = nullptr, const collective& of = k_partial_allreduce)
       : world(size, seed), of_(of), starts_(starts), pending_(static_cast<std::size_t>(size)) {
@@ -50,8 +50,8 @@ class partial_bench {
     const extents both = of.extents_of({0, size}, data);
     given_ = *both.input;
     made_ = *both.output;
-    if (generate == nullptr && of.has_buckets && count > 0 && world.draw_below(2) == 0)
-      data.buckets = {count / 3, 0, count - count / 3};
+    const bool is_cut = (seed + wide(size)) % 2 == 0;
+    if (generate == nullptr && of.has_buckets && count > 0 && is_cut) data.buckets = {count / 3, 0, count - count / 3};
     if (generate == nullptr) generate = draw_generator(data);
     its = world.commit([&](rank r) {
       return commit_request{"partial", generate({r, size}, data, starts), {}, {.lag = lag}};
