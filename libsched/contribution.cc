@@ -108,21 +108,36 @@ void delivery::copy(const std::byte* result, std::span<const target_part> into) 
   });
 }
 
-// While the engine exchanges the last result for a newer one, its place is empty for a moment: that is no reason to
-// answer "nothing new". The wait is for one publish at most, which waits for nobody.
 std::optional<delivered> delivery::collect(std::span<const target_part> result) {
+  const auto one = borrow();
+  if (!one) return std::nullopt;
+  if (!one->what.null) copy(one->data, result);
+  give_back();
+  return one->what;
+}
+
+void delivery::give_back() {
+  if (lent_) spares_.put(*std::exchange(lent_, std::nullopt));
+}
+
+// While the engine exchanges the last result for a newer one, its place is empty for a moment: that is no reason to
+// answer "nothing new". The wait is for one publish at most, which waits for nobody. What was lent before is given back
+// first, since there is no buffer for two.
+std::optional<delivery::loan> delivery::borrow() {
   for (;;) {
     const round_no published = published_.load(std::memory_order_acquire);
-    if (const auto taken = at(taken_).take()) {
-      const slot& first = slots_[*taken];
-      const delivered what = first.what;
-      if (!what.null) copy(first.data, result);
-      collected_ = what.to;
-      spares_.put(*taken);
-      ++taken_;
-      return what;
+    if (at(taken_).look()) {
+      give_back();
+      if (const auto taken = at(taken_).take()) {
+        const slot& first = slots_[*taken];
+        lent_ = taken;
+        collected_ = first.what.to;
+        ++taken_;
+        return loan{first.data, first.what};
+      }
+    } else if (collected_ >= published) {
+      return std::nullopt;
     }
-    if (collected_ >= published) return std::nullopt;
     std::this_thread::yield();
   }
 }

@@ -6,7 +6,8 @@
 //     offer   (application)  adds to what is pending, in a spare buffer, and puts that in its place
 //     capture (engine)       takes the pending buffer for this round; empty means null for this round
 //     publish (engine)       puts the finished result behind those that wait; where there is no room, into the last
-//     collect (application)  takes the first that waits, gives the buffer back as spare
+//     collect (application)  takes the first that waits, and gives the buffer back as spare when it has copied it, or
+//                            when it takes the next
 //
 // Three contribution buffers suffice (one captured, one pending, one being filled), and two more result buffers than
 // results are kept (one written, one with the application). A buffer's plain fields belong to whoever holds it; the
@@ -168,6 +169,14 @@ class delivery {
     return collect(std::span(&whole, result == nullptr ? 0 : 1));
   }
 
+  struct loan {
+    std::byte* data = nullptr;
+    delivered what{};
+  };
+  /// Application: the same where it lies. It is the application's until the next borrow or collect that answers with
+  /// something.
+  std::optional<loan> borrow();
+
   /// Copies a whole result. Any thread.
   void copy(const std::byte* result, std::span<const target_part> into) const;
 
@@ -176,6 +185,7 @@ class delivery {
 
  private:
   void absorb(slot& into, const slot& older) const;
+  void give_back();
 
   place& at(std::uint64_t number) { return queue_[number % queue_.size()]; }
 
@@ -187,6 +197,7 @@ class delivery {
   std::uint32_t writing_ = 0;           ///< engine only
   std::uint64_t taken_ = 0;             ///< application only: of those queued
   round_no collected_ = 0;              ///< application only
+  std::optional<std::uint32_t> lent_;   ///< application only: the slot it reads from
   std::atomic<round_no> published_{0};  ///< engine → application: the last round put into its place
   spares spares_;
 };

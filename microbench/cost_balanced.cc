@@ -4,7 +4,7 @@
 //     sync      lsched_run on malloc'd memory that stays as it is
 //     copy      one memcpy of the gradient
 //     fresh     both in one: the gradient is copied to the input, then lsched_run
-//     partial   lsched_offer, lsched_collect
+//     partial   lsched_offer, lsched_collect_view
 //
 // All of them take turns in blocks, in which one schedule lives at a time. Where a rank may go on before all have come (solo, majority), the library's barrier
 // stands between rounds, outside the timed part, and what came too late is withdrawn. Ranks do not leave a barrier at

@@ -6,7 +6,7 @@ namespace lsched::bench {
 
 partial_call::partial_call(lsched_runtime* runtime, const std::string& policy, const std::string& algorithm,
                            std::uint64_t bytes, lsched_lag lag)
-    : ones_(bytes / sizeof(float), 1.0f), result_(ones_.size()) {
+    : ones_(bytes / sizeof(float), 1.0f) {
   const lsched_partial_desc desc{.struct_size = sizeof desc,
                                  .count = ones_.size(),
                                  .dtype = LSCHED_F32,
@@ -24,12 +24,12 @@ partial_call::partial_call(lsched_runtime* runtime, const std::string& policy, c
 void partial_call::offer() { expect_ok(lsched_offer(schedule_.get(), ones_.data(), &ticket_), "lsched_offer"); }
 
 void partial_call::collect() {
-  expect_ok(lsched_collect(ticket_, result_.data(), k_patience_ns, &report_, &why_), "lsched_collect", why_);
+  expect_ok(lsched_collect_view(ticket_, &result_, k_patience_ns, &report_, &why_), "lsched_collect_view", why_);
 }
 
 void partial_call::collect(std::uint64_t round) {
   const lsched_ticket ticket{schedule_.get(), round};
-  expect_ok(lsched_collect(ticket, result_.data(), k_patience_ns, &report_, &why_), "lsched_collect", why_);
+  expect_ok(lsched_collect_view(ticket, &result_, k_patience_ns, &report_, &why_), "lsched_collect_view", why_);
 }
 
 void partial_call::forget() { expect_ok(lsched_withdraw(schedule_.get(), nullptr), "lsched_withdraw"); }
@@ -42,7 +42,8 @@ void partial_call::leave_and_collect() {
 bool partial_call::is_right() const {
   if (report_.from == report_.to || report_.has_result == 0) return false;
   const auto wanted = static_cast<float>(report_.offers);
-  return std::all_of(result_.begin(), result_.end(), [wanted](float it) { return it == wanted; });
+  const auto* const first = static_cast<const float*>(result_);
+  return std::all_of(first, first + ones_.size(), [wanted](float it) { return it == wanted; });
 }
 
 }  // namespace lsched::bench

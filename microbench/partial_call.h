@@ -34,7 +34,8 @@ class partial_call {
   std::string algorithm() const { return algorithm_of(schedule_.get()); }
 
  private:
-  std::vector<float> ones_, result_;
+  std::vector<float> ones_;
+  void* result_ = nullptr;  ///< where it lies
   schedule_handle schedule_;
   lsched_ticket ticket_{};
   lsched_report report_{.struct_size = sizeof(lsched_report)};

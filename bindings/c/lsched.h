@@ -491,6 +491,12 @@ LSCHED_API lsched_status lsched_collect(lsched_ticket ticket, void* result, uint
 LSCHED_API lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
                                                 lsched_report* report, lsched_diagnostic* diagnostic);
 
+/* The same without a copy: *result points to where the result lies, on this rank for this rank alone. It may be read, and
+ * written, until the next collect (of any kind), flush or model_sync that has something new, or the end of the schedule.
+ * NULL where there is no result.  Errors: as lsched_collect; STATE in the middle of lsched_flush. */
+LSCHED_API lsched_status lsched_collect_view(lsched_ticket ticket, void** result, uint64_t timeout_ns,
+                                             lsched_report* report, lsched_diagnostic* diagnostic);
+
 /* Takes back what was offered and has not been sent, and forgets it; *offers (optional) = how many calls that was.
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. */
 LSCHED_API lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers);

@@ -117,13 +117,29 @@ std::uint64_t divisor_of(const lsched_schedule& schedule, const delivered& got) 
   return 1;
 }
 
-/// The next result that was not collected, divided; what is not asked for is dropped.
+void divide(const lsched_schedule& schedule, const delivered& got, std::span<const target_part> result) {
+  const std::uint64_t by = got.null ? 1 : divisor_of(schedule, got);
+  if (by == 1) return;
+  for (const target_part& it : result)
+    scale(result_of(schedule).type, it.data, it.count, 1.0 / static_cast<double>(by));
+}
+
+/// The next result that was not collected, divided; without `into` it is dropped.
 std::optional<delivered> take(lsched_schedule& schedule, std::span<const target_part> into) {
   const auto got = schedule.it->results->collect(into);
-  if (!got || got->null) return got;
-  const double factor = 1.0 / static_cast<double>(divisor_of(schedule, *got));
-  for (const target_part& it : into) scale(result_of(schedule).type, it.data, it.count, factor);
+  if (got) divide(schedule, *got, into);
   return got;
+}
+
+/// The same where it lies.
+std::optional<delivered> take_view(lsched_schedule& schedule, void*& result) {
+  const auto got = schedule.it->results->borrow();
+  result = nullptr;
+  if (!got) return std::nullopt;
+  const target_part whole{got->data, result_of(schedule).count};
+  divide(schedule, got->what, std::span(&whole, 1));
+  if (!got->what.null) result = got->data;
+  return got->what;
 }
 
 /// Gives out what a flush has taken. Nothing, if that has happened already.
@@ -238,19 +254,24 @@ lsched_status offer(lsched_schedule& schedule, std::span<const source_part> cont
   return LSCHED_OK;
 }
 
-lsched_status collect(lsched_ticket ticket, std::span<const target_part> result, std::uint64_t timeout_ns,
-                      lsched_report* report_to, lsched_diagnostic* diagnostic) {
+/// Waits for a ticket's round, if that is one of a partial schedule.
+lsched_status wait_to_collect(lsched_ticket ticket, std::uint64_t timeout_ns, const lsched_report* report_to,
+                              lsched_diagnostic* diagnostic) {
   lsched_schedule* const schedule = ticket.schedule;
   if (!is_partial(schedule))
     return report(diagnostic, {static_cast<status>(refuse(schedule)), "not a partial schedule's ticket"});
   if (const auto why = objection_to_report(report_to)) return report(diagnostic, *why);
-  instance& it = *schedule->it;
-  const auto until = deadline_after(timeout_ns);
-  if (const lsched_status answer = wait_for(*schedule, it, ticket.round, until, diagnostic); answer != LSCHED_OK)
-    return answer;
-  const lsched_schedule::meeting& met = schedule->met;
+  return wait_for(*schedule, *schedule->it, ticket.round, deadline_after(timeout_ns), diagnostic);
+}
+
+lsched_status collect(lsched_ticket ticket, std::span<const target_part> result, std::uint64_t timeout_ns,
+                      lsched_report* report_to, lsched_diagnostic* diagnostic) {
+  const lsched_status answer = wait_to_collect(ticket, timeout_ns, report_to, diagnostic);
+  if (answer != LSCHED_OK) return answer;
+  lsched_schedule& schedule = *ticket.schedule;
+  const lsched_schedule::meeting& met = schedule.met;
   const bool has_taken = met.at == step::taken && !met.is_model_sync && met.told.to != met.told.from;
-  const lsched_report told = has_taken ? hand_out(*schedule, result) : report_of(it, take(*schedule, result));
+  const lsched_report told = has_taken ? hand_out(schedule, result) : report_of(*schedule.it, take(schedule, result));
   if (report_to != nullptr) *report_to = told;
   return LSCHED_OK;
 }
@@ -286,6 +307,19 @@ lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets,
   if (buckets == nullptr || !point(into, buckets))
     return report(diagnostic, {status::argument, "buckets is null, or the pointer to one that is not empty"});
   return collect(ticket, into, timeout_ns, report_to, diagnostic);
+}
+
+lsched_status lsched_collect_view(lsched_ticket ticket, void** result, uint64_t timeout_ns, lsched_report* report_to,
+                                  lsched_diagnostic* diagnostic) {
+  if (result == nullptr) return report(diagnostic, {status::argument, "result is null"});
+  const lsched_status answer = wait_to_collect(ticket, timeout_ns, report_to, diagnostic);
+  if (answer != LSCHED_OK) return answer;
+  lsched_schedule& schedule = *ticket.schedule;
+  if (schedule.met.at != step::none)
+    return report(diagnostic, {status::state, schedule.it->label + ": in the middle of a call that all ranks make"});
+  const lsched_report told = report_of(*schedule.it, take_view(schedule, *result));
+  if (report_to != nullptr) *report_to = told;
+  return LSCHED_OK;
 }
 
 lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {

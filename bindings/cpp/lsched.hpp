@@ -325,6 +325,16 @@ class partial_collective : public partial_base {
     });
   }
 
+  /// Without a copy: `result` becomes where it lies, or empty, until the next that is collected.
+  report collect_view(ticket which, std::span<T>& result, timeout limit = timeout::forever()) {
+    void* lies_at = nullptr;
+    const report told = reported([&](lsched_report* filled, lsched_diagnostic* why) {
+      return lsched_collect_view(which.handle(), &lies_at, limit.ns(), filled, why);
+    });
+    result = {static_cast<T*>(lies_at), lies_at == nullptr ? 0 : static_cast<std::size_t>(result_)};
+    return told;
+  }
+
   /// With all other ranks. May be repeated after a timeout.
   report flush(std::span<T> result, timeout limit = timeout::forever()) {
     expect_count(result.size(), result_);

@@ -7,7 +7,8 @@ namespace models {
 namespace {
 
 TEST(hand_over_model, nothing_is_lost_and_nothing_counted_twice) {
-  for (const std::string_view scenario : {"offer", "withdraw", "latest", "accumulate", "history", "calls"}) {
+  for (const std::string_view scenario :
+       {"offer", "withdraw", "latest", "accumulate", "history", "lend latest", "lend history", "calls"}) {
     const report found = run("code", scenario);
     EXPECT_EQ(found.fault, "") << scenario << ": " << to_text(found);
     EXPECT_GT(found.ends, 0u);
@@ -26,8 +27,8 @@ TEST(hand_over_model_bug, every_changed_line_is_caught) {
         planted{"collect_gives_up", "latest"}, planted{"collect_gives_back_too_early", "latest"},
         planted{"absorb_forgets_rounds", "latest"}, planted{"absorb_forgets_rounds", "accumulate"},
         planted{"absorb_forgets_rounds", "history"}, planted{"takes_the_last_first", "history"},
-        planted{"replaces_what_was_captured", "offer"}, planted{"round_before_its_time", "calls"},
-        planted{"time_read_too_late", "calls"}}) {
+        planted{"lends_what_it_gives_back", "lend latest"}, planted{"replaces_what_was_captured", "offer"},
+        planted{"round_before_its_time", "calls"}, planted{"time_read_too_late", "calls"}}) {
     const report found = run(bug, scenario);
     EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);
   }

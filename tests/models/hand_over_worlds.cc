@@ -137,6 +137,21 @@ struct delivering {
       published = round;
     }
   }
+  /// Every result is read where it lies, and once more before the next is asked for.
+  void borrower() {
+    value seen = 0;
+    const std::byte* lies_at = nullptr;
+    for (unsigned i = 0; i < k_collects; ++i) {
+      const round_no due = published;
+      if (lies_at != nullptr) require(read_slowly(lies_at) == seen, "what was lent has been written");
+      const auto one = its.borrow();
+      require(one.has_value() || due <= collected, "a published result is not found");
+      if (!one) continue;
+      lies_at = one->what.null ? nullptr : one->data;
+      seen = lies_at == nullptr ? 0 : read_slowly(lies_at);
+      require(check(one->what, seen), "the delivery is wrong");
+    }
+  }
   void application() {
     for (unsigned i = 0; i < k_collects; ++i) {
       const round_no due = published;
@@ -169,13 +184,13 @@ struct delivering {
   }
 };
 
-template <lag_policy lag>
+template <lag_policy lag, bool borrows = false>
 models::report deliver_and_collect(const circumstances& around) {
   threads all(around.model);
   delivering* it = nullptr;
   all.set_up([&] { it = new delivering(lag); });
   all.add("engine", [it] { it->engine(); });
-  all.add("application", [it] { it->application(); });
+  all.add("application", [it] { borrows ? it->borrower() : it->application(); });
   all.expect([it](bool is_last) {
     if (!is_last) return std::string();
     return it->last_fault();
@@ -222,6 +237,8 @@ const models::known_world k_worlds[] = {
     models::known_world({LSCHED_VARIANT, "latest", deliver_and_collect<lag_policy::latest>}),
     models::known_world({LSCHED_VARIANT, "accumulate", deliver_and_collect<lag_policy::accumulate>}),
     models::known_world({LSCHED_VARIANT, "history", deliver_and_collect<lag_policy::history>}),
+    models::known_world({LSCHED_VARIANT, "lend latest", deliver_and_collect<lag_policy::latest, true>}),
+    models::known_world({LSCHED_VARIANT, "lend history", deliver_and_collect<lag_policy::history, true>}),
     models::known_world({LSCHED_VARIANT, "calls", times_of_calls}),
 };
 
