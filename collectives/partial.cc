@@ -23,14 +23,15 @@ namespace {
 
 /// The parts that are computed each by itself.
 std::vector<shape> bodies_of(const shape& data) {
+  shape whole = data;
+  whole.buckets.clear();
   std::vector<shape> bodies;
   for (const std::uint64_t count : data.buckets) {
     if (count == 0) continue;
-    bodies.push_back(data);
-    bodies.back().buckets.clear();
+    bodies.push_back(whole);
     bodies.back().count = count;
   }
-  if (bodies.empty()) bodies.push_back(data), bodies.back().buckets.clear();
+  if (bodies.empty()) bodies.push_back(whole);
   return bodies;
 }
 

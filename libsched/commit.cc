@@ -13,8 +13,9 @@ struct record {
   std::uint64_t number;  ///< instance id: catches ranks that commit in different orders
   std::int32_t code;     ///< this rank's own verdict on its arguments
   std::int32_t is_synchronising;
-  char agreement[176];
-  char detail[320];  ///< the text that goes with an error, or the edge_balance
+  std::uint64_t agreement_hash;  ///< of all of it
+  char agreement[168];           ///< as much as there is room for
+  char detail[320];              ///< the text that goes with an error, or the edge_balance
 };
 static_assert(sizeof(record) <= endpoint::record_bytes);
 
@@ -23,6 +24,13 @@ void copy_text(char (&into)[N], std::string_view text) {
   const std::size_t length = std::min(text.size(), N - 1);
   std::memcpy(into, text.data(), length);
   into[length] = '\0';
+}
+
+/// FNV-1a.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char one : text) hash = (hash ^ static_cast<unsigned char>(one)) * 0x100000001b3;
+  return hash;
 }
 
 template <std::size_t N>
@@ -40,6 +48,7 @@ commitment::commitment(engine& where, const commit_request& request)
     : engine_(where), records_(static_cast<std::size_t>(where.net().place().size) * endpoint::record_bytes) {
   record mine{};
   copy_text(mine.agreement, request.agreement);
+  mine.agreement_hash = hash_of(request.agreement);
   if (request.program) {
     edge_balance edges;
     edges.add(**request.program);
@@ -94,16 +103,19 @@ status commitment::judge() {
     const record& of = all[static_cast<std::size_t>(r)];
     const record& mine = all[static_cast<std::size_t>(self)];
     const record& first = all[0];
-    if (text_of(of.agreement) == text_of(first.agreement) && of.number == first.number &&
+    if (of.agreement_hash == first.agreement_hash && of.number == first.number &&
         of.is_synchronising == first.is_synchronising)
       continue;
-    const bool is_mine = text_of(of.agreement) == text_of(mine.agreement) && of.number == mine.number;
+    const bool is_mine = of.agreement_hash == mine.agreement_hash && of.number == mine.number;
     const rank other = is_mine ? 0 : r;  // one of the two differs from this rank's
     undo({status::mismatch,
           rank_text(self) + " commits " + std::string(text_of(mine.agreement)) + " as #" + std::to_string(mine.number) +
               ", but " + rank_text(other) + " commits " +
               std::string(text_of(all[static_cast<std::size_t>(other)].agreement)) + " as #" +
-              std::to_string(all[static_cast<std::size_t>(other)].number),
+              std::to_string(all[static_cast<std::size_t>(other)].number) +
+              (text_of(all[static_cast<std::size_t>(other)].agreement) == text_of(mine.agreement)
+                   ? " (what differs is not shown)"
+                   : ""),
           other});
   }
   if (why_.code == status::ok && !world.is_even())

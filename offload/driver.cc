@@ -55,23 +55,25 @@ bool driver::announce_and_look() {
 
 // Where nobody needs a ring, `polling` stays as it is: peers read it with every message, and a word that changes
 // twice a round would be fetched from the other core just as often. A waiter that sleeps is rung here in any case.
-// A medium that cannot ring is looked at from time to time: by the auxiliary thread, unless it `naps` as it is.
-void driver::let_go(bool naps) {
-  for (;;) {
+// A medium that cannot ring is looked at from time to time: by the auxiliary thread, which is told by `nap` how long it
+// may sleep, as the engine was left, or else is woken.
+void driver::let_go(nanoseconds* nap) {
+  for (int turns = 1;; ++turns) {
     int looks = 0;
     while (auxiliary_listens() && announce_and_look() && ++looks < k_last_looks) {
     }
     const bool listens = engine_.is_listening();
-    const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && listens && !naps);
+    const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && listens && nap == nullptr);
     if (!listens) expect_nothing();
+    if (nap != nullptr) *nap = nap_before(clock::time_point::max());
     owner_.store(0);
-    if (is_look_due() && try_acquire()) {
+    if ((engine_.has_posts() || (turns < k_last_looks && was_one_shut_out())) && try_acquire()) {
       step();
       continue;
     }
     if (bell_.sleepers.load() != 0)
       ring(bell_, doorbell::waiter);
-    else if (has_more && has_auxiliary_.load())
+    else if ((has_more && has_auxiliary_.load()) || was_one_shut_out())
       ring(bell_, doorbell::auxiliary);
     return;
   }
@@ -84,9 +86,9 @@ void driver::expect_nothing() {
   shut_out_.store(false);
 }
 
-// After letting go: something was posted after our last look by a thread we shut out; or something came after it that
-// rang the auxiliary thread, which we shut out as well. To look again is cheaper than to wake it once more.
-bool driver::is_look_due() { return engine_.has_posts() || (shut_out_.load() && shut_out_.exchange(false)); }
+// Something came after our last look that rang the auxiliary thread, which we shut out. To look again is cheaper than to
+// wake it once more, a few times.
+bool driver::was_one_shut_out() { return shut_out_.load() && shut_out_.exchange(false); }
 
 void driver::stand_aside() {
   rivals_.fetch_add(1);
@@ -288,8 +290,7 @@ void driver::serve(const std::atomic<bool>& stop) {
         }
       }
       epoch = bell_.word[doorbell::auxiliary].load();
-      nap = nap_before(clock::time_point::max());
-      let_go(true);
+      let_go(&nap);
     }
     if (!stop.load()) sleep_on(bell_, doorbell::auxiliary, epoch, nap);
   }

@@ -72,10 +72,10 @@ class driver {
   bool try_acquire() { return owner_.load() == 0 && owner_.exchange(1) == 0; }
   void take_over();
   void look_and_let_go();
-  void let_go(bool naps = false);
+  void let_go(nanoseconds* nap = nullptr);
   bool auxiliary_listens() const;
   void expect_nothing();
-  bool is_look_due();
+  bool was_one_shut_out();
   bool announce_and_look();
   bool step();
   bool keep_polling(clock::time_point now);

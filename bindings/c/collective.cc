@@ -93,6 +93,10 @@ result<activation> read_start(const lsched_runtime& runtime, const lsched_partia
 result<shape> read_partial_shape(const lsched_partial_desc& desc) {
   if (desc.struct_size != sizeof desc)
     return failure{status::argument, "struct_size is not sizeof(lsched_partial_desc)"};
+  const std::string_view asked = desc.collective == nullptr ? k_allreduce.name : desc.collective;
+  if (find_collective("partial_" + std::string(asked)) == nullptr)
+    return failure{status::argument, "\"" + std::string(asked) +
+                                         "\" is not partial: choose allreduce, reduce_scatter_block or allgather"};
   auto data = read_shape(desc.count, desc.dtype, desc.reduction);
   if (!data) return data;
   if ((desc.buckets == nullptr) != (desc.bucket_count == 0))
@@ -108,7 +112,8 @@ result<shape> read_partial_shape(const lsched_partial_desc& desc) {
 
 std::string text_of_buckets(const shape& data) {
   std::string text;
-  for (const std::uint64_t count : data.buckets) text += (text.empty() ? " buckets " : "+") + std::to_string(count);
+  for (const std::uint64_t count : data.buckets)
+    text += (text.empty() ? " in " + std::to_string(data.buckets.size()) + " buckets " : "+") + std::to_string(count);
   return text;
 }
 
@@ -116,14 +121,15 @@ commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_de
   const auto data = read_partial_shape(desc);
   if (!data) return {"partial collective with bad arguments", data.error()};
   const std::string name = std::string("partial_") + (desc.collective == nullptr ? "allreduce" : desc.collective);
-  const std::string what = name + " " + text_of(*data) + text_of_buckets(*data);
+  const std::string what = name + " " + text_of(*data);
   const auto starts = read_start(*runtime, desc);
   if (!starts) return {what, starts.error()};
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
   const auto made = runtime->schedules_made().get(name, wanted, *data, *starts);
   if (!made) return {what, made.error()};
   const std::string agreement = what + " " + std::string(made->chosen.how->name) + " " + words_for(*starts) + " seed " +
-                                std::to_string(starts->seed) + (desc.averages_weights != 0 ? " averages" : "");
+                                std::to_string(starts->seed) + (desc.averages_weights != 0 ? " averages" : "") +
+                                text_of_buckets(*data);
   return {agreement, made->program, {}, {.lag = {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)}}};
 }
 

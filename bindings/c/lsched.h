@@ -401,7 +401,8 @@ typedef enum lsched_lag {
                         the last of them and the next are combined */
 } lsched_lag;
 
-/* What results are divided by, when they are collected; sums only. */
+/* What results are divided by, when they are collected; sums only. The sum is taken in the dtype, and may overflow before
+ * it is divided; integers are rounded to the nearest, half to even. */
 typedef enum lsched_divisor {
   LSCHED_DIVIDE_BY_NONE = 0,
   LSCHED_DIVIDE_BY_RANKS,        /* the size of the world, as Li et al. do */
@@ -428,7 +429,7 @@ typedef struct lsched_partial_desc {
   uint64_t seed;              /* of the draws; the same on all ranks */
   lsched_lag lag;             /* each rank's own choice */
   uint32_t history;           /* of LSCHED_HISTORY: how many results are kept, 1 … 60; else 0 */
-  lsched_divisor divisor;     /* each rank\'s own choice */
+  lsched_divisor divisor;     /* each rank's own choice */
   const char* algorithm;      /* a name `lsched list` shows; NULL or "auto": chosen */
   int32_t averages_weights;   /* 1: lsched_model_sync will be called; takes memory for six more vectors. The same on all
                                ranks; sums of f32 and f64 only */
@@ -483,7 +484,7 @@ LSCHED_API lsched_status lsched_offer_buckets(lsched_schedule* schedule, const v
  * them, and the next call the next.
  * Thread: one at a time per schedule; may be another than the offering one.  Blocks: at most timeout_ns.
  * Memory: `result` has room for it; NULL drops the data.  `report` may be NULL.
- * Errors: TIMEOUT (as lsched_wait), ARGUMENT. */
+ * Errors: TIMEOUT (as lsched_wait), ARGUMENT, STATE for a ticket of an ordinary schedule. */
 LSCHED_API lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report,
                                         lsched_diagnostic* diagnostic);
 

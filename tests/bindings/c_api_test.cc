@@ -1371,6 +1371,24 @@ TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
   }
 }
 
+/// More than a commit can show of them.
+TEST(c_partial, ranks_that_differ_in_one_of_many_buckets_or_in_the_seed_are_told) {
+  const world_of_threads world(3);
+  for (const bool is_seed : {false, true})
+    world.each([&](lsched_runtime* runtime, int32_t r) {
+      std::vector<std::uint64_t> counts(400, 1);
+      if (!is_seed && r == 2) counts[398] = 0, counts[399] = 2;
+      lsched_partial_desc desc = describe_partial(400, "majority");
+      desc.seed = is_seed && r == 2 ? 1 : 0;
+      desc.buckets = counts.data();
+      desc.bucket_count = 400;
+      lsched_schedule* none = nullptr;
+      diagnostic why;
+      EXPECT_EQ(lsched_partial_create(runtime, &desc, &none, &why), LSCHED_ERR_MISMATCH);
+      EXPECT_SAYS(why, is_seed ? "seed 1" : "what differs is not shown");
+    });
+}
+
 TEST(c_partial, bad_buckets_are_refused_and_change_nothing) {
   const world_of_threads world(1);
   lsched_partial_desc desc = describe_partial(5, "solo");
@@ -1389,7 +1407,7 @@ TEST(c_partial, bad_buckets_are_refused_and_change_nothing) {
   desc.collective = "allgather", desc.buckets = nullptr, desc.bucket_count = 0;
   desc.lag = LSCHED_ACCUMULATE, desc.reduction = LSCHED_MAX, refused("can only be added up");
   desc.lag = LSCHED_LATEST, desc.reduction = LSCHED_SUM;
-  desc.collective = "bcast", desc.buckets = nullptr, desc.bucket_count = 0, refused("there is no collective");
+  desc.collective = "bcast", desc.buckets = nullptr, desc.bucket_count = 0, refused("\"bcast\" is not partial");
   desc.collective = nullptr, desc.buckets = counts, desc.bucket_count = 2;
   lsched_schedule* const schedule = create(world.at(0), desc);
   const integers value(5, 1);
