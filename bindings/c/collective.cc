@@ -57,9 +57,12 @@ lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc
   return answer;
 }
 
-bool is_allreduce(const lsched_partial_desc& desc) {
-  return desc.collective == nullptr || std::string_view(desc.collective) == k_allreduce.name;
+/// What a partial collective is without its activation.
+std::string_view collective_of(const lsched_partial_desc& desc) {
+  return desc.collective == nullptr ? k_allreduce.name : desc.collective;
 }
+
+std::string partial_name(const lsched_partial_desc& desc) { return "partial_" + std::string(collective_of(desc)); }
 
 result<activation> read_start(const lsched_runtime& runtime, const lsched_partial_desc& desc) {
   const auto starts = read_activation(desc.activation, desc.seed);
@@ -77,8 +80,7 @@ result<activation> read_start(const lsched_runtime& runtime, const lsched_partia
     return failure{status::argument,
                    "with another lag than LSCHED_LATEST a result may be of several rounds, which have contributors of "
                    "their own: divide by ranks or by offers"};
-  const bool gathers = desc.collective != nullptr && desc.collective == k_allgather.name;
-  if (gathers && desc.lag != LSCHED_LATEST && desc.reduction != LSCHED_SUM)
+  if (collective_of(desc) == k_allgather.name && desc.lag != LSCHED_LATEST && desc.reduction != LSCHED_SUM)
     return failure{status::argument,
                    "results of an allgather, zero where a rank was absent, can only be added up: LSCHED_SUM, or "
                    "LSCHED_LATEST"};
@@ -93,9 +95,8 @@ result<activation> read_start(const lsched_runtime& runtime, const lsched_partia
 result<shape> read_partial_shape(const lsched_partial_desc& desc) {
   if (desc.struct_size != sizeof desc)
     return failure{status::argument, "struct_size is not sizeof(lsched_partial_desc)"};
-  const std::string_view asked = desc.collective == nullptr ? k_allreduce.name : desc.collective;
-  if (find_collective("partial_" + std::string(asked)) == nullptr)
-    return failure{status::argument, "\"" + std::string(asked) +
+  if (find_collective(partial_name(desc)) == nullptr)
+    return failure{status::argument, "\"" + std::string(collective_of(desc)) +
                                          "\" is not partial: choose allreduce, reduce_scatter_block or allgather"};
   auto data = read_shape(desc.count, desc.dtype, desc.reduction);
   if (!data) return data;
@@ -105,7 +106,7 @@ result<shape> read_partial_shape(const lsched_partial_desc& desc) {
   const bool is_float = desc.dtype == LSCHED_F32 || desc.dtype == LSCHED_F64;
   if (desc.averages_weights != 0 && (desc.averages_weights != 1 || !is_float || desc.reduction != LSCHED_SUM))
     return failure{status::argument, "averages_weights is 0 or 1, and 1 for sums of f32 and f64 alone"};
-  if (desc.averages_weights != 0 && !is_allreduce(desc))
+  if (desc.averages_weights != 0 && collective_of(desc) != k_allreduce.name)
     return failure{status::argument, "averages_weights: only an allreduce averages"};
   return data;
 }
@@ -120,7 +121,7 @@ std::string text_of_buckets(const shape& data) {
 commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_desc& desc) {
   const auto data = read_partial_shape(desc);
   if (!data) return {"partial collective with bad arguments", data.error()};
-  const std::string name = std::string("partial_") + (desc.collective == nullptr ? "allreduce" : desc.collective);
+  const std::string name = partial_name(desc);
   const std::string what = name + " " + text_of(*data);
   const auto starts = read_start(*runtime, desc);
   if (!starts) return {what, starts.error()};
