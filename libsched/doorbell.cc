@@ -4,10 +4,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 
 namespace lsched {
 namespace {
+
+// How often a sender looks whether its peers are back before it wakes their progress threads: 2.5 us, a quarter of what a
+// wake-up on another core takes.
+constexpr int k_looks = 60;
 
 // Shared (not process-private) futexes: the word may be mapped at different addresses by different processes.
 void futex_wake(std::atomic<std::uint32_t>& word, int sleepers) {
@@ -49,11 +54,20 @@ void fence() {
 void ringer::settle() {
   if (owed_.empty()) return;
   fence();
+  for (int looks = 0; looks < k_looks && has_absent_peer(); ++looks) __builtin_ia32_pause();
   for (const debt& it : owed_) {
     is_owed_[it.peer] = 0;
     ring_if_needed(*it.bell);
   }
   owed_.clear();
+}
+
+// One whose application is about its own business, and its progress thread asleep. In a tight loop of rounds it is back
+// sooner than a thread could be woken.
+bool ringer::has_absent_peer() const {
+  return std::ranges::any_of(owed_, [](const debt& it) {
+    return it.bell->polling.load() == 0 && it.bell->sleepers.load() == 0 && it.bell->wanted.load() != 0;
+  });
 }
 
 void sleep_on(doorbell& bell, doorbell::side side, std::uint32_t epoch, std::chrono::nanoseconds timeout) {

@@ -62,7 +62,8 @@ class ringer {
     owed_.push_back({&bell, peer});
   }
 
-  /// One fence, then a look at every bell owed; rings where nobody would see the messages. Never blocks.
+  /// One fence, then a look at every bell owed; rings where nobody would see the messages. Waits a moment for peers that
+  /// may be back before they could be woken.
   void settle();
   bool is_settled() const { return owed_.empty(); }
 
@@ -71,6 +72,8 @@ class ringer {
     doorbell* bell;
     std::size_t peer;
   };
+  bool has_absent_peer() const;
+
   std::vector<std::uint8_t> is_owed_;  ///< by peer
   std::vector<debt> owed_;
 };
