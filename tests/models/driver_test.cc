@@ -16,19 +16,23 @@ void expect_right(std::string_view scenario, const limits& most = {}) {
 
 TEST(driver_model, no_message_and_no_post_is_left_lying) {
   for (const std::string_view scenario :
-       {"message for waiter", "messages for waiter", "engine for waiter", "message for auxiliary", "message for call",
-        "two calls", "two posts", "two runs", "posts and steps", "round after round", "waiter and starter",
-        "waiter and auxiliary", "job for waiter", "job for auxiliary", "job after job", "end of lane"})
+       {"message for waiter", "messages for waiter", "engine for waiter",  "message for auxiliary",
+        "message for call",   "two calls",           "two posts",          "two runs",
+        "posts and steps",    "round after round",   "waiter and starter", "waiter and auxiliary",
+        "job for waiter",     "job for auxiliary",   "job after job",      "end of lane",
+        "nap of waiter",      "nap of auxiliary",    "nap and call",       "nap of both"})
     expect_right(scenario);
 }
 
-// All states of each: 78 million for two waiters (6 minutes of a core, 3 GB), 3 and 4 million for the others (10
-// seconds each). A search that meets a limit fails.
+// All states of each: 78 million for two waiters (6 minutes of a core, 3 GB), 29 million for a nap that is handed over
+// (90 seconds), 3 to 6 million for the others (10 to 20 seconds each). A search that meets a limit fails.
 constexpr limits k_large{.states = 100'000'000, .time = std::chrono::seconds(3000)};
 
 TEST(driver_model_soak, two_waiters) { expect_right("two waiters", k_large); }
 TEST(driver_model_soak, one_gives_up) { expect_right("one gives up", k_large); }
 TEST(driver_model_soak, stop_of_auxiliary) { expect_right("stop of auxiliary", k_large); }
+TEST(driver_model_soak, nap_handed_over) { expect_right("nap handed over", k_large); }
+TEST(driver_model_soak, nap_of_two_waiters) { expect_right("nap of two waiters", k_large); }
 
 // --- planted bugs ----------------------------------------------------------------------------------------------------
 
@@ -52,6 +56,11 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
            planted{"no_flush_after_a_step", "engine for waiter"},
            planted{"post_in_two_steps", "two posts"},
            planted{"post_taken_too_late", "round after round"},
+           planted{"nap_chosen_before_the_last_look", "nap of auxiliary"},
+           planted{"nap_chosen_before_the_last_look", "nap and call"},
+           planted{"leaves_nobody_to_nap", "nap of auxiliary"},
+           planted{"sleeps_where_nobody_rings", "nap of waiter"},
+           planted{"sleeps_where_nobody_rings", "nap of both"},
            planted{"end_of_job_not_rung", "job for waiter"},
            planted{"end_of_job_not_rung", "job for auxiliary"},
            planted{"rings_for_the_last_piece_begun", "job for waiter"},

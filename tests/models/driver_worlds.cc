@@ -3,8 +3,9 @@
 // it.
 //
 // Not the library's is the medium: whoever sends stores a stamp and owes the receiver's bell a look, which are the two
-// lines of the shm endpoint (CMakeLists.txt sees to it that they are), and looks when it is through. Most scenarios
-// have senders that do nothing else; where an engine sends, there are two ranks.
+// lines of the shm endpoint (CMakeLists.txt sees to it that they are), and looks when it is through. Over a time-driven
+// medium, like the MPI endpoint, it stores a stamp and nobody hears of it. Most scenarios have senders that do nothing
+// else; where an engine sends, there are two ranks.
 #include "tests/models/explored_std.h"
 
 #include "libsched/contribution.cc"
@@ -40,13 +41,17 @@ using models::threads;
 
 constexpr std::uint32_t k_links = 2;
 
+enum class medium : std::uint8_t { rings, time_driven };
+
 /// A medium with landing stamps and nothing else.
 class stamps final : public endpoint {
  public:
+  explicit stamps(medium what) : is_time_driven_(what == medium::time_driven) {}
+
   // --- another rank's side ---
   void publish(link_id link, round_no round, ringer& owing) {
     stamp[link].store(round, std::memory_order_release);
-    owing.owe(0, bell_);
+    if (!is_time_driven_) owing.owe(0, bell_);
   }
 
   // --- this rank's ---
@@ -96,6 +101,7 @@ class stamps final : public endpoint {
   }
   void flush() override { ringer_.settle(); }
   bool is_listening() const override { return awaited_[0] != 0 || awaited_[1] != 0; }
+  bool is_time_driven() const override { return is_time_driven_; }
   doorbell& bell() override { return bell_; }
   void close() override {}
 
@@ -103,6 +109,7 @@ class stamps final : public endpoint {
   stamps* peer = nullptr;
 
  private:
+  const bool is_time_driven_;
   ringer ringer_{1};
   bool is_inside_ = false;
   std::uint32_t attached_ = 0;
@@ -147,8 +154,9 @@ schedule_ptr one_op(act what) {
 
 /// One rank: two instances, an engine, its driver.
 struct one_rank {
-  explicit one_rank(act first, act second)
-      : beside(net.bell()),
+  explicit one_rank(act first, act second, medium what = medium::rings)
+      : net(what),
+        beside(net.bell()),
         runs(net, &beside),
         drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
     it[0] = add(first);
@@ -195,8 +203,9 @@ struct one_rank {
 
 class rank_model {
  public:
-  rank_model(const circumstances& around, act first, act second) : most_(around.most), all(around.model) {
-    all.set_up([&] { here = new one_rank(first, second); });
+  rank_model(const circumstances& around, act first, act second, medium what = medium::rings)
+      : most_(around.most), all(around.model) {
+    all.set_up([&] { here = new one_rank(first, second, what); });
     doorbell& bell = here->net.bell();
     know(&bell.word[0], "bell.word[waiter]", around);
     know(&bell.word[1], "bell.word[auxiliary]", around);
@@ -252,6 +261,9 @@ class rank_model {
     all.add(
         std::move(name), [it = here, body] { body(*it); }, waits);
   }
+
+  /// Where two nap: who lets go while a waiter is registered rings it each time.
+  void limit_early_naps() { all.limit_early_naps(2); }
 
   /// In the end both instances have finished what was called; only the auxiliary thread may sleep.
   models::report explore(bool auxiliary_stays) {
@@ -473,6 +485,67 @@ models::report end_of_lane(const circumstances& around) {
   return all.explore(false);
 }
 
+// Over a time-driven medium: who is to look at messages naps.
+
+/// A message for a thread that waits, and nobody else does.
+models::report nap_of_waiter(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing, medium::time_driven);
+  all.add_sender(0);
+  all.add("waiter", [](one_rank& it) { it.run(0); });
+  return all.explore(false);
+}
+
+/// A message while the application computes. Its start finds the auxiliary thread about to sleep, asleep or not there.
+models::report nap_of_auxiliary(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing, medium::time_driven);
+  all.add_sender(0);
+  all.add("application", [](one_rank& it) { it.start(0); });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// The same, but the application has the engine while it prepares its call.
+models::report nap_and_call(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing, medium::time_driven);
+  all.add_sender(0);
+  all.add("application", [](one_rank& it) { it.call(0); });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// A waiter naps beside the auxiliary thread.
+models::report nap_of_both(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing, medium::time_driven);
+  all.limit_early_naps();
+  all.add_sender(0);
+  all.add("waiter", [](one_rank& it) { it.run(0); });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// A waiter that napped leaves, and a round is still under way: the auxiliary thread naps from then on.
+models::report nap_handed_over(const circumstances& around) {
+  rank_model all(around, act::receives, act::receives, medium::time_driven);
+  all.limit_early_naps();
+  all.add_sender_of_two();
+  all.add("application", [](one_rank& it) {
+    it.start(0);
+    it.run(1);
+  });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// One waiter naps, the other sleeps until the first leaves.
+models::report nap_of_two_waiters(const circumstances& around) {
+  rank_model all(around, act::receives, act::receives, medium::time_driven);
+  all.limit_early_naps();
+  all.add_sender_of_two();
+  all.add("waiter 0", [](one_rank& it) { it.run(0); });
+  all.add("waiter 1", [](one_rank& it) { it.run(1); });
+  return all.explore(false);
+}
+
 const models::known_world k_worlds[] = {
     models::known_world({LSCHED_VARIANT, "job for waiter", job_for_waiter}),
     models::known_world({LSCHED_VARIANT, "job for auxiliary", job_for_auxiliary}),
@@ -493,6 +566,12 @@ const models::known_world k_worlds[] = {
     models::known_world({LSCHED_VARIANT, "waiter and starter", waiter_and_starter}),
     models::known_world({LSCHED_VARIANT, "waiter and auxiliary", waiter_and_auxiliary}),
     models::known_world({LSCHED_VARIANT, "stop of auxiliary", stop_of_auxiliary}),
+    models::known_world({LSCHED_VARIANT, "nap of waiter", nap_of_waiter}),
+    models::known_world({LSCHED_VARIANT, "nap of auxiliary", nap_of_auxiliary}),
+    models::known_world({LSCHED_VARIANT, "nap and call", nap_and_call}),
+    models::known_world({LSCHED_VARIANT, "nap of both", nap_of_both}),
+    models::known_world({LSCHED_VARIANT, "nap handed over", nap_handed_over}),
+    models::known_world({LSCHED_VARIANT, "nap of two waiters", nap_of_two_waiters}),
 };
 
 }  // namespace

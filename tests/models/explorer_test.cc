@@ -5,6 +5,7 @@
 
 #include <linux/futex.h>
 #include <climits>
+#include <ctime>
 
 #include "tests/models/threads.h"
 
@@ -118,6 +119,26 @@ TEST(explorer, a_waker_may_choose_any_sleeper) {
   });
   EXPECT_EQ(explore(all).fault, "");
   EXPECT_EQ(left, (std::set<std::string>{"first sleeps", "second sleeps", "first sleeps, second sleeps"}));
+}
+
+/// One polls a variable and sleeps between the polls; the other, if there is one, stores into it and rings nobody.
+std::string naps_until_stored(long nanoseconds, bool is_stored) {
+  threads all;
+  words* shared = nullptr;
+  all.set_up([&] { shared = new words; });
+  all.add("napper", [=] {
+    const timespec limit{.tv_sec = 0, .tv_nsec = nanoseconds};
+    while (load(&shared->x) == 0) futex(0, &shared->y, FUTEX_WAIT, 0, &limit, nullptr, 0);
+  });
+  if (is_stored) all.add("storer", [=] { store(&shared->x, 1); });
+  all.expect([&](bool is_last) { return is_last ? all.unfinished() : std::string(); });
+  return explore(all).fault;
+}
+
+TEST(explorer, a_nap_ends_a_longer_sleep_does_not) {
+  EXPECT_EQ(naps_until_stored(1'000'000, true), "");
+  EXPECT_EQ(naps_until_stored(200'000'000, true), "napper sleeps");
+  EXPECT_EQ(naps_until_stored(1'000'000, false), "napper naps again and again, and nothing comes of it");
 }
 
 }  // namespace

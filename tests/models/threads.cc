@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include "tests/models/arena.h"
@@ -16,13 +17,16 @@ namespace {
 constexpr std::size_t k_stack_bytes = 16 * 1024;
 constexpr std::size_t k_least_room = 2 * 1024;
 constexpr std::size_t k_buffered_stores = 4;
+constexpr long k_longest_nap_ns = 1'000'000;
+constexpr std::uint64_t k_naps_in_vain = 2;
 
 threads* g_here = nullptr;  ///< while one of its threads runs
 
 // What a move is: bits 0-7 the thread, bit 8 whether its oldest store reaches memory, bit 9 whether its deadline
-// passes, bits 16-31 which sleeper it wakes.
+// passes, bit 10 whether its nap is over, bits 16-31 which sleeper it wakes.
 constexpr system::move k_drain = 1u << 8;
 constexpr system::move k_expires = 1u << 9;
+constexpr system::move k_nap_ends = 1u << 10;
 constexpr std::size_t thread_of(system::move what) { return what & 0xff; }
 constexpr std::size_t choice_of(system::move what) { return what >> 16; }
 
@@ -37,6 +41,9 @@ struct threads::control {
   std::uint64_t stores = 0;
   std::array<buffered, k_buffered_stores> store{};
   std::uint64_t expired = 0;
+  std::uint64_t naps = 0;        ///< whether its sleep is a nap
+  std::uint64_t early_naps = 0;  ///< if they are limited
+  std::uint64_t naps_in_vain = 0;
   __jmp_buf registers;
 };
 
@@ -126,6 +133,12 @@ void threads::resume(thread& it) {
   }
 }
 
+void threads::sleep(word* where, word value, bool is_nap) {
+  running_->now.naps = is_nap ? 1 : 0;
+  pause(access::wait, where, value);
+  running_->now.naps = 0;
+}
+
 // --- the state -------------------------------------------------------------------------------------------------------
 
 void threads::save(std::vector<std::byte>& state) const {
@@ -178,6 +191,8 @@ void threads::moves(std::vector<move>& out) const {
         break;
       case access::asleep:
         if (it.waits == patience::impatient) out.push_back(self | k_expires);
+        if (now.naps != 0 && (!early_naps_ || now.early_naps < *early_naps_ || is_still()))
+          out.push_back(self | k_nap_ends);
         break;
       case access::clock:
         out.push_back(self);
@@ -206,6 +221,9 @@ void threads::make(move what) {
     return;
   }
   if ((what & k_expires) != 0) now.expired = 1;
+  if ((what & k_nap_ends) != 0 && !is_still() && early_naps_) ++now.early_naps;
+  if ((what & k_nap_ends) != 0 && is_still() && ++now.naps_in_vain > k_naps_in_vain)
+    return complain(it.name + " naps again and again, and nothing comes of it");
   if (now.next == access::wake) wake(it, choice_of(what));
   if (now.next == access::wait && static_cast<std::uint32_t>(*now.where) == static_cast<std::uint32_t>(now.value)) {
     now.next = access::asleep;
@@ -221,6 +239,15 @@ void threads::wake(const thread& by, std::size_t choice) {
     if (other->now.next != access::asleep || other->now.where != by.now.where) continue;
     if (by.now.value != 1 || number++ == choice) other->now.next = access::alone;
   }
+}
+
+// Whether nothing can happen but that naps are over.
+bool threads::is_still() const {
+  for (const auto& it : threads_) {
+    const bool sleeps = it->now.next == access::asleep && it->waits == patience::endless;
+    if (it->now.stores > 0 || (it->now.next != access::finished && !sleeps)) return false;
+  }
+  return true;
 }
 
 word threads::read(const word* where) const {
@@ -294,7 +321,7 @@ std::string threads::describe(move what) const {
     case access::wait:
       return it.name + ": sleeps on " + name_of(now.where) + " unless it is no longer " + std::to_string(now.value);
     case access::wake: return it.name + ": wakes sleepers on " + name_of(now.where);
-    case access::asleep: return it.name + ": its sleep runs out";
+    case access::asleep: return it.name + ((what & k_nap_ends) != 0 ? ": its nap is over" : ": its sleep runs out");
     case access::clock: return it.name + ((what & k_expires) != 0 ? ": its deadline has passed" : ": has time left");
     case access::finished: break;
   }
@@ -338,10 +365,15 @@ void require(bool holds, const char* what) {
 
 bool is_expired() { return g_here != nullptr && g_here->look_at_clock(); }
 
-long futex(long, word* where, int operation, long value, const void*, const void*, int) {
+long futex(long, word* where, int operation, long value, const void* timeout, const void*, int) {
   if (g_here == nullptr) return 0;
-  const bool waits = operation == FUTEX_WAIT;
-  g_here->pause(waits ? threads::access::wait : threads::access::wake, where, static_cast<word>(value));
+  if (operation == FUTEX_WAIT) {
+    const auto* limit = static_cast<const timespec*>(timeout);
+    const bool is_nap = limit != nullptr && limit->tv_sec == 0 && limit->tv_nsec <= k_longest_nap_ns;
+    g_here->sleep(where, static_cast<word>(value), is_nap);
+  } else {
+    g_here->pause(threads::access::wake, where, static_cast<word>(value));
+  }
   return 0;
 }
 

@@ -10,8 +10,10 @@
 // one, and every load a plain one. Plain variables are not delayed: they belong to one thread at a time, which the
 // thread sanitizer checks on the real program.
 //
-// Sleep is FUTEX_WAIT without a timeout, and time stands still, unless the thread is `impatient`: then its deadline may
-// pass whenever it looks at the clock or sleeps. A waker chooses among the sleepers in every possible way.
+// Sleep is FUTEX_WAIT, and time stands still: a timeout does not pass, unless the thread is `impatient`: then its
+// deadline may pass whenever it looks at the clock or sleeps. A timeout of at most a millisecond is a nap, which may
+// be over at any moment. One that is over while nothing else can happen is in vain; a third of one thread is a fault:
+// what has not come of two never will. A waker chooses among the sleepers in every possible way.
 //
 // For x86-64 and glibc: switching looks into a jmp_buf.
 #pragma once
@@ -20,6 +22,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "tests/models/explorer.h"
@@ -44,6 +47,10 @@ class threads final : public system {
 
   void add(std::string name, std::function<void()> body, patience waits = patience::endless);
 
+  /// Of each thread, so many naps are over before nothing else can happen. For worlds where each nap rings somebody:
+  /// there, an endless number of them would be an endless number of states.
+  void limit_early_naps(std::uint64_t most) { early_naps_ = most; }
+
   /// For the steps of a path.
   void name(const void* variable, std::string what) { names_[variable] = std::move(what); }
 
@@ -67,6 +74,7 @@ class threads final : public system {
   // --- called by the threads, through the functions below ------------------------------------------------------------
   enum class access : std::uint8_t { alone, load, store, locked, point, wait, wake, asleep, clock, finished };
   void pause(access next, word* where, word value);
+  void sleep(word* where, word value, bool is_nap);
   word read(const word* where) const;
   void write(word* where, word value);
   bool is_weakened(const void* variable) const { return weakened_.contains(variable); }
@@ -85,8 +93,10 @@ class threads final : public system {
   [[noreturn]] static void enter(unsigned high, unsigned low);
   std::string name_of(const void* variable) const;
   void wake(const thread& by, std::size_t choice);
+  bool is_still() const;
 
   const memory model_;
+  std::optional<std::uint64_t> early_naps_;
   std::vector<std::unique_ptr<thread>> threads_;
   thread* running_ = nullptr;
   std::map<const void*, std::string> names_;
