@@ -13,6 +13,7 @@
 
 #include "ops/elementwise.h"
 #include "ops/format-inl.h"
+#include "ops/sweep-inl.h"
 
 #if defined(LSCHED_OPS_ELEMENTWISE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef LSCHED_OPS_ELEMENTWISE_INL_H
@@ -28,59 +29,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// ---- sweeping over elements
-
-/// What remains after the full vectors: one vector of each smaller power of two, widest first. Partial
-/// vectors touch exactly their own elements, so nothing outside the buffers is read or written.
-template <std::size_t Width, class Lane, class Step>
-HWY_INLINE void sweep_rest(std::size_t done, std::size_t count, const Step& step) {
-  if constexpr (Width > 0) {
-    const hn::CappedTag<Lane, Width> lanes;
-    if (count - done >= hn::Lanes(lanes)) {
-      step(lanes, done);
-      done += hn::Lanes(lanes);
-    }
-    sweep_rest<Width / 2, Lane>(done, count, step);
-  }
-}
-
-/// Calls step(lanes, first) so that the vectors [first, first + lanes) cover [0, count) exactly, in order.
-template <class Lane, class Step>
-HWY_INLINE void sweep(std::size_t count, const Step& step) {
-  const hn::ScalableTag<Lane> lanes;
-  const std::size_t width = hn::Lanes(lanes);
-  std::size_t done = 0;
-  for (; count - done >= 4 * width; done += 4 * width) {
-    step(lanes, done);
-    step(lanes, done + width);
-    step(lanes, done + 2 * width);
-    step(lanes, done + 3 * width);
-  }
-  for (; count - done >= width; done += width) step(lanes, done);
-  sweep_rest<hn::MaxLanes(hn::ScalableTag<Lane>()) / 2, Lane>(done, count, step);
-}
-
 // ---- operations on lanes
-
-/// The positive quiet NaN without payload. (Highway's own NaN has all bits of the payload set.)
-template <class D>
-HWY_INLINE hn::VFromD<D> quiet_nan(D lanes) {
-  constexpr bool is_single = sizeof(hn::TFromD<D>) == sizeof(float);
-  constexpr std::uint64_t bits = is_single ? 0x7FC00000u : 0x7FF8000000000000u;
-  const hn::RebindToUnsigned<D> unsigned_lanes;
-  return hn::BitCast(lanes, hn::Set(unsigned_lanes, static_cast<hn::TFromD<decltype(unsigned_lanes)>>(bits)));
-}
-
-/// Every NaN becomes the quiet one above: which operand's payload survives differs between instructions,
-/// and compilers swap operands.
-template <class D, class V = hn::VFromD<D>>
-HWY_INLINE V canonical(D lanes, V value) {
-  if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
-    return hn::IfThenElse(hn::IsNaN(value), quiet_nan(lanes), value);
-  } else {
-    return value;
-  }
-}
 
 struct sum {
   template <class D, class V = hn::VFromD<D>>

@@ -6,6 +6,9 @@
 // way. They are spelled out here because Highway's portable ones truncate; only where the hardware has
 // rounding conversions of f16 do we let it.
 
+#include <cstdint>
+#include <type_traits>
+
 #include "hwy/highway.h"
 
 #if defined(LSCHED_OPS_FORMAT_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -21,6 +24,26 @@ namespace {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+/// The positive quiet NaN without payload. (Highway's own NaN has all bits of the payload set.)
+template <class D>
+HWY_INLINE hn::VFromD<D> quiet_nan(D lanes) {
+  constexpr bool is_single = sizeof(hn::TFromD<D>) == sizeof(float);
+  constexpr std::uint64_t bits = is_single ? 0x7FC00000u : 0x7FF8000000000000u;
+  const hn::RebindToUnsigned<D> unsigned_lanes;
+  return hn::BitCast(lanes, hn::Set(unsigned_lanes, static_cast<hn::TFromD<decltype(unsigned_lanes)>>(bits)));
+}
+
+/// Every NaN becomes the quiet one above: which operand's payload survives differs between instructions,
+/// and compilers swap operands.
+template <class D, class V = hn::VFromD<D>>
+HWY_INLINE V canonical(D lanes, V value) {
+  if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
+    return hn::IfThenElse(hn::IsNaN(value), quiet_nan(lanes), value);
+  } else {
+    return value;
+  }
+}
 
 /// The element is the lane.
 template <class Element>

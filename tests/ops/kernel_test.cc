@@ -4,13 +4,9 @@
 #include "ops/kernel.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <random>
@@ -19,64 +15,15 @@
 #include <utility>
 #include <vector>
 
+#include "tests/ops/elements.h"
+
 namespace lsched {
 namespace {
 
 constexpr std::uint64_t k_seed = 20240607;
 constexpr std::array<std::size_t, 17> k_counts{0, 1, 2, 3, 5, 6, 7, 15, 16, 17, 31, 33, 63, 64, 65, 1000, 1001};
 
-// ---- targets
-
-std::vector<std::string> runnable_targets() {
-  std::vector<std::string> names;
-  while (!simd_target_at(names.size()).empty()) names.emplace_back(simd_target_at(names.size()));
-  return names;
-}
-
-/// Runs `body` once on each target, and leaves the best one in charge.
-void on_every_target(const std::function<void()>& body) {
-  for (const std::string& name : runnable_targets()) {
-    SCOPED_TRACE(name);
-    ASSERT_TRUE(force_simd_target(name));
-    body();
-  }
-  ASSERT_TRUE(force_simd_target(""));
-}
-
-// ---- the oracle: floating formats described by their parameters, arithmetic one element at a time
-
-struct binary_format {
-  int fraction_bits;
-  int least_exponent;
-  int greatest_exponent;
-};
-
-constexpr binary_format k_binary16{10, -14, 15};
-constexpr binary_format k_bfloat16{7, -126, 127};
-
-double decode(const binary_format& format, std::uint64_t bits) {
-  const double sign = (bits & 0x8000U) != 0 ? -1.0 : 1.0;
-  const int exponent = static_cast<int>((bits & 0x7FFFU) >> format.fraction_bits);
-  const int fraction = static_cast<int>(bits & ((1U << format.fraction_bits) - 1));
-  const int hidden = 1 << format.fraction_bits;
-  if (exponent == format.greatest_exponent - format.least_exponent + 2)
-    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
-  const int significand = exponent == 0 ? fraction : fraction + hidden;
-  return sign * std::ldexp(significand, format.least_exponent + std::max(exponent, 1) - 1 - format.fraction_bits);
-}
-
-/// Rounds to a multiple of the last place of value's binade; a carry into the next binade lands on its bits.
-std::uint64_t encode(const binary_format& format, double value) {
-  const auto top = static_cast<std::uint64_t>(format.greatest_exponent - format.least_exponent + 2);
-  const std::uint64_t infinity = top << format.fraction_bits;
-  if (std::isnan(value)) return infinity + (1U << (format.fraction_bits - 1));
-  const std::uint64_t sign = std::signbit(value) ? 0x8000U : 0;
-  if (std::isinf(value)) return sign + infinity;
-  const int exponent = value == 0.0 ? format.least_exponent : std::max(std::ilogb(value), format.least_exponent);
-  const double units = std::nearbyint(std::ldexp(std::fabs(value), format.fraction_bits - exponent));
-  const auto binade = static_cast<std::uint64_t>(exponent - format.least_exponent) << format.fraction_bits;
-  return sign + std::min(binade + static_cast<std::uint64_t>(units), infinity);
-}
+// ---- the oracle: arithmetic one element at a time
 
 template <class Float>
 Float combine_floats(kernel what, Float a, Float b) {
@@ -106,31 +53,6 @@ std::uint64_t combine_integers(kernel what, std::uint64_t a_bits, std::uint64_t 
   }
 }
 
-std::uint64_t low_bytes(std::uint64_t bits, dtype type) {
-  const auto unused = static_cast<int>(64 - 8 * size_of(type));
-  return bits << unused >> unused;
-}
-
-/// The double that an element means. Only for floating types.
-double value_of(dtype type, std::uint64_t bits) {
-  switch (type) {
-    case dtype::f16: return decode(k_binary16, bits);
-    case dtype::bf16: return decode(k_bfloat16, bits);
-    case dtype::f32: return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-    default: return std::bit_cast<double>(bits);
-  }
-}
-
-/// The bits of a value of a floating type, NaN being the canonical one.
-std::uint64_t bits_of(dtype type, double value) {
-  switch (type) {
-    case dtype::f16: return encode(k_binary16, value);
-    case dtype::bf16: return encode(k_bfloat16, value);
-    case dtype::f32: return std::isnan(value) ? 0x7FC00000U : std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    default: return std::isnan(value) ? 0x7FF8000000000000U : std::bit_cast<std::uint64_t>(value);
-  }
-}
-
 std::uint64_t expected(kernel what, dtype type, std::uint64_t a, std::uint64_t b) {
   switch (type) {
     case dtype::i8: return low_bytes(combine_integers<std::int8_t>(what, a, b), type);
@@ -146,55 +68,7 @@ std::uint64_t expected(kernel what, dtype type, std::uint64_t a, std::uint64_t b
   return bits_of(type, static_cast<double>(combine_floats(what, lower, upper)));
 }
 
-// ---- buffers
-
-/// `bytes` of memory with a page that must not be touched right behind the last one.
-class guarded_memory {
- public:
-  explicit guarded_memory(std::size_t bytes) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
-    mapped_ = (bytes + page_ - 1) / page_ * page_ + page_;
-    start_ =
-        static_cast<std::byte*>(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (start_ == MAP_FAILED || mprotect(start_ + mapped_ - page_, page_, PROT_NONE) != 0) std::abort();
-  }
-  guarded_memory(const guarded_memory&) = delete;
-  guarded_memory& operator=(const guarded_memory&) = delete;
-  ~guarded_memory() { munmap(start_, mapped_); }
-
-  std::byte* last(std::size_t bytes) { return start_ + mapped_ - page_ - bytes; }
-
- private:
-  std::size_t page_;
-  std::size_t mapped_ = 0;
-  std::byte* start_ = nullptr;
-};
-
-std::uint64_t read_element(const std::byte* from, std::size_t index, dtype type) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, from + index * size_of(type), size_of(type));  // little-endian, as every target we have
-  return bits;
-}
-
-void write_element(std::byte* to, std::size_t index, dtype type, std::uint64_t bits) {
-  std::memcpy(to + index * size_of(type), &bits, size_of(type));
-}
-
-/// Values where arithmetic goes wrong first: ends of ranges, zeros, infinities, NaNs of all kinds,
-/// subnormals.
-std::vector<std::uint64_t> hard_values(dtype type) {
-  const auto width = static_cast<int>(8 * size_of(type));
-  const std::uint64_t top = std::uint64_t{1} << (width - 1);
-  std::vector<std::uint64_t> values{0, 1, 2, 3, top, top + 1, top - 1, ~std::uint64_t{0}};
-  if (is_floating(type)) {
-    for (const double x : {1.0, -1.0, 1.5, 65504.0, 65519.0, 0x1p-14, 0x1p-24, 0x1p-126, 3e38})
-      values.push_back(bits_of(type, x));
-    const std::uint64_t infinity = bits_of(type, std::numeric_limits<double>::infinity());
-    for (const std::uint64_t special : {infinity, infinity - 1, infinity + 1, infinity + 3})
-      values.insert(values.end(), {special, special + top});
-    values.push_back(bits_of(type, std::nan("")) + top + 5);
-  }
-  return values;
-}
+// ---- operands
 
 class source {
  public:
