@@ -11,9 +11,10 @@
 #include <cstdint>
 #include <utility>
 
-// SSE4 is nearly as old as SSSE3 and serves the same machines: one target less to compile and test.
+// SSE4 is nearly as old as SSSE3 and serves the same machines: one target less to compile and test. Vectors whose
+// width the compiler does not know cannot be kept in arrays, as ops/linear-inl.h keeps its sums.
 #ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS HWY_SSSE3
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #endif
 
 namespace lsched {

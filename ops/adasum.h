@@ -1,0 +1,95 @@
+// Adasum of two vectors, and of many along a tree, as far as it is arithmetic of a few doubles. The passes over vectors
+// are in ops/linear.h.
+//
+//     AS(a, b) = (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b
+//
+// is the sum of orthogonal vectors and the mean of parallel ones: Maleki et al., "Scaling Distributed Training with
+// Adaptive Summation", MLSys 2021 (arXiv:2006.02924), Algorithm 1. It is symmetric, homogeneous of degree one, and not
+// associative. Where we depart from the paper:
+//
+//   - A vector whose squared norm is below sqrt(DBL_MIN), about 1.5e-154, keeps the coefficient 1, so that
+//     AS(g, 0) = g where the formula divides by zero. Data of f16, bf16 and f32 come that low only if all are zero.
+//   - If a dot is not finite, both coefficients are NaN, and with them the whole result, on every rank that has the
+//     same dots.
+//
+// All functions here are pure, and the same bits in give the same bits out. They allocate nothing; any number of threads
+// may call them at once.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace lsched {
+
+struct adasum_coefficients {
+  double a;
+  double b;
+};
+
+/// Of a and b in AS(a, b). `sums` is what dot_norms answers: a.b, |a|^2, |b|^2. Exchanging a and b in `sums` exchanges the coefficients, and
+/// changes no bits. Magnitudes go up to half the ratio of the norms.
+adasum_coefficients adasum_coefficients_of(const double sums[3]);
+
+/// |AS(a, b)|^2, without a pass over the vectors. With A = |a|^2, B = |b|^2 and d = a.b it is
+///
+///     A + B - (3/4) d^2 (1/A + 1/B) + d^3 / (2 A B)        between (|a| - |b|)^2 / 4 and A + B
+///
+/// and where a coefficient is 1 for want of a norm, what follows from that. Never negative; NaN with the coefficients.
+double adasum_norm(const double sums[3]);
+
+inline constexpr std::size_t k_most_adasum_leaves = 64;
+
+/// In which order vectors are combined. Node i < leaves is the i-th vector, node leaves + m the result of the m-th
+/// merge, and the last merge makes the result of all. Each node but that is operand of one merge, made before it.
+struct adasum_tree {
+  struct merge {
+    std::uint8_t lower = 0;  ///< the node whose least leaf is the lower one
+    std::uint8_t upper = 0;
+    friend bool operator==(const merge&, const merge&) = default;
+  };
+  std::size_t leaves = 0;                                ///< at most k_most_adasum_leaves
+  std::array<merge, k_most_adasum_leaves - 1> merges{};  ///< of which leaves - 1 count
+  friend bool operator==(const adasum_tree&, const adasum_tree&) = default;
+};
+
+/// True of trees as described above, with at least one leaf.
+bool is_valid(const adasum_tree& tree);
+
+/// Neighbours merge, then neighbouring pairs, and so on; one that has no neighbour waits for the next level. For powers
+/// of two the tree of recursive halving: (0 1)(2 3) … `leaves` is from 1 to k_most_adasum_leaves.
+adasum_tree balanced_adasum_tree(std::size_t leaves);
+
+/// ((0 1) 2) 3 …
+adasum_tree linear_adasum_tree(std::size_t leaves);
+
+/// What adasum_weights says of the result.
+struct adasum_weighing {
+  double norm = 0;           ///< its |.|^2
+  double amplification = 1;  ///< of errors, by cancellation: at least 1
+  bool is_safe = true;       ///< amplification is at most k_safe_adasum_amplification, and nothing overflowed
+};
+
+inline constexpr double k_safe_adasum_amplification = 0x1p20;
+
+/// Weights with which the result of a valid tree is sum weights[i] * x[i], from the Gram matrix of the vectors x as
+/// find_gram's kernels answer it: the tree without a pass over vectors between its merges. `weights` has room for
+/// `leaves`. Takes about leaves^2 / 2 multiply-adds.
+///
+/// Each node is kept as the weights of its leaves. For two of them, p and q, a merge needs d = p'Gq, and their norms
+/// A = p'Gp and B = q'Gq, which follow from those of their own operands: |x p + y q|^2 = x (x A + y d) + y (x d + y B).
+///
+/// How far that can be trusted. Let e be the error of the dots: |error of xi.xj| <= e |xi| |xj|; and let m(p) be
+/// sum |p_i| |x_i|, the norm that p would have if nothing cancelled. Then a computed p'Gq is off by at most about
+/// (e + leaves 2^-53) m(p) m(q), and A relatively by that much times m(p)^2 / A. The largest m(p)^2 / A of all nodes is
+/// the amplification. Coefficients are those of vectors that are relatively off by about e times the amplification, so
+/// the weighted sum is off by at most about
+///
+///     e * amplification * sum |weights[i]| |x[i]|    a level of the tree.
+///
+/// Where it is not safe, combine the vectors one merge after the other. Kernels for f16 have an e of 2^-19 and ask
+/// for a stricter bar than is_safe: 2^8 keeps the error below the rounding of an f16. If a dot is not finite, all weights
+/// are NaN and the norm is, and that is safe.
+adasum_weighing adasum_weights(const adasum_tree& tree, const double* gram, double* weights);
+
+}  // namespace lsched
