@@ -99,6 +99,13 @@ struct limits_options {
 };
 int run_limits(const limits_options& options);
 
+/// Kernels that pass over vectors, beside what memory and arithmetic allow. One thread, no world.
+struct kernels_options {
+  double cell_seconds = 0.2;  ///< for each kernel, type and level of memory
+  std::string json;
+};
+int run_kernels(const kernels_options& options);
+
 /// Latency of balanced collectives beside MPI's forms.
 struct coll_options {
   std::vector<std::string> collectives{"allreduce"};                              ///< names of exercises()

@@ -315,6 +315,20 @@ void add_limits(CLI::App& bench, command_context& context) {
   });
 }
 
+void add_kernels(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand(
+      "kernels", "Kernels that pass over vectors, from each level of memory, beside what the machine allows");
+  const auto options = std::make_shared<bench::kernels_options>();
+  command->add_option("--cell-seconds", options->cell_seconds, "Time for each kernel, type and level")
+      ->check(number(0.001, 3600))
+      ->capture_default_str();
+  add_json_option(*command, options->json);
+  command->footer("Example:  lsched bench kernels --json kernels.jsonl");
+  command->callback([&context, options] {
+    context.action = [options] { return in_one_process([&] { return bench::run_kernels(*options); }); };
+  });
+}
+
 #if LSCHED_HAVE_TBB
 void add_lane(CLI::App& bench, command_context& context) {
   CLI::App* command = bench.add_subcommand("lane", "One large reduction, inline and on oneTBB workers");
@@ -512,7 +526,8 @@ void add_async(CLI::App& bench, command_context& context) {
 
 void add_bench_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand(
-      "bench", "Measure: fig9, partial, coll, tune, compare, overlap, cost, idle, engine, commit, limits, lane, async");
+      "bench",
+      "Measure: fig9, partial, coll, tune, compare, overlap, cost, idle, engine, commit, limits, kernels, lane, async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_partial(*command, context);
@@ -524,6 +539,7 @@ void add_bench_command(CLI::App& app, command_context& context) {
   add_idle(*command, context);
   add_commit(*command, context);
   add_limits(*command, context);
+  add_kernels(*command, context);
   add_engine(*command, context);
 #if LSCHED_HAVE_TBB
   add_lane(*command, context);
