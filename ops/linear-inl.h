@@ -16,6 +16,8 @@
 #include "ops/linear_table.h"
 #include "ops/sweep-inl.h"
 
+#include "hwy/cache_control.h"
+
 #if defined(LSCHED_OPS_LINEAR_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef LSCHED_OPS_LINEAR_INL_H
 #undef LSCHED_OPS_LINEAR_INL_H
@@ -166,11 +168,28 @@ struct partial_sums {
       }
     }
   }
+
+  HWY_INLINE void store(std::size_t p, hn::TFromD<D>* to) const {
+    const D lanes;
+    for (std::size_t v = 0; v < Width; ++v) hn::Store(sums[p][v], lanes, to + v * hn::Lanes(lanes));
+  }
 };
 
-/// dots[p] += the dot of the p-th pair over `count` elements, at most a block, of the inputs.
-template <class Format, class Shape>
-HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs)[Shape::inputs], std::size_t count,
+/// Asks for the cache lines of a row before its turn comes: into the first cache, or only into the second, where there
+/// is room for blocks of many vectors.
+enum class nearness : int { second = 2, first = 3 };
+
+template <nearness Where, std::size_t Elements, class Element>
+HWY_INLINE void fetch(const Element* row) {
+  constexpr std::size_t line = 64 / sizeof(Element);
+  for (std::size_t i = 0; i < Elements; i += line) __builtin_prefetch(row + i, 0, static_cast<int>(Where));
+}
+
+/// dots[p] += the dot of the p-th pair over `count` elements, at most a block, of the inputs. Meanwhile as many elements
+/// are fetched from each place of `soon`.
+template <class Format, class Shape, nearness Where>
+HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs)[Shape::inputs],
+                                  const typename Format::element* const (&soon)[2], std::size_t count,
                                   double* const (&dots)[Shape::count]) {
   using element = typename Format::element;
   using lane = typename dot_sums<Format>::lane;
@@ -184,7 +203,11 @@ HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs
   for (std::size_t first = 0; first < row; first += width * hn::Lanes(lanes)) {
     partial_sums<Format, Shape, std::remove_const_t<D>, width> partial;
     partial.clear();
-    for (std::size_t i = first; i < whole; i += row) partial.add(inputs, i);
+    for (std::size_t i = first; i < whole; i += row) {
+      fetch<Where, row>(soon[0] + i);
+      fetch<Where, row>(soon[1] + i);
+      partial.add(inputs, i);
+    }
     if (whole < count) {
       element rest[Shape::inputs][row] = {};
       const element* padded[Shape::inputs];
@@ -194,10 +217,7 @@ HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs
       }
       partial.add(padded, first);
     }
-    HWY_UNROLL(4)
-    for (std::size_t p = 0; p < Shape::count; ++p) HWY_UNROLL(4)
-    for (std::size_t v = 0; v < width; ++v)
-      hn::Store(partial.sums[p][v], lanes, sums[p] + first + v * hn::Lanes(lanes));
+    for (std::size_t p = 0; p < Shape::count; ++p) partial.store(p, sums[p] + first);
   }
   for (std::size_t p = 0; p < Shape::count; ++p) *dots[p] += sum_of_lanes(sums[p]);
 }
@@ -205,6 +225,11 @@ HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs
 HWY_INLINE void make_canonical(double& value) {
   constexpr double quiet_nan = std::numeric_limits<double>::quiet_NaN();
   if (value != value) value = quiet_nan;
+}
+
+/// From a block that begins at `done` to the next one, if that is whole, else 0.
+HWY_INLINE std::size_t ahead_of(std::size_t done, std::size_t count) {
+  return count - done >= 2 * k_dot_block ? k_dot_block : 0;
 }
 
 /// Elements of the block that begins at `done`.
@@ -220,36 +245,60 @@ void dot_norms(const void* a, const void* b, std::size_t count, double* sums) {
   const element* lower = static_cast<const element*>(a);
   const element* upper = static_cast<const element*>(b);
   double dot = 0, norm_a = 0, norm_b = 0;
-  for (std::size_t done = 0; done < count; done += k_dot_block)
-    add_dots_of_block<Format, triangle>({lower + done, upper + done}, block_at(done, count), {&norm_a, &dot, &norm_b});
+  for (std::size_t done = 0; done < count; done += k_dot_block) {
+    const std::size_t next = done + ahead_of(done, count);
+    add_dots_of_block<Format, triangle, nearness::first>({lower + done, upper + done}, {lower + next, upper + next},
+                                                         block_at(done, count), {&norm_a, &dot, &norm_b});
+  }
   make_canonical(dot), make_canonical(norm_a), make_canonical(norm_b);
   sums[0] = dot, sums[1] = norm_a, sums[2] = norm_b;
 }
 
-/// Vectors go in twos; of an odd number the last one stands in for its missing partner, whose sums nobody reads.
+/// Vectors go in twos; of an odd number the last one stands in for its missing partner, whose sums nobody reads. The
+/// next block of the n vectors is fetched evenly over the passes, which takes no more than two at a time.
 template <class Format>
-void gram_of_block(const void* const* x, std::size_t n, std::size_t first, std::size_t count, double* sums) {
+void gram_of_block(const void* const* x, std::size_t n, std::size_t done, std::size_t count, double* sums) {
   using element = typename Format::element;
+  const std::size_t size = block_at(done, count);
+  const std::size_t next = done + ahead_of(done, count);
+  const std::size_t twos = (n + 1) / 2;
+  const std::size_t passes = twos * (twos + 1) / 2;
   double unread = 0;
-  const auto at = [&](std::size_t k) HWY_ATTR { return static_cast<const element*>(x[k < n ? k : n - 1]) + first; };
+  const auto at = [&](std::size_t k, std::size_t first)
+                      HWY_ATTR { return static_cast<const element*>(x[k < n ? k : n - 1]) + first; };
   const auto place = [&](std::size_t i, std::size_t j) HWY_ATTR {
     return j < n ? sums + gram_place(n, i, j) : &unread;  // i <= j
   };
-  for (std::size_t i = 0; i < n; i += 2) {
-    add_dots_of_block<Format, triangle>({at(i), at(i + 1)}, count, {place(i, i), place(i, i + 1), place(i + 1, i + 1)});
-    for (std::size_t j = i + 2; j < n; j += 2)
-      add_dots_of_block<Format, square>({at(i), at(i + 1), at(j), at(j + 1)}, count,
-                                        {place(i, j), place(i, j + 1), place(i + 1, j), place(i + 1, j + 1)});
-  }
+  std::size_t pass = 0;
+  for (std::size_t i = 0; i < n; i += 2)
+    for (std::size_t j = i; j < n; j += 2, ++pass) {
+      const std::size_t from = pass * n / passes;
+      const std::size_t to = (pass + 1) * n / passes;
+      const element* const soon[2] = {at(from, from < to ? next : done),
+                                      at(to - 1 > from ? from + 1 : from, from < to ? next : done)};
+      if (i == j)
+        add_dots_of_block<Format, triangle, nearness::second>({at(i, done), at(i + 1, done)}, soon, size,
+                                                              {place(i, i), place(i, i + 1), place(i + 1, i + 1)});
+      else
+        add_dots_of_block<Format, square, nearness::second>(
+            {at(i, done), at(i + 1, done), at(j, done), at(j + 1, done)}, soon, size,
+            {place(i, j), place(i, j + 1), place(i + 1, j), place(i + 1, j + 1)});
+    }
 }
 
 template <class Format>
 void gram(const void* const* x, std::size_t n, std::size_t count, double* sums) {
   const std::size_t pairs = n * (n + 1) / 2;
   for (std::size_t p = 0; p < pairs; ++p) sums[p] = 0;
-  for (std::size_t done = 0; done < count; done += k_dot_block)
-    gram_of_block<Format>(x, n, done, block_at(done, count), sums);
+  for (std::size_t done = 0; done < count; done += k_dot_block) gram_of_block<Format>(x, n, done, count, sums);
   for (std::size_t p = 0; p < pairs; ++p) make_canonical(sums[p]);
+}
+
+/// Fetches what a sweep will come to. Doubles come fast enough by themselves: nothing is left to hide behind.
+template <class Element>
+HWY_INLINE void fetch_ahead(const Element* from, std::size_t first, std::size_t count) {
+  constexpr std::size_t ahead = 512;
+  if constexpr (sizeof(Element) < sizeof(double)) hwy::Prefetch(from + (first + ahead < count ? first + ahead : first));
 }
 
 /// Coefficients with which f32 is wide enough: `greatest` times the largest element, times 2^-shift, is half of what
@@ -275,9 +324,12 @@ struct narrow_scaled_add {
   float y;
   const typename Format::element* b;
   typename Format::element* c;
+  std::size_t count;
 
   template <class D>
   HWY_INLINE void operator()(D lanes, std::size_t first) const {
+    fetch_ahead(a, first, count);
+    fetch_ahead(b, first, count);
     const auto lower = hn::Mul(hn::Set(lanes, x), Format::load(lanes, a + first));
     const auto upper = hn::Mul(hn::Set(lanes, y), Format::load(lanes, b + first));
     auto sum = hn::Add(lower, upper);
@@ -294,9 +346,12 @@ struct wide_scaled_add {
   double y;
   const typename Format::element* b;
   typename Format::element* c;
+  std::size_t count;
 
   template <class D>
   HWY_INLINE void operator()(D lanes, std::size_t first) const {
+    fetch_ahead(a, first, count);
+    fetch_ahead(b, first, count);
     const auto lower = hn::Mul(hn::Set(lanes, x), load_as<Format>(lanes, a + first));
     const auto upper = hn::Mul(hn::Set(lanes, y), load_as<Format>(lanes, b + first));
     store_as<Format>(lanes, hn::Add(lower, upper), c + first);
@@ -313,11 +368,11 @@ void scaled_add(double x, const void* a, double y, const void* b, void* c, std::
   if constexpr (limits::exists) {
     if (limits::has(x) && limits::has(y)) {
       const auto narrow = [](double factor) HWY_ATTR { return static_cast<float>(factor / limits::shift_factor); };
-      sweep<float>(count, narrow_scaled_add<Format>{narrow(x), lower, narrow(y), upper, result});
+      sweep<float>(count, narrow_scaled_add<Format>{narrow(x), lower, narrow(y), upper, result, count});
       return;
     }
   }
-  sweep<double>(count, wide_scaled_add<Format>{x, lower, y, upper, result});
+  sweep<double>(count, wide_scaled_add<Format>{x, lower, y, upper, result, count});
 }
 
 template <class Format>
@@ -326,10 +381,12 @@ struct weighted_sum_step {
   const void* const* x;
   std::size_t n;
   typename Format::element* c;
+  std::size_t count;
 
   template <class D>
   HWY_INLINE hn::VFromD<D> term(D lanes, std::size_t k, std::size_t first) const {
     const auto* from = static_cast<const typename Format::element*>(x[k]);
+    fetch_ahead(from, first, count);
     return hn::Mul(hn::Set(lanes, w[k]), load_as<Format>(lanes, from + first));
   }
 
@@ -349,7 +406,7 @@ void weighted_sum(const double* w, const void* const* x, std::size_t n, void* c,
     for (std::size_t i = 0; i < count; ++i) result[i] = element{};
     return;
   }
-  sweep<double>(count, weighted_sum_step<Format>{w, x, n, result});
+  sweep<double>(count, weighted_sum_step<Format>{w, x, n, result, count});
 }
 
 // ---- the table

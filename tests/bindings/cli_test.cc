@@ -274,6 +274,7 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "overlap", "--progress", "magic"}, "--progress"},
       {{"bench", "overlap", "--compute-us", "0"}, "--compute-us"},
       {{"bench", "cost", "--only", "something"}, "--only"},
+      {{"bench", "kernels", "--cell-seconds", "0"}, "--cell-seconds"},
       {{"bench", "compare"}, "FILE"},
   };
   for (const auto& [arguments, part] : mistakes) {
@@ -463,6 +464,23 @@ TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
     EXPECT_EQ(line["ms_simulated"], nullptr);
   }
   EXPECT_LE(lines[1]["staleness_max"], 4);
+}
+
+TEST(CommandBench, kernels_have_a_line_for_every_type_and_level) {
+  const outcome it = run(lsched({"bench", "kernels", "--cell-seconds", "0.001", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  std::map<std::string, int> cells;
+  for (const json& line : lines_of(it.out)) {
+    EXPECT_EQ(line.size(), 6u) << line;
+    EXPECT_EQ(line["bench"], "kernel");
+    EXPECT_GT(line["gbps"], 0) << line;
+    EXPECT_GT(line["limit_gbps"], 0) << line;
+    for (const char* key : {"name", "dtype", "level"}) ++cells[line[key]];
+  }
+  const std::map<std::string, int> wanted{{"dot_norms", 12},     {"scaled_add", 12}, {"sum", 12},  {"gram8", 12},
+                                          {"weighted_sum8", 12}, {"f16", 15},        {"bf16", 15}, {"f32", 15},
+                                          {"f64", 15},           {"L2", 20},         {"L3", 20},   {"DRAM", 20}};
+  EXPECT_EQ(cells, wanted);
 }
 
 TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
