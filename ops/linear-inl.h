@@ -96,8 +96,8 @@ struct dot_sums {
 };
 static_assert(k_dot_block % 32 == 0);
 
-/// Which vectors are multiplied with which: all pairs of two vectors, or each of two with each of two others. Sums kept
-/// in registers are those of `vectors` vectors' width for each pair.
+/// Which inputs are multiplied with which: all pairs of two, or each of two with each of two others. Registers hold at
+/// most `width` vectors of sums for each pair.
 struct triangle {
   static constexpr std::size_t inputs = 2;
   static constexpr std::size_t width = 4;
@@ -274,8 +274,8 @@ void gram_of_block(const void* const* x, std::size_t n, std::size_t done, std::s
     for (std::size_t j = i; j < n; j += 2, ++pass) {
       const std::size_t from = pass * n / passes;
       const std::size_t to = (pass + 1) * n / passes;
-      const element* const soon[2] = {at(from, from < to ? next : done),
-                                      at(to - 1 > from ? from + 1 : from, from < to ? next : done)};
+      const std::size_t block = from < to ? next : done;  // without a vector to fetch, what is here already
+      const element* const soon[2] = {at(from, block), at(from + 1 < to ? from + 1 : from, block)};
       if (i == j)
         add_dots_of_block<Format, triangle, nearness::second>({at(i, done), at(i + 1, done)}, soon, size,
                                                               {place(i, i), place(i, i + 1), place(i + 1, i + 1)});

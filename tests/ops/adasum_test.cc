@@ -232,6 +232,12 @@ TEST_F(adasum_of_many, says_when_cancellation_makes_it_unsafe) {
   EXPECT_TRUE(at_once(linear_adasum_tree(3), {g, weighted(-1, g, 1e-1, h), draw()}).weighing.is_safe);
 }
 
+TEST_F(adasum_of_many, counts_weights_of_unlike_sign_as_cancellation) {
+  const numbers g = draw();
+  const one_shot made = at_once(balanced_adasum_tree(2), {g, times(10, g)});  // -4 g + 9.5 g
+  EXPECT_NEAR(made.weighing.amplification, 13.5 * 13.5 / (5.5 * 5.5), 1e-12);
+}
+
 /// Near cancellation the promise is tight: the error grows with it, and stays below what the amplification says.
 TEST_F(adasum_of_many, errs_no_more_than_its_amplification_says) {
   for (const double gap : {1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6}) {

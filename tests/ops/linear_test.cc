@@ -377,6 +377,13 @@ TEST(linear, scaled_add_does_not_overflow_where_its_result_does_not) {
   });
 }
 
+TEST(linear, scaled_add_does_not_lose_coefficients_that_f32_would) {
+  on_every_target([] {
+    EXPECT_EQ(scaled_add_of_one(dtype::bf16, 0x1.8p-148, 0x1p127, 0, 1), 0x1.8p-21);
+    EXPECT_EQ(scaled_add_of_one(dtype::bf16, 0x1.8p-100, 0x1p100, 0x1p-101, 0x1p101), 2.5);
+  });
+}
+
 TEST(linear, a_nan_is_the_canonical_one_whatever_came_in) {
   on_every_target([] {
     for_every_float([](dtype type) {
