@@ -110,6 +110,29 @@ op_id builder::copy(region source, region target, extent count, deps after) {
                 after);
 }
 
+op_id builder::dot_norms(region lower, region higher, region sums, extent count, deps after) {
+  return append({.kind = op_kind::compute,
+                 .what = kernel::dot_norms,
+                 .type = at(lower.buffer()).type,
+                 .count = count,
+                 .a = lower,
+                 .b = higher,
+                 .c = sums},
+                after);
+}
+
+op_id builder::adasum(region lower, region higher, region sums, region target, extent count, deps after) {
+  return append({.kind = op_kind::compute,
+                 .what = kernel::adasum,
+                 .type = at(target.buffer()).type,
+                 .count = count,
+                 .a = lower,
+                 .b = higher,
+                 .c = target,
+                 .s = sums},
+                after);
+}
+
 op_id builder::signal_send(rank to, std::uint32_t tag, deps after) {
   return append({.kind = op_kind::signal_send, .peer = to, .tag = tag}, after);
 }
@@ -141,8 +164,8 @@ void builder::widen() {
   for (late_extent& it : lates_) it.bound = widened(it.bound);
   for (op& it : ops_) {
     if (!it.count.is_late()) it.count = extent::imm(widened(it.count.value()));
-    for (region* part : {&it.a, &it.b, &it.c})
-      if (part->exists()) *part = {part->buffer(), widened(part->offset())};
+    for (region op::*which : {&op::a, &op::b, &op::c, &op::s})
+      if (region& part = it.*which; part.exists()) part = {part.buffer(), widened(part.offset())};
   }
   unit_ = 1;
 }

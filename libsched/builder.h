@@ -47,6 +47,10 @@ class builder {
   op_id recv(rank from, std::uint32_t tag, region target, extent count, deps after = {});
   op_id reduce(kernel what, region lower, region higher, region target, extent count, deps after = {});
   op_id copy(region source, region target, extent count, deps after = {});
+  /// The k_dot_sums sums of two vectors of any floating type; `sums` is of f64.
+  op_id dot_norms(region lower, region higher, region sums, extent count, deps after = {});
+  /// The adaptive sum of two vectors, or of what `sums` are the sums of, part by part (ops/adasum.h).
+  op_id adasum(region lower, region higher, region sums, region target, extent count, deps after = {});
   op_id signal_send(rank to, std::uint32_t tag, deps after = {});
   op_id signal_recv(rank from, std::uint32_t tag, deps after = {});
   /// The application's own call; and as it counts in rounds that wait for everybody (activation::full_every).

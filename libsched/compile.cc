@@ -15,13 +15,13 @@ namespace {
 
 /// What an op of each kind must bring along, in the order of op_kind; op.h has the same table in words.
 struct shape {
-  bool a, b, c, peer;
+  bool a, b, c, peer, s = false;
 };
 constexpr std::array<shape, 7> k_shapes{{
     {false, false, false, false},  // nop
     {true, false, false, true},    // send
     {false, false, true, true},    // recv
-    {true, true, true, false},     // compute; b for reductions only
+    {true, true, true, false},     // compute; b for those with two operands only
     {false, false, false, true},   // signal_send
     {false, false, false, true},   // signal_recv
     {false, false, true, false},   // capture
@@ -29,20 +29,13 @@ constexpr std::array<shape, 7> k_shapes{{
 
 shape shape_of(const op& what) {
   shape wanted = k_shapes[static_cast<std::size_t>(what.kind)];
-  wanted.b = wanted.b && is_reduction(what.what);
+  wanted.b = wanted.b && is_binary(what.what);
+  wanted.s = what.kind == op_kind::compute && what.what == kernel::adasum;
   return wanted;
 }
 
 std::string text_of(region place) {
   return "b" + std::to_string(place.buffer()) + "[" + std::to_string(place.offset()) + "]";
-}
-
-/// Neither identical nor disjoint: no kernel takes such operands.
-bool straddles(region x, region y, std::uint64_t count) {
-  if (!x.exists() || x.buffer() != y.buffer() || x == y) return false;
-  const std::uint64_t low = std::min(x.offset(), y.offset());
-  const std::uint64_t high = std::max(x.offset(), y.offset());
-  return high - low < count;
 }
 
 }  // namespace
@@ -73,7 +66,7 @@ class compiler {
   bool check_peer(op_id id);
   bool check_count(op_id id);
   bool check_regions(op_id id);
-  bool check_read(op_id id, std::string_view what, region place);
+  bool check_read(op_id id, const operand& part);
   bool check_write(op_id id, region place);
   bool check_kernel(op_id id);
   bool check_capture(op_id id);
@@ -158,23 +151,31 @@ bool compiler::check_count(op_id id) {
 bool compiler::check_regions(op_id id) {
   const op& it = ops_[id];
   const shape wanted = shape_of(it);
-  return (!wanted.a || check_read(id, "a", it.a)) && (!wanted.b || check_read(id, "b", it.b)) &&
-         (!wanted.c || (check_read(id, "c", it.c) && check_write(id, it.c)));
+  const auto lacks = [&](bool is_wanted, region place, std::string_view letter) {
+    if (!is_wanted || place.exists()) return false;
+    refuse(status::argument, id, "region " + std::string(letter) + " names no buffer of this schedule");
+    return true;
+  };
+  if (lacks(wanted.a, it.a, "a") || lacks(wanted.b, it.b, "b") || lacks(wanted.c, it.c, "c") ||
+      lacks(wanted.s, it.s, "s"))
+    return false;
+  for (const operand& part : operands_of(it, most(it.count)))
+    if (!check_read(id, part) || (part.is_written && !check_write(id, part.at))) return false;
+  return true;
 }
 
-bool compiler::check_read(op_id id, std::string_view what, region place) {
-  const std::string which = "region " + std::string(what);
-  if (place.buffer() >= source_.buffers_.size())
+bool compiler::check_read(op_id id, const operand& part) {
+  const std::string which = std::string("region ") + letter_of(part.which);
+  if (part.at.buffer() >= source_.buffers_.size())
     return refuse(status::argument, id, which + " names no buffer of this schedule");
-  const buffer& under = source_.buffers_[place.buffer()];
-  if (under.type != ops_[id].type)
-    return refuse(
-        status::argument, id,
-        which + " is " + std::string(name_of(under.type)) + " but the op is " + std::string(name_of(ops_[id].type)));
-  const std::uint64_t count = most(ops_[id].count);
-  if (place.offset() > under.count || count > under.count - place.offset())
+  const buffer& under = source_.buffers_[part.at.buffer()];
+  if (under.type != part.type)
+    return refuse(status::argument, id,
+                  which + " is " + std::string(name_of(under.type)) + " but " +
+                      (part.type == ops_[id].type ? "the op is " : "sums are ") + std::string(name_of(part.type)));
+  if (part.at.offset() > under.count || part.count > under.count - part.at.offset())
     return refuse(status::bounds, id,
-                  which + ", up to " + std::to_string(count) + " elements at " + text_of(place) +
+                  which + ", up to " + std::to_string(part.count) + " elements at " + text_of(part.at) +
                       ", leaves its buffer of " + std::to_string(under.count));
   return true;
 }
@@ -190,9 +191,10 @@ bool compiler::check_kernel(op_id id) {
   const bool is_copy = it.kind == op_kind::compute && it.what == kernel::copy;
   if (!is_copy && !supports(it.what, it.type))
     return refuse(status::argument, id, "no such reduction on " + std::string(name_of(it.type)));
-  const std::uint64_t count = most(it.count);
-  if (straddles(it.a, it.c, count) || straddles(it.b, it.c, count) || straddles(it.a, it.b, count))
-    return refuse(status::argument, id, "two of its regions overlap without being the same");
+  const operand_list parts = operands_of(it, most(it.count));
+  for (const operand& x : parts)
+    for (const operand& y : parts)
+      if (straddle(x, y)) return refuse(status::argument, id, "two of its regions overlap without being the same");
   return true;
 }
 

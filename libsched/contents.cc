@@ -3,30 +3,10 @@
 #include <algorithm>
 #include <string>
 
+#include "libsched/modular.h"
+
 namespace lsched {
 namespace {
-
-// --- arithmetic modulo the prime 2^61-1 --------------------------------------------------------------------
-
-constexpr std::uint64_t k_prime = (std::uint64_t{1} << 61) - 1;
-__extension__ using twice_as_wide = unsigned __int128;
-
-std::uint64_t sum(std::uint64_t x, std::uint64_t y) {
-  const std::uint64_t z = x + y;
-  return z >= k_prime ? z - k_prime : z;
-}
-
-std::uint64_t product(std::uint64_t x, std::uint64_t y) {
-  const twice_as_wide z = static_cast<twice_as_wide>(x) * y;
-  return sum(static_cast<std::uint64_t>(z & k_prime), static_cast<std::uint64_t>(z >> 61));
-}
-
-std::uint64_t power(std::uint64_t x, std::uint64_t exponent) {
-  std::uint64_t value = 1;
-  for (; exponent != 0; exponent >>= 1, x = product(x, x))
-    if ((exponent & 1) != 0) value = product(value, x);
-  return value;
-}
 
 /// What a shift by one multiplies each of the two sums with.
 constexpr std::array<std::uint64_t, 2> k_step{0x0b5297a4d3e16c97, 0x1c60cb3729fe4d05};
@@ -48,13 +28,15 @@ contents::sums contents::weight_of(rank contributor, std::uint32_t input) {
 contents::sums contents::shifted(sums weight, std::int64_t by) {
   if (by == 0) return weight;
   const std::uint64_t steps = by > 0 ? static_cast<std::uint64_t>(by) : k_prime - 1 - static_cast<std::uint64_t>(-by);
-  for (std::size_t i = 0; i < weight.size(); ++i) weight[i] = product(weight[i], power(k_step[i], steps));
+  for (std::size_t i = 0; i < weight.size(); ++i)
+    weight[i] = modular_product(weight[i], modular_power(k_step[i], steps));
   return weight;
 }
 
 // --- setting up --------------------------------------------------------------------------------------------
 
-contents::contents(const assembly& all, const overlay& in_place, finding_list& out) : all_(all), out_(out) {
+contents::contents(const assembly& all, const overlay& in_place, finding_list& out)
+    : all_(all), out_(out), products_(1) {
   for (rank r = 0; r < all.size(); ++r) set_up(r, in_place);
 }
 
@@ -97,7 +79,7 @@ contents::node_id contents::add_join(world_op by, const segment& lower, const se
   const node& y = nodes_[higher.what];
   const kernel how = all_.at(by).what;
   const sums other = shifted(y.weight, lower.shift - higher.shift);
-  nodes_.push_back({.weight = {sum(x.weight[0], other[0]), sum(x.weight[1], other[1])},
+  nodes_.push_back({.weight = {modular_sum(x.weight[0], other[0]), modular_sum(x.weight[1], other[1])},
                     .leaves = x.leaves + y.leaves,
                     .tree = joined_tree(how, x.tree, y.tree),
                     .lower = lower.what,
@@ -107,6 +89,23 @@ contents::node_id contents::add_join(world_op by, const segment& lower, const se
                     .highest = std::max(x.highest, y.highest),
                     .kernels = static_cast<std::uint16_t>(x.kernels | y.kernels | bit_of(how)),
                     .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest});
+  return static_cast<node_id>(nodes_.size() - 1);
+}
+
+/// `by`: what the coefficients follow from.
+contents::node_id contents::add_adaptive(world_op op, const segment& lower, const segment& higher, const products& by) {
+  const node_id joined = add_join(op, lower, higher);
+  node& it = nodes_[joined];
+  it.tree = adaptive_tree(nodes_[lower.what].tree, nodes_[higher.what].tree, by);
+  return joined;
+}
+
+/// The three sums, elements 0 to 2. Nobody's contribution is in them, so that parts of them may be of any.
+contents::node_id contents::add_products(const products& of) {
+  constexpr std::uint32_t k_no_input = ~std::uint32_t{0};
+  products_.push_back(of);
+  const auto number = static_cast<std::uint32_t>(products_.size() - 1);
+  nodes_.push_back({.tree = of[0], .input = k_no_input, .products = number});
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
@@ -120,6 +119,7 @@ void contents::execute(world_op it) {
   const op& what = all_.at(it);
   const rank r = all_.rank_of(it);
   const std::uint64_t count = max_count(all_.program(r), what);
+  if (what.kind == op_kind::compute && what.what == kernel::dot_norms) return multiply(it, count);
   if (count == 0) return;
   switch (what.kind) {
     case op_kind::recv: {
@@ -132,11 +132,35 @@ void contents::execute(world_op it) {
       read(it, it, what.a, count, lower_);
       if (what.what == kernel::copy) return write(r, what.c, count, lower_);
       read(it, it, what.b, count, higher_);
+      if (what.what == kernel::adasum) read(it, it, what.s, k_dot_sums, sums_);
       combine(it, lower_, higher_);
       return write(r, what.c, count, joined_);
     case op_kind::capture: capture(r, what, count); return write(r, what.c, count, lower_);
     default: return;
   }
+}
+
+/// Sums of nothing are sums, too.
+void contents::multiply(world_op it, std::uint64_t count) {
+  const op& what = all_.at(it);
+  products all{};
+  if (count != 0) {
+    read(it, it, what.a, count, lower_);
+    read(it, it, what.b, count, higher_);
+    for_each_pair(lower_, higher_, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
+      // An element of one vector times another element of the other is of no use: it counts as of other vectors.
+      const std::uint64_t higher = nodes_[y.what].tree + static_cast<std::uint64_t>(x.shift - y.shift);
+      const auto first = begin - static_cast<std::uint64_t>(x.shift);
+      all = joined(all, products_of(nodes_[x.what].tree, higher, first, first + (end - begin)));
+    });
+  }
+  write(all_.rank_of(it), what.c, k_dot_sums, {{.end = k_dot_sums, .what = add_products(all)}});
+}
+
+/// The products that the sums just read are of.
+std::optional<products> contents::products_read() const {
+  if (sums_.size() != 1 || sums_.front().shift != 0 || nodes_[sums_.front().what].products == 0) return std::nullopt;
+  return products_[nodes_[sums_.front().what].products];
 }
 
 /// What is captured may have been merged from several calls of its rank, by the capture's kernel.
@@ -214,16 +238,44 @@ void contents::write(rank r, region part, std::uint64_t count, const memory& pie
   target.insert(place, rest.begin(), rest.end());
 }
 
-void contents::combine(world_op by, const memory& lower, const memory& higher) {
-  joined_.clear();
+template <class Visit>
+void contents::for_each_pair(const memory& lower, const memory& higher, const Visit& visit) {
   std::size_t i = 0;
   std::size_t j = 0;
   while (i < lower.size() && j < higher.size()) {
     const std::uint64_t begin = std::max(lower[i].begin, higher[j].begin);
     const std::uint64_t end = std::min(lower[i].end, higher[j].end);
-    if (begin < end) joined_.push_back({begin, end, lower[i].shift, add_join(by, lower[i], higher[j])});
+    if (begin < end) visit(begin, end, lower[i], higher[j]);
     lower[i].end == end ? ++i : ++j;
   }
+}
+
+void contents::combine(world_op by, const memory& lower, const memory& higher) {
+  joined_.clear();
+  const kernel how = all_.at(by).what;
+  const std::optional<products> given = how == kernel::adasum ? products_read() : std::nullopt;
+  if (how == kernel::adasum && !given) object_to_sums(by);
+  for_each_pair(lower, higher, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
+    const std::uint32_t one = nodes_[x.what].products, other = nodes_[y.what].products;
+    const bool adds_sums = how == kernel::sum && one != 0 && other != 0 && x.shift == y.shift;
+    const node_id both = adds_sums ? add_products(joined(products_[one], products_[other]))
+                         : given   ? add_adaptive(by, x, y, *given)
+                                   : add_join(by, x, y);
+    joined_.push_back({begin, end, x.shift, both});
+  });
+}
+
+void contents::object_to_sums(world_op reader) {
+  const op& what = all_.at(reader);
+  out_.add({.what = property::contents,
+            .where = all_.rank_of(reader),
+            .op = all_.id_of(reader),
+            .buffer = what.s.buffer(),
+            .begin = what.s.offset(),
+            .end = what.s.offset() + k_dot_sums,
+            .text = all_.words_for(reader) + " combines by elements " +
+                    range_text(what.s.offset(), what.s.offset() + k_dot_sums) + " of buffer " +
+                    std::to_string(what.s.buffer()) + ", which are not the three sums of any two vectors"});
 }
 
 // --- checking ----------------------------------------------------------------------------------------------
@@ -279,7 +331,7 @@ contents::sums contents::expected(const promised_range& wanted) {
   if (wanted.what == promised_content::moved) return weight_of(wanted.source, wanted.input);
   const auto add = [&](sums& to, rank r) {
     const sums one = weight_of(r, wanted.input);
-    to = {sum(to[0], one[0]), sum(to[1], one[1])};
+    to = {modular_sum(to[0], one[0]), modular_sum(to[1], one[1])};
   };
   sums few{};
   for (const rank r : wanted.among) add(few, r);

@@ -9,17 +9,22 @@
 // Where the data moved: a node says nothing about elements; a segment says by how much its elements have been shifted
 // against the first leaf's, and a leaf that is shifted by d against that weighs x^d times as much, x random.
 //
+// The sums that an adaptive sum goes by are nodes, too. They hold which products are in them (libsched/products.h), and
+// the expression of an adaptive sum holds that; so it is the promised one only if they were complete.
+//
 // One order is enough if no hazards exist: every read then follows the same write in all executions.
 #pragma once
 
 #include <array>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
 #include "libsched/assembly.h"
 #include "libsched/overlay.h"
 #include "libsched/postcondition.h"
+#include "libsched/products.h"
 
 namespace lsched {
 
@@ -45,6 +50,7 @@ class contents {
     world_op joined_by = k_no_world_op;  ///< k_no_world_op: a leaf
     rank lowest = 0, highest = 0;        ///< contributors
     std::uint32_t input = 0;             ///< of a leaf
+    std::uint32_t products = 0;          ///< of sums: which, in products_; 0: it is no such node
     std::uint16_t kernels = 0;           ///< bit k: kernel k, of joins and of captures that merge
     bool is_in_rank_order = true;
   };
@@ -64,6 +70,8 @@ class contents {
   void set_up(rank r, const overlay& in_place);
   node_id add_leaf(rank contributor, std::uint32_t input);
   node_id add_join(world_op by, const segment& lower, const segment& higher);
+  node_id add_adaptive(world_op op, const segment& lower, const segment& higher, const products& by);
+  node_id add_products(const products& of);
   static sums weight_of(rank contributor, std::uint32_t input);
   static sums shifted(sums weight, std::int64_t by);
 
@@ -72,7 +80,12 @@ class contents {
   void read(world_op it, world_op reader, region part, std::uint64_t count, memory& into);
   void check_presence(world_op reader, region part, const memory& pieces);
   void write(rank r, region part, std::uint64_t count, const memory& pieces);
+  void multiply(world_op it, std::uint64_t count);
+  std::optional<products> products_read() const;
+  template <class Visit>
+  static void for_each_pair(const memory& lower, const memory& higher, const Visit& visit);
   void combine(world_op by, const memory& lower, const memory& higher);
+  void object_to_sums(world_op reader);
 
   void check_range(const promised_range& wanted, const postcondition& promise);
   bool check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer);
@@ -91,10 +104,11 @@ class contents {
   const assembly& all_;
   finding_list& out_;
   std::vector<node> nodes_;
+  std::vector<products> products_;
   std::vector<std::size_t> first_buffer_;  ///< by rank, in
   std::vector<placement> placements_;      ///< by rank and buffer
   std::vector<memory> memories_;
-  memory lower_, higher_, joined_;           ///< of the op being executed; offsets from its regions
+  memory lower_, higher_, sums_, joined_;    ///< of the op being executed; offsets from its regions
   std::map<std::uint32_t, sums> everybody_;  ///< by input: all ranks' leaves
   /// By output, begin and end: the first holder, and what it holds.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;

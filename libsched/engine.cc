@@ -7,6 +7,7 @@
 
 #include "libsched/draw.h"
 #include "libsched/shared_sources.h"
+#include "ops/adasum.h"
 
 namespace lsched {
 namespace {
@@ -18,6 +19,14 @@ constexpr std::uint64_t cookie_of(const instance& it, op_id id) { return std::ui
 
 const std::byte* at(const cell& value, region where, const op& what) {
   return value.data + where.offset() * size_of(what.type);
+}
+
+using dot_sums = std::array<double, k_dot_sums>;
+
+dot_sums sums_at(const cell& value, region where) {
+  dot_sums sums;
+  std::memcpy(sums.data(), value.data + where.offset() * sizeof(double), sizeof sums);
+  return sums;
 }
 
 /// Why the application's arithmetic cannot do this op. Late offers cannot be merged by it, since it need not commute.
@@ -105,11 +114,11 @@ std::optional<failure> engine::reserve(instance& it, const binding& memory, cons
   it.completed.resize(ops);
   it.ready.resize(ops);
   it.links.resize(ops, k_no_link);
-  it.readers.resize(ops, k_no_op);
+  it.payloads.resize(ops);
   it.held.resize(ops);
   for (op_id id = 0; id < ops; ++id)
     for (const op_id receive : {program.ops()[id].releases_a, program.ops()[id].releases_b})
-      if (receive != k_no_op) it.readers[receive] = id;
+      if (receive != k_no_op) it.payloads[receive] = {id, it.payloads[receive].readers + 1};
   it.cells.resize(program.buffers().size());
   it.slots.resize(program.slots());
   for (rank r = 0; r < program.place().size; ++r) it.present.push_back(r);
@@ -190,6 +199,10 @@ std::optional<failure> engine::find_arithmetic(instance& it, const user_kernel& 
     const op& what = ops[id];
     if (what.what == kernel::user)
       if (auto why = objection_to_user(what, id, user)) return why;
+    if (what.kind == op_kind::compute && is_adaptive(what.what)) {
+      it.adaptives.resize(ops.size());
+      it.adaptives[id] = {find_dot_norms(what.type), find_scaled_add(what.type)};
+    }
     if (what.kind == op_kind::compute && is_reduction(what.what))
       it.reductions[id] = what.what == kernel::user ? arithmetic(user) : arithmetic(find_reduce(what.what, what.type));
     if (what.kind == op_kind::signal_recv && what.peer != it.program->place().self) it.signal_receives.push_back(id);
@@ -512,7 +525,7 @@ void engine::fire_recv(instance& it, op_id id, const op& what) {
 void engine::arrived(instance& it, op_id id, const op& what, const arrival& news) {
   cell& target = it.cells[what.c.buffer()];
   set_presence(it, id, {news.tally, news.null});
-  it.held[id] = !news.null && what.in_place && net_.receives_in_place() ? 1 : 0;
+  it.held[id] = !news.null && what.in_place && net_.receives_in_place() ? it.payloads[id].readers : 0;
   if (!news.null) target.data = it.held[id] != 0 ? news.data : target.home;
   if (what.count.is_late()) {
     const late_extent& late = it.program->lates()[what.count.index()];
@@ -523,15 +536,17 @@ void engine::arrived(instance& it, op_id id, const op& what, const arrival& news
 }
 
 // The payload lies where the sender has it, and the sender waits until it is released. If its reader cannot fire at
-// once, what the reader still waits for may in turn wait for that sender: so the payload is copied and released.
+// once, what the reader still waits for may in turn wait for that sender: so the payload is copied and released. So it
+// is where there are several readers, of whom one may wait for another.
 void engine::take_home(instance& it, op_id id, const op& what) {
-  const op_id reader = it.readers[id];
+  const auto [reader, readers] = it.payloads[id];
   const token_count& tokens = it.counts[reader];
-  if (tokens.stamp == it.round && tokens.tokens >= it.program->ops()[reader].need) return;
+  if (readers == 1 && tokens.stamp == it.round && tokens.tokens >= it.program->ops()[reader].need) return;
   cell& target = it.cells[what.c.buffer()];
   if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0)
     std::memcpy(target.home, target.data, bytes);
   target.data = target.home;
+  it.held[id] = 1;
   release_payload(it, id);
 }
 
@@ -579,6 +594,7 @@ void engine::fire_capture(instance& it, op_id id, const op& what) {
 }
 
 void engine::fire_compute(instance& it, op_id id, const op& what) {
+  if (what.what == kernel::dot_norms) return fire_dot_norms(it, id, what);
   const presence a = presence_of(it, &op_pieces::a, id);
   if (what.what == kernel::copy) {
     set_presence(it, id, a);
@@ -587,12 +603,9 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
     const presence b = presence_of(it, &op_pieces::b, id);
     set_presence(it, id, {merge(a.tally, b.tally), a.null && b.null});
     if (!a.null && !b.null) {
-      const cell& lower = it.cells[what.a.buffer()];
-      const cell& higher = it.cells[what.b.buffer()];
-      std::byte* into = it.cells[what.c.buffer()].home + what.c.offset() * size_of(what.type);
       const std::uint64_t count = amount(it, what);
       if (count * size_of(what.type) >= long_bytes_ && is_taken_by_lane(it, id, what, count)) return;
-      if (count > 0) it.reductions[id](at(lower, what.a, what), at(higher, what.b, what), into, count);
+      if (count > 0) combine(it, id, what, count);
       return combined(it, id, what);
     }
     if (!a.null) select(it, what, what.a, what.releases_a, may_take_over(it, id).of_a);
@@ -601,6 +614,31 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
   release_payload(it, what.releases_a);
   release_payload(it, what.releases_b);
   if (it.phase == phase::running) complete(it, id);
+}
+
+void engine::combine(instance& it, op_id id, const op& what, std::uint64_t count) {
+  const std::byte* lower = at(it.cells[what.a.buffer()], what.a, what);
+  const std::byte* higher = at(it.cells[what.b.buffer()], what.b, what);
+  std::byte* into = it.cells[what.c.buffer()].home + what.c.offset() * size_of(what.type);
+  if (what.what != kernel::adasum) return it.reductions[id](lower, higher, into, count);
+  const auto [x, y] = adasum_coefficients_of(sums_at(it.cells[what.s.buffer()], what.s).data());
+  it.adaptives[id].scaled_add(x, lower, y, higher, into, count);
+}
+
+// The sums of what is not there are zeros, and they are there: messages hold the sums of several vectors, and adasum
+// asks its operands who is missing.
+void engine::fire_dot_norms(instance& it, op_id id, const op& what) {
+  const std::uint64_t count = amount(it, what);
+  const bool is_null = presence_of(it, &op_pieces::a, id).null || presence_of(it, &op_pieces::b, id).null;
+  cell& target = it.cells[what.c.buffer()];
+  if (count * size_of(what.type) >= k_long_bytes) begin_long();
+  dot_sums sums{};
+  if (count > 0 && !is_null)
+    it.adaptives[id].dot_norms(at(it.cells[what.a.buffer()], what.a, what), at(it.cells[what.b.buffer()], what.b, what),
+                               count, sums.data());
+  std::memcpy(target.home + what.c.offset() * sizeof(double), sums.data(), sizeof sums);
+  set_presence(it, id, {});
+  combined(it, id, what);
 }
 
 takeover engine::may_take_over(const instance& it, op_id id) {
@@ -672,8 +710,7 @@ void engine::select(instance& it, const op& what, region from, op_id payload, bo
 
 void engine::release_payload(instance& it, op_id receive) {
   if (receive == k_no_op || it.held[receive] == 0) return;
-  it.held[receive] = 0;
-  net_.release(it.links[receive], it.round);
+  if (--it.held[receive] == 0) net_.release(it.links[receive], it.round);
 }
 
 std::uint64_t engine::amount(instance& it, const op& what) {

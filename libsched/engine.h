@@ -117,6 +117,8 @@ class engine {
   void fire_compute(instance& it, op_id id, const op& what);
   void begin_long();
   bool is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count);
+  void fire_dot_norms(instance& it, op_id id, const op& what);
+  void combine(instance& it, op_id id, const op& what, std::uint64_t count);
   void combined(instance& it, op_id id, const op& what);
   static presence presence_of_result(const instance& it);
   static presence presence_of(const instance& it, piece_range op_pieces::*operand, op_id id);

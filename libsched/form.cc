@@ -41,8 +41,9 @@ class form_check {
 
   void count_deps();
   void check_op(op_id id);
-  void check_region(op_id id, std::string_view which, region part, bool is_wanted);
-  void check_overlap(op_id id, region x, region y, std::uint64_t count);
+  void check_presence(op_id id, region op::*which, bool is_wanted);
+  void check_region(op_id id, const operand& part);
+  void check_overlap(op_id id, operand x, operand y);
   void check_roots();
   void check_tags();
   void check_stays();
@@ -89,39 +90,43 @@ void form_check::check_op(op_id id) {
   const bool is_reducing = it.kind == op_kind::compute && it.what != kernel::copy;
   if ((is_reducing || it.kind == op_kind::capture) && !supports(it.what, it.type))
     object(id, "asks for a reduction that " + std::string(name_of(it.type)) + " does not have");
-  check_region(id, "a", it.a, it.kind == op_kind::send || it.kind == op_kind::compute);
-  check_region(id, "b", it.b, is_reducing);
-  check_region(id, "c", it.c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
-  const std::uint64_t count = max_count(program_, it);
-  check_overlap(id, it.a, it.c, count);
-  check_overlap(id, it.b, it.c, count);
-  check_overlap(id, it.a, it.b, count);
+  check_presence(id, &op::a, it.kind == op_kind::send || it.kind == op_kind::compute);
+  check_presence(id, &op::b, is_reducing);
+  check_presence(id, &op::s, it.kind == op_kind::compute && it.what == kernel::adasum);
+  check_presence(id, &op::c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
+  const operand_list parts = operands_of(program_, it);
+  for (const operand& part : parts) check_region(id, part);
+  for (const operand* x = parts.begin(); x != parts.end(); ++x)
+    for (const operand* y = x + 1; y != parts.end(); ++y) check_overlap(id, *x, *y);
 }
 
-void form_check::check_region(op_id id, std::string_view which, region part, bool is_wanted) {
-  const std::string name = "region " + std::string(which);
-  if (part.exists() != is_wanted) return object(id, is_wanted ? "lacks " + name : "has a " + name);
-  if (!is_wanted) return;
-  if (part.buffer() >= program_.buffers().size()) return object(id, "has a " + name + " in no buffer");
-  const buffer& under = program_.buffers()[part.buffer()];
-  if (under.type != at(id).type) object(id, "has a " + name + " of another type than its own");
-  const std::uint64_t count = max_count(program_, at(id));
-  if (part.offset() > under.count || count > under.count - part.offset())
-    object(id, "has " + std::to_string(count) + " elements in " + name + " at " + std::to_string(part.offset()) +
-                   " of buffer " + std::to_string(part.buffer()) + ", which has " + std::to_string(under.count));
-  const bool is_written = which == "c";
-  if (is_written && under.role == buffer_role::input && at(id).kind != op_kind::capture)
-    object(id, "writes input buffer " + std::to_string(part.buffer()));
+void form_check::check_presence(op_id id, region op::*which, bool is_wanted) {
+  if ((at(id).*which).exists() == is_wanted) return;
+  object(id, (is_wanted ? "lacks region " : "has a region ") + std::string(1, letter_of(which)));
 }
 
-void form_check::check_overlap(op_id id, region x, region y, std::uint64_t count) {
+void form_check::check_region(op_id id, const operand& part) {
+  const std::string name = std::string("region ") + letter_of(part.which);
+  if (part.at.buffer() >= program_.buffers().size()) return object(id, "has a " + name + " in no buffer");
+  const buffer& under = program_.buffers()[part.at.buffer()];
+  if (under.type != part.type) object(id, "has a " + name + " of another type than its own");
+  if (part.at.offset() > under.count || part.count > under.count - part.at.offset())
+    object(id, "has " + std::to_string(part.count) + " elements in " + name + " at " +
+                   std::to_string(part.at.offset()) + " of buffer " + std::to_string(part.at.buffer()) +
+                   ", which has " + std::to_string(under.count));
+  if (part.is_written && under.role == buffer_role::input && at(id).kind != op_kind::capture)
+    object(id, "writes input buffer " + std::to_string(part.at.buffer()));
+}
+
+/// Where buffers are the same memory, too.
+void form_check::check_overlap(op_id id, operand x, operand y) {
   const std::size_t buffers = placements_.size();
-  if (!x.exists() || !y.exists() || x.buffer() >= buffers || y.buffer() >= buffers) return;
-  const placement one = placements_[x.buffer()], other = placements_[y.buffer()];
-  const std::uint64_t begin = one.begin + x.offset(), other_begin = other.begin + y.offset();
-  if (one.memory != other.memory || begin == other_begin) return;
-  if (std::max(begin, other_begin) - std::min(begin, other_begin) < count)
-    object(id, "has two regions that overlap without being the same");
+  if (x.at.buffer() >= buffers || y.at.buffer() >= buffers) return;
+  const placement one = placements_[x.at.buffer()], other = placements_[y.at.buffer()];
+  if (one.memory != other.memory) return;
+  x.at = {0, one.begin + x.at.offset()};
+  y.at = {0, other.begin + y.at.offset()};
+  if (straddle(x, y)) object(id, "has two regions that overlap without being the same");
 }
 
 void form_check::check_roots() {
@@ -145,19 +150,18 @@ void form_check::check_tags() {
   }
 }
 
-/// compile() marks a receive in place only where one compute reads the whole buffer and nothing else touches it.
+/// compile() marks a receive in place only where nothing but computes that wait for it touch the buffer.
 void form_check::check_stays() {
   std::vector<std::uint32_t> released(size(), 0);
   std::vector<std::uint32_t> touched(program_.buffers().size(), 0);
   for (op_id id = 0; id < size(); ++id) {
-    for (const region part : {at(id).a, at(id).b, at(id).c})
-      if (part.exists()) ++touched[part.buffer()];
+    for (const operand& part : operands_of(at(id), 0)) ++touched[part.at.buffer()];
     check_stay(at(id).releases_a, id, at(id).a, released);
     check_stay(at(id).releases_b, id, at(id).b, released);
   }
   for (op_id id = 0; id < size(); ++id)
-    if (at(id).in_place && (released[id] != 1 || touched[at(id).c.buffer()] != 2))
-      object(id, "stays in place, but not for one reader alone");
+    if (at(id).in_place && (released[id] == 0 || touched[at(id).c.buffer()] != released[id] + 1))
+      object(id, "stays in place, but not for its readers alone");
 }
 
 void form_check::check_stay(op_id receive, op_id reader, region operand, std::vector<std::uint32_t>& released) {
@@ -167,7 +171,10 @@ void form_check::check_stay(op_id receive, op_id reader, region operand, std::ve
   const op& in = at(receive);
   const auto next = program_.successors(receive);
   const bool waits = std::binary_search(next.begin(), next.end(), reader) && at(reader).need == in_degree_[reader];
-  if (!waits || operand != in.c || in.count != at(reader).count || in.c.offset() != 0 ||
+  const bool is_within = in.count.is_late() || at(reader).count.is_late()
+                             ? operand == in.c && in.count == at(reader).count
+                             : operand.offset() + at(reader).count.value() <= in.count.value();
+  if (!waits || operand.buffer() != in.c.buffer() || !is_within || in.c.offset() != 0 ||
       program_.buffers()[in.c.buffer()].role != buffer_role::scratch)
     object(reader, "releases op " + std::to_string(receive) + ", but is not the reader of its payload");
   ++released[receive];

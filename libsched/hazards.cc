@@ -86,19 +86,13 @@ void hazards::find_accesses(rank r) {
   placements_ = placements_of(mine, in_place_);
   accesses_.assign(placements_.size(), {});
   for (op_id id = 0; id < mine.ops().size(); ++id) {
-    const op& it = mine.ops()[id];
-    const std::uint64_t width = size_of(it.type);
-    const std::uint64_t bytes = max_count(mine, it) * width;
-    if (bytes == 0) continue;
-    const auto add = [&](region part, bool is_write) {
-      if (!part.exists()) return;
-      const placement& at = placements_[part.buffer()];
-      const std::uint64_t begin = (at.begin + part.offset()) * width;
-      accesses_[at.memory].push_back({begin, begin + bytes, id, part.buffer(), is_write});
-    };
-    add(it.a, false);
-    add(it.b, false);
-    add(it.c, true);
+    for (const operand& part : operands_of(mine, mine.ops()[id])) {
+      if (part.count == 0) continue;
+      const std::uint64_t width = size_of(part.type);
+      const placement& at = placements_[part.at.buffer()];
+      const std::uint64_t begin = (at.begin + part.at.offset()) * width;
+      accesses_[at.memory].push_back({begin, begin + part.count * width, id, part.at.buffer(), part.is_written});
+    }
   }
 }
 

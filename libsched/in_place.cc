@@ -5,21 +5,31 @@
 namespace lsched {
 namespace {
 
-/// Who uses a buffer; one writer and one reader are remembered.
+/// Who uses a buffer: one writer is remembered, and each use by a reader.
 struct usage {
-  op_id writer = k_no_op, reader = k_no_op;
-  std::uint32_t writes = 0, reads = 0;
+  op_id writer = k_no_op;
+  std::uint32_t writes = 0;
+  std::vector<op_id> readers{};
 };
 
 std::vector<usage> usages_of(const schedule::parts& content) {
   std::vector<usage> uses(content.buffers.size());
   for (op_id id = 0; id < content.ops.size(); ++id) {
-    const op& it = content.ops[id];
-    for (const region read : {it.a, it.b})
-      if (read.exists()) uses[read.buffer()].reader = id, ++uses[read.buffer()].reads;
-    if (it.c.exists()) uses[it.c.buffer()].writer = id, ++uses[it.c.buffer()].writes;
+    for (const operand& part : operands_of(content.ops[id], 0)) {
+      usage& use = uses[part.at.buffer()];
+      if (part.is_written)
+        use.writer = id, ++use.writes;
+      else
+        use.readers.push_back(id);
+    }
   }
   return uses;
+}
+
+/// Whether `part`, of an op of that extent, is within what a receive has put at the beginning of the same buffer.
+bool is_within(region part, extent count, const op& in) {
+  if (count.is_late() || in.count.is_late()) return part == in.c && count == in.count;
+  return part.offset() + count.value() <= in.count.value();
 }
 
 /// `reader` reads what `receive`, the only writer of that buffer, has put there. (So the reader writes to
@@ -27,8 +37,9 @@ std::vector<usage> usages_of(const schedule::parts& content) {
 bool may_stay(const schedule::parts& content, op_id receive, op_id reader, std::uint32_t in_degree) {
   const op& in = content.ops[receive];
   const op& out = content.ops[reader];
-  if (in.kind != op_kind::recv || out.kind != op_kind::compute || in.count != out.count) return false;
-  if ((out.a != in.c && out.b != in.c) || in.c.offset() != 0) return false;
+  if (in.kind != op_kind::recv || out.kind != op_kind::compute || in.c.offset() != 0) return false;
+  const auto reads = [&](region part) { return part.exists() && part.buffer() == in.c.buffer(); };
+  if (reads(out.a) == reads(out.b) || !is_within(reads(out.a) ? out.a : out.b, out.count, in)) return false;
   const auto begin = content.next.begin();
   return out.need == in_degree &&
          std::binary_search(begin + content.first[receive], begin + content.first[receive + 1], reader);
@@ -46,10 +57,14 @@ void mark_in_place(schedule::parts& content) {
   const std::vector<usage> uses = usages_of(content);
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const usage& use = uses[i];
-    const bool is_candidate = content.buffers[i].role == buffer_role::scratch && use.writes == 1 && use.reads == 1;
-    if (!is_candidate || !may_stay(content, use.writer, use.reader, in_degree[use.reader])) continue;
-    op& reader = content.ops[use.reader];
-    (reader.a.buffer() == i ? reader.releases_a : reader.releases_b) = use.writer;
+    const bool is_candidate =
+        content.buffers[i].role == buffer_role::scratch && use.writes == 1 && !use.readers.empty() &&
+        std::ranges::all_of(use.readers, [&](op_id it) { return may_stay(content, use.writer, it, in_degree[it]); });
+    if (!is_candidate) continue;
+    for (const op_id it : use.readers) {
+      op& reader = content.ops[it];
+      (reader.a.buffer() == i ? reader.releases_a : reader.releases_b) = use.writer;
+    }
     content.ops[use.writer].in_place = true;
   }
 }

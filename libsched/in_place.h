@@ -5,9 +5,9 @@
 
 namespace lsched {
 
-/// Sets op::in_place, releases_a and releases_b of all ops from everything else in `content`. A payload may stay if
-/// the one thing that ever happens to it is to be an operand of the compute that waits for it. An operand counts once
-/// per use, so a compute that reads a buffer twice is no single reader.
+/// Sets op::in_place, releases_a and releases_b of all ops from everything else in `content`. A payload may stay if all
+/// that ever happens to it, or to parts of it, is to be the operand `a` or `b` of computes that wait for it, each of
+/// which reads it once.
 void mark_in_place(schedule::parts& content);
 
 }  // namespace lsched

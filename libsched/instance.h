@@ -18,6 +18,7 @@
 #include "libsched/pieces.h"
 #include "libsched/schedule.h"
 #include "libsched/takeover.h"
+#include "ops/linear.h"
 
 namespace lsched {
 
@@ -32,6 +33,18 @@ struct cell {
 struct presence {
   census tally{};
   bool null = false;
+};
+
+/// What an op of kernel::dot_norms or kernel::adasum calls.
+struct adaptive {
+  dot_norms_fn dot_norms = nullptr;
+  scaled_add_fn scaled_add = nullptr;
+};
+
+/// Who reads a payload that stays in place.
+struct payload_use {
+  op_id reader = k_no_op;  ///< the last of them
+  std::uint32_t readers = 0;
 };
 
 /// A part of a partial schedule's result that is null as one.
@@ -81,9 +94,10 @@ struct instance {
   std::vector<cell> cells;
   std::vector<std::uint64_t> slots;
   std::vector<arithmetic> reductions;  ///< by op
+  std::vector<adaptive> adaptives;     ///< by op; empty: none is adaptive
   std::vector<link_id> links;          ///< by op
-  std::vector<op_id> readers;          ///< by op: of an in-place receive, the compute that reads its payload
-  std::vector<std::uint8_t> held;      ///< by op: the in-place receive's payload awaits its reader
+  std::vector<payload_use> payloads;   ///< by op: of an in-place receive
+  std::vector<std::uint32_t> held;     ///< by op: so many readers still await the in-place receive's payload
   std::vector<op_id> signal_receives;
   std::vector<std::byte*> owned;  ///< memory from the endpoint
   std::string label;              ///< for people: "allreduce.recursive_doubling #3"

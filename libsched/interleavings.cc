@@ -1,6 +1,7 @@
 #include "libsched/interleavings.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <map>
 #include <set>
@@ -159,8 +160,8 @@ class player {
     if (part.what->kind != op_kind::send || !scene_.sends_wait) return true;
     if (now.phases[part.partner] == phase::waiting) return false;
     const stage_part& receive = on_.at(part.partner);
-    const bool is_held = receive.reader != k_no_stage_op && on_.of(receive.owner).program->is_holding();
-    return !is_held || now.phases[receive.reader] == phase::completed;
+    const auto has_read = [&](stage_op reader) { return now.phases[reader] == phase::completed; };
+    return !on_.of(receive.owner).program->is_holding() || std::ranges::all_of(receive.readers, has_read);
   }
 
   /// Whether no event that may come before it, or could have come after it, minds.
@@ -223,9 +224,9 @@ class player {
     ++now.in_flight[at(part.owner)];
     for (const stage_op other : part.conflicts)
       if (now.phases[other] == phase::fired) object(it, "uses memory that " + on_.words_for(other) + " is still using");
-    for (const region source : {what.a, what.b})
-      for (std::uint64_t i = 0; source.exists() && i < what.count.value(); ++i)
-        if (now.cells[on_.cell(part, source, i)] == k_no_term) return object(it, "reads what nothing has written");
+    for (const operand& source : operands_of(what, what.count.value()))
+      for (std::uint64_t i = 0; !source.is_written && i < source.count; ++i)
+        if (now.cells[on_.cell(part, source.at, i)] == k_no_term) return object(it, "reads what nothing has written");
     if (what.kind == op_kind::send)
       for (std::uint64_t i = 0; i < what.count.value(); ++i)
         now.cells[part.transit + i] = now.cells[on_.cell(part, what.a, i)];
@@ -250,7 +251,10 @@ class player {
   void complete(state& now, stage_op it) {
     const stage_part& part = on_.at(it);
     const stage_rank& me = on_.of(part.owner);
-    for (std::uint64_t i = 0; part.what->c.exists() && i < part.what->count.value(); ++i) write(now, part, i);
+    if (part.what->kind == op_kind::compute && part.what->what == kernel::dot_norms)
+      write_sums(now, part);
+    else
+      for (std::uint64_t i = 0; part.what->c.exists() && i < part.what->count.value(); ++i) write(now, part, i);
     now.phases[it] = phase::completed;
     --now.in_flight[at(part.owner)];
     if (it == me.entry) ++now.entered;
@@ -267,8 +271,23 @@ class player {
       target = now.cells[on_.at(part.partner).transit + i];
     } else {
       const term_id lower = now.cells[on_.cell(part, what.a, i)];
-      target = is_reduction(what.what) ? terms_.join(what.what, lower, now.cells[on_.cell(part, what.b, i)]) : lower;
+      target = is_binary(what.what) ? combine(now, part, lower, now.cells[on_.cell(part, what.b, i)]) : lower;
     }
+  }
+
+  term_id combine(const state& now, const stage_part& part, term_id lower, term_id higher) {
+    if (part.what->what != kernel::adasum) return terms_.join(part.what->what, lower, higher);
+    std::array<term_id, k_dot_sums> sums;
+    for (std::uint64_t i = 0; i < k_dot_sums; ++i) sums[i] = now.cells[on_.cell(part, part.what->s, i)];
+    return terms_.adasum(lower, higher, sums);
+  }
+
+  void write_sums(state& now, const stage_part& part) {
+    const op& what = *part.what;
+    products all{};
+    for (std::uint64_t i = 0; i < what.count.value(); ++i)
+      all = joined(all, terms_.products_of(now.cells[on_.cell(part, what.a, i)], now.cells[on_.cell(part, what.b, i)]));
+    for (std::uint64_t i = 0; i < k_dot_sums; ++i) now.cells[on_.cell(part, what.c, i)] = terms_.sum_of(all, i);
   }
 
   /// Elements of an input: what the application gives.

@@ -202,17 +202,14 @@ class mutant_list::enumeration {
   }
 
   void shift_offsets(op_id id) {
-    constexpr std::array<std::pair<region op::*, std::string_view>, 3> regions{
-        {{&op::a, "a"}, {&op::b, "b"}, {&op::c, "c"}}};
-    for (const auto& [which, letter] : regions) {
-      const region now = at(id).*which;
-      if (!now.exists()) continue;
+    for (const operand& part : operands_of(at(id), 0)) {
+      const region now = part.at;
       for (const int change : {+1, -1}) {
         if (change < 0 && now.offset() == 0) continue;
         const region shifted(now.buffer(), now.offset() + static_cast<std::uint64_t>(change));
         add(mutation::shift_offset,
-            words(id) + " has region " + std::string(letter) + " at offset " + signed_text(change),
-            [id, which = which, shifted](draft& in) { in.head.ops[id].*which = shifted; });
+            words(id) + " has region " + letter_of(part.which) + " at offset " + signed_text(change),
+            [id, which = part.which, shifted](draft& in) { in.head.ops[id].*which = shifted; });
       }
     }
   }

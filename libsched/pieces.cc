@@ -8,9 +8,13 @@ piece_map::piece_map(const schedule& program) {
   cut(program);
   ops_.resize(program.ops().size());
   for (op_id id = 0; id < ops_.size(); ++id) {
-    const op& it = program.ops()[id];
-    const std::uint64_t count = max_count(program, it);
-    ops_[id] = {pieces_of(program, it.a, count), pieces_of(program, it.b, count), pieces_of(program, it.c, count)};
+    for (const operand& part : operands_of(program, program.ops()[id])) {
+      piece_range& all = part.which == &op::a   ? ops_[id].a
+                         : part.which == &op::b ? ops_[id].b
+                         : part.which == &op::c ? ops_[id].c
+                                                : ops_[id].s;
+      all = pieces_of(program, part);
+    }
   }
 }
 
@@ -18,11 +22,10 @@ piece_map::piece_map(const schedule& program) {
 void piece_map::cut(const schedule& program) {
   std::vector<std::vector<std::uint64_t>> cuts(program.buffers().size(), std::vector<std::uint64_t>{0});
   for (const op& it : program.ops()) {
-    const std::uint64_t count = max_count(program, it);
-    for (const region part : {it.a, it.b, it.c}) {
-      if (!part.exists() || count == 0) continue;
-      cuts[part.buffer()].push_back(part.offset());
-      cuts[part.buffer()].push_back(part.offset() + count);
+    for (const operand& part : operands_of(program, it)) {
+      if (part.count == 0) continue;
+      cuts[part.at.buffer()].push_back(part.at.offset());
+      cuts[part.at.buffer()].push_back(part.at.offset() + part.count);
     }
   }
   for (std::size_t b = 0; b < cuts.size(); ++b) {
@@ -43,12 +46,11 @@ std::uint32_t piece_map::at(std::uint16_t buffer, std::uint64_t element) const {
                                     begin_.begin());
 }
 
-piece_range piece_map::pieces_of(const schedule& program, region part, std::uint64_t count) const {
-  if (!part.exists()) return {};
-  const piece_range all = of_buffer(part.buffer());
-  if (program.buffers()[part.buffer()].count == 0) return all;
-  if (count == 0) return {};
-  return {at(part.buffer(), part.offset()), at(part.buffer(), part.offset() + count)};
+piece_range piece_map::pieces_of(const schedule& program, const operand& part) const {
+  const region from = part.at;
+  if (program.buffers()[from.buffer()].count == 0) return of_buffer(from.buffer());
+  if (part.count == 0) return {};
+  return {at(from.buffer(), from.offset()), at(from.buffer(), from.offset() + part.count)};
 }
 
 }  // namespace lsched

@@ -24,7 +24,7 @@ struct piece_range {
 
 /// Of one op's regions, none where it has no such region.
 struct op_pieces {
-  piece_range a, b, c;
+  piece_range a, b, c, s;
 };
 
 /// Numbered over all buffers, in the order of buffers and of elements.
@@ -41,7 +41,7 @@ class piece_map {
 
  private:
   void cut(const schedule& program);
-  piece_range pieces_of(const schedule& program, region part, std::uint64_t count) const;
+  piece_range pieces_of(const schedule& program, const operand& part) const;
 
   std::vector<std::uint64_t> begin_;  ///< by piece: its first element
   std::vector<std::uint32_t> first_;  ///< by buffer, and one more: its first piece

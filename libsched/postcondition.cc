@@ -1,6 +1,7 @@
 #include "libsched/postcondition.h"
 
 #include "libsched/draw.h"
+#include "libsched/products.h"
 
 namespace lsched {
 
@@ -21,6 +22,10 @@ std::uint64_t leaf_tree(rank contributor, std::uint32_t input) {
 
 std::uint64_t joined_tree(kernel how, std::uint64_t lower, std::uint64_t higher) {
   return mix(mix(mix(lower) + 1) ^ higher) + static_cast<std::uint64_t>(how);
+}
+
+std::uint64_t adasum_tree(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end) {
+  return adaptive_tree(lower, higher, products_of(lower, higher, begin, end));
 }
 
 }  // namespace lsched

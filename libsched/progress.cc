@@ -22,8 +22,13 @@ progress::progress(const assembly& all, sending how)
     if (what.need == 0 && what.kind != op_kind::signal_recv) roots_.push_back(it);
     if (how != sending::held || !all.program(all.rank_of(it)).is_holding()) continue;
     for (const op_id receive : {what.releases_a, what.releases_b})
-      if (receive != k_no_op) reader_[all.partner(all.number(all.rank_of(it), receive))] = it;
+      if (receive != k_no_op) add_reader(all.partner(all.number(all.rank_of(it), receive)), it);
   }
+}
+
+void progress::add_reader(world_op send, world_op reader) {
+  if (reader_[send] != k_no_world_op) more_readers_.emplace(send, reader_[send]);
+  reader_[send] = reader;
 }
 
 void progress::run(const round_start& start) {
@@ -113,10 +118,18 @@ void progress::release_sends(world_op it) {
     if (receive != k_no_op) release(all_.partner(all_.number(all_.rank_of(it), receive)));
 }
 
-/// Its receive, or the reader of its payload, has completed: both may be needed.
+/// One that still reads the payload, or is going to.
+world_op progress::reader_of(world_op send) const {
+  const world_op last = how_ == sending::held ? reader_[send] : k_no_world_op;
+  if (last == k_no_world_op || !has_completed(last)) return last;
+  const auto [begin, end] = more_readers_.equal_range(send);
+  const auto other = std::find_if(begin, end, [&](const auto& it) { return !has_completed(it.second); });
+  return other == end ? k_no_world_op : other->second;
+}
+
+/// Its receive, or a reader of its payload, has completed: all may be needed.
 void progress::release(world_op send) {
-  const bool is_held = how_ == sending::held && reader_[send] != k_no_world_op && !has_completed(reader_[send]);
-  if (is_held || has_completed(send) || !has_completed(all_.partner(send))) return;
+  if (reader_of(send) != k_no_world_op || has_completed(send) || !has_completed(all_.partner(send))) return;
   completed_[send] = round_;  // so that it is not queued again
   queue_.push_back(send);
 }
@@ -131,7 +144,8 @@ std::optional<world_op> progress::awaited(world_op it) const {
     const world_op partner = all_.partner(it);
     if (partner == k_no_world_op || !has_completed(partner) || what.kind != op_kind::send)
       return partner == k_no_world_op ? std::nullopt : std::optional(partner);
-    return how_ == sending::held && reader_[it] != k_no_world_op ? std::optional(reader_[it]) : std::nullopt;
+    const world_op reader = reader_of(it);
+    return reader != k_no_world_op ? std::optional(reader) : std::nullopt;
   }
   for (const op_id before : all_.predecessors(it))
     if (!has_completed(all_.number(r, before))) return all_.number(r, before);

@@ -5,7 +5,7 @@
 //
 //   recv completes      when it and its send have fired
 //   send completes      eager: at once.  rendezvous: when its receive has completed.  held: if the payload stays in
-//                       place and the receiving rank declares holding, when its reader has completed; else as before
+//                       place and the receiving rank declares holding, when its readers have completed; else as before
 //   signal_recv fires   when it has its tokens and its signal_send has fired, or the application calls
 //
 // Rendezvous waits for more than any eager limit does, and held for more than rendezvous: what fires under held fires
@@ -13,6 +13,7 @@
 #pragma once
 
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "libsched/assembly.h"
@@ -58,6 +59,8 @@ class progress {
   void finish(world_op it);
   void release_sends(world_op it);
   void release(world_op send);
+  void add_reader(world_op send, world_op reader);
+  world_op reader_of(world_op send) const;
   std::optional<world_op> awaited(world_op it) const;
 
   const assembly& all_;
@@ -68,7 +71,8 @@ class progress {
   std::vector<world_op> roots_;  ///< those that need no signal, then calls and captures
   std::vector<world_op> calls_;
   std::vector<world_op> captures_;
-  std::vector<world_op> reader_;  ///< held: of a send's payload, if it is held for one
+  std::vector<world_op> reader_;  ///< held: of a send's payload, if it is held for one; the last of several
+  std::unordered_multimap<world_op, world_op> more_readers_;  ///< by send
   std::vector<token_count> tokens_;
   std::vector<std::uint32_t> enabled_, arrived_, fired_, completed_, hops_;
   std::vector<bool> is_unsent_;          ///< empty: none is

@@ -18,6 +18,10 @@ std::uint64_t max_count(const schedule& program, const op& what) {
   return what.count.is_late() ? program.lates()[what.count.index()].bound : what.count.value();
 }
 
+operand_list operands_of(const schedule& program, const op& what) {
+  return operands_of(what, max_count(program, what));
+}
+
 std::size_t count_of(const schedule& program, buffer_role role) {
   const auto all = program.buffers();
   return static_cast<std::size_t>(
@@ -54,7 +58,7 @@ class fingerprint {
 
 void add(fingerprint& sum, const op& it) {
   sum.add_all(it.kind, it.what, it.type, std::uint64_t{it.in_place}, static_cast<std::uint64_t>(it.peer), it.need,
-              it.tag, it.count, it.a, it.b, it.c, it.releases_a, it.releases_b);
+              it.tag, it.count, it.a, it.b, it.c, it.s, it.releases_a, it.releases_b);
 }
 
 }  // namespace
@@ -104,13 +108,26 @@ void append_place(std::string& out, const op& it, region place) {
   append_region(out, place, it.count);
 }
 
+/// `compute f64 sums = dot_norms f32 a b`, since the sums are not of the op's type, and `compute f32 c = adasum a b by
+/// sums`.
 void append_compute(std::string& out, const op& it) {
-  append_place(out, it, it.c);
-  append_all(out, " = ", name_of(it.what), " ");
+  const extent sums = extent::imm(k_dot_sums);
+  if (it.what == kernel::dot_norms) {
+    append_all(out, " ", name_of(dtype::f64), " ");
+    append_region(out, it.c, sums);
+    append_all(out, " = ", name_of(it.what), " ", name_of(it.type), " ");
+  } else {
+    append_place(out, it, it.c);
+    append_all(out, " = ", name_of(it.what), " ");
+  }
   append_region(out, it.a, it.count);
-  if (it.what != kernel::copy) {
+  if (is_binary(it.what)) {
     append(out, " ");
     append_region(out, it.b, it.count);
+  }
+  if (it.s.exists()) {
+    append(out, " by ");
+    append_region(out, it.s, sums);
   }
   if (it.releases_a != k_no_op) append_all(out, " releases_a ", it.releases_a);
   if (it.releases_b != k_no_op) append_all(out, " releases_b ", it.releases_b);
@@ -194,10 +211,9 @@ void append_label(std::string& out, const op& it) {
   if (it.what != kernel::none) append_all(out, " ", name_of(it.what));
   const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
   if (is_communication(it.kind)) append_all(out, is_out ? " to " : " from ", it.peer);
-  for (const region place : {it.a, it.b, it.c}) {
-    if (!place.exists()) continue;
+  for (const operand& part : operands_of(it, 0)) {
     append(out, "\\n");
-    append_region(out, place, it.count);
+    append_region(out, part.at, part.is_sums ? extent::imm(k_dot_sums) : it.count);
   }
 }
 

@@ -89,6 +89,9 @@ using schedule_ptr = std::shared_ptr<const schedule>;
 /// Most elements an op can move or touch: its immediate count, or the bound of its late extent.
 std::uint64_t max_count(const schedule& program, const op& what);
 
+/// What an op touches.
+operand_list operands_of(const schedule& program, const op& what);
+
 /// Number of buffers of one role, in the order the builder declared them.
 std::size_t count_of(const schedule& program, buffer_role role);
 

@@ -379,19 +379,27 @@ bool parser::read_data(op& it, region& where) {
   return read_word(k_all_dtypes, "a dtype", it.type) && read_region(where, it.count);
 }
 
-/// All regions of an op have one count: the first, or compare() says no.
+/// All regions of an op have one count, or the one that sums have: compare() says no to others.
 bool parser::read_compute(op& it) {
   extent again;
+  extent sums;
   if (!read_data(it, it.c) || !expect("=")) return false;
   if (take("copy")) {
     it.what = kernel::copy;
     return read_region(it.a, again);
   }
+  if (take(name_of(kernel::dot_norms))) {
+    it.what = kernel::dot_norms;
+    return read_word(k_all_dtypes, "a dtype", it.type) && read_region(it.a, it.count) && read_region(it.b, again);
+  }
   if (take(name_of(kernel::user)))
     it.what = kernel::user;
-  else if (!read_word(k_all_reductions, "'copy', 'user' or a reduction", it.what))
+  else if (take(name_of(kernel::adasum)))
+    it.what = kernel::adasum;
+  else if (!read_word(k_all_reductions, "'copy', 'user', 'dot_norms', 'adasum' or a reduction", it.what))
     return false;
-  return read_region(it.a, again) && read_region(it.b, again);
+  if (!read_region(it.a, again) || !read_region(it.b, again)) return false;
+  return it.what != kernel::adasum || (expect("by") && read_region(it.s, sums));
 }
 
 bool parser::read_region(region& where, extent& count) {
@@ -445,6 +453,10 @@ void parser::append(const op& it) {
     case op_kind::compute:
       if (it.what == kernel::copy)
         made_.copy(it.a, it.c, it.count);
+      else if (it.what == kernel::dot_norms)
+        made_.dot_norms(it.a, it.b, it.c, it.count);
+      else if (it.what == kernel::adasum)
+        made_.adasum(it.a, it.b, it.s, it.c, it.count);
       else
         made_.reduce(it.what, it.a, it.b, it.c, it.count);
       break;

@@ -57,21 +57,19 @@ class source_finder {
     const std::vector<bool>& earlier = ancestors_of(send);
     const bool is_input = role_of(what.a) == buffer_role::input;
     for (op_id id = 0; id < before_.size(); ++id) {
-      const op& writer = program_.ops()[id];
-      if (!writer.c.exists() || role_of(writer.c) != buffer_role::output) continue;
-      if (is_input ? earlier[id] : overlaps(writer, what) && !earlier[id]) return false;
+      for (const operand& part : operands_of(program_, program_.ops()[id])) {
+        if (!part.is_written || role_of(part.at) != buffer_role::output) continue;
+        if (is_input ? earlier[id] : overlaps(part, what) && !earlier[id]) return false;
+      }
     }
     return true;
   }
 
-  bool overlaps(const op& writer, const op& reader) const {
-    if (writer.c.buffer() != reader.a.buffer()) return false;
-    const auto begin_of = [](region where, const op& by) { return where.offset() * size_of(by.type); };
-    const auto end_of = [&](region where, const op& by) {
-      return begin_of(where, by) + max_count(program_, by) * size_of(by.type);
-    };
-    return begin_of(writer.c, writer) < end_of(reader.a, reader) &&
-           begin_of(reader.a, reader) < end_of(writer.c, writer);
+  /// Both are of the buffer's type.
+  bool overlaps(const operand& written, const op& reader) const {
+    const std::uint64_t begin = written.at.offset(), read = reader.a.offset();
+    return written.at.buffer() == reader.a.buffer() && begin < read + max_count(program_, reader) &&
+           read < begin + written.count;
   }
 
   /// Sends of one region often wait for the same ops: their ancestors are found once.

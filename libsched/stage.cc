@@ -10,11 +10,10 @@ namespace {
 
 bool must_happen(op_kind kind) { return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture; }
 
-bool is_inside(const schedule& program, const op& what, region where) {
-  if (!where.exists()) return true;
-  if (where.buffer() >= program.buffers().size()) return false;
-  const std::uint64_t count = program.buffers()[where.buffer()].count;
-  return where.offset() <= count && what.count.value() <= count - where.offset();
+bool is_inside(const schedule& program, const operand& part) {
+  if (part.at.buffer() >= program.buffers().size()) return false;
+  const std::uint64_t count = program.buffers()[part.at.buffer()].count;
+  return part.at.offset() <= count && part.count <= count - part.at.offset();
 }
 
 /// Which ops complete in the end if `withheld` never does, every signal comes and every message too.
@@ -83,11 +82,12 @@ bool stage::is_sound(const stage_part& part) {
   const stage_rank& me = of(part.owner);
   const bool has_peer =
       !is_communication(it.kind) || (it.peer >= 0 && it.peer < size() && (it.peer != part.owner || part.is_call));
-  const bool stays_inside =
-      is_inside(*me.program, it, it.a) && is_inside(*me.program, it, it.b) && is_inside(*me.program, it, it.c);
+  const operand_list parts = operands_of(*me.program, it);
+  const bool stays_inside = std::ranges::all_of(parts, [&](const operand& one) { return is_inside(*me.program, one); });
   const bool may_write = !it.c.exists() || it.kind == op_kind::capture || !stays_inside ||
                          me.program->buffers()[it.c.buffer()].role != buffer_role::input;
-  const bool is_clear = !stays_inside || !(slips(part, it.a) || slips(part, it.b));
+  const bool is_clear =
+      !stays_inside || std::ranges::none_of(parts, [&](const operand& one) { return slips(part, one); });
   if (has_peer && stays_inside && may_write && is_clear) return true;
   flaw_ = words_for(me.first + part.id) + (!has_peer       ? " has no such peer"
                                            : !stays_inside ? " leaves a buffer"
@@ -97,10 +97,14 @@ bool stage::is_sound(const stage_part& part) {
 }
 
 /// Whether the op's target lies over a part of this operand, but not where it lies.
-bool stage::slips(const stage_part& part, region operand) const {
-  if (!part.what->c.exists() || !operand.exists()) return false;
-  const std::size_t from = cell(part, operand, 0), to = cell(part, part.what->c, 0);
-  return from != to && std::max(from, to) - std::min(from, to) < part.what->count.value();
+bool stage::slips(const stage_part& part, const operand& from) const {
+  const auto placed = [&](operand it) {
+    it.at = {0, cell(part, it.at, 0)};
+    return it;
+  };
+  for (const operand& it : operands_of(*part.what, part.what->count.value()))
+    if (it.is_written && straddle(placed(it), placed(from))) return true;
+  return false;
 }
 
 void stage::match() {
@@ -146,7 +150,7 @@ void stage::find_order(stage_rank& me) {
     is_launched[id] = fires || waits(program.exit(), id);
     if (parts_[me.first + id].is_data && !is_launched[id]) me.loose.push_back(me.first + id);
     for (const op_id released : {what.releases_a, what.releases_b})
-      if (released < count) parts_[me.first + released].reader = me.first + id;
+      if (released < count) parts_[me.first + released].readers.push_back(me.first + id);
     if (!is_launched[id]) continue;
     for (const op_id after : program.successors(id)) ++tokens[after];
   }
@@ -167,16 +171,14 @@ void stage::find_conflicts(const stage_rank& me, const std::vector<std::vector<b
 
 /// Whether one writes an element that the other uses. Both are of the same rank.
 bool stage::clash(const stage_part& x, const stage_part& y) const {
-  if (x.what->count.value() == 0 || y.what->count.value() == 0) return false;
-  const auto meet = [&](region mine, region others) {
-    if (!mine.exists() || !others.exists()) return false;
-    const std::size_t a = cell(x, mine, 0), b = cell(y, others, 0);
-    return a < b + y.what->count.value() && b < a + x.what->count.value();
-  };
-  const op& one = *x.what;
-  const op& other = *y.what;
-  return meet(one.c, other.a) || meet(one.c, other.b) || meet(one.c, other.c) || meet(one.a, other.c) ||
-         meet(one.b, other.c);
+  for (const operand& mine : operands_of(*x.what, x.what->count.value())) {
+    for (const operand& others : operands_of(*y.what, y.what->count.value())) {
+      const std::size_t a = cell(x, mine.at, 0), b = cell(y, others.at, 0);
+      const bool meet = mine.count != 0 && others.count != 0 && a < b + others.count && b < a + mine.count;
+      if (meet && (mine.is_written || others.is_written)) return true;
+    }
+  }
+  return false;
 }
 
 std::string stage::words_for(stage_op it) const {

@@ -21,7 +21,7 @@ struct stage_part {
   bool is_data = false;               ///< must have completed when its rank's round ends
   bool is_call = false;               ///< the application's own call
   stage_op partner = k_no_stage_op;   ///< the other end of a communication
-  stage_op reader = k_no_stage_op;    ///< of a payload in place
+  std::vector<stage_op> readers{};    ///< of a payload in place
   std::size_t transit = 0;            ///< send: cells for its payload on the way
   std::vector<stage_op> conflicts{};  ///< ops that may not use its memory while it does
   std::vector<stage_op> rivals{};     ///< those of them that do not wait for it by deps of their own rank
@@ -66,7 +66,7 @@ class stage {
   void add_rank(const schedule& program, const overlay& in_place);
   void place_buffers(stage_rank& me, const overlay& in_place);
   bool is_sound(const stage_part& part);
-  bool slips(const stage_part& part, region operand) const;
+  bool slips(const stage_part& part, const operand& from) const;
   void match();
   void find_order(stage_rank& me);
   void find_conflicts(const stage_rank& me, const std::vector<std::vector<bool>>& without);

@@ -37,10 +37,10 @@ class analysis {
   analysis(const schedule& program, const piece_map& pieces)
       : program_(program), pieces_(pieces), writers_(program.buffers().size()), readers_(program.buffers().size()) {
     for (op_id id = 0; id < program.ops().size(); ++id) {
-      const op& it = program.ops()[id];
-      if (it.c.exists()) writers_[it.c.buffer()].push_back(id);
-      if (it.a.exists()) readers_[it.a.buffer()].push_back(id);
-      if (it.b.exists() && it.b.buffer() != it.a.buffer()) readers_[it.b.buffer()].push_back(id);
+      for (const operand& part : operands_of(program.ops()[id], 0)) {
+        std::vector<op_id>& users = (part.is_written ? writers_ : readers_)[part.at.buffer()];
+        if (users.empty() || users.back() != id) users.push_back(id);
+      }
     }
   }
 
@@ -77,7 +77,7 @@ class analysis {
   void find_candidates() {
     all_.resize(program_.ops().size());
     for (op_id id = 0; id < all_.size(); ++id)
-      if (const op& it = at(id); it.kind == op_kind::compute)
+      if (const op& it = at(id); it.kind == op_kind::compute && it.what != kernel::dot_norms)
         all_[id] = {is_candidate(it, it.a), it.what != kernel::copy && is_candidate(it, it.b)};
   }
 

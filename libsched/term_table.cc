@@ -15,10 +15,48 @@ term_id term_table::leaf(rank contributor, std::uint32_t input, std::uint64_t in
   return place->second;
 }
 
+term_id term_table::sum_of(const products& all, std::uint64_t number) {
+  const auto [place, is_new] = sums_.try_emplace({all[0], all[1], number}, static_cast<term_id>(terms_.size()));
+  if (!is_new) return place->second;
+  term it{.index = number, .tree = all[0], .is_uniform = false, .is_sum = true, .of = all};
+  it.copies.assign(size_, 0);
+  terms_.push_back(std::move(it));
+  return place->second;
+}
+
+products term_table::products_of(term_id lower, term_id higher) const {
+  const term& x = terms_[lower];
+  const term& y = terms_[higher];
+  return lsched::products_of(x.tree, y.tree + (y.index - x.index), x.index, x.index + 1);
+}
+
+term_id term_table::adasum(term_id lower, term_id higher, const std::array<term_id, k_dot_sums>& sums) {
+  const products of = terms_[sums[0]].of;
+  bool is_sound = true;
+  for (std::uint64_t i = 0; i < k_dot_sums; ++i)
+    is_sound = is_sound && terms_[sums[i]].is_sum && terms_[sums[i]].index == i && terms_[sums[i]].of == of;
+  const key operands{static_cast<std::uint64_t>(kernel::adasum), lower, higher};
+  const auto [place, is_new] =
+      adaptive_.try_emplace({operands, is_sound ? of : products{}}, static_cast<term_id>(terms_.size()));
+  if (!is_new) return place->second;
+  terms_.push_back(joined(kernel::adasum, lower, higher));
+  terms_.back().tree = adaptive_tree(terms_[lower].tree, terms_[higher].tree, of);
+  terms_.back().is_uniform = terms_.back().is_uniform && is_sound;
+  return place->second;
+}
+
 term_id term_table::join(kernel how, term_id lower, term_id higher) {
+  if (how == kernel::sum && terms_[lower].is_sum && terms_[higher].is_sum &&
+      terms_[lower].index == terms_[higher].index)
+    return sum_of(lsched::joined(terms_[lower].of, terms_[higher].of), terms_[lower].index);
   const auto [place, is_new] =
       joins_.try_emplace({static_cast<std::uint64_t>(how), lower, higher}, static_cast<term_id>(terms_.size()));
   if (!is_new) return place->second;
+  terms_.push_back(joined(how, lower, higher));
+  return place->second;
+}
+
+term_table::term term_table::joined(kernel how, term_id lower, term_id higher) const {
   const term& x = terms_[lower];
   const term& y = terms_[higher];
   const auto fits = [&](const term& part) {
@@ -34,8 +72,7 @@ term_id term_table::join(kernel how, term_id lower, term_id higher) {
             .is_uniform = fits(x) && fits(y),
             .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest};
   for (std::size_t r = 0; r < size_; ++r) both.copies.push_back(static_cast<std::uint16_t>(x.copies[r] + y.copies[r]));
-  terms_.push_back(std::move(both));
-  return place->second;
+  return both;
 }
 
 std::string term_table::objection(const promised_range& wanted, std::uint64_t index, term_id found) const {

@@ -5,13 +5,16 @@
 // they are held against.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "libsched/postcondition.h"
+#include "libsched/products.h"
 
 namespace lsched {
 
@@ -25,6 +28,13 @@ class term_table {
   /// Element `index` of an input of a rank.
   term_id leaf(rank contributor, std::uint32_t input, std::uint64_t index);
   term_id join(kernel how, term_id lower, term_id higher);
+
+  /// Sum `number` of dot_norms, of these products. Such sums add up by join(kernel::sum, …).
+  term_id sum_of(const products& all, std::uint64_t number);
+  /// Which products the elements of two vectors give.
+  products products_of(term_id lower, term_id higher) const;
+  /// The adaptive sum of two elements by the three sums; they are not such sums: nobody's promise.
+  term_id adasum(term_id lower, term_id higher, const std::array<term_id, k_dot_sums>& sums);
 
   /// What is wrong with element `index` of a promised range, or an empty string. Does not look at other holders.
   std::string objection(const promised_range& wanted, std::uint64_t index, term_id found) const;
@@ -40,12 +50,17 @@ class term_table {
     kernel how = kernel::none;     ///< none: a leaf
     bool is_uniform = true;        ///< of one kernel, input and index throughout
     bool is_in_rank_order = true;  ///< operands of lower ranks came first throughout
+    bool is_sum = false;           ///< of products: which `of`; its number is the index
+    products of{};
   };
   using key = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 
+  term joined(kernel how, term_id lower, term_id higher) const;
+
   std::size_t size_;
   std::vector<term> terms_;
-  std::map<key, term_id> leaves_, joins_;
+  std::map<key, term_id> leaves_, joins_, sums_;
+  std::map<std::pair<key, products>, term_id> adaptive_;
 };
 
 }  // namespace lsched

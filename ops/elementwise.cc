@@ -15,9 +15,10 @@
 namespace lsched {
 namespace {
 
-constexpr std::array<std::string_view, 13> k_kernel_names{"none", "copy", "sum",  "prod", "min",  "max", "land",
-                                                          "lor",  "lxor", "band", "bor",  "bxor", "user"};
-static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::user) + 1);
+constexpr std::array<std::string_view, 15> k_kernel_names{"none", "copy", "sum",  "prod",      "min",
+                                                          "max",  "land", "lor",  "lxor",      "band",
+                                                          "bor",  "bxor", "user", "dot_norms", "adasum"};
+static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::adasum) + 1);
 
 template <std::int64_t Target>
 struct table_of {

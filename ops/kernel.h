@@ -20,7 +20,23 @@
 
 namespace lsched {
 
-enum class kernel : std::uint8_t { none, copy, sum, prod, min, max, land, lor, lxor, band, bor, bxor, user };
+enum class kernel : std::uint8_t {
+  none,
+  copy,
+  sum,
+  prod,
+  min,
+  max,
+  land,
+  lor,
+  lxor,
+  band,
+  bor,
+  bxor,
+  user,
+  dot_norms,  ///< of a and b: the three sums that Adasum is made of (ops/linear.h)
+  adasum      ///< of a, b and those sums of the vectors that a and b are parts of (ops/adasum.h)
+};
 
 inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::prod, kernel::min,  kernel::max,
                                                          kernel::land, kernel::lor,  kernel::lxor, kernel::band,
@@ -28,12 +44,24 @@ inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::p
 
 std::string_view name_of(kernel what);
 
-/// Logical and bit operations exist for integers only; `none` and `copy` are not reductions. `user` is the
-/// application's own arithmetic, on any dtype: associative, and as far as a schedule tells, not commutative.
-constexpr bool is_reduction(kernel what) { return what >= kernel::sum; }
+/// Elementwise, of two operands. Logical and bit operations exist for integers only; `none` and `copy` are not
+/// reductions. `user` is the application's own arithmetic, on any dtype: associative, and as far as a schedule tells,
+/// not commutative.
+constexpr bool is_reduction(kernel what) { return what >= kernel::sum && what <= kernel::user; }
+
+/// The two that make the adaptive sum, on floating types: neither elementwise nor associative.
+constexpr bool is_adaptive(kernel what) { return what == kernel::dot_norms || what == kernel::adasum; }
+
 constexpr bool supports(kernel what, dtype type) {
+  if (is_adaptive(what)) return is_floating(type);
   return is_reduction(what) && (what < kernel::land || what == kernel::user || !is_floating(type));
 }
+
+/// Whether a compute op has a second operand.
+constexpr bool is_binary(kernel what) { return is_reduction(what) || is_adaptive(what); }
+
+/// What dot_norms makes and adasum takes, as f64: a.b, a.a and b.b.
+inline constexpr std::uint64_t k_dot_sums = 3;
 
 /// c[i] = a[i] (op) b[i]. `a` is the operand of the lower rank.
 using reduce_fn = void (*)(const void* a, const void* b, void* c, std::size_t count);

@@ -4,7 +4,9 @@
 // simulated and bound to new memory. The record is one cache line.
 #pragma once
 
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -64,15 +66,19 @@ class region {
   std::uint64_t bits_ = k_no_buffer;
 };
 
-/// | kind        | a      | b      | c       | peer | tag |
-/// |-------------|--------|--------|---------|------|-----|
-/// | nop         |        |        |         |      |     |
-/// | send        | source |        |         | to   | yes |
-/// | recv        |        |        | target  | from | yes |
-/// | compute     | lower  | higher | target  |      |     |  copy: c = a; reduction: c = a (op) b
-/// | signal_send |        |        |         | to   | yes |
-/// | signal_recv |        |        |         | from | yes |  from == self: the application's call
-/// | capture     |        |        | target  |      |     |
+/// | kind        | a      | b      | s    | c       | peer | tag |
+/// |-------------|--------|--------|------|---------|------|-----|
+/// | nop         |        |        |      |         |      |     |
+/// | send        | source |        |      |         | to   | yes |
+/// | recv        |        |        |      | target  | from | yes |
+/// | compute     | lower  | higher | sums | target  |      |     |  as below
+/// | signal_send |        |        |      |         | to   | yes |
+/// | signal_recv |        |        |      |         | from | yes |  from == self: the application's call
+/// | capture     |        |        |      | target  |      |     |
+///
+/// A compute is a copy, c = a; a reduction, c = a (op) b; dot_norms, where c are the k_dot_sums sums of a and b, which
+/// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. All other regions are
+/// of the op's type and count. operands_of says so to whoever goes through regions.
 struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;
@@ -82,11 +88,42 @@ struct op {
   std::uint32_t need = 0;  ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
   std::uint32_t tag = 0;   ///< unique per (peer, direction, payload or signal) within a schedule
   extent count{};          ///< elements; a receive's is its capacity
-  region a{}, b{}, c{};
+  region a{}, b{}, c{}, s{};
   op_id releases_a = k_no_op;  ///< compute: the in-place recv whose payload `a` is (set by compile)
   op_id releases_b = k_no_op;
   friend bool operator==(const op&, const op&) = default;
 };
 static_assert(sizeof(op) <= 64);
+
+/// One region that an op touches, and what it is of.
+struct operand {
+  region op::*which = nullptr;
+  region at{};
+  dtype type = dtype::u8;
+  std::uint64_t count = 0;  ///< elements, at most
+  bool is_written = false;
+  bool is_sums = false;  ///< k_dot_sums sums, in memory of their own
+};
+
+/// What an op touches: reads a, b and s first, then writes c; only regions that exist.
+class operand_list {
+ public:
+  constexpr void add(const operand& it) { all_[size_++] = it; }
+  constexpr const operand* begin() const { return all_.data(); }
+  constexpr const operand* end() const { return all_.data() + size_; }
+
+ private:
+  std::array<operand, 4> all_{};
+  std::size_t size_ = 0;
+};
+
+/// Of an op whose count is at most `count`.
+operand_list operands_of(const op& what, std::uint64_t count);
+
+/// Whether two regions of one buffer overlap without being the same, or lie over sums: no kernel takes such operands.
+bool straddle(const operand& x, const operand& y);
+
+/// "a", "b", "s" or "c".
+char letter_of(region op::*which);
 
 }  // namespace lsched

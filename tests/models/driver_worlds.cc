@@ -17,6 +17,7 @@
 #include "offload/driver.cc"
 #include "offload/idle_policy.cc"
 #include "offload/job_board.cc"
+#include "ops/op.cc"
 
 #include "tests/models/worlds.h"
 
@@ -24,6 +25,10 @@ namespace lsched {
 
 // What the engine needs of files that this program has under the library's own name.
 std::uint64_t max_count(const schedule&, const op& what) { return what.count.value(); }
+operand_list operands_of(const schedule&, const op& what) { return operands_of(what, what.count.value()); }
+dot_norms_fn find_dot_norms(dtype) { return nullptr; }  // no world here has adaptive sums
+scaled_add_fn find_scaled_add(dtype) { return nullptr; }
+adasum_coefficients adasum_coefficients_of(const double*) { return {1, 1}; }
 reduce_fn find_reduce(kernel, dtype) {  // the other threads run in the middle of it
   return [](const void*, const void*, void* c, std::size_t) {
     models::point();
