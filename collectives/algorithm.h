@@ -16,6 +16,7 @@ struct knobs {
   bool nodes = false;
   bool is_visible = false;
   bool buckets = false;
+  bool tensors = false;
 };
 
 struct algorithm {
@@ -25,6 +26,8 @@ struct algorithm {
   constraints needs;
   cost (*cost_of)(rank size, const shape& data, const activation& starts);  ///< of one round, exactly
   knobs looks_at{};
+  /// Of collectives that adapt: the expression of one tensor (libsched/postcondition.h).
+  std::uint64_t (*expression_of)(rank size, const tensor& what) = nullptr;
 };
 
 /// What a round costs, of a request in elements; cost_of itself counts units.

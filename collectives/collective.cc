@@ -180,6 +180,21 @@ postcondition contents_of_exchange(rank size, const shape& data) {
   return promise;
 }
 
+/// Of which expressions, the algorithm says.
+postcondition contents_of_adasum(rank size, const shape& data) {
+  postcondition promise;
+  for (rank holder = 0; holder < size; ++holder)
+    for (const tensor& it : tensors_of(data))
+      promise.ranges.push_back({.holder = holder,
+                                .begin = it.begin,
+                                .end = it.end(),
+                                .what = promised_content::reduced,
+                                .input_begin = it.begin,
+                                .how = kernel::adasum,
+                                .is_in_rank_order = true});
+  return promise;
+}
+
 postcondition contents_of_barrier(rank, const shape&) { return {.is_synchronising = true}; }
 
 // --- the table ---------------------------------------------------------------------------------------------
@@ -198,6 +213,12 @@ constexpr collective reduction(std::string_view name, bool is_synchronising,
 constinit const collective k_allreduce = reduction("allreduce", true, contents_of_allreduce);
 constinit const collective k_scan = reduction("scan", false, contents_of_scan);
 constinit const collective k_exscan = reduction("exscan", false, contents_of_exscan);
+
+constinit const collective k_adasum{.name = "adasum",
+                                    .adapts = true,
+                                    .is_synchronising = true,
+                                    .extents_of = whole_vector,
+                                    .contents_of = contents_of_adasum};
 
 constinit const collective k_partial_allreduce{.name = "partial_allreduce",
                                                .reduces = true,
@@ -302,7 +323,8 @@ constinit const collective k_barrier{.name = "barrier",
 
 namespace {
 
-constexpr std::array<const collective*, 20> k_collectives{&k_allreduce,
+constexpr std::array<const collective*, 21> k_collectives{&k_adasum,
+                                                          &k_allreduce,
                                                           &k_allgather,
                                                           &k_allgatherv,
                                                           &k_alltoall,
@@ -343,6 +365,13 @@ shape in_units(const shape& data) {
   for (exchanged_block& it : units.blocks) it.count /= data.unit;
   if (data.segment != 0) units.segment = std::max<std::uint64_t>(1, data.segment / data.unit);
   return units;
+}
+
+std::vector<tensor> tensors_of(const shape& data) {
+  std::vector<tensor> all = data.tensors;
+  if (all.empty()) all.push_back({0, data.count});
+  std::erase_if(all, [](const tensor& it) { return it.count == 0; });
+  return all;
 }
 
 std::vector<std::uint64_t> block_offsets(const shape& data, rank size) {

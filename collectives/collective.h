@@ -15,9 +15,11 @@
 //   alltoall              P * n, block s for s    P * n, block s from s             same memory
 //   alltoallv             blocks to all ranks     blocks from all ranks             no
 //   neighbor_exchange     blocks to some ranks    blocks from some ranks            no
+//   adasum                n                       n, adaptive sum over all          same memory
 //   barrier               -                       -                                 -
 //
-// exscan leaves rank 0's output alone. partial_allreduce, partial_allgather and partial_reduce_scatter_block are as those
+// adasum is not associative: which ranks it combines first is its algorithm's to say (docs/adasum.md). Of elements in no
+// tensor, outputs hold some rank's. exscan leaves rank 0's output alone. partial_allreduce, partial_allgather and partial_reduce_scatter_block are as those
 // behind an activation (collectives/with_activation.h), and never in place.
 #pragma once
 
@@ -38,6 +40,7 @@ struct collective {
   bool has_counts = false;        ///< the shape has one count per rank
   bool has_blocks = false;        ///< the shape has a list of blocks
   bool has_buckets = false;       ///< the shape may say how the vector is cut into buckets
+  bool adapts = false;            ///< floating types only; the shape may say which tensors the vector holds
   bool activates = false;         ///< an activation policy is required; false: it is refused
   bool is_synchronising = false;  ///< no rank's round ends before every rank has entered it
   extents (*extents_of)(world place, const shape& data) = nullptr;
@@ -53,9 +56,9 @@ std::span<const collective* const> collectives();
 /// Exactly this one, or nullptr.
 const collective* find_collective(std::string_view name);
 
-extern const collective k_allreduce, k_partial_allgather, k_partial_allreduce, k_partial_reduce_scatter_block, k_reduce,
-    k_scan, k_exscan, k_reduce_scatter, k_reduce_scatter_block, k_bcast, k_gather, k_gatherv, k_scatter, k_scatterv,
-    k_allgather, k_allgatherv, k_alltoall, k_alltoallv, k_neighbor_exchange, k_barrier;
+extern const collective k_adasum, k_allreduce, k_partial_allgather, k_partial_allreduce, k_partial_reduce_scatter_block,
+    k_reduce, k_scan, k_exscan, k_reduce_scatter, k_reduce_scatter_block, k_bcast, k_gather, k_gatherv, k_scatter,
+    k_scatterv, k_allgather, k_allgatherv, k_alltoall, k_alltoallv, k_neighbor_exchange, k_barrier;
 
 /// A request that the collective can be asked for, with everything in it that it takes: `count` elements a block, or as
 /// many on average where blocks differ (some have one more and some one less, some ranks of a neighbor_exchange have

@@ -81,6 +81,23 @@ std::optional<failure> objection_to_buckets(const collective& of, const shape& d
   return argument("the last " + std::to_string(rest) + " elements of the vector are in no bucket");
 }
 
+std::optional<failure> objection_to_tensors(const collective& of, const shape& data) {
+  if (of.adapts && !is_floating(data.type))
+    return argument(name(of.name) + " combines floating types only, not " + name(name_of(data.type)));
+  if (data.tensors.empty()) return std::nullopt;
+  if (!of.adapts) return argument(name(of.name) + " has no tensors");
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < data.tensors.size(); ++i) {
+    const tensor& it = data.tensors[i];
+    const std::string which = "tensor " + std::to_string(i);
+    if (it.begin < end) return argument(which + " begins before the one before it ends");
+    if (it.begin > data.count || it.count > data.count - it.begin)
+      return argument(which + " is not within the vector of " + std::to_string(data.count));
+    end = it.end();
+  }
+  return std::nullopt;
+}
+
 /// No buffer may be larger than k_max_count, nor may adding up its blocks overflow.
 std::optional<failure> objection_to_size(const collective& of, world place, const shape& data) {
   const auto too_large = [](std::uint64_t count) {
@@ -112,6 +129,7 @@ std::optional<failure> objection_to_data(const collective& of, const constraints
   if (auto why = objection_to_user(of, needs, data)) return why;
   if (auto why = objection_to_blocks(of, place, data)) return why;
   if (auto why = objection_to_buckets(of, data)) return why;
+  if (auto why = objection_to_tensors(of, data)) return why;
   if (of.is_rooted ? data.root < 0 || data.root >= place.size : data.root != 0)
     return argument(of.is_rooted ? "root " + std::to_string(data.root) + " is outside the world: use 0 to " +
                                        std::to_string(place.size - 1)

@@ -39,6 +39,7 @@ struct constraints {
   bool power_of_two = false;       ///< only worlds of 2^k ranks
   bool needs_commutative = false;  ///< false: operands are combined in rank order, associativity is enough
   bool in_place = true;            ///< input and output may be the same memory
+  bool by_name_only = false;       ///< its results are not those of others: never chosen by cost
   std::uint64_t min_count = 0;
   std::string_view summary;  ///< one line for people
 };

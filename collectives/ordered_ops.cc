@@ -8,8 +8,8 @@ std::uint32_t ordered_ops::new_cells(std::uint64_t count) {
   return first;
 }
 
-stretch ordered_ops::scratch(std::uint64_t count, std::uint64_t cells) {
-  return {{to_.scratch(data_.type, count), 0}, count, new_cells(cells), static_cast<std::uint32_t>(cells)};
+stretch ordered_ops::scratch(dtype type, std::uint64_t count, std::uint64_t cells) {
+  return {{to_.scratch(type, count), 0}, count, new_cells(cells), static_cast<std::uint32_t>(cells)};
 }
 
 stretch ordered_ops::landing(std::uint64_t count, std::uint64_t longest) {
@@ -32,11 +32,36 @@ op_id ordered_ops::recv(rank from, std::uint32_t tag, const stretch& target) {
 }
 
 op_id ordered_ops::reduce(const stretch& lower, const stretch& higher, const stretch& target) {
-  const op_id sum = append(to_.reduce(data_.what, lower.at, higher.at, target.at, extent::imm(target.count)));
+  return combine(data_.what, lower, higher, target);
+}
+
+op_id ordered_ops::add(const stretch& lower, const stretch& higher, const stretch& target) {
+  return combine(kernel::sum, lower, higher, target);
+}
+
+op_id ordered_ops::combine(kernel what, const stretch& lower, const stretch& higher, const stretch& target) {
+  const op_id sum = append(to_.reduce(what, lower.at, higher.at, target.at, extent::imm(target.count)));
   reads(lower);
   reads(higher);
   writes(target);
   return sum;
+}
+
+op_id ordered_ops::dot_norms(const stretch& lower, const stretch& higher, const stretch& sums) {
+  const op_id made = append(to_.dot_norms(lower.at, higher.at, sums.at, extent::imm(lower.count)));
+  reads(lower);
+  reads(higher);
+  writes(sums);
+  return made;
+}
+
+op_id ordered_ops::adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target) {
+  const op_id made = append(to_.adasum(lower.at, higher.at, sums.at, target.at, extent::imm(target.count)));
+  reads(lower);
+  reads(higher);
+  reads(sums);
+  writes(target);
+  return made;
 }
 
 op_id ordered_ops::copy(const stretch& source, const stretch& target) {

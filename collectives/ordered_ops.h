@@ -32,8 +32,9 @@ class ordered_ops {
 
   /// So many new cells; answers the number of the first.
   std::uint32_t new_cells(std::uint64_t count);
-  /// All of a new scratch buffer.
-  stretch scratch(std::uint64_t count, std::uint64_t cells = 1);
+  /// All of a new scratch buffer, of the shape's type or another.
+  stretch scratch(std::uint64_t count, std::uint64_t cells = 1) { return scratch(data_.type, count, cells); }
+  stretch scratch(dtype type, std::uint64_t count, std::uint64_t cells = 1);
 
   /// A scratch buffer for `count` elements that arrive. It is a new one, so that the payload can be read where the
   /// transport has it (libsched/in_place.h), up to some thousands of messages; then `longest` elements are used again
@@ -45,6 +46,11 @@ class ordered_ops {
   /// target = lower (op) higher, by the shape's kernel; the three are of one count.
   op_id reduce(const stretch& lower, const stretch& higher, const stretch& target);
   op_id copy(const stretch& source, const stretch& target);
+  /// target = lower + higher, whatever the shape's kernel is.
+  op_id add(const stretch& lower, const stretch& higher, const stretch& target);
+  /// The sums of an adaptive sum, and that (libsched/builder.h).
+  op_id dot_norms(const stretch& lower, const stretch& higher, const stretch& sums);
+  op_id adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target);
   /// The op appended last waits for this one too. k_no_op: for nothing.
   void wait_for(op_id before);
 
@@ -64,6 +70,7 @@ class ordered_ops {
     std::uint32_t next;
   };
   op_id append(op_id what);
+  op_id combine(kernel what, const stretch& lower, const stretch& higher, const stretch& target);
   void reads(const stretch& from);
   void writes(const stretch& to);
 

@@ -96,10 +96,12 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, std::stri
   const std::size_t slash = std::min(name.find('/'), name.size());
   const std::string_view algorithm_name = name.substr(std::min(slash + 1, name.size()));
   const collective* of = find_collective(wanted.empty() ? name.substr(0, slash) : wanted);
+  if (of != nullptr && of->adapts && !wanted.empty())
+    return failure{status::argument, std::string(wanted) + ": its tensors cannot be read off schedules"};
   if (of == nullptr && !wanted.empty()) return choose(wanted, "auto", {0, size}, {}).error();  // lists those that exist
   if (of != nullptr && of->has_blocks && !wanted.empty())
     return failure{status::argument, std::string(wanted) + ": who was to get how much cannot be read off schedules"};
-  if (of == nullptr || of->has_blocks) return world_promise{};
+  if (of == nullptr || of->has_blocks || of->adapts) return world_promise{};
   shape data = shape_of(*of, world);
   data.in_place = true;
   const overlay in_place = overlay_of(*of, size, data);

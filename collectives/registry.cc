@@ -1,8 +1,13 @@
 #include "collectives/registry.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 
+#include "collectives/adasum_doubling.h"
+#include "collectives/adasum_halving.h"
+#include "collectives/adasum_linear.h"
 #include "collectives/allgather_direct.h"
 #include "collectives/allgather_dissemination.h"
 #include "collectives/allgather_recursive_doubling.h"
@@ -37,6 +42,9 @@ namespace {
 /// A collective's algorithms stand together.
 std::vector<algorithm> make_table() {
   std::vector<algorithm> all{
+      k_adasum_doubling,
+      k_adasum_halving,
+      k_adasum_linear,
       k_allgather_direct,
       k_allgather_dissemination,
       k_allgather_recursive_doubling,
@@ -106,6 +114,20 @@ const std::vector<algorithm>& table() {
 
 }  // namespace
 
+namespace {
+
+/// All holders of a tensor hold the same.
+void set_expressions(const algorithm& what, rank size, postcondition& promise) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> trees;
+  for (promised_range& it : promise.ranges) {
+    const auto [place, is_new] = trees.try_emplace({it.begin, it.end});
+    if (is_new) place->second = what.expression_of(size, {it.begin, it.end - it.begin});
+    it.tree = place->second;
+  }
+}
+
+}  // namespace
+
 promised_data data_of(const collective& of, rank size, const shape& data) {
   promised_data all{.type = data.type};
   for (rank r = 0; r < size; ++r) all.of.push_back(of.extents_of({.self = r, .size = size}, data));
@@ -124,6 +146,7 @@ postcondition promise_of(const algorithm& what, rank size, const shape& data, co
   postcondition promise = what.of->contents_of(size, data);
   promise.data = data_of(*what.of, size, data);
   for (promised_range& it : promise.ranges) it.is_in_rank_order &= !what.needs.needs_commutative;
+  if (what.expression_of != nullptr) set_expressions(what, size, promise);
   promise.price = price_of(what, size, data, starts);
   return promise;
 }

@@ -73,7 +73,7 @@ class account {
       if (it.kind == op_kind::send && is_foreign(it.a) && is_new(it)) total_.bytes += copying(it, around_.near);
       if (it.kind == op_kind::recv && !it.in_place) total_.bytes += copying(it, wire_to(it.peer));
       if (it.kind == op_kind::compute)
-        total_.bytes += copying(it, around_.near) * (it.b.exists() ? combining(longest_) : 1);
+        total_.bytes += copying(it, around_.near) * (it.b.exists() && !is_sums(it) ? combining(longest_) : 1);
     }
     total_.messages = std::max(sends_, receives_);
     total_.far /= std::max(1.0, sends_ + receives_);
@@ -86,6 +86,9 @@ class account {
     return around_.is_one_node() || node_of(peer) == node_of(mine_.place().self);
   }
   const wire_costs& wire_to(rank peer) const { return is_near(peer) ? around_.near : around_.far; }
+
+  /// Which reads two vectors as a copy passes over two.
+  static bool is_sums(const op& it) { return it.what == kernel::dot_norms; }
 
   bool is_foreign(region where) const {
     return combines_ && mine_.buffers()[where.buffer()].role != buffer_role::scratch;
@@ -126,7 +129,7 @@ std::vector<share> shares(const algorithm& how, rank size, const shape& data, co
   std::vector<share> all;
   for (const rank r : examples(size, data.root))
     if (const auto mine = how.generate({r, size}, data, starts))
-      all.push_back(account(**mine, around, data.what != kernel::none).sum());
+      all.push_back(account(**mine, around, data.what != kernel::none || how.of->adapts).sum());
   return all;
 }
 
@@ -251,6 +254,10 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
   for (const algorithm& it : algorithms()) {
     if (it.of != &of) continue;
     all.push_back({&it, objection(it, place, asked, starts)});
+    if (it.needs.by_name_only && !all.back().objection)
+      all.back().objection =
+          failure{.code = status::constraint,
+                  .text = "its results are not those of the others: only for who asks for it by name"};
     if (all.back().objection) continue;
     all.back().predicted_ns = predicted_ns(it, place.size, common(of, data), alike, around);
     all.back().hops = price_of(it, place.size, common(of, data), alike).hops;

@@ -19,6 +19,14 @@ struct exchanged_block {
   friend bool operator==(const exchanged_block&, const exchanged_block&) = default;
 };
 
+/// Elements of a vector that are combined as one, by an adaptive sum.
+struct tensor {
+  std::uint64_t begin = 0;
+  std::uint64_t count = 0;
+  std::uint64_t end() const { return begin + count; }
+  friend bool operator==(const tensor&, const tensor&) = default;
+};
+
 /// What `count` counts depends on the collective (collectives/collective.h): the whole vector, or one block of it.
 struct shape {
   std::uint64_t count = 0;  ///< elements; 0 is a count like any other
@@ -32,6 +40,9 @@ struct shape {
   /// Buckets: parts of the vector, one after the other, that are computed each by itself. They add up to `count`. Empty:
   /// the vector is one.
   std::vector<std::uint64_t> buckets{};
+  /// Adaptive sums: the tensors in the vector, ascending and disjoint; some may be empty, and there may be gaps. Empty:
+  /// the vector is one.
+  std::vector<tensor> tensors{};
   /// Exchanges: the blocks of all ranks, or at least those that this rank sends or receives. A rank's input holds what
   /// it sends and its output what it receives, one block after the other in the order of this list.
   std::vector<exchanged_block> blocks{};
@@ -59,6 +70,9 @@ inline std::uint64_t block_count(const shape& data, rank r) {
 /// The same request counted in units: what generators see, so that they need not know that there are any. Counts are
 /// multiples of the unit; a segment is rounded down, but not to nothing.
 shape in_units(const shape& data);
+
+/// Those that are not empty; one if the vector is one.
+std::vector<tensor> tensors_of(const shape& data);
 
 /// Where the blocks of `size` ranks begin, one after the other, and as a last entry where all of them end.
 std::vector<std::uint64_t> block_offsets(const shape& data, rank size);

@@ -1,0 +1,444 @@
+// Adaptive sums: every algorithm against its tree in double precision, what the operator promises, and that wrong sums
+// are found by proof.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <span>
+#include <string>
+
+#include "collectives/registry.h"
+#include "libsched/geometry.h"
+#include "libsched/interleavings.h"
+#include "libsched/mutant.h"
+#include "libsched/schedule_file.h"
+#include "libsched/verify.h"
+#include "tests/support/lockstep_world.h"
+#include "tests/support/sampling.h"
+#include "tests/support/symbolic_world.h"
+
+namespace lsched::testing {
+namespace {
+
+std::size_t index(rank r) { return static_cast<std::size_t>(r); }
+
+std::vector<rank> sizes() {
+  if (sampled()) return {1, 2, 3, 5, 6, 8};
+  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16};
+}
+
+template <class T>
+constexpr dtype k_type_of = sizeof(T) == 4 ? dtype::f32 : dtype::f64;
+
+template <class T>
+using vectors = std::vector<std::vector<T>>;  ///< by rank
+
+/// Runs one round over the in-process transport. Every rank's output.
+template <class T>
+vectors<T> run(const algorithm& how, const shape& data, const vectors<T>& inputs, std::uint64_t seed = 1) {
+  const auto size = static_cast<rank>(inputs.size());
+  vectors<T> sources = inputs;
+  vectors<T> outputs = inputs;
+  if (!data.in_place)
+    for (auto& it : outputs) std::ranges::fill(it, T{-77});
+  lockstep_world world(size, seed);
+  const auto its = world.commit([&](rank r) {
+    const auto* from = data.in_place ? outputs[index(r)].data() : sources[index(r)].data();
+    return commit_request{"adasum",
+                          how.generate({r, size}, data, {}),
+                          {.inputs = {reinterpret_cast<const std::byte*>(from)},
+                           .outputs = {reinterpret_cast<std::byte*>(outputs[index(r)].data())}}};
+  });
+  if (its.empty() || !world.run_round(its)) return {};
+  world.remove(its);
+  for (std::size_t r = 0; r < inputs.size(); ++r)
+    EXPECT_EQ(std::memcmp(sources[r].data(), inputs[r].data(), data.count * sizeof(T)), 0) << "inputs were written";
+  return outputs;
+}
+
+// --- the oracle ----------------------------------------------------------------------------------------------
+
+using numbers = std::vector<double>;
+
+/// The operator as it is written down: spec in docs/adasum.md.
+numbers adaptive_sum(const numbers& x, const numbers& y) {
+  const auto dot = [](const numbers& a, const numbers& b) {
+    long double sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<long double>(a[i]) * b[i];
+    return static_cast<double>(sum);
+  };
+  const double product = dot(x, y), least = std::sqrt(std::numeric_limits<double>::min());
+  const double of_x = dot(x, x) >= least ? 1 - product / dot(x, x) * 0.5 : 1;
+  const double of_y = dot(y, y) >= least ? 1 - product / dot(y, y) * 0.5 : 1;
+  numbers sum;
+  for (std::size_t i = 0; i < x.size(); ++i) sum.push_back(of_x * x[i] + of_y * y[i]);
+  return sum;
+}
+
+using combiner_of_leaves = std::function<numbers(const numbers&, const numbers&)>;
+
+/// The leaves combined as the algorithm says, whatever a combination is.
+numbers combined(const algorithm& how, std::vector<numbers> leaves, const combiner_of_leaves& join) {
+  if (how.name == "linear") {
+    numbers all = leaves.front();
+    for (std::size_t r = 1; r < leaves.size(); ++r) all = join(all, leaves[r]);
+    return all;
+  }
+  const fold folded(static_cast<rank>(leaves.size()));
+  std::vector<numbers> level;
+  for (rank i = 0; i < folded.core(); ++i) {
+    const rank self = folded.real_of(i);
+    numbers own = leaves[index(self)];
+    level.push_back(folded.is_proxy(self) ? join(own, leaves[index(self) + 1]) : own);
+  }
+  while (level.size() > 1) {
+    std::vector<numbers> next;
+    for (std::size_t i = 0; i < level.size(); i += 2) next.push_back(join(level[i], level[i + 1]));
+    level = next;
+  }
+  return level.front();
+}
+
+template <class T>
+numbers part_of(const std::vector<T>& vector, const tensor& part) {
+  return {vector.begin() + static_cast<std::ptrdiff_t>(part.begin),
+          vector.begin() + static_cast<std::ptrdiff_t>(part.end())};
+}
+
+template <class T>
+numbers wanted(const algorithm& how, const tensor& part, const vectors<T>& inputs) {
+  std::vector<numbers> leaves;
+  for (const auto& it : inputs) leaves.push_back(part_of(it, part));
+  return combined(how, leaves, adaptive_sum);
+}
+
+double norm(const numbers& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
+
+double distance(const numbers& x, const numbers& y) {
+  numbers difference;
+  for (std::size_t i = 0; i < x.size(); ++i) difference.push_back(x[i] - y[i]);
+  return norm(difference);
+}
+
+/// Rounding at each of log2 P levels, and of the coefficients: far below a wrong sum.
+template <class T>
+constexpr double k_tolerance = 40 * static_cast<double>(std::numeric_limits<T>::epsilon());
+
+template <class T>
+void expect_oracle(const algorithm& how, const shape& data, const vectors<T>& inputs, const std::string& where) {
+  const vectors<T> outputs = run(how, data, inputs, 1 + data.count);
+  ASSERT_EQ(outputs.size(), inputs.size()) << where;
+  for (const tensor& it : tensors_of(data)) {
+    const numbers oracle = wanted(how, it, inputs);
+    for (std::size_t r = 0; r < outputs.size(); ++r) {
+      const numbers found = part_of(outputs[r], it);
+      EXPECT_LE(distance(found, oracle), k_tolerance<T> * norm(oracle))
+          << where << " rank " << r << " tensor at " << it.begin;
+      const auto bytes = it.count * sizeof(T);
+      EXPECT_EQ(std::memcmp(&outputs[r][it.begin], &outputs[0][it.begin], bytes), 0) << where << " rank " << r;
+    }
+  }
+}
+
+// --- what is summed ------------------------------------------------------------------------------------------
+
+template <class T>
+vectors<T> normal_vectors(rank size, std::uint64_t count, std::uint64_t seed) {
+  std::mt19937_64 draw(seed);
+  std::normal_distribution<double> normal;
+  vectors<T> all(index(size), std::vector<T>(count));
+  for (auto& vector : all)
+    for (T& it : vector) it = static_cast<T>(normal(draw));
+  return all;
+}
+
+/// Cuts, gaps and empty tensors, drawn.
+std::vector<tensor> drawn_tensors(std::uint64_t count, std::uint64_t seed) {
+  std::mt19937_64 draw(seed);
+  std::vector<tensor> all;
+  for (std::uint64_t at = 0;;) {
+    at += draw() % 3 == 0 ? draw() % 4 : 0;
+    if (at > count) break;
+    const std::uint64_t most = std::min<std::uint64_t>(count - at, 1 + draw() % 17);
+    const std::uint64_t length = draw() % 5 == 0 ? 0 : most;
+    all.push_back({at, length});
+    at += length;
+    if (at == count) break;
+  }
+  return all;
+}
+
+std::vector<algorithm> adasum_algorithms() {
+  std::vector<algorithm> all;
+  std::ranges::copy_if(algorithms(), std::back_inserter(all), [](const algorithm& it) { return it.of == &k_adasum; });
+  return all;
+}
+
+class Adasum : public ::testing::TestWithParam<algorithm> {
+ protected:
+  static std::string words(rank size, const shape& data) {
+    return std::string(GetParam().name) + " P=" + std::to_string(size) + " n=" + std::to_string(data.count) +
+           (data.in_place ? " in place" : "") + " " + std::to_string(data.tensors.size()) + " tensors";
+  }
+};
+
+TEST_P(Adasum, is_the_tree_of_double_precision_for_any_world_and_any_tensors) {
+  const algorithm& how = GetParam();
+  for (const rank size : sizes())
+    for (std::uint64_t count = 0; count <= 40; count += sampled() ? 7u : 1u)
+      for (const bool in_place : {false, true}) {
+        shape data{.count = count, .type = dtype::f64, .in_place = in_place};
+        expect_oracle(how, data, normal_vectors<double>(size, count, count), words(size, data));
+        data.tensors = drawn_tensors(count, 100 * count + index(size));
+        expect_oracle(how, data, normal_vectors<double>(size, count, count), words(size, data));
+      }
+}
+
+TEST_P(Adasum, is_the_tree_for_vectors_of_many_lines) {
+  const algorithm& how = GetParam();
+  for (const rank size : sizes())
+    for (const std::uint64_t count : {1000u, 4099u}) {
+      shape data{.count = count, .type = dtype::f32};
+      data.tensors = {{3, 500}, {503, 1}, {504, 0}, {600, count - 600}};
+      expect_oracle(how, data, normal_vectors<float>(size, count, 7), words(size, data));
+    }
+}
+
+TEST_P(Adasum, of_orthogonal_vectors_is_their_sum) {
+  for (const rank size : sizes()) {
+    constexpr std::uint64_t k_each = 5;
+    shape data{.count = wide(size) * k_each, .type = dtype::f64};
+    vectors<double> inputs(index(size), std::vector<double>(data.count));
+    std::vector<double> sum(data.count);
+    for (std::size_t r = 0; r < inputs.size(); ++r)
+      for (std::uint64_t i = 0; i < k_each; ++i) sum[r * k_each + i] = inputs[r][r * k_each + i] = 1.0 + double(r + i);
+    for (const auto& it : run(GetParam(), data, inputs)) EXPECT_EQ(it, sum) << words(size, data);
+  }
+}
+
+/// Each leaf weighs 2^-depth, whatever its sign and length. A short vector's rounding errors, which are not parallel, grow
+/// with the length of what it is combined with: on a line, from rank to rank.
+TEST_P(Adasum, of_parallel_vectors_is_the_closed_form_of_the_tree) {
+  const combiner_of_leaves mean = [](const numbers& x, const numbers& y) {
+    numbers all;
+    for (std::size_t i = 0; i < x.size(); ++i) all.push_back((x[i] + y[i]) / 2);
+    return all;
+  };
+  for (const rank size : sizes()) {
+    shape data{.count = 301, .type = dtype::f64};
+    vectors<double> inputs(index(size), normal_vectors<double>(1, data.count, 3).front());
+    std::vector<numbers> leaves;
+    for (std::size_t r = 0; r < inputs.size(); ++r) {
+      for (double& it : inputs[r]) it *= (r % 2 == 0 ? 1.0 : -0.3) * double(r + 1);
+      leaves.push_back(inputs[r]);
+    }
+    const numbers closed = combined(GetParam(), leaves, mean);
+    for (const auto& it : run(GetParam(), data, inputs))
+      EXPECT_LE(distance(it, closed), (GetParam().name == "linear" ? 1e-8 : 1e-13) * norm(leaves.back()))
+          << words(size, data);
+  }
+}
+
+/// Vectors of a world of a power of two whose norms differ by up to 1e40, and denormal ones, have their mean.
+TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
+  if (GetParam().name == "linear") return;
+  for (const rank size : {2, 4, 8})
+    for (const bool is_denormal : {false, true}) {
+      shape data{.count = 1024, .type = dtype::f32};
+      const auto base = normal_vectors<double>(1, data.count, 11).front();
+      vectors<float> inputs(index(size), std::vector<float>(data.count));
+      std::vector<numbers> leaves;
+      for (std::size_t r = 0; r < inputs.size(); ++r) {
+        const double place = double(r + 1) / double(size);
+        const double scale =
+            is_denormal ? double(std::numeric_limits<float>::min()) * (double(r) + 0.7)
+                        : std::pow(1e19, place) * std::pow(double(std::numeric_limits<float>::min()), 1 - place);
+        for (std::size_t i = 0; i < base.size(); ++i) inputs[r][i] = static_cast<float>(base[i] * scale);
+        leaves.push_back(part_of(inputs[r], {0, data.count}));
+      }
+      numbers mean(data.count);
+      for (const numbers& leaf : leaves)
+        for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += leaf[i] / double(size);
+      const double spacing = double(std::numeric_limits<float>::denorm_min());
+      for (const auto& it : run(GetParam(), data, inputs))
+        EXPECT_LE(distance(part_of(it, {0, data.count}), mean), 1e-5 * norm(mean) + 4 * 32 * spacing)
+            << words(size, data) << (is_denormal ? " denormal" : "");
+    }
+}
+
+/// A tensor that is not finite somewhere is NaN everywhere, and nothing else changes by a bit.
+TEST_P(Adasum, isolates_what_is_not_finite) {
+  for (const rank size : {2, 3, 5, 8})
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      shape data{.count = 333, .type = dtype::f32};
+      data.tensors = {{0, 100}, {100, 111}, {211, 122}};
+      vectors<float> inputs = normal_vectors<float>(size, data.count, 5);
+      const auto clean = run(GetParam(), data, inputs);
+      inputs[index(size / 2)][150] = bad;
+      const auto dirty = run(GetParam(), data, inputs);
+      for (std::size_t r = 0; r < clean.size(); ++r)
+        for (std::uint64_t i = 0; i < data.count; ++i) {
+          const bool is_struck = i >= 100 && i < 211;
+          EXPECT_TRUE(is_struck ? std::isnan(dirty[r][i]) : dirty[r][i] == clean[r][i]) << words(size, data) << i;
+        }
+    }
+}
+
+TEST_P(Adasum, a_power_of_two_changes_no_bit_but_the_exponent) {
+  for (const rank size : sizes()) {
+    shape data{.count = 257, .type = dtype::f32};
+    data.tensors = {{0, 100}, {100, 157}};
+    vectors<float> inputs = normal_vectors<float>(size, data.count, 9);
+    const auto plain = run(GetParam(), data, inputs);
+    for (auto& vector : inputs)
+      for (float& it : vector) it = std::ldexp(it, 13);
+    const auto scaled = run(GetParam(), data, inputs);
+    for (std::size_t r = 0; r < plain.size(); ++r)
+      for (std::uint64_t i = 0; i < data.count; ++i) EXPECT_EQ(scaled[r][i], std::ldexp(plain[r][i], 13));
+  }
+}
+
+TEST_P(Adasum, fused_tensors_are_what_they_are_alone) {
+  for (const rank size : sizes()) {
+    shape data{.count = 500, .type = dtype::f64};
+    data.tensors = {{0, 7}, {7, 193}, {200, 300}};
+    const auto inputs = normal_vectors<double>(size, data.count, 21);
+    const auto fused = run(GetParam(), data, inputs);
+    for (const tensor& it : data.tensors) {
+      vectors<double> alone;
+      for (const auto& vector : inputs) alone.push_back(part_of(vector, it));
+      const auto found = run(GetParam(), {.count = it.count, .type = dtype::f64}, alone);
+      EXPECT_LE(distance(part_of(fused[0], it), found[0]), 1e-15 * norm(found[0])) << words(size, data);
+    }
+  }
+}
+
+TEST_P(Adasum, order_of_messages_changes_no_bit) {
+  for (const rank size : {3, 6, 8}) {
+    shape data{.count = 99, .type = dtype::f32};
+    data.tensors = {{0, 33}, {33, 33}, {66, 33}};
+    const auto inputs = normal_vectors<float>(size, data.count, 31);
+    const auto first = run(GetParam(), data, inputs);
+    for (std::uint64_t seed = 2; seed < (sampled() ? 6 : 40); ++seed)
+      EXPECT_EQ(run(GetParam(), data, inputs, seed), first) << "seed " << seed;
+  }
+}
+
+TEST_P(Adasum, schedules_survive_their_text_form) {
+  for (const rank size : {1, 3, 8}) {
+    shape data{.count = 40, .type = dtype::bf16};
+    data.tensors = {{0, 3}, {5, 30}};
+    for (rank r = 0; r < size; ++r) {
+      const auto made = GetParam().generate({r, size}, data, {});
+      ASSERT_TRUE(made);
+      const auto again = parse_schedule(to_text(**made));
+      ASSERT_TRUE(again) << again.error().text;
+      EXPECT_EQ(**again, **made);
+      EXPECT_EQ(hash_of(**again), hash_of(**made));
+    }
+  }
+}
+
+// --- wrong sums are found ------------------------------------------------------------------------------------
+
+/// A world whose rank 1 has one op changed.
+std::vector<schedule_ptr> world_with(const algorithm& how, rank size, const shape& data,
+                                     const std::function<bool(draft&, op_id)>& change) {
+  auto programs = whole_world(size, [&](world place) { return how.generate(place, data, {}); });
+  draft content = draft_of(*programs[1]);
+  for (op_id id = 0; id < content.head.ops.size(); ++id)
+    if (change(content, id)) {
+      programs[1] = schedule_of(std::move(content));
+      return programs;
+    }
+  ADD_FAILURE() << "no op to change";
+  return programs;
+}
+
+std::string verdict(const algorithm& how, const std::vector<schedule_ptr>& world, const shape& data) {
+  const auto answer = verify(world, promise_of(how, static_cast<rank>(world.size()), data, {}));
+  return answer.holds() ? "" : answer.findings.front().text;
+}
+
+const shape k_two_tensors{.count = 40, .type = dtype::f32, .tensors = {{0, 25}, {25, 15}}};
+
+TEST(adasum_proof, finds_sums_that_are_not_complete) {
+  const algorithm& how = *find("adasum", "halving");
+  EXPECT_EQ(verdict(how, world_with(how, 4, k_two_tensors, [](draft&, op_id) { return true; }), k_two_tensors), "");
+  const auto partial = world_with(how, 4, k_two_tensors, [](draft& in, op_id id) {
+    op& it = in.head.ops[id];
+    if (it.kind != op_kind::compute || it.what != kernel::dot_norms || it.count.value() < 2) return false;
+    it.count = extent::imm(it.count.value() - 1);
+    return true;
+  });
+  EXPECT_NE(verdict(how, partial, k_two_tensors).find("another shape than the one promised"), std::string::npos);
+}
+
+TEST(adasum_proof, finds_sums_that_are_added_twice_or_not_at_all) {
+  const algorithm& how = *find("adasum", "halving");
+  const auto twice = world_with(how, 4, k_two_tensors, [](draft& in, op_id id) {
+    op& it = in.head.ops[id];
+    if (it.kind != op_kind::compute || it.what != kernel::sum) return false;
+    it.b = it.a;
+    return true;
+  });
+  EXPECT_NE(verdict(how, twice, k_two_tensors), "");
+  const auto copied = world_with(how, 4, k_two_tensors, [](draft& in, op_id id) {
+    op& it = in.head.ops[id];
+    if (it.kind != op_kind::compute || it.what != kernel::sum) return false;
+    it.what = kernel::max;
+    return true;
+  });
+  EXPECT_NE(verdict(how, copied, k_two_tensors).find("not the three sums"), std::string::npos);
+}
+
+TEST(adasum_proof, finds_sums_of_another_tensor_and_operands_in_the_wrong_order) {
+  const algorithm& how = *find("adasum", "recursive_doubling");
+  const auto other = world_with(how, 2, k_two_tensors, [](draft& in, op_id id) {
+    op& it = in.head.ops[id];
+    if (it.kind != op_kind::compute || it.what != kernel::adasum || it.s.offset() == 0) return false;
+    it.s = {it.s.buffer(), 0};
+    return true;
+  });
+  EXPECT_NE(verdict(how, other, k_two_tensors), "");
+  for (const kernel which : {kernel::dot_norms, kernel::adasum}) {
+    const auto swapped = world_with(how, 2, k_two_tensors, [which](draft& in, op_id id) {
+      op& it = in.head.ops[id];
+      if (it.kind != op_kind::compute || it.what != which) return false;
+      std::swap(it.a, it.b);
+      return true;
+    });
+    EXPECT_NE(verdict(how, swapped, k_two_tensors), "") << name_of(which);
+  }
+}
+
+/// The explorer of all orders knows sums exactly, element by element.
+TEST(adasum_proof, all_orders_agree_with_the_proof) {
+  for (const algorithm& how : adasum_algorithms())
+    for (const rank size : {1, 2, 3}) {
+      shape data{.count = 5, .type = dtype::f64, .tensors = {{0, 2}, {3, 2}}};
+      const auto programs = whole_world(size, [&](world place) { return how.generate(place, data, {}); });
+      const auto verdict = play(programs, promise_of(how, size, data, {}), {});
+      EXPECT_EQ(verdict.what, conclusion::holds) << how.name << " " << size << ": " << verdict.why;
+    }
+  const algorithm& how = *find("adasum", "halving");
+  const auto wrong = world_with(how, 2, k_two_tensors, [](draft& in, op_id id) {
+    op& it = in.head.ops[id];
+    if (it.kind != op_kind::compute || it.what != kernel::dot_norms) return false;
+    it.count = extent::imm(it.count.value() - 1);
+    return true;
+  });
+  EXPECT_EQ(play(wrong, promise_of(how, 2, k_two_tensors, {}), {}).what, conclusion::fails);
+}
+
+INSTANTIATE_TEST_SUITE_P(algorithms, Adasum, ::testing::ValuesIn(adasum_algorithms()),
+                         [](const auto& of) { return std::string(of.param.name); });
+
+}  // namespace
+}  // namespace lsched::testing
