@@ -296,12 +296,23 @@ LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const 
  *   alltoall              P * n        P * n: block s comes from rank s        count               input == output
  *   alltoallv             sum(counts)  sum(recv_counts)                        counts recv_counts  no
  *   neighbor_exchange     sum(counts)  sum(recv_counts)                        all but root, count no
+ *   adasum                n            n: adaptive sum over all ranks          count tensors       input == output
  *   barrier               -            -                                       -                   -
  *
  * Blocks lie one after the other, in order of ranks (of `destinations` and `sources`). In place, gather, allgather and
  * scatter find this rank's own block where it belongs in the larger buffer, and leave it there. exscan leaves rank 0's
  * output alone. Arithmetic of the caller's own that does not commute is applied in the order of ranks, the library's in
- * one that depends on the algorithm; every rank that gets a combined element gets the same bits. */
+ * one that depends on the algorithm; every rank that gets a combined element gets the same bits.
+ *
+ * adasum (Maleki and others, MLSys 2021) takes f16, bf16, f32 and f64 and leaves reduction 0. Each tensor of the vector
+ * becomes the sum of what is orthogonal in the ranks' contributions and the mean of what is parallel; of zeros nothing is
+ * taken. Elements in no tensor become some rank's, not combined. One element of a tensor that is not finite makes that
+ * tensor NaN on all ranks, and touches no other. docs/adasum.md says in which order ranks are combined. */
+typedef struct lsched_tensor {
+  uint64_t begin; /* its first element in the vector */
+  uint64_t count; /* elements; 0 is a count like any other */
+} lsched_tensor;
+
 typedef struct lsched_collective_desc {
   size_t struct_size;
   const char* collective; /* a name from the table */
@@ -321,6 +332,9 @@ typedef struct lsched_collective_desc {
   uint64_t segment_bytes;        /* of pipelined algorithms; 0: chosen */
   int32_t radix;                 /* of trees and multiplying steps; 0: chosen */
   const lsched_user_op* user_op; /* in place of reduction, which is then left 0; all counts are multiples of its unit */
+  const lsched_tensor*
+      tensors;           /* adasum: what is combined as one, each by itself, ascending and disjoint; the same on */
+  uint64_t tensor_count; /* all ranks. NULL and 0: the vector is one tensor */
 } lsched_collective_desc;
 
 /* A persistent collective: created once, run any number of times.  Collective.

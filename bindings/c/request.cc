@@ -36,6 +36,10 @@ std::optional<failure> objection_to_members(const collective& of, const lsched_c
       (desc.source_count > 0 && desc.sources == nullptr))
     return argument("destinations or sources is null");
   if (!of.is_rooted && desc.root != 0) return argument(name + " has no root: leave it 0");
+  if (!of.adapts && (desc.tensors != nullptr || desc.tensor_count != 0))
+    return argument(name + " has no tensors: leave them NULL and 0");
+  if ((desc.tensors == nullptr) != (desc.tensor_count == 0))
+    return argument("tensors and tensor_count: one of them is missing");
   return std::nullopt;
 }
 
@@ -102,6 +106,8 @@ result<shape> read_data(const collective& of, world place, const lsched_collecti
   if (!blocks) return blocks.error();
   data->blocks = std::move(*blocks);
   if (of.has_counts) data->counts.assign(desc.counts, desc.counts + place.size);
+  for (std::uint64_t i = 0; i < desc.tensor_count; ++i)
+    data->tensors.push_back({desc.tensors[i].begin, desc.tensors[i].count});
   data->root = desc.root;
   data->radix = desc.radix;
   data->segment = desc.segment_bytes == 0 ? 0 : std::max<std::uint64_t>(1, desc.segment_bytes / size_of(data->type));
@@ -158,6 +164,17 @@ result<collective_request> read_request(world place, const lsched_collective_des
   return asked;
 }
 
+namespace {
+
+/// Six digits that tell long lists apart.
+std::string digest_of(std::span<const std::uint64_t> numbers) {
+  std::uint64_t hash = 0;
+  for (const std::uint64_t it : numbers) hash = (hash ^ it) * 0x9e3779b97f4a7c15u;
+  return std::to_string(hash % 1'000'000);
+}
+
+}  // namespace
+
 std::string agreement_of(const collective_request& asked, std::string_view algorithm) {
   const shape& data = asked.data;
   std::string text = text_of(asked.of->name) + " " + text_of(algorithm);
@@ -169,9 +186,14 @@ std::string agreement_of(const collective_request& asked, std::string_view algor
   text += " " + text_of(name_of(data.type));
   if (!asked.of->has_blocks && !asked.of->has_counts) text += " count " + std::to_string(data.count);
   if (asked.of->has_counts) {
-    std::uint64_t sum = 0, hash = 0;
-    for (const std::uint64_t count : data.counts) sum += count, hash = (hash ^ count) * 0x9e3779b97f4a7c15u;
-    text += " counts of " + std::to_string(sum) + " in all (" + std::to_string(hash % 1'000'000) + ")";
+    std::uint64_t sum = 0;
+    for (const std::uint64_t count : data.counts) sum += count;
+    text += " counts of " + std::to_string(sum) + " in all (" + digest_of(data.counts) + ")";
+  }
+  if (!data.tensors.empty()) {
+    std::vector<std::uint64_t> cuts;
+    for (const tensor& it : data.tensors) cuts.insert(cuts.end(), {it.begin, it.count});
+    text += " in " + std::to_string(data.tensors.size()) + " tensors (" + digest_of(cuts) + ")";
   }
   if (asked.of->is_rooted) text += " root " + std::to_string(data.root);
   if (data.segment != 0) text += " segment " + std::to_string(data.segment);

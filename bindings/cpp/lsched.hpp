@@ -551,6 +551,24 @@ class runtime {
     return collective(desc);
   }
 
+  /// Every rank's `output` becomes the adaptive sum of all ranks' `input`, tensor by tensor (lsched.h says what that is);
+  /// without any, the vector is one. Not of integers. Collective.
+  template <element T>
+  schedule adasum(std::span<const T> input, std::span<T> output, std::span<const lsched_tensor> tensors = {},
+                  const char* algorithm = nullptr) {
+    if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
+    lsched_collective_desc desc{};
+    desc.collective = "adasum";
+    desc.input = input.data();
+    desc.output = output.data();
+    desc.count = output.size();
+    desc.dtype = dtype_of<T>::value;
+    desc.tensors = tensors.empty() ? nullptr : tensors.data();
+    desc.tensor_count = tensors.size();
+    desc.algorithm = algorithm;
+    return collective(desc);
+  }
+
   /// Any collective of lsched.h's table. struct_size need not be set. Collective.
   schedule collective(lsched_collective_desc desc) {
     desc.struct_size = sizeof desc;

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cmath>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <thread>
 
 #include "bindings/c/lsched.h"
@@ -205,6 +208,14 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
   refused([](auto& d) { d.collective = "allgatherv", d.reduction = lsched_reduction{}, d.count = 0; },
           "counts is null");
   refused([](auto& d) { d.collective = "barrier"; }, "moves no data");
+  const lsched_tensor tensors[] = {{0, 5}, {4, 4}, {8, 1}};
+  refused([&](auto& d) { d.tensors = tensors, d.tensor_count = 1; }, "allreduce has no tensors");
+  const auto adapts = [](auto& d) { d.collective = "adasum", d.dtype = LSCHED_F64, d.reduction = lsched_reduction{}; };
+  refused([&](auto& d) { adapts(d), d.dtype = LSCHED_I64; }, "floating types only, not i64");
+  refused([&](auto& d) { adapts(d), d.reduction = LSCHED_SUM; }, "leave reduction 0");
+  refused([&](auto& d) { adapts(d), d.tensors = tensors; }, "one of them is missing");
+  refused([&](auto& d) { adapts(d), d.tensors = tensors, d.tensor_count = 2; }, "tensor 1 begins before");
+  refused([&](auto& d) { adapts(d), d.tensors = tensors + 2, d.tensor_count = 1; }, "not within the vector of 8");
   expect_refused(ranks, {.struct_size = sizeof good, .collective = "neighbor_exchange", .destination_count = -1},
                  LSCHED_ERR_ARGUMENT, "");
 }
@@ -282,6 +293,71 @@ TEST(c_collective, a_barrier_has_the_radix_it_is_given_and_ranks_agree_about_it)
   ranks.each([&](lsched_runtime* runtime, rank r) {
     EXPECT_NE(create_with(runtime, 2, LSCHED_OK), create_with(runtime, 5, LSCHED_OK));
     create_with(runtime, r == 1 ? 5 : 2, LSCHED_ERR_MISMATCH);
+  });
+}
+
+// --- adaptive sums -------------------------------------------------------------------------------------------
+
+/// Three tensors with a gap before the last: equal on all ranks, orthogonal, and not finite on rank 1.
+constexpr lsched_tensor k_tensors[] = {{0, 50}, {50, 60}, {120, 30}};
+
+std::vector<float> contribution_of(rank r) {
+  std::vector<float> vector(150, 1.0f);
+  for (std::size_t i = 0; i < 50; ++i) vector[i] = static_cast<float>(i);
+  for (std::size_t i = 50; i < 110; ++i) vector[i] = i % 6 == static_cast<std::size_t>(r) ? 2.0f : 0.0f;
+  if (r == 1) vector[130] = std::numeric_limits<float>::infinity();
+  return vector;
+}
+
+void expect_adasum(lsched_runtime* runtime, rank r, rank size, const char* algorithm, bool in_place) {
+  std::vector<float> input = contribution_of(r), output(150, -1.0f);
+  if (in_place) output = input;
+  lsched_schedule* schedule = created(runtime, {.struct_size = sizeof(lsched_collective_desc),
+                                                .collective = "adasum",
+                                                .input = in_place ? output.data() : input.data(),
+                                                .output = output.data(),
+                                                .count = 150,
+                                                .dtype = LSCHED_F32,
+                                                .algorithm = algorithm,
+                                                .tensors = k_tensors,
+                                                .tensor_count = std::size(k_tensors)});
+  ASSERT_NE(schedule, nullptr);
+  for (int round = 0; round < (in_place ? 1 : 3); ++round) {
+    EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(output[i], static_cast<float>(i));
+    for (std::size_t i = 50; i < 110; ++i)
+      EXPECT_EQ(output[i], i % 6 < static_cast<std::size_t>(size) ? 2.0f : 0.0f) << algorithm << " " << i;
+    for (std::size_t i = 120; i < 150; ++i) EXPECT_EQ(std::isnan(output[i]), size > 1) << algorithm << " " << i;
+  }
+  EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+}
+
+TEST(c_collective, adasum_is_a_sum_or_a_mean_of_each_tensor_by_itself) {
+  for (const rank size : {1, 3, 5, 6, 4}) {
+    const threads ranks(size);
+    ranks.each([&](lsched_runtime* runtime, rank r) {
+      for (const char* algorithm : {"auto", "recursive_doubling", "halving", "linear"})
+        for (const bool in_place : {false, true}) expect_adasum(runtime, r, size, algorithm, in_place);
+    });
+  }
+}
+
+TEST(c_collective, ranks_with_different_tensors_learn_that) {
+  const threads ranks(3);
+  ranks.each([](lsched_runtime* runtime, rank r) {
+    std::vector<float> vector(150);
+    lsched_collective_desc desc{.struct_size = sizeof desc,
+                                .collective = "adasum",
+                                .input = vector.data(),
+                                .output = vector.data(),
+                                .count = 150,
+                                .dtype = LSCHED_F32,
+                                .tensors = k_tensors,
+                                .tensor_count = r == 2 ? 2u : 3u};
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH);
+    EXPECT_NE(std::string(why.text).find("in 2 tensors"), std::string::npos) << why.text;
   });
 }
 

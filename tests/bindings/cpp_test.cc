@@ -40,6 +40,18 @@ static_assert(k_is_move_only<lsched::runtime> && k_is_move_only<lsched::schedule
               k_is_move_only<lsched::partial_collective<float>>);
 static_assert(lsched::element<double> && !lsched::element<char*> && !lsched::element<bool>);
 
+TEST(CppHeader, adasum_sums_what_is_orthogonal_tensor_by_tensor) {
+  as_ranks(3, [](lsched::runtime& world) {
+    std::vector<double> vector(6, 5.0);  // the second tensor is the same on all ranks
+    for (std::int32_t i = 0; i < 3; ++i) vector[static_cast<std::size_t>(i)] = i == world.rank() ? i + 1.0 : 0.0;
+    const std::vector<lsched_tensor> tensors{{0, 3}, {3, 3}};
+    lsched::schedule sum = world.adasum<double>(vector, vector, tensors);
+    sum.run(k_limit);
+    EXPECT_EQ(vector, (std::vector<double>{1, 2, 3, 5, 5, 5}));
+    sum.close();
+  });
+}
+
 TEST(CppHeader, allreduce_runs_in_and_out_of_place) {
   as_ranks(3, [](lsched::runtime& world) {
     std::vector<float> input(5, static_cast<float>(world.rank() + 1));
