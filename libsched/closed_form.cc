@@ -28,7 +28,7 @@ std::optional<failure> objection(const machine& where, std::uint64_t bytes, rank
 result<picoseconds> time_in(const machine& where, const recursive_doubling_program& it) {
   if (it.folded.rem() != 0) return failure{status::unsupported, "a closed form is known for powers of two only"};
   if (const auto why = objection(where, it.bytes, it.size)) return *why;
-  return product(it.levels(), sum(round(where, it.bytes), combination(where, it.bytes)));
+  return product(it.levels(), sum(round(where, it.bytes), product(it.passes, combination(where, it.bytes))));
 }
 
 result<picoseconds> time_in(const machine& where, const dissemination_program& it) {
@@ -51,6 +51,18 @@ result<picoseconds> time_in(const machine& where, const ring_program& it) {
   if (const auto why = objection(where, block, it.size)) return *why;
   const picoseconds one = round(where, block);
   return product(it.size - 1, sum(sum(one, combination(where, block)), one));
+}
+
+/// All ranks are at the same place all the time.
+result<picoseconds> time_in(const machine& where, const halving_program& it) {
+  picoseconds time = 0;
+  for (std::uint32_t i = 0; it.at(0, i).kind != step_kind::end; i += 2) {
+    const step now = it.at(0, i + 1);
+    const std::uint64_t bytes = it.bytes_of(now.size);
+    if (const auto why = objection(where, bytes, it.size)) return *why;
+    time = sum(time, sum(round(where, bytes), product(now.passes, combination(where, bytes))));
+  }
+  return time;
 }
 
 /// The root takes one message after the other, at the pace of its NIC or of its CPU.

@@ -12,7 +12,8 @@ namespace {
 
 failure refusal() {
   return {status::unsupported,
-          "the sweep knows eager rounds of recursive doubling, dissemination and ring without activation or shared "
+          "the sweep knows eager rounds of recursive doubling, halving, dissemination and ring without activation or "
+          "shared "
           "NICs; take the "
           "windowed engine"};
 }
@@ -25,12 +26,12 @@ class butterfly {
  public:
   static constexpr double k_latest = 0x1p53;
 
-  butterfly(const message_cost& cost, std::size_t ranks)
+  butterfly(const message_cost& cost, std::size_t ranks, double passes)
       : overhead_(real(cost.overhead)),
         sender_(real(cost.sender)),
         gap_(real(cost.gap)),
         flight_(real(cost.latency) + real(cost.tail)),
-        receiver_(real(cost.receiver) + real(cost.combination)),
+        receiver_(real(cost.receiver) + passes * real(cost.combination)),
         cpu_(ranks),
         nic_(ranks) {}
 
@@ -104,7 +105,7 @@ class round_sweep {
     cpu_.resize(ranks), nic_.resize(ranks), ready_.resize(ranks);
     for (rank r = 0; r < program.size; ++r) cpu_[at(r)] = starts(r);
     for (std::size_t level = 0; level < what.where.levels.size(); ++level)
-      for (std::uint8_t size = 0; size < 2; ++size)
+      for (std::uint8_t size = 0; size < k_sizes; ++size)
         costs_.push_back(cost_of(what.where, level, program.bytes_of(size)));
   }
 
@@ -120,6 +121,7 @@ class round_sweep {
   }
 
  private:
+  static constexpr std::size_t k_sizes = std::is_same_v<Program, halving_program> ? 32 : 2;
   static std::size_t at(rank r) { return static_cast<std::size_t>(r); }
 
   /// Everybody sends step `first(r)` and receives the next.
@@ -158,12 +160,12 @@ class round_sweep {
     const message_cost& paid = cost(r, now);
     picoseconds& cpu = cpu_[at(r)];
     cpu = later(cpu, ready_[at(now.peer)]);
-    const picoseconds time = sum(paid.receiver.time, now.combines ? paid.combination.time : 0);
+    const picoseconds time = sum(paid.receiver.time, product(now.passes, paid.combination.time));
     cpu = cpu + charge{time} + lost(noise(r, i, time));
   }
 
   const message_cost& cost(rank r, const step& now) const {
-    return costs_[what_.where.level_of(r, now.peer) * 2 + now.size];
+    return costs_[what_.where.level_of(r, now.peer) * k_sizes + now.size];
   }
 
   picoseconds noise(rank r, std::uint32_t i, picoseconds time) const {
@@ -172,7 +174,7 @@ class round_sweep {
 
   const simulation& what_;
   const Program& program_;
-  std::vector<message_cost> costs_;  ///< two sizes of each level
+  std::vector<message_cost> costs_;  ///< all sizes of each level
   std::vector<picoseconds> cpu_, nic_, ready_;
   std::uint64_t messages_ = 0, bytes_ = 0;
 };
@@ -185,7 +187,7 @@ bool fits_butterfly(const simulation& what, const recursive_doubling_program& it
 bool run_butterfly(const simulation& what, const recursive_doubling_program& it, const start_times& starts,
                    simulation_report& report) {
   const auto ranks = static_cast<std::size_t>(it.size);
-  butterfly sweep(cost_of(what.where, 0, it.bytes), ranks);
+  butterfly sweep(cost_of(what.where, 0, it.bytes), ranks, it.passes);
   for (std::size_t r = 0; r < ranks; ++r) sweep.cpu(r) = static_cast<double>(starts(static_cast<rank>(r)));
   const auto begin = std::chrono::steady_clock::now();
   sweep.run();

@@ -310,11 +310,11 @@ class window_engine {
     actor<Time>& me = at(r);
     const Time begin = me.cpu;
     if (!is_foreign_) me.cpu = me.cpu + paid.receiver;
-    if (now.combines) me.cpu = me.cpu + paid.combination;
+    for (std::uint8_t pass = 0; pass < now.passes; ++pass) me.cpu = me.cpu + paid.combination;
     me.cpu = me.cpu + lost(noise(r, me.next, begin, instant_of(me.cpu) - instant_of(begin)));
     if (!is_foreign_)
       record(op_kind::recv, r, now.peer, now.receive, begin);
-    else if (now.combines)
+    else if (now.passes != 0)
       record(op_kind::compute, r, k_no_rank, 0, begin);
     if constexpr (!Program::k_one_source) me.arrived >>= 1;
     ++me.receive;
@@ -471,6 +471,9 @@ result<simulation_report> run(const simulation& what, const Program& program, bo
   const picoseconds width = lookahead(what.where, program.bytes_of(1), what.noise.pace);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
+  if constexpr (std::is_same_v<Program, halving_program>)
+    return failure{status::unsupported,
+                   "halving has messages of too many sizes for this engine: simulate its schedules"};
   if (what.starts.is_woken() && !std::is_same_v<Program, recursive_doubling_program>)
     return failure{status::unsupported, "only recursive doubling can be activated without its schedules"};
   if (has_number(what.starts.policy) || (what.starts.is_woken() && what.starts.full_every != 0))

@@ -1,4 +1,5 @@
 // `lsched simulate`: how long a collective takes on a machine that need not exist.
+#include <bit>
 #include <memory>
 
 #include "bindings/cli/calibration_report.h"
@@ -23,6 +24,11 @@ std::optional<program> program_named(const simulate_options& options, rank ranks
     return recursive_doubling_program{ranks, bytes};
   if (name == "allreduce/tree") return tree_program{ranks, bytes};
   if (name == "allreduce/ring") return ring_program{ranks, bytes};
+  if (name == "adasum/recursive_doubling") return recursive_doubling_program{ranks, bytes, 2};
+  // The windowed engine runs the schedules of these: their messages are of too many sizes for it.
+  const bool is_halving = options.engine != "window" && std::has_single_bit(static_cast<std::uint32_t>(ranks));
+  if (is_halving && name == "allreduce/rabenseifner") return halving_program{ranks, bytes};
+  if (is_halving && name == "adasum/halving") return halving_program{ranks, bytes, true, !options.free_sums};
   if (name == "reduce/binomial") return tree_program{ranks, bytes, 2, true};
   if (name == "barrier/dissemination") return dissemination_program{ranks, bytes};
   if (name == "gather/linear") return gather_program{ranks, bytes};

@@ -228,6 +228,9 @@ void check_barrier(const CLI::App& command, simulate_options& options) {
 
 void check_policy(const CLI::App& command, const simulate_options& options) {
   const bool is_partial = options.collective == "partial_allreduce";
+  const bool has_program = options.engine != "window" && !options.schedules;
+  expect(command, "--free-sums", options.collective == "adasum" && options.algorithm == "halving" && has_program,
+         "--collective adasum --algorithm halving --engine sweep or closed");
   expect(command, "--activation", is_partial, "--collective partial_allreduce");
   expect(command, "--initiator", is_partial && options.activation == "majority", "--activation majority");
 }
@@ -309,6 +312,8 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
       ->capture_default_str();
   auto* schedules =
       command.add_flag("--schedules", options.schedules, "Simulate what the generator writes for every rank, op by op");
+  command.add_flag("--free-sums", options.free_sums,
+                   "adasum/halving as if all ranks knew the sums, without the exchanges of them");
   auto* goal = command.add_option("--goal", options.goal, "Simulate a GOAL program, text or binary, instead")
                    ->check(CLI::ExistingFile)
                    ->excludes(collective)

@@ -14,6 +14,7 @@ struct simulate_options {
   std::vector<std::int32_t> ranks{8};
   std::vector<std::uint64_t> bytes{1024};
   std::string engine = "window";
+  bool free_sums = false;  ///< of adasum/halving
   bool schedules = false;
   std::string goal;
   std::string to_goal;

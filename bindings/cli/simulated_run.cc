@@ -7,7 +7,9 @@ namespace lsched::cli {
 result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it) {
   if (!it.goal.empty()) return std::vector(it.goal.begin(), it.goal.end());
   const collective* of = find_collective(options.collective);
-  const shape data = of == nullptr ? shape{} : typical_shape(*of, it.ranks, it.bytes, dtype::u8, kernel::sum);
+  const dtype type = of != nullptr && of->adapts ? dtype::f32 : dtype::u8;
+  const std::uint64_t count = it.bytes / size_of(type);
+  const shape data = of == nullptr ? shape{} : typical_shape(*of, it.ranks, count, type, kernel::sum);
   std::vector<schedule_ptr> ranks;
   for (rank r = 0; r < it.ranks; ++r) {
     auto program = generate(options.collective, options.algorithm, {r, it.ranks}, data, it.what.starts);

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "collectives/selection.h"
 #include "libsched/closed_form.h"
+#include "libsched/schedule_world.h"
 #include "libsched/window.h"
+#include "tests/support/symbolic_world.h"
 
 namespace lsched {
 namespace {
@@ -93,6 +96,43 @@ TEST(sweep, agrees_on_machines_of_several_levels) {
                        {}};
   simulation_report window;
   EXPECT_EQ(both(what, window).finish, window.finish);
+}
+
+/// Of what all ranks do at once there is a formula; and the schedules, op by op, say the same.
+TEST(sweep, knows_halving_as_its_schedules_do) {
+  for (const rank size : {1, 2, 4, 8, 16, 64})
+    for (const std::uint64_t floats : {0u, 64u, 4096u})
+      for (const bool is_adaptive : {false, true}) {
+        simulation what{.what = halving_program{size, 4 * floats, is_adaptive}};
+        what.where.compute = 100'000;
+        what.where.S = 1 << 20;
+        what.where.levels[0].cost.g = what.where.levels[0].cost.G = 0;
+        const auto swept = simulate_sweep(what);
+        ASSERT_TRUE(swept) << swept.error().text;
+        EXPECT_EQ(swept->last(), *closed_form(what));
+        const auto world = testing::whole_world(size, [&](world place) {
+          return is_adaptive ? generate("adasum", "halving", place, {.count = floats})
+                             : generate("allreduce", "rabenseifner", place, {.count = floats, .what = kernel::sum});
+        });
+        const auto written = simulate_schedules(world, what);
+        ASSERT_TRUE(written) << written.error().text;
+        EXPECT_EQ(swept->last(), written->last()) << size << " ranks, " << floats << (is_adaptive ? " adaptive" : "");
+        if (floats == 0) continue;  // then there are no sums
+        EXPECT_EQ(swept->messages, written->messages);
+        EXPECT_EQ(swept->bytes, written->bytes);
+      }
+}
+
+TEST(sweep, sums_that_travel_take_their_hops) {
+  for (const rank size : {2, 64, 1024}) {
+    const halving_program with{size, 64, true, true}, without{size, 64, true, false};
+    simulation what{.what = with};
+    const picoseconds time = *closed_form(what);
+    what.what = without;
+    const picoseconds hop = *closed_form({.what = recursive_doubling_program{2, halving_program::k_sums_bytes}});
+    const int levels = floor_log2(size);
+    EXPECT_EQ(time - *closed_form(what), levels * (levels + 1) / 2 * hop) << size;
+  }
 }
 
 TEST(sweep, refuses_what_has_no_rounds) {
