@@ -123,6 +123,20 @@ struct coll_options {
 };
 int run_coll(lsched_runtime* runtime, const coll_options& options);
 
+/// The adaptive sum beside our sum and MPI's, and what it may cost beyond a sum.
+struct adasum_options {
+  std::vector<std::uint64_t> sizes{65536, 1048576, 16777216, 67108864};  ///< bytes, multiples of 4
+  std::vector<std::uint32_t> tensors{1, 64};                             ///< of nearly equal lengths
+  std::vector<std::string> algorithms{"auto"};                           ///< of adasum
+  std::string in_place = "both";                                         ///< as coll's
+  double cell_seconds = 0.5;
+  bool pin = false;       ///< as coll's
+  std::string transport;  ///< likewise
+  std::string plot;       ///< a PNG; empty: none
+  std::string json;
+};
+int run_adasum(lsched_runtime* runtime, const adasum_options& options);
+
 /// Every algorithm of some collectives in this world, and the fastest of each size as rules of a tuning table.
 struct tune_options {
   coll_options measured{.algorithm = "all", .cell_seconds = 0.1, .in_place = "no", .only = "libsched"};

@@ -412,6 +412,41 @@ void add_coll(CLI::App& bench, command_context& context) {
   });
 }
 
+void add_adasum(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand("adasum", "Latency of the adaptive sum, beside the sum and MPI's");
+  constexpr std::int32_t k_ranks = 2;
+  const auto words = add_world_options(*command, k_ranks);
+  const auto options = std::make_shared<bench::adasum_options>();
+  add_sizes_option(*command, options->sizes);
+  command->add_option("--tensors", options->tensors, "Into how many tensors the vector is cut")
+      ->delimiter(',')
+      ->check(whole_number(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--algorithm", options->algorithms, "Of the adaptive sum; several are measured side by side")
+      ->delimiter(',')
+      ->check(CLI::IsMember(algorithm_names("adasum")))
+      ->capture_default_str();
+  command->add_option("--in-place", options->in_place, "Input and output in one buffer, on all sides")
+      ->check(CLI::IsMember({"both", "no", "only"}))
+      ->capture_default_str();
+  command->add_option("--cell-seconds", options->cell_seconds, "Time for each row")
+      ->check(number(0.001, 3600))
+      ->capture_default_str();
+  add_pin_option(*command, options->pin);
+  add_mpi_threads_option(*command, words->mpi_threads);
+  command->add_option("--plot", options->plot, "Draw the results with gnuplot")->type_name("FILE.png");
+  add_json_option(*command, options->json);
+  command->footer("Example:  mpiexec.mpich -n 2 lsched bench adasum --pin --json adasum.jsonl --plot adasum.png");
+  command->callback([&context, words, options] {
+    context.action = [&context, words, options] {
+      return in_world(context, *words, k_ranks, [&](session& here) {
+        options->transport = here.transport();
+        return bench::run_adasum(here.runtime(), *options);
+      });
+    };
+  });
+}
+
 void add_tune(CLI::App& bench, command_context& context) {
   CLI::App* command =
       bench.add_subcommand("tune", "Measure every algorithm here, and write the tuning table that auto goes by");
@@ -527,11 +562,13 @@ void add_async(CLI::App& bench, command_context& context) {
 void add_bench_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand(
       "bench",
-      "Measure: fig9, partial, coll, tune, compare, overlap, cost, idle, engine, commit, limits, kernels, lane, async");
+      "Measure: fig9, partial, coll, adasum, tune, compare, overlap, cost, idle, engine, commit, limits, kernels, lane, "
+      "async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_partial(*command, context);
   add_coll(*command, context);
+  add_adasum(*command, context);
   add_tune(*command, context);
   add_compare(*command, context);
   add_overlap(*command, context);

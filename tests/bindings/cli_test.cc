@@ -275,6 +275,9 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "overlap", "--compute-us", "0"}, "--compute-us"},
       {{"bench", "cost", "--only", "something"}, "--only"},
       {{"bench", "kernels", "--cell-seconds", "0"}, "--cell-seconds"},
+      {{"bench", "adasum", "--algorithm", "ring"}, "--algorithm"},
+      {{"bench", "adasum", "--tensors", "0"}, "--tensors"},
+      {{"simulate", "--free-sums"}, "--free-sums"},
       {{"bench", "compare"}, "FILE"},
   };
   for (const auto& [arguments, part] : mistakes) {
@@ -292,6 +295,7 @@ TEST(Command, a_benchmark_that_cannot_write_says_so_once_before_it_measures) {
                                  words{"bench", "coll", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "coll", "-n", "3", "--plot", "/no/such/folder/file.png"},
                                  words{"bench", "overlap", "-n", "3", "--json", "/no/such/folder/file"},
+                                 words{"bench", "adasum", "-n", "3", "--plot", "/no/such/folder/file.png"},
                                  words{"bench", "idle", "-n", "3", "--json", "/no/such/folder/file"}}) {
     const outcome it = run(lsched(arguments));
     EXPECT_EQ(it.status, 1);
@@ -414,6 +418,26 @@ TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
     EXPECT_EQ(line["wrong"], 0);
     for (const char* key : {"us_compute", "us_coll", "us_sequence", "us_overlap"}) EXPECT_GT(line[key], 0) << key;
   }
+}
+
+TEST(CommandBench, adasum_is_measured_beside_the_sum_and_is_right) {
+  const outcome it =
+      run(lsched({"bench", "adasum", "-n", "3", "--sizes", "4,1K,100K", "--tensors", "1,5", "--algorithm",
+                  "auto,recursive_doubling,halving,linear", "--cell-seconds", "0.002", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  const auto lines = lines_of(it.out);
+  std::map<std::string, int> rows;
+  for (const json& line : lines) {
+    EXPECT_EQ(line["bench"], "adasum");
+    EXPECT_EQ(line["ranks"], 3);
+    EXPECT_EQ(line["wrong"], 0) << line;
+    EXPECT_GT(line["us_median"], 0);
+    ++rows[line["what"]];
+    if (line["what"] != "adasum") continue;
+    for (const char* key : {"us_sum", "us_dot", "us_exchange", "of_sum"}) EXPECT_GE(line[key], 0) << key;
+  }
+  EXPECT_EQ(rows["sum"], 3 * 2 * 2);             // sizes, in place, buffers
+  EXPECT_EQ(rows["adasum"], 3 * 2 * 2 * 2 * 4);  // tensors, algorithms
 }
 
 TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says) {
