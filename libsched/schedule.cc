@@ -58,7 +58,8 @@ class fingerprint {
 
 void add(fingerprint& sum, const op& it) {
   sum.add_all(it.kind, it.what, it.type, std::uint64_t{it.in_place}, static_cast<std::uint64_t>(it.peer), it.need,
-              it.tag, it.count, it.a, it.b, it.c, it.s, it.releases_a, it.releases_b);
+              it.tag, it.count, it.a, it.b, it.c, it.releases_a, it.releases_b);
+  if (it.s.exists()) sum.add(it.s);
 }
 
 }  // namespace

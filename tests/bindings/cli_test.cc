@@ -360,7 +360,7 @@ TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
   for (const json& entry : json::parse(listed.out)) collectives.insert(entry["collective"]);
   std::string asked;
   for (const std::string& name : collectives)
-    if (!name.starts_with("partial_") && name != "neighbor_exchange") asked += (asked.empty() ? "" : ",") + name;
+    if (!name.starts_with("partial_") && name != "neighbor_exchange" && name != "adasum") asked += (asked.empty() ? "" : ",") + name;
   const outcome it = run(lsched({"bench", "coll", "-n", "3", "--coll", asked, "--algorithm", "all", "--sizes", "4,1K",
                                  "--iters", "5", "--cell-seconds", "0.01", "--json"}));
   ASSERT_EQ(it.status, 0) << it.err;

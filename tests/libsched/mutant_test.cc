@@ -73,7 +73,7 @@ void forget(mutation how, op& it, const op& original) {
   if (how == mutation::merge_tags) it.tag = original.tag;
   if (how == mutation::change_kernel) it.what = original.what;
   if (how == mutation::change_extent) it.count = original.count;
-  if (how == mutation::shift_offset) it.a = original.a, it.b = original.b, it.c = original.c;
+  if (how == mutation::shift_offset) it.a = original.a, it.b = original.b, it.c = original.c, it.s = original.s;
 }
 
 std::size_t changed_ops(mutation how, const draft& before, draft after) {

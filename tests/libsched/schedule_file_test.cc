@@ -235,7 +235,7 @@ const fault k_faults[] = {
     {"in_place need 0", "need 0 in_place", 16, 44, "expected the end of the line but found 'in_place'"},
     {"in_place need 0", "in_place need 0 need 0", 16, 53, "expected the end of the line but found 'need'"},
     {"= sum", "= copy", 17, 43, "expected the end of the line but found 'b0'"},
-    {"= sum", "= none", 17, 29, "expected 'copy', 'user' or a reduction but found 'none'"},
+    {"= sum", "= none", 17, 29, "expected 'copy', 'user', 'dot_norms', 'adasum' or a reduction but found 'none'"},
     {"= sum", "= bor", 17, 1, "op 6 (compute): no such reduction on f32"},
     {"b0[0 +4] rel", "b0[0 +3] rel", 17, 48, "'3' contradicts"},
     {"b0[0 +4] rel", "b1[1 +4] rel", 17, 1,
