@@ -358,9 +358,11 @@ TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
   ASSERT_EQ(listed.status, 0) << listed.err;
   std::set<std::string> collectives;
   for (const json& entry : json::parse(listed.out)) collectives.insert(entry["collective"]);
+  std::erase_if(collectives, [](const std::string& name) {  // the last one has a benchmark of its own
+    return name.starts_with("partial_") || name == "neighbor_exchange" || name == "adasum";
+  });
   std::string asked;
-  for (const std::string& name : collectives)
-    if (!name.starts_with("partial_") && name != "neighbor_exchange" && name != "adasum") asked += (asked.empty() ? "" : ",") + name;
+  for (const std::string& name : collectives) asked += (asked.empty() ? "" : ",") + name;
   const outcome it = run(lsched({"bench", "coll", "-n", "3", "--coll", asked, "--algorithm", "all", "--sizes", "4,1K",
                                  "--iters", "5", "--cell-seconds", "0.01", "--json"}));
   ASSERT_EQ(it.status, 0) << it.err;
@@ -368,8 +370,6 @@ TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
     EXPECT_EQ(line["wrong"], 0) << line;
     collectives.erase(line["coll"].get<std::string>());
   }
-  std::erase_if(collectives, [](const std::string& name) { return name.starts_with("partial_"); });
-  collectives.erase("neighbor_exchange");
   EXPECT_TRUE(collectives.empty()) << *collectives.begin() << " was not measured";
 }
 

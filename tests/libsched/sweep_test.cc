@@ -100,7 +100,7 @@ TEST(sweep, agrees_on_machines_of_several_levels) {
 
 /// Of what all ranks do at once there is a formula; and the schedules, op by op, say the same.
 TEST(sweep, knows_halving_as_its_schedules_do) {
-  for (const rank size : {1, 2, 4, 8, 16, 64})
+  for (const rank size : {2, 4, 8, 16, 64})
     for (const std::uint64_t floats : {0u, 64u, 4096u})
       for (const bool is_adaptive : {false, true}) {
         simulation what{.what = halving_program{size, 4 * floats, is_adaptive}};
@@ -110,11 +110,11 @@ TEST(sweep, knows_halving_as_its_schedules_do) {
         const auto swept = simulate_sweep(what);
         ASSERT_TRUE(swept) << swept.error().text;
         EXPECT_EQ(swept->last(), *closed_form(what));
-        const auto world = testing::whole_world(size, [&](world place) {
+        const auto programs = testing::whole_world(size, [&](world place) {
           return is_adaptive ? generate("adasum", "halving", place, {.count = floats})
                              : generate("allreduce", "rabenseifner", place, {.count = floats, .what = kernel::sum});
         });
-        const auto written = simulate_schedules(world, what);
+        const auto written = simulate_schedules(programs, what);
         ASSERT_TRUE(written) << written.error().text;
         EXPECT_EQ(swept->last(), written->last()) << size << " ranks, " << floats << (is_adaptive ? " adaptive" : "");
         if (floats == 0) continue;  // then there are no sums
