@@ -1,0 +1,375 @@
+// Training by deltas: each rank runs whatever optimizer it likes on its own copy of the weights, and what has changed
+// in them is combined over all ranks, by Adasum unless asked otherwise (Maleki and others, "Scaling Distributed Training
+// with Adaptive Summation", MLSys 2021, arXiv:2006.02924, Figure 3).
+//
+//     lsched::runtime world;
+//     lsched::delta_step<float> deltas(world, weights);         // all ranks begin with rank 0's weights
+//     for (...) {
+//       optimizer.step(weights, gradient_of(my_batch, weights));   // plain SGD, momentum, Adam, decay: local
+//       deltas.step();                                             // and the weights are equal again
+//     }
+//
+// A step is
+//
+//     delta = weights - start                    on each rank
+//     delta = adaptive sum of all ranks' delta   tensor by tensor
+//     weights = start = start + delta            so that replicas stay equal, bit for bit
+//
+// The difference and the sum each round once, so that also a world of one rank may change a weight's last bit.
+//
+// What is not combined: the optimizer's own state (momenta, second moments), which is each rank's, and differs; and
+// elements of no tensor, which each step puts back to where they started. Weight decay is in the delta, the same on
+// all ranks: a parallel part, of which Adasum takes the mean.
+//
+// A weight that is not finite makes its whole tensor NaN, on all ranks and for good; no other tensor changes. (By the
+// sum and the mean, that element only. A world of one has nothing to combine, and leaves the tensor's others alone.)
+//
+// Header only, on top of lsched.hpp, of which everything said there holds.
+#ifndef LSCHED_DELTA_HPP
+#define LSCHED_DELTA_HPP
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lsched.hpp"
+
+namespace lsched {
+inline namespace cpp {
+
+/// What becomes of several vectors.
+enum class combine { adasum, sum, mean };
+
+// --- what a reduction says about the deltas ----------------------------------------------------------------
+//
+// A model: the deltas of n ranks are mu + noise_r, independent and alike, and B = |noise_r|^2 / |mu|^2 is their noise
+// scale. A balanced tree of Adasum then makes of them, in expectation,
+//
+//     S(n) * their mean                      gain            S(n) = (1 + 2 B) / (1 + 2 B / n)     from 1 to n
+//     |result|^2 / sum |delta_r|^2           orthogonality   S(n)^2 (1 + B / n) / (n (1 + B))     from 1/n to 1
+//
+// Both grow with B. The tree is balanced if n is a power of two; for other n this is an approximation.
+
+namespace detail {
+
+/// The model by t = B / (1 + B), which is finite also where B is not.
+constexpr double gain_at(double t, double n) { return n * (1 + t) / (n - (n - 2) * t); }
+constexpr double orthogonality_at(double t, double n) {
+  return gain_at(t, n) * gain_at(t, n) * (n - (n - 1) * t) / (n * n);
+}
+constexpr double noise_at(double t) { return t < 1 ? t / (1 - t) : std::numeric_limits<double>::infinity(); }
+constexpr double at_noise(double noise) {
+  return noise == std::numeric_limits<double>::infinity() ? 1 : noise / (1 + noise);
+}
+
+/// Of |mean|^2 / sum |delta_r|^2, which is (1 + B / n) / (n (1 + B)).
+constexpr double noise_of_mean(double ratio, double n) {
+  const double t = (n - ratio * n * n) / (n - 1);
+  return n < 2 || t != t ? std::numeric_limits<double>::quiet_NaN() : noise_at(t < 0 ? 0 : t);
+}
+
+}  // namespace detail
+
+/// How much longer than the mean of the deltas their adaptive sum is. `noise` is from 0 to infinity.
+constexpr double adasum_gain(double noise, std::int32_t ranks) {
+  return detail::gain_at(detail::at_noise(noise), ranks);
+}
+
+constexpr double adasum_orthogonality(double noise, std::int32_t ranks) {
+  return detail::orthogonality_at(detail::at_noise(noise), ranks);
+}
+
+/// The noise scale of which adasum_orthogonality answers that: 0 below 1/ranks, infinity from 1 on, NaN of NaN and of
+/// a single rank, whose delta tells nothing.
+constexpr double adasum_noise(double orthogonality, std::int32_t ranks) {
+  if (ranks < 2 || orthogonality != orthogonality) return std::numeric_limits<double>::quiet_NaN();
+  if (orthogonality >= 1) return std::numeric_limits<double>::infinity();
+  double low = 0, high = 1;
+  for (int halvings = 0; halvings < 53; ++halvings) {
+    const double t = (low + high) / 2;
+    (detail::orthogonality_at(t, ranks) < orthogonality ? low : high) = t;
+  }
+  return detail::noise_at(low);
+}
+
+/// What a step says about a tensor. The same bits on all ranks.
+struct tensor_telemetry {
+  double delta_norm2 = 0;    ///< sum over ranks of |delta|^2
+  double reduced_norm2 = 0;  ///< |what the weights moved by|^2
+  /// The second by the first; NaN if no rank moved. Of Adasum it is from 0 to 1: 1 of orthogonal deltas, 1/ranks of
+  /// equal ones, less of parallel ones that differ in length, 0 of those that cancel each other. Of the sum it is at most
+  /// ranks, of the mean 1/ranks.
+  double orthogonality = 0;
+  double noise = 0;  ///< B of the model above that explains it
+  double gain = 0;  ///< by that model, of this reduction over the mean: S(ranks); of the sum it is ranks, of the mean 1
+};
+
+// --- the step ----------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// Memory of a runtime and a schedule bound to it, whose round may be waited for in several calls. If one runs when this
+/// is destroyed, the memory is left to the runtime, which stays open: nobody writes to what is no more.
+template <element T>
+class exchange {
+ public:
+  exchange() = default;
+  exchange(runtime& world, std::size_t count) : world_(world.handle()), memory_(world.allocate<T>(count)) {
+    std::fill(memory_.begin(), memory_.end(), T{});
+  }
+  exchange(exchange&& from) noexcept { *this = std::move(from); }
+  exchange& operator=(exchange&& from) noexcept {
+    std::swap(world_, from.world_);
+    std::swap(memory_, from.memory_);
+    std::swap(schedule_, from.schedule_);
+    std::swap(round_, from.round_);
+    return *this;
+  }
+  ~exchange() {
+    try {
+      close();
+    } catch (const error&) {  // BUSY
+    }
+  }
+
+  std::span<T> memory() const { return memory_; }
+  explicit operator bool() const { return static_cast<bool>(schedule_); }
+
+  /// Takes a schedule over that is bound to memory().
+  void bind(schedule made) { schedule_ = std::move(made); }
+  void start() { round_ = schedule_.start(); }
+  void wait(timeout limit) const { round_.wait(limit); }
+  std::string print() const { return schedule_.print(); }
+
+  void close() {
+    schedule_.close();
+    if (world_ != nullptr) expect(lsched_free(world_, memory_.data()));
+    world_ = nullptr;
+    memory_ = {};
+  }
+
+ private:
+  lsched_runtime* world_ = nullptr;
+  std::span<T> memory_{};
+  schedule schedule_{};
+  ticket round_{};
+};
+
+/// In eight sums, so that they need not wait for each other; always in the same order.
+template <std::floating_point T>
+double squared_norm(std::span<const T> of) {
+  constexpr std::size_t k_lanes = 8;
+  double sums[k_lanes]{};
+  std::size_t i = 0;
+  for (; i + k_lanes <= of.size(); i += k_lanes)
+    for (std::size_t k = 0; k < k_lanes; ++k)
+      sums[k] += static_cast<double>(of[i + k]) * static_cast<double>(of[i + k]);
+  double rest = 0;
+  for (; i < of.size(); ++i) rest += static_cast<double>(of[i]) * static_cast<double>(of[i]);
+  for (const double sum : sums) rest += sum;
+  return rest;
+}
+
+inline void expect_tensors(std::span<const lsched_tensor> tensors, std::uint64_t count) {
+  std::uint64_t end = 0;
+  for (const lsched_tensor& it : tensors) {
+    if (it.begin < end) throw std::invalid_argument("lsched: tensors overlap or do not ascend");
+    if (it.begin > count || it.count > count - it.begin)
+      throw std::invalid_argument("lsched: a tensor ends beyond the weights");
+    end = it.begin + it.count;
+  }
+}
+
+}  // namespace detail
+
+/// The same on all ranks.
+struct delta_options {
+  std::vector<lsched_tensor> tensors{};  ///< as in lsched.h, one for each layer's; empty: the weights are one tensor
+  combine how = combine::adasum;
+  std::uint32_t local_steps = 1;    ///< the optimizer's steps between reductions; the whole delta since then is reduced
+  bool broadcasts_weights = true;   ///< begin with rank 0's; otherwise they are equal already, which nobody checks
+  bool with_telemetry = false;      ///< two passes over the deltas, and an allreduce of a double for each tensor
+  const char* algorithm = nullptr;  ///< of adasum, or of allreduce; nullptr: chosen
+};
+
+/// Keeps the replicas of a model together while each rank trains its own by a local optimizer.
+///
+/// Memory: the weights stay the caller's and outlive this, and so does the runtime. Two more copies of the model are
+/// owned here: the weights that the last step ended with, and the deltas, in memory of the runtime that local ranks read
+/// in place. (A third for as long as the constructor broadcasts.)
+/// Threads: one at a time. The constructor, step and sync are collective, called by all ranks in the same order; they
+/// block until the others have come, each exchange for at most `limit` (telemetry is one more), and the constructor as
+/// long as making schedules may take (lsched_config.commit_timeout_ns). All else is local, and never blocks.
+/// Errors: std::invalid_argument for options that make no sense, before anything is sent; lsched::error as elsewhere.
+template <element T>
+requires std::floating_point<T>
+class delta_step {
+ public:
+  explicit delta_step(runtime& world, std::span<T> weights, delta_options options = {},
+                      timeout limit = timeout::forever())
+      : weights_(weights), options_(std::move(options)), ranks_(world.size()) {
+    if (options_.local_steps == 0) throw std::invalid_argument("lsched: a delta is that of one local step at least");
+    if (options_.tensors.empty()) options_.tensors = {{0, weights_.size()}};
+    detail::expect_tensors(options_.tensors, weights_.size());
+    if (options_.broadcasts_weights) broadcast(world, limit);
+    start_.assign(weights_.begin(), weights_.end());
+    deltas_ = detail::exchange<T>(world, weights_.size());
+    deltas_.bind(options_.how == combine::adasum
+                     ? world.adasum<T>(deltas_.memory(), deltas_.memory(), options_.tensors, options_.algorithm)
+                     : world.allreduce<T>(deltas_.memory(), LSCHED_SUM, options_.algorithm));
+    if (!options_.with_telemetry) return;
+    norms_ = detail::exchange<double>(world, options_.tensors.size());
+    norms_.bind(world.allreduce<double>(norms_.memory()));
+    telemetry_.resize(options_.tensors.size());
+  }
+
+  /// After each step of the optimizer. Every local_steps-th call reduces, and answers true: then the weights are the
+  /// same on all ranks. After a TIMEOUT the reduction is still under way: call step (or sync) again, with no step of
+  /// the optimizer in between; what it changed would be lost.
+  bool step(timeout limit = timeout::forever()) {
+    if (!is_reducing_ && ++local_steps_ < options_.local_steps) return false;
+    sync(limit);
+    return true;
+  }
+
+  /// Reduces now what has changed since the last time, and counts local steps anew: before an evaluation, at the end.
+  void sync(timeout limit = timeout::forever()) {
+    if (!is_reducing_) begin();
+    if (norms_) norms_.wait(limit);
+    deltas_.wait(limit);
+    end();
+  }
+
+  /// The weights as they are now, the same on all ranks, are where the next delta begins: after loading a checkpoint.
+  void restart() {
+    if (is_reducing_) throw std::logic_error("lsched: a reduction of deltas is under way");
+    std::copy(weights_.begin(), weights_.end(), start_.begin());
+    local_steps_ = 0;
+  }
+
+  /// Of the last reduction, one for each tensor; empty without the option, and zeros before the first.
+  std::span<const tensor_telemetry> telemetry() const { return telemetry_; }
+
+  /// The schedule that reduces; its name says which algorithm was chosen.
+  std::string print() const { return deltas_.print(); }
+
+  /// The destructor, but it tells: BUSY while a reduction is under way. The weights stay as they are.
+  void close() {
+    deltas_.close();
+    norms_.close();
+  }
+
+ private:
+  /// Not in the caller's memory: a timeout may end this object while the round goes on.
+  void broadcast(runtime& world, timeout limit) {
+    detail::exchange<T> model(world, weights_.size());
+    std::copy(weights_.begin(), weights_.end(), model.memory().begin());
+    model.bind(world.bcast<T>(model.memory(), 0));
+    model.start();
+    model.wait(limit);
+    std::copy(model.memory().begin(), model.memory().end(), weights_.begin());
+  }
+
+  std::span<T> delta_of(const lsched_tensor& it) const { return deltas_.memory().subspan(it.begin, it.count); }
+
+  /// Elements of no tensor have a delta of zero, from the beginning.
+  void begin() {
+    for (const lsched_tensor& it : options_.tensors)
+      for (std::size_t i = it.begin; i < it.begin + it.count; ++i) deltas_.memory()[i] = weights_[i] - start_[i];
+    if (norms_) {
+      for (std::size_t i = 0; i < telemetry_.size(); ++i)
+        norms_.memory()[i] = detail::squared_norm<T>(delta_of(options_.tensors[i]));
+      norms_.start();
+    }
+    deltas_.start();
+    is_reducing_ = true;
+  }
+
+  void end() {
+    is_reducing_ = false;
+    local_steps_ = 0;
+    if (options_.how == combine::mean)
+      for (T& delta : deltas_.memory()) delta /= static_cast<T>(ranks_);
+    for (std::size_t i = 0; i < telemetry_.size(); ++i)
+      telemetry_[i] = told(norms_.memory()[i], detail::squared_norm<T>(delta_of(options_.tensors[i])));
+    for (std::size_t i = 0; i < start_.size(); ++i) weights_[i] = start_[i] += deltas_.memory()[i];
+  }
+
+  tensor_telemetry told(double delta_norm2, double reduced_norm2) const {
+    tensor_telemetry it{delta_norm2, reduced_norm2, reduced_norm2 / delta_norm2};
+    if (options_.how == combine::adasum) {
+      it.noise = adasum_noise(it.orthogonality, ranks_);
+      it.gain = ranks_ == 1 ? 1 : adasum_gain(it.noise, ranks_);
+    } else {
+      const double gain = options_.how == combine::sum ? ranks_ : 1;
+      it.noise = detail::noise_of_mean(it.orthogonality / (gain * gain), ranks_);
+      it.gain = gain;
+    }
+    return it;
+  }
+
+  std::span<T> weights_{};
+  delta_options options_{};
+  std::int32_t ranks_ = 0;
+  std::uint32_t local_steps_ = 0;  ///< of the optimizer, since the last reduction
+  bool is_reducing_ = false;
+  std::vector<T> start_{};
+  detail::exchange<T> deltas_{};
+  detail::exchange<double> norms_{};  ///< of the deltas, squared; a sum over ranks after the round
+  std::vector<tensor_telemetry> telemetry_{};
+};
+
+// --- gradients of several batches --------------------------------------------------------------------------
+
+/// Gradients of `passes` batches for one step of the optimizer: their sum, or their mean. Local; sends nothing. This is
+/// not local_steps, by which the optimizer itself makes so many steps, each from where the one before ended:
+///
+///     accumulator<float> gradients(size, 4, combine::mean);            delta_step<float> deltas(world, weights,
+///     for (...)                                                                                 {.local_steps = 4});
+///       if (gradients.add(gradient_of(batch, weights))) {              for (...) {
+///         optimizer.step(weights, gradients.gradient());                 optimizer.step(weights, gradient_of(...));
+///         deltas.step();                                                 deltas.step();
+///       }                                                              }
+///     4 gradients at the same weights, one step                        4 steps, then Adasum of where they led
+template <element T>
+requires std::floating_point<T>
+class accumulator {
+ public:
+  accumulator(std::size_t count, std::uint32_t passes, combine how) : passes_(passes), how_(how), gradient_(count) {
+    if (passes == 0) throw std::invalid_argument("lsched: an accumulator takes one gradient at least");
+    if (how == combine::adasum) throw std::invalid_argument("lsched: an accumulator takes the sum or the mean");
+  }
+
+  /// Answers true when the last of them is in: gradient() is then what they come to, until the next call begins anew.
+  bool add(std::span<const T> gradient) {
+    if (gradient.size() != gradient_.size())
+      throw std::invalid_argument("lsched: the gradient's size is not the accumulator's");
+    const bool is_first = added_ == 0;
+    for (std::size_t i = 0; i < gradient_.size(); ++i)
+      gradient_[i] = is_first ? gradient[i] : gradient_[i] + gradient[i];
+    if (++added_ < passes_) return false;
+    added_ = 0;
+    if (how_ == combine::mean)
+      for (T& it : gradient_) it /= static_cast<T>(passes_);
+    return true;
+  }
+
+  std::span<const T> gradient() const { return gradient_; }
+
+ private:
+  std::uint32_t passes_, added_ = 0;
+  combine how_;
+  std::vector<T> gradient_;
+};
+
+}  // namespace cpp
+}  // namespace lsched
+
+#endif

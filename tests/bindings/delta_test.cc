@@ -1,0 +1,460 @@
+// Training by deltas, beside an emulation of all replicas in one place and in double precision.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <latch>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "bindings/cpp/lsched_delta.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+using lsched::combine;
+
+constexpr std::chrono::seconds k_limit = 20s;
+constexpr double k_nan = std::numeric_limits<double>::quiet_NaN();
+
+/// One thread per rank of a world of threads, all joined. What a rank throws is the test's failure.
+void as_ranks(std::int32_t ranks, const std::function<void(lsched::runtime&)>& body) {
+  std::vector<lsched::runtime> world = lsched::runtime::open_threads(ranks);
+  std::vector<std::thread> threads;
+  for (lsched::runtime& mine : world)
+    threads.emplace_back([&] {
+      try {
+        body(mine);
+        mine.close();
+      } catch (const std::exception& why) {
+        ADD_FAILURE() << why.what();
+      }
+    });
+  for (std::thread& it : threads) it.join();
+}
+
+// --- what is trained -----------------------------------------------------------------------------------------
+
+constexpr std::size_t k_size = 23;
+const std::vector<lsched_tensor> k_tensors{{0, 9}, {9, 0}, {10, 13}};  // element 9 is in none
+
+/// Of weight i in a rank's n-th batch: of a parabola, so that no weight is in another's gradient.
+template <class T>
+T gradient(std::size_t rank, int batch, std::size_t i, T weight) {
+  std::mt19937 draw(static_cast<unsigned>(1 + i + 100 * rank + 10000 * static_cast<unsigned>(batch)));
+  std::normal_distribution<double> normal;
+  const T steepness = static_cast<T>(0.5 + std::fabs(normal(draw))), bottom = static_cast<T>(3 + normal(draw));
+  return steepness * (weight - bottom);
+}
+
+struct recipe {
+  double rate = 0.1, momentum = 0, decay = 0;
+};
+
+/// SGD, with a state of its own.
+template <class T>
+class optimizer {
+ public:
+  explicit optimizer(recipe how) : how_(how), velocity_(k_size) {}
+  void step(std::vector<T>& weights, std::size_t rank, int batch) {
+    for (std::size_t i = 0; i < k_size; ++i) {
+      const T force = gradient(rank, batch, i, weights[i]) + static_cast<T>(how_.decay) * weights[i];
+      velocity_[i] = static_cast<T>(how_.momentum) * velocity_[i] + force;
+      weights[i] -= static_cast<T>(how_.rate) * velocity_[i];
+    }
+  }
+
+ private:
+  recipe how_;
+  std::vector<T> velocity_;
+};
+
+template <class T>
+std::vector<T> weights_at_first() {
+  std::vector<T> weights(k_size);
+  std::iota(weights.begin(), weights.end(), T{-5});
+  return weights;
+}
+
+template <class T>
+using history = std::vector<std::vector<std::vector<T>>>;  ///< by rank and step
+
+/// What each rank's weights are after each step.
+template <class T>
+history<T> train(std::int32_t ranks, const recipe& how, const lsched::delta_options& options, int steps) {
+  history<T> seen(static_cast<std::size_t>(ranks));
+  as_ranks(ranks, [&](lsched::runtime& world) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    auto weights = weights_at_first<T>();
+    optimizer<T> local(how);
+    lsched::delta_step<T> deltas(world, weights, options, k_limit);
+    for (int step = 0; step < steps; ++step) {
+      local.step(weights, rank, step);
+      const bool is_last = (step + 1) % static_cast<int>(options.local_steps) == 0;
+      EXPECT_EQ(deltas.step(k_limit), is_last);
+      seen[rank].push_back(weights);
+    }
+    deltas.close();
+  });
+  return seen;
+}
+
+// --- the emulation -------------------------------------------------------------------------------------------
+
+using numbers = std::vector<double>;
+
+double dot(const numbers& a, const numbers& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
+
+numbers adaptive_sum(const numbers& a, const numbers& b) {
+  const double of_a = dot(a, a) > 0 ? 1 - dot(a, b) / (2 * dot(a, a)) : 1;
+  const double of_b = dot(b, b) > 0 ? 1 - dot(a, b) / (2 * dot(b, b)) : 1;
+  numbers sum(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) sum[i] = of_a * a[i] + of_b * b[i];
+  return sum;
+}
+
+/// Pairs from the front until a power of two is left, then neighbours.
+numbers adaptive_sum(std::vector<numbers> all) {
+  std::size_t core = 1;
+  while (2 * core <= all.size()) core *= 2;
+  for (std::size_t i = 0; all.size() > core; ++i) {
+    all[i] = adaptive_sum(all[i], all[i + 1]);
+    all.erase(all.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+  for (; all.size() > 1; all.resize(all.size() / 2))
+    for (std::size_t i = 0; i < all.size() / 2; ++i) all[i] = adaptive_sum(all[2 * i], all[2 * i + 1]);
+  return all.front();
+}
+
+numbers combined(combine how, const std::vector<numbers>& all) {
+  if (how == combine::adasum) return adaptive_sum(all);
+  numbers sum(all.front().size());
+  for (const numbers& it : all)
+    for (std::size_t i = 0; i < sum.size(); ++i)
+      sum[i] += it[i] / (how == combine::mean ? static_cast<double>(all.size()) : 1);
+  return sum;
+}
+
+history<double> emulate(std::size_t ranks, const recipe& how, const lsched::delta_options& options, int steps) {
+  history<double> seen(ranks);
+  numbers start = weights_at_first<double>();
+  std::vector<numbers> weights(ranks, start);
+  std::vector<optimizer<double>> local(ranks, optimizer<double>(how));
+  for (int step = 0; step < steps; ++step) {
+    for (std::size_t r = 0; r < ranks; ++r) local[r].step(weights[r], r, step);
+    if ((step + 1) % static_cast<int>(options.local_steps) == 0) {
+      for (const lsched_tensor& it : options.tensors) {
+        std::vector<numbers> deltas(ranks);
+        for (std::size_t r = 0; r < ranks; ++r)
+          for (std::size_t i = it.begin; i < it.begin + it.count; ++i) deltas[r].push_back(weights[r][i] - start[i]);
+        const numbers delta = combined(options.how, deltas);
+        for (std::size_t i = 0; i < it.count; ++i) start[it.begin + i] += delta[i];
+      }
+      weights.assign(ranks, start);
+    }
+    for (std::size_t r = 0; r < ranks; ++r) seen[r].push_back(weights[r]);
+  }
+  return seen;
+}
+
+template <class T>
+void expect_emulation(std::int32_t ranks, const recipe& how, const lsched::delta_options& options) {
+  SCOPED_TRACE(std::to_string(ranks) + " ranks, momentum " + std::to_string(how.momentum) + ", decay " +
+               std::to_string(how.decay));
+  constexpr int k_steps = 12;
+  const history<T> found = train<T>(ranks, how, options, k_steps);
+  const history<double> wanted = emulate(found.size(), how, options, k_steps);
+  for (std::size_t r = 0; r < found.size(); ++r)
+    for (std::size_t step = 0; step < k_steps; ++step) {
+      for (std::size_t i = 0; i < k_size; ++i)
+        ASSERT_NEAR(found[r][step][i], wanted[r][step][i], 100 * std::numeric_limits<T>::epsilon())
+            << "rank " << r << " step " << step << " weight " << i;
+      if ((step + 1) % options.local_steps != 0) continue;
+      ASSERT_EQ(std::memcmp(found[r][step].data(), found[0][step].data(), k_size * sizeof(T)), 0)
+          << "rank " << r << " step " << step << ": replicas differ";
+    }
+}
+
+class DeltaStep : public ::testing::TestWithParam<std::int32_t> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, DeltaStep, ::testing::Values(1, 2, 3, 5));
+
+TEST_P(DeltaStep, is_that_of_replicas_emulated_in_one_place) {
+  for (const recipe how : {recipe{}, recipe{.momentum = 0.9}, recipe{.momentum = 0.5, .decay = 0.01}}) {
+    expect_emulation<float>(GetParam(), how, {.tensors = k_tensors});
+    expect_emulation<double>(GetParam(), how, {.tensors = k_tensors});
+  }
+}
+
+TEST_P(DeltaStep, can_take_the_sum_or_the_mean) {
+  for (const combine how : {combine::sum, combine::mean})
+    expect_emulation<float>(GetParam(), {.rate = 0.02, .momentum = 0.5}, {.tensors = k_tensors, .how = how});
+}
+
+TEST_P(DeltaStep, of_local_steps_is_what_they_led_to) {
+  for (const std::uint32_t k : {2u, 3u, 5u})
+    expect_emulation<double>(GetParam(), {.momentum = 0.5}, {.tensors = k_tensors, .local_steps = k});
+}
+
+TEST(DeltaStep, one_tensor_is_all_weights_unless_there_is_a_table) {
+  const auto one = train<double>(3, {}, {}, 4), table = train<double>(3, {}, {.tensors = {{0, k_size}}}, 4);
+  EXPECT_EQ(one, table);
+  EXPECT_NE(one, train<double>(3, {}, {.tensors = {{0, 9}, {9, 14}}}, 4));
+}
+
+// --- one tensor and another ----------------------------------------------------------------------------------
+
+/// Weights after a step of 3 ranks in which rank 1 moves weight 12 to where it is told.
+std::vector<float> after_a_step(float moved_to, combine how = combine::adasum) {
+  std::vector<float> last;
+  as_ranks(3, [&](lsched::runtime& world) {
+    auto weights = weights_at_first<float>();
+    lsched::delta_step<float> deltas(world, weights, {.tensors = k_tensors, .how = how}, k_limit);
+    optimizer<float>({}).step(weights, static_cast<std::size_t>(world.rank()), 0);
+    if (world.rank() == 1) weights[12] = moved_to;
+    deltas.step(k_limit);
+    if (world.rank() == 2) last = weights;
+  });
+  return last;
+}
+
+TEST(DeltaStep, what_is_in_a_tensor_changes_no_bit_of_another) {
+  const auto some = after_a_step(1), other = after_a_step(1000), none = after_a_step(static_cast<float>(k_nan));
+  EXPECT_EQ(std::memcmp(some.data(), other.data(), 10 * sizeof(float)), 0);
+  EXPECT_EQ(std::memcmp(some.data(), none.data(), 10 * sizeof(float)), 0);
+  for (std::size_t i = 10; i < k_size; ++i) {
+    EXPECT_NE(some[i], other[i]) << i;
+    EXPECT_TRUE(std::isnan(none[i])) << i;
+  }
+}
+
+TEST(DeltaStep, an_element_of_no_tensor_goes_back_to_where_it_started) {
+  EXPECT_EQ(after_a_step(1)[9], weights_at_first<float>()[9]);
+}
+
+TEST(DeltaStep, of_a_sum_only_the_element_that_is_not_finite_becomes_so) {
+  const auto weights = after_a_step(std::numeric_limits<float>::infinity(), combine::mean);
+  for (std::size_t i = 0; i < k_size; ++i) EXPECT_EQ(std::isfinite(weights[i]), i != 12) << i;
+}
+
+// --- weights -------------------------------------------------------------------------------------------------
+
+TEST(DeltaStep, begins_with_the_weights_of_rank_0_unless_told_not_to) {
+  as_ranks(3, [](lsched::runtime& world) {
+    std::vector<double> weights(5, world.rank() + 7.0);
+    lsched::delta_step<double> kept(world, weights, {.broadcasts_weights = false}, k_limit);
+    EXPECT_EQ(weights, std::vector<double>(5, world.rank() + 7.0));
+    lsched::delta_step<double> deltas(world, weights, {}, k_limit);
+    EXPECT_EQ(weights, std::vector<double>(5, 7));
+    deltas.step(k_limit);
+    EXPECT_EQ(weights, std::vector<double>(5, 7));
+  });
+}
+
+TEST(DeltaStep, begins_anew_from_a_checkpoint_and_reduces_when_asked) {
+  as_ranks(2, [](lsched::runtime& world) {
+    std::vector<double> weights(2, 1);
+    lsched::delta_step<double> deltas(world, weights, {.local_steps = 3}, k_limit);
+    EXPECT_FALSE(deltas.step(k_limit));
+    weights = {10, 20};
+    deltas.restart();
+    weights[static_cast<std::size_t>(world.rank())] += 1;  // orthogonal
+    EXPECT_FALSE(deltas.step(k_limit));
+    EXPECT_FALSE(deltas.step(k_limit));
+    deltas.sync(k_limit);
+    EXPECT_EQ(weights, (std::vector<double>{11, 21}));
+    EXPECT_FALSE(deltas.step(k_limit));
+    EXPECT_FALSE(deltas.step(k_limit));
+    EXPECT_TRUE(deltas.step(k_limit));
+    EXPECT_EQ(weights, (std::vector<double>{11, 21}));
+  });
+}
+
+TEST(DeltaStep, can_be_moved_and_tells_which_algorithm_it_is) {
+  as_ranks(2, [](lsched::runtime& world) {
+    std::vector<float> weights(2, 1);
+    lsched::delta_step<float> first(world, weights, {.with_telemetry = true, .algorithm = "halving"}, k_limit);
+    lsched::delta_step<float> deltas = std::move(first);
+    EXPECT_NE(deltas.print().find("adasum/halving"), std::string::npos) << deltas.print();
+    weights[static_cast<std::size_t>(world.rank())] = 3;
+    deltas.step(k_limit);
+    EXPECT_EQ(weights, (std::vector<float>{3, 3}));
+  });
+}
+
+TEST(DeltaStep, of_no_weights_is_a_step_all_the_same) {
+  as_ranks(2, [](lsched::runtime& world) {
+    lsched::delta_step<float> deltas(world, {}, {.with_telemetry = true}, k_limit);
+    EXPECT_TRUE(deltas.step(k_limit));
+  });
+}
+
+// --- errors --------------------------------------------------------------------------------------------------
+
+TEST(DeltaStep, options_that_make_no_sense_are_refused_before_anything_is_sent) {
+  lsched::runtime world = std::move(lsched::runtime::open_threads(2).front());  // the other rank never comes
+  std::vector<float> weights(10);
+  const auto refuses = [&](lsched::delta_options options) {
+    EXPECT_THROW(lsched::delta_step<float>(world, weights, std::move(options)), std::invalid_argument);
+  };
+  refuses({.local_steps = 0});
+  refuses({.tensors = {{0, 5}, {4, 2}}});
+  refuses({.tensors = {{5, 5}, {0, 5}}});
+  refuses({.tensors = {{0, 5}, {5, 6}}});
+  refuses({.tensors = {{11, 0}}});
+  refuses({.tensors = {{5, UINT64_MAX}}});
+}
+
+TEST(DeltaStep, algorithms_that_do_not_exist_are_an_error_on_all_ranks) {
+  as_ranks(2, [](lsched::runtime& world) {
+    std::vector<float> weights(4);
+    EXPECT_THROW(lsched::delta_step<float>(world, weights, {.algorithm = "ring"}, k_limit), lsched::error);
+  });
+}
+
+TEST(DeltaStep, a_timeout_can_be_waited_out) {
+  std::latch has_timed_out(1);
+  as_ranks(2, [&](lsched::runtime& world) {
+    std::vector<double> weights(2);
+    lsched::delta_step<double> deltas(world, weights, {.with_telemetry = true}, k_limit);
+    weights[static_cast<std::size_t>(world.rank())] = 1;
+    if (world.rank() == 0) {
+      EXPECT_THROW(deltas.step(1ms), lsched::error);
+      EXPECT_THROW(deltas.close(), lsched::error);
+      EXPECT_THROW(deltas.restart(), std::logic_error);
+      has_timed_out.count_down();
+    } else {
+      has_timed_out.wait();
+    }
+    EXPECT_TRUE(deltas.step(k_limit));
+    EXPECT_EQ(weights, (std::vector<double>{1, 1}));
+    EXPECT_EQ(deltas.telemetry()[0].orthogonality, 1);
+    deltas.close();
+  });
+}
+
+// --- telemetry -----------------------------------------------------------------------------------------------
+
+/// After a step of two tensors, the second of equal deltas, from zero weights.
+lsched::tensor_telemetry telemetry_of(std::size_t tensor, combine how, const std::vector<numbers>& deltas) {
+  lsched::tensor_telemetry last;
+  as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::runtime& world) {
+    const std::uint64_t count = deltas.front().size();
+    std::vector<double> weights(count + 2);
+    lsched::delta_step<double> step(world, weights,
+                                    {.tensors = {{0, count}, {count, 2}}, .how = how, .with_telemetry = true}, k_limit);
+    EXPECT_EQ(step.telemetry().size(), 2u);
+    weights = deltas[static_cast<std::size_t>(world.rank())];
+    weights.resize(count + 2, 4.0);
+    step.step(k_limit);
+    if (world.rank() + 1 == world.size()) last = step.telemetry()[tensor];
+  });
+  return last;
+}
+
+TEST(Telemetry, is_what_the_deltas_say) {
+  std::mt19937 draw(7);
+  std::normal_distribution<double> normal(0.3, 1);
+  for (const std::size_t ranks : {2u, 3u, 4u, 5u}) {
+    std::vector<numbers> deltas(ranks, numbers(37));
+    double sum = 0;
+    for (numbers& it : deltas) {
+      for (double& one : it) one = normal(draw);
+      sum += dot(it, it);
+    }
+    for (const combine how : {combine::adasum, combine::sum, combine::mean}) {
+      const numbers reduced = combined(how, deltas);
+      const auto told = telemetry_of(0, how, deltas);
+      EXPECT_NEAR(told.delta_norm2, sum, 1e-12 * sum);
+      EXPECT_NEAR(told.reduced_norm2, dot(reduced, reduced), 1e-12 * sum);
+      EXPECT_NEAR(told.orthogonality, dot(reduced, reduced) / sum, 1e-12);
+      EXPECT_GT(told.noise, 1) << "it is about 11";
+    }
+  }
+}
+
+TEST(Telemetry, of_equal_and_of_orthogonal_deltas_is_the_ends_of_the_scale) {
+  const std::vector<numbers> unit{{1, 0, 0, 0}, {0, 2, 0, 0}, {0, 0, 3, 0}, {0, 0, 0, 4}};
+  const auto orthogonal = telemetry_of(0, combine::adasum, unit), equal = telemetry_of(1, combine::adasum, unit);
+  EXPECT_EQ(orthogonal.orthogonality, 1);
+  EXPECT_EQ(orthogonal.noise, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(orthogonal.gain, 4);
+  EXPECT_EQ(equal.orthogonality, 0.25);
+  EXPECT_NEAR(equal.noise, 0, 1e-12);
+  EXPECT_NEAR(equal.gain, 1, 1e-12);
+  EXPECT_EQ(telemetry_of(1, combine::sum, unit).noise, 0);
+  EXPECT_EQ(telemetry_of(1, combine::sum, unit).gain, 4);
+  EXPECT_EQ(telemetry_of(1, combine::mean, unit).noise, 0);
+  EXPECT_EQ(telemetry_of(1, combine::mean, unit).gain, 1);
+}
+
+TEST(Telemetry, of_a_tensor_that_no_rank_moves_or_of_one_rank_is_not_a_number) {
+  const auto still = telemetry_of(0, combine::adasum, {{0, 0}, {0, 0}});
+  EXPECT_TRUE(std::isnan(still.orthogonality) && std::isnan(still.noise) && std::isnan(still.gain));
+  const auto alone = telemetry_of(0, combine::adasum, {{3, 4}});
+  EXPECT_EQ(alone.orthogonality, 1);
+  EXPECT_TRUE(std::isnan(alone.noise));
+  EXPECT_EQ(alone.gain, 1);
+}
+
+TEST(NoiseModel, is_the_product_over_levels_and_can_be_inverted) {
+  for (const std::int32_t ranks : {2, 4, 8, 64})
+    for (const double noise : {0.0, 0.01, 0.75, 4.0, 1e4}) {
+      double gain = 1;
+      for (double leaves = 1; leaves < ranks; leaves *= 2) gain *= 2 - 1 / (1 + noise / leaves);
+      EXPECT_NEAR(lsched::adasum_gain(noise, ranks), gain, 1e-12 * gain);
+      const double told = lsched::adasum_orthogonality(noise, ranks);
+      EXPECT_NEAR(told, gain * gain * (1 + noise / ranks) / (ranks * (1 + noise)), 1e-12);
+      EXPECT_NEAR(lsched::adasum_noise(told, ranks), noise, 1e-9 * (1 + noise * noise));
+    }
+  EXPECT_EQ(lsched::adasum_noise(0.1, 8), 0) << "below 1/8";
+  EXPECT_EQ(lsched::adasum_noise(1, 8), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(lsched::adasum_gain(std::numeric_limits<double>::infinity(), 8), 8);
+  EXPECT_TRUE(std::isnan(lsched::adasum_noise(k_nan, 8)));
+  EXPECT_TRUE(std::isnan(lsched::adasum_noise(0.5, 1)));
+}
+
+TEST(NoiseModel, is_what_becomes_of_independent_noise) {
+  constexpr std::size_t k_many = 20000;
+  constexpr double k_noise = 3;
+  std::mt19937 draw(1);
+  std::normal_distribution<double> normal(0, std::sqrt(k_noise));
+  std::vector<numbers> deltas(8, numbers(k_many, 1.0));
+  double sum = 0;
+  for (numbers& it : deltas) {
+    for (double& one : it) one += normal(draw);
+    sum += dot(it, it);
+  }
+  const numbers reduced = adaptive_sum(deltas), mean = combined(combine::mean, deltas);
+  EXPECT_NEAR(std::sqrt(dot(reduced, reduced) / dot(mean, mean)), lsched::adasum_gain(k_noise, 8), 0.1);
+  EXPECT_NEAR(lsched::adasum_noise(dot(reduced, reduced) / sum, 8), k_noise, 0.15);
+}
+
+// --- gradients of several batches ----------------------------------------------------------------------------
+
+TEST(Accumulator, gives_the_sum_or_the_mean_of_every_k_gradients) {
+  for (const combine how : {combine::sum, combine::mean}) {
+    lsched::accumulator<float> gradients(2, 3, how);
+    const float divisor = how == combine::mean ? 3 : 1;
+    for (float round = 1; round < 4; ++round) {
+      EXPECT_FALSE(gradients.add(std::vector<float>{round, 0}));
+      EXPECT_FALSE(gradients.add(std::vector<float>{round, 6}));
+      EXPECT_TRUE(gradients.add(std::vector<float>{round, -3}));
+      EXPECT_EQ(gradients.gradient()[0], 3 * round / divisor);
+      EXPECT_EQ(gradients.gradient()[1], 3 / divisor);
+    }
+  }
+}
+
+TEST(Accumulator, refuses_what_it_cannot_do) {
+  EXPECT_THROW(lsched::accumulator<float>(2, 0, combine::sum), std::invalid_argument);
+  EXPECT_THROW(lsched::accumulator<float>(2, 1, combine::adasum), std::invalid_argument);
+  lsched::accumulator<double> gradients(2, 1, combine::sum);
+  EXPECT_THROW(gradients.add(std::vector<double>(3)), std::invalid_argument);
+}
+
+}  // namespace
