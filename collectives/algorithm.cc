@@ -27,7 +27,8 @@ std::vector<shape> variants_of(const algorithm& what, rank size, const shape& da
     add([](shape& it) { it.buckets = {it.count / 3, 0, it.count - it.count / 3}; });
   if (what.looks_at.tensors && data.count > 0) {
     add([](shape& it) { it.tensors = {{0, it.count / 3}, {it.count / 3, it.count - it.count / 3}}; });
-    add([](shape& it) { it.tensors = {{0, 0}, {it.count / 4, it.count / 2}, {it.count - 1, 0}, {it.count - 1, 1}}; });
+    if (!what.of->activates)  // with gaps
+      add([](shape& it) { it.tensors = {{0, 0}, {it.count / 4, it.count / 2}, {it.count - 1, 0}, {it.count - 1, 1}}; });
     add([](shape& it) {
       for (std::uint64_t i = 0; i < it.count; ++i) it.tensors.push_back({i, 1});
     });

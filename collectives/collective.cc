@@ -191,6 +191,7 @@ postcondition contents_of_adasum(rank size, const shape& data) {
                                 .what = promised_content::reduced,
                                 .input_begin = it.begin,
                                 .how = kernel::adasum,
+                                .merged = data.what,
                                 .is_in_rank_order = true});
   return promise;
 }
@@ -219,6 +220,14 @@ constinit const collective k_adasum{.name = "adasum",
                                     .is_synchronising = true,
                                     .extents_of = whole_vector,
                                     .contents_of = contents_of_adasum};
+
+constinit const collective k_partial_adasum{.name = "partial_adasum",
+                                            .reduces = true,
+                                            .adapts = true,
+                                            .activates = true,
+                                            .is_synchronising = true,
+                                            .extents_of = whole_vector,
+                                            .contents_of = contents_of_adasum};
 
 constinit const collective k_partial_allreduce{.name = "partial_allreduce",
                                                .reduces = true,
@@ -323,7 +332,7 @@ constinit const collective k_barrier{.name = "barrier",
 
 namespace {
 
-constexpr std::array<const collective*, 21> k_collectives{&k_adasum,
+constexpr std::array<const collective*, 22> k_collectives{&k_adasum,
                                                           &k_allreduce,
                                                           &k_allgather,
                                                           &k_allgatherv,
@@ -335,6 +344,7 @@ constexpr std::array<const collective*, 21> k_collectives{&k_adasum,
                                                           &k_gather,
                                                           &k_gatherv,
                                                           &k_neighbor_exchange,
+                                                          &k_partial_adasum,
                                                           &k_partial_allgather,
                                                           &k_partial_allreduce,
                                                           &k_partial_reduce_scatter_block,
@@ -405,6 +415,7 @@ std::vector<exchanged_block> typical_blocks(rank size, std::uint64_t count, bool
 shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype type, kernel what) {
   if (!of.moves_data) return {};
   shape data{.count = count, .type = type, .what = of.reduces ? what : kernel::none};
+  if (of.reduces && of.adapts && what != kernel::sum) data.what = kernel::adasum;
   if (of.is_rooted) data.root = size / 2;
   if (of.has_counts || of.has_blocks) data.count = 0;
   for (rank r = 0; of.has_counts && r < size; ++r) data.counts.push_back(uneven(count, r));

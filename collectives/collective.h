@@ -34,13 +34,15 @@ namespace lsched {
 
 struct collective {
   std::string_view name;
-  bool moves_data = true;         ///< false: the shape must be empty
-  bool reduces = false;           ///< the shape says how contributions combine
-  bool is_rooted = false;         ///< the shape has a root
-  bool has_counts = false;        ///< the shape has one count per rank
-  bool has_blocks = false;        ///< the shape has a list of blocks
-  bool has_buckets = false;       ///< the shape may say how the vector is cut into buckets
-  bool adapts = false;            ///< floating types only; the shape may say which tensors the vector holds
+  bool moves_data = true;    ///< false: the shape must be empty
+  bool reduces = false;      ///< the shape says how contributions combine
+  bool is_rooted = false;    ///< the shape has a root
+  bool has_counts = false;   ///< the shape has one count per rank
+  bool has_blocks = false;   ///< the shape has a list of blocks
+  bool has_buckets = false;  ///< the shape may say how the vector is cut into buckets
+  /// Floating types only; the shape may say which tensors the vector holds. If it reduces, too, it says how a rank's
+  /// late contributions become one: by kernel::adasum or by sum.
+  bool adapts = false;
   bool activates = false;         ///< an activation policy is required; false: it is refused
   bool is_synchronising = false;  ///< no rank's round ends before every rank has entered it
   extents (*extents_of)(world place, const shape& data) = nullptr;
@@ -56,13 +58,15 @@ std::span<const collective* const> collectives();
 /// Exactly this one, or nullptr.
 const collective* find_collective(std::string_view name);
 
-extern const collective k_adasum, k_allreduce, k_partial_allgather, k_partial_allreduce, k_partial_reduce_scatter_block,
-    k_reduce, k_scan, k_exscan, k_reduce_scatter, k_reduce_scatter_block, k_bcast, k_gather, k_gatherv, k_scatter,
-    k_scatterv, k_allgather, k_allgatherv, k_alltoall, k_alltoallv, k_neighbor_exchange, k_barrier;
+extern const collective k_adasum, k_allreduce, k_partial_adasum, k_partial_allgather, k_partial_allreduce,
+    k_partial_reduce_scatter_block, k_reduce, k_scan, k_exscan, k_reduce_scatter, k_reduce_scatter_block, k_bcast,
+    k_gather, k_gatherv, k_scatter, k_scatterv, k_allgather, k_allgatherv, k_alltoall, k_alltoallv, k_neighbor_exchange,
+    k_barrier;
 
 /// A request that the collective can be asked for, with everything in it that it takes: `count` elements a block, or as
 /// many on average where blocks differ (some have one more and some one less, some ranks of a neighbor_exchange have
-/// nothing to say to each other). The root is neither the first nor the last rank where there is another.
+/// nothing to say to each other). The root is neither the first nor the last rank where there is another. Late
+/// contributions to an adaptive sum are merged by sum if that is `what`, else by adasum.
 shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype type, kernel what);
 
 }  // namespace lsched

@@ -48,6 +48,11 @@ std::optional<failure> objection_to_kernel(const collective& of, const shape& da
     return argument(name(of.name) + " combines nothing: set the kernel to none, not \"" + name(name_of(data.what)) +
                     "\"");
   if (!of.reduces) return std::nullopt;
+  if (of.adapts) {
+    if (data.what == kernel::adasum || data.what == kernel::sum) return std::nullopt;
+    return argument("late contributions to " + name(of.name) + " are merged by adasum or by sum, not by \"" +
+                    name(name_of(data.what)) + "\"");
+  }
   if (!is_reduction(data.what))
     return argument("\"" + name(name_of(data.what)) + "\" is not a reduction: choose sum, min, max or another");
   if (!supports(data.what, data.type))
@@ -86,6 +91,10 @@ std::optional<failure> objection_to_tensors(const collective& of, const shape& d
     return argument(name(of.name) + " combines floating types only, not " + name(name_of(data.type)));
   if (data.tensors.empty()) return std::nullopt;
   if (!of.adapts) return argument(name(of.name) + " has no tensors");
+  const auto gap = [&](std::uint64_t from, std::uint64_t to) {  // it would be of one rank, who may be absent
+    return argument("elements " + std::to_string(from) + " to " + std::to_string(to) + " of a " + name(of.name) +
+                    " are in no tensor");
+  };
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < data.tensors.size(); ++i) {
     const tensor& it = data.tensors[i];
@@ -93,8 +102,10 @@ std::optional<failure> objection_to_tensors(const collective& of, const shape& d
     if (it.begin < end) return argument(which + " begins before the one before it ends");
     if (it.begin > data.count || it.count > data.count - it.begin)
       return argument(which + " is not within the vector of " + std::to_string(data.count));
+    if (of.activates && it.begin > end) return gap(end, it.begin);
     end = it.end();
   }
+  if (of.activates && end < data.count) return gap(end, data.count);
   return std::nullopt;
 }
 

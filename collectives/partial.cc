@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "collectives/activation.h"
+#include "collectives/adasum_doubling.h"
+#include "collectives/adasum_halving.h"
 #include "collectives/allgather_direct.h"
 #include "collectives/allgather_ring.h"
 #include "collectives/allreduce.h"
@@ -54,6 +56,7 @@ cost cost_of_partial(rank size, const shape& data, const activation& starts) {
     price.signals = saturating_sum(price.signals, one.signals);
     price.signals_of_one = saturating_sum(price.signals_of_one, one.signals_of_one);
     price.hops = std::max(price.hops, one.hops);
+    price.hops_are_bound = price.hops_are_bound || one.hops_are_bound;
   }
   if (!starts.is_woken()) return price;
   const auto [most, least, hops] = price_of(starts, size);
@@ -78,6 +81,8 @@ result<schedule_ptr> generate_partial(world place, const shape& data, const acti
   for (shape& body : bodies_of(data)) {
     const algorithm& by = body_of<of>(body);
     if (!by.of->reduces) body.what = kernel::none;
+    if (by.of->reduces && partial.adapts) body.what = kernel::sum;  // of nothing
+    if (!by.of->adapts) body.tensors.clear();
     auto made = by.generate(place, body, {});
     if (!made) return made;
     bodies.push_back(*std::move(made));
@@ -95,7 +100,14 @@ algorithm partial_of() {
           .looks_at = {.segment = of.looks_at.segment,
                        .radix = of.looks_at.radix,
                        .nodes = of.looks_at.nodes,
-                       .buckets = partial.has_buckets}};
+                       .buckets = partial.has_buckets,
+                       .tensors = of.looks_at.tensors},
+          .expression_of = of.expression_of};
+}
+
+template <const algorithm& of>
+algorithm adasum() {
+  return partial_of<of, k_partial_adasum>();
 }
 
 template <const algorithm& of>
@@ -124,7 +136,9 @@ result<schedule_ptr> partial_allreduce_tree(world place, const shape& data, cons
 }
 
 std::vector<algorithm> partial_collectives() {
-  return {allgather<k_allgather_direct>(),
+  return {adasum<k_adasum_doubling>(),
+          adasum<k_adasum_halving>(),
+          allgather<k_allgather_direct>(),
           allgather<k_allgather_ring>(),
           allreduce<k_allreduce_recursive_doubling>(),
           allreduce<k_allreduce_tree>(),

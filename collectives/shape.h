@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/kernel.h"
+#include "ops/tensor.h"
 
 namespace lsched {
 
@@ -17,14 +18,6 @@ struct exchanged_block {
   rank to = 0;
   std::uint64_t count = 0;
   friend bool operator==(const exchanged_block&, const exchanged_block&) = default;
-};
-
-/// Elements of a vector that are combined as one, by an adaptive sum.
-struct tensor {
-  std::uint64_t begin = 0;
-  std::uint64_t count = 0;
-  std::uint64_t end() const { return begin + count; }
-  friend bool operator==(const tensor&, const tensor&) = default;
 };
 
 /// What `count` counts depends on the collective (collectives/collective.h): the whole vector, or one block of it.

@@ -189,7 +189,8 @@ bool compiler::check_kernel(op_id id) {
   const op& it = ops_[id];
   if (it.kind != op_kind::compute && it.kind != op_kind::capture) return true;
   const bool is_copy = it.kind == op_kind::compute && it.what == kernel::copy;
-  if (!is_copy && !supports(it.what, it.type))
+  const bool is_merge = it.kind != op_kind::capture || it.what != kernel::dot_norms;
+  if (!is_copy && !(is_merge && supports(it.what, it.type)))
     return refuse(status::argument, id, "no such reduction on " + std::string(name_of(it.type)));
   const operand_list parts = operands_of(it, most(it.count));
   for (const operand& x : parts)

@@ -356,7 +356,7 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
   };
   if (!is_right) return bad(property::contents, explain(wanted, found));
   if (is_moved) return true;
-  if ((it.kernels & ~bit_of(wanted.how)) != 0)
+  if ((it.kernels & ~(bit_of(wanted.how) | bit_of(wanted.merged))) != 0)
     return bad(property::contents, "combined by another kernel than " + std::string(name_of(wanted.how)));
   if (wanted.is_in_rank_order && !it.is_in_rank_order)
     return bad(property::expression, "an operand of a higher rank comes before one of a lower rank");

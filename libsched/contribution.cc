@@ -37,19 +37,28 @@ void contribution::offer(std::span<const source_part> gradient, round_no call) {
   pending& fresh = buffers_[*spare];
   if (const auto waiting = pending_.look()) {
     const pending& old = buffers_[*waiting];
-    for_each_part(gradient, how_, [&](const source_part& it, std::uint64_t begin, std::uint64_t) {
-      how_.reduce(old.data + begin, it.data, fresh.data + begin, it.count);
-    });
+    if (how_.merge) {
+      copy_parts(gradient, fresh.data);
+      how_.merge(old.data, fresh.data);
+    } else {
+      for_each_part(gradient, how_, [&](const source_part& it, std::uint64_t begin, std::uint64_t) {
+        how_.reduce(old.data + begin, it.data, fresh.data + begin, it.count);
+      });
+    }
     fresh.offers = old.offers + 1;
     fresh.since = old.since;
     if (pending_.replace(*waiting, *spare)) return spares_.put(*waiting);
   }
-  for_each_part(gradient, how_, [&](const source_part& it, std::uint64_t begin, std::uint64_t bytes) {
-    std::memcpy(fresh.data + begin, it.data, bytes);
-  });
+  copy_parts(gradient, fresh.data);
   fresh.offers = 1;
   fresh.since = call;
   pending_.put(*spare);
+}
+
+void contribution::copy_parts(std::span<const source_part> gradient, std::byte* into) const {
+  for_each_part(gradient, how_, [&](const source_part& it, std::uint64_t begin, std::uint64_t bytes) {
+    std::memcpy(into + begin, it.data, bytes);
+  });
 }
 
 std::uint64_t contribution::withdraw() {
@@ -61,7 +70,7 @@ std::uint64_t contribution::withdraw() {
 }
 
 delivery::delivery(combiner how, lag_rule lag, std::span<std::byte* const> memory)
-    : how_(how), lag_(lag), slots_(lag.buffers()), queue_(lag.results), spares_(lag.buffers()) {
+    : how_(std::move(how)), lag_(lag), slots_(lag.buffers()), queue_(lag.results), spares_(lag.buffers()) {
   for (std::uint32_t i = 0; i < lag.buffers(); ++i) slots_[i].data = memory[i];
   writing_ = *spares_.take();
 }

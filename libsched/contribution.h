@@ -21,8 +21,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "libsched/endpoint.h"
@@ -63,11 +65,13 @@ class spares {
   std::atomic<std::uint64_t> bits_;
 };
 
-/// The elementwise arithmetic of an instance's data: how two values become one.
+/// The arithmetic of an instance's data: how two values become one.
 struct combiner {
-  reduce_fn reduce = nullptr;
+  reduce_fn reduce = nullptr;  ///< elementwise
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
+  /// later = earlier and later, of all elements at once. Empty: by `reduce`.
+  std::function<void(const std::byte* earlier, std::byte* later)> merge{};
 };
 
 /// The application's memory for what crosses: in one piece, or in several that stand for it one after the other.
@@ -90,7 +94,7 @@ class contribution {
   };
 
   contribution(combiner how, std::span<std::byte* const, k_buffers> memory)
-      : how_(how), buffers_{{memory[0]}, {memory[1]}, {memory[2]}} {}
+      : how_(std::move(how)), buffers_{{memory[0]}, {memory[1]}, {memory[2]}} {}
 
   /// Deposits a gradient, and notes which round it calls for. Application. One pass over it, two if what was pending is
   void offer(std::span<const source_part> gradient, round_no call = 0);
@@ -108,6 +112,8 @@ class contribution {
   void done(std::uint32_t buffer) { spares_.put(buffer); }
 
  private:
+  void copy_parts(std::span<const source_part> gradient, std::byte* into) const;
+
   combiner how_;
   pending buffers_[k_buffers];
   place pending_;

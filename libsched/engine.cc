@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "libsched/adaptive_merge.h"
 #include "libsched/draw.h"
 #include "libsched/shared_sources.h"
 #include "ops/adasum.h"
@@ -163,11 +164,17 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
   if (it.call == k_no_op || combining == nullptr || it.output_buffer == k_no_buffer)
     return failure{status::argument, "a partial schedule needs a call, a capture and an output"};
 
+  // Results that nobody has collected are added up, however contributions are merged: they are steps.
+  const bool adapts = combining->what == kernel::adasum;
   const auto arithmetic_of = [&](const buffer& data) {
-    return combiner{find_reduce(combining->what, data.type), data.count, data.bytes()};
+    return combiner{find_reduce(adapts ? kernel::sum : combining->what, data.type), data.count, data.bytes()};
   };
-  const combiner given = arithmetic_of(program.buffers()[it.input_buffer]);
+  const buffer& input = program.buffers()[it.input_buffer];
+  combiner given = arithmetic_of(input);
   const combiner made = arithmetic_of(program.buffers()[it.output_buffer]);
+  if (adapts)
+    given.merge =
+        adaptive_merge(input.type, options.tensors.empty() ? std::vector<tensor>{{0, input.count}} : options.tensors);
   std::vector<std::byte*> memory;
   for (std::uint32_t i = 0; i < contribution::k_buffers + options.lag.buffers(); ++i) {
     memory.push_back(own(it, i < contribution::k_buffers ? given.bytes : made.bytes));

@@ -88,7 +88,8 @@ void form_check::check_op(op_id id) {
   if (it.count.is_late() && it.count.index() >= program_.lates().size())
     return object(id, "has a late extent that does not exist");
   const bool is_reducing = it.kind == op_kind::compute && it.what != kernel::copy;
-  if ((is_reducing || it.kind == op_kind::capture) && !supports(it.what, it.type))
+  const bool is_merge = it.kind != op_kind::capture || it.what != kernel::dot_norms;
+  if ((is_reducing || it.kind == op_kind::capture) && !(is_merge && supports(it.what, it.type)))
     object(id, "asks for a reduction that " + std::string(name_of(it.type)) + " does not have");
   check_presence(id, &op::a, it.kind == op_kind::send || it.kind == op_kind::compute);
   check_presence(id, &op::b, is_reducing);

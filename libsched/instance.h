@@ -19,6 +19,7 @@
 #include "libsched/schedule.h"
 #include "libsched/takeover.h"
 #include "ops/linear.h"
+#include "ops/tensor.h"
 
 namespace lsched {
 
@@ -64,6 +65,8 @@ struct binding {
 struct instance_options {
   lag_rule lag{};
   user_kernel user{};  ///< for ops of kernel::user; ordinary schedules only
+  /// Of captures that merge by kernel::adasum: what is combined as one. Empty: the contribution is one.
+  std::vector<tensor> tensors{};
 };
 
 enum class phase : std::uint8_t {

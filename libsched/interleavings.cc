@@ -244,7 +244,8 @@ class player {
   bool is_promised_merge(const stage_part& part) const {
     return std::ranges::none_of(promise_.ranges, [&](const promised_range& it) {
       const bool is_in_it = it.among.empty() || std::ranges::binary_search(it.among, part.owner);
-      return it.what == promised_content::reduced && it.begin < it.end && is_in_it && it.how != part.what->what;
+      const bool is_promised = it.how == part.what->what || it.merged == part.what->what;
+      return it.what == promised_content::reduced && it.begin < it.end && is_in_it && !is_promised;
     });
   }
 

@@ -32,6 +32,7 @@ struct promised_range {
   rank source = k_no_rank;        ///< moved: whose input
   std::vector<rank> among{};      ///< reduced: whose inputs, ascending; empty: every rank's
   kernel how = kernel::none;      ///< reduced: by which kernel
+  kernel merged = kernel::none;   ///< reduced: by which kernel else a rank's late contributions may have become one
   bool is_in_rank_order = false;  ///< reduced: operands of lower ranks come first throughout
   std::uint64_t tree = 0;         ///< reduced: the expression (see joined_tree); 0: any
 };

@@ -160,6 +160,7 @@ class parser {
   bool read_work(op& it);
   bool read_data(op& it, region& where);
   bool read_compute(op& it);
+  bool read_merge(op& it);
   bool read_region(region& where, extent& count);
   bool read_peer(op& it, std::string_view direction);
   bool read_derived(op& it);
@@ -368,8 +369,7 @@ bool parser::read_work(op& it) {
     case op_kind::compute: return read_compute(it);
     case op_kind::signal_send: return read_peer(it, "to");
     case op_kind::signal_recv: return read_peer(it, "from");
-    case op_kind::capture:
-      return read_data(it, it.c) && expect("merge") && read_word(k_all_reductions, "a reduction", it.what);
+    case op_kind::capture: return read_data(it, it.c) && expect("merge") && read_merge(it);
   }
   return false;
 }
@@ -400,6 +400,12 @@ bool parser::read_compute(op& it) {
     return false;
   if (!read_region(it.a, again) || !read_region(it.b, again)) return false;
   return it.what != kernel::adasum || (expect("by") && read_region(it.s, sums));
+}
+
+bool parser::read_merge(op& it) {
+  if (!take(name_of(kernel::adasum))) return read_word(k_all_reductions, "'adasum' or a reduction", it.what);
+  it.what = kernel::adasum;
+  return true;
 }
 
 bool parser::read_region(region& where, extent& count) {

@@ -97,15 +97,25 @@ result<shape> read_partial_shape(const lsched_partial_desc& desc) {
     return failure{status::argument, "struct_size is not sizeof(lsched_partial_desc)"};
   if (find_collective(partial_name(desc)) == nullptr)
     return failure{status::argument, "\"" + std::string(collective_of(desc)) +
-                                         "\" is not partial: choose allreduce, reduce_scatter_block or allgather"};
-  auto data = read_shape(desc.count, desc.dtype, desc.reduction);
+                                         "\" is not partial: choose allreduce, reduce_scatter_block, allgather or "
+                                         "adasum"};
+  const bool merges_by_adasum = collective_of(desc) == k_adasum.name && static_cast<int>(desc.reduction) == 0;
+  auto data =
+      merges_by_adasum ? read_shape(desc.count, desc.dtype) : read_shape(desc.count, desc.dtype, desc.reduction);
   if (!data) return data;
+  if (merges_by_adasum) data->what = kernel::adasum;
+  if ((desc.tensors == nullptr) != (desc.tensor_count == 0))
+    return failure{status::argument, "tensors and tensor_count: one of them is missing"};
+  for (std::uint64_t i = 0; i < desc.tensor_count; ++i)
+    data->tensors.push_back({desc.tensors[i].begin, desc.tensors[i].count});
   if ((desc.buckets == nullptr) != (desc.bucket_count == 0))
     return failure{status::argument, "buckets and bucket_count: one of them is missing"};
   data->buckets.assign(desc.buckets, desc.buckets + desc.bucket_count);
   const bool is_float = desc.dtype == LSCHED_F32 || desc.dtype == LSCHED_F64;
   if (desc.averages_weights != 0 && (desc.averages_weights != 1 || !is_float || desc.reduction != LSCHED_SUM))
     return failure{status::argument, "averages_weights is 0 or 1, and 1 for sums of f32 and f64 alone"};
+  if (desc.divisor != LSCHED_DIVIDE_BY_NONE && collective_of(desc) == k_adasum.name)
+    return failure{status::argument, "an adaptive sum is not divided: leave divisor 0"};
   if (desc.averages_weights != 0 && collective_of(desc) != k_allreduce.name)
     return failure{status::argument, "averages_weights: only an allreduce averages"};
   return data;
@@ -130,8 +140,11 @@ commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_de
   if (!made) return {what, made.error()};
   const std::string agreement = what + " " + std::string(made->chosen.how->name) + " " + words_for(*starts) + " seed " +
                                 std::to_string(starts->seed) + (desc.averages_weights != 0 ? " averages" : "") +
-                                text_of_buckets(*data);
-  return {agreement, made->program, {}, {.lag = {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)}}};
+                                text_of_buckets(*data) + text_of_tensors(*data);
+  return {agreement,
+          made->program,
+          {},
+          {.lag = {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)}, .tensors = data->tensors}};
 }
 
 /// How long ranks serve each other where a partial schedule could not be completed.

@@ -429,6 +429,7 @@ typedef struct lsched_partial_desc {
   const char* collective; /* contribution -> result, with n = count and P ranks:
                                "allreduce"             n      -> n, reduced over all; also if NULL
                                "reduce_scatter_block"  P * n  -> n, block r of all, reduced
+                               "adasum"                n      -> n, adaptive sum over all, tensor by tensor
                                "allgather"             n      -> P * n, block r from rank r, zero if that rank has
                                                                  contributed nothing; other lags than LSCHED_LATEST
                                                                  combine results, and that is for LSCHED_SUM only */
@@ -438,7 +439,8 @@ typedef struct lsched_partial_desc {
                               for all. They add up to count. The same on all ranks */
   uint32_t bucket_count;
   lsched_dtype dtype;
-  lsched_reduction reduction; /* also of contributions that come late, with later ones */
+  lsched_reduction reduction; /* also of contributions that come late, with later ones. adasum: of these alone, 0 (by
+                                 adasum, too) or LSCHED_SUM; results of several rounds are added up */
   const char* activation;     /* as above */
   uint64_t seed;              /* of the draws; the same on all ranks */
   lsched_lag lag;             /* each rank's own choice */
@@ -447,6 +449,8 @@ typedef struct lsched_partial_desc {
   const char* algorithm;      /* a name `lsched list` shows; NULL or "auto": chosen */
   int32_t averages_weights;   /* 1: lsched_model_sync will be called; takes memory for six more vectors. The same on all
                                ranks; sums of f32 and f64 only */
+  const lsched_tensor* tensors; /* of an adasum, as in lsched_collective_desc, but without gaps */
+  uint64_t tensor_count;
 } lsched_partial_desc;
 
 /* What a round was: the same bytes on every rank that has collected just up to it. */

@@ -175,6 +175,13 @@ std::string digest_of(std::span<const std::uint64_t> numbers) {
 
 }  // namespace
 
+std::string text_of_tensors(const shape& data) {
+  if (data.tensors.empty()) return {};
+  std::vector<std::uint64_t> cuts;
+  for (const tensor& it : data.tensors) cuts.insert(cuts.end(), {it.begin, it.count});
+  return " in " + std::to_string(data.tensors.size()) + " tensors (" + digest_of(cuts) + ")";
+}
+
 std::string agreement_of(const collective_request& asked, std::string_view algorithm) {
   const shape& data = asked.data;
   std::string text = text_of(asked.of->name) + " " + text_of(algorithm);
@@ -190,11 +197,7 @@ std::string agreement_of(const collective_request& asked, std::string_view algor
     for (const std::uint64_t count : data.counts) sum += count;
     text += " counts of " + std::to_string(sum) + " in all (" + digest_of(data.counts) + ")";
   }
-  if (!data.tensors.empty()) {
-    std::vector<std::uint64_t> cuts;
-    for (const tensor& it : data.tensors) cuts.insert(cuts.end(), {it.begin, it.count});
-    text += " in " + std::to_string(data.tensors.size()) + " tensors (" + digest_of(cuts) + ")";
-  }
+  text += text_of_tensors(data);
   if (asked.of->is_rooted) text += " root " + std::to_string(data.root);
   if (data.segment != 0) text += " segment " + std::to_string(data.segment);
   return text;

@@ -23,6 +23,9 @@ struct collective_request {
 /// collective.
 result<collective_request> read_request(world place, const lsched_collective_desc& desc);
 
+/// " in 3 tensors (123456)", or nothing.
+std::string text_of_tensors(const shape& data);
+
 /// All that ranks have to agree about, in words.
 std::string agreement_of(const collective_request& asked, std::string_view algorithm);
 

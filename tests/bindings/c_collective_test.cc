@@ -342,6 +342,37 @@ TEST(c_collective, adasum_is_a_sum_or_a_mean_of_each_tensor_by_itself) {
   }
 }
 
+TEST(c_collective, a_partial_adasum_combines_who_is_there) {
+  const threads ranks(3);
+  ranks.each([](lsched_runtime* runtime, rank r) {
+    const lsched_tensor tensors[] = {{0, 3}, {3, 3}};
+    lsched_partial_desc desc{.struct_size = sizeof desc,
+                             .collective = "adasum",
+                             .count = 6,
+                             .dtype = LSCHED_F32,
+                             .activation = "full",
+                             .tensors = tensors,
+                             .tensor_count = 2};
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    ASSERT_EQ(lsched_partial_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    std::vector<float> vector(6, 5.0f), result(6);
+    for (rank i = 0; i < 3; ++i) vector[static_cast<std::size_t>(i)] = i == r ? static_cast<float>(i + 1) : 0.0f;
+    lsched_ticket ticket;
+    lsched_report report{.struct_size = sizeof report};
+    if (r == 1) std::ranges::fill(vector, 0.0f);  // nothing to say
+    EXPECT_EQ(lsched_offer(schedule, vector.data(), &ticket), LSCHED_OK);
+    EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(report.last.contributors, 3u);
+    EXPECT_EQ(result, (std::vector<float>{1, 0, 3, 5, 5, 5}));
+    EXPECT_EQ(lsched_leave(schedule), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+    desc.divisor = LSCHED_DIVIDE_BY_RANKS;
+    EXPECT_EQ(lsched_partial_create(runtime, &desc, &schedule, &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_NE(std::string(why.text).find("divisor"), std::string::npos) << why.text;
+  });
+}
+
 TEST(c_collective, ranks_with_different_tensors_learn_that) {
   const threads ranks(3);
   ranks.each([](lsched_runtime* runtime, rank r) {

@@ -13,7 +13,7 @@
 #include <span>
 #include <string>
 
-#include "collectives/registry.h"
+#include "collectives/selection.h"
 #include "libsched/geometry.h"
 #include "libsched/interleavings.h"
 #include "libsched/mutant.h"
@@ -343,6 +343,118 @@ TEST_P(Adasum, schedules_survive_their_text_form) {
       EXPECT_EQ(hash_of(**again), hash_of(**made));
     }
   }
+}
+
+// --- where ranks are absent or late ---------------------------------------------------------------------------
+
+/// A partial adaptive sum of two tensors, of f64, whose rounds one rank's call starts.
+class partial_world {
+ public:
+  static constexpr std::uint64_t k_count = 40;
+
+  partial_world(rank size, std::string_view name, kernel merge, std::uint64_t seed)
+      : data_{.count = k_count, .type = dtype::f64, .what = merge, .tensors = {{0, 25}, {25, 15}}}, world_(size, seed) {
+    its_ = world_.commit([&](rank r) {
+      return commit_request{"partial adasum",
+                            generate("partial_adasum", name, {r, size}, data_, {.policy = activation_policy::solo}),
+                            {},
+                            {.tensors = data_.tensors}};
+    });
+  }
+
+  void offer(rank r, const std::vector<double>& gradient) {
+    its_[index(r)]->offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
+  }
+
+  /// What every rank has collected of the next round.
+  vectors<double> round(rank caller) {
+    ++round_;
+    its_[index(caller)]->called.store(round_);
+    world_.at(caller).post(*its_[index(caller)]);
+    world_.run_until([&] { return std::ranges::all_of(its_, [&](auto* it) { return it->finished >= round_; }); });
+    vectors<double> results;
+    for (instance* it : its_) {
+      results.emplace_back(k_count, -77.0);
+      EXPECT_TRUE(it->results->collect(reinterpret_cast<std::byte*>(results.back().data())));
+    }
+    return results;
+  }
+
+  void expect(const vectors<double>& found, const vectors<double>& leaves, const std::string& where) const {
+    for (const tensor& it : data_.tensors) {
+      const numbers oracle = wanted(*find("adasum", "halving"), it, leaves);
+      for (const auto& result : found) {
+        EXPECT_LE(distance(part_of(result, it), oracle), 1e-14 * norm(oracle)) << where << " at " << it.begin;
+        EXPECT_EQ(result, found[0]) << where;
+      }
+    }
+  }
+
+ private:
+  const shape data_;
+  lockstep_world world_;
+  std::vector<instance*> its_;
+  round_no round_ = 0;
+};
+
+/// They count as zeros, and of zeros nothing is taken.
+TEST(adasum_partial, ranks_that_offer_nothing_are_left_out) {
+  for (const std::string_view name : {"recursive_doubling", "halving"})
+    for (const rank size : {1, 2, 3, 5, 6, 8})
+      for (std::uint64_t present = 1; present<(std::uint64_t{1} << size); present += size> 5 ? 7 : 1) {
+        partial_world world(size, name, kernel::adasum, present);
+        vectors<double> leaves = normal_vectors<double>(size, partial_world::k_count, present);
+        for (rank r = 0; r < size; ++r)
+          if ((present >> r) % 2 != 0)
+            world.offer(r, leaves[index(r)]);
+          else
+            std::ranges::fill(leaves[index(r)], 0.0);
+        const auto caller = static_cast<rank>(present % wide(size));
+        world.expect(world.round(caller), leaves, std::string(name) + " " + std::to_string(present));
+      }
+}
+
+TEST(adasum_partial, late_contributions_are_merged_by_adasum_or_added_as_was_asked) {
+  for (const kernel merge : {kernel::adasum, kernel::sum})
+    for (const rank size : {1, 3, 4}) {
+      partial_world world(size, "halving", merge, 5);
+      const auto gradients = normal_vectors<double>(3, partial_world::k_count, 17);
+      for (const auto& it : gradients) world.offer(0, it);
+      std::vector<double> merged;
+      for (const tensor& part : {tensor{0, 25}, tensor{25, 15}}) {
+        numbers all = part_of(gradients[0], part);
+        for (std::size_t i = 1; i < gradients.size(); ++i) {
+          const numbers next = part_of(gradients[i], part);
+          if (merge == kernel::adasum)
+            all = adaptive_sum(all, next);
+          else
+            std::ranges::transform(all, next, all.begin(), std::plus<>());
+        }
+        merged.insert(merged.end(), all.begin(), all.end());
+      }
+      vectors<double> leaves(index(size), std::vector<double>(partial_world::k_count));
+      leaves[0] = merged;
+      world.expect(world.round(size - 1), leaves, std::string(name_of(merge)));
+    }
+}
+
+TEST(adasum_partial, what_it_cannot_do_is_refused) {
+  const activation solo{.policy = activation_policy::solo};
+  const auto refusal = [&](shape data) {
+    const auto made = generate("partial_adasum", "auto", {0, 3}, data, solo);
+    return made ? std::string() : made.error().text;
+  };
+  shape data{.count = 10, .type = dtype::f32, .what = kernel::adasum, .tensors = {{0, 4}, {4, 6}}};
+  EXPECT_EQ(refusal(data), "");
+  data.tensors = {{0, 4}, {5, 5}};
+  EXPECT_EQ(refusal(data), "elements 4 to 5 of a partial_adasum are in no tensor");
+  data.tensors = {{0, 4}};
+  EXPECT_EQ(refusal(data), "elements 4 to 10 of a partial_adasum are in no tensor");
+  data.tensors = {};
+  data.what = kernel::max;
+  EXPECT_NE(refusal(data).find("merged by adasum or by sum, not by \"max\""), std::string::npos);
+  data.what = kernel::adasum, data.type = dtype::i32;
+  EXPECT_NE(refusal(data).find("floating types only"), std::string::npos);
 }
 
 // --- wrong sums are found ------------------------------------------------------------------------------------

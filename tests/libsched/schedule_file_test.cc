@@ -215,7 +215,7 @@ const fault k_faults[] = {
     {"then 7", "then 6", 17, 76, "op 6 does not come after op 6"},
     {"then 7", "then 2", 17, 76, "op 2 does not come after op 6"},
     {"capture f32", "capture f64", 15, 14, "'f64' contradicts"},
-    {"merge max", "merge copy", 15, 33, "expected a reduction but found 'copy'"},
+    {"merge max", "merge copy", 15, 33, "expected 'adasum' or a reduction but found 'copy'"},
     {"merge max", "merge bxor", 15, 1, "op 4 (capture): no such reduction on f32"},
     {"b2[0 +4]", "b3[0 +4]", 16, 1, "op 5 (recv): region c names no buffer of this schedule"},
     {"b2[0 +4]", "b65535[0 +4]", 16, 15, "expected a number up to 65534 but found 'b65535'"},

@@ -8,6 +8,7 @@
 // else; where an engine sends, there are two ranks.
 #include "tests/models/explored_std.h"
 
+#include "libsched/adaptive_merge.cc"
 #include "libsched/contribution.cc"
 #include "libsched/doorbell.cc"
 #include "libsched/engine.cc"
