@@ -81,7 +81,9 @@ class doubling {
       ops_.dot_norms(lower, higher, adasum_vector::sums_of(sums, i));
       ops_.adasum(lower, higher, adasum_vector::sums_of(sums, i), vector_.elements(target, part));
     }
-    vector_.copy_gaps(mine, target, whole_);
+    if (self_ < partner) return vector_.copy_gaps(mine, target, whole_);
+    for (const element_range gap : map_.gaps_in(whole_))  // all ranks end up with those of the first
+      ops_.copy(part_of_payload(payload, 0, gap), vector_.elements(target, gap));
   }
 
   // The two take turns; a small world needs one or none.

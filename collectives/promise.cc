@@ -10,7 +10,7 @@ namespace {
 /// How contributions are combined, where any are.
 kernel kernel_of(const schedule& program) {
   for (const op& it : program.ops())
-    if (it.kind == op_kind::capture || (it.kind == op_kind::compute && it.what != kernel::copy)) return it.what;
+    if (it.kind == op_kind::capture || (it.kind == op_kind::compute && is_reduction(it.what))) return it.what;
   return kernel::none;
 }
 

@@ -136,12 +136,26 @@ std::vector<share> shares(const algorithm& how, rank size, const shape& data, co
 /// Between the costs near and far, as many as `far` of all messages cost the latter.
 double mixed(double near, double far, double share) { return near + (far - near) * share; }
 
+constexpr std::size_t k_most_tensors_modelled = 64;
+
+/// As if neighbours were one: what is predicted hardly depends on how many there are, but takes as long to find out.
+std::vector<tensor> in_fewer(const std::vector<tensor>& tensors) {
+  const std::size_t each = tensors.size() / k_most_tensors_modelled + 1;
+  std::vector<tensor> fewer;
+  for (std::size_t i = 0; i < tensors.size(); i += each) {
+    const tensor& last = tensors[std::min(i + each, tensors.size()) - 1];
+    fewer.push_back({tensors[i].begin, last.end() - tensors[i].begin});
+  }
+  return fewer;
+}
+
 /// A request as all ranks see it: who exchanges how much with whom, and what memory it has, each knows for itself only.
 shape common(const collective& of, const shape& data) {
   shape same = data;
   same.in_place = false;
   same.is_visible = false;
   if (of.has_blocks) same.blocks.clear();
+  if (same.tensors.size() > k_most_tensors_modelled) same.tensors = in_fewer(same.tensors);
   return same;
 }
 
@@ -190,7 +204,7 @@ std::optional<choice> ruled(const collective& of, world place, const shape& data
                             const selection& by) {
   for (const tuning_rule* rule : by.table.find(of.name, place.size, by.around, bytes_asked_for(data, place.size))) {
     const algorithm* how = find(of.name, rule->algorithm);
-    if (how == nullptr || objection(*how, place, data, starts)) continue;
+    if (how == nullptr || how->needs.by_name_only || objection(*how, place, data, starts)) continue;
     choice made{how, data, "line " + std::to_string(rule->line) + " of the tuning table"};
     if (data.segment == 0 && rule->segment_bytes != 0)
       made.data.segment = std::max<std::uint64_t>(1, rule->segment_bytes / size_of(data.type));

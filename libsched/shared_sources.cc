@@ -20,7 +20,9 @@ class source_finder {
     std::vector<std::uint32_t> numbers(before_.size(), 0);
     if (program_.is_partial() || !waits_for_all()) return numbers;
     std::uint32_t last = 0;
-    for (const auto& [where, sends] : candidates()) {
+    const auto all = candidates();
+    if (takes_too_long(all)) return numbers;
+    for (const auto& [where, sends] : all) {
       if (sends.size() < 2) continue;
       std::vector<op_id> steady;
       for (const op_id id : sends)
@@ -38,6 +40,14 @@ class source_finder {
     for (op_id id = 0; id < before_.size(); ++id)
       if (program_.ops()[id].need != before_[id].size()) return false;
     return true;
+  }
+
+  /// Each candidate may look at all ops.
+  bool takes_too_long(const std::map<region_key, std::vector<op_id>>& all) const {
+    constexpr std::size_t k_most_work = std::size_t{1} << 24;
+    std::size_t sends = 0;
+    for (const auto& [where, same] : all) sends += same.size() > 1 ? same.size() : 0;
+    return sends > k_most_work / std::max<std::size_t>(before_.size(), 1);
   }
 
   std::map<region_key, std::vector<op_id>> candidates() const {

@@ -166,11 +166,11 @@ result<collective_request> read_request(world place, const lsched_collective_des
 
 namespace {
 
-/// Six digits that tell long lists apart.
+/// A number that tells long lists apart.
 std::string digest_of(std::span<const std::uint64_t> numbers) {
   std::uint64_t hash = 0;
   for (const std::uint64_t it : numbers) hash = (hash ^ it) * 0x9e3779b97f4a7c15u;
-  return std::to_string(hash % 1'000'000);
+  return std::to_string(hash);
 }
 
 }  // namespace

@@ -40,7 +40,12 @@ result<question> read(const lsched_verify_text_desc& desc) {
 /// What all algorithms of the collective are asked for.
 result<shape> read_data(const collective& of, const lsched_verify_collective_desc& desc) {
   if (!of.moves_data) return shape{.count = desc.count};
-  auto data = read_shape(desc.count, desc.dtype, desc.reduction);
+  if (!of.reduces && static_cast<int>(desc.reduction) != 0)
+    return argument(std::string(of.name) + " combines nothing by a reduction: leave it 0");
+  const bool merges_by_adasum = of.adapts && static_cast<int>(desc.reduction) == 0;
+  auto data = of.reduces && !merges_by_adasum ? read_shape(desc.count, desc.dtype, desc.reduction)
+                                              : read_shape(desc.count, desc.dtype);
+  if (data && of.reduces && merges_by_adasum) data->what = kernel::adasum;
   if (data) data->in_place = desc.in_place != 0;
   return data;
 }

@@ -23,6 +23,10 @@ std::string words_for(const world_promise& promise, const std::string& name) {
     return "promised as " + std::string(promise.of->name) +
            (promise.by == nullptr ? "" : "/" + std::string(promise.by->name));
   const std::string meant = collective_in(name);
+  const collective* of = find_collective(meant);
+  if (of != nullptr && of->adapts)
+    return "nothing promised of its outputs (a file does not say which tensors there are; `lsched verify " + meant +
+           "` proves what the library runs)";
   return "nothing promised of its outputs" +
          (meant.empty() ? "" : " (if it is meant to be " + meant + ": --promise " + meant + ")");
 }
