@@ -319,6 +319,24 @@ TEST_P(Adasum, fused_tensors_are_what_they_are_alone) {
   }
 }
 
+/// Along a line each rank keeps its own.
+TEST_P(Adasum, elements_of_no_tensor_are_some_ranks_and_the_same_everywhere) {
+  for (const rank size : sizes()) {
+    shape data{.count = 60, .type = dtype::f32};
+    data.tensors = {{3, 20}, {23, 0}, {40, 15}};
+    const auto inputs = normal_vectors<float>(size, data.count, 41);
+    const auto found = run(GetParam(), data, inputs);
+    for (std::uint64_t i = 0; i < data.count; ++i) {
+      const bool is_in_gap = i < 3 || (i >= 23 && i < 40) || i >= 55;
+      if (!is_in_gap) continue;
+      for (std::size_t r = 0; r < found.size(); ++r) {
+        EXPECT_EQ(found[r][i], GetParam().name == "linear" ? inputs[r][i] : found[0][i]) << words(size, data);
+        EXPECT_TRUE(std::ranges::any_of(inputs, [&](const auto& it) { return it[i] == found[r][i]; }));
+      }
+    }
+  }
+}
+
 TEST_P(Adasum, order_of_messages_changes_no_bit) {
   for (const rank size : {3, 6, 8}) {
     shape data{.count = 99, .type = dtype::f32};
