@@ -57,7 +57,7 @@ vectors<T> run(const algorithm& how, const shape& data, const vectors<T>& inputs
   });
   if (its.empty() || !world.run_round(its)) return {};
   world.remove(its);
-  for (std::size_t r = 0; r < inputs.size(); ++r)
+  for (std::size_t r = 0; r < inputs.size() && data.count != 0; ++r)  // bits, since some are no numbers
     EXPECT_EQ(std::memcmp(sources[r].data(), inputs[r].data(), data.count * sizeof(T)), 0) << "inputs were written";
   return outputs;
 }
