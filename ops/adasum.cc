@@ -1,10 +1,13 @@
 #include "ops/adasum.h"
 
 #include <algorithm>
+#include <bit>
 #include <bitset>
 #include <cmath>
 #include <limits>
 
+#include "ops/double_double.h"
+#include "ops/gram_pairs.h"
 #include "ops/linear.h"
 
 namespace lsched {
@@ -24,15 +27,31 @@ bool are_finite(const double sums[3]) {
 /// Divided before anything is multiplied: no larger than the ratio of the norms, whatever their scale.
 double share(double dot, double norm) { return norm >= k_least_norm ? dot / norm : 0; }
 
+/// From here on sums with twice the digits.
+constexpr double k_most_amplification_of_doubles = 0x1p8;
+
+/// A node that is no longer than this part of what it would be if nothing cancelled is zero.
+constexpr double k_least_part = 0x1p-46;
+
+/// The entries of a Gram matrix as numbers of one kind or the other.
+template <class Number>
+Number entry(const double* pair) {
+  if constexpr (std::is_same_v<Number, double>)
+    return pair[0];
+  else
+    return {pair[0], pair[1]};
+}
+
 /// A tree's nodes as the weights of their leaves. A leaf belongs to the last merged node that has it, so that one weight
-/// for each leaf is enough, and the leaves of a node are a list.
+/// for each leaf is enough, and the leaves of a node are a list. Number: what dots are kept in.
+template <class Number>
 class forest {
  public:
-  forest(std::size_t leaves, const double* gram, double* weights) : leaves_(leaves), gram_(gram), weights_(weights) {
+  forest(std::size_t leaves, const double* pairs, double* weights) : leaves_(leaves), pairs_(pairs), weights_(weights) {
     for (std::size_t i = 0; i < leaves; ++i) {
       const auto leaf = static_cast<std::uint8_t>(i);
-      const double norm = gram[gram_place(leaves, i, i)];
-      nodes_[i] = {.first = leaf, .last = leaf, .norm = norm, .reach = std::sqrt(norm)};
+      const Number norm = dot_of_leaves(i, i);
+      nodes_[i] = {.first = leaf, .last = leaf, .norm = norm, .reach = std::sqrt(static_cast<double>(norm))};
       next_[i] = k_no_leaf;
       weights[i] = 1;
     }
@@ -41,18 +60,20 @@ class forest {
   void merge(adasum_tree::merge operands, std::size_t result) {
     const node& a = nodes_[operands.lower];
     const node& b = nodes_[operands.upper];
-    const double sums[3] = {dot(a, b), a.norm, b.norm};
-    const auto [x, y] = adasum_coefficients_of(sums);
+    const Number d = dot(a, b);
+    const auto [x, y] = coefficients(a, b, d);
     scale(a, x);
     scale(b, y);
     next_[a.last] = b.first;
-    const double norm = x * (x * a.norm + y * sums[0]) + y * (x * sums[0] + y * b.norm);
+    const Number norm = x * (x * a.norm + y * d) + y * (x * d + y * b.norm);
     const double reach = std::fabs(x) * a.reach + std::fabs(y) * b.reach;
-    nodes_[result] = {.first = a.first, .last = b.last, .norm = std::max(norm, 0.0), .reach = reach};
-    if (reach * reach >= k_least_norm) amplification_ = std::max(amplification_, reach * reach / nodes_[result].norm);
+    nodes_[result] = {.first = a.first, .last = b.last, .norm = at_least_zero(norm), .reach = reach};
+    if (reach * reach < k_least_norm) return;
+    const double gain = reach / std::sqrt(static_cast<double>(nodes_[result].norm));
+    amplification_ = std::max(amplification_, gain * gain);
   }
 
-  double norm(std::size_t of) const { return nodes_[of].norm; }
+  double norm(std::size_t of) const { return static_cast<double>(nodes_[of].norm); }
   double amplification() const { return amplification_; }
 
  private:
@@ -61,17 +82,31 @@ class forest {
   struct node {
     std::uint8_t first;
     std::uint8_t last;
-    double norm;
+    Number norm;
     double reach;  ///< sum |weight| |leaf|: the root of `norm` if nothing cancels
+
+    bool is_zero() const { return static_cast<double>(norm) <= (k_least_part * reach) * (k_least_part * reach); }
   };
 
-  double dot(const node& a, const node& b) const {
-    double sum = 0;
+  /// Not finite remains that.
+  static Number at_least_zero(Number norm) { return static_cast<double>(norm) < 0 ? Number(0) : norm; }
+
+  static adasum_coefficients coefficients(const node& a, const node& b, Number d) {
+    if (a.is_zero() || b.is_zero()) return {1, 1};
+    const double sums[3] = {static_cast<double>(d), static_cast<double>(a.norm), static_cast<double>(b.norm)};
+    return adasum_coefficients_of(sums);
+  }
+
+  Number dot_of_leaves(std::size_t i, std::size_t j) const {
+    return entry<Number>(pairs_ + 2 * gram_place(leaves_, i, j));
+  }
+
+  Number dot(const node& a, const node& b) const {
+    Number sum = 0;
     for (std::uint8_t i = a.first; i != k_no_leaf; i = next_[i]) {
-      double row = 0;
-      for (std::uint8_t j = b.first; j != k_no_leaf; j = next_[j])
-        row += weights_[j] * gram_[gram_place(leaves_, i, j)];
-      sum += weights_[i] * row;
+      Number row = 0;
+      for (std::uint8_t j = b.first; j != k_no_leaf; j = next_[j]) row = row + weights_[j] * dot_of_leaves(i, j);
+      sum = sum + weights_[i] * row;
     }
     return sum;
   }
@@ -81,12 +116,19 @@ class forest {
   }
 
   std::size_t leaves_;
-  const double* gram_;
+  const double* pairs_;
   double* weights_;
   std::array<node, 2 * k_most_adasum_leaves - 1> nodes_;
   std::array<std::uint8_t, k_most_adasum_leaves> next_;
   double amplification_ = 1;
 };
+
+template <class Number>
+adasum_weighing weigh(const adasum_tree& tree, const double* pairs, double* weights) {
+  forest<Number> nodes(tree.leaves, pairs, weights);
+  for (std::size_t m = 0; m + 1 < tree.leaves; ++m) nodes.merge(tree.merges[m], tree.leaves + m);
+  return {.norm = nodes.norm(2 * tree.leaves - 2), .amplification = nodes.amplification()};
+}
 
 }  // namespace
 
@@ -121,18 +163,20 @@ bool is_valid(const adasum_tree& tree) {
   return true;
 }
 
-adasum_tree balanced_adasum_tree(std::size_t leaves) {
+adasum_tree folded_adasum_tree(std::size_t leaves) {
   adasum_tree tree{.leaves = leaves};
   std::array<std::uint8_t, k_most_adasum_leaves> level{};
-  for (std::size_t i = 0; i < leaves; ++i) level[i] = static_cast<std::uint8_t>(i);
   std::size_t made = 0;
-  for (std::size_t width = leaves; width > 1; width = (width + 1) / 2) {
-    for (std::size_t pair = 0; pair < width / 2; ++pair) {
-      tree.merges[made] = {level[2 * pair], level[2 * pair + 1]};
-      level[pair] = static_cast<std::uint8_t>(leaves + made++);
-    }
-    if (width % 2 == 1) level[width / 2] = level[width - 1];
-  }
+  const auto merged = [&](std::size_t lower, std::size_t upper) {
+    tree.merges[made] = {static_cast<std::uint8_t>(lower), static_cast<std::uint8_t>(upper)};
+    return static_cast<std::uint8_t>(leaves + made++);
+  };
+  const std::size_t core = std::bit_floor(leaves);
+  const std::size_t rem = leaves - core;
+  for (std::size_t i = 0; i < core; ++i)
+    level[i] = i < rem ? merged(2 * i, 2 * i + 1) : static_cast<std::uint8_t>(i + rem);
+  for (std::size_t width = core / 2; width > 0; width /= 2)
+    for (std::size_t i = 0; i < width; ++i) level[i] = merged(level[2 * i], level[2 * i + 1]);
   return tree;
 }
 
@@ -143,19 +187,15 @@ adasum_tree linear_adasum_tree(std::size_t leaves) {
   return tree;
 }
 
-adasum_weighing adasum_weights(const adasum_tree& tree, const double* gram, double* weights) {
-  const std::size_t dots = tree.leaves * (tree.leaves + 1) / 2;
-  if (!std::all_of(gram, gram + dots, [](double dot) { return std::isfinite(dot); })) {
+adasum_weighing adasum_weights(const adasum_tree& tree, const double* pairs, double* weights) {
+  const std::size_t size = gram_pairs_size(tree.leaves);
+  if (!std::all_of(pairs, pairs + size, [](double part) { return std::isfinite(part); })) {
     std::fill(weights, weights + tree.leaves, k_nan);
     return {.norm = k_nan};
   }
-  forest nodes(tree.leaves, gram, weights);
-  for (std::size_t m = 0; m + 1 < tree.leaves; ++m) nodes.merge(tree.merges[m], tree.leaves + m);
-  const double norm = nodes.norm(2 * tree.leaves - 2);
-  const double amplification = nodes.amplification();
-  return {.norm = norm,
-          .amplification = amplification,
-          .is_safe = std::isfinite(norm) && amplification <= k_safe_adasum_amplification};
+  const adasum_weighing plain = weigh<double>(tree, pairs, weights);
+  if (plain.amplification <= k_most_amplification_of_doubles) return plain;
+  return weigh<double_double>(tree, pairs, weights);
 }
 
 }  // namespace lsched

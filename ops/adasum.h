@@ -56,9 +56,10 @@ struct adasum_tree {
 /// True of trees as described above, with at least one leaf.
 bool is_valid(const adasum_tree& tree);
 
-/// Neighbours merge, then neighbouring pairs, and so on; one that has no neighbour waits for the next level. For powers
-/// of two the tree of recursive halving: (0 1)(2 3) … `leaves` is from 1 to k_most_adasum_leaves.
-adasum_tree balanced_adasum_tree(std::size_t leaves);
+/// The tree of recursive halving and doubling, for any number: with 2^k the largest power of two up to `leaves` and r
+/// what is left, leaves 2i and 2i + 1 merge first for i < r; then neighbours of the 2^k, then neighbouring pairs, and so
+/// on. Of five: (((0 1) 2) (3 4)). `leaves` is from 1 to k_most_adasum_leaves.
+adasum_tree folded_adasum_tree(std::size_t leaves);
 
 /// ((0 1) 2) 3 …
 adasum_tree linear_adasum_tree(std::size_t leaves);
@@ -66,30 +67,28 @@ adasum_tree linear_adasum_tree(std::size_t leaves);
 /// What adasum_weights says of the result.
 struct adasum_weighing {
   double norm = 0;           ///< its |.|^2
-  double amplification = 1;  ///< of errors, by cancellation: at least 1
-  bool is_safe = true;       ///< amplification is at most k_safe_adasum_amplification, and nothing overflowed
+  double amplification = 1;  ///< the largest m(p)^2 / |p|^2 of all nodes, see below: at least 1
 };
 
-inline constexpr double k_safe_adasum_amplification = 0x1p20;
-
-/// Weights with which the result of a valid tree is sum weights[i] * x[i], from the Gram matrix of the vectors x as
-/// find_gram's kernels answer it: the tree without a pass over vectors between its merges. `weights` has room for
-/// `leaves`. Takes about leaves^2 / 2 multiply-adds.
+/// Weights with which the result of a valid tree is sum weights[i] * x[i], from the Gram matrix of the vectors x as pairs
+/// (ops/gram_pairs.h): the tree without a pass over vectors between its merges. `weights` has room for `leaves`. Takes
+/// about leaves^2 / 2 multiply-adds.
 ///
 /// Each node is kept as the weights of its leaves. For two of them, p and q, a merge needs d = p'Gq, and their norms
 /// A = p'Gp and B = q'Gq, which follow from those of their own operands: |x p + y q|^2 = x (x A + y d) + y (x d + y B).
 ///
-/// How far that can be trusted. Let e be the error of the dots: |error of xi.xj| <= e |xi| |xj|; and let m(p) be
-/// sum |p_i| |x_i|, the norm that p would have if nothing cancelled. Then a computed p'Gq is off by at most about
-/// (e + leaves 2^-53) m(p) m(q), and A relatively by that much times m(p)^2 / A. The largest m(p)^2 / A of all nodes is
-/// the amplification. Coefficients are those of vectors that are relatively off by about e times the amplification, so
-/// the weighted sum is off by at most about
+/// What errors do. Let m(p) be sum |p_i| |x_i|, the norm that p would have if nothing cancelled. If entries of G are off by
+/// at most e |xi| |xj|, and arithmetic by as much, p'Gq is off by at most about e m(p) m(q): relatively, of norms, by e
+/// times the amplification. In f64 e is about leaves 2^-53. So that is how it is done first; and if the amplification
+/// passes 2^8, again with twice the digits, where e is 2^-88 at the worst and 2^-97 as a rule (ops/linear.h). Weights
+/// remain f64. Rounding them moves p by 2^-53 m(p), and so does the direct tree in f64, which rounds x a + y b to f64
+/// elementwise: of a node with |p| = r m(p), 2^-53 / r is how far its direction is known to either, and the norms' error
+/// e / r^2 is less than that down to an r of 2^-35 at the worst and 2^-44 as a rule.
 ///
-///     e * amplification * sum |weights[i]| |x[i]|    a level of the tree.
+/// A node with r up to 2^-46 is nothing but such roundings, or zero, as AS(g, -g) is, and counts as zeros: it and what it
+/// is merged with get the coefficient 1.
 ///
-/// Where it is not safe, combine the vectors one merge after the other. Kernels for f16 have an e of 2^-19 and ask
-/// for a stricter bar than is_safe: 2^8 keeps the error below the rounding of an f16. If a dot is not finite, all weights
-/// are NaN and the norm is, and that is safe.
-adasum_weighing adasum_weights(const adasum_tree& tree, const double* gram, double* weights);
+/// If an entry of G is not finite, all weights are NaN and the norm is.
+adasum_weighing adasum_weights(const adasum_tree& tree, const double* pairs, double* weights);
 
 }  // namespace lsched
