@@ -80,10 +80,13 @@ struct adasum_weighing {
 /// What errors do. Let m(p) be sum |p_i| |x_i|, the norm that p would have if nothing cancelled. If entries of G are off by
 /// at most e |xi| |xj|, and arithmetic by as much, p'Gq is off by at most about e m(p) m(q): relatively, of norms, by e
 /// times the amplification. In f64 e is about leaves 2^-53. So that is how it is done first; and if the amplification
-/// passes 2^8, again with twice the digits, where e is 2^-88 at the worst and 2^-97 as a rule (ops/linear.h). Weights
-/// remain f64. Rounding them moves p by 2^-53 m(p), and so does the direct tree in f64, which rounds x a + y b to f64
-/// elementwise: of a node with |p| = r m(p), 2^-53 / r is how far its direction is known to either, and the norms' error
-/// e / r^2 is less than that down to an r of 2^-35 at the worst and 2^-44 as a rule.
+/// passes 2^8, again with twice the digits, where e is 2^-88 at the worst and 2^-97 as a rule (ops/gram_pairs.h).
+///
+/// Weights remain f64. Rounding them moves p by 2^-53 m(p), so that the direction of a node with |p| = r m(p) is known to
+/// 2^-53 / r. The direct tree in f64 knows no better as a rule: it rounds x a + y b, and what it lost is multiplied at
+/// every merge above by the coefficients that weights are made of. (Except where losses have no direction to go but that
+/// of the vectors: of numbers, tensors of one element, it makes means.) Errors of the norms, e / r^2, are less than that
+/// down to an r of 2^-35 at the worst and 2^-44 as a rule.
 ///
 /// A node with r up to 2^-46 is nothing but such roundings, or zero, as AS(g, -g) is, and counts as zeros: it and what it
 /// is merged with get the coefficient 1.

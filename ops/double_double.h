@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 namespace lsched {
 
@@ -41,6 +42,13 @@ inline double_double operator+(double_double a, double_double b) {
 inline double_double operator*(double a, double_double b) {
   const double high = a * b.hi;
   return ordered_sum(high, std::fma(a, b.lo, std::fma(a, b.hi, -high)));
+}
+
+/// A pair in memory that is not finite becomes the quiet NaN without payload, and 0.
+constexpr void make_canonical_pair(double* pair) {
+  if (pair[0] - pair[0] == 0) return;
+  pair[0] = std::numeric_limits<double>::quiet_NaN();
+  pair[1] = 0;
 }
 
 }  // namespace lsched

@@ -6,6 +6,33 @@
 //
 // Functions here do not allocate, and any number of threads may call them at once; the same bits in give the same bits
 // out at every SIMD level.
+//
+// Compensated sums. Blocks and lanes are those of f64 in ops/linear.h, for all types. A lane begins at a bias of
+// 1.5 2^k, with 2^(k-1) above the product of the norms of both vectors' blocks, and so stays in its binade: sums of
+// lanes, without the bias, are exact, and what rounding took from each addition is added up beside them, in doubles. The
+// results of the blocks are added as pairs. An entry is off by at most
+//
+//     (2^-88 + blocks 2^-104) |xi| |xj|, and 2^-1074 for each product of f64 that underflows
+//
+// (a block's 2^10 losses are at most 2^k 2^-53 each, which is 5.7 2^-53 of the product of the norms, and adding them up
+// costs another 37.5 2^-53 of what they come to, a norm below 2^-510 counting as that); as a rule it is less than 2^-97. It
+// overflows where the product of two
+// blocks' norms does, at 2^1022.
+//
+// When plain sums will do. A node of a tree is a weighted sum, of weights p, of the vectors. Let m(p) = sum |p_i| |x_i|,
+// and C the matrix of cosines of the vectors that are not zero. With q_i = p_i |x_i|, s the signs of q, and Cauchy-Schwarz,
+//
+//     m(p)^2 = (s'q)^2 <= (s'C^-1 s) (q'C q) <= K |p|^2,     K = sum of the magnitudes in C^-1.
+//
+// Plain sums with an error of e |xi| |xj| give p'Gr with one of e m(p) m(r) <= e K |p| |r|. Parts of the vectors have all
+// of that separately, and over parts |p|^2 adds up without cancellation: the sum of all |p| |r| is at most |p| |r| of the
+// whole. So if each part's own K is at most 2^20 (for f16 and f64, 2^8), its plain sums do the same to every node
+// of every tree as if the dots of that node's operands had been taken directly with an error of e K, however much
+// cancels: at most 2^-26 for f32 and bf16, 2^-11 for f16, 2^-38 for f64. Where K is larger, and where squares of f64 come
+// near to underflow, sums are compensated; so they are if there are fewer elements than vectors, since C is singular then.
+//
+// C itself is known from those sums, and with an error of e in each of its entries; so is 1/K to within e, and inverting
+// C costs less than 1 % of K for up to 64 vectors. So what is tested is 1.01 K (1/2^20 + e) <= 1.
 #pragma once
 
 #include "ops/base.h"
@@ -15,10 +42,14 @@ namespace lsched {
 /// Doubles in the pairs of a Gram matrix of n vectors.
 constexpr std::size_t gram_pairs_size(std::size_t n) { return n * (n + 1); }
 
-/// The pairs of n vectors of `count` elements, n at most k_most_adasum_leaves. Alignment, null and overlap are as in
-/// ops/linear.h. nullptr for integers.
+/// The pairs of n vectors of `count` elements, n at most k_most_adasum_leaves, with plain sums (the second of each pair
+/// is 0) where they will do, and compensated ones else. Takes one pass over the vectors, or two more, and n^3 steps.
+/// Alignment, null and overlap are as in ops/linear.h. nullptr for integers.
 using gram_pairs_fn = void (*)(const void* const* x, std::size_t n, std::size_t count, double* pairs);
 gram_pairs_fn find_gram_pairs(dtype type);
+
+/// The same, compensated whatever the vectors are.
+gram_pairs_fn find_compensated_gram(dtype type);
 
 /// total = parts[0] + … + parts[m-1], matrices of n vectors one behind the other, added in this order; zeros if m is 0.
 /// Off by at most (m - 1) 2^-103 of the largest sum on the way. `total` may be the first of the parts, and overlaps no
