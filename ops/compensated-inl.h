@@ -38,10 +38,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Better targets have lower numbers.
 #if HWY_ARCH_X86
 inline constexpr bool k_can_fuse = HWY_TARGET <= HWY_AVX2;
-inline constexpr bool k_has_many_registers = HWY_TARGET <= HWY_AVX3;
 #else
 inline constexpr bool k_can_fuse = HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON;
-inline constexpr bool k_has_many_registers = k_can_fuse;
 #endif
 
 /// a b + c, rounded once; of exact products on any target.
@@ -104,20 +102,6 @@ struct compensated_sums {
   }
 };
 
-/// The last row of a block, filled up with zeros.
-template <class Shape, class Element>
-struct padded_row {
-  Element elements[Shape::inputs][k_compensated_lanes] = {};
-  const Element* begins[Shape::inputs];
-
-  padded_row(const Element* const (&inputs)[Shape::inputs], std::size_t from, std::size_t count) {
-    for (std::size_t k = 0; k < Shape::inputs; ++k) {
-      for (std::size_t i = from; i < count; ++i) elements[k][i - from] = inputs[k][i];
-      begins[k] = elements[k];
-    }
-  }
-};
-
 /// dots[p], a pair, += the dot of the p-th pair over `count` elements, at most a block, of the inputs.
 template <class Format, class Shape>
 HWY_INLINE void add_compensated_dots(const typename Format::element* const (&inputs)[Shape::inputs],
@@ -127,14 +111,14 @@ HWY_INLINE void add_compensated_dots(const typename Format::element* const (&inp
   const hn::CappedTag<double, row> lanes;
   using D = std::remove_const_t<decltype(lanes)>;
   constexpr std::size_t width =
-      std::min(k_has_many_registers ? Shape::width : Shape::width / 2, row / hn::MaxLanes(lanes));
+      std::min(std::bit_floor(k_registers_for_sums / 2 / Shape::count), row / hn::MaxLanes(lanes));
   const std::size_t whole = count / row * row;
   HWY_ALIGN double highs[Shape::count][row], lows[Shape::count][row];
   for (std::size_t first = 0; first < row; first += width * hn::Lanes(lanes)) {
     compensated_sums<Format, Shape, D, width> sums;
     sums.begin(bias);
     for (std::size_t i = first; i < whole; i += row) sums.add(inputs, i);
-    if (whole < count) sums.add(padded_row<Shape, typename Format::element>(inputs, whole, count).begins, first);
+    if (whole < count) sums.add(padded_row<Shape, typename Format::element, row>(inputs, whole, count).begins, first);
     for (std::size_t p = 0; p < Shape::count; ++p) sums.end(p, bias[p], highs[p] + first, lows[p] + first);
   }
   for (std::size_t p = 0; p < Shape::count; ++p) {
@@ -169,8 +153,9 @@ void find_exponents(const void* const* x, std::size_t n, std::size_t done, std::
     const element* const one = static_cast<const element*>(x[i]);
     const element* const other = static_cast<const element*>(x[j]);
     double dot = 0, norm = 0, other_norm = 0;
-    add_dots_of_block<Format, triangle, nearness::second>({one + done, other + done}, {one + next, other + next},
-                                                          block_at(done, count), {&norm, &dot, &other_norm});
+    const row_fetch<Format, nearness::second> soon{one + next, other + next};
+    add_dots_of_block<Format, triangle<2>>({one + done, other + done}, soon, block_at(done, count),
+                                           {&norm, &dot, &other_norm});
     exponents[i] = exponent_of(norm), exponents[j] = exponent_of(other_norm);
   }
 }
@@ -191,12 +176,12 @@ void compensated_gram_of_block(const void* const* x, std::size_t n, std::size_t 
   const auto place = [&](std::size_t i, std::size_t j)
                          HWY_ATTR { return j < n ? pairs + 2 * gram_place(n, i, j) : unread; };
   for (std::size_t i = 0; i < n; i += 2) {
-    add_compensated_dots<Format, triangle>({at(i), at(i + 1)}, {bias(i, i), bias(i, i + 1), bias(i + 1, i + 1)}, size,
-                                           {place(i, i), place(i, i + 1), place(i + 1, i + 1)});
+    add_compensated_dots<Format, triangle<2>>({at(i), at(i + 1)}, {bias(i, i), bias(i, i + 1), bias(i + 1, i + 1)},
+                                              size, {place(i, i), place(i, i + 1), place(i + 1, i + 1)});
     for (std::size_t j = i + 2; j < n; j += 2)
-      add_compensated_dots<Format, square>({at(i), at(i + 1), at(j), at(j + 1)},
-                                           {bias(i, j), bias(i, j + 1), bias(i + 1, j), bias(i + 1, j + 1)}, size,
-                                           {place(i, j), place(i, j + 1), place(i + 1, j), place(i + 1, j + 1)});
+      add_compensated_dots<Format, rectangle<2, 2>>(
+          {at(i), at(i + 1), at(j), at(j + 1)}, {bias(i, j), bias(i, j + 1), bias(i + 1, j), bias(i + 1, j + 1)}, size,
+          {place(i, j), place(i, j + 1), place(i + 1, j), place(i + 1, j + 1)});
   }
 }
 

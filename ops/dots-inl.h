@@ -6,6 +6,8 @@
 // with their sum where the hardware can, which changes nothing; others must not be, unless every target does.
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -92,19 +94,39 @@ struct dot_sums {
 };
 static_assert(k_dot_block % 32 == 0);
 
-/// Which inputs are multiplied with which: all pairs of two, or each of two with each of two others. Registers hold at
-/// most `width` vectors of sums for each pair.
+/// Better targets have lower numbers.
+#if HWY_ARCH_X86
+inline constexpr bool k_has_many_registers = HWY_TARGET <= HWY_AVX3;
+#else
+inline constexpr bool k_has_many_registers = HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON;
+#endif
+
+/// How many vectors of sums registers hold, beside the operands.
+inline constexpr std::size_t k_registers_for_sums = k_has_many_registers ? 20 : 12;
+
+/// Which inputs are multiplied with which: all pairs of some, themselves included.
+template <std::size_t Inputs>
 struct triangle {
-  static constexpr std::size_t inputs = 2;
-  static constexpr std::size_t width = 4;
-  static constexpr std::size_t count = 3;
-  static constexpr std::size_t pairs[count][2] = {{0, 0}, {0, 1}, {1, 1}};
+  static constexpr std::size_t inputs = Inputs;
+  static constexpr std::size_t count = Inputs * (Inputs + 1) / 2;
+  static constexpr auto pairs = [] {
+    std::array<std::array<std::size_t, 2>, count> all{};
+    for (std::size_t i = 0, p = 0; i < Inputs; ++i)
+      for (std::size_t j = i; j < Inputs; ++j) all[p++] = {i, j};
+    return all;
+  }();
 };
-struct square {
-  static constexpr std::size_t inputs = 4;
-  static constexpr std::size_t width = 2;
-  static constexpr std::size_t count = 4;
-  static constexpr std::size_t pairs[count][2] = {{0, 2}, {0, 3}, {1, 2}, {1, 3}};
+
+/// Or each of some with each of some others, which follow them.
+template <std::size_t Rows, std::size_t Columns>
+struct rectangle {
+  static constexpr std::size_t inputs = Rows + Columns;
+  static constexpr std::size_t count = Rows * Columns;
+  static constexpr auto pairs = [] {
+    std::array<std::array<std::size_t, 2>, count> all{};
+    for (std::size_t p = 0; p < count; ++p) all[p] = {p / Columns, Rows + p % Columns};
+    return all;
+  }();
 };
 
 /// Adds lanes [Half, 2 Half) to lanes [0, Half), and so on down to one.
@@ -140,8 +162,9 @@ struct partial_sums {
   vector sums[Shape::count][Width];
 
   HWY_INLINE void clear() {
-    for (auto& of_pair : sums)
-      for (vector& sum : of_pair) sum = hn::Zero(D());
+    HWY_UNROLL(16)
+    for (std::size_t p = 0; p < Shape::count; ++p)
+      for (vector& sum : sums[p]) sum = hn::Zero(D());
   }
 
   /// Element i of the row that begins at from[k] belongs to the first of these lanes.
@@ -150,10 +173,10 @@ struct partial_sums {
     HWY_UNROLL(4)
     for (std::size_t v = 0; v < Width; ++v) {
       vector values[Shape::inputs];
-      HWY_UNROLL(4)
+      HWY_UNROLL(8)
       for (std::size_t k = 0; k < Shape::inputs; ++k)
         values[k] = load_as<Format>(lanes, from[k] + i + v * hn::Lanes(lanes));
-      HWY_UNROLL(4)
+      HWY_UNROLL(16)
       for (std::size_t p = 0; p < Shape::count; ++p) {
         const vector one = values[Shape::pairs[p][0]];
         const vector other = values[Shape::pairs[p][1]];
@@ -171,6 +194,20 @@ struct partial_sums {
   }
 };
 
+/// A row at the end of a block, filled up with zeros.
+template <class Shape, class Element, std::size_t Row>
+struct padded_row {
+  Element elements[Shape::inputs][Row] = {};
+  const Element* begins[Shape::inputs];
+
+  padded_row(const Element* const (&inputs)[Shape::inputs], std::size_t from, std::size_t count) {
+    for (std::size_t k = 0; k < Shape::inputs; ++k) {
+      for (std::size_t i = from; i < count; ++i) elements[k][i - from] = inputs[k][i];
+      begins[k] = elements[k];
+    }
+  }
+};
+
 /// Asks for the cache lines of a row before its turn comes: into the first cache, or only into the second, where there
 /// is room for blocks of many vectors.
 enum class nearness : int { second = 2, first = 3 };
@@ -181,38 +218,41 @@ HWY_INLINE void fetch(const Element* row) {
   for (std::size_t i = 0; i < Elements; i += line) __builtin_prefetch(row + i, 0, static_cast<int>(Where));
 }
 
-/// dots[p] += the dot of the p-th pair over `count` elements, at most a block, of the inputs. Meanwhile as many elements
-/// are fetched from each place of `soon`.
-template <class Format, class Shape, nearness Where>
-HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs)[Shape::inputs],
-                                  const typename Format::element* const (&soon)[2], std::size_t count,
-                                  double* const (&dots)[Shape::count]) {
-  using element = typename Format::element;
+/// The same row of two vectors.
+template <class Format, nearness Where>
+struct row_fetch {
+  const typename Format::element* one;
+  const typename Format::element* other;
+
+  HWY_INLINE void operator()(std::size_t i) const {
+    fetch<Where, dot_sums<Format>::lanes>(one + i);
+    fetch<Where, dot_sums<Format>::lanes>(other + i);
+  }
+};
+
+/// dots[p] += the dot of the p-th pair over `count` elements, at most a block, of the inputs. Before the row at element i,
+/// soon(i) is called to fetch what comes next.
+template <class Format, class Shape, class Fetch>
+HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs)[Shape::inputs], Fetch& soon,
+                                  std::size_t count, double* const (&dots)[Shape::count]) {
   using lane = typename dot_sums<Format>::lane;
   constexpr std::size_t row = dot_sums<Format>::lanes;
   const hn::CappedTag<lane, row> lanes;
-  using D = decltype(lanes);
-  constexpr std::size_t width = std::min(Shape::width, row / hn::MaxLanes(lanes));
-
+  using D = std::remove_const_t<decltype(lanes)>;
+  constexpr std::size_t width =
+      std::min(std::bit_floor(k_registers_for_sums / Shape::count), row / hn::MaxLanes(lanes));
   const std::size_t whole = count / row * row;
   HWY_ALIGN lane sums[Shape::count][row];
   for (std::size_t first = 0; first < row; first += width * hn::Lanes(lanes)) {
-    partial_sums<Format, Shape, std::remove_const_t<D>, width> partial;
+    partial_sums<Format, Shape, D, width> partial;
     partial.clear();
     for (std::size_t i = first; i < whole; i += row) {
-      fetch<Where, row>(soon[0] + i);
-      fetch<Where, row>(soon[1] + i);
+      soon(i);
       partial.add(inputs, i);
     }
-    if (whole < count) {
-      element rest[Shape::inputs][row] = {};
-      const element* padded[Shape::inputs];
-      for (std::size_t k = 0; k < Shape::inputs; ++k) {
-        for (std::size_t i = whole; i < count; ++i) rest[k][i - whole] = inputs[k][i];
-        padded[k] = rest[k];
-      }
-      partial.add(padded, first);
-    }
+    if (whole < count)
+      partial.add(padded_row<Shape, typename Format::element, row>(inputs, whole, count).begins, first);
+    HWY_UNROLL(16)
     for (std::size_t p = 0; p < Shape::count; ++p) partial.store(p, sums[p] + first);
   }
   for (std::size_t p = 0; p < Shape::count; ++p) *dots[p] += sum_of_lanes(sums[p]);

@@ -46,50 +46,119 @@ void dot_norms(const void* a, const void* b, std::size_t count, double* sums) {
   double dot = 0, norm_a = 0, norm_b = 0;
   for (std::size_t done = 0; done < count; done += k_dot_block) {
     const std::size_t next = done + ahead_of(done, count);
-    add_dots_of_block<Format, triangle, nearness::first>({lower + done, upper + done}, {lower + next, upper + next},
-                                                         block_at(done, count), {&norm_a, &dot, &norm_b});
+    const row_fetch<Format, nearness::first> soon{lower + next, upper + next};
+    add_dots_of_block<Format, triangle<2>>({lower + done, upper + done}, soon, block_at(done, count),
+                                           {&norm_a, &dot, &norm_b});
   }
   make_canonical(dot), make_canonical(norm_a), make_canonical(norm_b);
   sums[0] = dot, sums[1] = norm_a, sums[2] = norm_b;
 }
 
-/// Vectors go in twos; of an odd number the last one stands in for its missing partner, whose sums nobody reads. The
-/// next block of the n vectors is fetched evenly over the passes, which takes no more than two at a time.
-template <class Format>
-void gram_of_block(const void* const* x, std::size_t n, std::size_t done, std::size_t count, double* sums) {
-  using element = typename Format::element;
-  const std::size_t size = block_at(done, count);
-  const std::size_t next = done + ahead_of(done, count);
-  const std::size_t twos = (n + 1) / 2;
-  const std::size_t passes = twos * (twos + 1) / 2;
-  double unread = 0;
-  const auto at = [&](std::size_t k, std::size_t first)
-                      HWY_ATTR { return static_cast<const element*>(x[k < n ? k : n - 1]) + first; };
-  const auto place = [&](std::size_t i, std::size_t j) HWY_ATTR {
-    return j < n ? sums + gram_place(n, i, j) : &unread;  // i <= j
-  };
-  std::size_t pass = 0;
-  for (std::size_t i = 0; i < n; i += 2)
-    for (std::size_t j = i; j < n; j += 2, ++pass) {
-      const std::size_t from = pass * n / passes;
-      const std::size_t to = (pass + 1) * n / passes;
-      const std::size_t block = from < to ? next : done;  // without a vector to fetch, what is here already
-      const element* const soon[2] = {at(from, block), at(from + 1 < to ? from + 1 : from, block)};
-      if (i == j)
-        add_dots_of_block<Format, triangle, nearness::second>({at(i, done), at(i + 1, done)}, soon, size,
-                                                              {place(i, i), place(i, i + 1), place(i + 1, i + 1)});
-      else
-        add_dots_of_block<Format, square, nearness::second>(
-            {at(i, done), at(i + 1, done), at(j, done), at(j + 1, done)}, soon, size,
-            {place(i, j), place(i, j + 1), place(i + 1, j), place(i + 1, j + 1)});
+/// Asks for the next block of some vectors, a few cache lines at a time: evenly, memory delivers more.
+template <class Element>
+class block_fetch {
+ public:
+  /// Of n vectors that go on at element `begin`; `at_a_time` lines for each call.
+  HWY_INLINE block_fetch(const void* const* x, std::size_t n, std::size_t begin, std::size_t at_a_time)
+      : x_(x), left_(n), begin_(begin), at_a_time_(at_a_time) {
+    next_vector();
+  }
+
+  HWY_INLINE void operator()(std::size_t) {
+    for (std::size_t i = 0; i < at_a_time_; ++i) {
+      __builtin_prefetch(at_, 0, static_cast<int>(nearness::second));
+      at_ += k_line;
+      if (at_ == end_) next_vector();
     }
-}
+  }
+
+ private:
+  static constexpr std::size_t k_line = 64 / sizeof(Element);
+  static_assert(k_dot_block % k_line == 0);
+
+  /// After the last vector it is that again, which is on its way.
+  HWY_INLINE void next_vector() {
+    if (left_ > 0) --left_;
+    at_ = static_cast<const Element*>(x_[left_]) + begin_;
+    end_ = at_ + k_dot_block;
+  }
+
+  const void* const* x_;
+  std::size_t left_;
+  std::size_t begin_;
+  std::size_t at_a_time_;
+  const Element* at_ = nullptr;
+  const Element* end_ = nullptr;
+};
+
+/// One block of n vectors, in groups whose sums fit into registers: each group with itself, and with those behind it.
+template <class Format>
+class gram_of_block {
+ public:
+  using element = typename Format::element;
+
+  HWY_INLINE gram_of_block(const void* const* x, std::size_t n, std::size_t done, std::size_t count)
+      : x_(x),
+        n_(n),
+        done_(done),
+        size_(block_at(done, count)),
+        next_(x, n, done + ahead_of(done, count), lines_at_a_time(n)) {}
+
+  HWY_INLINE void add_to(double* sums) {
+    for (std::size_t i = 0; i < n_; i += k_group) {
+      if (n_ - i <= 2) {
+        add_tile<triangle<2>>(i, i, sums);
+        continue;
+      }
+      add_tile<triangle<k_group>>(i, i, sums);
+      for (std::size_t j = i + k_group; j < n_; j += k_group)
+        if (n_ - j <= 2)
+          add_tile<rectangle<k_group, 2>>(i, j, sums);
+        else
+          add_tile<rectangle<k_group, k_group>>(i, j, sums);
+    }
+  }
+
+ private:
+  static constexpr std::size_t k_group = k_has_many_registers ? 4 : 2;
+
+  /// Cache lines of the next block for each row of lanes, over which a rectangle goes twice.
+  static HWY_INLINE std::size_t lines_at_a_time(std::size_t n) {
+    const std::size_t groups = (n + k_group - 1) / k_group;
+    const std::size_t bytes = n * dot_sums<Format>::lanes * sizeof(element);
+    return (bytes + 64 * groups * groups - 1) / (64 * groups * groups);
+  }
+
+  /// Of the vectors from i, and from j if that is another group. Where vectors run out the last one stands in, and nobody
+  /// reads the sums.
+  template <class Shape>
+  HWY_INLINE void add_tile(std::size_t i, std::size_t j, double* sums) {
+    const auto which = [&](std::size_t k) HWY_ATTR { return k < k_group ? i + k : j + k - k_group; };
+    const element* inputs[Shape::inputs];
+    for (std::size_t k = 0; k < Shape::inputs; ++k)
+      inputs[k] = static_cast<const element*>(x_[which(k) < n_ ? which(k) : n_ - 1]) + done_;
+    double unread = 0;
+    double* dots[Shape::count];
+    for (std::size_t p = 0; p < Shape::count; ++p) {
+      const std::size_t other = which(Shape::pairs[p][1]);
+      dots[p] = other < n_ ? sums + gram_place(n_, which(Shape::pairs[p][0]), other) : &unread;
+    }
+    add_dots_of_block<Format, Shape>(inputs, next_, size_, dots);
+  }
+
+  const void* const* x_;
+  std::size_t n_;
+  std::size_t done_;
+  std::size_t size_;
+  block_fetch<element> next_;
+};
 
 template <class Format>
 void gram(const void* const* x, std::size_t n, std::size_t count, double* sums) {
   const std::size_t pairs = n * (n + 1) / 2;
   for (std::size_t p = 0; p < pairs; ++p) sums[p] = 0;
-  for (std::size_t done = 0; done < count; done += k_dot_block) gram_of_block<Format>(x, n, done, count, sums);
+  if (n == 0) return;
+  for (std::size_t done = 0; done < count; done += k_dot_block) gram_of_block<Format>(x, n, done, count).add_to(sums);
   for (std::size_t p = 0; p < pairs; ++p) make_canonical(sums[p]);
 }
 

@@ -37,8 +37,9 @@ dot_norms_fn find_dot_norms(dtype type);
 ///
 ///     sums = x0.x0, x0.x1, … x0.x(n-1), x1.x1, … x(n-1).x(n-1)        n (n + 1) / 2 of them
 ///
-/// with the bits that dot_norms has for each pair. Vectors are read once from memory and n / 2 times from the cache,
-/// where a block of each of them must fit. An odd n costs as much as the even one above it.
+/// with the bits that dot_norms has for each pair. Vectors are read once from memory and a few times from the cache,
+/// where a block of each of them must fit: they go in groups, of four with AVX-512 and of two else, and a group that
+/// is not full costs as much as one of two or four.
 using gram_fn = void (*)(const void* const* x, std::size_t n, std::size_t count, double* sums);
 gram_fn find_gram(dtype type);
 
