@@ -565,9 +565,13 @@ TEST(adasum_of_pairs, takes_a_node_that_is_zero_for_zero) {
         SCOPED_TRACE(testing::Message() << level << ' ' << n);
         expect_direct(type, leaves, 1);
       }
-    const numbers g = values.sparse(1000, 0, 1, 1);  // 2.5 g - 7/6 3 g + 1.5 g: 7/6 is none of the doubles
-    const vectors x(type, {numbers(1000, 0.25), numbers(1000, -0.75), numbers(1000, 0.25), g});
-    EXPECT_LE(norm(sum_of(at_once(linear_adasum_tree(4), x), -1, x[3])), unit_of(type) * norm(g));
+    for (const double k : {3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0}) {  // of which 1 + 1/(2k) is no double
+      const numbers g = values.draw(1000);
+      const vectors x(type, {numbers(1000, 0.25), numbers(1000, -0.25 * k), numbers(1000, (k - 1) / 8), g});
+      EXPECT_LE(norm(sum_of(at_once(linear_adasum_tree(4), x), -1, x[3])),
+                unit_of(type) * norm(g) + 0x1p-50 * norm(x[1]))
+          << k;
+    }
   });
 }
 
