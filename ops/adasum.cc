@@ -42,18 +42,28 @@ Number entry(const double* pair) {
     return {pair[0], pair[1]};
 }
 
+double low_part(double) { return 0; }
+double low_part(const double_double& of) { return of.lo; }
+
 /// A tree's nodes as the weights of their leaves. A leaf belongs to the last merged node that has it, so that one weight
-/// for each leaf is enough, and the leaves of a node are a list. Number: what dots are kept in.
+/// for each leaf is enough, and the leaves of a node are a list. Number: what dots and weights are kept in.
 template <class Number>
 class forest {
  public:
-  forest(std::size_t leaves, const double* pairs, double* weights) : leaves_(leaves), pairs_(pairs), weights_(weights) {
+  forest(std::size_t leaves, const double* pairs) : leaves_(leaves), pairs_(pairs) {
     for (std::size_t i = 0; i < leaves; ++i) {
       const auto leaf = static_cast<std::uint8_t>(i);
       const Number norm = dot_of_leaves(i, i);
       nodes_[i] = {.first = leaf, .last = leaf, .norm = norm, .reach = std::sqrt(static_cast<double>(norm))};
       next_[i] = k_no_leaf;
-      weights[i] = 1;
+      weights_[i] = 1;
+    }
+  }
+
+  void write_weights(double* to) const {
+    for (std::size_t i = 0; i < leaves_; ++i) {
+      to[i] = static_cast<double>(weights_[i]);
+      to[leaves_ + i] = low_part(weights_[i]);
     }
   }
 
@@ -66,7 +76,7 @@ class forest {
     scale(b, y);
     next_[a.last] = b.first;
     const Number norm = x * (x * a.norm + y * d) + y * (x * d + y * b.norm);
-    const double reach = std::fabs(x) * a.reach + std::fabs(y) * b.reach;
+    const double reach = std::fabs(static_cast<double>(x)) * a.reach + std::fabs(static_cast<double>(y)) * b.reach;
     nodes_[result] = {.first = a.first, .last = b.last, .norm = at_least_zero(norm), .reach = reach};
     if (reach * reach < k_least_norm) return;
     const double gain = reach / std::sqrt(static_cast<double>(nodes_[result].norm));
@@ -91,10 +101,12 @@ class forest {
   /// Not finite remains that.
   static Number at_least_zero(Number norm) { return static_cast<double>(norm) < 0 ? Number(0) : norm; }
 
-  static adasum_coefficients coefficients(const node& a, const node& b, Number d) {
+  static std::pair<Number, Number> coefficients(const node& a, const node& b, Number d) {
     if (a.is_zero() || b.is_zero()) return {1, 1};
-    const double sums[3] = {static_cast<double>(d), static_cast<double>(a.norm), static_cast<double>(b.norm)};
-    return adasum_coefficients_of(sums);
+    return {coefficient(d, a.norm), coefficient(d, b.norm)};
+  }
+  static Number coefficient(Number dot, Number norm) {
+    return static_cast<double>(norm) >= k_least_norm ? Number(1) + -0.5 * (dot / norm) : Number(1);
   }
 
   Number dot_of_leaves(std::size_t i, std::size_t j) const {
@@ -111,13 +123,13 @@ class forest {
     return sum;
   }
 
-  void scale(const node& of, double factor) {
-    for (std::uint8_t i = of.first; i != k_no_leaf; i = next_[i]) weights_[i] *= factor;
+  void scale(const node& of, Number factor) {
+    for (std::uint8_t i = of.first; i != k_no_leaf; i = next_[i]) weights_[i] = weights_[i] * factor;
   }
 
   std::size_t leaves_;
   const double* pairs_;
-  double* weights_;
+  std::array<Number, k_most_adasum_leaves> weights_;
   std::array<node, 2 * k_most_adasum_leaves - 1> nodes_;
   std::array<std::uint8_t, k_most_adasum_leaves> next_;
   double amplification_ = 1;
@@ -125,9 +137,12 @@ class forest {
 
 template <class Number>
 adasum_weighing weigh(const adasum_tree& tree, const double* pairs, double* weights) {
-  forest<Number> nodes(tree.leaves, pairs, weights);
+  forest<Number> nodes(tree.leaves, pairs);
   for (std::size_t m = 0; m + 1 < tree.leaves; ++m) nodes.merge(tree.merges[m], tree.leaves + m);
-  return {.norm = nodes.norm(2 * tree.leaves - 2), .amplification = nodes.amplification()};
+  nodes.write_weights(weights);
+  return {.norm = nodes.norm(2 * tree.leaves - 2),
+          .amplification = nodes.amplification(),
+          .cancels = std::is_same_v<Number, double_double>};
 }
 
 }  // namespace
@@ -190,7 +205,7 @@ adasum_tree linear_adasum_tree(std::size_t leaves) {
 adasum_weighing adasum_weights(const adasum_tree& tree, const double* pairs, double* weights) {
   const std::size_t size = gram_pairs_size(tree.leaves);
   if (!std::all_of(pairs, pairs + size, [](double part) { return std::isfinite(part); })) {
-    std::fill(weights, weights + tree.leaves, k_nan);
+    std::fill(weights, weights + 2 * tree.leaves, k_nan);
     return {.norm = k_nan};
   }
   const adasum_weighing plain = weigh<double>(tree, pairs, weights);

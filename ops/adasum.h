@@ -68,11 +68,13 @@ adasum_tree linear_adasum_tree(std::size_t leaves);
 struct adasum_weighing {
   double norm = 0;           ///< its |.|^2
   double amplification = 1;  ///< the largest m(p)^2 / |p|^2 of all nodes, see below: at least 1
+  bool cancels = false;      ///< the weighted sum has to be a compensated one, of both parts of each weight
 };
 
 /// Weights with which the result of a valid tree is sum weights[i] * x[i], from the Gram matrix of the vectors x as pairs
-/// (ops/gram_pairs.h): the tree without a pass over vectors between its merges. `weights` has room for `leaves`. Takes
-/// about leaves^2 / 2 multiply-adds.
+/// (ops/gram_pairs.h): the tree without a pass over vectors between its merges. `weights` has room for 2 `leaves`: first
+/// the weights as doubles, then what these are short of them, zeros unless the sum cancels. Takes about leaves^2 / 2
+/// multiply-adds.
 ///
 /// Each node is kept as the weights of its leaves. For two of them, p and q, a merge needs d = p'Gq, and their norms
 /// A = p'Gp and B = q'Gq, which follow from those of their own operands: |x p + y q|^2 = x (x A + y d) + y (x d + y B).
@@ -82,11 +84,11 @@ struct adasum_weighing {
 /// times the amplification. In f64 e is about leaves 2^-53. So that is how it is done first; and if the amplification
 /// passes 2^8, again with twice the digits, where e is 2^-88 at the worst and 2^-97 as a rule (ops/gram_pairs.h).
 ///
-/// Weights remain f64. Rounding them moves p by 2^-53 m(p), so that the direction of a node with |p| = r m(p) is known to
-/// 2^-53 / r. The direct tree in f64 knows no better as a rule: it rounds x a + y b, and what it lost is multiplied at
-/// every merge above by the coefficients that weights are made of. (Except where losses have no direction to go but that
-/// of the vectors: of numbers, tensors of one element, it makes means.) Errors of the norms, e / r^2, are less than that
-/// down to an r of 2^-35 at the worst and 2^-44 as a rule.
+/// Weights have twice the digits then, too, and so has the weighted sum. With weights of doubles the direction of a node
+/// with |p| = r m(p) would be known to 2^-53 / r, and what is lost there is multiplied at every merge above by the
+/// coefficients that weights are made of. The direct tree does better: it rounds x a + y b, but then goes by the norm of
+/// what it has. So the error is that of the norms, e / r^2: less than 2^-53 / r down to an r of 2^-35 at the worst and
+/// 2^-44 as a rule.
 ///
 /// A node with r up to 2^-46 is nothing but such roundings, or zero, as AS(g, -g) is, and counts as zeros: it and what it
 /// is merged with get the coefficient 1.

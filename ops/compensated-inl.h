@@ -20,6 +20,7 @@
 #include "ops/adasum.h"
 #include "ops/dots-inl.h"
 #include "ops/double_double.h"
+#include "ops/sweep-inl.h"
 
 #if defined(LSCHED_OPS_COMPENSATED_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef LSCHED_OPS_COMPENSATED_INL_H
@@ -193,6 +194,39 @@ void compensated_gram(const void* const* x, std::size_t n, std::size_t count, do
   for (std::size_t done = 0; done < count; done += k_dot_block)
     compensated_gram_of_block<Format>(x, n, done, count, pairs);
   for (std::size_t k = 0; k < size; k += 2) make_canonical_pair(pairs + k);
+}
+
+// ---- weighted sums
+
+/// The terms are exact sums of two doubles, and so is what they are added to.
+template <class Format>
+struct compensated_weighted_sum_step {
+  const double* w;
+  const void* const* x;
+  std::size_t n;
+  typename Format::element* c;
+
+  template <class D>
+  HWY_INLINE void operator()(D lanes, std::size_t first) const {
+    auto high = hn::Zero(lanes), low = hn::Zero(lanes);
+    for (std::size_t k = 0; k < n; ++k) {
+      const auto weight = hn::Set(lanes, w[k]);
+      const auto value = load_as<Format>(lanes, static_cast<const typename Format::element*>(x[k]) + first);
+      const auto term = hn::Mul(weight, value);
+      const auto lost = fused<false>(lanes, weight, value, hn::Neg(term));
+      const auto sum = hn::Add(high, term);
+      const auto of_term = hn::Sub(sum, high);
+      const auto rounded = hn::Add(hn::Sub(high, hn::Sub(sum, of_term)), hn::Sub(term, of_term));
+      low = hn::Add(low, hn::Add(rounded, hn::Add(lost, hn::Mul(hn::Set(lanes, w[n + k]), value))));
+      high = sum;
+    }
+    store_as<Format>(lanes, hn::Add(high, low), c + first);
+  }
+};
+
+template <class Format>
+void compensated_weighted_sum(const double* w, const void* const* x, std::size_t n, void* c, std::size_t count) {
+  sweep<double>(count, compensated_weighted_sum_step<Format>{w, x, n, static_cast<typename Format::element*>(c)});
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,6 +1,6 @@
 // Numbers with twice the digits of a double: the exact, unevaluated sum of two of them. Internal to ops/.
 //
-// hi is the double nearest to hi + lo. Sums and products are off by at most 4 and 8 units of 2^-106 of what goes in; a
+// hi is the double nearest to hi + lo. Sums, products and quotients are off by at most 4, 8 and 16 units of 2^-106 of what goes in; a
 // sum that cancels therefore loses digits. Where a result is not finite, hi is not.
 #pragma once
 
@@ -42,6 +42,22 @@ inline double_double operator+(double_double a, double_double b) {
 inline double_double operator*(double a, double_double b) {
   const double high = a * b.hi;
   return ordered_sum(high, std::fma(a, b.lo, std::fma(a, b.hi, -high)));
+}
+
+inline double_double operator*(double_double a, double_double b) {
+  const double high = a.hi * b.hi;
+  const double low = std::fma(a.hi, b.hi, -high);
+  return ordered_sum(high, low + (a.hi * b.lo + a.lo * b.hi));
+}
+
+/// Two digits of a long division.
+inline double_double operator/(double_double a, double_double b) {
+  const double first = a.hi / b.hi;
+  const double_double rest = a + -first * b;
+  const double second = rest.hi / b.hi;
+  const double third = (rest + -second * b).hi / b.hi;
+  const double_double sum = ordered_sum(first, second);
+  return ordered_sum(sum.hi, sum.lo + third);
 }
 
 /// A pair in memory that is not finite becomes the quiet NaN without payload, and 0.

@@ -36,6 +36,7 @@
 #pragma once
 
 #include "ops/base.h"
+#include "ops/linear.h"
 
 namespace lsched {
 
@@ -50,6 +51,10 @@ gram_pairs_fn find_gram_pairs(dtype type);
 
 /// The same, compensated whatever the vectors are.
 gram_pairs_fn find_compensated_gram(dtype type);
+
+/// As find_weighted_sum, with weights w[k] + w[n + k] and twice the digits: off by a rounding of the result, and by at
+/// most (4 n + 8) 2^-106 of sum |w[k] x[k][i]|.
+weighted_sum_fn find_compensated_weighted_sum(dtype type);
 
 /// total = parts[0] + … + parts[m-1], matrices of n vectors one behind the other, added in this order; zeros if m is 0.
 /// Off by at most (m - 1) 2^-103 of the largest sum on the way. `total` may be the first of the parts, and overlaps no

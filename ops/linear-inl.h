@@ -291,8 +291,13 @@ void weighted_sum(const double* w, const void* const* x, std::size_t n, void* c,
 
 template <class Format>
 consteval linear_kernels kernels_of_format() {
-  return {&dot_norms<Format>,        &gram<Format>,       &gram_pairs<Format>,
-          &compensated_gram<Format>, &scaled_add<Format>, &weighted_sum<Format>};
+  return {&dot_norms<Format>,
+          &gram<Format>,
+          &gram_pairs<Format>,
+          &compensated_gram<Format>,
+          &scaled_add<Format>,
+          &weighted_sum<Format>,
+          &compensated_weighted_sum<Format>};
 }
 
 inline constexpr linear_table k_linear_table{kernels_of_format<half>(), kernels_of_format<brain>(),

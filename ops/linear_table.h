@@ -16,6 +16,7 @@ struct linear_kernels {
   gram_pairs_fn compensated_gram = nullptr;
   scaled_add_fn scaled_add = nullptr;
   weighted_sum_fn weighted_sum = nullptr;
+  weighted_sum_fn compensated_weighted_sum = nullptr;
 };
 
 /// f16, bf16, f32, f64: in the order of dtype.

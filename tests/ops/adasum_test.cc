@@ -153,12 +153,12 @@ struct one_shot {
 
 one_shot at_once(const adasum_tree& tree, const std::vector<numbers>& leaves) {
   const std::size_t n = tree.leaves;
-  numbers pairs(gram_pairs_size(n)), weights(n);
+  numbers pairs(gram_pairs_size(n)), weights(2 * n);
   std::vector<const void*> x;
   for (const numbers& leaf : leaves) x.push_back(leaf.data());
   find_gram_pairs(dtype::f64)(x.data(), n, leaves[0].size(), pairs.data());
   one_shot made{numbers(leaves[0].size()), adasum_weights(tree, pairs.data(), weights.data())};
-  for (std::size_t i = 0; i < n; ++i) made.result = weighted(1, made.result, weights[i], leaves[i]);
+  find_compensated_weighted_sum(dtype::f64)(weights.data(), x.data(), n, made.result.data(), made.result.size());
   return made;
 }
 

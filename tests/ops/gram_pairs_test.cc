@@ -456,10 +456,11 @@ exact_vector direct(const adasum_tree& tree, const vectors& x) {
 numbers at_once(const adasum_tree& tree, const vectors& x) {
   const std::size_t third = x.count() / 3;
   const numbers pairs = in_parts(x, find_gram_pairs(x.type()), {third, third + x.count() / 2, x.count()});
-  numbers weights(x.n());
-  adasum_weights(tree, pairs.data(), weights.data());
+  numbers weights(2 * x.n());
+  const bool cancels = adasum_weights(tree, pairs.data(), weights.data()).cancels;
   std::vector<std::byte> result((x.count() + 1) * size_of(x.type()));
-  find_weighted_sum(x.type())(weights.data(), x.from(0).data(), x.n(), result.data(), x.count());
+  const weighted_sum_fn sum = cancels ? find_compensated_weighted_sum(x.type()) : find_weighted_sum(x.type());
+  sum(weights.data(), x.from(0).data(), x.n(), result.data(), x.count());
   numbers made(x.count());
   for (std::size_t e = 0; e < x.count(); ++e) made[e] = value_of(x.type(), read_element(result.data(), e, x.type()));
   return made;
