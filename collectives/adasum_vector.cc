@@ -95,7 +95,7 @@ stretch part_of_payload(const stretch& payload, std::uint64_t from, element_rang
 std::uint64_t hypercube_expression(rank size, const tensor& what) {
   const fold folded(size);
   const auto join = [&](std::uint64_t lower, std::uint64_t higher) {
-    return adasum_tree(lower, higher, what.begin, what.end());
+    return adasum_expression(lower, higher, what.begin, what.end());
   };
   std::vector<std::uint64_t> values;
   for (rank index = 0; index < folded.core(); ++index) {

@@ -30,7 +30,7 @@ constexpr std::array<shape, 7> k_shapes{{
 shape shape_of(const op& what) {
   shape wanted = k_shapes[static_cast<std::size_t>(what.kind)];
   wanted.b = wanted.b && is_binary(what.what);
-  wanted.s = what.kind == op_kind::compute && what.what == kernel::adasum;
+  wanted.s = what.kind == op_kind::compute && goes_by_sums(what.what);
   return wanted;
 }
 
@@ -189,9 +189,10 @@ bool compiler::check_kernel(op_id id) {
   const op& it = ops_[id];
   if (it.kind != op_kind::compute && it.kind != op_kind::capture) return true;
   const bool is_copy = it.kind == op_kind::compute && it.what == kernel::copy;
-  const bool is_merge = it.kind != op_kind::capture || it.what != kernel::dot_norms;
+  const bool is_merge = it.kind != op_kind::capture || is_reduction(it.what) || it.what == kernel::adasum;
   if (!is_copy && !(is_merge && supports(it.what, it.type)))
     return refuse(status::argument, id, "no such reduction on " + std::string(name_of(it.type)));
+  if (const auto why = objection_to_row(it); !why.empty()) return refuse(status::argument, id, std::string(why));
   const operand_list parts = operands_of(it, most(it.count));
   for (const operand& x : parts)
     for (const operand& y : parts)

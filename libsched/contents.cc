@@ -4,6 +4,7 @@
 #include <string>
 
 #include "libsched/modular.h"
+#include "ops/adasum.h"
 
 namespace lsched {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 /// What a shift by one multiplies each of the two sums with.
 constexpr std::array<std::uint64_t, 2> k_step{0x0b5297a4d3e16c97, 0x1c60cb3729fe4d05};
 
-std::uint16_t bit_of(kernel what) { return static_cast<std::uint16_t>(1u << static_cast<unsigned>(what)); }
+std::uint32_t bit_of(kernel what) { return 1u << static_cast<unsigned>(what); }
 
 std::string range_text(std::uint64_t begin, std::uint64_t end) {
   return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
@@ -36,7 +37,7 @@ contents::sums contents::shifted(sums weight, std::int64_t by) {
 // --- setting up --------------------------------------------------------------------------------------------
 
 contents::contents(const assembly& all, const overlay& in_place, finding_list& out)
-    : all_(all), out_(out), products_(1) {
+    : all_(all), out_(out), products_(1), grams_(1) {
   for (rank r = 0; r < all.size(); ++r) set_up(r, in_place);
 }
 
@@ -74,10 +75,9 @@ contents::node_id contents::add_leaf(rank contributor, std::uint32_t input) {
 }
 
 /// The result is shifted as its lower operand is.
-contents::node_id contents::add_join(world_op by, const segment& lower, const segment& higher) {
+contents::node_id contents::add_join(world_op by, kernel how, const segment& lower, const segment& higher) {
   const node& x = nodes_[lower.what];
   const node& y = nodes_[higher.what];
-  const kernel how = all_.at(by).what;
   const sums other = shifted(y.weight, lower.shift - higher.shift);
   nodes_.push_back({.weight = {modular_sum(x.weight[0], other[0]), modular_sum(x.weight[1], other[1])},
                     .leaves = x.leaves + y.leaves,
@@ -87,17 +87,26 @@ contents::node_id contents::add_join(world_op by, const segment& lower, const se
                     .joined_by = by,
                     .lowest = std::min(x.lowest, y.lowest),
                     .highest = std::max(x.highest, y.highest),
-                    .kernels = static_cast<std::uint16_t>(x.kernels | y.kernels | bit_of(how)),
+                    .kernels = x.kernels | y.kernels | bit_of(how),
                     .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest});
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
 /// `by`: what the coefficients follow from.
 contents::node_id contents::add_adaptive(world_op op, const segment& lower, const segment& higher, const products& by) {
-  const node_id joined = add_join(op, lower, higher);
+  const node_id joined = add_join(op, kernel::adasum, lower, higher);
   node& it = nodes_[joined];
   it.tree = adaptive_tree(nodes_[lower.what].tree, nodes_[higher.what].tree, by);
   return joined;
+}
+
+contents::node_id contents::add_gram(gram of) {
+  constexpr std::uint32_t k_no_input = ~std::uint32_t{0};
+  std::uint64_t tree = joined_tree(kernel::gram, of.elements[0], of.elements[1]);
+  for (const std::uint64_t vector : of.vectors) tree = joined_tree(kernel::gram, tree, vector);
+  nodes_.push_back({.tree = tree, .input = k_no_input, .gram = static_cast<std::uint32_t>(grams_.size())});
+  grams_.push_back(std::move(of));
+  return static_cast<node_id>(nodes_.size() - 1);
 }
 
 /// The three sums, elements 0 to 2. Nobody's contribution is in them, so that parts of them may be of any.
@@ -120,7 +129,9 @@ void contents::execute(world_op it) {
   const rank r = all_.rank_of(it);
   const std::uint64_t count = max_count(all_.program(r), what);
   if (what.kind == op_kind::compute && what.what == kernel::dot_norms) return multiply(it, count);
+  if (what.kind == op_kind::compute && what.what == kernel::gram) return multiply_row(it, count);
   if (count == 0) return;
+  if (what.kind == op_kind::compute && what.what == kernel::gram_adasum) return combine_row(it, count);
   switch (what.kind) {
     case op_kind::recv: {
       const world_op from = all_.partner(it);
@@ -162,6 +173,101 @@ std::optional<products> contents::products_read() const {
   if (sums_.size() != 1 || sums_.front().shift != 0 || nodes_[sums_.front().what].products == 0) return std::nullopt;
   return products_[nodes_[sums_.front().what].products];
 }
+
+// --- rows of vectors ---------------------------------------------------------------------------------------
+
+void contents::read_row(world_op it, std::uint64_t count) {
+  const op& what = all_.at(it);
+  row_.resize(row_of(what).vectors);
+  for (std::uint32_t i = 0; i < row_.size(); ++i) read(it, it, vector_of(what, i), count, row_[i]);
+}
+
+/// Runs of elements of which each vector has one segment: begin, end, and these.
+template <class Visit>
+void contents::for_each_of_row(const Visit& visit) const {
+  std::vector<std::size_t> at(row_.size(), 0);
+  std::vector<segment> run(row_.size());
+  while (true) {
+    std::uint64_t begin = 0, end = ~std::uint64_t{0};
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      if (at[i] == row_[i].size()) return;
+      run[i] = row_[i][at[i]];
+      begin = std::max(begin, run[i].begin);
+      end = std::min(end, run[i].end);
+    }
+    if (begin < end) visit(begin, end, std::span<const segment>(run));
+    for (std::size_t i = 0; i < row_.size(); ++i)
+      if (run[i].end <= end) ++at[i];
+  }
+}
+
+/// The matrix of nothing is one of no vectors in particular, which nobody can use.
+void contents::multiply_row(world_op it, std::uint64_t count) {
+  gram all;
+  bool is_sound = count != 0;
+  read_row(it, count);
+  for_each_of_row([&](std::uint64_t begin, std::uint64_t end, std::span<const segment> run) {
+    std::vector<std::uint64_t> vectors;
+    for (const segment& one : run) {
+      vectors.push_back(nodes_[one.what].tree);
+      is_sound = is_sound && one.shift == run.front().shift;
+    }
+    is_sound = is_sound && (all.vectors.empty() || all.vectors == vectors);
+    const auto first = begin - static_cast<std::uint64_t>(run.front().shift);
+    all = {std::move(vectors), joined(all.elements, elements_of(first, first + (end - begin)))};
+  });
+  if (!is_sound) all.vectors.clear();
+  const op& what = all_.at(it);
+  const std::uint64_t length = gram_sums(row_of(what).vectors);
+  write(all_.rank_of(it), what.c, length, {{.end = length, .what = add_gram(std::move(all))}});
+}
+
+/// The matrices just read, added up; of no vectors if they are not whole, or not of the same.
+contents::gram contents::grams_read(vector_row row) const {
+  const std::uint64_t length = gram_sums(row.vectors);
+  gram all;
+  if (sums_.size() != row.matrices) return {};
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    const gram& one = grams_[nodes_[sums_[i].what].gram];
+    const bool is_whole = sums_[i].begin == i * length && sums_[i].shift == static_cast<std::int64_t>(i * length);
+    if (!is_whole || (i != 0 && one.vectors != all.vectors)) return {};
+    all = {one.vectors, joined(all.elements, one.elements)};
+  }
+  return all;
+}
+
+/// What the halving algorithm makes of them: neighbours first, and before them those beyond a power of two.
+contents::segment contents::merged(world_op by, std::span<const segment> row, const products& elements) {
+  std::vector<segment> nodes(row.begin(), row.end());
+  const adasum_tree order = folded_adasum_tree(row.size());
+  for (std::size_t m = 0; m + 1 < row.size(); ++m) {
+    segment both = nodes[order.merges[m].lower];
+    const segment& other = nodes[order.merges[m].upper];
+    both.what = add_adaptive(by, both, other, products_of(nodes_[both.what].tree, nodes_[other.what].tree, elements));
+    nodes.push_back(both);
+  }
+  return nodes.back();
+}
+
+void contents::combine_row(world_op it, std::uint64_t count) {
+  const op& what = all_.at(it);
+  read_row(it, count);
+  read(it, it, what.s, row_of(what).matrices * gram_sums(row_of(what).vectors), sums_);
+  const gram by = grams_read(row_of(what));
+  bool is_sound = !by.vectors.empty();
+  joined_.clear();
+  for_each_of_row([&](std::uint64_t begin, std::uint64_t end, std::span<const segment> run) {
+    for (std::size_t i = 0; i < run.size(); ++i)
+      is_sound = is_sound && nodes_[run[i].what].tree == by.vectors[i] && run[i].shift == run.front().shift;
+    segment result = merged(it, run, by.elements);
+    result.begin = begin, result.end = end;
+    joined_.push_back(result);
+  });
+  if (!is_sound) object_to_sums(it);
+  write(all_.rank_of(it), what.c, count, joined_);
+}
+
+// --- partial schedules -------------------------------------------------------------------------------------
 
 /// What is captured may have been merged from several calls of its rank, by the capture's kernel.
 void contents::capture(rank r, const op& what, std::uint64_t count) {
@@ -260,22 +366,25 @@ void contents::combine(world_op by, const memory& lower, const memory& higher) {
     const bool adds_sums = how == kernel::sum && one != 0 && other != 0 && x.shift == y.shift;
     const node_id both = adds_sums ? add_products(joined(products_[one], products_[other]))
                          : given   ? add_adaptive(by, x, y, *given)
-                                   : add_join(by, x, y);
+                                   : add_join(by, how, x, y);
     joined_.push_back({begin, end, x.shift, both});
   });
 }
 
 void contents::object_to_sums(world_op reader) {
   const op& what = all_.at(reader);
+  const vector_row row = row_of(what);
+  const bool has_row = takes_row(what.what);
+  const std::uint64_t end = what.s.offset() + (has_row ? row.matrices * gram_sums(row.vectors) : k_dot_sums);
   out_.add({.what = property::contents,
             .where = all_.rank_of(reader),
             .op = all_.id_of(reader),
             .buffer = what.s.buffer(),
             .begin = what.s.offset(),
-            .end = what.s.offset() + k_dot_sums,
-            .text = all_.words_for(reader) + " combines by elements " +
-                    range_text(what.s.offset(), what.s.offset() + k_dot_sums) + " of buffer " +
-                    std::to_string(what.s.buffer()) + ", which are not the three sums of any two vectors"});
+            .end = end,
+            .text = all_.words_for(reader) + " combines by elements " + range_text(what.s.offset(), end) +
+                    " of buffer " + std::to_string(what.s.buffer()) + ", which are not the " +
+                    (has_row ? "sums of those vectors" : "three sums of any two vectors")});
 }
 
 // --- checking ----------------------------------------------------------------------------------------------

@@ -118,6 +118,8 @@ class engine {
   void begin_long();
   bool is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count);
   void fire_dot_norms(instance& it, op_id id, const op& what);
+  void fire_row(instance& it, op_id id, const op& what);
+  static bool weigh(const instance& it, const op& what, double* weights);
   void combine(instance& it, op_id id, const op& what, std::uint64_t count);
   void combined(instance& it, op_id id, const op& what);
   static presence presence_of_result(const instance& it);

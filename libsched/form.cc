@@ -88,13 +88,14 @@ void form_check::check_op(op_id id) {
   if (it.count.is_late() && it.count.index() >= program_.lates().size())
     return object(id, "has a late extent that does not exist");
   const bool is_reducing = it.kind == op_kind::compute && it.what != kernel::copy;
-  const bool is_merge = it.kind != op_kind::capture || it.what != kernel::dot_norms;
+  const bool is_merge = it.kind != op_kind::capture || is_reduction(it.what) || it.what == kernel::adasum;
   if ((is_reducing || it.kind == op_kind::capture) && !(is_merge && supports(it.what, it.type)))
     object(id, "asks for a reduction that " + std::string(name_of(it.type)) + " does not have");
   check_presence(id, &op::a, it.kind == op_kind::send || it.kind == op_kind::compute);
   check_presence(id, &op::b, is_reducing);
-  check_presence(id, &op::s, it.kind == op_kind::compute && it.what == kernel::adasum);
+  check_presence(id, &op::s, it.kind == op_kind::compute && goes_by_sums(it.what));
   check_presence(id, &op::c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
+  if (const auto why = objection_to_row(it); !why.empty()) return object(id, "has no row: " + std::string(why));
   const operand_list parts = operands_of(program_, it);
   for (const operand& part : parts) check_region(id, part);
   for (const operand* x = parts.begin(); x != parts.end(); ++x)

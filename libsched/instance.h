@@ -18,6 +18,7 @@
 #include "libsched/pieces.h"
 #include "libsched/schedule.h"
 #include "libsched/takeover.h"
+#include "ops/gram_pairs.h"
 #include "ops/linear.h"
 #include "ops/tensor.h"
 
@@ -36,10 +37,13 @@ struct presence {
   bool null = false;
 };
 
-/// What an op of kernel::dot_norms or kernel::adasum calls.
+/// What an op of an adaptive kernel calls.
 struct adaptive {
   dot_norms_fn dot_norms = nullptr;
   scaled_add_fn scaled_add = nullptr;
+  gram_pairs_fn gram = nullptr;
+  weighted_sum_fn weighted_sum = nullptr;
+  weighted_sum_fn compensated_sum = nullptr;  ///< where it cancels
 };
 
 /// Who reads a payload that stays in place.

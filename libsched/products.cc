@@ -19,11 +19,17 @@ std::uint64_t powers(std::size_t which, std::uint64_t begin, std::uint64_t end) 
 
 }  // namespace
 
-products products_of(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end) {
+products elements_of(std::uint64_t begin, std::uint64_t end) { return {powers(0, begin, end), powers(1, begin, end)}; }
+
+products products_of(std::uint64_t lower, std::uint64_t higher, const products& elements) {
   const std::uint64_t pair = joined_tree(kernel::dot_norms, lower, higher);
   products all;
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = modular_product(mix(pair + i) % k_prime, powers(i, begin, end));
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = modular_product(mix(pair + i) % k_prime, elements[i]);
   return all;
+}
+
+products products_of(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end) {
+  return products_of(lower, higher, elements_of(begin, end));
 }
 
 products joined(const products& x, const products& y) { return {modular_sum(x[0], y[0]), modular_sum(x[1], y[1])}; }

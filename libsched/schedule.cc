@@ -109,11 +109,18 @@ void append_place(std::string& out, const op& it, region place) {
   append_region(out, place, it.count);
 }
 
+/// The operand that has sums.
+extent sums_of(const op& it) {
+  for (const operand& part : operands_of(it, 0))
+    if (part.is_sums) return extent::imm(part.count);
+  return {};
+}
+
 /// `compute f64 sums = dot_norms f32 a b`, since the sums are not of the op's type, and `compute f32 c = adasum a b by
-/// sums`.
+/// sums`. A row says of how many vectors it is.
 void append_compute(std::string& out, const op& it) {
-  const extent sums = extent::imm(k_dot_sums);
-  if (it.what == kernel::dot_norms) {
+  const extent sums = sums_of(it);
+  if (makes_sums(it.what)) {
     append_all(out, " ", name_of(dtype::f64), " ");
     append_region(out, it.c, sums);
     append_all(out, " = ", name_of(it.what), " ", name_of(it.type), " ");
@@ -126,6 +133,7 @@ void append_compute(std::string& out, const op& it) {
     append(out, " ");
     append_region(out, it.b, it.count);
   }
+  if (takes_row(it.what)) append_all(out, " of ", row_of(it).vectors);
   if (it.s.exists()) {
     append(out, " by ");
     append_region(out, it.s, sums);
@@ -214,7 +222,7 @@ void append_label(std::string& out, const op& it) {
   if (is_communication(it.kind)) append_all(out, is_out ? " to " : " from ", it.peer);
   for (const operand& part : operands_of(it, 0)) {
     append(out, "\\n");
-    append_region(out, part.at, part.is_sums ? extent::imm(k_dot_sums) : it.count);
+    append_region(out, part.at, part.is_sums ? extent::imm(part.count) : it.count);
   }
 }
 

@@ -160,6 +160,8 @@ class parser {
   bool read_work(op& it);
   bool read_data(op& it, region& where);
   bool read_compute(op& it);
+  bool read_row(op& it);
+  static std::uint32_t matrices_in(extent sums, std::uint64_t one);
   bool read_merge(op& it);
   bool read_region(region& where, extent& count);
   bool read_peer(op& it, std::string_view direction);
@@ -388,18 +390,41 @@ bool parser::read_compute(op& it) {
     it.what = kernel::copy;
     return read_region(it.a, again);
   }
-  if (take(name_of(kernel::dot_norms))) {
-    it.what = kernel::dot_norms;
-    return read_word(k_all_dtypes, "a dtype", it.type) && read_region(it.a, it.count) && read_region(it.b, again);
+  const bool makes_gram = take(name_of(kernel::gram));
+  if (makes_gram || take(name_of(kernel::dot_norms))) {
+    it.what = makes_gram ? kernel::gram : kernel::dot_norms;
+    return read_word(k_all_dtypes, "a dtype", it.type) && read_region(it.a, it.count) && read_region(it.b, again) &&
+           (!makes_gram || read_row(it));
   }
   if (take(name_of(kernel::user)))
     it.what = kernel::user;
   else if (take(name_of(kernel::adasum)))
     it.what = kernel::adasum;
-  else if (!read_word(k_all_reductions, "'copy', 'user', 'dot_norms', 'adasum' or a reduction", it.what))
+  else if (take(name_of(kernel::gram_adasum)))
+    it.what = kernel::gram_adasum;
+  else if (!read_word(k_all_reductions, "'copy', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum' or a reduction",
+                      it.what))
     return false;
   if (!read_region(it.a, again) || !read_region(it.b, again)) return false;
-  return it.what != kernel::adasum || (expect("by") && read_region(it.s, sums));
+  if (takes_row(it.what) && !read_row(it)) return false;
+  if (!goes_by_sums(it.what)) return true;
+  if (!expect("by") || !read_region(it.s, sums)) return false;
+  const std::uint64_t one = takes_row(it.what) ? gram_sums(row_of(it).vectors) : k_dot_sums;
+  if (takes_row(it.what)) it.tag = tag_of({row_of(it).vectors, matrices_in(sums, one)});
+  return true;
+}
+
+/// How many of so many sums. Whether it comes out even, compare() knows.
+std::uint32_t parser::matrices_in(extent sums, std::uint64_t one) {
+  if (sums.is_late() || one == 0 || sums.value() / one > k_most_vectors) return 0;
+  return static_cast<std::uint32_t>(sums.value() / one);
+}
+
+bool parser::read_row(op& it) {
+  std::uint32_t vectors = 0;
+  if (!expect("of") || !read_number(vectors, k_most_vectors)) return false;
+  it.tag = tag_of({vectors, 0});
+  return true;
 }
 
 bool parser::read_merge(op& it) {
@@ -463,6 +488,10 @@ void parser::append(const op& it) {
         made_.dot_norms(it.a, it.b, it.c, it.count);
       else if (it.what == kernel::adasum)
         made_.adasum(it.a, it.b, it.s, it.c, it.count);
+      else if (it.what == kernel::gram)
+        made_.gram(row_of(it).vectors, it.a, it.b, it.c, it.count.value());
+      else if (it.what == kernel::gram_adasum)
+        made_.gram_adasum(row_of(it), it.a, it.b, it.s, it.c, it.count.value());
       else
         made_.reduce(it.what, it.a, it.b, it.c, it.count);
       break;

@@ -15,10 +15,10 @@
 namespace lsched {
 namespace {
 
-constexpr std::array<std::string_view, 15> k_kernel_names{"none", "copy", "sum",  "prod",      "min",
-                                                          "max",  "land", "lor",  "lxor",      "band",
-                                                          "bor",  "bxor", "user", "dot_norms", "adasum"};
-static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::adasum) + 1);
+constexpr std::array<std::string_view, 17> k_kernel_names{"none", "copy",      "sum",    "prod", "min",        "max",
+                                                          "land", "lor",       "lxor",   "band", "bor",        "bxor",
+                                                          "user", "dot_norms", "adasum", "gram", "gram_adasum"};
+static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::gram_adasum) + 1);
 
 template <std::int64_t Target>
 struct table_of {

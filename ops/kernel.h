@@ -34,8 +34,10 @@ enum class kernel : std::uint8_t {
   bor,
   bxor,
   user,
-  dot_norms,  ///< of a and b: the three sums that Adasum is made of (ops/linear.h)
-  adasum      ///< of a, b and those sums of the vectors that a and b are parts of (ops/adasum.h)
+  dot_norms,   ///< of a and b: the three sums that Adasum is made of (ops/linear.h)
+  adasum,      ///< of a, b and those sums of the vectors that a and b are parts of (ops/adasum.h)
+  gram,        ///< of a row of vectors: the sums of them all with each other
+  gram_adasum  ///< of a row of vectors, by those sums of the vectors that these are parts of
 };
 
 inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::prod, kernel::min,  kernel::max,
@@ -49,8 +51,15 @@ std::string_view name_of(kernel what);
 /// not commutative.
 constexpr bool is_reduction(kernel what) { return what >= kernel::sum && what <= kernel::user; }
 
-/// The two that make the adaptive sum, on floating types: neither elementwise nor associative.
-constexpr bool is_adaptive(kernel what) { return what == kernel::dot_norms || what == kernel::adasum; }
+/// What makes adaptive sums, on floating types: neither elementwise nor associative.
+constexpr bool is_adaptive(kernel what) { return what >= kernel::dot_norms && what <= kernel::gram_adasum; }
+
+/// Those of them that take a row of several vectors (ops/op.h), not two.
+constexpr bool takes_row(kernel what) { return what == kernel::gram || what == kernel::gram_adasum; }
+
+/// What makes sums, f64 whatever the vectors are; and what goes by them.
+constexpr bool makes_sums(kernel what) { return what == kernel::dot_norms || what == kernel::gram; }
+constexpr bool goes_by_sums(kernel what) { return what == kernel::adasum || what == kernel::gram_adasum; }
 
 constexpr bool supports(kernel what, dtype type) {
   if (is_adaptive(what)) return is_floating(type);
@@ -62,6 +71,10 @@ constexpr bool is_binary(kernel what) { return is_reduction(what) || is_adaptive
 
 /// What dot_norms makes and adasum takes, as f64: a.b, a.a and b.b.
 inline constexpr std::uint64_t k_dot_sums = 3;
+
+/// What gram makes of so many vectors, as f64: their n (n + 1) / 2 products with each other, each as two numbers that
+/// are to be added (ops/linear.h).
+constexpr std::uint64_t gram_sums(std::uint64_t vectors) { return vectors * (vectors + 1); }
 
 /// c[i] = a[i] (op) b[i]. `a` is the operand of the lower rank.
 using reduce_fn = void (*)(const void* a, const void* b, void* c, std::size_t count);

@@ -71,14 +71,17 @@ class region {
 /// | nop         |        |        |      |         |      |     |
 /// | send        | source |        |      |         | to   | yes |
 /// | recv        |        |        |      | target  | from | yes |
-/// | compute     | lower  | higher | sums | target  |      |     |  as below
+/// | compute     | lower  | higher | sums | target  |      | row |  as below
 /// | signal_send |        |        |      |         | to   | yes |
 /// | signal_recv |        |        |      |         | from | yes |  from == self: the application's call
 /// | capture     |        |        |      | target  |      |     |
 ///
 /// A compute is a copy, c = a; a reduction, c = a (op) b; dot_norms, where c are the k_dot_sums sums of a and b, which
-/// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. All other regions are
-/// of the op's type and count. operands_of says so to whoever goes through regions.
+/// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. Two kernels take a row
+/// of vectors: the first at a, the second at b, behind it in the same buffer, the others at the same distance. gram makes
+/// the sums of them all, and gram_adasum is their adaptive sum by one or several Gram matrices, one behind the other at s,
+/// that are to be added. All other regions are of the op's type and count. operands_of says so to whoever goes through
+/// regions.
 struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;
@@ -86,7 +89,7 @@ struct op {
   bool in_place = false;  ///< recv: the payload may stay where the transport has it (set by compile)
   rank peer = k_no_rank;
   std::uint32_t need = 0;  ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
-  std::uint32_t tag = 0;   ///< unique per (peer, direction, payload or signal) within a schedule
+  std::uint32_t tag = 0;   ///< unique per (peer, direction, payload or signal) within a schedule; row_of a compute
   extent count{};          ///< elements; a receive's is its capacity
   region a{}, b{}, c{}, s{};
   op_id releases_a = k_no_op;  ///< compute: the in-place recv whose payload `a` is (set by compile)
@@ -95,6 +98,24 @@ struct op {
 };
 static_assert(sizeof(op) <= 64);
 
+/// How many vectors are in the row that a compute takes, and of gram_adasum how many Gram matrices follow each other.
+struct vector_row {
+  std::uint32_t vectors = 0;
+  std::uint32_t matrices = 0;
+};
+inline constexpr std::uint32_t k_most_vectors = 64;  ///< in a row, and as many matrices
+
+constexpr std::uint32_t tag_of(vector_row it) { return it.matrices << 16 | it.vectors; }
+constexpr vector_row row_of(const op& what) { return {what.tag & 0xffff, what.tag >> 16}; }
+
+/// Vector i of the row.
+constexpr region vector_of(const op& what, std::uint32_t i) {
+  return {what.a.buffer(), what.a.offset() + i * (what.b.offset() - what.a.offset())};
+}
+
+/// Why a compute's regions and tag make no row that its kernel takes; or an empty string, also where it takes none.
+std::string_view objection_to_row(const op& what);
+
 /// One region that an op touches, and what it is of.
 struct operand {
   region op::*which = nullptr;
@@ -102,7 +123,7 @@ struct operand {
   dtype type = dtype::u8;
   std::uint64_t count = 0;  ///< elements, at most
   bool is_written = false;
-  bool is_sums = false;  ///< k_dot_sums sums, in memory of their own
+  bool is_sums = false;  ///< in memory of their own
 };
 
 /// What an op touches: reads a, b and s first, then writes c; only regions that exist.
@@ -117,7 +138,7 @@ class operand_list {
   std::size_t size_ = 0;
 };
 
-/// Of an op whose count is at most `count`.
+/// Of an op whose count is at most `count`. A row is one operand, with what lies between its vectors.
 operand_list operands_of(const op& what, std::uint64_t count);
 
 /// Whether two regions of one buffer overlap without being the same, or lie over sums: no kernel takes such operands.
