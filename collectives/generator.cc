@@ -18,6 +18,9 @@ std::optional<failure> objection_to_place(const constraints& needs, world place)
   if (place.self < 0 || place.self >= place.size)
     return argument("rank " + std::to_string(place.self) + " is outside its world: use 0 to " +
                     std::to_string(place.size - 1));
+  if (place.size > needs.most_ranks)
+    return constraint("this algorithm serves " + std::to_string(needs.most_ranks) + " ranks at most, not " +
+                      std::to_string(place.size) + ": choose another, or \"auto\"");
   if (needs.power_of_two && !std::has_single_bit(static_cast<std::uint32_t>(place.size)))
     return constraint("this algorithm serves 2^k ranks only, not " + std::to_string(place.size) +
                       ": choose another, or \"auto\"");

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,7 @@ struct constraints {
   bool in_place = true;            ///< input and output may be the same memory
   bool by_name_only = false;       ///< its results are not those of others: never chosen by cost
   std::uint64_t min_count = 0;
+  rank most_ranks = std::numeric_limits<rank>::max();
   std::string_view summary;  ///< one line for people
 };
 

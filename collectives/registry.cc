@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/adasum_doubling.h"
+#include "collectives/adasum_gram.h"
 #include "collectives/adasum_halving.h"
 #include "collectives/adasum_linear.h"
 #include "collectives/allgather_direct.h"
@@ -43,6 +44,7 @@ namespace {
 std::vector<algorithm> make_table() {
   std::vector<algorithm> all{
       k_adasum_doubling,
+      k_adasum_gram,
       k_adasum_halving,
       k_adasum_linear,
       k_allgather_direct,

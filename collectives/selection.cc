@@ -72,8 +72,8 @@ class account {
       if (is_communication(it.kind)) count_message(it);
       if (it.kind == op_kind::send && is_foreign(it.a) && is_new(it)) total_.bytes += copying(it, around_.near);
       if (it.kind == op_kind::recv && !it.in_place) total_.bytes += copying(it, wire_to(it.peer));
-      if (it.kind == op_kind::compute)
-        total_.bytes += copying(it, around_.near) * (it.b.exists() && !is_sums(it) ? combining(longest_) : 1);
+      if (it.kind == op_kind::compute) total_.bytes += copying(it, around_.near) * passes_of(it);
+      if (it.kind == op_kind::compute && it.what == kernel::gram_adasum) total_.bytes += weighing(it);
     }
     total_.messages = std::max(sends_, receives_);
     total_.far /= std::max(1.0, sends_ + receives_);
@@ -87,8 +87,17 @@ class account {
   }
   const wire_costs& wire_to(rank peer) const { return is_near(peer) ? around_.near : around_.far; }
 
-  /// Which reads two vectors as a copy passes over two.
-  static bool is_sums(const op& it) { return it.what == kernel::dot_norms; }
+  /// In those of a copy, which passes over two vectors; as dot_norms does.
+  double passes_of(const op& it) const {
+    if (takes_row(it.what)) return row_of(it).vectors / 2.0;
+    return it.b.exists() && it.what != kernel::dot_norms ? combining(longest_) : 1;
+  }
+
+  /// Nanoseconds to find the weights of a row.
+  static double weighing(const op& it) {
+    const double vectors = row_of(it).vectors;
+    return 0.5 * vectors * vectors * vectors;
+  }
 
   bool is_foreign(region where) const {
     return combines_ && mine_.buffers()[where.buffer()].role != buffer_role::scratch;

@@ -32,6 +32,7 @@ json describe(const algorithm& it) {
           {"activates", it.of->activates},
           {"in_place", needs.in_place},
           {"min_count", needs.min_count},
+          {"most_ranks", needs.most_ranks < static_cast<rank>(k_most_ranks) ? json(needs.most_ranks) : json(nullptr)},
           {"summary", needs.summary}};
 }
 

@@ -126,7 +126,7 @@ double distance(const numbers& x, const numbers& y) {
   return norm(difference);
 }
 
-/// Rounding at each of log2 P levels, and of the coefficients: far below a wrong sum.
+/// Rounding at each of log2 P levels, and of the coefficients, by what has been combined: far below a wrong sum.
 template <class T>
 constexpr double k_tolerance = 40 * static_cast<double>(std::numeric_limits<T>::epsilon());
 
@@ -136,9 +136,11 @@ void expect_oracle(const algorithm& how, const shape& data, const vectors<T>& in
   ASSERT_EQ(outputs.size(), inputs.size()) << where;
   for (const tensor& it : tensors_of(data)) {
     const numbers oracle = wanted(how, it, inputs);
+    double longest = 0;
+    for (const auto& input : inputs) longest = std::max(longest, norm(part_of(input, it)));
     for (std::size_t r = 0; r < outputs.size(); ++r) {
       const numbers found = part_of(outputs[r], it);
-      EXPECT_LE(distance(found, oracle), k_tolerance<T> * norm(oracle))
+      EXPECT_LE(distance(found, oracle), k_tolerance<T> * longest)
           << where << " rank " << r << " tensor at " << it.begin;
       const auto bytes = it.count * sizeof(T);
       EXPECT_EQ(std::memcmp(&outputs[r][it.begin], &outputs[0][it.begin], bytes), 0) << where << " rank " << r;
@@ -269,6 +271,28 @@ TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
       for (const auto& it : run(GetParam(), data, inputs))
         EXPECT_LE(distance(part_of(it, {0, data.count}), mean), 1e-5 * norm(mean) + 4 * 32 * spacing)
             << words(size, data) << (is_denormal ? " denormal" : "");
+    }
+}
+
+/// Where two cancel each other to a billionth, what is left of them counts as much as any other vector. Ranks 0 and 1 are
+/// combined first in every algorithm; of an odd number of ranks all tensors but one reach into several ranks' blocks.
+TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
+  for (const rank size : sizes())
+    for (const double left : {1e-6, 1e-9, 0.0}) {
+      if (size < 2) continue;
+      shape data{.count = 700, .type = dtype::f64, .tensors = {{0, 3}, {3, 600}, {603, 97}}};
+      vectors<double> inputs = normal_vectors<double>(size, data.count, 17);
+      for (std::uint64_t i = 0; i < data.count; ++i) inputs[1][i] = left * inputs[1][i] - inputs[0][i];
+      const auto found = run(GetParam(), data, inputs);
+      ASSERT_EQ(found.size(), inputs.size());
+      for (const tensor& it : data.tensors) {
+        const numbers oracle = wanted(GetParam(), it, inputs);
+        // What is left is off by a rounding of what it is left of, by that much the more the shorter it is.
+        const double least = size > 2 || left == 0 ? 1 : left * norm(part_of(inputs[0], it));
+        const double bound = left == 0 ? 1e-14 : 1e-15 / left;
+        EXPECT_LE(distance(part_of(found[0], it), oracle), bound * std::max(norm(oracle), least))
+            << words(size, data) << " left " << left << " tensor at " << it.begin;
+      }
     }
 }
 
@@ -548,6 +572,49 @@ TEST(adasum_proof, finds_sums_of_another_tensor_and_operands_in_the_wrong_order)
   }
 }
 
+TEST(adasum_proof, finds_gram_matrices_that_are_not_those_of_the_row) {
+  const algorithm& how = *find("adasum", "gram");
+  const shape one_tensor{.count = 40, .type = dtype::f32};
+  const auto changed = [&](const shape& data, kernel which, const std::function<void(op&)>& change) {
+    return verdict(how,
+                   world_with(how, 3, data,
+                              [&](draft& in, op_id id) {
+                                op& it = in.head.ops[id];
+                                if (it.kind != op_kind::compute || it.what != which) return false;
+                                change(it);
+                                return true;
+                              }),
+                   data);
+  };
+  const auto has = [](const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; };
+  EXPECT_EQ(changed(one_tensor, kernel::gram_adasum, [](op&) {}), "");
+  // Of three ranks' matrices two: sums that are not complete.
+  EXPECT_TRUE(has(changed(one_tensor, kernel::gram_adasum,
+                          [](op& it) {
+                            it.tag = tag_of({3, 2});
+                          }),
+                  "another shape than the one promised"));
+  EXPECT_TRUE(has(changed(one_tensor, kernel::gram, [](op& it) { it.count = extent::imm(it.count.value() - 1); }),
+                  "another shape than the one promised"));
+  // The row without its first vector; its matrix has the wrong size, too.
+  EXPECT_NE(changed(one_tensor, kernel::gram, [](op& it) { it.tag = tag_of({2, 0}); }), "");
+  EXPECT_TRUE(has(changed(one_tensor, kernel::gram,
+                          [](op& it) {
+                            it.b = {it.b.buffer(), it.b.offset() - 1};
+                          }),
+                  "lie one behind the other"));
+  // Other elements of some vectors: what met there is of no use.
+  const shape cut{.count = 40, .type = dtype::f32, .tensors = {{0, 16}, {16, 24}}};
+  const auto closer = [](op& it) { it.b = {it.b.buffer(), it.b.offset() - 1}; };
+  EXPECT_TRUE(has(changed(cut, kernel::gram, closer), "which are not the sums of those vectors"));
+  EXPECT_TRUE(has(changed(cut, kernel::gram_adasum, closer), "which are not the sums of those vectors"));
+  EXPECT_TRUE(has(changed(cut, kernel::gram_adasum,
+                          [](op& it) {
+                            it.tag = tag_of({2, it.tag >> 16});
+                          }),
+                  "which are not the sums of those vectors"));
+}
+
 /// The explorer of all orders knows sums exactly, element by element.
 TEST(adasum_proof, all_orders_agree_with_the_proof) {
   for (const algorithm& how : adasum_algorithms())
@@ -565,6 +632,16 @@ TEST(adasum_proof, all_orders_agree_with_the_proof) {
     return true;
   });
   EXPECT_EQ(play(wrong, promise_of(how, 2, k_two_tensors, {}), {}).what, conclusion::fails);
+  const algorithm& gram = *find("adasum", "gram");
+  for (const kernel which : {kernel::gram, kernel::gram_adasum}) {
+    const auto moved = world_with(gram, 2, k_two_tensors, [&](draft& in, op_id id) {
+      op& it = in.head.ops[id];
+      if (it.kind != op_kind::compute || it.what != which) return false;
+      it.count = extent::imm(it.count.value() - 1);
+      return true;
+    });
+    EXPECT_EQ(play(moved, promise_of(gram, 2, k_two_tensors, {}), {}).what, conclusion::fails) << name_of(which);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(algorithms, Adasum, ::testing::ValuesIn(adasum_algorithms()),
