@@ -30,58 +30,6 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// ---- elements as lanes of f64
-
-/// The format's own lanes, or the same widened, which is exact.
-template <class Format, class D>
-HWY_INLINE hn::VFromD<D> load_as(D lanes, const typename Format::element* from) {
-  if constexpr (std::is_same_v<hn::TFromD<D>, typename Format::lane>) {
-    return Format::load(lanes, from);
-  } else {
-    return hn::PromoteTo(lanes, Format::load(hn::Rebind<float, D>(), from));
-  }
-}
-
-/// Rounds to nearest even. (Without vectors Highway gives the largest finite value instead of infinity.)
-template <class D>
-HWY_INLINE hn::VFromD<hn::Rebind<float, D>> to_single(D lanes, hn::VFromD<D> value) {
-  const hn::Rebind<float, D> singles;
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-  double wide[hn::MaxLanes(lanes)];
-  float narrow[hn::MaxLanes(lanes)];
-  hn::StoreU(value, lanes, wide);
-  for (std::size_t i = 0; i < hn::MaxLanes(lanes); ++i) narrow[i] = static_cast<float>(wide[i]);
-  return hn::LoadU(singles, narrow);
-#else
-  (void)lanes;
-  return hn::DemoteTo(singles, value);
-#endif
-}
-
-/// Cuts a value to the 24 bits of an f32, and makes the last of them odd where anything was cut off: that much is
-/// enough to round it to nearest even a second time, to fewer bits, as if it had been done at once. Infinities and NaNs
-/// remain what they are.
-template <class D>
-HWY_INLINE hn::VFromD<D> cut_to_odd(D lanes, hn::VFromD<D> value) {
-  const hn::RebindToUnsigned<D> bits;
-  const auto cut_off = hn::Set(bits, (std::uint64_t{1} << 29) - 1);
-  const auto exact = hn::BitCast(bits, value);
-  const auto carry = hn::Add(hn::And(exact, cut_off), cut_off);
-  return hn::BitCast(lanes, hn::AndNot(cut_off, hn::Or(exact, carry)));
-}
-
-/// Rounds lanes of f64 once to the format.
-template <class Format, class D>
-HWY_INLINE void store_as(D lanes, hn::VFromD<D> value, typename Format::element* to) {
-  if constexpr (std::is_same_v<typename Format::lane, double>) {
-    Format::store(lanes, canonical(lanes, value), to);
-  } else {
-    const hn::Rebind<float, D> singles;
-    if constexpr (sizeof(typename Format::element) < sizeof(float)) value = cut_to_odd(lanes, value);
-    Format::store(singles, canonical(singles, to_single(lanes, value)), to);
-  }
-}
-
 // ---- dots of one block
 
 /// In what dots of a format are added up, and in how many lanes.
