@@ -395,6 +395,16 @@ typedef enum lsched_print_format { LSCHED_PRINT_TEXT = 0, LSCHED_PRINT_DOT = 1 }
 LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format, char* text,
                                                size_t bytes, size_t* needed);
 
+/* ---- Floating formats ----------------------------------------------------------------------------------------- */
+
+/* output[i] = factor * input[i], from one floating dtype to another (or the same): the product in f64, and that rounded to
+ * nearest even, subnormals included; too large is an infinity. By a power of two it is rounded once. To put values into
+ * f16 or bf16 for the wire, and to get them back.
+ * Thread: any.  Blocks: never.  Memory: all the caller's; input and output have count elements each and are disjoint.
+ * Errors: ARGUMENT (a null buffer with count > 0, an integer dtype, or none). */
+LSCHED_API lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor,
+                                        lsched_dtype to, void* output);
+
 /* ---- Partial collectives: wait-avoiding rounds ----------------------------------------------------------- */
 
 /* What starts a round, in words:

@@ -126,6 +126,12 @@ concept element = requires {
   { dtype_of<T>::value } -> std::convertible_to<lsched_dtype>;
 };
 
+/// lsched_convert: also from and to the 16-bit floating types, in whatever the program keeps them.
+inline void convert(lsched_dtype from, const void* input, std::uint64_t count, double factor, lsched_dtype to,
+                    void* output) {
+  detail::expect(lsched_convert(from, input, count, factor, to, output));
+}
+
 /// A timeout. `forever` never passes; a negative time is none at all.
 class timeout {
  public:

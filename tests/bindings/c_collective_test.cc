@@ -342,6 +342,18 @@ TEST(c_collective, adasum_is_a_sum_or_a_mean_of_each_tensor_by_itself) {
   }
 }
 
+TEST(c_collective, only_floating_types_are_converted) {
+  const float one = 1;
+  double same = 0;
+  EXPECT_EQ(lsched_convert(LSCHED_F32, &one, 1, 4, LSCHED_F64, &same), LSCHED_OK);
+  EXPECT_EQ(same, 4);
+  EXPECT_EQ(lsched_convert(LSCHED_F32, nullptr, 0, 4, LSCHED_F64, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_convert(LSCHED_F32, nullptr, 1, 4, LSCHED_F64, &same), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_convert(LSCHED_F32, &one, 1, 4, LSCHED_F64, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_convert(LSCHED_I32, &one, 1, 4, LSCHED_F64, &same), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_convert(LSCHED_F32, &one, 1, 4, static_cast<lsched_dtype>(9), &same), LSCHED_ERR_ARGUMENT);
+}
+
 TEST(c_collective, a_partial_adasum_combines_who_is_there) {
   const threads ranks(3);
   ranks.each([](lsched_runtime* runtime, rank r) {
