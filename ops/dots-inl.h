@@ -1,4 +1,4 @@
-// Dots of one block of two or four vectors, and elements as lanes of f64. Compiled once for each SIMD target; include it
+// Dots of one block of two or four vectors. Compiled once for each SIMD target; include it
 // only from code that is itself written for ops that Highway re-includes.
 //
 // To give the same bits on every target, sums are kept in as many lanes as ops/linear.h says, whatever the width of a

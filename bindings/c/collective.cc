@@ -16,7 +16,13 @@ struct described {
   commit_request request;
   bool in_place = false;
   std::int64_t overlay_bytes = 0;
+  std::vector<tensor> tensors{};
 };
+
+std::vector<tensor> tensors_of(const collective_request& asked) {
+  if (!asked.of->adapts) return {};
+  return asked.data.tensors.empty() ? std::vector<tensor>{{0, asked.data.count}} : asked.data.tensors;
+}
 
 /// Where the ranks are, and whether their memory is such that peers can read it.
 void look_around(lsched_runtime* runtime, collective_request& asked, const extents& buffers) {
@@ -44,7 +50,8 @@ described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) 
   if (buffers.output) memory.outputs.push_back(asked->output);
   return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory), {.user = asked->user}},
           asked->data.in_place,
-          asked->overlay_bytes};
+          asked->overlay_bytes,
+          tensors_of(*asked)};
 }
 
 lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc, lsched_schedule** schedule,
@@ -53,7 +60,9 @@ lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc
                       ? described{{"a collective with bad arguments", failure{status::argument, "desc is null"}}}
                       : describe(runtime, *desc);
   const lsched_status answer = commit(runtime, std::move(all.request), all.in_place, schedule, diagnostic);
-  if (answer == LSCHED_OK) (*schedule)->overlay_bytes = all.overlay_bytes;
+  if (answer != LSCHED_OK) return answer;
+  (*schedule)->overlay_bytes = all.overlay_bytes;
+  (*schedule)->tensors = std::move(all.tensors);
   return answer;
 }
 

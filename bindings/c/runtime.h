@@ -144,6 +144,7 @@ struct lsched_schedule {
   lsched::instance* it;
   bool in_place = false;
   std::int64_t overlay_bytes = 0;         ///< in place, from the output's beginning to the input's
+  std::vector<lsched::tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none
   lsched::instance* agreement = nullptr;  ///< of a partial one: by which ranks agree on a round
   lsched::instance* mean = nullptr;       ///< of a partial one, if asked for: through which weights are averaged
   lsched_divisor divisor = LSCHED_DIVIDE_BY_NONE;  ///< of a partial one

@@ -223,6 +223,15 @@ class schedule {
 
   std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const { return print(handle_, format); }
 
+  /// Of an adasum that has run: how many tensors are spoilt, and by `is_spoilt`, one for each tensor, which; empty: only
+  /// how many.
+  std::uint64_t spoilt_tensors(std::span<std::uint8_t> is_spoilt = {}) const {
+    std::uint64_t number = 0;
+    detail::expect(
+        lsched_spoilt_tensors(handle_, is_spoilt.size(), is_spoilt.empty() ? nullptr : is_spoilt.data(), &number));
+    return number;
+  }
+
   /// The destructor, but it tells: BUSY while a round runs.
   void close() {
     detail::call call;

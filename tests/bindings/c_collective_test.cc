@@ -342,6 +342,138 @@ TEST(c_collective, adasum_is_a_sum_or_a_mean_of_each_tensor_by_itself) {
   }
 }
 
+// --- tensors that are spoilt ---------------------------------------------------------------------------------
+
+using flags = std::vector<std::uint8_t>;
+using reals = std::vector<double>;
+
+flags spoilt_by(const lsched_schedule* schedule, std::size_t tensors) {
+  flags found(tensors, 7);
+  std::uint64_t number = 7, same = 7;
+  EXPECT_EQ(lsched_spoilt_tensors(schedule, tensors, found.data(), &number), LSCHED_OK);
+  EXPECT_EQ(number, static_cast<std::uint64_t>(std::count(found.begin(), found.end(), 1)));
+  EXPECT_EQ(lsched_spoilt_tensors(schedule, 0, nullptr, &same), LSCHED_OK);
+  EXPECT_EQ(same, number);
+  return found;
+}
+
+/// Of 40 elements a tensor: the first is sound, those at 40, 80 and 120 are spoilt by rank 1, the last is empty.
+void expect_spoilt(lsched_runtime* runtime, rank r, rank size, lsched_dtype type, const char* algorithm) {
+  constexpr double k_infinity = std::numeric_limits<double>::infinity();
+  const lsched_tensor tensors[] = {{0, 40}, {40, 40}, {80, 40}, {120, 40}, {160, 0}};
+  reals given(160, 1);
+  if (r == size / 2) given[40] = k_infinity, given[100] = std::nan(""), given[159] = -k_infinity;
+  std::vector<double> memory(160);
+  const auto give = [&] {
+    EXPECT_EQ(lsched_convert(LSCHED_F64, given.data(), 160, 1, type, memory.data()), LSCHED_OK);
+  };
+  lsched_schedule* schedule = created(runtime, {.struct_size = sizeof(lsched_collective_desc),
+                                                .collective = "adasum",
+                                                .input = memory.data(),
+                                                .output = memory.data(),
+                                                .count = 160,
+                                                .dtype = type,
+                                                .algorithm = algorithm,
+                                                .tensors = tensors,
+                                                .tensor_count = std::size(tensors)});
+  ASSERT_NE(schedule, nullptr);
+  EXPECT_EQ(lsched_spoilt_tensors(schedule, 0, nullptr, nullptr), LSCHED_ERR_STATE) << "before the first round";
+  give();
+  EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+  EXPECT_EQ(spoilt_by(schedule, 5), (flags{0, 1, 1, 1, 0})) << algorithm << " of dtype " << type;
+  given.assign(160, 2);
+  give();
+  EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+  EXPECT_EQ(spoilt_by(schedule, 5), flags(5, 0)) << "the next round has a verdict of its own";
+  EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+}
+
+TEST(c_collective, spoilt_tensors_are_told_on_all_ranks_alike) {
+  for (const rank size : {1, 3, 5, 2}) {
+    const threads ranks(size);
+    ranks.each([&](lsched_runtime* runtime, rank r) {
+      for (const lsched_dtype type : {LSCHED_F16, LSCHED_BF16, LSCHED_F32, LSCHED_F64})
+        for (const char* algorithm : {"recursive_doubling", "halving", "linear"})
+          expect_spoilt(runtime, r, size, type, algorithm);
+    });
+  }
+}
+
+/// Both elements of each rank's f16 vector, and what the adaptive sum makes of them.
+reals half_sum(lsched_runtime* runtime, reals vector, flags& spoilt) {
+  std::uint16_t memory[2];
+  lsched_schedule* schedule = created(runtime, {.struct_size = sizeof(lsched_collective_desc),
+                                                .collective = "adasum",
+                                                .input = memory,
+                                                .output = memory,
+                                                .count = 2,
+                                                .dtype = LSCHED_F16});
+  EXPECT_EQ(lsched_convert(LSCHED_F64, vector.data(), 2, 1, LSCHED_F16, memory), LSCHED_OK);
+  EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+  spoilt = spoilt_by(schedule, 1);
+  EXPECT_EQ(lsched_convert(LSCHED_F16, memory, 2, 1, LSCHED_F64, vector.data()), LSCHED_OK);
+  EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+  return vector;
+}
+
+/// Orthogonal contributions of the first two ranks, which add up to 80000; all others give zeros.
+TEST(c_collective, an_adasum_of_f16_overflows_in_the_last_combination_or_spoils_its_tensor) {
+  for (const rank size : {2, 3, 5}) {
+    const threads ranks(size);
+    ranks.each([&](lsched_runtime* runtime, rank r) {
+      flags spoilt;
+      const double x = r < 2 ? 40000 : 0, y = r == 1 ? -x : x;
+      const reals sum = half_sum(runtime, {x, y}, spoilt);
+      EXPECT_EQ(spoilt[0], size == 2 ? 0 : 1);
+      if (size == 2)
+        EXPECT_EQ(sum, (reals{std::numeric_limits<double>::infinity(), 0}));
+      else
+        EXPECT_TRUE(std::isnan(sum[0]) && std::isnan(sum[1]));
+      EXPECT_EQ(half_sum(runtime, {x / 2, y / 2}, spoilt), (reals{40000, 0}));  // below 65504: by their norms, too
+      EXPECT_EQ(spoilt[0], 0);
+    });
+  }
+}
+
+TEST(c_collective, spoilt_tensors_are_those_of_an_adasum_that_has_run) {
+  const threads ranks(2);
+  ranks.each([](lsched_runtime* runtime, rank r) {
+    std::vector<float> vector(8, 1);
+    std::uint8_t one[2];
+    std::uint64_t number;
+    const auto asked = [&](lsched_schedule* of, std::uint64_t tensors, std::uint8_t* into) {
+      return lsched_spoilt_tensors(of, tensors, into, &number);
+    };
+    lsched_collective_desc desc{.struct_size = sizeof desc,
+                                .collective = "adasum",
+                                .input = vector.data(),
+                                .output = vector.data(),
+                                .count = 8,
+                                .dtype = LSCHED_F32};
+    lsched_schedule* sum = created(runtime, desc);
+    desc.collective = "allreduce", desc.reduction = LSCHED_SUM;
+    lsched_schedule* other = created(runtime, desc);
+    EXPECT_EQ(asked(nullptr, 1, one), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(asked(other, 1, one), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(asked(sum, 1, one), LSCHED_ERR_STATE);
+    lsched_ticket ticket;
+    if (r == 0) {  // the other has not begun
+      EXPECT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
+      EXPECT_EQ(asked(sum, 1, one), LSCHED_ERR_STATE);
+      EXPECT_EQ(lsched_run(other, k_limit_ns, nullptr), LSCHED_OK);
+    } else {
+      EXPECT_EQ(lsched_run(other, k_limit_ns, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
+    }
+    EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(asked(sum, 1, one), LSCHED_OK);
+    EXPECT_EQ(asked(sum, 2, one), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(asked(sum, 1, nullptr), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(asked(sum, 0, one), LSCHED_ERR_ARGUMENT);
+    for (lsched_schedule* it : {sum, other}) EXPECT_EQ(lsched_schedule_destroy(it, k_limit_ns, nullptr), LSCHED_OK);
+  });
+}
+
 TEST(c_collective, only_floating_types_are_converted) {
   const float one = 1;
   double same = 0;

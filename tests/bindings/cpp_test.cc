@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <latch>
+#include <limits>
 #include <numeric>
 #include <thread>
 #include <type_traits>
@@ -48,6 +49,13 @@ TEST(CppHeader, adasum_sums_what_is_orthogonal_tensor_by_tensor) {
     lsched::schedule sum = world.adasum<double>(vector, vector, tensors);
     sum.run(k_limit);
     EXPECT_EQ(vector, (std::vector<double>{1, 2, 3, 5, 5, 5}));
+    EXPECT_EQ(sum.spoilt_tensors(), 0u);
+    if (world.rank() == 1) vector[4] = std::numeric_limits<double>::quiet_NaN();
+    sum.run(k_limit);
+    std::vector<std::uint8_t> is_spoilt(2);
+    EXPECT_EQ(sum.spoilt_tensors(is_spoilt), 1u);
+    EXPECT_EQ(is_spoilt, (std::vector<std::uint8_t>{0, 1}));
+    EXPECT_THROW(sum.spoilt_tensors(std::span(is_spoilt).first(1)), lsched::error);
     sum.close();
   });
 }
