@@ -29,6 +29,7 @@
 #define LSCHED_DELTA_HPP
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -109,6 +110,7 @@ struct tensor_telemetry {
   double orthogonality = 0;
   double noise = 0;  ///< B of the model above that explains it
   double gain = 0;  ///< by that model, of this reduction over the mean: S(ranks); of the sum it is ranks, of the mean 1
+  bool is_spoilt = false;  ///< an element of what the weights moved by is not finite
 };
 
 // --- the step ----------------------------------------------------------------------------------------------
@@ -175,6 +177,11 @@ double squared_norm(std::span<const T> of) {
   for (; i < of.size(); ++i) rest += static_cast<double>(of[i]) * static_cast<double>(of[i]);
   for (const double sum : sums) rest += sum;
   return rest;
+}
+
+template <std::floating_point T>
+bool are_finite(std::span<const T> all) {
+  return std::all_of(all.begin(), all.end(), [](T it) { return std::isfinite(it); });
 }
 
 inline void expect_tensors(std::span<const lsched_tensor> tensors, std::uint64_t count) {
@@ -297,8 +304,11 @@ class delta_step {
     local_steps_ = 0;
     if (options_.how == combine::mean)
       for (T& delta : deltas_.memory()) delta /= static_cast<T>(ranks_);
-    for (std::size_t i = 0; i < telemetry_.size(); ++i)
-      telemetry_[i] = told(norms_.memory()[i], detail::squared_norm<T>(delta_of(options_.tensors[i])));
+    for (std::size_t i = 0; i < telemetry_.size(); ++i) {
+      const std::span<T> delta = delta_of(options_.tensors[i]);
+      telemetry_[i] = told(norms_.memory()[i], detail::squared_norm<T>(delta));
+      telemetry_[i].is_spoilt = !std::isfinite(telemetry_[i].reduced_norm2) && !detail::are_finite<T>(delta);
+    }
     for (std::size_t i = 0; i < start_.size(); ++i) weights_[i] = start_[i] += deltas_.memory()[i];
   }
 

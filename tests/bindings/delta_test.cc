@@ -232,6 +232,23 @@ TEST(DeltaStep, what_is_in_a_tensor_changes_no_bit_of_another) {
   }
 }
 
+TEST(DeltaStep, says_which_tensors_are_spoilt) {
+  for (const std::int32_t ranks : {1, 3, 2})
+    for (const combine how : {combine::adasum, combine::sum})
+      as_ranks(ranks, [&](lsched::runtime& world) {
+        auto weights = weights_at_first<float>();
+        lsched::delta_step<float> deltas(world, weights, {.tensors = k_tensors, .how = how, .with_telemetry = true},
+                                         k_limit);
+        deltas.step(k_limit);
+        for (const auto& it : deltas.telemetry()) EXPECT_FALSE(it.is_spoilt);
+        if (world.rank() == world.size() - 1) weights[12] = std::numeric_limits<float>::infinity();
+        deltas.step(k_limit);
+        EXPECT_FALSE(deltas.telemetry()[0].is_spoilt);
+        EXPECT_FALSE(deltas.telemetry()[1].is_spoilt);
+        EXPECT_TRUE(deltas.telemetry()[2].is_spoilt);
+      });
+}
+
 TEST(DeltaStep, an_element_of_no_tensor_goes_back_to_where_it_started) {
   EXPECT_EQ(after_a_step(1)[9], weights_at_first<float>()[9]);
 }
