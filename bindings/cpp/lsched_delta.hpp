@@ -34,6 +34,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -119,12 +120,11 @@ namespace detail {
 
 /// Memory of a runtime and a schedule bound to it, whose round may be waited for in several calls. If one runs when this
 /// is destroyed, the memory is left to the runtime, which stays open: nobody writes to what is no more.
-template <element T>
 class exchange {
  public:
   exchange() = default;
-  exchange(runtime& world, std::size_t count) : world_(world.handle()), memory_(world.allocate<T>(count)) {
-    std::fill(memory_.begin(), memory_.end(), T{});
+  exchange(runtime& world, std::uint64_t bytes) : world_(world.handle()), memory_(world.allocate<std::uint8_t>(bytes)) {
+    std::fill(memory_.begin(), memory_.end(), std::uint8_t{0});
   }
   exchange(exchange&& from) noexcept { *this = std::move(from); }
   exchange& operator=(exchange&& from) noexcept {
@@ -141,13 +141,18 @@ class exchange {
     }
   }
 
-  std::span<T> memory() const { return memory_; }
+  std::uint8_t* memory() const { return memory_.data(); }
+  template <element T>
+  std::span<T> as() const {
+    return {reinterpret_cast<T*>(memory_.data()), memory_.size() / sizeof(T)};
+  }
   explicit operator bool() const { return static_cast<bool>(schedule_); }
 
-  /// Takes a schedule over that is bound to memory().
+  /// Takes a schedule over that is bound to the memory.
   void bind(schedule made) { schedule_ = std::move(made); }
   void start() { round_ = schedule_.start(); }
   void wait(timeout limit) const { round_.wait(limit); }
+  bool is_running() const { return lsched_test(round_.handle()) == LSCHED_PENDING; }
   std::string print() const { return schedule_.print(); }
 
   void close() {
@@ -159,7 +164,7 @@ class exchange {
 
  private:
   lsched_runtime* world_ = nullptr;
-  std::span<T> memory_{};
+  std::span<std::uint8_t> memory_{};
   schedule schedule_{};
   ticket round_{};
 };
@@ -184,6 +189,26 @@ bool are_finite(std::span<const T> all) {
   return std::all_of(all.begin(), all.end(), [](T it) { return std::isfinite(it); });
 }
 
+/// Tensors that travel together, one after the other and without gaps.
+struct bucket {
+  std::size_t begin = 0, end = 0;  ///< which of them
+  std::uint64_t elements = 0;
+  exchange deltas{};
+};
+
+/// As many tensors to a bucket as fit.
+inline std::vector<bucket> buckets_of(std::span<const lsched_tensor> tensors, std::uint64_t most_elements) {
+  std::vector<bucket> all;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::uint64_t elements = all.empty() ? 0 : all.back().elements;
+    const bool fits = elements == 0 || tensors[i].count <= most_elements - std::min(most_elements, elements);
+    if (all.empty() || !fits) all.push_back({.begin = i});
+    all.back().end = i + 1;
+    all.back().elements += tensors[i].count;
+  }
+  return all;
+}
+
 inline void expect_tensors(std::span<const lsched_tensor> tensors, std::uint64_t count) {
   std::uint64_t end = 0;
   for (const lsched_tensor& it : tensors) {
@@ -204,6 +229,10 @@ struct delta_options {
   bool broadcasts_weights = true;   ///< begin with rank 0's; otherwise they are equal already, which nobody checks
   bool with_telemetry = false;      ///< two passes over the deltas, and an allreduce of a double for each tensor
   const char* algorithm = nullptr;  ///< of adasum, or of allreduce; nullptr: chosen
+  /// Tensors travel in buckets of at most so many bytes, a larger one by itself: while a bucket is under way, the next one's
+  /// deltas are taken, and the last one's added. 0: all in one. Which bucket a tensor is in may change how its sums are
+  /// rounded ("halving" cuts where a bucket's middle is) and what algorithm is chosen, but nothing else.
+  std::uint64_t bucket_bytes = 0;
 };
 
 /// Keeps the replicas of a model together while each rank trains its own by a local optimizer.
@@ -212,8 +241,9 @@ struct delta_options {
 /// owned here: the weights that the last step ended with, and the deltas, in memory of the runtime that local ranks read
 /// in place. (A third for as long as the constructor broadcasts.)
 /// Threads: one at a time. The constructor, step and sync are collective, called by all ranks in the same order; they
-/// block until the others have come, each exchange for at most `limit` (telemetry is one more), and the constructor as
-/// long as making schedules may take (lsched_config.commit_timeout_ns). All else is local, and never blocks.
+/// block until the others have come, each exchange (one for each bucket) for at most `limit` (telemetry is one more), and
+/// the constructor as long as making schedules may take (lsched_config.commit_timeout_ns). All else is local, and never
+/// blocks.
 /// Errors: std::invalid_argument for options that make no sense, before anything is sent; lsched::error as elsewhere.
 template <element T>
 requires std::floating_point<T>
@@ -227,19 +257,18 @@ class delta_step {
     detail::expect_tensors(options_.tensors, weights_.size());
     if (options_.broadcasts_weights) broadcast(world, limit);
     start_.assign(weights_.begin(), weights_.end());
-    deltas_ = detail::exchange<T>(world, weights_.size());
-    deltas_.bind(options_.how == combine::adasum
-                     ? world.adasum<T>(deltas_.memory(), deltas_.memory(), options_.tensors, options_.algorithm)
-                     : world.allreduce<T>(deltas_.memory(), LSCHED_SUM, options_.algorithm));
+    const std::uint64_t most = options_.bucket_bytes == 0 ? UINT64_MAX : options_.bucket_bytes / sizeof(T);
+    buckets_ = detail::buckets_of(options_.tensors, most);
+    for (detail::bucket& it : buckets_) connect(world, it);
     if (!options_.with_telemetry) return;
-    norms_ = detail::exchange<double>(world, options_.tensors.size());
-    norms_.bind(world.allreduce<double>(norms_.memory()));
+    norms_ = detail::exchange(world, options_.tensors.size() * sizeof(double));
+    norms_.bind(world.allreduce<double>(norms_.as<double>()));
     telemetry_.resize(options_.tensors.size());
   }
 
   /// After each step of the optimizer. Every local_steps-th call reduces, and answers true: then the weights are the
   /// same on all ranks. After a TIMEOUT the reduction is still under way: call step (or sync) again, with no step of
-  /// the optimizer in between; what it changed would be lost.
+  /// the optimizer in between; what it changed would be lost, or even be added to a bucket that has arrived.
   bool step(timeout limit = timeout::forever()) {
     if (!is_reducing_ && ++local_steps_ < options_.local_steps) return false;
     sync(limit);
@@ -250,7 +279,10 @@ class delta_step {
   void sync(timeout limit = timeout::forever()) {
     if (!is_reducing_) begin();
     if (norms_) norms_.wait(limit);
-    deltas_.wait(limit);
+    for (; arrived_ < buckets_.size(); ++arrived_) {
+      buckets_[arrived_].deltas.wait(limit);
+      end(buckets_[arrived_]);
+    }
     end();
   }
 
@@ -264,52 +296,95 @@ class delta_step {
   /// Of the last reduction, one for each tensor; empty without the option, and zeros before the first.
   std::span<const tensor_telemetry> telemetry() const { return telemetry_; }
 
-  /// The schedule that reduces; its name says which algorithm was chosen.
-  std::string print() const { return deltas_.print(); }
+  /// How many schedules reduce, and one of them; its name says which algorithm was chosen.
+  std::size_t buckets() const { return buckets_.size(); }
+  std::string print(std::size_t bucket = 0) const { return buckets_.at(bucket).deltas.print(); }
 
-  /// The destructor, but it tells: BUSY while a reduction is under way. The weights stay as they are.
+  /// The destructor, but it tells: BUSY while a reduction is under way. The weights stay as they are, those of buckets that
+  /// have arrived being the new ones.
   void close() {
-    deltas_.close();
+    bool is_running = norms_.is_running();
+    for (const detail::bucket& it : buckets_) is_running |= it.deltas.is_running();
+    if (is_running) throw error(LSCHED_ERR_BUSY, lsched_diagnostic{});  // all of them, or none
+    for (detail::bucket& it : buckets_) it.deltas.close();
     norms_.close();
   }
 
  private:
   /// Not in the caller's memory: a timeout may end this object while the round goes on.
   void broadcast(runtime& world, timeout limit) {
-    detail::exchange<T> model(world, weights_.size());
-    std::copy(weights_.begin(), weights_.end(), model.memory().begin());
-    model.bind(world.bcast<T>(model.memory(), 0));
+    detail::exchange model(world, weights_.size_bytes());
+    std::copy(weights_.begin(), weights_.end(), model.as<T>().begin());
+    model.bind(world.bcast<T>(model.as<T>(), 0));
     model.start();
     model.wait(limit);
-    std::copy(model.memory().begin(), model.memory().end(), weights_.begin());
+    std::copy(model.as<T>().begin(), model.as<T>().end(), weights_.begin());
   }
 
-  std::span<T> delta_of(const lsched_tensor& it) const { return deltas_.memory().subspan(it.begin, it.count); }
+  void connect(runtime& world, detail::bucket& it) {
+    it.deltas = detail::exchange(world, it.elements * sizeof(T));
+    const std::span<T> vector = it.deltas.as<T>();
+    if (options_.how != combine::adasum)
+      return it.deltas.bind(world.allreduce<T>(vector, LSCHED_SUM, options_.algorithm));
+    std::vector<lsched_tensor> packed;
+    for_tensors(it, [&](std::size_t i, std::uint64_t at) { packed.push_back({at, options_.tensors[i].count}); });
+    it.deltas.bind(world.adasum<T>(vector, vector, packed, options_.algorithm));
+  }
 
-  /// Elements of no tensor have a delta of zero, from the beginning.
+  /// Calls use(i, at) for the bucket's tensors in order: tensor i begins at that element of the bucket.
+  template <class Use>
+  void for_tensors(const detail::bucket& it, const Use& use) const {
+    for (std::uint64_t i = it.begin, at = 0; i < it.end; at += options_.tensors[i++].count) use(i, at);
+  }
+
+  /// A bucket travels while the deltas of the next are taken.
   void begin() {
-    for (const lsched_tensor& it : options_.tensors)
-      for (std::size_t i = it.begin; i < it.begin + it.count; ++i) deltas_.memory()[i] = weights_[i] - start_[i];
-    if (norms_) {
-      for (std::size_t i = 0; i < telemetry_.size(); ++i)
-        norms_.memory()[i] = detail::squared_norm<T>(delta_of(options_.tensors[i]));
-      norms_.start();
+    for (detail::bucket& it : buckets_) {
+      for_tensors(it, [&](std::size_t i, std::uint64_t at) { take(it, i, at); });
+      it.deltas.start();
     }
-    deltas_.start();
+    if (norms_) norms_.start();
+    arrived_ = 0;
     is_reducing_ = true;
   }
 
+  void take(detail::bucket& it, std::size_t tensor, std::uint64_t at) {
+    const auto [begin, count] = options_.tensors[tensor];
+    const std::span<T> delta = it.deltas.as<T>().subspan(at, count);
+    for (std::size_t k = 0; k < count; ++k) delta[k] = weights_[begin + k] - start_[begin + k];
+    if (norms_) norms_.as<double>()[tensor] = detail::squared_norm<T>(delta);
+  }
+
+  void end(detail::bucket& it) {
+    for_tensors(it, [&](std::size_t i, std::uint64_t at) { add(it, i, at); });
+  }
+
+  void add(detail::bucket& it, std::size_t tensor, std::uint64_t at) {
+    const auto [begin, count] = options_.tensors[tensor];
+    const std::span<T> delta = it.deltas.as<T>().subspan(at, count);
+    if (options_.how == combine::mean)
+      for (T& one : delta) one /= static_cast<T>(ranks_);
+    if (norms_) {
+      const double norm2 = detail::squared_norm<T>(delta);
+      telemetry_[tensor] = told(norms_.as<double>()[tensor], norm2);
+      telemetry_[tensor].is_spoilt = !std::isfinite(norm2) && !detail::are_finite<T>(delta);
+    }
+    for (std::size_t k = 0; k < count; ++k) weights_[begin + k] = start_[begin + k] += delta[k];
+  }
+
+  /// Elements of no tensor go back to where they started.
   void end() {
     is_reducing_ = false;
     local_steps_ = 0;
-    if (options_.how == combine::mean)
-      for (T& delta : deltas_.memory()) delta /= static_cast<T>(ranks_);
-    for (std::size_t i = 0; i < telemetry_.size(); ++i) {
-      const std::span<T> delta = delta_of(options_.tensors[i]);
-      telemetry_[i] = told(norms_.memory()[i], detail::squared_norm<T>(delta));
-      telemetry_[i].is_spoilt = !std::isfinite(telemetry_[i].reduced_norm2) && !detail::are_finite<T>(delta);
+    std::uint64_t at = 0;
+    const auto freeze = [&](std::uint64_t to) {
+      std::copy(start_.data() + at, start_.data() + to, weights_.data() + at);
+    };
+    for (const lsched_tensor& it : options_.tensors) {
+      freeze(it.begin);
+      at = it.begin + it.count;
     }
-    for (std::size_t i = 0; i < start_.size(); ++i) weights_[i] = start_[i] += deltas_.memory()[i];
+    freeze(start_.size());
   }
 
   tensor_telemetry told(double delta_norm2, double reduced_norm2) const {
@@ -331,8 +406,9 @@ class delta_step {
   std::uint32_t local_steps_ = 0;  ///< of the optimizer, since the last reduction
   bool is_reducing_ = false;
   std::vector<T> start_{};
-  detail::exchange<T> deltas_{};
-  detail::exchange<double> norms_{};  ///< of the deltas, squared; a sum over ranks after the round
+  std::vector<detail::bucket> buckets_{};
+  std::size_t arrived_ = 0;   ///< buckets whose deltas are in the weights, while a reduction is under way
+  detail::exchange norms_{};  ///< of the deltas, squared; a sum over ranks after the round
   std::vector<tensor_telemetry> telemetry_{};
 };
 

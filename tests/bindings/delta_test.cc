@@ -354,6 +354,109 @@ TEST(DeltaStep, a_timeout_can_be_waited_out) {
   });
 }
 
+// --- buckets -------------------------------------------------------------------------------------------------
+
+/// Tensors of several sizes with gaps, before, between and behind them; some are empty.
+const std::vector<lsched_tensor> k_layers{{2, 0},    {3, 40},    {43, 0},   {43, 1},    {50, 2000},
+                                          {2050, 7}, {2057, 90}, {2147, 0}, {2200, 300}};
+constexpr std::size_t k_much = 2600;
+
+/// By rank the weights after two steps of deltas that are small integers, sums of which are exact in any order.
+std::vector<std::vector<float>> after_steps(std::int32_t ranks, const lsched::delta_options& options,
+                                            std::size_t* buckets = nullptr) {
+  std::vector<std::vector<float>> last(static_cast<std::size_t>(ranks));
+  as_ranks(ranks, [&](lsched::runtime& world) {
+    const auto rank = static_cast<unsigned>(world.rank());
+    std::vector<float> weights(k_much, 7);
+    lsched::delta_step<float> deltas(world, weights, options, k_limit);
+    if (buckets != nullptr && rank == 0) *buckets = deltas.buckets();
+    std::mt19937 draw(rank + 1);
+    for (int step = 0; step < 2; ++step) {
+      for (float& it : weights) it += static_cast<float>(static_cast<int>(draw() % 41) - 20);
+      EXPECT_TRUE(deltas.step(k_limit));
+    }
+    last[rank] = weights;
+    deltas.close();
+  });
+  return last;
+}
+
+/// However they are cut into buckets. Where vectors are cut in the middle a dot's last bit may be another, and an element's.
+void expect_same_however_cut(std::int32_t ranks, lsched::delta_options options, double tolerance) {
+  options.tensors = k_layers;
+  const auto fused = after_steps(ranks, options);
+  for (const auto& it : fused) EXPECT_TRUE(it == fused[0]);
+  for (const std::size_t i : {0u, 49u, 2147u, 2199u, 2500u, 2599u}) EXPECT_EQ(fused[0][i], 7) << "in no tensor";
+  const std::pair<std::uint64_t, std::size_t> cuts[] = {
+      {1, 6}, {4 * 40, 6}, {4 * 41, 5}, {4 * 400, 3}, {UINT64_MAX, 1}};
+  for (const auto& [bytes, wanted] : cuts) {
+    std::size_t buckets = 0;
+    options.bucket_bytes = bytes;
+    const auto cut = after_steps(ranks, options, &buckets);
+    EXPECT_EQ(buckets, wanted) << bytes;
+    for (const auto& it : cut) EXPECT_TRUE(it == cut[0]);
+    for (std::size_t i = 0; i < k_much; ++i)
+      ASSERT_NEAR(cut[0][i], fused[0][i], tolerance)
+          << ranks << " ranks, " << options.algorithm << ", buckets of " << bytes << ", weight " << i;
+  }
+}
+
+TEST(Buckets, change_no_bit_of_any_tensor) {
+  for (const std::int32_t ranks : {1, 3, 5, 2}) {
+    expect_same_however_cut(ranks, {.algorithm = "recursive_doubling"}, 0);
+    expect_same_however_cut(ranks, {.how = combine::sum, .algorithm = "ring"}, 0);
+    expect_same_however_cut(ranks, {.algorithm = "halving"}, 1e-5);
+  }
+}
+
+TEST_P(DeltaStep, in_buckets_is_that_of_replicas_emulated_in_one_place) {
+  for (const std::uint64_t bytes : {1u, 60u, 1000u})
+    expect_emulation<double>(GetParam(), {.momentum = 0.5},
+                             {.tensors = k_tensors, .with_telemetry = true, .bucket_bytes = bytes});
+}
+
+/// Rank 1 has only the schedules of three buckets, and starts them when the test has come so far. Its deltas are
+/// orthogonal to rank 0's.
+TEST(Buckets, a_timeout_in_the_middle_can_be_waited_out) {
+  std::latch has_one_arrived(1);
+  as_ranks(2, [&](lsched::runtime& world) {
+    if (world.rank() == 1) {
+      const lsched_tensor table[] = {{0, 2}};
+      numbers vectors[3];
+      lsched::schedule sums[3];
+      for (std::size_t i = 0; i < 3; ++i) {
+        vectors[i] = {0, static_cast<double>(i + 1)};
+        sums[i] = world.adasum<double>(vectors[i], std::span(vectors[i]), table);
+      }
+      sums[0].run(k_limit);
+      has_one_arrived.wait();
+      for (const std::size_t i : {2u, 1u}) sums[i].run(k_limit);
+      return;
+    }
+    numbers weights(6);
+    lsched::delta_step<double> deltas(
+        world, weights, {.tensors = {{0, 2}, {2, 2}, {4, 2}}, .broadcasts_weights = false, .bucket_bytes = 16},
+        k_limit);
+    EXPECT_EQ(deltas.buckets(), 3u);
+    weights = {7, 0, 8, 0, 9, 0};
+    const auto deadline = std::chrono::steady_clock::now() + k_limit;
+    while (weights[1] == 0 && std::chrono::steady_clock::now() < deadline)
+      EXPECT_THROW(deltas.step(1ms), lsched::error);
+    EXPECT_EQ(weights, (numbers{7, 1, 8, 0, 9, 0}));
+    try {
+      deltas.close();
+      ADD_FAILURE() << "closed while buckets are under way";
+    } catch (const lsched::error& why) {
+      EXPECT_EQ(why.status(), LSCHED_ERR_BUSY);
+    }
+    EXPECT_THROW(deltas.step(1ms), lsched::error);
+    has_one_arrived.count_down();
+    EXPECT_TRUE(deltas.step(k_limit));
+    EXPECT_EQ(weights, (numbers{7, 1, 8, 2, 9, 3}));
+    deltas.close();
+  });
+}
+
 // --- telemetry -----------------------------------------------------------------------------------------------
 
 /// After a step of two tensors, the second of equal deltas, from zero weights.
