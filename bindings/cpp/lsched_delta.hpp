@@ -114,6 +114,53 @@ struct tensor_telemetry {
   bool is_spoilt = false;  ///< an element of what the weights moved by is not finite
 };
 
+// --- the scale of what travels in few bits -------------------------------------------------------------------
+
+/// By which power of two deltas are multiplied, that they be neither too small nor too large for f16 or bf16: twice as
+/// much after 2000 steps that went well, half of it where one does not fit (Micikevicius and others, "Mixed Precision
+/// Training", ICLR 2018; the numbers are those of PyTorch's GradScaler). A value: to save it is to save scale() and
+/// clean_steps().
+class dynamic_scale {
+ public:
+  static constexpr double k_least = 0x1p-120, k_most = 0x1p120;  ///< so that an f32 holds it, and one by it
+  static constexpr std::uint32_t k_patience = 2000;
+
+  explicit dynamic_scale(double scale = 0x1p16, std::uint32_t clean_steps = 0)
+      : scale_(scale), clean_steps_(clean_steps) {
+    int exponent = 0;
+    if (!(scale >= k_least && scale <= k_most) || std::frexp(scale, &exponent) != 0.5)
+      throw std::invalid_argument("lsched: a scale is a power of two from 2^-120 to 2^120");
+    if (clean_steps >= k_patience) throw std::invalid_argument("lsched: after 2000 clean steps the scale has grown");
+  }
+
+  double scale() const { return scale_; }
+  /// Since the scale has changed, or did not fit.
+  std::uint32_t clean_steps() const { return clean_steps_; }
+
+  /// Something did not fit. False: there is no smaller scale.
+  bool shrink() {
+    is_clean_ = false;
+    if (scale_ == k_least) return false;
+    scale_ /= 2;
+    return true;
+  }
+
+  void end_step() {
+    clean_steps_ = is_clean_ ? clean_steps_ + 1 : 0;
+    is_clean_ = true;
+    if (clean_steps_ < k_patience) return;
+    clean_steps_ = 0;
+    scale_ = std::min(2 * scale_, k_most);
+  }
+
+  friend bool operator==(const dynamic_scale&, const dynamic_scale&) = default;
+
+ private:
+  double scale_;
+  std::uint32_t clean_steps_;
+  bool is_clean_ = true;  ///< this step, so far
+};
+
 // --- the step ----------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -194,6 +241,7 @@ struct bucket {
   std::size_t begin = 0, end = 0;  ///< which of them
   std::uint64_t elements = 0;
   exchange deltas{};
+  double scale = 1;  ///< by which they were multiplied
 };
 
 /// As many tensors to a bucket as fit.
@@ -219,6 +267,32 @@ inline void expect_tensors(std::span<const lsched_tensor> tensors, std::uint64_t
   }
 }
 
+/// How deltas travel: as they are, or scaled, in fewer bits. Then their norms are kept so low that nothing overflows,
+/// neither a delta nor what becomes of it on the way. No adaptive sum, and no part of one, is longer than the root of
+/// sum |delta_r|^2, no sum longer than the sum of the norms: if each of n ranks' is at most the format's largest number
+/// by 2 sqrt(n), or by 2 n, all elements remain below half of that number, and roundings have the other half.
+struct wire {
+  lsched_dtype type = LSCHED_F32;
+  bool is_scaled = false;
+  double most_norm2 = 0;  ///< |scaled delta of a tensor|^2
+
+  std::uint64_t element_bytes() const { return type == LSCHED_F64 ? 8 : type == LSCHED_F32 ? 4 : 2; }
+
+  /// Of a delta that is finite: one that is not is as bad at any scale.
+  bool is_too_long(double norm2, double scale) const {
+    return is_scaled && std::isfinite(norm2) && norm2 * scale * scale > most_norm2;
+  }
+};
+
+inline wire wire_of(lsched_dtype own, std::optional<lsched_dtype> wanted, combine how, std::int32_t ranks) {
+  if (wanted.value_or(own) == own) return {own};
+  if (*wanted != LSCHED_F16 && *wanted != LSCHED_BF16)
+    throw std::invalid_argument("lsched: deltas travel as f16, bf16 or what the weights are");
+  const double largest = *wanted == LSCHED_F16 ? 65504 : 0x1.FEp127;
+  const double most = largest / 2 / (how == combine::adasum ? std::sqrt(ranks) : ranks);
+  return {*wanted, true, most * most};
+}
+
 }  // namespace detail
 
 /// The same on all ranks.
@@ -233,13 +307,16 @@ struct delta_options {
   /// deltas are taken, and the last one's added. 0: all in one. Which bucket a tensor is in may change how its sums are
   /// rounded ("halving" cuts where a bucket's middle is) and what algorithm is chosen, but nothing else.
   std::uint64_t bucket_bytes = 0;
+  /// LSCHED_F16 or LSCHED_BF16: deltas travel in so few bits, scaled, and are rounded to them; none: as what the weights are.
+  std::optional<lsched_dtype> wire{};
+  dynamic_scale scaling{};  ///< to begin with; of a wire in fewer bits
 };
 
 /// Keeps the replicas of a model together while each rank trains its own by a local optimizer.
 ///
 /// Memory: the weights stay the caller's and outlive this, and so does the runtime. Two more copies of the model are
 /// owned here: the weights that the last step ended with, and the deltas, in memory of the runtime that local ranks read
-/// in place. (A third for as long as the constructor broadcasts.)
+/// in place; less of them on a wire in fewer bits. (A third for as long as the constructor broadcasts.)
 /// Threads: one at a time. The constructor, step and sync are collective, called by all ranks in the same order; they
 /// block until the others have come, each exchange (one for each bucket) for at most `limit` (telemetry is one more), and
 /// the constructor as long as making schedules may take (lsched_config.commit_timeout_ns). All else is local, and never
@@ -253,13 +330,15 @@ class delta_step {
                       timeout limit = timeout::forever())
       : weights_(weights), options_(std::move(options)), ranks_(world.size()) {
     if (options_.local_steps == 0) throw std::invalid_argument("lsched: a delta is that of one local step at least");
+    wire_ = detail::wire_of(dtype_of<T>::value, options_.wire, options_.how, ranks_);
     if (options_.tensors.empty()) options_.tensors = {{0, weights_.size()}};
     detail::expect_tensors(options_.tensors, weights_.size());
     if (options_.broadcasts_weights) broadcast(world, limit);
     start_.assign(weights_.begin(), weights_.end());
-    const std::uint64_t most = options_.bucket_bytes == 0 ? UINT64_MAX : options_.bucket_bytes / sizeof(T);
+    const std::uint64_t most = options_.bucket_bytes == 0 ? UINT64_MAX : options_.bucket_bytes / wire_.element_bytes();
     buckets_ = detail::buckets_of(options_.tensors, most);
     for (detail::bucket& it : buckets_) connect(world, it);
+    if (wire_.is_scaled) part_.resize(k_part);
     if (!options_.with_telemetry) return;
     norms_ = detail::exchange(world, options_.tensors.size() * sizeof(double));
     norms_.bind(world.allreduce<double>(norms_.as<double>()));
@@ -279,9 +358,15 @@ class delta_step {
   void sync(timeout limit = timeout::forever()) {
     if (!is_reducing_) begin();
     if (norms_) norms_.wait(limit);
-    for (; arrived_ < buckets_.size(); ++arrived_) {
-      buckets_[arrived_].deltas.wait(limit);
-      end(buckets_[arrived_]);
+    while (arrived_ < buckets_.size()) {
+      detail::bucket& it = buckets_[arrived_];
+      it.deltas.wait(limit);
+      if (is_too_long(it) && can_shrink(it)) {
+        send(it, false);
+        continue;
+      }
+      end(it);
+      ++arrived_;
     }
     end();
   }
@@ -295,6 +380,9 @@ class delta_step {
 
   /// Of the last reduction, one for each tensor; empty without the option, and zeros before the first.
   std::span<const tensor_telemetry> telemetry() const { return telemetry_; }
+
+  /// The scale of a wire in fewer bits, as it has become; the same on all ranks. For the next one to begin with.
+  const dynamic_scale& scaling() const { return options_.scaling; }
 
   /// How many schedules reduce, and one of them; its name says which algorithm was chosen.
   std::size_t buckets() const { return buckets_.size(); }
@@ -322,13 +410,25 @@ class delta_step {
   }
 
   void connect(runtime& world, detail::bucket& it) {
-    it.deltas = detail::exchange(world, it.elements * sizeof(T));
-    const std::span<T> vector = it.deltas.as<T>();
-    if (options_.how != combine::adasum)
-      return it.deltas.bind(world.allreduce<T>(vector, LSCHED_SUM, options_.algorithm));
+    const std::uint64_t count = it.elements + (wire_.is_scaled ? 1 : 0);  // and a vote
+    it.deltas = detail::exchange(world, count * wire_.element_bytes());
+    lsched_collective_desc desc{};
+    desc.input = desc.output = it.deltas.memory();
+    desc.count = count;
+    desc.dtype = wire_.type;
+    desc.algorithm = options_.algorithm;
     std::vector<lsched_tensor> packed;
     for_tensors(it, [&](std::size_t i, std::uint64_t at) { packed.push_back({at, options_.tensors[i].count}); });
-    it.deltas.bind(world.adasum<T>(vector, vector, packed, options_.algorithm));
+    if (wire_.is_scaled) packed.push_back({it.elements, 1});
+    if (options_.how == combine::adasum) {
+      desc.collective = "adasum";
+      desc.tensors = packed.data();
+      desc.tensor_count = packed.size();
+    } else {
+      desc.collective = "allreduce";
+      desc.reduction = LSCHED_SUM;
+    }
+    it.deltas.bind(world.collective(desc));
   }
 
   /// Calls use(i, at) for the bucket's tensors in order: tensor i begins at that element of the bucket.
@@ -339,43 +439,101 @@ class delta_step {
 
   /// A bucket travels while the deltas of the next are taken.
   void begin() {
-    for (detail::bucket& it : buckets_) {
-      for_tensors(it, [&](std::size_t i, std::uint64_t at) { take(it, i, at); });
-      it.deltas.start();
-    }
+    for (detail::bucket& it : buckets_) send(it, true);
     if (norms_) norms_.start();
     arrived_ = 0;
     is_reducing_ = true;
   }
 
-  void take(detail::bucket& it, std::size_t tensor, std::uint64_t at) {
-    const auto [begin, count] = options_.tensors[tensor];
-    const std::span<T> delta = it.deltas.as<T>().subspan(at, count);
-    for (std::size_t k = 0; k < count; ++k) delta[k] = weights_[begin + k] - start_[begin + k];
-    if (norms_) norms_.as<double>()[tensor] = detail::squared_norm<T>(delta);
+  void send(detail::bucket& it, bool is_first) {
+    it.scale = wire_.is_scaled ? options_.scaling.scale() : 1;
+    bool fits = true;
+    for_tensors(it, [&](std::size_t i, std::uint64_t at) {
+      const double norm2 = take(it, options_.tensors[i], at);
+      if (norms_ && is_first) norms_.as<double>()[i] = norm2;  // later they are under way
+      fits &= !wire_.is_too_long(norm2, it.scale);
+    });
+    if (wire_.is_scaled) vote(it, fits);
+    it.deltas.start();
   }
 
-  void end(detail::bucket& it) {
+  // A vote travels behind the deltas, a tensor of its own: 1 on ranks whose deltas do not fit, else 0. What comes back is
+  // 0 if it is 0 everywhere, and more if not, by Adasum as by a sum. So ranks need no further message to agree that a
+  // bucket has to go again, and all of them hold the same scale: it begins the same, and changes by votes alone, which
+  // are the same bits on all ranks, in the order of buckets, which is, too.
+
+  void vote(detail::bucket& it, bool fits) const {
+    const double one = fits ? 0 : 1;
+    convert(LSCHED_F64, &one, 1, 1, wire_.type, place(it, it.elements));
+  }
+
+  bool is_too_long(const detail::bucket& it) const {
+    double votes = 0;
+    if (wire_.is_scaled) convert(wire_.type, place(it, it.elements), 1, 1, LSCHED_F64, &votes);
+    return votes != 0;
+  }
+
+  /// A bucket that was sent before the scale has shrunk for another goes again as that one did.
+  bool can_shrink(const detail::bucket& it) {
+    return it.scale != options_.scaling.scale() || options_.scaling.shrink();
+  }
+
+  std::uint8_t* place(const detail::bucket& it, std::uint64_t element) const {
+    return it.deltas.memory() + element * wire_.element_bytes();
+  }
+
+  /// A tensor's delta to where it travels from. Answers its squared norm, where anybody wants to know.
+  double take(detail::bucket& it, const lsched_tensor& of, std::uint64_t at) {
+    double norm2 = 0;
+    for_parts(it, of.count, at, [&](std::span<T> delta, std::uint64_t done) {
+      for (std::size_t k = 0; k < delta.size(); ++k)
+        delta[k] = weights_[of.begin + done + k] - start_[of.begin + done + k];
+      if (norms_ || wire_.is_scaled) norm2 += detail::squared_norm<T>(delta);
+      if (wire_.is_scaled)
+        convert(dtype_of<T>::value, delta.data(), delta.size(), it.scale, wire_.type, place(it, at + done));
+    });
+    return norm2;
+  }
+
+  /// Calls use(part, done) for the parts of a tensor that begins at element `at` of the bucket: all of it, where it lies, or
+  /// as much as fits into the cache, where it is put and taken before it is converted, or after.
+  template <class Use>
+  void for_parts(const detail::bucket& it, std::uint64_t count, std::uint64_t at, const Use& use) {
+    if (!wire_.is_scaled) return use(it.deltas.template as<T>().subspan(at, count), std::uint64_t{0});
+    for (std::uint64_t done = 0; done < count; done += k_part)
+      use(std::span(part_).first(std::min<std::uint64_t>(k_part, count - done)), done);
+  }
+
+  void end(const detail::bucket& it) {
     for_tensors(it, [&](std::size_t i, std::uint64_t at) { add(it, i, at); });
   }
 
-  void add(detail::bucket& it, std::size_t tensor, std::uint64_t at) {
-    const auto [begin, count] = options_.tensors[tensor];
-    const std::span<T> delta = it.deltas.as<T>().subspan(at, count);
-    if (options_.how == combine::mean)
-      for (T& one : delta) one /= static_cast<T>(ranks_);
-    if (norms_) {
-      const double norm2 = detail::squared_norm<T>(delta);
-      telemetry_[tensor] = told(norms_.as<double>()[tensor], norm2);
-      telemetry_[tensor].is_spoilt = !std::isfinite(norm2) && !detail::are_finite<T>(delta);
-    }
-    for (std::size_t k = 0; k < count; ++k) weights_[begin + k] = start_[begin + k] += delta[k];
+  void add(const detail::bucket& it, std::size_t tensor, std::uint64_t at) {
+    const auto& [begin, count] = options_.tensors[tensor];
+    double norm2 = 0;
+    bool is_spoilt = false;
+    for_parts(it, count, at, [&, begin = begin](std::span<T> delta, std::uint64_t done) {
+      if (wire_.is_scaled)
+        convert(wire_.type, place(it, at + done), delta.size(), 1 / it.scale, dtype_of<T>::value, delta.data());
+      if (options_.how == combine::mean)
+        for (T& one : delta) one /= static_cast<T>(ranks_);
+      if (norms_) {
+        const double of_part = detail::squared_norm<T>(delta);
+        norm2 += of_part;
+        is_spoilt |= !std::isfinite(of_part) && !detail::are_finite<T>(delta);
+      }
+      for (std::size_t k = 0; k < delta.size(); ++k) weights_[begin + done + k] = start_[begin + done + k] += delta[k];
+    });
+    if (!norms_) return;
+    telemetry_[tensor] = told(norms_.as<double>()[tensor], norm2);
+    telemetry_[tensor].is_spoilt = is_spoilt;
   }
 
   /// Elements of no tensor go back to where they started.
   void end() {
     is_reducing_ = false;
     local_steps_ = 0;
+    if (wire_.is_scaled) options_.scaling.end_step();
     std::uint64_t at = 0;
     const auto freeze = [&](std::uint64_t to) {
       std::copy(start_.data() + at, start_.data() + to, weights_.data() + at);
@@ -400,13 +558,17 @@ class delta_step {
     return it;
   }
 
+  static constexpr std::size_t k_part = 4096;  ///< elements
+
   std::span<T> weights_{};
-  delta_options options_{};
+  delta_options options_{};  ///< `scaling` is the present one
   std::int32_t ranks_ = 0;
   std::uint32_t local_steps_ = 0;  ///< of the optimizer, since the last reduction
   bool is_reducing_ = false;
   std::vector<T> start_{};
   std::vector<detail::bucket> buckets_{};
+  detail::wire wire_{};
+  std::vector<T> part_{};     ///< of a tensor that is converted
   std::size_t arrived_ = 0;   ///< buckets whose deltas are in the weights, while a reduction is under way
   detail::exchange norms_{};  ///< of the deltas, squared; a sum over ranks after the round
   std::vector<tensor_telemetry> telemetry_{};

@@ -324,6 +324,8 @@ TEST(DeltaStep, options_that_make_no_sense_are_refused_before_anything_is_sent) 
   refuses({.tensors = {{0, 5}, {5, 6}}});
   refuses({.tensors = {{11, 0}}});
   refuses({.tensors = {{5, UINT64_MAX}}});
+  refuses({.wire = LSCHED_I32});
+  refuses({.wire = LSCHED_F64});
 }
 
 TEST(DeltaStep, algorithms_that_do_not_exist_are_an_error_on_all_ranks) {
@@ -455,6 +457,246 @@ TEST(Buckets, a_timeout_in_the_middle_can_be_waited_out) {
     EXPECT_EQ(weights, (numbers{7, 1, 8, 2, 9, 3}));
     deltas.close();
   });
+}
+
+// --- a wire in fewer bits ------------------------------------------------------------------------------------
+
+TEST(DynamicScale, doubles_after_2000_clean_steps_and_halves_where_something_does_not_fit) {
+  lsched::dynamic_scale it;
+  EXPECT_EQ(it.scale(), 65536);
+  for (int step = 0; step < 1999; ++step) it.end_step();
+  EXPECT_EQ(it.scale(), 65536);
+  EXPECT_EQ(it.clean_steps(), 1999u);
+  it.end_step();
+  EXPECT_EQ(it.scale(), 131072);
+  EXPECT_EQ(it.clean_steps(), 0u);
+  for (int step = 0; step < 1999; ++step) it.end_step();
+  EXPECT_TRUE(it.shrink());
+  EXPECT_TRUE(it.shrink());
+  EXPECT_EQ(it.scale(), 32768);
+  it.end_step();
+  EXPECT_EQ(it.clean_steps(), 0u) << "that was no clean step";
+  for (int step = 0; step < 2000; ++step) it.end_step();
+  EXPECT_EQ(it.scale(), 65536);
+}
+
+TEST(DynamicScale, stays_within_bounds) {
+  lsched::dynamic_scale least(lsched::dynamic_scale::k_least), most(lsched::dynamic_scale::k_most, 1999);
+  EXPECT_FALSE(least.shrink());
+  EXPECT_EQ(least.scale(), 0x1p-120);
+  most.end_step();
+  EXPECT_EQ(most.scale(), 0x1p120);
+  EXPECT_EQ(most.clean_steps(), 0u);
+}
+
+TEST(DynamicScale, is_saved_as_two_numbers) {
+  lsched::dynamic_scale it(0x1p-3, 1000);
+  for (int step = 0; step < 999; ++step) it.end_step();
+  lsched::dynamic_scale same(it.scale(), it.clean_steps());
+  EXPECT_EQ(same, it);
+  same.end_step();
+  EXPECT_EQ(same.scale(), 0.25);
+}
+
+TEST(DynamicScale, is_a_power_of_two) {
+  for (const double none : {3.0, 0.0, -2.0, 0x1p-121, 0x1p121, k_nan, std::numeric_limits<double>::infinity()})
+    EXPECT_THROW(lsched::dynamic_scale{none}, std::invalid_argument) << none;
+  EXPECT_THROW(lsched::dynamic_scale(1, 2000), std::invalid_argument);
+}
+
+/// After a step from zero weights.
+struct outcome {
+  numbers weights;
+  lsched::dynamic_scale scaling;
+  std::vector<lsched::tensor_telemetry> telemetry;
+};
+
+/// What all ranks have after a step in which each moves by what `deltas` has for it, the same bits.
+outcome moved_by(const std::vector<numbers>& deltas, lsched::delta_options options) {
+  std::vector<outcome> all(deltas.size());
+  options.with_telemetry = true;
+  as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::runtime& world) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    numbers weights(deltas[rank].size());
+    lsched::delta_step<double> step(world, weights, options, k_limit);
+    weights = deltas[rank];
+    EXPECT_TRUE(step.step(k_limit));
+    all[rank] = {weights, step.scaling(), {step.telemetry().begin(), step.telemetry().end()}};
+  });
+  for (const outcome& it : all) {
+    EXPECT_EQ(std::memcmp(it.weights.data(), all[0].weights.data(), it.weights.size() * sizeof(double)), 0);
+    EXPECT_EQ(it.scaling, all[0].scaling);
+  }
+  return all[0];
+}
+
+/// Of magnitudes around `size`, which a float holds.
+std::vector<numbers> random_deltas(std::size_t ranks, std::size_t count, double size) {
+  std::mt19937 draw(static_cast<unsigned>(ranks));
+  std::uniform_real_distribution<double> magnitude(0.5, 1.5);
+  std::vector<numbers> deltas(ranks, numbers(count));
+  for (numbers& it : deltas)
+    for (double& one : it) one = static_cast<float>((draw() % 2 == 0 ? size : -size) * magnitude(draw));
+  return deltas;
+}
+
+double relative_error(const numbers& found, const numbers& wanted) {
+  numbers difference(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) difference[i] = found[i] - wanted[i];
+  return std::sqrt(dot(difference, difference) / dot(wanted, wanted));
+}
+
+TEST(Wire, of_f16_and_bf16_is_as_exact_as_they_are_when_deltas_are_scaled) {
+  for (const std::size_t ranks : {3u, 5u, 2u})
+    for (const combine how : {combine::adasum, combine::mean}) {
+      const auto deltas = random_deltas(ranks, 6000, 1e-6);  // more than a part
+      const numbers wanted = combined(how, deltas);
+      const auto error = [&](lsched_dtype wire, double scale) {
+        const auto found = moved_by(deltas, {.how = how, .wire = wire, .scaling = lsched::dynamic_scale(scale)});
+        EXPECT_EQ(found.scaling, lsched::dynamic_scale(scale, 1));
+        return relative_error(found.weights, wanted);
+      };
+      const double unscaled = error(LSCHED_F16, 1), scaled = error(LSCHED_F16, 0x1p16);
+      EXPECT_GT(unscaled, 0.008) << ranks;
+      EXPECT_LT(unscaled, 0.04) << ranks;
+      EXPECT_GT(scaled, 1e-4) << ranks;
+      EXPECT_LT(scaled, 5e-4) << ranks;
+      for (const double scale : {1.0, 0x1p16}) {
+        EXPECT_GT(error(LSCHED_BF16, scale), 8e-4) << ranks;
+        EXPECT_LT(error(LSCHED_BF16, scale), 4e-3) << ranks;
+      }
+    }
+}
+
+TEST(Wire, that_is_as_wide_as_the_weights_is_none) {
+  const auto deltas = random_deltas(3, 50, 1);
+  const outcome own = moved_by(deltas, {.wire = LSCHED_F64});
+  EXPECT_EQ(own.weights, moved_by(deltas, {}).weights);
+  EXPECT_EQ(own.scaling, lsched::dynamic_scale());
+}
+
+/// One rank's delta is too large at first: it comes again at half the scale, and again, as if that had been the scale.
+TEST(Wire, on_overflow_backs_off_on_all_ranks_and_loses_nothing) {
+  for (const std::size_t ranks : {1u, 3u, 5u, 2u})
+    for (const std::uint64_t bucket_bytes : {std::uint64_t{0}, std::uint64_t{60}})
+      for (const combine how : {combine::adasum, combine::sum}) {
+        auto deltas = random_deltas(ranks, 90, 1e-3);
+        for (std::size_t i = 30; i < 60; ++i) deltas[ranks / 2][i] *= 1024;  // in the middle bucket
+        const lsched::delta_options options{.tensors = {{0, 30}, {30, 30}, {60, 0}, {60, 30}},
+                                            .how = how,
+                                            .bucket_bytes = bucket_bytes,
+                                            .wire = LSCHED_F16};
+        const outcome found = moved_by(deltas, options);
+        EXPECT_LT(found.scaling.scale(), 0x1p14);
+        EXPECT_GT(found.scaling.scale(), 0x1p9);
+        EXPECT_EQ(found.scaling.clean_steps(), 0u);
+        lsched::delta_options at_once = options;
+        at_once.scaling = lsched::dynamic_scale(found.scaling.scale());
+        const outcome same = moved_by(deltas, at_once);
+        EXPECT_EQ(same.scaling.scale(), found.scaling.scale());
+        EXPECT_EQ(same.scaling.clean_steps(), 1u);
+        EXPECT_LT(relative_error(found.weights, same.weights), 1e-6) << "tiny ones may be subnormal at one scale";
+        for (std::size_t i = 30; i < 60; ++i) EXPECT_EQ(found.weights[i], same.weights[i]) << i;
+        for (std::size_t i = 0; i < 4; ++i) {
+          EXPECT_FALSE(found.telemetry[i].is_spoilt);
+          EXPECT_EQ(found.telemetry[i].delta_norm2, same.telemetry[i].delta_norm2);
+        }
+      }
+}
+
+TEST(Wire, is_scaled_for_the_longest_tensor_in_however_many_buckets) {
+  for (const double size : {10.0, 1000.0}) {
+    const auto deltas = random_deltas(3, 90, size);
+    const auto scale_of = [&](std::uint64_t bucket_bytes) {
+      return moved_by(deltas,
+                      {.tensors = {{0, 30}, {30, 30}, {60, 30}}, .bucket_bytes = bucket_bytes, .wire = LSCHED_F16})
+          .scaling.scale();
+    };
+    EXPECT_EQ(scale_of(60), scale_of(0));
+    EXPECT_LE(scale_of(0) * size, 18909 / std::sqrt(30 * 13.0 / 12)) << "what norms of 30 such elements leave room for";
+    EXPECT_GE(scale_of(0) * size, 18909 / std::sqrt(30 * 13.0 / 12) / 2.5);
+  }
+}
+
+TEST(Wire, has_room_for_what_deltas_add_up_to) {
+  const outcome sum =
+      moved_by({{40000, 40000}, {40000, -40000}}, {.wire = LSCHED_F16, .scaling = lsched::dynamic_scale(1)});
+  EXPECT_EQ(sum.weights, (numbers{80000, 0}));
+  EXPECT_EQ(sum.scaling.scale(), 0.25);
+  const outcome many = moved_by({{60000}, {60000}, {60000}, {60000}, {60000}},
+                                {.how = combine::sum, .wire = LSCHED_F16, .scaling = lsched::dynamic_scale(1)});
+  EXPECT_NEAR(many.weights[0], 300000, 300);
+}
+
+TEST(Wire, spoils_a_tensor_without_backing_off_for_what_no_scale_can_mend) {
+  for (const std::size_t ranks : {3u, 5u, 2u}) {
+    auto deltas = random_deltas(ranks, 90, 1e-3);
+    const lsched::delta_options options{.tensors = {{0, 30}, {30, 30}, {60, 30}}, .wire = LSCHED_F16};
+    const outcome sound = moved_by(deltas, options);
+    deltas[1][40] = std::numeric_limits<double>::infinity();
+    const outcome spoilt = moved_by(deltas, options);
+    EXPECT_EQ(spoilt.scaling, lsched::dynamic_scale(0x1p16, 1));
+    for (std::size_t i = 0; i < 90; ++i) {
+      EXPECT_EQ(std::isnan(spoilt.weights[i]), i / 30 == 1) << i;
+      EXPECT_TRUE(i / 30 == 1 || spoilt.weights[i] == sound.weights[i]) << i;
+    }
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(spoilt.telemetry[i].is_spoilt, i == 1);
+    deltas[0][70] = 1000;  // too long, and not in that tensor
+    const outcome both = moved_by(deltas, options);
+    EXPECT_LT(both.scaling.scale(), 0x1p6);
+    EXPECT_TRUE(std::isnan(both.weights[30]));
+    EXPECT_FALSE(both.telemetry[2].is_spoilt);
+    EXPECT_GT(both.weights[70], 400);
+  }
+}
+
+TEST(Wire, timeouts_while_deltas_go_again_can_be_waited_out) {
+  as_ranks(3, [](lsched::runtime& world) {
+    numbers weights(3);
+    lsched::delta_step<double> deltas(world, weights, {.bucket_bytes = 2, .wire = LSCHED_F16}, k_limit);
+    weights[static_cast<std::size_t>(world.rank())] = 0x1p20;  // orthogonal, and a power of two
+    const auto deadline = std::chrono::steady_clock::now() + k_limit;
+    for (bool is_over = false; !is_over && std::chrono::steady_clock::now() < deadline;) {
+      try {
+        is_over = deltas.step(1us);
+      } catch (const lsched::error& why) {
+        ASSERT_EQ(why.status(), LSCHED_ERR_TIMEOUT);
+      }
+    }
+    EXPECT_EQ(weights, numbers(3, 0x1p20));
+    EXPECT_LT(deltas.scaling().scale(), 0x1p-4);
+  });
+}
+
+TEST(Wire, gives_up_where_there_is_no_smaller_scale) {
+  const outcome found = moved_by({{1e50, 0}, {0, 1}}, {.tensors = {{0, 1}, {1, 1}}, .wire = LSCHED_F16});
+  EXPECT_EQ(found.scaling, lsched::dynamic_scale(lsched::dynamic_scale::k_least));
+  EXPECT_TRUE(std::isnan(found.weights[0]));
+  EXPECT_TRUE(found.telemetry[0].is_spoilt);
+}
+
+TEST(Wire, keeps_replicas_the_same_bits_while_scale_and_weights_move) {
+  std::vector<std::vector<float>> last(3);
+  as_ranks(3, [&](lsched::runtime& world) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    auto weights = weights_at_first<float>();
+    lsched::delta_step<float> deltas(
+        world, weights,
+        {.tensors = k_tensors, .bucket_bytes = 20, .wire = LSCHED_F16, .scaling = lsched::dynamic_scale(0x1p11, 1996)},
+        k_limit);
+    EXPECT_EQ(deltas.buckets(), 2u);
+    optimizer<float> local({.momentum = 0.5});
+    for (int step = 0; step < 60; ++step) {
+      local.step(weights, rank, step);
+      deltas.step(k_limit);
+      EXPECT_EQ(deltas.scaling().scale(), step < 3 ? 0x1p11 : 0x1p12) << "after 2000 clean steps";
+    }
+    EXPECT_EQ(deltas.scaling().clean_steps(), 56u);
+    last[rank] = weights;
+    deltas.close();
+  });
+  for (const auto& it : last) EXPECT_EQ(std::memcmp(it.data(), last[0].data(), k_size * sizeof(float)), 0);
+  for (std::size_t i = 0; i < k_size; ++i) EXPECT_TRUE(i == 9 || std::fabs(last[0][i] - 3) < 3) << last[0][i];
 }
 
 // --- telemetry -----------------------------------------------------------------------------------------------
