@@ -47,6 +47,13 @@ op_id ordered_ops::combine(kernel what, const stretch& lower, const stretch& hig
   return sum;
 }
 
+op_id ordered_ops::divide(const stretch& source, const stretch& target, std::uint32_t divisor) {
+  const op_id made = append(to_.divide(source.at, target.at, extent::imm(target.count), divisor));
+  reads(source);
+  writes(target);
+  return made;
+}
+
 op_id ordered_ops::dot_norms(const stretch& lower, const stretch& higher, const stretch& sums) {
   const op_id made = append(to_.dot_norms(lower.at, higher.at, sums.at, extent::imm(lower.count)));
   reads(lower);

@@ -48,6 +48,7 @@ class ordered_ops {
   op_id copy(const stretch& source, const stretch& target);
   /// target = lower + higher, whatever the shape's kernel is.
   op_id add(const stretch& lower, const stretch& higher, const stretch& target);
+  op_id divide(const stretch& source, const stretch& target, std::uint32_t divisor);
   /// The sums of an adaptive sum, and that (libsched/builder.h).
   op_id dot_norms(const stretch& lower, const stretch& higher, const stretch& sums);
   op_id adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target);

@@ -110,6 +110,17 @@ op_id builder::copy(region source, region target, extent count, deps after) {
                 after);
 }
 
+op_id builder::divide(region source, region target, extent count, std::uint32_t divisor, deps after) {
+  return append({.kind = op_kind::compute,
+                 .what = kernel::divide,
+                 .type = at(target.buffer()).type,
+                 .tag = divisor,
+                 .count = count,
+                 .a = source,
+                 .c = target},
+                after);
+}
+
 op_id builder::dot_norms(region lower, region higher, region sums, extent count, deps after) {
   return append({.kind = op_kind::compute,
                  .what = kernel::dot_norms,

@@ -47,6 +47,8 @@ class builder {
   op_id recv(rank from, std::uint32_t tag, region target, extent count, deps after = {});
   op_id reduce(kernel what, region lower, region higher, region target, extent count, deps after = {});
   op_id copy(region source, region target, extent count, deps after = {});
+  /// target = source / divisor, of floating types.
+  op_id divide(region source, region target, extent count, std::uint32_t divisor, deps after = {});
   /// The k_dot_sums sums of two vectors of any floating type; `sums` is of f64.
   op_id dot_norms(region lower, region higher, region sums, extent count, deps after = {});
   /// The gram_sums(vectors) sums of a row of vectors of any floating type; `sums` is of f64. The row's second vector says

@@ -14,6 +14,8 @@ constexpr std::array<std::uint64_t, 2> k_step{0x0b5297a4d3e16c97, 0x1c60cb3729fe
 
 std::uint32_t bit_of(kernel what) { return 1u << static_cast<unsigned>(what); }
 
+constexpr std::uint32_t k_no_input = ~std::uint32_t{0};
+
 std::string range_text(std::uint64_t begin, std::uint64_t end) {
   return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
 }
@@ -37,7 +39,7 @@ contents::sums contents::shifted(sums weight, std::int64_t by) {
 // --- setting up --------------------------------------------------------------------------------------------
 
 contents::contents(const assembly& all, const overlay& in_place, finding_list& out)
-    : all_(all), out_(out), products_(1), grams_(1) {
+    : all_(all), out_(out), nodes_{{.input = k_no_input}}, products_(1), grams_(1) {
   for (rank r = 0; r < all.size(); ++r) set_up(r, in_place);
 }
 
@@ -101,7 +103,6 @@ contents::node_id contents::add_adaptive(world_op op, const segment& lower, cons
 }
 
 contents::node_id contents::add_gram(gram of) {
-  constexpr std::uint32_t k_no_input = ~std::uint32_t{0};
   std::uint64_t tree = joined_tree(kernel::gram, of.elements[0], of.elements[1]);
   for (const std::uint64_t vector : of.vectors) tree = joined_tree(kernel::gram, tree, vector);
   nodes_.push_back({.tree = tree, .input = k_no_input, .gram = static_cast<std::uint32_t>(grams_.size())});
@@ -111,10 +112,21 @@ contents::node_id contents::add_gram(gram of) {
 
 /// The three sums, elements 0 to 2. Nobody's contribution is in them, so that parts of them may be of any.
 contents::node_id contents::add_products(const products& of) {
-  constexpr std::uint32_t k_no_input = ~std::uint32_t{0};
   products_.push_back(of);
   const auto number = static_cast<std::uint32_t>(products_.size() - 1);
   nodes_.push_back({.tree = of[0], .input = k_no_input, .products = number});
+  return static_cast<node_id>(nodes_.size() - 1);
+}
+
+/// The same contributions; by what they are divided, the expression says.
+contents::node_id contents::add_quotient(world_op op, const segment& sum) {
+  node it = nodes_[sum.what];
+  it.tree = divided_tree(it.tree, all_.at(op).tag);
+  it.lower = sum.what, it.higher = k_nothing;
+  it.joined_by = op;
+  it.products = 0;
+  it.kernels |= bit_of(kernel::divide);
+  nodes_.push_back(it);
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
@@ -142,6 +154,10 @@ void contents::execute(world_op it) {
     case op_kind::compute:
       read(it, it, what.a, count, lower_);
       if (what.what == kernel::copy) return write(r, what.c, count, lower_);
+      if (what.what == kernel::divide) {
+        divide(it, lower_);
+        return write(r, what.c, count, joined_);
+      }
       read(it, it, what.b, count, higher_);
       if (what.what == kernel::adasum) read(it, it, what.s, k_dot_sums, sums_);
       combine(it, lower_, higher_);
@@ -371,6 +387,11 @@ void contents::combine(world_op by, const memory& lower, const memory& higher) {
   });
 }
 
+void contents::divide(world_op by, const memory& what) {
+  joined_.clear();
+  for (const segment& it : what) joined_.push_back({it.begin, it.end, it.shift, add_quotient(by, it)});
+}
+
 void contents::object_to_sums(world_op reader) {
   const op& what = all_.at(reader);
   const vector_row row = row_of(what);
@@ -464,8 +485,10 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
     return false;
   };
   if (!is_right) return bad(property::contents, explain(wanted, found));
+  if (is_moved && it.joined_by != k_no_world_op) return bad(property::contents, "divided, and not as it was");
   if (is_moved) return true;
-  if ((it.kernels & ~(bit_of(wanted.how) | bit_of(wanted.merged))) != 0)
+  const std::uint32_t of_means = wanted.has_means ? bit_of(kernel::sum) | bit_of(kernel::divide) : 0;
+  if ((it.kernels & ~(bit_of(wanted.how) | bit_of(wanted.merged) | of_means)) != 0)
     return bad(property::contents, "combined by another kernel than " + std::string(name_of(wanted.how)));
   if (wanted.is_in_rank_order && !it.is_in_rank_order)
     return bad(property::expression, "an operand of a higher rank comes before one of a lower rank");

@@ -42,12 +42,13 @@ class contents {
  private:
   using node_id = std::uint32_t;
   using sums = std::array<std::uint64_t, 2>;
+  static constexpr node_id k_nothing = 0;  ///< a node that nothing is in
 
   struct node {
     sums weight{};
     std::uint64_t leaves = 0;
     std::uint64_t tree = 0;
-    node_id lower = 0, higher = 0;       ///< of a join
+    node_id lower = 0, higher = 0;       ///< of a join; of a quotient, the other is k_nothing
     world_op joined_by = k_no_world_op;  ///< k_no_world_op: a leaf
     rank lowest = 0, highest = 0;        ///< contributors
     std::uint32_t input = 0;             ///< of a leaf
@@ -81,6 +82,7 @@ class contents {
   node_id add_adaptive(world_op op, const segment& lower, const segment& higher, const products& by);
   node_id add_gram(gram of);
   node_id add_products(const products& of);
+  node_id add_quotient(world_op op, const segment& sum);
   static sums weight_of(rank contributor, std::uint32_t input);
   static sums shifted(sums weight, std::int64_t by);
 
@@ -101,6 +103,7 @@ class contents {
   template <class Visit>
   static void for_each_pair(const memory& lower, const memory& higher, const Visit& visit);
   void combine(world_op by, const memory& lower, const memory& higher);
+  void divide(world_op by, const memory& what);
   void object_to_sums(world_op reader);
 
   void check_range(const promised_range& wanted, const postcondition& promise);

@@ -207,10 +207,11 @@ std::optional<failure> engine::find_arithmetic(instance& it, const user_kernel& 
     const op& what = ops[id];
     if (what.what == kernel::user)
       if (auto why = objection_to_user(what, id, user)) return why;
-    if (what.kind == op_kind::compute && is_adaptive(what.what)) {
+    if (what.kind == op_kind::compute && (is_adaptive(what.what) || what.what == kernel::divide)) {
       it.adaptives.resize(ops.size());
       it.adaptives[id] = {find_dot_norms(what.type), find_scaled_add(what.type), find_gram_pairs(what.type),
-                          find_weighted_sum(what.type), find_compensated_weighted_sum(what.type)};
+                          find_weighted_sum(what.type), find_compensated_weighted_sum(what.type),
+                          find_divide(what.type)};
     }
     if (what.kind == op_kind::compute && is_reduction(what.what))
       it.reductions[id] = what.what == kernel::user ? arithmetic(user) : arithmetic(find_reduce(what.what, what.type));
@@ -605,6 +606,7 @@ void engine::fire_capture(instance& it, op_id id, const op& what) {
 void engine::fire_compute(instance& it, op_id id, const op& what) {
   if (what.what == kernel::dot_norms) return fire_dot_norms(it, id, what);
   if (takes_row(what.what)) return fire_row(it, id, what);
+  if (what.what == kernel::divide) return fire_divide(it, id, what);
   const presence a = presence_of(it, &op_pieces::a, id);
   if (what.what == kernel::copy) {
     set_presence(it, id, a);
@@ -681,6 +683,17 @@ bool engine::weigh(const instance& it, const op& what, double* weights) {
   const auto* parts = reinterpret_cast<const double*>(sums.data + what.s.offset() * sizeof(double));
   add_gram_pairs(parts, matrices, vectors, total.data());
   return adasum_weights(folded_adasum_tree(vectors), total.data(), weights).cancels;
+}
+
+void engine::fire_divide(instance& it, op_id id, const op& what) {
+  const presence a = presence_of(it, &op_pieces::a, id);
+  const std::uint64_t count = amount(it, what);
+  set_presence(it, id, a);
+  if (count * size_of(what.type) >= k_long_bytes) begin_long();
+  if (count > 0 && !a.null)
+    it.adaptives[id].divide(at(it.cells[what.a.buffer()], what.a, what),
+                            it.cells[what.c.buffer()].home + what.c.offset() * size_of(what.type), count, what.tag);
+  combined(it, id, what);
 }
 
 takeover engine::may_take_over(const instance& it, op_id id) {

@@ -120,6 +120,7 @@ class engine {
   void fire_dot_norms(instance& it, op_id id, const op& what);
   void fire_row(instance& it, op_id id, const op& what);
   static bool weigh(const instance& it, const op& what, double* weights);
+  void fire_divide(instance& it, op_id id, const op& what);
   void combine(instance& it, op_id id, const op& what, std::uint64_t count);
   void combined(instance& it, op_id id, const op& what);
   static presence presence_of_result(const instance& it);

@@ -91,8 +91,10 @@ void form_check::check_op(op_id id) {
   const bool is_merge = it.kind != op_kind::capture || is_reduction(it.what) || it.what == kernel::adasum;
   if ((is_reducing || it.kind == op_kind::capture) && !(is_merge && supports(it.what, it.type)))
     object(id, "asks for a reduction that " + std::string(name_of(it.type)) + " does not have");
+  if (it.kind == op_kind::compute && it.what == kernel::divide && (it.tag < 2 || it.tag > k_most_divisor))
+    object(id, "divides by " + std::to_string(it.tag));
   check_presence(id, &op::a, it.kind == op_kind::send || it.kind == op_kind::compute);
-  check_presence(id, &op::b, is_reducing);
+  check_presence(id, &op::b, is_reducing && is_binary(it.what));
   check_presence(id, &op::s, it.kind == op_kind::compute && goes_by_sums(it.what));
   check_presence(id, &op::c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
   if (const auto why = objection_to_row(it); !why.empty()) return object(id, "has no row: " + std::string(why));

@@ -37,13 +37,14 @@ struct presence {
   bool null = false;
 };
 
-/// What an op of an adaptive kernel calls.
+/// What an op of an adaptive kernel, or of kernel::divide, calls.
 struct adaptive {
   dot_norms_fn dot_norms = nullptr;
   scaled_add_fn scaled_add = nullptr;
   gram_pairs_fn gram = nullptr;
   weighted_sum_fn weighted_sum = nullptr;
   weighted_sum_fn compensated_sum = nullptr;  ///< where it cancels
+  divide_fn divide = nullptr;
 };
 
 /// Who reads a payload that stays in place.
@@ -101,7 +102,7 @@ struct instance {
   std::vector<cell> cells;
   std::vector<std::uint64_t> slots;
   std::vector<arithmetic> reductions;  ///< by op
-  std::vector<adaptive> adaptives;     ///< by op; empty: none is adaptive
+  std::vector<adaptive> adaptives;     ///< by op; empty: none is adaptive or divides
   std::vector<link_id> links;          ///< by op
   std::vector<payload_use> payloads;   ///< by op: of an in-place receive
   std::vector<std::uint32_t> held;     ///< by op: so many readers still await the in-place receive's payload

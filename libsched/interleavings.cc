@@ -275,7 +275,10 @@ class player {
       target = now.cells[on_.at(part.partner).transit + i];
     } else {
       const term_id lower = now.cells[on_.cell(part, what.a, i)];
-      target = is_binary(what.what) ? combine(now, part, lower, now.cells[on_.cell(part, what.b, i)]) : lower;
+      if (what.what == kernel::divide)
+        target = terms_.quotient(lower, what.tag);
+      else
+        target = is_binary(what.what) ? combine(now, part, lower, now.cells[on_.cell(part, what.b, i)]) : lower;
     }
   }
 

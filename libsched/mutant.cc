@@ -167,6 +167,9 @@ class mutant_list::enumeration {
 
   /// To the next one that the dtype has.
   void change_kernel(op_id id) {
+    if (at(id).kind == op_kind::compute && at(id).what == kernel::divide)
+      add(mutation::change_kernel, words(id) + " divides by " + std::to_string(at(id).tag + 1),
+          [id](draft& in) { ++in.head.ops[id].tag; });
     if (!is_reduction(at(id).what)) return;
     auto next = std::ranges::find(k_all_reductions, at(id).what);
     do {

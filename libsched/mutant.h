@@ -23,7 +23,7 @@ enum class mutation : std::uint8_t {
   change_extent,   ///< an op, or both ends of an edge, move or touch one element more or fewer
   duplicate,       ///< an op is there twice, with the same deps
   merge_tags,      ///< an edge has another edge's tag, at one or both ends
-  change_kernel,   ///< a reduction, or the merge of a capture, is by another kernel
+  change_kernel,   ///< a reduction, or the merge of a capture, is by another kernel, or a division by another number
   exchange_order,  ///< a reduction's operands, or two ops of which one waits for the other, change places
   change_need,     ///< an op waits for any, for all, for one token more or for one fewer
   lose_signal,     ///< a signal is not sent, not waited for, or nothing triggers it

@@ -35,6 +35,7 @@ struct promised_range {
   kernel merged = kernel::none;   ///< reduced: by which kernel else a rank's late contributions may have become one
   bool is_in_rank_order = false;  ///< reduced: operands of lower ranks come first throughout
   std::uint64_t tree = 0;         ///< reduced: the expression (see joined_tree); 0: any
+  bool has_means = false;  ///< reduced: means are in it, that is sums divided; which ones, `tree` says, which is not 0
 };
 
 /// What one round costs the whole world, in exact integers; products that pass 2^64-1 stay there.
@@ -82,6 +83,7 @@ postcondition reduced_everywhere(rank size, std::uint64_t count, kernel how, boo
 /// Hashes of expressions: equal for equal ones. A leaf is a rank's input; kernels are not taken to commute.
 std::uint64_t leaf_tree(rank contributor, std::uint32_t input);
 std::uint64_t joined_tree(kernel how, std::uint64_t lower, std::uint64_t higher);
+std::uint64_t divided_tree(std::uint64_t sum, std::uint32_t divisor);
 /// The adaptive sum of two vectors, by all products of their elements [begin, end), counted as input elements are.
 std::uint64_t adasum_expression(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end);
 

@@ -117,7 +117,7 @@ extent sums_of(const op& it) {
 }
 
 /// `compute f64 sums = dot_norms f32 a b`, since the sums are not of the op's type, and `compute f32 c = adasum a b by
-/// sums`. A row says of how many vectors it is.
+/// sums`. A row says of how many vectors it is. `compute f32 c = divide a by 4`.
 void append_compute(std::string& out, const op& it) {
   const extent sums = sums_of(it);
   if (makes_sums(it.what)) {
@@ -138,6 +138,7 @@ void append_compute(std::string& out, const op& it) {
     append(out, " by ");
     append_region(out, it.s, sums);
   }
+  if (it.what == kernel::divide) append_all(out, " by ", it.tag);
   if (it.releases_a != k_no_op) append_all(out, " releases_a ", it.releases_a);
   if (it.releases_b != k_no_op) append_all(out, " releases_b ", it.releases_b);
 }

@@ -390,6 +390,10 @@ bool parser::read_compute(op& it) {
     it.what = kernel::copy;
     return read_region(it.a, again);
   }
+  if (take(name_of(kernel::divide))) {
+    it.what = kernel::divide;
+    return read_region(it.a, again) && expect("by") && read_number(it.tag);
+  }
   const bool makes_gram = take(name_of(kernel::gram));
   if (makes_gram || take(name_of(kernel::dot_norms))) {
     it.what = makes_gram ? kernel::gram : kernel::dot_norms;
@@ -402,7 +406,7 @@ bool parser::read_compute(op& it) {
     it.what = kernel::adasum;
   else if (take(name_of(kernel::gram_adasum)))
     it.what = kernel::gram_adasum;
-  else if (!read_word(k_all_reductions, "'copy', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum' or a reduction",
+  else if (!read_word(k_all_reductions, "'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum' or a reduction",
                       it.what))
     return false;
   if (!read_region(it.a, again) || !read_region(it.b, again)) return false;
@@ -484,6 +488,8 @@ void parser::append(const op& it) {
     case op_kind::compute:
       if (it.what == kernel::copy)
         made_.copy(it.a, it.c, it.count);
+      else if (it.what == kernel::divide)
+        made_.divide(it.a, it.c, it.count, it.tag);
       else if (it.what == kernel::dot_norms)
         made_.dot_norms(it.a, it.b, it.c, it.count);
       else if (it.what == kernel::adasum)

@@ -77,7 +77,7 @@ class analysis {
   void find_candidates() {
     all_.resize(program_.ops().size());
     for (op_id id = 0; id < all_.size(); ++id)
-      if (const op& it = at(id); it.kind == op_kind::compute && !makes_sums(it.what))
+      if (const op& it = at(id); it.kind == op_kind::compute && !makes_sums(it.what) && it.what != kernel::divide)
         all_[id] = {is_candidate(it, it.a), it.what != kernel::copy && is_candidate(it, it.b)};
   }
 

@@ -100,6 +100,19 @@ term_id term_table::adasum(term_id lower, term_id higher, const products& of, bo
   return place->second;
 }
 
+term_id term_table::quotient(term_id sum, std::uint32_t divisor) {
+  const auto [place, is_new] = joins_.try_emplace({static_cast<std::uint64_t>(kernel::divide), sum, divisor},
+                                                  static_cast<term_id>(terms_.size()));
+  if (!is_new) return place->second;
+  term it = terms_[sum];
+  it.tree = divided_tree(it.tree, divisor);
+  it.is_uniform = it.is_uniform && (it.how == kernel::none || it.how == kernel::sum);
+  it.how = kernel::divide;
+  it.is_sum = false;
+  terms_.push_back(std::move(it));
+  return place->second;
+}
+
 term_id term_table::join(kernel how, term_id lower, term_id higher) {
   if (how == kernel::sum && terms_[lower].is_sum && terms_[higher].is_sum && terms_[lower].row == 0 &&
       terms_[higher].row == 0 && terms_[lower].index == terms_[higher].index)
@@ -115,7 +128,8 @@ term_table::term term_table::joined(kernel how, term_id lower, term_id higher) c
   const term& x = terms_[lower];
   const term& y = terms_[higher];
   const auto fits = [&](const term& part) {
-    return part.is_uniform && (part.how == kernel::none || part.how == how) && part.input == x.input &&
+    const bool is_mean = how == kernel::adasum && part.how == kernel::divide;
+    return part.is_uniform && (part.how == kernel::none || part.how == how || is_mean) && part.input == x.input &&
            part.index == x.index;
   };
   term both{.input = x.input,
@@ -146,7 +160,8 @@ std::string term_table::objection(const promised_range& wanted, std::uint64_t in
       return "rank " + std::to_string(r) + "'s contribution " + std::to_string(it.copies[r]) + " times";
   }
   if (is_moved) return {};
-  if (it.how != kernel::none && it.how != wanted.how) return "another kernel's result";
+  const bool is_mean = wanted.has_means && it.how == kernel::divide;
+  if (it.how != kernel::none && it.how != wanted.how && !is_mean) return "another kernel's result";
   if (wanted.is_in_rank_order && !it.is_in_rank_order) return "operands that are not in rank order";
   if (wanted.tree != 0 && it.tree != wanted.tree) return "another expression than the promised one";
   return {};

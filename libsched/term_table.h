@@ -30,6 +30,8 @@ class term_table {
   term_id leaf(rank contributor, std::uint32_t input, std::uint64_t index);
   term_id join(kernel how, term_id lower, term_id higher);
 
+  term_id quotient(term_id sum, std::uint32_t divisor);
+
   /// Sum `number` of dot_norms, of these products. Such sums add up by join(kernel::sum, …).
   term_id sum_of(const products& all, std::uint64_t number);
   /// Which products the elements of two vectors give.

@@ -158,6 +158,28 @@ void scale_floats(void* x, std::size_t count, double factor) {
   sweep<lane>(count, scale_step<Format>{static_cast<typename Format::element*>(x), static_cast<lane>(factor)});
 }
 
+template <class Format>
+struct divide_step {
+  const typename Format::element* a;
+  typename Format::element* c;
+  typename Format::lane divisor;
+
+  template <class D>
+  HWY_INLINE void operator()(D lanes, std::size_t first) const {
+    const auto quotient = hn::Div(Format::load(lanes, a + first), hn::Set(lanes, divisor));
+    Format::store(lanes, canonical(lanes, quotient), c + first);
+  }
+};
+
+/// A quotient of f16 or bf16 that is rounded to f32 first is none the worse for it: f32 has twice their bits and two.
+template <class Format>
+void divide_floats(const void* a, void* c, std::size_t count, std::uint32_t divisor) {
+  using element = typename Format::element;
+  using lane = typename Format::lane;
+  sweep<lane>(
+      count, divide_step<Format>{static_cast<const element*>(a), static_cast<element*>(c), static_cast<lane>(divisor)});
+}
+
 // ---- the table
 
 // The table is complete by construction: `supports` alone decides whether an entry is a kernel or nullptr.
@@ -211,6 +233,15 @@ consteval scale_fn scale_of() {
   }
 }
 
+template <dtype Type>
+consteval divide_fn divide_of() {
+  if constexpr (supports(kernel::divide, Type)) {
+    return &divide_floats<decltype(format_of<kernel::prod, Type>())>;
+  } else {
+    return nullptr;
+  }
+}
+
 template <std::size_t Row, std::size_t... Columns>
 consteval auto row(std::index_sequence<Columns...>) {
   return std::array{reduce_of<k_all_reductions[Row], k_all_dtypes[Columns]>()...};
@@ -218,7 +249,9 @@ consteval auto row(std::index_sequence<Columns...>) {
 
 template <std::size_t... Rows, std::size_t... Columns>
 consteval target_table table(std::index_sequence<Rows...>, std::index_sequence<Columns...> columns) {
-  return {.reduce = {row<Rows>(columns)...}, .scale = {scale_of<k_all_dtypes[Columns]>()...}};
+  return {.reduce = {row<Rows>(columns)...},
+          .scale = {scale_of<k_all_dtypes[Columns]>()...},
+          .divide = {divide_of<k_all_dtypes[Columns]>()...}};
 }
 
 inline constexpr target_table k_table =

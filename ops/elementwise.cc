@@ -15,10 +15,10 @@
 namespace lsched {
 namespace {
 
-constexpr std::array<std::string_view, 17> k_kernel_names{"none", "copy",      "sum",    "prod", "min",        "max",
-                                                          "land", "lor",       "lxor",   "band", "bor",        "bxor",
-                                                          "user", "dot_norms", "adasum", "gram", "gram_adasum"};
-static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::gram_adasum) + 1);
+constexpr std::array<std::string_view, 18> k_kernel_names{
+    "none", "copy", "sum",  "prod", "min",       "max",    "land", "lor",         "lxor",
+    "band", "bor",  "bxor", "user", "dot_norms", "adasum", "gram", "gram_adasum", "divide"};
+static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::divide) + 1);
 
 template <std::int64_t Target>
 struct table_of {
@@ -62,6 +62,8 @@ reduce_fn find_reduce(kernel what, dtype type) {
   if (!is_reduction(what) || what > kernel::bxor || type > dtype::f64) return nullptr;
   return current_table().reduce[row_of(what)][column_of(type)];
 }
+
+divide_fn find_divide(dtype type) { return type > dtype::f64 ? nullptr : current_table().divide[column_of(type)]; }
 
 void scale(dtype type, void* x, std::size_t count, double factor) {
   // Integers beyond 2^53 are no doubles: a mean over one rank must not change them.

@@ -14,11 +14,12 @@ namespace lsched {
 /// x[i] *= factor.
 using scale_fn = void (*)(void* x, std::size_t count, double factor);
 
-/// The kernels of one target. `reduce` holds nullptr exactly where `supports` says no; `scale` holds one
+/// The kernels of one target. `reduce` and `divide` hold nullptr exactly where `supports` says no; `scale` holds one
 /// exactly for the integers, whose scaling is the same plain code for every target.
 struct target_table {
   std::array<std::array<reduce_fn, k_all_dtypes.size()>, k_all_reductions.size()> reduce{};
   std::array<scale_fn, k_all_dtypes.size()> scale{};
+  std::array<divide_fn, k_all_dtypes.size()> divide{};
 };
 
 constexpr std::size_t row_of(kernel what) {

@@ -34,10 +34,11 @@ enum class kernel : std::uint8_t {
   bor,
   bxor,
   user,
-  dot_norms,   ///< of a and b: the three sums that Adasum is made of (ops/linear.h)
-  adasum,      ///< of a, b and those sums of the vectors that a and b are parts of (ops/adasum.h)
-  gram,        ///< of a row of vectors: the sums of them all with each other
-  gram_adasum  ///< of a row of vectors, by those sums of the vectors that these are parts of
+  dot_norms,    ///< of a and b: the three sums that Adasum is made of (ops/linear.h)
+  adasum,       ///< of a, b and those sums of the vectors that a and b are parts of (ops/adasum.h)
+  gram,         ///< of a row of vectors: the sums of them all with each other
+  gram_adasum,  ///< of a row of vectors, by those sums of the vectors that these are parts of
+  divide        ///< a divided by a number of ranks: sums become means
 };
 
 inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::prod, kernel::min,  kernel::max,
@@ -62,7 +63,7 @@ constexpr bool makes_sums(kernel what) { return what == kernel::dot_norms || wha
 constexpr bool goes_by_sums(kernel what) { return what == kernel::adasum || what == kernel::gram_adasum; }
 
 constexpr bool supports(kernel what, dtype type) {
-  if (is_adaptive(what)) return is_floating(type);
+  if (is_adaptive(what) || what == kernel::divide) return is_floating(type);
   return is_reduction(what) && (what < kernel::land || what == kernel::user || !is_floating(type));
 }
 
@@ -118,6 +119,12 @@ reduce_fn find_reduce(kernel what, dtype type);
 /// saturating, NaN gives 0) for integers, in f32 otherwise, where factor itself is rounded to f32 first.
 /// A factor of 1 changes nothing, also not i64 and u64 beyond 2^53. Used to turn sums into means.
 void scale(dtype type, void* x, std::size_t count, double factor);
+
+/// c[i] = a[i] / divisor of floating types, rounded once to nearest even; c is a or disjoint from it. A divisor up to
+/// k_most_divisor is exact in the arithmetic of all of them. find_divide answers nullptr for integers.
+using divide_fn = void (*)(const void* a, void* c, std::size_t count, std::uint32_t divisor);
+inline constexpr std::uint32_t k_most_divisor = 1 << 24;
+divide_fn find_divide(dtype type);
 
 /// Name of the SIMD target that find_reduce dispatches to on this CPU ("AVX3" is AVX-512, "AVX2", "SSE4", …).
 std::string_view simd_target();

@@ -71,7 +71,7 @@ class region {
 /// | nop         |        |        |      |         |      |     |
 /// | send        | source |        |      |         | to   | yes |
 /// | recv        |        |        |      | target  | from | yes |
-/// | compute     | lower  | higher | sums | target  |      | row |  as below
+/// | compute     | lower  | higher | sums | target  |      | yes |  as below; a row's and divide's tags are no tags
 /// | signal_send |        |        |      |         | to   | yes |
 /// | signal_recv |        |        |      |         | from | yes |  from == self: the application's call
 /// | capture     |        |        |      | target  |      |     |
@@ -80,7 +80,7 @@ class region {
 /// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. Two kernels take a row
 /// of vectors: the first at a, the second at b, behind it in the same buffer, the others at the same distance. gram makes
 /// the sums of them all, and gram_adasum is their adaptive sum by one or several Gram matrices, one behind the other at s,
-/// that are to be added. All other regions are of the op's type and count. operands_of says so to whoever goes through
+/// that are to be added; row_of reads their tag. divide is c = a / tag, from 2 to k_most_divisor. All other regions are of the op's type and count. operands_of says so to whoever goes through
 /// regions.
 struct op {
   op_kind kind = op_kind::nop;
@@ -89,7 +89,7 @@ struct op {
   bool in_place = false;  ///< recv: the payload may stay where the transport has it (set by compile)
   rank peer = k_no_rank;
   std::uint32_t need = 0;  ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
-  std::uint32_t tag = 0;   ///< unique per (peer, direction, payload or signal) within a schedule; row_of a compute
+  std::uint32_t tag = 0;   ///< unique per (peer, direction, payload or signal) within a schedule; of computes see above
   extent count{};          ///< elements; a receive's is its capacity
   region a{}, b{}, c{}, s{};
   op_id releases_a = k_no_op;  ///< compute: the in-place recv whose payload `a` is (set by compile)

@@ -72,6 +72,7 @@ void forget(mutation how, op& it, const op& original) {
   if (how == mutation::swap_peers) it.peer = original.peer;
   if (how == mutation::merge_tags) it.tag = original.tag;
   if (how == mutation::change_kernel) it.what = original.what;
+  if (how == mutation::change_kernel && it.what == kernel::divide) it.tag = original.tag;  // by another number
   if (how == mutation::change_extent) it.count = original.count;
   if (how == mutation::shift_offset) it.a = original.a, it.b = original.b, it.c = original.c, it.s = original.s;
 }

@@ -93,6 +93,24 @@ TEST(verify, proves_what_is_right) {
   }
 }
 
+TEST(verify, holds_what_is_divided_for_nothing_else) {
+  const auto divided = [](std::uint32_t divisor) {
+    return write_world(1, [&](builder& to) {
+      const buffer_id in = to.input(dtype::f32, k_count), out = to.output(dtype::f32, k_count);
+      to.divide({in, 0}, {out, 0}, k_all, divisor);
+    });
+  };
+  const postcondition moved{.ranges = {{.end = k_count, .what = promised_content::moved, .source = 0}}};
+  expect_finding(verify(divided(2), moved), property::contents, "divided, and not as it was");
+  expect_finding(verify(divided(2), sum_of_all(1)), property::contents, "combined by another kernel than sum");
+  postcondition mean = sum_of_all(1);
+  mean.ranges[0].tree = divided_tree(leaf_tree(0, 0), 2);
+  expect_finding(verify(divided(2), mean), property::contents, "combined by another kernel than sum");
+  mean.ranges[0].has_means = true;
+  EXPECT_TRUE(verify(divided(2), mean).holds()) << text_of(verify(divided(2), mean));
+  expect_finding(verify(divided(3), mean), property::expression, "another shape");
+}
+
 TEST(verify, bounds_unexpected_messages) {
   const auto answer = verify(make_world("allreduce", "recursive_doubling", 8), sum_of_all(8));
   for (const unexpected_bound& it : answer.unexpected) {

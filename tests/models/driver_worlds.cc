@@ -29,6 +29,7 @@ std::uint64_t max_count(const schedule&, const op& what) { return what.count.val
 operand_list operands_of(const schedule&, const op& what) { return operands_of(what, what.count.value()); }
 dot_norms_fn find_dot_norms(dtype) { return nullptr; }  // no world here has adaptive sums
 scaled_add_fn find_scaled_add(dtype) { return nullptr; }
+divide_fn find_divide(dtype) { return nullptr; }  // nor means
 adasum_coefficients adasum_coefficients_of(const double*) { return {1, 1}; }
 reduce_fn find_reduce(kernel, dtype) {  // the other threads run in the middle of it
   return [](const void*, const void*, void* c, std::size_t) {

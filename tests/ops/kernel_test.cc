@@ -139,6 +139,15 @@ std::vector<std::uint64_t> scaled(dtype type, const std::vector<std::uint64_t>& 
   return out;
 }
 
+std::vector<std::uint64_t> divided(dtype type, const std::vector<std::uint64_t>& in, std::uint32_t divisor) {
+  std::vector<std::byte> a(in.size() * size_of(type)), c(a.size());
+  for (std::size_t i = 0; i < in.size(); ++i) write_element(a.data(), i, type, in[i]);
+  find_divide(type)(a.data(), c.data(), in.size(), divisor);
+  std::vector<std::uint64_t> out;
+  for (std::size_t i = 0; i < in.size(); ++i) out.push_back(read_element(c.data(), i, type));
+  return out;
+}
+
 template <class T>
 T scaled_integer(dtype type, T value, double factor) {
   return static_cast<T>(scaled(type, {low_bytes(static_cast<std::uint64_t>(value), type)}, factor).front());
@@ -373,6 +382,53 @@ TEST(kernel, f16_and_bf16_break_ties_towards_even_and_overflow_to_infinity) {
     EXPECT_EQ(sum_of(dtype::bf16, 258, -1), 256);
     EXPECT_EQ(sum_of(dtype::bf16, 0x1.FEp127, 0x1p119), std::numeric_limits<double>::infinity());
   });
+}
+
+// ---- divide
+
+TEST(divide, matches_the_oracle_and_every_target_agrees) {
+  SCOPED_TRACE(k_seed);
+  for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
+    const std::vector<std::uint64_t> in = draw_operands(type, 1001).a;
+    for (const std::uint32_t divisor : {2u, 3u, 7u, 48u, 1025u, k_most_divisor}) {
+      std::vector<std::uint64_t> right;
+      for (const std::uint64_t bits : in) {
+        const double value = value_of(type, bits);
+        const float narrow = static_cast<float>(value) / static_cast<float>(divisor);
+        // The exact quotient, rounded once: that f16 and bf16 go by f32 must not show.
+        const double exact = value / divisor;
+        right.push_back(bits_of(type, type == dtype::f32 ? static_cast<double>(narrow) : exact));
+      }
+      on_every_target([&] { EXPECT_EQ(divided(type, in, divisor), right) << name_of(type) << " / " << divisor; });
+    }
+  }
+}
+
+TEST(divide, touches_exactly_its_elements_also_in_place) {
+  guarded_memory memory(1001 * 8 + 64), source(1001 * 8);
+  on_every_target([&] {
+    for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64})
+      for (const std::size_t count : k_counts)
+        for (const bool in_place : {false, true}) {
+          std::byte* const c = memory.last(count * size_of(type));
+          std::byte* const a = in_place ? c : source.last(count * size_of(type));
+          std::fill(c - 64, memory.last(0), std::byte{0x3C});
+          std::fill(a, a + count * size_of(type), std::byte{0});
+          find_divide(type)(a, c, count, 3);
+          ASSERT_TRUE(std::all_of(c - 64, c, [](std::byte value) { return value == std::byte{0x3C}; }));
+          ASSERT_TRUE(std::all_of(c, memory.last(0), [](std::byte value) { return value == std::byte{0}; }));
+        }
+  });
+}
+
+TEST(divide, exists_for_floats_only) {
+  on_every_target([] {
+    for (const dtype type : k_all_dtypes)
+      EXPECT_EQ(find_divide(type) != nullptr, supports(kernel::divide, type)) << name_of(type);
+  });
+  EXPECT_EQ(find_divide(dtype{200}), nullptr);
+  EXPECT_EQ(find_reduce(kernel::divide, dtype::f32), nullptr);
+  EXPECT_EQ(name_of(kernel::divide), "divide");
 }
 
 // ---- scale

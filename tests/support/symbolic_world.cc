@@ -38,6 +38,12 @@ term_ptr combined(kernel what, const term_ptr& lower, const term_ptr& higher) {
   return both;
 }
 
+term_ptr divided(const term_ptr& sum, std::uint32_t divisor) {
+  auto mean = std::make_shared<term>(*sum);
+  mean->tree = mixed(mixed(sum->tree, divisor), static_cast<std::uint64_t>(kernel::divide));
+  return mean;
+}
+
 /// Earliest first; at the same time, in the order of their causes.
 constexpr auto k_later = [](const auto& x, const auto& y) {
   return x.time != y.time ? x.time > y.time : x.number > y.number;
@@ -361,6 +367,7 @@ void symbolic_world::stop_writing(rank r, op_id id, term_ptr content) {
 
 term_ptr symbolic_world::computed(rank r, const op& what) {
   const term_ptr lower = content_at(r, what.a);
+  if (what.what == kernel::divide) return divided(lower, what.tag);
   return what.what == kernel::copy ? lower : combined(what.what, lower, content_at(r, what.b));
 }
 
