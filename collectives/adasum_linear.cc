@@ -91,7 +91,7 @@ cost cost_of_line(rank size, const shape& data, const activation&) {
           .hops = hops};
 }
 
-std::uint64_t line_expression(rank size, const tensor& what) {
+std::uint64_t line_expression(rank size, const shape&, const tensor& what) {
   std::uint64_t all = leaf_tree(0, 0);
   for (rank r = 1; r < size; ++r) all = adasum_expression(all, leaf_tree(r, 0), what.begin, what.end());
   return all;

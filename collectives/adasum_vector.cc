@@ -47,6 +47,17 @@ std::vector<element_range> tensor_map::gaps_in(element_range part) const {
   return gaps;
 }
 
+std::vector<element_range> tensor_map::runs_in(element_range part) const {
+  std::vector<element_range> runs;
+  std::uint64_t at = part.begin;
+  for (const element_range& gap : gaps_in(part)) {
+    if (at < gap.begin) runs.push_back({at, gap.begin});
+    at = gap.end;
+  }
+  if (at < part.end) runs.push_back({at, part.end});
+  return runs;
+}
+
 stretch tensor_map::blocks(buffer_id in, std::uint32_t cell, std::uint64_t first, std::uint64_t end) const {
   return {{in, blocks_[first]},
           blocks_[end] - blocks_[first],
@@ -92,20 +103,26 @@ stretch part_of_payload(const stretch& payload, std::uint64_t from, element_rang
 
 // --- expressions ---------------------------------------------------------------------------------------------
 
-std::uint64_t hypercube_expression(rank size, const tensor& what) {
-  const fold folded(size);
+std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& what) {
+  const fold folded(static_cast<rank>(leaves.size()));
+  const auto leaf = [&](rank at) { return leaves[static_cast<std::size_t>(at)]; };
   const auto join = [&](std::uint64_t lower, std::uint64_t higher) {
     return adasum_expression(lower, higher, what.begin, what.end());
   };
   std::vector<std::uint64_t> values;
   for (rank index = 0; index < folded.core(); ++index) {
-    const rank self = folded.real_of(index);
-    const std::uint64_t own = leaf_tree(self, 0);
-    values.push_back(folded.is_proxy(self) ? join(own, leaf_tree(folded.extra_of(self), 0)) : own);
+    const rank own = folded.real_of(index);
+    values.push_back(folded.is_proxy(own) ? join(leaf(own), leaf(folded.extra_of(own))) : leaf(own));
   }
   for (std::size_t count = values.size(); count > 1; count /= 2)
     for (std::size_t i = 0; i < count / 2; ++i) values[i] = join(values[2 * i], values[2 * i + 1]);
   return values.front();
+}
+
+std::uint64_t hypercube_expression(rank size, const shape&, const tensor& what) {
+  std::vector<std::uint64_t> leaves;
+  for (rank r = 0; r < size; ++r) leaves.push_back(leaf_tree(r, 0));
+  return hypercube_tree(leaves, what);
 }
 
 }  // namespace lsched

@@ -33,6 +33,8 @@ class tensor_map {
   std::span<const tensor> tensors_in(element_range part) const;
   /// The elements of the range that are in no tensor.
   std::vector<element_range> gaps_in(element_range part) const;
+  /// All others, in runs as long as can be.
+  std::vector<element_range> runs_in(element_range part) const;
 
   std::uint64_t cells() const { return starts_.size(); }
   /// Blocks [first, end) of a vector whose first cell is `cell`.
@@ -88,7 +90,8 @@ class adasum_vector {
 stretch part_of_payload(const stretch& payload, std::uint64_t from, element_range part);
 
 /// The expression of a tensor (libsched/postcondition.h) where neighbours on the hypercube are combined first, and
-/// before them the proxies and their extras.
-std::uint64_t hypercube_expression(rank size, const tensor& what);
+/// before them the proxies and their extras: of these leaves, or of the contributions of so many ranks.
+std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& what);
+std::uint64_t hypercube_expression(rank size, const shape& data, const tensor& what);
 
 }  // namespace lsched

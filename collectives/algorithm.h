@@ -27,7 +27,8 @@ struct algorithm {
   cost (*cost_of)(rank size, const shape& data, const activation& starts);  ///< of one round, exactly
   knobs looks_at{};
   /// Of collectives that adapt: the expression of one tensor (libsched/postcondition.h).
-  std::uint64_t (*expression_of)(rank size, const tensor& what) = nullptr;
+  std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& what) = nullptr;
+  bool combines_means = false;  ///< that expression's leaves may be means of several ranks
 };
 
 /// What a round costs, of a request in elements; cost_of itself counts units.

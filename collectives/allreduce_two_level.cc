@@ -1,36 +1,17 @@
 #include "collectives/allreduce_two_level.h"
 
 #include <algorithm>
-#include <map>
 #include <vector>
 
 #include "collectives/blocks.h"
 #include "collectives/multiplying.h"
+#include "collectives/nodes.h"
 #include "collectives/ordered_ops.h"
 
 namespace lsched {
 namespace {
 
 enum : std::uint32_t { k_gather_tag, k_spread_tag, k_exchange_tag };
-
-using node = std::vector<rank>;  ///< its ranks, ascending
-
-/// In the order of their first ranks.
-std::vector<node> nodes_of(const shape& data, rank size) {
-  std::vector<node> nodes;
-  std::map<rank, std::size_t> places;
-  for (rank r = 0; r < size; ++r) {
-    const rank name = data.nodes.empty() ? 0 : data.nodes[static_cast<std::size_t>(r)];
-    const auto [place, is_new] = places.emplace(name, nodes.size());
-    if (is_new) nodes.emplace_back();
-    nodes[place->second].push_back(r);
-  }
-  return nodes;
-}
-
-std::size_t smallest_of(const std::vector<node>& nodes) {
-  return std::ranges::min_element(nodes, {}, &node::size)->size();
-}
 
 rank radix_of(const shape& data) { return data.radix == 0 ? k_multiplying_radix : data.radix; }
 
@@ -40,11 +21,10 @@ class two_level {
   two_level(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : self_(to.place().self),
         nodes_(nodes_of(data, to.place().size)),
-        own_(std::ranges::find_if(nodes_, [&](const node& it) { return std::ranges::binary_search(it, self_); }) -
-             nodes_.begin()),
-        place_(static_cast<std::size_t>(std::ranges::find(here(), self_) - here().begin())),
+        own_(place_of(nodes_, self_).number),
+        place_(place_of(nodes_, self_).place),
         radix_(radix_of(data)),
-        owners_(smallest_of(nodes_)),
+        owners_(ranks_of_smallest(nodes_)),
         blocks_(cut_into_blocks(data, data.count, owners_)),
         input_(input),
         output_(output),
@@ -68,7 +48,7 @@ class two_level {
   }
 
  private:
-  const node& here() const { return nodes_[static_cast<std::size_t>(own_)]; }
+  const node& here() const { return nodes_[own_]; }
 
   stretch part_of(buffer_id buffer, std::uint32_t cell, std::size_t block) const {
     return {{buffer, blocks_.begin(block)}, blocks_.size(block), cell + static_cast<std::uint32_t>(block)};
@@ -101,8 +81,8 @@ class two_level {
 
   const rank self_;
   const std::vector<node> nodes_;
-  const std::ptrdiff_t own_;  ///< node
-  const std::size_t place_;   ///< in it
+  const std::size_t own_;    ///< node
+  const std::size_t place_;  ///< in it
   const rank radix_;
   const std::size_t owners_;  ///< of blocks, in each node
   const cut blocks_;
@@ -124,7 +104,7 @@ std::uint64_t hops_of(const std::vector<node>& nodes, rank radix) {
 
 cost cost_of_two_level(rank size, const shape& data, const activation&) {
   const std::vector<node> nodes = nodes_of(data, size);
-  const std::uint64_t owners = smallest_of(nodes);
+  const std::uint64_t owners = ranks_of_smallest(nodes);
   const std::uint64_t inside = 2 * (wide(size) - nodes.size());
   const cost between = cost_of_multiplying(static_cast<rank>(nodes.size()), radix_of(data), data.count, data);
   return {.messages = owners * (inside + between.messages),

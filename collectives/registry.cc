@@ -119,12 +119,13 @@ const std::vector<algorithm>& table() {
 namespace {
 
 /// All holders of a tensor hold the same.
-void set_expressions(const algorithm& what, rank size, postcondition& promise) {
+void set_expressions(const algorithm& what, rank size, const shape& data, postcondition& promise) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> trees;
   for (promised_range& it : promise.ranges) {
     const auto [place, is_new] = trees.try_emplace({it.begin, it.end});
-    if (is_new) place->second = what.expression_of(size, {it.begin, it.end - it.begin});
+    if (is_new) place->second = what.expression_of(size, data, {it.begin, it.end - it.begin});
     it.tree = place->second;
+    it.has_means = what.combines_means;
   }
 }
 
@@ -148,7 +149,7 @@ postcondition promise_of(const algorithm& what, rank size, const shape& data, co
   postcondition promise = what.of->contents_of(size, data);
   promise.data = data_of(*what.of, size, data);
   for (promised_range& it : promise.ranges) it.is_in_rank_order &= !what.needs.needs_commutative;
-  if (what.expression_of != nullptr) set_expressions(what, size, promise);
+  if (what.expression_of != nullptr) set_expressions(what, size, data, promise);
   promise.price = price_of(what, size, data, starts);
   return promise;
 }
