@@ -9,6 +9,7 @@
 #include "collectives/adasum_gram.h"
 #include "collectives/adasum_halving.h"
 #include "collectives/adasum_linear.h"
+#include "collectives/adasum_two_level.h"
 #include "collectives/allgather_direct.h"
 #include "collectives/allgather_dissemination.h"
 #include "collectives/allgather_recursive_doubling.h"
@@ -47,6 +48,7 @@ std::vector<algorithm> make_table() {
       k_adasum_gram,
       k_adasum_halving,
       k_adasum_linear,
+      k_adasum_two_level,
       k_allgather_direct,
       k_allgather_dissemination,
       k_allgather_recursive_doubling,

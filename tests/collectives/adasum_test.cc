@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -81,6 +82,28 @@ numbers adaptive_sum(const numbers& x, const numbers& y) {
   return sum;
 }
 
+/// What is combined: contributions, or the means of nodes, in the order of their first ranks.
+std::vector<numbers> leaves_of(const algorithm& how, const shape& data, std::vector<numbers> contributions) {
+  if (!how.combines_means) return contributions;
+  std::vector<numbers> means;
+  std::vector<rank> names;
+  for (std::size_t r = 0; r < contributions.size(); ++r) {
+    const rank name = data.nodes.empty() ? 0 : data.nodes[r];
+    if (std::ranges::find(names, name) != names.end()) continue;
+    names.push_back(name);
+    numbers sum(contributions[r].size());
+    double ranks = 0;
+    for (std::size_t other = 0; other < contributions.size(); ++other) {
+      if (!data.nodes.empty() && data.nodes[other] != name) continue;
+      std::ranges::transform(sum, contributions[other], sum.begin(), std::plus<>());
+      ++ranks;
+    }
+    for (double& it : sum) it /= ranks;
+    means.push_back(sum);
+  }
+  return means;
+}
+
 using combiner_of_leaves = std::function<numbers(const numbers&, const numbers&)>;
 
 /// The leaves combined as the algorithm says, whatever a combination is.
@@ -112,10 +135,10 @@ numbers part_of(const std::vector<T>& vector, const tensor& part) {
 }
 
 template <class T>
-numbers wanted(const algorithm& how, const tensor& part, const vectors<T>& inputs) {
+numbers wanted(const algorithm& how, const shape& data, const tensor& part, const vectors<T>& inputs) {
   std::vector<numbers> leaves;
   for (const auto& it : inputs) leaves.push_back(part_of(it, part));
-  return combined(how, leaves, adaptive_sum);
+  return combined(how, leaves_of(how, data, leaves), adaptive_sum);
 }
 
 double norm(const numbers& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
@@ -135,7 +158,7 @@ void expect_oracle(const algorithm& how, const shape& data, const vectors<T>& in
   const vectors<T> outputs = run(how, data, inputs, 1 + data.count);
   ASSERT_EQ(outputs.size(), inputs.size()) << where;
   for (const tensor& it : tensors_of(data)) {
-    const numbers oracle = wanted(how, it, inputs);
+    const numbers oracle = wanted(how, data, it, inputs);
     double longest = 0;
     for (const auto& input : inputs) longest = std::max(longest, norm(part_of(input, it)));
     for (std::size_t r = 0; r < outputs.size(); ++r) {
@@ -182,45 +205,83 @@ std::vector<algorithm> adasum_algorithms() {
   return all;
 }
 
-class Adasum : public ::testing::TestWithParam<algorithm> {
+/// Which ranks share a node.
+enum class layout { one_node, of_1, of_2, of_3, of_4, dealt, unequal };
+
+std::vector<rank> nodes_in(layout how, rank size) {
+  std::vector<rank> nodes;
+  for (rank r = 0; r < size; ++r) {
+    if (how == layout::dealt) nodes.push_back(7 - r % 3);
+    if (how == layout::unequal) nodes.push_back(r == 1 || r % 7 > 3 ? 1 : r % 2 * 5);
+    if (how >= layout::of_1 && how <= layout::of_4) nodes.push_back(r / (static_cast<rank>(how)));
+  }
+  return nodes;
+}
+
+struct flavour {
+  algorithm how;
+  layout where = layout::one_node;
+};
+
+std::string name_of(const flavour& it) {
+  constexpr std::array<const char*, 7> k_suffixes{"", "_of_1", "_of_2", "_of_3", "_of_4", "_dealt", "_unequal"};
+  return std::string(it.how.name) + k_suffixes[static_cast<std::size_t>(it.where)];
+}
+
+std::vector<flavour> flavours() {
+  std::vector<flavour> all;
+  for (const algorithm& it : adasum_algorithms()) {
+    all.push_back({it});
+    for (const layout where : {layout::of_1, layout::of_2, layout::of_3, layout::of_4, layout::dealt, layout::unequal})
+      if (it.looks_at.nodes) all.push_back({it, where});
+  }
+  return all;
+}
+
+class Adasum : public ::testing::TestWithParam<flavour> {
  protected:
+  static const algorithm& how() { return GetParam().how; }
+  static shape request(rank size, std::uint64_t count, dtype type) {
+    return {.count = count, .type = type, .nodes = nodes_in(GetParam().where, size)};
+  }
   static std::string words(rank size, const shape& data) {
-    return std::string(GetParam().name) + " P=" + std::to_string(size) + " n=" + std::to_string(data.count) +
+    return name_of(GetParam()) + " P=" + std::to_string(size) + " n=" + std::to_string(data.count) +
            (data.in_place ? " in place" : "") + " " + std::to_string(data.tensors.size()) + " tensors";
   }
 };
 
 TEST_P(Adasum, is_the_tree_of_double_precision_for_any_world_and_any_tensors) {
-  const algorithm& how = GetParam();
   for (const rank size : sizes())
     for (std::uint64_t count = 0; count <= 40; count += sampled() ? 7u : 1u)
       for (const bool in_place : {false, true}) {
-        shape data{.count = count, .type = dtype::f64, .in_place = in_place};
-        expect_oracle(how, data, normal_vectors<double>(size, count, count), words(size, data));
+        shape data = request(size, count, dtype::f64);
+        data.in_place = in_place;
+        expect_oracle(how(), data, normal_vectors<double>(size, count, count), words(size, data));
         data.tensors = drawn_tensors(count, 100 * count + index(size));
-        expect_oracle(how, data, normal_vectors<double>(size, count, count), words(size, data));
+        expect_oracle(how(), data, normal_vectors<double>(size, count, count), words(size, data));
       }
 }
 
 TEST_P(Adasum, is_the_tree_for_vectors_of_many_lines) {
-  const algorithm& how = GetParam();
   for (const rank size : sizes())
     for (const std::uint64_t count : {1000u, 4099u}) {
-      shape data{.count = count, .type = dtype::f32};
+      shape data = request(size, count, dtype::f32);
       data.tensors = {{3, 500}, {503, 1}, {504, 0}, {600, count - 600}};
-      expect_oracle(how, data, normal_vectors<float>(size, count, 7), words(size, data));
+      expect_oracle(how(), data, normal_vectors<float>(size, count, 7), words(size, data));
     }
 }
 
-TEST_P(Adasum, of_orthogonal_vectors_is_their_sum) {
+TEST_P(Adasum, of_orthogonal_vectors_is_their_sum_or_that_of_means) {
   for (const rank size : sizes()) {
     constexpr std::uint64_t k_each = 5;
-    shape data{.count = wide(size) * k_each, .type = dtype::f64};
+    shape data = request(size, wide(size) * k_each, dtype::f64);
     vectors<double> inputs(index(size), std::vector<double>(data.count));
-    std::vector<double> sum(data.count);
     for (std::size_t r = 0; r < inputs.size(); ++r)
-      for (std::uint64_t i = 0; i < k_each; ++i) sum[r * k_each + i] = inputs[r][r * k_each + i] = 1.0 + double(r + i);
-    for (const auto& it : run(GetParam(), data, inputs)) EXPECT_EQ(it, sum) << words(size, data);
+      for (std::uint64_t i = 0; i < k_each; ++i) inputs[r][r * k_each + i] = 1.0 + double(r + i);
+    std::vector<double> sum(data.count);
+    for (const numbers& leaf : leaves_of(how(), data, inputs))
+      std::ranges::transform(sum, leaf, sum.begin(), std::plus<>());
+    for (const auto& it : run(how(), data, inputs)) EXPECT_EQ(it, sum) << words(size, data);
   }
 }
 
@@ -233,26 +294,27 @@ TEST_P(Adasum, of_parallel_vectors_is_the_closed_form_of_the_tree) {
     return all;
   };
   for (const rank size : sizes()) {
-    shape data{.count = 301, .type = dtype::f64};
+    shape data = request(size, 301, dtype::f64);
     vectors<double> inputs(index(size), normal_vectors<double>(1, data.count, 3).front());
     std::vector<numbers> leaves;
     for (std::size_t r = 0; r < inputs.size(); ++r) {
       for (double& it : inputs[r]) it *= (r % 2 == 0 ? 1.0 : -0.3) * double(r + 1);
       leaves.push_back(inputs[r]);
     }
-    const numbers closed = combined(GetParam(), leaves, mean);
-    for (const auto& it : run(GetParam(), data, inputs))
-      EXPECT_LE(distance(it, closed), (GetParam().name == "linear" ? 1e-8 : 1e-13) * norm(leaves.back()))
+    const numbers closed = combined(how(), leaves_of(how(), data, leaves), mean);
+    for (const auto& it : run(how(), data, inputs))
+      EXPECT_LE(distance(it, closed), (how().name == "linear" ? 1e-8 : 1e-13) * norm(leaves.back()))
           << words(size, data);
   }
 }
 
 /// Vectors of a world of a power of two whose norms differ by up to 1e40, and denormal ones, have their mean.
 TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
-  if (GetParam().name == "linear") return;
+  const layout where = GetParam().where;
+  if (how().name == "linear" || where == layout::of_3 || where >= layout::dealt) return;
   for (const rank size : {2, 4, 8})
     for (const bool is_denormal : {false, true}) {
-      shape data{.count = 1024, .type = dtype::f32};
+      shape data = request(size, 1024, dtype::f32);
       const auto base = normal_vectors<double>(1, data.count, 11).front();
       vectors<float> inputs(index(size), std::vector<float>(data.count));
       std::vector<numbers> leaves;
@@ -268,7 +330,7 @@ TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
       for (const numbers& leaf : leaves)
         for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += leaf[i] / double(size);
       const double spacing = double(std::numeric_limits<float>::denorm_min());
-      for (const auto& it : run(GetParam(), data, inputs))
+      for (const auto& it : run(how(), data, inputs))
         EXPECT_LE(distance(part_of(it, {0, data.count}), mean), 1e-5 * norm(mean) + 4 * 32 * spacing)
             << words(size, data) << (is_denormal ? " denormal" : "");
     }
@@ -286,7 +348,7 @@ TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
       const auto found = run(GetParam(), data, inputs);
       ASSERT_EQ(found.size(), inputs.size());
       for (const tensor& it : data.tensors) {
-        const numbers oracle = wanted(GetParam(), it, inputs);
+        const numbers oracle = wanted(GetParam(), data, it, inputs);
         // What is left is off by a rounding of what it is left of, by that much the more the shorter it is.
         const double least = size > 2 || left == 0 ? 1 : left * norm(part_of(inputs[0], it));
         const double bound = left == 0 ? 1e-14 : 1e-15 / left;
@@ -296,33 +358,37 @@ TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
     }
 }
 
-/// A tensor that is not finite somewhere is NaN everywhere, and nothing else changes by a bit.
+/// A tensor that is not finite somewhere is NaN everywhere, and nothing else changes by a bit. A mean has no tensors.
 TEST_P(Adasum, isolates_what_is_not_finite) {
   for (const rank size : {2, 3, 5, 8})
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-      shape data{.count = 333, .type = dtype::f32};
+      shape data = request(size, 333, dtype::f32);
       data.tensors = {{0, 100}, {100, 111}, {211, 122}};
       vectors<float> inputs = normal_vectors<float>(size, data.count, 5);
-      const auto clean = run(GetParam(), data, inputs);
+      const auto clean = run(how(), data, inputs);
       inputs[index(size / 2)][150] = bad;
-      const auto dirty = run(GetParam(), data, inputs);
+      const bool is_mean = how().combines_means && leaves_of(how(), data, {index(size), numbers{}}).size() == 1;
+      const auto dirty = run(how(), data, inputs);
       for (std::size_t r = 0; r < clean.size(); ++r)
         for (std::uint64_t i = 0; i < data.count; ++i) {
-          const bool is_struck = i >= 100 && i < 211;
-          EXPECT_TRUE(is_struck ? std::isnan(dirty[r][i]) : dirty[r][i] == clean[r][i]) << words(size, data) << i;
+          const bool is_struck = is_mean ? i == 150 : i >= 100 && i < 211;
+          const bool is_as_wanted = !is_struck ? dirty[r][i] == clean[r][i]
+                                    : is_mean  ? !std::isfinite(dirty[r][i])
+                                               : std::isnan(dirty[r][i]);
+          EXPECT_TRUE(is_as_wanted) << words(size, data) << i;
         }
     }
 }
 
 TEST_P(Adasum, a_power_of_two_changes_no_bit_but_the_exponent) {
   for (const rank size : sizes()) {
-    shape data{.count = 257, .type = dtype::f32};
+    shape data = request(size, 257, dtype::f32);
     data.tensors = {{0, 100}, {100, 157}};
     vectors<float> inputs = normal_vectors<float>(size, data.count, 9);
-    const auto plain = run(GetParam(), data, inputs);
+    const auto plain = run(how(), data, inputs);
     for (auto& vector : inputs)
       for (float& it : vector) it = std::ldexp(it, 13);
-    const auto scaled = run(GetParam(), data, inputs);
+    const auto scaled = run(how(), data, inputs);
     for (std::size_t r = 0; r < plain.size(); ++r)
       for (std::uint64_t i = 0; i < data.count; ++i) EXPECT_EQ(scaled[r][i], std::ldexp(plain[r][i], 13));
   }
@@ -330,14 +396,14 @@ TEST_P(Adasum, a_power_of_two_changes_no_bit_but_the_exponent) {
 
 TEST_P(Adasum, fused_tensors_are_what_they_are_alone) {
   for (const rank size : sizes()) {
-    shape data{.count = 500, .type = dtype::f64};
+    shape data = request(size, 500, dtype::f64);
     data.tensors = {{0, 7}, {7, 193}, {200, 300}};
     const auto inputs = normal_vectors<double>(size, data.count, 21);
-    const auto fused = run(GetParam(), data, inputs);
+    const auto fused = run(how(), data, inputs);
     for (const tensor& it : data.tensors) {
       vectors<double> alone;
       for (const auto& vector : inputs) alone.push_back(part_of(vector, it));
-      const auto found = run(GetParam(), {.count = it.count, .type = dtype::f64}, alone);
+      const auto found = run(how(), request(size, it.count, dtype::f64), alone);
       EXPECT_LE(distance(part_of(fused[0], it), found[0]), 1e-15 * norm(found[0])) << words(size, data);
     }
   }
@@ -346,15 +412,15 @@ TEST_P(Adasum, fused_tensors_are_what_they_are_alone) {
 /// Along a line each rank keeps its own.
 TEST_P(Adasum, elements_of_no_tensor_are_some_ranks_and_the_same_everywhere) {
   for (const rank size : sizes()) {
-    shape data{.count = 60, .type = dtype::f32};
+    shape data = request(size, 60, dtype::f32);
     data.tensors = {{3, 20}, {23, 0}, {40, 15}};
     const auto inputs = normal_vectors<float>(size, data.count, 41);
-    const auto found = run(GetParam(), data, inputs);
+    const auto found = run(how(), data, inputs);
     for (std::uint64_t i = 0; i < data.count; ++i) {
       const bool is_in_gap = i < 3 || (i >= 23 && i < 40) || i >= 55;
       if (!is_in_gap) continue;
       for (std::size_t r = 0; r < found.size(); ++r) {
-        EXPECT_EQ(found[r][i], GetParam().name == "linear" ? inputs[r][i] : found[0][i]) << words(size, data);
+        EXPECT_EQ(found[r][i], how().name == "linear" ? inputs[r][i] : found[0][i]) << words(size, data);
         EXPECT_TRUE(std::ranges::any_of(inputs, [&](const auto& it) { return it[i] == found[r][i]; }));
       }
     }
@@ -363,21 +429,21 @@ TEST_P(Adasum, elements_of_no_tensor_are_some_ranks_and_the_same_everywhere) {
 
 TEST_P(Adasum, order_of_messages_changes_no_bit) {
   for (const rank size : {3, 6, 8}) {
-    shape data{.count = 99, .type = dtype::f32};
+    shape data = request(size, 99, dtype::f32);
     data.tensors = {{0, 33}, {33, 33}, {66, 33}};
     const auto inputs = normal_vectors<float>(size, data.count, 31);
-    const auto first = run(GetParam(), data, inputs);
+    const auto first = run(how(), data, inputs);
     for (std::uint64_t seed = 2; seed < (sampled() ? 6 : 40); ++seed)
-      EXPECT_EQ(run(GetParam(), data, inputs, seed), first) << "seed " << seed;
+      EXPECT_EQ(run(how(), data, inputs, seed), first) << "seed " << seed;
   }
 }
 
 TEST_P(Adasum, schedules_survive_their_text_form) {
   for (const rank size : {1, 3, 8}) {
-    shape data{.count = 40, .type = dtype::bf16};
+    shape data = request(size, 40, dtype::bf16);
     data.tensors = {{0, 3}, {5, 30}};
     for (rank r = 0; r < size; ++r) {
-      const auto made = GetParam().generate({r, size}, data, {});
+      const auto made = how().generate({r, size}, data, {});
       ASSERT_TRUE(made);
       const auto again = parse_schedule(to_text(**made));
       ASSERT_TRUE(again) << again.error().text;
@@ -424,7 +490,7 @@ class partial_world {
 
   void expect(const vectors<double>& found, const vectors<double>& leaves, const std::string& where) const {
     for (const tensor& it : data_.tensors) {
-      const numbers oracle = wanted(*find("adasum", "halving"), it, leaves);
+      const numbers oracle = wanted(*find("adasum", "halving"), {}, it, leaves);
       for (const auto& result : found) {
         EXPECT_LE(distance(part_of(result, it), oracle), 1e-14 * norm(oracle)) << where << " at " << it.begin;
         EXPECT_EQ(result, found[0]) << where;
@@ -613,13 +679,76 @@ TEST(adasum_proof, finds_gram_matrices_that_are_not_those_of_the_row) {
                             it.tag = tag_of({2, it.tag >> 16});
                           }),
                   "which are not the sums of those vectors"));
+TEST(adasum_proof, holds_wherever_tensors_are_cut_by_nodes_and_blocks) {
+  const algorithm& how = *find("adasum", "two_level");
+  for (const rank size : sizes())
+    for (const layout where :
+         {layout::one_node, layout::of_1, layout::of_2, layout::of_3, layout::of_4, layout::dealt, layout::unequal})
+      for (const std::uint64_t count : {0u, 1u, 5u, 40u, 333u})
+        for (const bool in_place : {false, true}) {
+          shape data{.count = count, .type = dtype::f32, .in_place = in_place, .nodes = nodes_in(where, size)};
+          data.tensors = drawn_tensors(count, 3 * count + index(size));
+          const auto programs = whole_world(size, [&](world place) { return how.generate(place, data, {}); });
+          const auto answer = verify(programs, promise_of(how, size, data, {}), {.in_place = overlay(in_place)});
+          EXPECT_TRUE(answer.holds()) << size << " ranks, " << static_cast<int>(where) << ", " << count << ": "
+                                      << (answer.findings.empty() ? "" : answer.findings.front().text);
+        }
+}
+
+const shape k_nodes_of_two{.count = 40, .type = dtype::f32, .tensors = {{0, 25}, {25, 15}}, .nodes = {0, 0, 1, 1}};
+
+TEST(adasum_proof, finds_means_by_a_wrong_number_of_ranks_or_of_a_part_of_the_node) {
+  const algorithm& how = *find("adasum", "two_level");
+  EXPECT_EQ(verdict(how, world_with(how, 4, k_nodes_of_two, [](draft&, op_id) { return true; }), k_nodes_of_two), "");
+  const auto divisor = world_with(how, 4, k_nodes_of_two, [](draft& in, op_id id) {
+    op& it = in.head.ops[id];
+    if (it.kind != op_kind::compute || it.what != kernel::divide) return false;
+    ++it.tag;
+    return true;
+  });
+  EXPECT_NE(verdict(how, divisor, k_nodes_of_two), "");
+  const auto undivided = world_with(how, 4, k_nodes_of_two, [](draft& in, op_id id) {
+    op& it = in.head.ops[id];
+    if (it.kind != op_kind::compute || it.what != kernel::divide) return false;
+    it.what = kernel::copy, it.tag = 0;
+    return true;
+  });
+  EXPECT_NE(verdict(how, undivided, k_nodes_of_two), "");
+}
+
+/// The tensors go over the border of the two blocks: an owner's sums of its own block alone are not enough.
+TEST(adasum_proof, finds_sums_that_lack_another_block) {
+  const algorithm& how = *find("adasum", "two_level");
+  const auto alone = world_with(how, 4, k_nodes_of_two, [](draft& in, op_id id) {
+    op& it = in.head.ops[id];
+    if (it.kind != op_kind::compute || it.what != kernel::sum || it.type != dtype::f64) return false;
+    for (op_id from = 0; from < id; ++from) {  // what came from the node's other owner
+      const op& other = in.head.ops[from];
+      const bool is_near = other.kind == op_kind::recv && other.peer == 0 && other.type == dtype::f64;
+      if (is_near && other.c.buffer() == it.a.buffer()) return it.a = it.b, true;
+      if (is_near && other.c.buffer() == it.b.buffer()) return it.b = it.a, true;
+    }
+    return false;
+  });
+  EXPECT_NE(verdict(how, alone, k_nodes_of_two), "");
+}
+
+TEST(adasum, says_loudly_that_on_one_node_it_is_the_mean) {
+  const auto name = [](std::vector<rank> nodes, rank size) {
+    const shape data{.count = 40, .type = dtype::f32, .nodes = std::move(nodes)};
+    return (*generate("adasum", "two_level", {0, size}, data, {}))->name();
+  };
+  EXPECT_EQ(name({}, 3), "adasum/two_level, of one node: the mean");
+  EXPECT_EQ(name({4, 4, 4}, 3), "adasum/two_level, of one node: the mean");
+  EXPECT_EQ(name({4, 4, 5}, 3), "adasum/two_level");
+  EXPECT_EQ(name({}, 1), "adasum/two_level");  // its contribution, as ever
 }
 
 /// The explorer of all orders knows sums exactly, element by element.
 TEST(adasum_proof, all_orders_agree_with_the_proof) {
-  for (const algorithm& how : adasum_algorithms())
+  for (const auto& [how, where] : flavours())
     for (const rank size : {1, 2, 3}) {
-      shape data{.count = 5, .type = dtype::f64, .tensors = {{0, 2}, {3, 2}}};
+      shape data{.count = 5, .type = dtype::f64, .tensors = {{0, 2}, {3, 2}}, .nodes = nodes_in(where, size)};
       const auto programs = whole_world(size, [&](world place) { return how.generate(place, data, {}); });
       const auto verdict = play(programs, promise_of(how, size, data, {}), {});
       EXPECT_EQ(verdict.what, conclusion::holds) << how.name << " " << size << ": " << verdict.why;
@@ -644,8 +773,8 @@ TEST(adasum_proof, all_orders_agree_with_the_proof) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(algorithms, Adasum, ::testing::ValuesIn(adasum_algorithms()),
-                         [](const auto& of) { return std::string(of.param.name); });
+INSTANTIATE_TEST_SUITE_P(algorithms, Adasum, ::testing::ValuesIn(flavours()),
+                         [](const auto& of) { return name_of(of.param); });
 
 }  // namespace
 }  // namespace lsched::testing
