@@ -68,6 +68,12 @@ void adasum_nodes::exchange() {
   if (is_owner()) adasum_exchange(ops_, map_, vector_, owned()).write(now_, gathered_);
 }
 
+void adasum_nodes::keep() {
+  const std::size_t block = own_.place - owners_.first;
+  if (is_owner() && here().size() == 1 && !vector_.is_same(now_, vector_.output()))
+    ops_.copy(block_of(now_, block), block_of(vector_.output(), block));
+}
+
 void adasum_nodes::spread() {
   for (std::size_t distance = 1; is_owner() && distance < here().size(); ++distance) {
     ops_.send(here()[(own_.place + distance) % here().size()], spread_tag(nodes_.size()),

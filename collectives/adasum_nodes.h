@@ -36,6 +36,8 @@ class adasum_nodes {
   /// Of what has been gathered, or else of what owners brought.
   void exchange();
   void spread();
+  /// Without an exchange: a contribution that needed no mean, in the output.
+  void keep();
 
   fragment finish() { return ops_.finish(true); }
 

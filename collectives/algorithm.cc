@@ -1,6 +1,9 @@
 #include "collectives/algorithm.h"
 
+#include <algorithm>
 #include <limits>
+
+#include "collectives/nodes.h"
 
 namespace lsched {
 namespace {
@@ -16,7 +19,13 @@ std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
 
 std::vector<shape> variants_of(const algorithm& what, rank size, const shape& data) {
   std::vector<shape> all{data};
-  const auto add = [&](auto change) { change(all.emplace_back(data)); };
+  const auto add = [&](auto change) {
+    shape& it = all.emplace_back(data);
+    change(it);
+    if (!what.of->has_owners) return;
+    const auto last = static_cast<rank>(ranks_of_smallest(nodes_of(it, size)) - 1);
+    it.root = std::min(it.root, last);
+  };
   if (what.looks_at.segment) add([](shape& it) { it.segment = 1; });
   if (what.looks_at.segment) add([](shape& it) { it.segment = 3; });
   if (what.looks_at.radix) add([](shape& it) { it.radix = 2; });

@@ -4,6 +4,8 @@
 #include <array>
 #include <numeric>
 
+#include "collectives/nodes.h"
+
 namespace lsched {
 namespace {
 
@@ -63,6 +65,18 @@ extents listed_blocks(world place, const shape& data) {
     if (it.to == place.self) received += it.count;
   }
   return {sent, received};
+}
+
+bool is_owner(world place, const shape& data) {
+  return place_on_node(data, place.self) == static_cast<std::size_t>(data.root);
+}
+
+extents whole_to_owners(world place, const shape& data) {
+  return {data.count, is_owner(place, data) ? std::optional(data.count) : std::nullopt};
+}
+
+extents whole_from_owners(world place, const shape& data) {
+  return {is_owner(place, data) ? std::optional(data.count) : std::nullopt, data.count};
 }
 
 extents nothing(world, const shape&) { return {}; }
@@ -196,6 +210,30 @@ postcondition contents_of_adasum(rank size, const shape& data) {
   return promise;
 }
 
+/// In the order of ranks, on every node.
+postcondition contents_of_node_mean(rank size, const shape& data) {
+  postcondition promise{.is_same_everywhere = false};
+  for (const node& it : nodes_of(data, size))
+    promise.ranges.push_back({.holder = it[static_cast<std::size_t>(data.root)],
+                              .end = data.count,
+                              .what = promised_content::reduced,
+                              .among = it,
+                              .how = kernel::sum,
+                              .is_in_rank_order = true,
+                              .tree = mean_tree(it),
+                              .has_means = true});
+  return promise;
+}
+
+postcondition contents_of_node_adasum(rank size, const shape& data) {
+  postcondition promise = contents_of_adasum(size, data);
+  std::vector<rank> owners;
+  for (const node& it : nodes_of(data, size)) owners.push_back(it[static_cast<std::size_t>(data.root)]);
+  std::ranges::sort(owners);
+  for (promised_range& it : promise.ranges) it.among = owners;
+  return promise;
+}
+
 postcondition contents_of_barrier(rank, const shape&) { return {.is_synchronising = true}; }
 
 // --- the table ---------------------------------------------------------------------------------------------
@@ -220,6 +258,19 @@ constinit const collective k_adasum{.name = "adasum",
                                     .is_synchronising = true,
                                     .extents_of = whole_vector,
                                     .contents_of = contents_of_adasum};
+
+constinit const collective k_node_mean{.name = "node_mean",
+                                       .is_rooted = true,
+                                       .has_owners = true,
+                                       .extents_of = whole_to_owners,
+                                       .contents_of = contents_of_node_mean};
+
+constinit const collective k_node_adasum{.name = "node_adasum",
+                                         .is_rooted = true,
+                                         .adapts = true,
+                                         .has_owners = true,
+                                         .extents_of = whole_from_owners,
+                                         .contents_of = contents_of_node_adasum};
 
 constinit const collective k_partial_adasum{.name = "partial_adasum",
                                             .reduces = true,
@@ -332,7 +383,7 @@ constinit const collective k_barrier{.name = "barrier",
 
 namespace {
 
-constexpr std::array<const collective*, 22> k_collectives{&k_adasum,
+constexpr std::array<const collective*, 24> k_collectives{&k_adasum,
                                                           &k_allreduce,
                                                           &k_allgather,
                                                           &k_allgatherv,
@@ -344,6 +395,8 @@ constexpr std::array<const collective*, 22> k_collectives{&k_adasum,
                                                           &k_gather,
                                                           &k_gatherv,
                                                           &k_neighbor_exchange,
+                                                          &k_node_adasum,
+                                                          &k_node_mean,
                                                           &k_partial_adasum,
                                                           &k_partial_allgather,
                                                           &k_partial_allreduce,

@@ -16,10 +16,13 @@
 //   alltoallv             blocks to all ranks     blocks from all ranks             no
 //   neighbor_exchange     blocks to some ranks    blocks from some ranks            no
 //   adasum                n                       n, adaptive sum over all          same memory
+//   node_mean             n                       [n, mean over the owner's node]   same memory
+//   node_adasum           [n]                     n, adaptive sum over all owners   same memory
 //   barrier               -                       -                                 -
 //
 // adasum is not associative: which ranks it combines first is its algorithm's to say (docs/adasum.md). Of elements in no
-// tensor, outputs hold some rank's. exscan leaves rank 0's output alone. partial_allreduce, partial_allgather and partial_reduce_scatter_block are as those
+// tensor, outputs hold some rank's. exscan leaves rank 0's output alone. Where nodes have owners, one each, the root is
+// the owner's place on its node. partial_allreduce, partial_allgather and partial_reduce_scatter_block are as those
 // behind an activation (collectives/with_activation.h), and never in place.
 #pragma once
 
@@ -43,7 +46,8 @@ struct collective {
   /// Floating types only; the shape may say which tensors the vector holds. If it reduces, too, it says how a rank's
   /// late contributions become one: by kernel::adasum or by sum.
   bool adapts = false;
-  bool activates = false;         ///< an activation policy is required; false: it is refused
+  bool has_owners = false;  ///< the root is the place, inside every node, of that node's owner (collectives/nodes.h)
+  bool activates = false;   ///< an activation policy is required; false: it is refused
   bool is_synchronising = false;  ///< no rank's round ends before every rank has entered it
   extents (*extents_of)(world place, const shape& data) = nullptr;
   postcondition (*contents_of)(rank size, const shape& data) = nullptr;  ///< at any price
@@ -61,7 +65,7 @@ const collective* find_collective(std::string_view name);
 extern const collective k_adasum, k_allreduce, k_partial_adasum, k_partial_allgather, k_partial_allreduce,
     k_partial_reduce_scatter_block, k_reduce, k_scan, k_exscan, k_reduce_scatter, k_reduce_scatter_block, k_bcast,
     k_gather, k_gatherv, k_scatter, k_scatterv, k_allgather, k_allgatherv, k_alltoall, k_alltoallv, k_neighbor_exchange,
-    k_barrier;
+    k_barrier, k_node_mean, k_node_adasum;
 
 /// A request that the collective can be asked for, with everything in it that it takes: `count` elements a block, or as
 /// many on average where blocks differ (some have one more and some one less, some ranks of a neighbor_exchange have

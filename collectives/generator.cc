@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "collectives/nodes.h"
+
 namespace lsched {
 namespace {
 
@@ -90,7 +92,7 @@ std::optional<failure> objection_to_buckets(const collective& of, const shape& d
 }
 
 std::optional<failure> objection_to_tensors(const collective& of, const shape& data) {
-  if (of.adapts && !is_floating(data.type))
+  if ((of.adapts || of.has_owners) && !is_floating(data.type))
     return argument(name(of.name) + " combines floating types only, not " + name(name_of(data.type)));
   if (data.tensors.empty()) return std::nullopt;
   if (!of.adapts) return argument(name(of.name) + " has no tensors");
@@ -131,6 +133,18 @@ std::optional<failure> objection_to_size(const collective& of, world place, cons
   return std::nullopt;
 }
 
+std::optional<failure> objection_to_nodes(const collective& of, world place, const shape& data) {
+  if (!data.nodes.empty() && data.nodes.size() != static_cast<std::size_t>(place.size))
+    return argument("nodes are named for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
+                    " ranks");
+  if (!of.has_owners) return std::nullopt;
+  const std::size_t least = ranks_of_smallest(nodes_of(data, place.size));
+  if (static_cast<std::size_t>(data.root) < least) return std::nullopt;
+  return argument("root " + std::to_string(data.root) +
+                  " is the place of an owner on every node, and the smallest has " + std::to_string(least) +
+                  (least == 1 ? " rank" : " ranks"));
+}
+
 std::optional<failure> objection_to_data(const collective& of, const constraints& needs, world place,
                                          const shape& data) {
   if (data.radix < 0 || data.radix == 1)
@@ -149,9 +163,7 @@ std::optional<failure> objection_to_data(const collective& of, const constraints
                                        std::to_string(place.size - 1)
                                  : name(of.name) + " has no root: leave it 0");
   if (auto why = objection_to_size(of, place, data)) return why;
-  if (!data.nodes.empty() && data.nodes.size() != static_cast<std::size_t>(place.size))
-    return argument("nodes are named for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
-                    " ranks");
+  if (auto why = objection_to_nodes(of, place, data)) return why;
   if (data.count < needs.min_count)
     return constraint("this algorithm needs a count of at least " + std::to_string(needs.min_count) + ", not " +
                       std::to_string(data.count) + ": choose another, or \"auto\"");

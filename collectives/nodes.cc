@@ -35,4 +35,11 @@ std::uint64_t mean_tree(const node& of) {
   return of.size() == 1 ? sum : divided_tree(sum, static_cast<std::uint32_t>(of.size()));
 }
 
+std::size_t place_on_node(const shape& data, rank self) {
+  const auto own = static_cast<std::size_t>(self);
+  if (data.nodes.empty()) return own;
+  const auto first = data.nodes.begin();
+  return static_cast<std::size_t>(std::count(first, first + self, data.nodes[own]));
+}
+
 }  // namespace lsched

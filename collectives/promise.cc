@@ -99,9 +99,11 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, std::stri
   if (of != nullptr && of->adapts && !wanted.empty())
     return failure{status::argument, std::string(wanted) + ": its tensors cannot be read off schedules"};
   if (of == nullptr && !wanted.empty()) return choose(wanted, "auto", {0, size}, {}).error();  // lists those that exist
+  if (of != nullptr && of->has_owners && !wanted.empty())
+    return failure{status::argument, std::string(wanted) + ": which ranks share a node cannot be read off schedules"};
   if (of != nullptr && of->has_blocks && !wanted.empty())
     return failure{status::argument, std::string(wanted) + ": who was to get how much cannot be read off schedules"};
-  if (of == nullptr || of->has_blocks || of->adapts) return world_promise{};
+  if (of == nullptr || of->has_blocks || of->has_owners || of->adapts) return world_promise{};
   shape data = shape_of(*of, world);
   data.in_place = true;
   const overlay in_place = overlay_of(*of, size, data);

@@ -29,6 +29,8 @@
 #include "collectives/exchange.h"
 #include "collectives/gather_tree.h"
 #include "collectives/multiplying.h"
+#include "collectives/node_adasum.h"
+#include "collectives/node_mean.h"
 #include "collectives/partial.h"
 #include "collectives/reduce_direct.h"
 #include "collectives/reduce_scatter_halving.h"
@@ -85,6 +87,8 @@ std::vector<algorithm> make_table() {
       k_gatherv_binomial,
       k_gatherv_flat,
       k_neighbor_exchange_direct,
+      k_node_adasum_halving,
+      k_node_mean_direct,
       k_reduce_binomial,
       k_reduce_direct,
       k_reduce_flat,

@@ -27,6 +27,9 @@ std::string words_for(const world_promise& promise, const std::string& name) {
   if (of != nullptr && of->adapts)
     return "nothing promised of its outputs (a file does not say which tensors there are; `lsched verify " + meant +
            "` proves what the library runs)";
+  if (of != nullptr && of->has_owners)
+    return "nothing promised of its outputs (a file does not say which ranks share a node; `lsched verify " + meant +
+           "` proves what the library runs)";
   return "nothing promised of its outputs" +
          (meant.empty() ? "" : " (if it is meant to be " + meant + ": --promise " + meant + ")");
 }
