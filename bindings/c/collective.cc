@@ -2,6 +2,7 @@
 #include "bindings/c/request.h"
 #include "bindings/c/runtime.h"
 #include "bindings/c/words.h"
+#include "collectives/adasum_two_level.h"
 
 namespace lsched {
 namespace {
@@ -17,6 +18,7 @@ struct described {
   bool in_place = false;
   std::int64_t overlay_bytes = 0;
   std::vector<tensor> tensors{};
+  std::string remark{};  ///< for the caller, though all is well
 };
 
 std::vector<tensor> tensors_of(const collective_request& asked) {
@@ -24,10 +26,15 @@ std::vector<tensor> tensors_of(const collective_request& asked) {
   return asked.data.tensors.empty() ? std::vector<tensor>{{0, asked.data.count}} : asked.data.tensors;
 }
 
-/// Where the ranks are, and whether their memory is such that peers can read it.
+/// What an algorithm is asked for that makes less of it here than its name says.
+std::string remark_on(const algorithm& how, world place, const shape& data) {
+  if (&how != find(k_adasum_two_level.of->name, k_adasum_two_level.name) || !is_mean_only(place.size, data)) return {};
+  return "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
+}
+
+/// Whether this rank's memory is such that peers can read it.
 void look_around(lsched_runtime* runtime, collective_request& asked, const extents& buffers) {
   if (!asked.of->moves_data) return;
-  asked.data.nodes = runtime->schedules_made().by().around.nodes;
   const auto is_visible = [&](const std::byte* place, std::optional<std::uint64_t> count) {
     const std::uint64_t bytes = count.value_or(0) * size_of(asked.data.type);
     return bytes == 0 || runtime->net().sends_from(place, bytes);
@@ -36,7 +43,7 @@ void look_around(lsched_runtime* runtime, collective_request& asked, const exten
 }
 
 described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) {
-  auto asked = read_request(runtime->place(), desc);
+  auto asked = read_request(runtime->place(), runtime->nodes(), desc);
   if (!asked) return {{"a collective with bad arguments", asked.error()}};
   const extents buffers = asked->of->extents_of(runtime->place(), asked->data);
   look_around(runtime, *asked, buffers);
@@ -51,7 +58,8 @@ described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) 
   return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory), {.user = asked->user}},
           asked->data.in_place,
           asked->overlay_bytes,
-          tensors_of(*asked)};
+          tensors_of(*asked),
+          remark_on(*made->chosen.how, runtime->place(), asked->data)};
 }
 
 lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc, lsched_schedule** schedule,
@@ -63,6 +71,7 @@ lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc
   if (answer != LSCHED_OK) return answer;
   (*schedule)->overlay_bytes = all.overlay_bytes;
   (*schedule)->tensors = std::move(all.tensors);
+  if (!all.remark.empty()) (void)report(diagnostic, {status::ok, all.remark});
   return answer;
 }
 

@@ -207,6 +207,21 @@ LSCHED_API int32_t lsched_rank(const lsched_runtime* runtime);
 /* Ranks of the world; 0 for NULL.  Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_size(const lsched_runtime* runtime);
 
+/* Where a rank is. A node is a set of ranks that share memory, or that play one (LSCHED_RANKS_PER_NODE=k: k neighbours
+ * each). Nodes are numbered from 0 in the order of their lowest ranks, places on a node in the order of its ranks. */
+typedef struct lsched_node {
+  size_t struct_size;
+  int32_t number;
+  int32_t place;       /* of the rank, 0 … ranks-1 */
+  int32_t ranks;       /* on that node */
+  int32_t nodes;       /* in the world */
+  int32_t least_ranks; /* of the smallest node: places below it are on every node */
+} lsched_node;
+
+/* Fills *node in for any rank of the world; the same answer on all ranks.  Thread: any. Blocks: never.
+ * Errors: ARGUMENT (no such rank, a null pointer, or struct_size is not that of lsched_node). */
+LSCHED_API lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t rank, lsched_node* node);
+
 /* One pass of the engine by the calling thread; *moved (optional) tells whether anything happened.
  * Thread: any.  Blocks: never; another thread that drives the engine is left alone.  Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_progress(lsched_runtime* runtime, int* moved);
@@ -297,6 +312,8 @@ LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const 
  *   alltoallv             sum(counts)  sum(recv_counts)                        counts recv_counts  no
  *   neighbor_exchange     sum(counts)  sum(recv_counts)                        all but root, count no
  *   adasum                n            n: adaptive sum over all ranks          count tensors       input == output
+ *   node_mean             n            [n: mean over the owner's node]         count root          input == output
+ *   node_adasum           [n]          n: adaptive sum over all owners         count root tensors  input == output
  *   barrier               -            -                                       -                   -
  *
  * Blocks lie one after the other, in order of ranks (of `destinations` and `sources`). In place, gather, allgather and
@@ -307,7 +324,12 @@ LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const 
  * adasum (Maleki and others, MLSys 2021) takes f16, bf16, f32 and f64 and leaves reduction 0. Each tensor of the vector
  * becomes the sum of what is orthogonal in the ranks' contributions and the mean of what is parallel; of zeros nothing is
  * taken. Elements in no tensor become some rank's, not combined. One element of a tensor that is not finite makes that
- * tensor NaN on all ranks, and touches no other. docs/adasum.md says in which order ranks are combined. */
+ * tensor NaN on all ranks, and touches no other. docs/adasum.md says in which order ranks are combined. Its algorithm
+ * "two_level" combines the means of nodes; on one node it is the mean, and then a successful create says so in the
+ * diagnostic.
+ *
+ * node_mean and node_adasum have an owner on every node, the rank at place `root` (lsched_node_of), which all nodes must
+ * have. What is in brackets, owners alone have. Floating types; reduction stays 0. */
 typedef struct lsched_tensor {
   uint64_t begin; /* its first element in the vector */
   uint64_t count; /* elements; 0 is a count like any other */
@@ -333,7 +355,7 @@ typedef struct lsched_collective_desc {
   int32_t radix;                 /* of trees and multiplying steps; 0: chosen */
   const lsched_user_op* user_op; /* in place of reduction, which is then left 0; all counts are multiples of its unit */
   const lsched_tensor*
-      tensors;           /* adasum: what is combined as one, each by itself, ascending and disjoint; the same on */
+      tensors;           /* adasums: what is combined as one, each by itself, ascending and disjoint; the same on */
   uint64_t tensor_count; /* all ranks. NULL and 0: the vector is one tensor */
 } lsched_collective_desc;
 

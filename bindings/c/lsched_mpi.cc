@@ -28,11 +28,9 @@ result<wish> read_wish(lsched_mpi_transport transport, const lsched_config* conf
     return failure{status::argument, "runtime is null, or transport is not an lsched_mpi_transport"};
   auto options = read_config(config);
   if (!options) return options.error();
-  const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
-  if (!ranks_per_node) return ranks_per_node.error();
   mpi_options wanted;
   wanted.transport = transport == LSCHED_MPI_ONLY ? mpi_transport::mpi_only : mpi_transport::automatic;
-  wanted.ranks_per_node = ranks_per_node->value_or(0);
+  wanted.ranks_per_node = options->ranks_per_node;
   wanted.region_bytes = options->region_bytes;
   wanted.shm = options->shm;
   return wish{std::move(*options), wanted};

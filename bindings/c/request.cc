@@ -142,7 +142,8 @@ void place_buffers(collective_request& asked, const extents& buffers, const lsch
 
 }  // namespace
 
-result<collective_request> read_request(world place, const lsched_collective_desc& desc) {
+result<collective_request> read_request(world place, const std::vector<rank>& nodes,
+                                        const lsched_collective_desc& desc) {
   if (desc.struct_size != sizeof desc) return argument("struct_size is not that of this desc");
   if (desc.collective == nullptr) return argument("collective is null");
   collective_request asked{.of = find_collective(desc.collective)};
@@ -151,6 +152,7 @@ result<collective_request> read_request(world place, const lsched_collective_des
   auto data = read_data(*asked.of, place, desc);
   if (!data) return data.error();
   asked.data = std::move(*data);
+  if (asked.of->moves_data) asked.data.nodes = nodes;
   if (auto why = objection(*asked.of, {.summary = ""}, place, asked.data, {})) return *why;
   const extents buffers = asked.of->extents_of(place, asked.data);
   place_buffers(asked, buffers, desc);

@@ -19,9 +19,10 @@ struct collective_request {
   user_kernel user{};  ///< of kernel::user
 };
 
-/// Reads the desc of a rank. ARGUMENT for whatever is missing, out of range, overlaps or does not belong to this
-/// collective.
-result<collective_request> read_request(world place, const lsched_collective_desc& desc);
+/// Reads the desc of a rank in a world of such nodes (shape::nodes). ARGUMENT for whatever is missing, out of range,
+/// overlaps or does not belong to this collective.
+result<collective_request> read_request(world place, const std::vector<rank>& nodes,
+                                        const lsched_collective_desc& desc);
 
 /// " in 3 tensors (123456)", or nothing.
 std::string text_of_tensors(const shape& data);

@@ -10,6 +10,7 @@
 #include "bindings/environment.h"
 #include "bindings/launch_environment.h"
 #include "bindings/selection_environment.h"
+#include "collectives/nodes.h"
 #include "libsched/shm_endpoint.h"
 #include "offload/cores.h"
 #include "offload/pinning.h"
@@ -62,11 +63,14 @@ status wait_for_ranks(shm_segment& segment, std::chrono::nanoseconds limit, rank
   return status::ok;
 }
 
-/// All ranks of the world are those of the segment.
-neighbourhood alone_on_machine(const shm_segment& segment) {
+/// All ranks of the world are those of the segment. Where they play nodes, their memory is shared all the same.
+neighbourhood alone_on_machine(const shm_segment& segment, rank ranks_per_node) {
   const auto ranks = static_cast<unsigned>(segment.ranks());
   const unsigned cores = segment.cores() != 0 ? segment.cores() : usable_cores();
-  return {ranks, cores, static_cast<rank>(ranks_per_core(ranks, cores))};
+  neighbourhood all{ranks, cores, static_cast<rank>(ranks_per_core(ranks, cores))};
+  for (rank r = 0; ranks_per_node != 0 && ranks_per_node < segment.ranks() && r < segment.ranks(); ++r)
+    all.nodes.push_back(r / ranks_per_node);
+  return all;
 }
 
 lsched_status open_process(const runtime_options& options, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
@@ -90,7 +94,8 @@ lsched_status open_process(const runtime_options& options, lsched_runtime** runt
   if (const status answer = wait_for_ranks(**segment, options.commit_timeout, &missing); answer != status::ok)
     return report(diagnostic,
                   {answer, "rank " + std::to_string(missing) + " did not open its runtime in time", missing});
-  *runtime = new lsched_runtime(std::move(*net), options, alone_on_machine(**segment), true, {});
+  *runtime =
+      new lsched_runtime(std::move(*net), options, alone_on_machine(**segment, options.ranks_per_node), true, {});
   return LSCHED_OK;
 }
 
@@ -204,6 +209,9 @@ result<runtime_options> read_config(const lsched_config* config) {
   auto by = read_selection();
   if (!by) return by.error();
   options.choose_by = std::move(*by);
+  const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
+  if (!ranks_per_node) return ranks_per_node.error();
+  options.ranks_per_node = ranks_per_node->value_or(0);
   if (const char* prefix = text_in_environment("LSCHED_TRACE")) options.trace_prefix = prefix;
   if (auto why = objection_to_trace(options.trace_prefix)) return *why;
   return options;
@@ -358,8 +366,8 @@ lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsch
     for (rank r = 0; r < ranks; ++r) {
       auto net = shm_endpoint::open(*segment, r, options->shm);
       if (!net) return report(diagnostic, net.error());
-      opened.push_back(
-          std::make_unique<lsched_runtime>(std::move(*net), *options, alone_on_machine(**segment), true, ""));
+      opened.push_back(std::make_unique<lsched_runtime>(
+          std::move(*net), *options, alone_on_machine(**segment, options->ranks_per_node), true, ""));
     }
     for (rank r = 0; r < ranks; ++r) runtimes[r] = opened[static_cast<std::size_t>(r)].release();
     return LSCHED_OK;
@@ -376,6 +384,23 @@ lsched_status lsched_runtime_close(lsched_runtime* runtime) {
 int32_t lsched_rank(const lsched_runtime* runtime) { return runtime == nullptr ? k_no_rank : runtime->place().self; }
 
 int32_t lsched_size(const lsched_runtime* runtime) { return runtime == nullptr ? 0 : runtime->place().size; }
+
+lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t rank, lsched_node* node) {
+  if (runtime == nullptr || node == nullptr || node->struct_size != sizeof *node || rank < 0 ||
+      rank >= runtime->place().size)
+    return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    const auto nodes = nodes_of({.nodes = runtime->nodes()}, runtime->place().size);
+    const node_place own = place_of(nodes, rank);
+    *node = {.struct_size = sizeof *node,
+             .number = static_cast<int32_t>(own.number),
+             .place = static_cast<int32_t>(own.place),
+             .ranks = static_cast<int32_t>(nodes[own.number].size()),
+             .nodes = static_cast<int32_t>(nodes.size()),
+             .least_ranks = static_cast<int32_t>(ranks_of_smallest(nodes))};
+    return LSCHED_OK;
+  });
+}
 
 lsched_status lsched_progress(lsched_runtime* runtime, int* moved) {
   if (runtime == nullptr) return LSCHED_ERR_ARGUMENT;

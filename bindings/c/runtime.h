@@ -30,6 +30,7 @@ struct runtime_options {
   std::chrono::nanoseconds commit_timeout{};
   shm_options shm;
   selection choose_by;       ///< but for what is around
+  rank ranks_per_node = 0;   ///< so many neighbours play a node; 0: real nodes
   std::string trace_prefix;  ///< where to write a trace of everything; empty: nowhere
 };
 
@@ -101,6 +102,8 @@ struct lsched_runtime {
 
   lsched::world place() const { return net_->place(); }
   lsched::schedule_cache& schedules_made() { return cache_; }
+  /// As in shape::nodes.
+  const std::vector<lsched::rank>& nodes() const { return cache_.by().around.nodes; }
   bool has_thread() const { return thread_.has_value(); }
   bool wants_thread() const { return options_.wants_thread; }
   lsched::engine& engine() { return engine_; }

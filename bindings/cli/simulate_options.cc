@@ -314,6 +314,10 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
       command.add_flag("--schedules", options.schedules, "Simulate what the generator writes for every rank, op by op");
   command.add_flag("--free-sums", options.free_sums,
                    "adasum/halving as if all ranks knew the sums, without the exchanges of them");
+  command
+      .add_option("--ranks-per-node", options.ranks_per_node,
+                  "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
+      ->check(whole_number(1, k_most_simulated_ranks));
   auto* goal = command.add_option("--goal", options.goal, "Simulate a GOAL program, text or binary, instead")
                    ->check(CLI::ExistingFile)
                    ->excludes(collective)

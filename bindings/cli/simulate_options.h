@@ -14,7 +14,8 @@ struct simulate_options {
   std::vector<std::int32_t> ranks{8};
   std::vector<std::uint64_t> bytes{1024};
   std::string engine = "window";
-  bool free_sums = false;  ///< of adasum/halving
+  bool free_sums = false;           ///< of adasum/halving
+  std::int32_t ranks_per_node = 0;  ///< of algorithms that go by nodes; 0: all ranks
   bool schedules = false;
   std::string goal;
   std::string to_goal;

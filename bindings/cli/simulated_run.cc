@@ -7,9 +7,10 @@ namespace lsched::cli {
 result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it) {
   if (!it.goal.empty()) return std::vector(it.goal.begin(), it.goal.end());
   const collective* of = find_collective(options.collective);
-  const dtype type = of != nullptr && of->adapts ? dtype::f32 : dtype::u8;
+  const dtype type = of != nullptr && (of->adapts || of->has_owners) ? dtype::f32 : dtype::u8;
   const std::uint64_t count = it.bytes / size_of(type);
-  const shape data = of == nullptr ? shape{} : typical_shape(*of, it.ranks, count, type, kernel::sum);
+  shape data = of == nullptr ? shape{} : typical_shape(*of, it.ranks, count, type, kernel::sum);
+  if (of != nullptr && options.ranks_per_node != 0) set_nodes(data, *of, it.ranks, options.ranks_per_node);
   std::vector<schedule_ptr> ranks;
   for (rank r = 0; r < it.ranks; ++r) {
     auto program = generate(options.collective, options.algorithm, {r, it.ranks}, data, it.what.starts);

@@ -49,11 +49,21 @@ void add_data_options(CLI::App& command, data_options& data) {
       ->capture_default_str();
   command.add_option("--root", data.root, "The root of collectives that have one (default: a rank in the middle)")
       ->check(whole_number(0, k_most_ranks - 1));
+  command
+      .add_option("--ranks-per-node", data.ranks_per_node,
+                  "Neighbours on a node, for algorithms that go by nodes (default: all)")
+      ->check(whole_number(1, k_most_ranks));
+}
+
+void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node) {
+  for (rank r = 0; of.moves_data && r < ranks; ++r) data.nodes.push_back(r / ranks_per_node);
+  if (of.has_owners) data.root = 0;
 }
 
 shape shape_of(const collective& of, rank ranks, const data_options& data) {
   shape wanted =
       typical_shape(of, ranks, data.count, named(k_all_dtypes, data.type), named(k_all_reductions, data.reduction));
+  if (data.ranks_per_node) set_nodes(wanted, of, ranks, *data.ranks_per_node);
   if (data.root && of.is_rooted) wanted.root = *data.root;
   return wanted;
 }

@@ -44,9 +44,13 @@ struct data_options {
   std::string type = "f32";
   std::string reduction = "sum";
   std::optional<rank> root;
+  std::optional<rank> ranks_per_node;
 };
 
 void add_data_options(CLI::App& command, data_options& data);
+
+/// Makes a typical request one of a world with so many neighbours on a node; owners then are the first of each.
+void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node);
 
 /// A typical request (collectives/collective.h) for that many ranks, with everything in it that the collective takes.
 /// Throws command_failure for a root that it has not.

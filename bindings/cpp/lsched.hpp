@@ -476,6 +476,15 @@ class runtime {
   std::int32_t rank() const { return lsched_rank(handle_); }
   std::int32_t size() const { return lsched_size(handle_); }
 
+  /// Where this rank is, or another.
+  lsched_node node() const { return node_of(rank()); }
+  lsched_node node_of(std::int32_t rank) const {
+    lsched_node found{};
+    found.struct_size = sizeof found;
+    detail::expect(lsched_node_of(handle_, rank, &found));
+    return found;
+  }
+
   bool progress() {
     int moved = 0;
     detail::expect(lsched_progress(handle_, &moved));
@@ -581,6 +590,37 @@ class runtime {
     desc.tensors = tensors.empty() ? nullptr : tensors.data();
     desc.tensor_count = tensors.size();
     desc.algorithm = algorithm;
+    return collective(desc);
+  }
+
+  /// On every node, the `output` of the rank at place `owner` becomes the mean of the node's inputs; the output of others
+  /// is not looked at. Not of integers. Collective.
+  template <element T>
+  schedule node_mean(std::span<const T> input, std::span<T> output, std::int32_t owner) {
+    lsched_collective_desc desc{};
+    desc.collective = "node_mean";
+    desc.input = input.data();
+    desc.output = output.data();
+    desc.count = input.size();
+    desc.dtype = dtype_of<T>::value;
+    desc.root = owner;
+    return collective(desc);
+  }
+
+  /// Every rank's `output` becomes the adaptive sum of the `input` of every node's rank at place `owner`; the input of
+  /// others is not looked at. Collective.
+  template <element T>
+  schedule node_adasum(std::span<const T> input, std::span<T> output, std::int32_t owner,
+                       std::span<const lsched_tensor> tensors = {}) {
+    lsched_collective_desc desc{};
+    desc.collective = "node_adasum";
+    desc.input = input.data();
+    desc.output = output.data();
+    desc.count = output.size();
+    desc.dtype = dtype_of<T>::value;
+    desc.root = owner;
+    desc.tensors = tensors.empty() ? nullptr : tensors.data();
+    desc.tensor_count = tensors.size();
     return collective(desc);
   }
 
