@@ -16,7 +16,7 @@ set(may_include_libsched    "^(ops|libsched)/")
 set(may_include_collectives "^((ops|collectives)/|libsched/(schedule|builder|postcondition|geometry|overlay)\\.h$)")
 set(may_include_offload     "^(ops|libsched|offload)/")
 set(may_include_bindings    "^(ops|libsched|collectives|offload|bindings|microbench)/|^lsched(_mpi|_cuda)?\\.h(pp)?$")
-set(may_include_cpp         "^lsched(_mpi|_cuda)?\\.hp?p?$") # bindings/cpp stands on the C API alone
+set(may_include_cpp         "^lsched(_mpi|_cuda|_delta)?\\.hp?p?$") # bindings/cpp stands on the C API alone
 set(may_include_microbench  "^(ops|libsched|collectives|offload|bindings|microbench)/")
 
 # A third party: how its headers are spelt, and where they live.
