@@ -679,6 +679,8 @@ TEST(adasum_proof, finds_gram_matrices_that_are_not_those_of_the_row) {
                             it.tag = tag_of({2, it.tag >> 16});
                           }),
                   "which are not the sums of those vectors"));
+}
+
 TEST(adasum_proof, holds_wherever_tensors_are_cut_by_nodes_and_blocks) {
   const algorithm& how = *find("adasum", "two_level");
   for (const rank size : sizes())
