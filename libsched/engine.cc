@@ -209,8 +209,11 @@ std::optional<failure> engine::find_arithmetic(instance& it, const user_kernel& 
       if (auto why = objection_to_user(what, id, user)) return why;
     if (what.kind == op_kind::compute && (is_adaptive(what.what) || what.what == kernel::divide)) {
       it.adaptives.resize(ops.size());
-      it.adaptives[id] = {find_dot_norms(what.type), find_scaled_add(what.type), find_gram_pairs(what.type),
-                          find_weighted_sum(what.type), find_compensated_weighted_sum(what.type),
+      it.adaptives[id] = {find_dot_norms(what.type),
+                          find_scaled_add(what.type),
+                          find_gram_pairs(what.type),
+                          find_weighted_sum(what.type),
+                          find_compensated_weighted_sum(what.type),
                           find_divide(what.type)};
     }
     if (what.kind == op_kind::compute && is_reduction(what.what))

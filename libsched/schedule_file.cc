@@ -406,8 +406,8 @@ bool parser::read_compute(op& it) {
     it.what = kernel::adasum;
   else if (take(name_of(kernel::gram_adasum)))
     it.what = kernel::gram_adasum;
-  else if (!read_word(k_all_reductions, "'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum' or a reduction",
-                      it.what))
+  else if (!read_word(k_all_reductions,
+                      "'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum' or a reduction", it.what))
     return false;
   if (!read_region(it.a, again) || !read_region(it.b, again)) return false;
   if (takes_row(it.what) && !read_row(it)) return false;

@@ -61,6 +61,16 @@ inline std::vector<std::int32_t> owners_of(std::span<const lsched_tensor> layers
   return owners;
 }
 
+namespace detail {
+
+/// The memory of the means is also where their gradients go out from, and that of the deltas where they come in.
+struct layer_exchanges {
+  exchange means;
+  exchange deltas;
+};
+
+}  // namespace detail
+
 /// Keeps the replicas of a model together where owners update its layers.
 ///
 /// Memory: the weights stay the caller's and outlive this, and so does the runtime. Three more copies of the model are
@@ -107,7 +117,7 @@ class partition_step {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       if (!owns(i)) steps_[i].means.wait(limit);
       steps_[i].deltas.wait(limit);
-      const std::span<T> weights = part(weights_, i), delta = steps_[i].deltas.memory();
+      const std::span<T> weights = part(weights_, i), delta = steps_[i].deltas.as<T>();
       for (std::size_t k = 0; k < weights.size(); ++k) weights[k] += delta[k];
     }
     is_open_ = false;
@@ -131,52 +141,46 @@ class partition_step {
 
   /// The destructor, but it tells: BUSY while a step is under way.
   void close() {
-    for (layer_step& it : steps_) it.means.close(), it.deltas.close();
+    for (detail::layer_exchanges& it : steps_) it.means.close(), it.deltas.close();
     steps_.clear();
   }
 
  private:
-  /// The memory of the means is also where their gradients go out from, and that of the deltas where they come in.
-  struct layer_step {
-    detail::exchange<T> means;
-    detail::exchange<T> deltas;
-  };
-
   std::span<T> part(std::span<T> of, std::size_t layer) const {
     return of.subspan(static_cast<std::size_t>(layers_[layer].begin), static_cast<std::size_t>(layers_[layer].count));
   }
 
-  layer_step make_layer(runtime& world, std::size_t i) {
+  detail::layer_exchanges make_layer(runtime& world, std::size_t i) {
     const auto count = static_cast<std::size_t>(layers_[i].count);
-    layer_step made{{world, count}, {world, count}};
-    made.means.bind(world.node_mean<T>(made.means.memory(), made.means.memory(), owners_[i]));
-    made.deltas.bind(world.node_adasum<T>(made.deltas.memory(), made.deltas.memory(), owners_[i]));
+    detail::layer_exchanges made{{world, count * sizeof(T)}, {world, count * sizeof(T)}};
+    made.means.bind(world.node_mean<T>(made.means.as<T>(), made.means.as<T>(), owners_[i]));
+    made.deltas.bind(world.node_adasum<T>(made.deltas.as<T>(), made.deltas.as<T>(), owners_[i]));
     return made;
   }
 
   void broadcast(runtime& world, timeout limit) {
-    detail::exchange<T> model(world, weights_.size());
-    std::copy(weights_.begin(), weights_.end(), model.memory().begin());
-    model.bind(world.bcast<T>(model.memory(), 0));
+    detail::exchange model(world, weights_.size() * sizeof(T));
+    std::copy(weights_.begin(), weights_.end(), model.as<T>().begin());
+    model.bind(world.bcast<T>(model.as<T>(), 0));
     model.start();
     model.wait(limit);
-    std::copy(model.memory().begin(), model.memory().end(), weights_.begin());
+    std::copy(model.as<T>().begin(), model.as<T>().end(), weights_.begin());
   }
 
   void send_gradient(std::size_t i) {
     const std::span<T> from = part(gradient_, i);
-    std::copy(from.begin(), from.end(), steps_[i].means.memory().begin());
+    std::copy(from.begin(), from.end(), steps_[i].means.as<T>().begin());
     steps_[i].means.start();
   }
 
   /// The optimizer works on a copy: where it started is needed to tell what it did.
   template <class Update>
   void update_layer(std::size_t i, Update& update, timeout limit) {
-    layer_step& it = steps_[i];
+    detail::layer_exchanges& it = steps_[i];
     it.means.wait(limit);
-    const std::span<T> start = part(weights_, i), delta = it.deltas.memory();
+    const std::span<T> start = part(weights_, i), delta = it.deltas.as<T>();
     std::copy(start.begin(), start.end(), delta.begin());
-    update(i, std::span<const T>(it.means.memory()), delta);
+    update(i, std::span<const T>(it.means.as<T>()), delta);
     for (std::size_t k = 0; k < delta.size(); ++k) delta[k] -= start[k];
   }
 
@@ -185,7 +189,7 @@ class partition_step {
   std::int32_t place_ = 0;
   std::vector<std::int32_t> owners_{};  ///< by layer: a place on every node
   std::vector<T> gradient_{};
-  std::vector<layer_step> steps_{};
+  std::vector<detail::layer_exchanges> steps_{};
   bool is_open_ = false;
 };
 

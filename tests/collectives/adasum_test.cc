@@ -342,13 +342,14 @@ TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
   for (const rank size : sizes())
     for (const double left : {1e-6, 1e-9, 0.0}) {
       if (size < 2) continue;
-      shape data{.count = 700, .type = dtype::f64, .tensors = {{0, 3}, {3, 600}, {603, 97}}};
+      shape data = request(size, 700, dtype::f64);
+      data.tensors = {{0, 3}, {3, 600}, {603, 97}};
       vectors<double> inputs = normal_vectors<double>(size, data.count, 17);
       for (std::uint64_t i = 0; i < data.count; ++i) inputs[1][i] = left * inputs[1][i] - inputs[0][i];
-      const auto found = run(GetParam(), data, inputs);
+      const auto found = run(how(), data, inputs);
       ASSERT_EQ(found.size(), inputs.size());
       for (const tensor& it : data.tensors) {
-        const numbers oracle = wanted(GetParam(), data, it, inputs);
+        const numbers oracle = wanted(how(), data, it, inputs);
         // What is left is off by a rounding of what it is left of, by that much the more the shorter it is.
         const double least = size > 2 || left == 0 ? 1 : left * norm(part_of(inputs[0], it));
         const double bound = left == 0 ? 1e-14 : 1e-15 / left;
