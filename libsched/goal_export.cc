@@ -11,6 +11,7 @@
 #include "libsched/geometry.h"
 #include "libsched/goal_world.h"
 #include "libsched/simulation.h"
+#include "libsched/work.h"
 
 namespace lsched {
 namespace {
@@ -231,7 +232,7 @@ std::optional<failure> objection(std::span<const schedule_ptr> world, double ns_
   for (const schedule_ptr& program : world)
     for (op_id id = 0; id < program->ops().size(); ++id) {
       const op& it = program->ops()[id];
-      const auto bytes = static_cast<double>(max_count(*program, it) * size_of(it.type));
+      const auto bytes = static_cast<double>(bytes_of_work(*program, it));
       if (it.kind == op_kind::compute && bytes * ns_per_byte >= 1e18)
         return failure{status::argument,
                        "rank " + std::to_string(program->place().self) + ", op " + std::to_string(id) +
@@ -254,7 +255,7 @@ struct waits {
 };
 
 goal_op translate(const schedule& program, const op& it, const wording& words, const waits& start) {
-  const std::uint64_t bytes = max_count(program, it) * size_of(it.type);
+  const std::uint64_t bytes = bytes_of_work(program, it);
   const bool is_message = is_communication(it.kind) && it.peer != program.place().self;
   if (it.kind == op_kind::signal_recv && !is_message) return {.size = start.of_calls};
   if (!is_message) return {.size = it.kind == op_kind::compute ? time_of(bytes, words.ns_per_byte) : 0};

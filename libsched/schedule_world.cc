@@ -11,6 +11,7 @@
 #include "libsched/draw.h"
 #include "libsched/firing.h"
 #include "libsched/transfer.h"
+#include "libsched/work.h"
 
 namespace lsched {
 namespace {
@@ -66,7 +67,7 @@ std::uint64_t key_of(rank peer, std::uint32_t tag, bool is_signal) {
 }
 
 std::uint64_t bytes_of(const schedule& program, const op& what) {
-  return is_signal(what.kind) ? k_signal_bytes : max_count(program, what) * size_of(what.type);
+  return is_signal(what.kind) ? k_signal_bytes : bytes_of_work(program, what);
 }
 
 /// A node of a hash map has a link, and every allocation a size.
