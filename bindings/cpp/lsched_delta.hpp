@@ -268,9 +268,9 @@ inline void expect_tensors(std::span<const lsched_tensor> tensors, std::uint64_t
 }
 
 /// How deltas travel: as they are, or scaled, in fewer bits. Then their norms are kept so low that nothing overflows,
-/// neither a delta nor what becomes of it on the way. No adaptive sum, and no part of one, is longer than the root of
-/// sum |delta_r|^2, no sum longer than the sum of the norms: if each of n ranks' is at most the format's largest number
-/// by 2 sqrt(n), or by 2 n, all elements remain below half of that number, and roundings have the other half.
+/// neither a delta nor what becomes of it on the way. If nothing on the way is longer than `growth` times the longest
+/// delta, and each delta is at most the format's largest number by 2 `growth`, then all elements remain below half of
+/// that number, and roundings have the other half.
 struct wire {
   lsched_dtype type = LSCHED_F32;
   bool is_scaled = false;
@@ -284,13 +284,27 @@ struct wire {
   }
 };
 
-inline wire wire_of(lsched_dtype own, std::optional<lsched_dtype> wanted, combine how, std::int32_t ranks) {
+inline wire wire_of(lsched_dtype own, std::optional<lsched_dtype> wanted) {
   if (wanted.value_or(own) == own) return {own};
   if (*wanted != LSCHED_F16 && *wanted != LSCHED_BF16)
     throw std::invalid_argument("lsched: deltas travel as f16, bf16 or what the weights are");
-  const double largest = *wanted == LSCHED_F16 ? 65504 : 0x1.FEp127;
-  const double most = largest / 2 / (how == combine::adasum ? std::sqrt(ranks) : ranks);
-  return {*wanted, true, most * most};
+  return {*wanted, true};
+}
+
+inline void make_room(wire& in, double growth) {
+  const double largest = in.type == LSCHED_F16 ? 65504 : 0x1.FEp127;
+  const double most = largest / 2 / growth;
+  in.most_norm2 = most * most;
+}
+
+/// No sum is longer than the sum of the norms; no adaptive sum, and no part of one, than the root of sum |delta_r|^2.
+inline double growth_of(combine how, std::int32_t ranks) { return how == combine::adasum ? std::sqrt(ranks) : ranks; }
+
+/// By nodes, first the ranks of a node are added up, then divided, and of these means it is the adaptive sum.
+inline double growth_by_nodes(const runtime& world) {
+  std::int32_t most_ranks = 1;
+  for (std::int32_t r = 0; r < world.size(); ++r) most_ranks = std::max(most_ranks, world.node_of(r).ranks);
+  return std::max<double>(most_ranks, growth_of(combine::adasum, world.node().nodes));
 }
 
 }  // namespace detail
@@ -330,7 +344,7 @@ class delta_step {
                       timeout limit = timeout::forever())
       : weights_(weights), options_(std::move(options)), ranks_(world.size()) {
     if (options_.local_steps == 0) throw std::invalid_argument("lsched: a delta is that of one local step at least");
-    wire_ = detail::wire_of(dtype_of<T>::value, options_.wire, options_.how, ranks_);
+    wire_ = detail::wire_of(dtype_of<T>::value, options_.wire);
     if (options_.tensors.empty()) options_.tensors = {{0, weights_.size()}};
     detail::expect_tensors(options_.tensors, weights_.size());
     if (options_.broadcasts_weights) broadcast(world, limit);
@@ -338,6 +352,9 @@ class delta_step {
     const std::uint64_t most = options_.bucket_bytes == 0 ? UINT64_MAX : options_.bucket_bytes / wire_.element_bytes();
     buckets_ = detail::buckets_of(options_.tensors, most);
     for (detail::bucket& it : buckets_) connect(world, it);
+    goes_by_nodes_ = options_.how == combine::adasum && !buckets_.empty() &&
+                     buckets_.front().deltas.print().find("adasum/two_level") != std::string::npos;
+    detail::make_room(wire_, goes_by_nodes_ ? detail::growth_by_nodes(world) : detail::growth_of(options_.how, ranks_));
     if (wire_.is_scaled) part_.resize(k_part);
     if (!options_.with_telemetry) return;
     norms_ = detail::exchange(world, options_.tensors.size() * sizeof(double));
@@ -565,6 +582,8 @@ class delta_step {
   std::int32_t ranks_ = 0;
   std::uint32_t local_steps_ = 0;  ///< of the optimizer, since the last reduction
   bool is_reducing_ = false;
+  bool goes_by_nodes_ =
+      false;  ///< means of nodes are what is combined, as somebody wished: the caller or LSCHED_ALGORITHM
   std::vector<T> start_{};
   std::vector<detail::bucket> buckets_{};
   detail::wire wire_{};

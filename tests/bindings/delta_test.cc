@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <latch>
@@ -23,8 +24,7 @@ constexpr std::chrono::seconds k_limit = 20s;
 constexpr double k_nan = std::numeric_limits<double>::quiet_NaN();
 
 /// One thread per rank of a world of threads, all joined. What a rank throws is the test's failure.
-void as_ranks(std::int32_t ranks, const std::function<void(lsched::runtime&)>& body) {
-  std::vector<lsched::runtime> world = lsched::runtime::open_threads(ranks);
+void as_ranks(std::vector<lsched::runtime> world, const std::function<void(lsched::runtime&)>& body) {
   std::vector<std::thread> threads;
   for (lsched::runtime& mine : world)
     threads.emplace_back([&] {
@@ -36,6 +36,18 @@ void as_ranks(std::int32_t ranks, const std::function<void(lsched::runtime&)>& b
       }
     });
   for (std::thread& it : threads) it.join();
+}
+
+void as_ranks(std::int32_t ranks, const std::function<void(lsched::runtime&)>& body) {
+  as_ranks(lsched::runtime::open_threads(ranks), body);
+}
+
+/// With so many neighbours on a node.
+void as_nodes(std::int32_t ranks, std::int32_t ranks_per_node, const std::function<void(lsched::runtime&)>& body) {
+  setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
+  std::vector<lsched::runtime> world = lsched::runtime::open_threads(ranks);
+  unsetenv("LSCHED_RANKS_PER_NODE");
+  as_ranks(std::move(world), body);
 }
 
 // --- what is trained -----------------------------------------------------------------------------------------
@@ -626,6 +638,37 @@ TEST(Wire, has_room_for_what_deltas_add_up_to) {
   const outcome many = moved_by({{60000}, {60000}, {60000}, {60000}, {60000}},
                                 {.how = combine::sum, .wire = LSCHED_F16, .scaling = lsched::dynamic_scale(1)});
   EXPECT_NEAR(many.weights[0], 300000, 300);
+}
+
+/// Each moves by the same in one element: the longest that a node's sum can become.
+TEST(Wire, has_room_for_the_sum_of_a_node) {
+  struct nodes {
+    std::int32_t ranks, ranks_per_node;
+  };
+  for (const nodes it : {nodes{3, 3}, nodes{7, 5}, nodes{10, 8}, nodes{8, 8}, nodes{6, 1}, nodes{5, 2}})
+    for (const lsched_dtype wire : {LSCHED_F16, LSCHED_BF16})
+      as_nodes(it.ranks, it.ranks_per_node, [&](lsched::runtime& world) {
+        numbers weights(3);
+        const double size = wire == LSCHED_F16 ? 0.14 : 0x1p110;  // 8 of them at 2^16 pass 65504
+        lsched::delta_step<double> deltas(world, weights, {.algorithm = "two_level", .wire = wire}, k_limit);
+        weights[0] += size;
+        EXPECT_TRUE(deltas.step(k_limit));
+        EXPECT_NEAR(weights[0], size, size / 100) << it.ranks << " ranks, " << it.ranks_per_node << " on a node";
+      });
+}
+
+/// The environment may choose, too.
+TEST(Wire, has_room_for_the_sum_of_a_node_whoever_has_asked_for_it) {
+  setenv("LSCHED_ALGORITHM", "adasum=two_level", 1);
+  std::vector<lsched::runtime> world = lsched::runtime::open_threads(8);
+  unsetenv("LSCHED_ALGORITHM");
+  as_ranks(std::move(world), [](lsched::runtime& mine) {
+    std::vector<float> weights(3);
+    lsched::delta_step<float> deltas(mine, weights, {.wire = LSCHED_F16}, k_limit);
+    weights[0] += 0.14f;
+    EXPECT_TRUE(deltas.step(k_limit));
+    EXPECT_NEAR(weights[0], 0.14, 0.001);
+  });
 }
 
 TEST(Wire, spoils_a_tensor_without_backing_off_for_what_no_scale_can_mend) {
