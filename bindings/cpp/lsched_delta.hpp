@@ -117,9 +117,11 @@ struct tensor_telemetry {
 // --- the scale of what travels in few bits -------------------------------------------------------------------
 
 /// By which power of two deltas are multiplied, that they be neither too small nor too large for f16 or bf16: twice as
-/// much after 2000 steps that went well, half of it where one does not fit (Micikevicius and others, "Mixed Precision
-/// Training", ICLR 2018; the numbers are those of PyTorch's GradScaler). A value: to save it is to save scale() and
-/// clean_steps().
+/// much after 2000 steps in which all deltas fit, half of it after one in which any did not (Micikevicius and others,
+/// "Mixed Precision Training", ICLR 2018; the numbers are those of PyTorch's GradScaler). Halved once for a step, by
+/// however much something was too long: one outlier must not take a scale away that 2000 steps each give back by a factor
+/// of two. Whoever begins with too low a scale hears nothing of it: deltas underflow until it has grown. A value: to save
+/// it is to save scale() and clean_steps().
 class dynamic_scale {
  public:
   static constexpr double k_least = 0x1p-120, k_most = 0x1p120;  ///< so that an f32 holds it, and one by it
@@ -137,17 +139,9 @@ class dynamic_scale {
   /// Since the scale has changed, or did not fit.
   std::uint32_t clean_steps() const { return clean_steps_; }
 
-  /// Something did not fit. False: there is no smaller scale.
-  bool shrink() {
-    is_clean_ = false;
-    if (scale_ == k_least) return false;
-    scale_ /= 2;
-    return true;
-  }
-
-  void end_step() {
-    clean_steps_ = is_clean_ ? clean_steps_ + 1 : 0;
-    is_clean_ = true;
+  void end_step(bool did_fit) {
+    clean_steps_ = did_fit ? clean_steps_ + 1 : 0;
+    if (!did_fit) scale_ = std::max(scale_ / 2, k_least);
     if (clean_steps_ < k_patience) return;
     clean_steps_ = 0;
     scale_ = std::min(2 * scale_, k_most);
@@ -158,7 +152,6 @@ class dynamic_scale {
  private:
   double scale_;
   std::uint32_t clean_steps_;
-  bool is_clean_ = true;  ///< this step, so far
 };
 
 // --- the step ----------------------------------------------------------------------------------------------
@@ -241,7 +234,7 @@ struct bucket {
   std::size_t begin = 0, end = 0;  ///< which of them
   std::uint64_t elements = 0;
   exchange deltas{};
-  double scale = 1;  ///< by which they were multiplied
+  double scale = 1;  ///< by which they were multiplied, in this step; half of the last one's if it goes again
 };
 
 /// As many tensors to a bucket as fit.
@@ -378,7 +371,10 @@ class delta_step {
     while (arrived_ < buckets_.size()) {
       detail::bucket& it = buckets_[arrived_];
       it.deltas.wait(limit);
-      if (is_too_long(it) && can_shrink(it)) {
+      const bool fits = !is_too_long(it);
+      do_all_fit_ &= fits;
+      if (!fits && it.scale > dynamic_scale::k_least) {
+        it.scale /= 2;
         send(it, false);
         continue;
       }
@@ -456,14 +452,17 @@ class delta_step {
 
   /// A bucket travels while the deltas of the next are taken.
   void begin() {
-    for (detail::bucket& it : buckets_) send(it, true);
+    do_all_fit_ = true;
+    for (detail::bucket& it : buckets_) {
+      it.scale = wire_.is_scaled ? options_.scaling.scale() : 1;
+      send(it, true);
+    }
     if (norms_) norms_.start();
     arrived_ = 0;
     is_reducing_ = true;
   }
 
   void send(detail::bucket& it, bool is_first) {
-    it.scale = wire_.is_scaled ? options_.scaling.scale() : 1;
     bool fits = true;
     for_tensors(it, [&](std::size_t i, std::uint64_t at) {
       const double norm2 = take(it, options_.tensors[i], at);
@@ -476,8 +475,8 @@ class delta_step {
 
   // A vote travels behind the deltas, a tensor of its own: 1 on ranks whose deltas do not fit, else 0. What comes back is
   // 0 if it is 0 everywhere, and more if not, by Adasum as by a sum. So ranks need no further message to agree that a
-  // bucket has to go again, and all of them hold the same scale: it begins the same, and changes by votes alone, which
-  // are the same bits on all ranks, in the order of buckets, which is, too.
+  // bucket has to go again, at half the scale that it had, and all of them keep the same scale: it begins the same, and
+  // changes by votes alone, which are the same bits on all ranks.
 
   void vote(detail::bucket& it, bool fits) const {
     const double one = fits ? 0 : 1;
@@ -488,11 +487,6 @@ class delta_step {
     double votes = 0;
     if (wire_.is_scaled) convert(wire_.type, place(it, it.elements), 1, 1, LSCHED_F64, &votes);
     return votes != 0;
-  }
-
-  /// A bucket that was sent before the scale has shrunk for another goes again as that one did.
-  bool can_shrink(const detail::bucket& it) {
-    return it.scale != options_.scaling.scale() || options_.scaling.shrink();
   }
 
   std::uint8_t* place(const detail::bucket& it, std::uint64_t element) const {
@@ -550,7 +544,7 @@ class delta_step {
   void end() {
     is_reducing_ = false;
     local_steps_ = 0;
-    if (wire_.is_scaled) options_.scaling.end_step();
+    if (wire_.is_scaled) options_.scaling.end_step(do_all_fit_);
     std::uint64_t at = 0;
     const auto freeze = [&](std::uint64_t to) {
       std::copy(start_.data() + at, start_.data() + to, weights_.data() + at);
@@ -582,6 +576,7 @@ class delta_step {
   std::int32_t ranks_ = 0;
   std::uint32_t local_steps_ = 0;  ///< of the optimizer, since the last reduction
   bool is_reducing_ = false;
+  bool do_all_fit_ = true;  ///< at the scale that the step began with, as far as buckets have arrived
   bool goes_by_nodes_ =
       false;  ///< means of nodes are what is combined, as somebody wished: the caller or LSCHED_ALGORITHM
   std::vector<T> start_{};

@@ -476,37 +476,36 @@ TEST(Buckets, a_timeout_in_the_middle_can_be_waited_out) {
 TEST(DynamicScale, doubles_after_2000_clean_steps_and_halves_where_something_does_not_fit) {
   lsched::dynamic_scale it;
   EXPECT_EQ(it.scale(), 65536);
-  for (int step = 0; step < 1999; ++step) it.end_step();
+  for (int step = 0; step < 1999; ++step) it.end_step(true);
   EXPECT_EQ(it.scale(), 65536);
   EXPECT_EQ(it.clean_steps(), 1999u);
-  it.end_step();
+  it.end_step(true);
   EXPECT_EQ(it.scale(), 131072);
   EXPECT_EQ(it.clean_steps(), 0u);
-  for (int step = 0; step < 1999; ++step) it.end_step();
-  EXPECT_TRUE(it.shrink());
-  EXPECT_TRUE(it.shrink());
-  EXPECT_EQ(it.scale(), 32768);
-  it.end_step();
+  for (int step = 0; step < 1999; ++step) it.end_step(true);
+  it.end_step(false);
   EXPECT_EQ(it.clean_steps(), 0u) << "that was no clean step";
-  for (int step = 0; step < 2000; ++step) it.end_step();
+  it.end_step(false);
+  EXPECT_EQ(it.scale(), 32768);
+  for (int step = 0; step < 2000; ++step) it.end_step(true);
   EXPECT_EQ(it.scale(), 65536);
 }
 
 TEST(DynamicScale, stays_within_bounds) {
   lsched::dynamic_scale least(lsched::dynamic_scale::k_least), most(lsched::dynamic_scale::k_most, 1999);
-  EXPECT_FALSE(least.shrink());
+  least.end_step(false);
   EXPECT_EQ(least.scale(), 0x1p-120);
-  most.end_step();
+  most.end_step(true);
   EXPECT_EQ(most.scale(), 0x1p120);
   EXPECT_EQ(most.clean_steps(), 0u);
 }
 
 TEST(DynamicScale, is_saved_as_two_numbers) {
   lsched::dynamic_scale it(0x1p-3, 1000);
-  for (int step = 0; step < 999; ++step) it.end_step();
+  for (int step = 0; step < 999; ++step) it.end_step(true);
   lsched::dynamic_scale same(it.scale(), it.clean_steps());
   EXPECT_EQ(same, it);
-  same.end_step();
+  same.end_step(true);
   EXPECT_EQ(same.scale(), 0.25);
 }
 
@@ -558,6 +557,25 @@ double relative_error(const numbers& found, const numbers& wanted) {
   return std::sqrt(dot(difference, difference) / dot(wanted, wanted));
 }
 
+/// What is kept after as many steps like this one as it takes.
+double scale_that_fits(const std::vector<numbers>& deltas, const lsched::delta_options& options) {
+  double scale = 0;
+  as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::runtime& world) {
+    const auto rank = static_cast<std::size_t>(world.rank());
+    numbers weights(deltas[rank].size());
+    lsched::delta_step<double> step(world, weights, options, k_limit);
+    for (int steps = 0; steps < 200 && step.scaling().clean_steps() == 0; ++steps) {
+      std::fill(weights.begin(), weights.end(), 0);
+      step.restart();
+      weights = deltas[rank];
+      step.step(k_limit);
+    }
+    EXPECT_EQ(step.scaling().clean_steps(), 1u);
+    if (rank == 0) scale = step.scaling().scale();
+  });
+  return scale;
+}
+
 TEST(Wire, of_f16_and_bf16_is_as_exact_as_they_are_when_deltas_are_scaled) {
   for (const std::size_t ranks : {3u, 5u, 2u})
     for (const combine how : {combine::adasum, combine::mean}) {
@@ -587,7 +605,8 @@ TEST(Wire, that_is_as_wide_as_the_weights_is_none) {
   EXPECT_EQ(own.scaling, lsched::dynamic_scale());
 }
 
-/// One rank's delta is too large at first: it comes again at half the scale, and again, as if that had been the scale.
+/// One rank's delta is too large at first: its bucket comes again at half the scale, and again, as if that had been the
+/// scale; others do not, and what is kept is half of what it was.
 TEST(Wire, on_overflow_backs_off_on_all_ranks_and_loses_nothing) {
   for (const std::size_t ranks : {1u, 3u, 5u, 2u})
     for (const std::uint64_t bucket_bytes : {std::uint64_t{0}, std::uint64_t{60}})
@@ -599,14 +618,12 @@ TEST(Wire, on_overflow_backs_off_on_all_ranks_and_loses_nothing) {
                                             .bucket_bytes = bucket_bytes,
                                             .wire = LSCHED_F16};
         const outcome found = moved_by(deltas, options);
-        EXPECT_LT(found.scaling.scale(), 0x1p14);
-        EXPECT_GT(found.scaling.scale(), 0x1p9);
-        EXPECT_EQ(found.scaling.clean_steps(), 0u);
+        EXPECT_EQ(found.scaling, lsched::dynamic_scale(0x1p15, 0));
         lsched::delta_options at_once = options;
-        at_once.scaling = lsched::dynamic_scale(found.scaling.scale());
+        at_once.scaling = lsched::dynamic_scale(scale_that_fits(deltas, options));
+        EXPECT_LT(at_once.scaling.scale(), 0x1p14);
+        EXPECT_GT(at_once.scaling.scale(), 0x1p9);
         const outcome same = moved_by(deltas, at_once);
-        EXPECT_EQ(same.scaling.scale(), found.scaling.scale());
-        EXPECT_EQ(same.scaling.clean_steps(), 1u);
         EXPECT_LT(relative_error(found.weights, same.weights), 1e-6) << "tiny ones may be subnormal at one scale";
         for (std::size_t i = 30; i < 60; ++i) EXPECT_EQ(found.weights[i], same.weights[i]) << i;
         for (std::size_t i = 0; i < 4; ++i) {
@@ -616,17 +633,38 @@ TEST(Wire, on_overflow_backs_off_on_all_ranks_and_loses_nothing) {
       }
 }
 
+/// However far above the format it is: the step after it is as exact as the step before.
+TEST(Wire, keeps_all_but_half_of_its_scale_after_one_outlier_in_however_many_buckets) {
+  for (const std::uint64_t bucket_bytes : {std::uint64_t{0}, std::uint64_t{60}}) {
+    const auto deltas = random_deltas(3, 90, 1e-4);
+    const std::vector<lsched_tensor> tensors{{0, 30}, {30, 30}, {60, 30}};
+    const numbers wanted = moved_by(deltas, {.tensors = tensors}).weights;
+    as_ranks(3, [&](lsched::runtime& world) {
+      numbers weights(90);
+      lsched::delta_step<double> step(world, weights,
+                                      {.tensors = tensors, .bucket_bytes = bucket_bytes, .wire = LSCHED_F16}, k_limit);
+      weights[40] = weights[80] = world.rank() == 1 ? 1e30 : 0;
+      step.step(k_limit);
+      EXPECT_NEAR(weights[40], 1e30, 1e27);
+      EXPECT_EQ(step.scaling(), lsched::dynamic_scale(0x1p15, 0));
+      std::fill(weights.begin(), weights.end(), 0);
+      step.restart();
+      weights = deltas[static_cast<std::size_t>(world.rank())];
+      step.step(k_limit);
+      EXPECT_LT(relative_error(weights, wanted), 1e-3);
+      EXPECT_EQ(step.scaling(), lsched::dynamic_scale(0x1p15, 1));
+    });
+  }
+}
+
+/// Deltas that stay large: each step halves what is kept, until they fit at once.
 TEST(Wire, is_scaled_for_the_longest_tensor_in_however_many_buckets) {
-  for (const double size : {10.0, 1000.0}) {
-    const auto deltas = random_deltas(3, 90, size);
-    const auto scale_of = [&](std::uint64_t bucket_bytes) {
-      return moved_by(deltas,
-                      {.tensors = {{0, 30}, {30, 30}, {60, 30}}, .bucket_bytes = bucket_bytes, .wire = LSCHED_F16})
-          .scaling.scale();
-    };
-    EXPECT_EQ(scale_of(60), scale_of(0));
-    EXPECT_LE(scale_of(0) * size, 18909 / std::sqrt(30 * 13.0 / 12)) << "what norms of 30 such elements leave room for";
-    EXPECT_GE(scale_of(0) * size, 18909 / std::sqrt(30 * 13.0 / 12) / 2.5);
+  const auto deltas = random_deltas(3, 90, 10);
+  for (const std::uint64_t bucket_bytes : {std::uint64_t{0}, std::uint64_t{60}}) {
+    const double scale = scale_that_fits(
+        deltas, {.tensors = {{0, 30}, {30, 30}, {60, 30}}, .bucket_bytes = bucket_bytes, .wire = LSCHED_F16});
+    EXPECT_LE(scale * 10, 18909 / std::sqrt(30 * 13.0 / 12)) << "what norms of 30 such elements leave room for";
+    EXPECT_GE(scale * 10, 18909 / std::sqrt(30 * 13.0 / 12) / 2.5);
   }
 }
 
@@ -634,7 +672,7 @@ TEST(Wire, has_room_for_what_deltas_add_up_to) {
   const outcome sum =
       moved_by({{40000, 40000}, {40000, -40000}}, {.wire = LSCHED_F16, .scaling = lsched::dynamic_scale(1)});
   EXPECT_EQ(sum.weights, (numbers{80000, 0}));
-  EXPECT_EQ(sum.scaling.scale(), 0.25);
+  EXPECT_EQ(sum.scaling.scale(), 0.5);
   const outcome many = moved_by({{60000}, {60000}, {60000}, {60000}, {60000}},
                                 {.how = combine::sum, .wire = LSCHED_F16, .scaling = lsched::dynamic_scale(1)});
   EXPECT_NEAR(many.weights[0], 300000, 300);
@@ -686,7 +724,7 @@ TEST(Wire, spoils_a_tensor_without_backing_off_for_what_no_scale_can_mend) {
     for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(spoilt.telemetry[i].is_spoilt, i == 1);
     deltas[0][70] = 1000;  // too long, and not in that tensor
     const outcome both = moved_by(deltas, options);
-    EXPECT_LT(both.scaling.scale(), 0x1p6);
+    EXPECT_EQ(both.scaling.scale(), 0x1p15);
     EXPECT_TRUE(std::isnan(both.weights[30]));
     EXPECT_FALSE(both.telemetry[2].is_spoilt);
     EXPECT_GT(both.weights[70], 400);
@@ -707,13 +745,13 @@ TEST(Wire, timeouts_while_deltas_go_again_can_be_waited_out) {
       }
     }
     EXPECT_EQ(weights, numbers(3, 0x1p20));
-    EXPECT_LT(deltas.scaling().scale(), 0x1p-4);
+    EXPECT_EQ(deltas.scaling(), lsched::dynamic_scale(0x1p15, 0));
   });
 }
 
 TEST(Wire, gives_up_where_there_is_no_smaller_scale) {
   const outcome found = moved_by({{1e50, 0}, {0, 1}}, {.tensors = {{0, 1}, {1, 1}}, .wire = LSCHED_F16});
-  EXPECT_EQ(found.scaling, lsched::dynamic_scale(lsched::dynamic_scale::k_least));
+  EXPECT_EQ(found.scaling, lsched::dynamic_scale(0x1p15));
   EXPECT_TRUE(std::isnan(found.weights[0]));
   EXPECT_TRUE(found.telemetry[0].is_spoilt);
 }
