@@ -36,8 +36,6 @@ constinit const algorithm k_adasum_two_level{
     .expression_of = nodes_expression,
     .combines_means = true};
 
-bool is_mean_only(rank size, const shape& data) { return size > 1 && nodes_of(data, size).size() == 1; }
-
 fragment add_adasum_two_level(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   const std::size_t owners = ranks_of_smallest(nodes_of(data, to.place().size));
   adasum_nodes ops(to, data, input, output, entry, {.count = owners});
@@ -50,7 +48,7 @@ fragment add_adasum_two_level(builder& to, const shape& data, buffer_id input, b
 result<schedule_ptr> adasum_two_level(world place, const shape& data, const activation& starts) {
   if (auto why = objection(k_adasum_two_level, place, data, starts)) return *why;
   const std::string_view name =
-      is_mean_only(place.size, data) ? "two_level, of one node: the mean" : k_adasum_two_level.name;
+      is_one_node(data, place.size) ? "two_level, of one node: the mean" : k_adasum_two_level.name;
   return make_collective(k_adasum, k_adasum_two_level.needs, place, data, starts, name, add_adasum_two_level);
 }
 

@@ -23,7 +23,4 @@ result<schedule_ptr> adasum_two_level(world place, const shape& data, const acti
 
 extern const algorithm k_adasum_two_level;
 
-/// Whether all that it does with so many ranks is to take the mean, where they are more than one.
-bool is_mean_only(rank size, const shape& data);
-
 }  // namespace lsched

@@ -19,6 +19,8 @@ std::vector<node> nodes_of(const shape& data, rank size) {
   return nodes;
 }
 
+bool is_one_node(const shape& data, rank size) { return size > 1 && nodes_of(data, size).size() == 1; }
+
 std::size_t ranks_of_smallest(const std::vector<node>& nodes) {
   return std::ranges::min_element(nodes, {}, &node::size)->size();
 }

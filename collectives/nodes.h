@@ -13,6 +13,9 @@ using node = std::vector<rank>;  ///< its ranks, ascending
 /// In the order of their first ranks. One, if the shape names none.
 std::vector<node> nodes_of(const shape& data, rank size);
 
+/// Whether ranks, more than one, are all on the same.
+bool is_one_node(const shape& data, rank size);
+
 /// Ranks of the smallest: below that number, every node has each place.
 std::size_t ranks_of_smallest(const std::vector<node>& nodes);
 

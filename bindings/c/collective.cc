@@ -2,7 +2,7 @@
 #include "bindings/c/request.h"
 #include "bindings/c/runtime.h"
 #include "bindings/c/words.h"
-#include "collectives/adasum_two_level.h"
+#include "collectives/remark.h"
 
 namespace lsched {
 namespace {
@@ -18,18 +18,13 @@ struct described {
   bool in_place = false;
   std::int64_t overlay_bytes = 0;
   std::vector<tensor> tensors{};
+  bool looks_at_tensors = true;
   std::string remark{};  ///< for the caller, though all is well
 };
 
 std::vector<tensor> tensors_of(const collective_request& asked) {
   if (!asked.of->adapts) return {};
   return asked.data.tensors.empty() ? std::vector<tensor>{{0, asked.data.count}} : asked.data.tensors;
-}
-
-/// What an algorithm is asked for that makes less of it here than its name says.
-std::string remark_on(const algorithm& how, world place, const shape& data) {
-  if (&how != find(k_adasum_two_level.of->name, k_adasum_two_level.name) || !is_mean_only(place.size, data)) return {};
-  return "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
 }
 
 /// Whether this rank's memory is such that peers can read it.
@@ -52,6 +47,7 @@ described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) 
   if (!made) return {{agreement_of(*asked, wanted), made.error()}};
   asked->data.segment = made->chosen.data.segment;
   asked->data.radix = made->chosen.data.radix;
+  const std::string_view remark = remark_on(*made->chosen.how, runtime->place().size, asked->data);
   binding memory;
   if (buffers.input) memory.inputs.push_back(asked->input);
   if (buffers.output) memory.outputs.push_back(asked->output);
@@ -59,7 +55,8 @@ described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) 
           asked->data.in_place,
           asked->overlay_bytes,
           tensors_of(*asked),
-          remark_on(*made->chosen.how, runtime->place(), asked->data)};
+          runtime->place().size > 1 && remark.empty(),
+          std::string(remark)};
 }
 
 lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc, lsched_schedule** schedule,
@@ -71,6 +68,7 @@ lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc
   if (answer != LSCHED_OK) return answer;
   (*schedule)->overlay_bytes = all.overlay_bytes;
   (*schedule)->tensors = std::move(all.tensors);
+  (*schedule)->looks_at_tensors = all.looks_at_tensors;
   if (!all.remark.empty()) (void)report(diagnostic, {status::ok, all.remark});
   return answer;
 }

@@ -419,18 +419,19 @@ LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, 
 
 /* ---- Adaptive sums: what became of the tensors --------------------------------------------------------------- */
 
-/* Which tensors of the last round of an "adasum" are spoilt: is_spoilt[i] = 1 if tensor i is, else 0, and *number
+/* Which tensors of the last round of an "adasum" or "node_adasum" are spoilt: is_spoilt[i] = 1 if tensor i is, else 0, and *number
  * (optional) = how many. The same on all ranks, with no message, since the result is. Spoilt is a tensor
  *   - that is NaN, in a world of several ranks: one of its elements was not finite, on some rank, or did not remain so
  *     on the way (an f16 beyond 65504 in a sum that went into another one; docs/adasum.md says when there is none);
- *   - of which any element is not finite, in a world of one rank, where nothing is combined.
+ *   - of which any element is not finite, where nothing is combined tensor by tensor: in a world of one rank, and where
+ *     all ranks are on one node by "two_level", which is their mean then, and node_adasum, which is one contribution.
  * A result that overflows in the last combination is an infinity in just that element, and its tensor is not spoilt.
- * Looks at one element of each tensor; in a world of one rank at all.  Without a table there is one tensor.
+ * Looks at one element of each tensor; of the latter kind at all.  Without a table there is one tensor.
  * `is_spoilt` has room for `tensor_count`, the schedule's number of tensors; NULL and 0: only the number.
  * Thread: any, but not while somebody starts a round, or rebinds.  Blocks: never.  Memory: reads the output where it
  * lies; ask before changing it.
- * Errors: ARGUMENT (not made as "adasum", another number of tensors); STATE before the first round has ended and while
- * one runs; UNSUPPORTED for partial schedules, whose results are collected. */
+ * Errors: ARGUMENT (not made as "adasum" or "node_adasum", another number of tensors); STATE before the first round has
+ * ended, before the first after lsched_rebind has, and while one runs; UNSUPPORTED for partial schedules, whose results are collected. */
 LSCHED_API lsched_status lsched_spoilt_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
                                                uint8_t* is_spoilt, uint64_t* number);
 

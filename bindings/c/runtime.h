@@ -148,6 +148,8 @@ struct lsched_schedule {
   bool in_place = false;
   std::int64_t overlay_bytes = 0;         ///< in place, from the output's beginning to the input's
   std::vector<lsched::tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none
+  bool looks_at_tensors = true;  ///< of an ordinary adasum: false where there is nothing to combine, or a mean to take
+  lsched::round_no bound_after = 0;       ///< rounds that wrote to memory that was bound earlier
   lsched::instance* agreement = nullptr;  ///< of a partial one: by which ranks agree on a round
   lsched::instance* mean = nullptr;       ///< of a partial one, if asked for: through which weights are averaged
   lsched_divisor divisor = LSCHED_DIVIDE_BY_NONE;  ///< of a partial one

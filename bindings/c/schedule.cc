@@ -143,6 +143,7 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
     if (input_count == 1 && output_count == 1 && !lie_alike(*schedule, input, output)) return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
     schedule->runtime->driver().with_engine([&] { answer = schedule->runtime->engine().bind(*schedule->it, memory); });
+    if (answer == status::ok) schedule->bound_after = schedule->it->called.load();
     return static_cast<lsched_status>(answer);
   });
 }

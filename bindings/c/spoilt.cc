@@ -49,17 +49,17 @@ std::size_t output_of(const schedule& program) {
   return static_cast<std::size_t>(found - buffers.begin());
 }
 
-/// Between rounds, with one behind it.
-bool has_result(const instance& it) {
-  const round_no finished = it.finished.load();
-  return finished > 0 && finished == it.called.load();
+/// Between rounds, with one behind it that wrote to the memory which is bound now.
+bool has_result(const lsched_schedule& schedule) {
+  const round_no finished = schedule.it->finished.load();
+  return finished > schedule.bound_after && finished == schedule.it->called.load();
 }
 
 std::uint64_t find_spoilt(const lsched_schedule& schedule, std::uint8_t* is_spoilt) {
   const std::size_t output = output_of(*schedule.it->program);
   const std::byte* const result = schedule.it->cells[output].home;
   const dtype type = schedule.it->program->buffers()[output].type;
-  const auto judge = schedule.runtime->place().size == 1 ? has_no_number : begins_with_nan;
+  const auto judge = schedule.looks_at_tensors ? begins_with_nan : has_no_number;
   std::uint64_t number = 0;
   for (std::size_t i = 0; i < schedule.tensors.size(); ++i) {
     const bool verdict = schedule.tensors[i].count > 0 && judge(result, schedule.tensors[i], type);
@@ -82,7 +82,7 @@ lsched_status lsched_spoilt_tensors(const lsched_schedule* schedule, uint64_t te
   if (schedule->is_partial()) return LSCHED_ERR_UNSUPPORTED;
   if (schedule->tensors.empty()) return LSCHED_ERR_ARGUMENT;
   if (is_spoilt != nullptr && tensor_count != schedule->tensors.size()) return LSCHED_ERR_ARGUMENT;
-  if (!has_result(*schedule->it)) return LSCHED_ERR_STATE;
+  if (!has_result(*schedule)) return LSCHED_ERR_STATE;
   const std::uint64_t spoilt = find_spoilt(*schedule, is_spoilt);
   if (number != nullptr) *number = spoilt;
   return LSCHED_OK;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -128,6 +129,50 @@ TEST(adasum_by_nodes, tells_who_asks_for_it_on_one_node) {
           ranks_per_node == 2 ? "" : "adasum/two_level on one node is the mean of its ranks, not an adaptive sum");
       EXPECT_EQ(why.status, LSCHED_OK);
       EXPECT_EQ(schedule(made).print().find("of one node: the mean") != std::string::npos, ranks_per_node == 4);
+    });
+}
+
+/// By rank 1 in the second tensor, of two.
+void expect_second_spoilt(runtime& world, const char* collective, const char* algorithm, bool reaches_its_first) {
+  std::vector<float> data(10, 1.0f), other(10, 1.0f);
+  const lsched_tensor tensors[] = {{0, 4}, {4, 6}};
+  lsched_collective_desc desc{};
+  desc.collective = collective;
+  desc.algorithm = algorithm;
+  desc.input = desc.output = data.data();
+  desc.count = data.size();
+  desc.dtype = LSCHED_F32;
+  desc.tensors = tensors;
+  desc.tensor_count = 2;
+  if (std::string(collective) == "node_adasum") desc.root = 1;
+  schedule made = world.collective(desc);
+  if (world.rank() == 1) data[7] = std::numeric_limits<float>::quiet_NaN();
+  made.run(k_limit);
+  std::uint8_t is_spoilt[2];
+  EXPECT_EQ(made.spoilt_tensors(is_spoilt), 1u) << collective;
+  EXPECT_EQ(is_spoilt[0], 0);
+  EXPECT_EQ(is_spoilt[1], 1);
+  EXPECT_EQ(std::isnan(data[4]), reaches_its_first);
+
+  const void* inputs[] = {other.data()};
+  void* outputs[] = {other.data()};
+  made.rebind(inputs, outputs);
+  try {
+    made.spoilt_tensors();
+    ADD_FAILURE() << "judged memory that no round has written";
+  } catch (const error& why) {
+    EXPECT_EQ(why.status(), LSCHED_ERR_STATE);
+  }
+  made.run(k_limit);
+  EXPECT_EQ(made.spoilt_tensors(), 0u);
+}
+
+TEST(adasum_by_nodes, tells_which_tensors_are_spoilt_also_where_it_is_a_mean_or_a_copy) {
+  for (const std::int32_t ranks_per_node : {3, 2})
+    as_nodes(ranks_per_node == 2 ? 4 : 3, ranks_per_node, [&](runtime& world) {
+      expect_second_spoilt(world, "adasum", "two_level", ranks_per_node == 2);
+      expect_second_spoilt(world, "node_adasum", nullptr, ranks_per_node == 2);
+      expect_second_spoilt(world, "adasum", nullptr, true);
     });
 }
 
