@@ -21,12 +21,19 @@ std::uint64_t owners_expression(rank size, const shape& data, const tensor& what
   return hypercube_tree(leaves, what);
 }
 
+result<schedule_ptr> node_adasum(world place, const shape& data, const activation& starts) {
+  if (auto why = objection(k_node_adasum_halving, place, data, starts)) return *why;
+  const std::string_view name =
+      is_one_node(data, place.size) ? "halving, of one node: its owner's" : k_node_adasum_halving.name;
+  return make_collective(k_node_adasum, k_node_adasum_halving.needs, place, data, starts, name, add_node_adasum);
+}
+
 }  // namespace
 
 constinit const algorithm k_node_adasum_halving{
     .of = &k_node_adasum,
     .name = "halving",
-    .generate = generated<k_node_adasum_halving, add_node_adasum>,
+    .generate = node_adasum,
     .needs = {.needs_commutative = true,
               .summary = "owners: halving then doubling between nodes; then each to its node"},
     .cost_of = cost_of_node_adasum,

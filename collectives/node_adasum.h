@@ -1,5 +1,6 @@
 // Adasum of what one rank of every node has, to all ranks: the place of these owners is the root. They combine it by
 // halving and doubling between nodes, and each sends the result to all others of its node (collectives/adasum_nodes.h).
+// On one node that is its owner's contribution, and the schedule's name says so.
 #pragma once
 
 #include "collectives/algorithm.h"

@@ -4,7 +4,9 @@
  *  1. Every function that can fail returns an lsched_status: 0 done, LSCHED_PENDING (positive) not an error,
  *     negative an error. Outputs are written on success only. A NULL handle or output is LSCHED_ERR_ARGUMENT.
  *  2. Order of arguments: object, inputs, options, outputs, and last an optional lsched_diagnostic (NULL allowed)
- *     that receives the detail of a failure. Functions without one fail only as their "Errors" say.
+ *     that receives the detail of a failure. Functions without one fail only as their "Errors" say. A create that
+ *     succeeds leaves it alone, unless there is something to say all the same: its status is then LSCHED_OK, its text
+ *     a remark, for example that an adaptive sum is only a mean here. So initialise it before, to tell that from none.
  *  3. Counts are elements, `_bytes` bytes, `_ns` nanoseconds; ranks are int32_t, everything else 64-bit.
  *     A timeout of LSCHED_FOREVER never passes, 0 makes one attempt.
  *  4. Structs that may grow begin with `struct_size`: set it to sizeof(the struct), or use the _init function.
@@ -75,7 +77,8 @@ LSCHED_API const char* lsched_status_name(lsched_status status);
 /* One sentence. Thread: any. Blocks: never. Memory: static; never NULL. */
 LSCHED_API const char* lsched_status_text(lsched_status status);
 
-/* The detail of a failure. Written only when a function fails (or a wait times out); owned by the caller. */
+/* The detail of a failure, or a remark on a success. Written when a function fails (or a wait times out), and when
+ * lsched_collective_create succeeds with something to say, status LSCHED_OK; otherwise untouched. Owned by the caller. */
 typedef struct lsched_diagnostic {
   size_t struct_size;
   lsched_status status;
@@ -325,11 +328,12 @@ LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const 
  * becomes the sum of what is orthogonal in the ranks' contributions and the mean of what is parallel; of zeros nothing is
  * taken. Elements in no tensor become some rank's, not combined. One element of a tensor that is not finite makes that
  * tensor NaN on all ranks, and touches no other. docs/adasum.md says in which order ranks are combined. Its algorithm
- * "two_level" combines the means of nodes; on one node it is the mean, and then a successful create says so in the
- * diagnostic.
+ * "two_level" combines the means of nodes; on one node it is the mean, and then the schedule's name and the diagnostic of
+ * a successful create say so.
  *
  * node_mean and node_adasum have an owner on every node, the rank at place `root` (lsched_node_of), which all nodes must
- * have. What is in brackets, owners alone have. Floating types; reduction stays 0. */
+ * have. What is in brackets, owners alone have. Floating types; reduction stays 0. On one node node_adasum is what its
+ * owner has, and says so likewise. */
 typedef struct lsched_tensor {
   uint64_t begin; /* its first element in the vector */
   uint64_t count; /* elements; 0 is a count like any other */

@@ -9,6 +9,8 @@
 #include "bindings/cli/simulation_files.h"
 #include "bindings/cli/simulation_print.h"
 #include "bindings/cli/words.h"
+#include "collectives/registry.h"
+#include "collectives/remark.h"
 #include "libsched/closed_form.h"
 #include "libsched/goal_world.h"
 #include "libsched/schedule_world.h"
@@ -82,6 +84,9 @@ simulated_run run_of(const simulate_options& options, rank ranks, std::uint64_t 
   if (!it.is_program && options.engine != "window")
     throw CLI::ValidationError("--engine", "only window knows " + options.collective + "/" + options.algorithm);
   if (read) it.what.what = *read;
+  const algorithm* how = find(options.collective, options.algorithm);
+  if (how != nullptr && how->of->adapts && how->looks_at.nodes)
+    it.remark = remark_on(*how, ranks, shape_of(options, it));
   return it;
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "bindings/cli/simulate_options.h"
+#include "collectives/shape.h"
 
 namespace lsched::cli {
 
@@ -14,7 +15,11 @@ struct simulated_run {
   simulation what{};
   bool is_program = true;
   std::span<const schedule_ptr> goal{};  ///< of --goal
+  std::string_view remark{};             ///< what collectives/remark.h says
 };
+
+/// What is asked of so many ranks.
+shape shape_of(const simulate_options& options, const simulated_run& it);
 
 /// A world as the generators write it, or as a GOAL file has it.
 result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it);

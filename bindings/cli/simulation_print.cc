@@ -44,6 +44,7 @@ json details(const simulate_options& options, const simulated_run& it, const sim
            {"active", report.active}};
   for (const auto& [name, q] : {std::pair{"first", 0.0}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"last", 1.0}})
     all["finish_us"][name] = us(report.quantile(q));
+  if (!it.remark.empty()) all["remark"] = it.remark;
   if (report.critical_path) all["critical_path"] = describe(*report.critical_path);
   return {{"report", all}};
 }
@@ -52,6 +53,7 @@ void print_text(const simulate_options& options, const simulated_run& it, const 
   const std::string what = it.goal.empty() ? std::to_string(it.bytes) + " B" : options.goal;
   std::printf("%s, %d ranks, %s, seed %llu\n", std::string(report.engine).c_str(), it.ranks, what.c_str(),
               static_cast<unsigned long long>(it.seed));
+  if (!it.remark.empty()) std::printf("  remark: %s\n", std::string(it.remark).c_str());
   std::printf("  finish us: first %.3f, half %.3f, 90%% %.3f, 99%% %.3f, last %.3f\n", us(report.quantile(0)),
               us(report.quantile(0.5)), us(report.quantile(0.9)), us(report.quantile(0.99)), us(report.last()));
   std::printf("  messages %llu, bytes %llu, signals %llu, waited for a NIC %llu\n",

@@ -67,6 +67,8 @@ class call {
   void operator()(lsched_status status) const {
     if (status < 0) throw error(status, detail_);
   }
+  /// What a call that has succeeded has to say all the same; else empty.
+  std::string remark() const { return detail_.text; }
 
  private:
   lsched_diagnostic detail_{};
@@ -195,10 +197,12 @@ class ticket {
 class schedule {
  public:
   schedule() = default;
-  explicit schedule(lsched_schedule* handle) : handle_(handle) {}
-  schedule(schedule&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
+  explicit schedule(lsched_schedule* handle, std::string remark = {}) : handle_(handle), remark_(std::move(remark)) {}
+  schedule(schedule&& from) noexcept
+      : handle_(std::exchange(from.handle_, nullptr)), remark_(std::move(from.remark_)) {}
   schedule& operator=(schedule&& from) noexcept {
     std::swap(handle_, from.handle_);
+    std::swap(remark_, from.remark_);
     return *this;
   }
   ~schedule() { static_cast<void>(lsched_schedule_destroy(handle_, 0, nullptr)); }
@@ -222,6 +226,10 @@ class schedule {
   }
 
   std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const { return print(handle_, format); }
+
+  /// What lsched_collective_create had to say though it succeeded, as that an adaptive sum is only a mean here; mostly
+  /// nothing.
+  const std::string& remark() const { return remark_; }
 
   /// Of an adasum that has run: how many tensors are spoilt, and by `is_spoilt`, one for each tensor, which; empty: only
   /// how many.
@@ -248,6 +256,7 @@ class schedule {
   }
 
   lsched_schedule* handle_ = nullptr;
+  std::string remark_{};
 };
 
 /// What partial schedules of all element types have in common.
@@ -630,7 +639,7 @@ class runtime {
     lsched_schedule* made = nullptr;
     detail::call call;
     call(lsched_collective_create(handle_, &desc, &made, call.diagnostic()));
-    return schedule(made);
+    return schedule(made, call.remark());
   }
 
   /// Everybody's `buffer` becomes the root's. Collective.

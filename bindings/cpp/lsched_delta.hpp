@@ -194,6 +194,7 @@ class exchange {
   void wait(timeout limit) const { round_.wait(limit); }
   bool is_running() const { return lsched_test(round_.handle()) == LSCHED_PENDING; }
   std::string print() const { return schedule_.print(); }
+  const std::string& remark() const { return schedule_.remark(); }
 
   void close() {
     schedule_.close();
@@ -400,6 +401,8 @@ class delta_step {
   /// How many schedules reduce, and one of them; its name says which algorithm was chosen.
   std::size_t buckets() const { return buckets_.size(); }
   std::string print(std::size_t bucket = 0) const { return buckets_.at(bucket).deltas.print(); }
+  /// As lsched::schedule::remark: what "two_level" says on one node.
+  std::string remark() const { return buckets_.empty() ? "" : buckets_.front().deltas.remark(); }
 
   /// The destructor, but it tells: BUSY while a reduction is under way. The weights stay as they are, those of buckets that
   /// have arrived being the new ones.

@@ -22,7 +22,7 @@
 // one state for each node, not for each rank, and each owner has a part of both. Layers overlap: all means are on their
 // way at once, and while one layer's deltas are, the next is updated.
 //
-// With one node there is nothing to combine: the step is the optimizer's on the mean of all gradients.
+// With one node there is nothing to combine: the step is the optimizer's on the mean of all gradients. remark() says so.
 //
 // Header only, on top of lsched.hpp and lsched_delta.hpp, of which everything said there holds.
 #ifndef LSCHED_PARTITION_HPP
@@ -35,6 +35,7 @@
 #include <numeric>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -122,6 +123,9 @@ class partition_step {
     }
     is_open_ = false;
   }
+
+  /// That there is one node, and hence nothing to combine; else empty.
+  std::string remark() const { return steps_.empty() ? "" : steps_.front().deltas.remark(); }
 
   std::int32_t owner_of(std::size_t layer) const { return owners_[layer]; }
   bool owns(std::size_t layer) const { return owners_[layer] == place_; }

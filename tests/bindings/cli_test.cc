@@ -901,6 +901,19 @@ TEST(CommandSimulate, prints_what_is_done_before_it_says_what_cannot_be) {
   EXPECT_TRUE(contains(it.err, "powers of two")) << it.err;
 }
 
+TEST(CommandSimulate, remarks_on_an_adaptive_sum_that_is_a_mean) {
+  const std::string remark = "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
+  words ask{"simulate", "--collective", "adasum", "--algorithm", "two_level", "--ranks", "6"};
+  EXPECT_TRUE(contains(run(lsched(ask)).out, "remark: " + remark));
+  ask.push_back("--json");
+  const std::string out = run(lsched(ask)).out;
+  EXPECT_EQ(json::parse(out.substr(0, out.find('\n')))["report"]["remark"], remark);
+  ask.insert(ask.end(), {"--ranks-per-node", "3"});
+  const outcome several = run(lsched(ask));
+  EXPECT_EQ(several.status, 0) << several.err;
+  EXPECT_FALSE(contains(several.out, "remark")) << several.out;
+}
+
 TEST(CommandSimulate, starts_and_times_beyond_what_it_counts_are_errors) {
   const temporary_file early("-1\n");
   const std::vector<std::pair<words, std::string>> asks{

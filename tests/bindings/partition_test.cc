@@ -132,6 +132,41 @@ TEST(adasum_by_nodes, tells_who_asks_for_it_on_one_node) {
     });
 }
 
+TEST(adasum_by_nodes, on_one_node_is_remarked_on_in_cpp) {
+  for (const std::int32_t ranks_per_node : {2, 4})
+    as_nodes(4, ranks_per_node, [&](runtime& world) {
+      const std::string mean = "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
+      const std::string own = "node_adasum on one node is what its owner has, at all ranks, not an adaptive sum";
+      const auto expect_remark = [&](const std::string& found, const std::string& wanted) {
+        EXPECT_EQ(found, ranks_per_node == 4 ? wanted : "");
+      };
+      std::vector<float> data(10, 1.0f);
+      const auto in_place = std::span(data);
+      schedule made = world.adasum<float>(data, in_place, {}, "two_level");
+      expect_remark(made.remark(), mean);
+      schedule moved;
+      moved = std::move(made);
+      expect_remark(moved.remark(), mean);
+      expect_remark(schedule(std::move(moved)).remark(), mean);
+      EXPECT_EQ(world.adasum<float>(data, in_place).remark(), "");
+      const schedule owners = world.node_adasum<float>(data, in_place, 1);
+      expect_remark(owners.remark(), own);
+      EXPECT_EQ(owners.print().find("node_adasum/halving, of one node: its owner's") != std::string::npos,
+                ranks_per_node == 4);
+      expect_remark(partition_step<float>(world, data, {{0, 5}, {5, 5}}, k_limit).remark(), own);
+      expect_remark(delta_step<float>(world, data, {.algorithm = "two_level"}, k_limit).remark(), mean);
+      EXPECT_EQ(delta_step<float>(world, data, {}, k_limit).remark(), "");
+    });
+}
+
+TEST(adasum_by_nodes, of_a_world_of_one_has_nothing_to_remark_on) {
+  as_nodes(1, 1, [](runtime& world) {
+    std::vector<float> data(10);
+    EXPECT_EQ(world.adasum<float>(data, std::span(data), {}, "two_level").remark(), "");
+    EXPECT_EQ(world.node_adasum<float>(data, std::span(data), 0).remark(), "");
+  });
+}
+
 /// By rank 1 in the second tensor, of two.
 void expect_second_spoilt(runtime& world, const char* collective, const char* algorithm, bool reaches_its_first) {
   std::vector<float> data(10, 1.0f), other(10, 1.0f);
