@@ -10,14 +10,16 @@
 //     dot        one pass of dot_norms over two vectors as long as the rank's part: half the vector with two ranks
 //     exchange   an allreduce of three doubles
 //
-// All of them take turns in blocks, so that a slow phase of the machine hits all. Inputs are orthogonal, so that a sum
-// and an adaptive sum of any tensors have one answer, and each is checked. In place, rounds that follow work on what the
-// first has made: adaptive sums of equal vectors are these vectors again; sums go on with zeros.
+// All of them take turns in blocks, so that a slow phase of the machine hits all. Each is checked: sums are exact, and of
+// adaptive ones it is known what must come of each tensor (microbench/adasum_answer.h). In place, rounds that follow work
+// on what the first has made: adaptive sums of equal vectors are these vectors again; sums go on with zeros.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "microbench/adasum_answer.h"
 #include "microbench/adasum_plot.h"
 #include "microbench/benchmarks.h"
 #include "microbench/harness.h"
@@ -46,7 +48,8 @@ struct memory {
 struct cell {
   adasum_row row{};
   memory at{};
-  bool calms = false;  ///< rounds in place go on with zeros
+  bool calms = false;                    ///< rounds in place go on with zeros
+  std::vector<lsched_tensor> tensors{};  ///< of an adaptive sum
   bool is_checked = true;
   std::function<void()> run{};
   std::uint64_t rounds = 1;  ///< of a block
@@ -56,18 +59,28 @@ struct cell {
 
 // ---- what is summed ----
 
-float value_of(std::uint64_t element) { return 1.0f + static_cast<float>(element % 5); }
-
 void fill(const memory& at, const team& ranks) {
-  const auto size = static_cast<std::uint64_t>(ranks.size()), self = static_cast<std::uint64_t>(ranks.rank());
+  const cycle mine = contribution_of(ranks.rank());
   if (!at.is_in_place()) std::fill_n(at.output, at.count, -1.0f);
-  for (std::uint64_t i = 0; i < at.count; ++i) at.input[i] = i % size == self ? value_of(i) : 0.0f;
+  for (std::uint64_t i = 0; i < at.count; ++i) at.input[i] = static_cast<float>(mine[i % k_cycle]);
 }
 
-double count_wrong(const memory& at) {
+double count_wrong(const memory& in, const lsched_tensor& at, const cycle& wanted, double tolerance) {
   double wrong = 0;
-  for (std::uint64_t i = 0; i < at.count; ++i) wrong += at.output[i] == value_of(i) ? 0 : 1;
+  for (std::uint64_t i = at.begin; i < at.begin + at.count; ++i)
+    wrong += std::fabs(in.output[i] - wanted[i % k_cycle]) <= tolerance ? 0 : 1;  // NaN is as wrong as any
   return wrong;
+}
+
+node_ranks nodes_of(const team& ranks) {
+  node_ranks nodes;
+  for (int r = 0; r < ranks.size(); ++r) {
+    lsched_node it{.struct_size = sizeof it};
+    expect_ok(lsched_node_of(ranks.runtime(), r, &it), "lsched_node_of");
+    nodes.resize(static_cast<std::size_t>(it.nodes));
+    nodes[static_cast<std::size_t>(it.number)].push_back(r);
+  }
+  return nodes;
 }
 
 // ---- the cells of one size ----
@@ -75,7 +88,7 @@ double count_wrong(const memory& at) {
 class contest {
  public:
   contest(team& ranks, const adasum_options& options, std::uint64_t bytes, bool with_mpi)
-      : ranks_(ranks), options_(options), count_(bytes / sizeof(float)) {
+      : ranks_(ranks), nodes_(nodes_of(ranks)), options_(options), count_(bytes / sizeof(float)) {
     heap_[0].resize(count_), heap_[1].resize(count_);
     shared_.push_back(allocate_shared(ranks.runtime(), count_));
     shared_.push_back(allocate_shared(ranks.runtime(), count_));
@@ -146,27 +159,30 @@ class contest {
     return schedule_handle(made);
   }
 
-  void add_schedule(const memory& at, const char* what, std::uint32_t tensors, schedule_handle made) {
+  /// Of tensors an adaptive sum, of none a sum.
+  void add_schedule(const memory& at, const std::vector<lsched_tensor>& tensors, schedule_handle made) {
     lsched_schedule* const schedule = schedules_.emplace_back(std::move(made)).get();
-    cells_.push_back({.row = {.what = what,
+    const bool adapts = !tensors.empty();
+    cells_.push_back({.row = {.what = adapts ? "adasum" : "sum",
                               .mode = algorithm_of(schedule),
                               .buffers = at.kind,
                               .in_place = at.is_in_place(),
-                              .tensors = tensors,
+                              .tensors = adapts ? static_cast<std::uint32_t>(tensors.size()) : 1,
                               .bytes = at.count * sizeof(float)},
                       .at = at,
-                      .calms = std::string_view(what) != "adasum",
+                      .calms = !adapts,
+                      .tensors = tensors,
                       .run = [schedule] { expect_ok(lsched_run(schedule, k_patience_ns, nullptr), "lsched_run"); }});
   }
 
   void add_ours(const memory& at) {
-    add_schedule(at, "sum", 1, make(at, "allreduce", "auto", {}));
+    add_schedule(at, {}, make(at, "allreduce", "auto", {}));
     for (const std::uint32_t number : options_.tensors) {
       std::vector<lsched_tensor> tensors;
       for (const std::uint64_t part : equal_parts(at.count, number))
         tensors.push_back({tensors.empty() ? 0 : tensors.back().begin + tensors.back().count, part});
       for (const std::string& name : options_.algorithms)
-        add_schedule(at, "adasum", number, make(at, "adasum", name.c_str(), tensors));
+        add_schedule(at, tensors, make(at, "adasum", name.c_str(), tensors));
     }
   }
 
@@ -234,11 +250,19 @@ class contest {
     }
   }
 
+  double count_wrong(const cell& it) const {
+    if (it.tensors.empty()) return bench::count_wrong(it.at, {0, it.at.count}, sum_of(ranks_.size()), 0);
+    double wrong = 0;
+    for (const lsched_tensor& at : it.tensors)
+      wrong += bench::count_wrong(it.at, at, adaptive_sum_of(it.row.mode, nodes_, at), tolerance_of(ranks_.size()));
+    return wrong;
+  }
+
   void checked_round(cell& it) {
     fill(it.at, ranks_);
     std::vector<double> us;
     time_rounds(it, 1, us);
-    it.wrong += count_wrong(it.at);
+    it.wrong += count_wrong(it);
     if (!it.calms || !it.at.is_in_place()) return;
     std::fill_n(it.at.input, it.at.count, 0.0f);
   }
@@ -258,10 +282,11 @@ class contest {
     std::vector<double> first;
     time_rounds(it, 1, first);  // its data have just been written
     time_rounds(it, it.rounds, it.us);
-    if (it.is_checked && !it.at.is_in_place()) it.wrong += count_wrong(it.at);
+    if (it.is_checked && !it.at.is_in_place()) it.wrong += count_wrong(it);
   }
 
   team& ranks_;
+  const node_ranks nodes_;
   const adasum_options& options_;
   const std::uint64_t count_;
   std::vector<float> heap_[2];

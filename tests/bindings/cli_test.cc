@@ -440,6 +440,25 @@ TEST(CommandBench, adasum_is_measured_beside_the_sum_and_is_right) {
   EXPECT_EQ(rows["adasum"], 3 * 2 * 2 * 2 * 4);  // tensors, algorithms
 }
 
+TEST(CommandBench, adasum_is_right_by_every_algorithm_on_any_nodes) {
+  for (const char* ranks_per_node : {"", "1", "2"})
+    for (const char* ranks : {"2", "3", "4"}) {
+      std::map<std::string, std::string> environment;
+      if (*ranks_per_node != '\0') environment["LSCHED_RANKS_PER_NODE"] = ranks_per_node;
+      const outcome it =
+          run(lsched({"bench", "adasum", "-n", ranks, "--sizes", "4,2K", "--tensors", "1,3", "--algorithm",
+                      "recursive_doubling,halving,gram,linear,two_level", "--cell-seconds", "0.001", "--json"}),
+              environment);
+      EXPECT_EQ(it.status, 0) << ranks << " ranks, on a node " << ranks_per_node << it.err << it.out;
+      std::size_t rows = 0;
+      for (const json& line : lines_of(it.out)) {
+        EXPECT_EQ(line["wrong"], 0) << line;
+        rows += line["what"] == "adasum" ? 1u : 0u;
+      }
+      EXPECT_EQ(rows, 2u * 2 * 2 * 2 * 5);  // sizes, tensors, in place, buffers, algorithms
+    }
+}
+
 TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says) {
   const outcome it =
       run(lsched({"bench", "partial", "-n", "3", "--skew", "rotating", "--skew-ms", "1", "--rounds", "6", "--bytes",

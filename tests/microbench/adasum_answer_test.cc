@@ -1,0 +1,97 @@
+// The answer that the benchmark holds adaptive sums against: along the trees that ops/adasum.h declares, and none that a
+// sum or a mean could pass for.
+#include "microbench/adasum_answer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "ops/adasum.h"
+
+namespace lsched::bench {
+namespace {
+
+std::vector<int> ranks_from(int first, int end) {
+  std::vector<int> ranks(static_cast<std::size_t>(end - first));
+  std::iota(ranks.begin(), ranks.end(), first);
+  return ranks;
+}
+
+/// Element by element, along a declared tree.
+std::vector<double> along(const adasum_tree& tree, std::vector<std::vector<double>> nodes) {
+  for (std::size_t m = 0; m + 1 < tree.leaves; ++m) {
+    const auto &a = nodes[tree.merges[m].lower], &b = nodes[tree.merges[m].upper];
+    const auto dot = [](const auto& x, const auto& y) {
+      return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+    };
+    const double sums[3] = {dot(a, b), dot(a, a), dot(b, b)};
+    const adasum_coefficients by = adasum_coefficients_of(sums);
+    std::vector<double> both(a.size());
+    for (std::size_t i = 0; i < both.size(); ++i) both[i] = by.a * a[i] + by.b * b[i];
+    nodes.push_back(both);
+  }
+  return nodes.back();
+}
+
+std::vector<double> part_of(const cycle& of, const lsched_tensor& at) {
+  std::vector<double> part;
+  for (std::uint64_t i = at.begin; i < at.begin + at.count; ++i) part.push_back(of[i % k_cycle]);
+  return part;
+}
+
+void expect_near(const std::vector<double>& found, const std::vector<double>& wanted, const std::string& where) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) ASSERT_NEAR(found[i], wanted[i], 1e-12) << where << ", element " << i;
+}
+
+constexpr lsched_tensor k_tensors[] = {{0, 1}, {7, 40}, {100, 997}};
+
+TEST(adasum_answer, is_that_of_the_declared_trees) {
+  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 12})
+    for (const lsched_tensor& at : k_tensors) {
+      std::vector<std::vector<double>> leaves;
+      for (int r = 0; r < ranks; ++r) leaves.push_back(part_of(contribution_of(r), at));
+      const node_ranks one{ranks_from(0, ranks)};
+      const auto size = static_cast<std::size_t>(ranks);
+      const auto found = [&](const char* mode) { return part_of(adaptive_sum_of(mode, one, at), at); };
+      expect_near(found("halving"), along(folded_adasum_tree(size), leaves), "halving");
+      expect_near(found("linear"), along(linear_adasum_tree(size), leaves), "linear");
+    }
+}
+
+TEST(adasum_answer, by_nodes_is_that_of_their_means) {
+  for (const lsched_tensor& at : k_tensors) {
+    std::vector<std::vector<double>> means;
+    const node_ranks nodes{ranks_from(0, 2), ranks_from(2, 5), ranks_from(5, 6)};
+    for (const auto& ranks : nodes) {
+      auto& mean = means.emplace_back(at.count);
+      for (const int r : ranks)
+        for (std::size_t i = 0; i < mean.size(); ++i)
+          mean[i] += contribution_of(r)[(at.begin + i) % k_cycle] / static_cast<double>(ranks.size());
+    }
+    expect_near(part_of(adaptive_sum_of("two_level", nodes, at), at), along(folded_adasum_tree(3), means), "nodes");
+    const cycle mean = adaptive_sum_of("two_level, of one node: the mean", {ranks_from(0, 4)}, at), sum = sum_of(4);
+    for (std::size_t k = 0; k < k_cycle; ++k) EXPECT_NEAR(mean[k], sum[k] / 4, 1e-12);
+  }
+}
+
+/// A kernel that adds, or one that takes the mean, or combines ranks in another order, must be seen.
+TEST(adasum_answer, is_no_sum_and_no_mean_and_that_of_one_order) {
+  const lsched_tensor all{0, 300};
+  for (const int ranks : {2, 3, 4, 7}) {
+    const node_ranks one{ranks_from(0, ranks)};
+    const cycle by_pairs = adaptive_sum_of("gram", one, all), in_order = adaptive_sum_of("linear", one, all);
+    double from_sum = 0, from_mean = 0, from_order = 0;
+    for (std::size_t k = 0; k < k_cycle; ++k) {
+      from_sum = std::max(from_sum, std::fabs(by_pairs[k] - sum_of(ranks)[k]));
+      from_mean = std::max(from_mean, std::fabs(by_pairs[k] - sum_of(ranks)[k] / ranks));
+      from_order = std::max(from_order, std::fabs(by_pairs[k] - in_order[k]));
+    }
+    EXPECT_GT(from_sum, 1000 * tolerance_of(ranks)) << ranks;
+    EXPECT_GT(from_mean, 1000 * tolerance_of(ranks)) << ranks;
+    EXPECT_EQ(from_order > 1000 * tolerance_of(ranks), ranks > 3) << ranks << ": up to 3 there is one order";
+  }
+}
+
+}  // namespace
+}  // namespace lsched::bench
