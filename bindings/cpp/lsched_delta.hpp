@@ -57,7 +57,8 @@ enum class combine { adasum, sum, mean };
 //     S(n) * their mean                      gain            S(n) = (1 + 2 B) / (1 + 2 B / n)     from 1 to n
 //     |result|^2 / sum |delta_r|^2           orthogonality   S(n)^2 (1 + B / n) / (n (1 + B))     from 1/n to 1
 //
-// Both grow with B. The tree is balanced if n is a power of two; for other n this is an approximation.
+// Both grow with B. The tree is balanced if n is a power of two; for other n this is an approximation. Adasum by nodes is
+// none of n deltas: there the model says nothing.
 
 namespace detail {
 
@@ -107,10 +108,13 @@ struct tensor_telemetry {
   double reduced_norm2 = 0;  ///< |what the weights moved by|^2
   /// The second by the first; NaN if no rank moved. Of Adasum it is from 0 to 1: 1 of orthogonal deltas, 1/ranks of
   /// equal ones, less of parallel ones that differ in length, 0 of those that cancel each other. Of the sum it is at most
-  /// ranks, of the mean 1/ranks.
+  /// ranks, of the mean 1/ranks. Of Adasum by nodes ("two_level"), N nodes of m ranks each, it is N/(m ranks) of orthogonal
+  /// deltas and 1/ranks of equal ones: the means inside nodes shrink what is orthogonal.
   double orthogonality = 0;
-  double noise = 0;  ///< B of the model above that explains it
-  double gain = 0;  ///< by that model, of this reduction over the mean: S(ranks); of the sum it is ranks, of the mean 1
+  double noise = 0;  ///< B of the model above that explains it; NaN, not known, of Adasum by nodes
+  /// By that model, of this reduction over the mean: S(ranks), not known of Adasum by nodes; of the sum it is ranks, of the
+  /// mean 1.
+  double gain = 0;
   bool is_spoilt = false;  ///< an element of what the weights moved by is not finite
 };
 
@@ -561,7 +565,9 @@ class delta_step {
 
   tensor_telemetry told(double delta_norm2, double reduced_norm2) const {
     tensor_telemetry it{delta_norm2, reduced_norm2, reduced_norm2 / delta_norm2};
-    if (options_.how == combine::adasum) {
+    if (goes_by_nodes_) {
+      it.noise = it.gain = std::numeric_limits<double>::quiet_NaN();
+    } else if (options_.how == combine::adasum) {
       it.noise = adasum_noise(it.orthogonality, ranks_);
       it.gain = ranks_ == 1 ? 1 : adasum_gain(it.noise, ranks_);
     } else {

@@ -844,6 +844,25 @@ TEST(Telemetry, of_a_tensor_that_no_rank_moves_or_of_one_rank_is_not_a_number) {
   EXPECT_EQ(alone.gain, 1);
 }
 
+/// Of as many nodes as ranks, of several and of one, which is the mean.
+TEST(Telemetry, by_nodes_knows_how_orthogonal_deltas_were_but_neither_noise_nor_gain) {
+  constexpr std::int32_t k_ranks = 4;
+  for (const std::int32_t per_node : {1, 2, 4})
+    as_nodes(k_ranks, per_node, [&](lsched::runtime& world) {
+      std::vector<double> weights(k_ranks + 1);
+      lsched::delta_step<double> step(
+          world, weights, {.tensors = {{0, k_ranks}, {k_ranks, 1}}, .with_telemetry = true, .algorithm = "two_level"},
+          k_limit);
+      weights[static_cast<std::size_t>(world.rank())] = weights[k_ranks] = 1;
+      step.step(k_limit);
+      const auto& [orthogonal, equal] = std::pair(step.telemetry()[0], step.telemetry()[1]);
+      const double nodes = k_ranks / per_node;
+      EXPECT_NEAR(orthogonal.orthogonality, nodes / (per_node * k_ranks), 1e-12);
+      EXPECT_NEAR(equal.orthogonality, 1.0 / k_ranks, 1e-12);
+      for (const auto& it : {orthogonal, equal}) EXPECT_TRUE(std::isnan(it.noise) && std::isnan(it.gain)) << per_node;
+    });
+}
+
 TEST(NoiseModel, is_the_product_over_levels_and_can_be_inverted) {
   for (const std::int32_t ranks : {2, 4, 8, 64})
     for (const double noise : {0.0, 0.01, 0.75, 4.0, 1e4}) {
