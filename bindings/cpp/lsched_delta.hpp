@@ -33,6 +33,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <optional>
 #include <span>
@@ -321,7 +322,7 @@ struct delta_options {
   std::uint64_t bucket_bytes = 0;
   /// LSCHED_F16 or LSCHED_BF16: deltas travel in so few bits, scaled, and are rounded to them; none: as what the weights are.
   std::optional<lsched_dtype> wire{};
-  dynamic_scale scaling{};  ///< to begin with; of a wire in fewer bits
+  dynamic_scale scaling{};  ///< to begin with; of a wire in fewer bits, and then the same on all ranks: that is checked
 };
 
 /// Keeps the replicas of a model together while each rank trains its own by a local optimizer.
@@ -333,7 +334,8 @@ struct delta_options {
 /// block until the others have come, each exchange (one for each bucket) for at most `limit` (telemetry is one more), and
 /// the constructor as long as making schedules may take (lsched_config.commit_timeout_ns). All else is local, and never
 /// blocks.
-/// Errors: std::invalid_argument for options that make no sense, before anything is sent; lsched::error as elsewhere.
+/// Errors: std::invalid_argument for options that make no sense, before anything is sent; lsched::error as elsewhere, and
+/// with MISMATCH, on all ranks, if they begin with different scales.
 template <element T>
 requires std::floating_point<T>
 class delta_step {
@@ -345,6 +347,7 @@ class delta_step {
     wire_ = detail::wire_of(dtype_of<T>::value, options_.wire);
     if (options_.tensors.empty()) options_.tensors = {{0, weights_.size()}};
     detail::expect_tensors(options_.tensors, weights_.size());
+    if (wire_.is_scaled) expect_one_scale(world, limit);
     if (options_.broadcasts_weights) broadcast(world, limit);
     start_.assign(weights_.begin(), weights_.end());
     const std::uint64_t most = options_.bucket_bytes == 0 ? UINT64_MAX : options_.bucket_bytes / wire_.element_bytes();
@@ -419,6 +422,26 @@ class delta_step {
   }
 
  private:
+  /// Replicas that scale differently would drift apart, and nobody would notice.
+  void expect_one_scale(runtime& world, timeout limit) const {
+    detail::exchange all(world, 4 * sizeof(double));
+    const std::span<double> most = all.as<double>();
+    most[0] = options_.scaling.scale(), most[1] = -most[0];
+    most[2] = options_.scaling.clean_steps(), most[3] = -most[2];
+    all.bind(world.allreduce<double>(most, LSCHED_MAX));
+    all.start();
+    all.wait(limit);
+    if (most[0] == -most[1] && most[2] == -most[3]) return;
+    lsched_diagnostic why{};
+    lsched_diagnostic_init(&why);
+    why.status = LSCHED_ERR_MISMATCH;
+    std::snprintf(why.text, sizeof why.text,
+                  "delta_step: ranks begin with other scales than each other, from 2^%g to 2^%g, after %g to %g clean "
+                  "steps: .scaling has to be the same on all of them",
+                  std::log2(-most[1]), std::log2(most[0]), -most[3], most[2]);
+    throw error(why.status, why);
+  }
+
   /// Not in the caller's memory: a timeout may end this object while the round goes on.
   void broadcast(runtime& world, timeout limit) {
     detail::exchange model(world, weights_.size_bytes());

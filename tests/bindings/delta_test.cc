@@ -347,6 +347,27 @@ TEST(DeltaStep, algorithms_that_do_not_exist_are_an_error_on_all_ranks) {
   });
 }
 
+TEST(DeltaStep, scales_that_differ_are_an_error_on_all_ranks) {
+  const auto expect_refusal = [](const lsched::dynamic_scale& of_last, const std::string& complaint) {
+    as_ranks(3, [&](lsched::runtime& world) {
+      std::vector<float> weights(4);
+      const bool is_last = world.rank() == 2;
+      try {
+        lsched::delta_step<float>(
+            world, weights, {.wire = LSCHED_BF16, .scaling = is_last ? of_last : lsched::dynamic_scale(8, 5)}, k_limit);
+        EXPECT_EQ(complaint, "");
+      } catch (const lsched::error& why) {
+        EXPECT_EQ(why.status(), LSCHED_ERR_MISMATCH);
+        EXPECT_NE(std::string(why.what()).find(complaint), std::string::npos) << why.what();
+        EXPECT_NE(complaint, "");
+      }
+    });
+  };
+  expect_refusal(lsched::dynamic_scale(0.25, 5), "from 2^-2 to 2^3, after 5 to 5 clean steps");
+  expect_refusal(lsched::dynamic_scale(8, 7), "from 2^3 to 2^3, after 5 to 7 clean steps");
+  expect_refusal(lsched::dynamic_scale(8, 5), "");
+}
+
 TEST(DeltaStep, a_timeout_can_be_waited_out) {
   std::latch has_timed_out(1);
   as_ranks(2, [&](lsched::runtime& world) {
