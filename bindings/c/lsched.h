@@ -355,8 +355,8 @@ typedef struct lsched_collective_desc {
   lsched_reduction reduction;
   int32_t root;
   const char* algorithm;         /* a name `lsched list` shows; NULL or "auto": chosen, the same on all ranks */
-  uint64_t segment_bytes;        /* of pipelined algorithms; 0: chosen */
-  int32_t radix;                 /* of trees and multiplying steps; 0: chosen */
+  uint64_t segment_bytes;        /* of pipelined algorithms, not of adasums and node_mean; 0: chosen */
+  int32_t radix;                 /* of trees and multiplying steps, likewise; 0: chosen */
   const lsched_user_op* user_op; /* in place of reduction, which is then left 0; all counts are multiples of its unit */
   const lsched_tensor*
       tensors;           /* adasums: what is combined as one, each by itself, ascending and disjoint; the same on */

@@ -36,6 +36,9 @@ std::optional<failure> objection_to_members(const collective& of, const lsched_c
       (desc.source_count > 0 && desc.sources == nullptr))
     return argument("destinations or sources is null");
   if (!of.is_rooted && desc.root != 0) return argument(name + " has no root: leave it 0");
+  const bool has_knobs = !of.adapts && !of.has_owners;
+  if (!has_knobs && desc.segment_bytes != 0) return argument(name + " has no segments: leave segment_bytes 0");
+  if (!has_knobs && desc.radix != 0) return argument(name + " has no radix: leave it 0");
   if (!of.adapts && (desc.tensors != nullptr || desc.tensor_count != 0))
     return argument(name + " has no tensors: leave them NULL and 0");
   if ((desc.tensors == nullptr) != (desc.tensor_count == 0))

@@ -213,6 +213,10 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
   const auto adapts = [](auto& d) { d.collective = "adasum", d.dtype = LSCHED_F64, d.reduction = lsched_reduction{}; };
   refused([&](auto& d) { adapts(d), d.dtype = LSCHED_I64; }, "floating types only, not i64");
   refused([&](auto& d) { adapts(d), d.reduction = LSCHED_SUM; }, "leave reduction 0");
+  refused([&](auto& d) { adapts(d), d.segment_bytes = 64; }, "adasum has no segments: leave segment_bytes 0");
+  refused([&](auto& d) { adapts(d), d.radix = 2; }, "adasum has no radix: leave it 0");
+  refused([&](auto& d) { adapts(d), d.collective = "node_adasum", d.segment_bytes = 64; },
+          "node_adasum has no segments");
   refused([&](auto& d) { adapts(d), d.tensors = tensors; }, "one of them is missing");
   refused([&](auto& d) { adapts(d), d.tensors = tensors, d.tensor_count = 2; }, "tensor 1 begins before");
   refused([&](auto& d) { adapts(d), d.tensors = tensors + 2, d.tensor_count = 1; }, "not within the vector of 8");
