@@ -142,7 +142,8 @@ std::optional<failure> objection_to_nodes(const collective& of, world place, con
   if (static_cast<std::size_t>(data.root) < least) return std::nullopt;
   return argument("root " + std::to_string(data.root) +
                   " is the place of an owner on every node, and the smallest has " + std::to_string(least) +
-                  (least == 1 ? " rank" : " ranks"));
+                  (least == 1 ? " rank" : " ranks") + ": use 0" +
+                  (least == 1 ? "" : " to " + std::to_string(least - 1)));
 }
 
 std::optional<failure> objection_to_data(const collective& of, const constraints& needs, world place,
@@ -158,12 +159,12 @@ std::optional<failure> objection_to_data(const collective& of, const constraints
   if (auto why = objection_to_blocks(of, place, data)) return why;
   if (auto why = objection_to_buckets(of, data)) return why;
   if (auto why = objection_to_tensors(of, data)) return why;
+  if (auto why = objection_to_nodes(of, place, data)) return why;
   if (of.is_rooted ? data.root < 0 || data.root >= place.size : data.root != 0)
     return argument(of.is_rooted ? "root " + std::to_string(data.root) + " is outside the world: use 0 to " +
                                        std::to_string(place.size - 1)
                                  : name(of.name) + " has no root: leave it 0");
   if (auto why = objection_to_size(of, place, data)) return why;
-  if (auto why = objection_to_nodes(of, place, data)) return why;
   if (data.count < needs.min_count)
     return constraint("this algorithm needs a count of at least " + std::to_string(needs.min_count) + ", not " +
                       std::to_string(data.count) + ": choose another, or \"auto\"");

@@ -90,21 +90,24 @@ result<std::vector<exchanged_block>> read_blocks(const collective& of, world pla
   return merged(sent, received, place.self);
 }
 
+/// Why a member that says how to combine has to stay empty.
+std::string has_no_say(const collective& of) {
+  const bool has_its_own = of.adapts || of.has_owners;
+  return text_of(of.name) + (has_its_own ? " combines by arithmetic of its own" : " combines nothing") + ": leave ";
+}
+
 result<shape> read_data(const collective& of, world place, const lsched_collective_desc& desc) {
   if (auto why = objection_to_members(of, desc)) return *why;
-  if (!of.moves_data && desc.user_op != nullptr)
-    return argument(text_of(of.name) + " combines nothing: leave user_op null");
+  if (!of.moves_data && desc.user_op != nullptr) return argument(has_no_say(of) + "user_op null");
   if (!of.moves_data) return shape{.count = desc.count, .radix = desc.radix};
   auto data = !of.reduces               ? read_shape(desc.count, desc.dtype)
               : desc.user_op != nullptr ? read_shape(desc.count, desc.dtype, *desc.user_op)
                                         : read_shape(desc.count, desc.dtype, desc.reduction);
   if (!data) return data;
-  if (desc.user_op != nullptr && !of.reduces)
-    return argument(text_of(of.name) + " combines nothing: leave user_op null");
+  if (desc.user_op != nullptr && !of.reduces) return argument(has_no_say(of) + "user_op null");
   if (desc.user_op != nullptr && static_cast<int>(desc.reduction) != 0)
     return argument("both reduction and user_op are given");
-  if (!of.reduces && static_cast<int>(desc.reduction) != 0)
-    return argument(text_of(of.name) + " combines nothing: leave reduction 0");
+  if (!of.reduces && static_cast<int>(desc.reduction) != 0) return argument(has_no_say(of) + "reduction 0");
   auto blocks = read_blocks(of, place, desc);
   if (!blocks) return blocks.error();
   data->blocks = std::move(*blocks);

@@ -67,6 +67,15 @@ result<simulation_report> simulate_closed(const simulation& what) {
   return report;
 }
 
+/// Why another engine than window cannot do it.
+std::string who_knows(const simulate_options& options, rank ranks) {
+  const std::string what = options.collective + "/" + options.algorithm;
+  constexpr rank k_known = 2;
+  if (!program_named(options, k_known, 0)) return "only window knows " + what;
+  return options.engine + " knows " + what + " of 2^k ranks only, not of " + std::to_string(ranks) +
+         ": use --engine window";
+}
+
 simulated_run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std::uint64_t seed) {
   simulated_run it{.ranks = ranks, .bytes = bytes, .seed = seed};
   it.what = {.where = machine_from(options), .skew = skew_from(options), .noise = noise_from(options)};
@@ -81,8 +90,7 @@ simulated_run run_of(const simulate_options& options, rank ranks, std::uint64_t 
                         ? std::nullopt
                         : program_named(options, ranks, bytes);
   it.is_program = read.has_value();
-  if (!it.is_program && options.engine != "window")
-    throw CLI::ValidationError("--engine", "only window knows " + options.collective + "/" + options.algorithm);
+  if (!it.is_program && options.engine != "window") throw CLI::ValidationError("--engine", who_knows(options, ranks));
   if (read) it.what.what = *read;
   const algorithm* how = find(options.collective, options.algorithm);
   if (how != nullptr && how->of->adapts && how->looks_at.nodes)

@@ -212,7 +212,11 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
   refused([&](auto& d) { d.tensors = tensors, d.tensor_count = 1; }, "allreduce has no tensors");
   const auto adapts = [](auto& d) { d.collective = "adasum", d.dtype = LSCHED_F64, d.reduction = lsched_reduction{}; };
   refused([&](auto& d) { adapts(d), d.dtype = LSCHED_I64; }, "floating types only, not i64");
-  refused([&](auto& d) { adapts(d), d.reduction = LSCHED_SUM; }, "leave reduction 0");
+  refused([&](auto& d) { adapts(d), d.reduction = LSCHED_SUM; },
+          "adasum combines by arithmetic of its own: leave reduction 0");
+  for (const std::int32_t root : {-1, 3, 7})
+    refused([&](auto& d) { adapts(d), d.collective = "node_adasum", d.root = root; },
+            "is the place of an owner on every node, and the smallest has 3 ranks: use 0 to 2");
   refused([&](auto& d) { adapts(d), d.segment_bytes = 64; }, "adasum has no segments: leave segment_bytes 0");
   refused([&](auto& d) { adapts(d), d.radix = 2; }, "adasum has no radix: leave it 0");
   refused([&](auto& d) { adapts(d), d.collective = "node_adasum", d.segment_bytes = 64; },

@@ -736,6 +736,26 @@ TEST(adasum_proof, finds_sums_that_lack_another_block) {
   EXPECT_NE(verdict(how, alone, k_nodes_of_two), "");
 }
 
+/// Each has buffers of its own, of which a schedule has only so many.
+TEST(adasum_linear, refuses_more_tensors_than_it_has_buffers_for) {
+  const algorithm& how = *find("adasum", "linear");
+  const auto made = [&](rank size, std::size_t tensors, std::size_t empty = 0) {
+    shape data{.count = tensors, .type = dtype::f32};
+    for (std::size_t i = 0; i < tensors; ++i) data.tensors.push_back({i, 1});
+    data.tensors.resize(tensors + empty, {tensors, 0});
+    return how.generate({size / 2, size}, data, {});
+  };
+  EXPECT_TRUE(made(3, 32'766, 1000));
+  EXPECT_TRUE(made(1, 100'000));
+  for (const std::size_t tensors : {32'767u, 100'000u}) {
+    const auto none = made(3, tensors);
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().code, status::constraint);
+    EXPECT_EQ(none.error().text, "adasum/linear takes 32766 tensors at most, not " + std::to_string(tensors) +
+                                     ": choose another algorithm, or \"auto\"");
+  }
+}
+
 TEST(adasum, says_loudly_that_on_one_node_it_is_the_mean) {
   const auto name = [](std::vector<rank> nodes, rank size) {
     const shape data{.count = 40, .type = dtype::f32, .nodes = std::move(nodes)};

@@ -220,7 +220,14 @@ TEST_P(Owners, a_place_that_not_every_node_has_is_refused) {
   const auto made = how().generate({0, 9}, data, {});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, status::argument);
-  EXPECT_EQ(made.error().text, "root 2 is the place of an owner on every node, and the smallest has 2 ranks");
+  EXPECT_EQ(made.error().text,
+            "root 2 is the place of an owner on every node, and the smallest has 2 ranks: use 0 to 1");
+  for (const rank root : {-1, 9}) {
+    data.root = root;
+    const auto none = how().generate({0, 9}, data, {});
+    ASSERT_FALSE(none);
+    EXPECT_NE(none.error().text.find("the smallest has 2 ranks: use 0 to 1"), std::string::npos) << none.error().text;
+  }
   data.root = 0, data.type = dtype::i32;
   EXPECT_NE(how().generate({0, 9}, data, {}).error().text.find("floating types only"), std::string::npos);
 }
