@@ -152,16 +152,6 @@ adasum_coefficients adasum_coefficients_of(const double sums[3]) {
   return {1 - share(sums[0], sums[1]) * 0.5, 1 - share(sums[0], sums[2]) * 0.5};
 }
 
-double adasum_norm(const double sums[3]) {
-  if (!are_finite(sums)) return k_nan;
-  const double dot = sums[0];
-  const double a = share(dot, sums[1]);
-  const double b = share(dot, sums[2]);
-  const double sum_of_norms = sums[1] + sums[2];
-  const int guarded = (sums[1] < k_least_norm ? 1 : 0) + (sums[2] < k_least_norm ? 1 : 0);
-  return std::max(sum_of_norms + dot * (guarded - 0.75 * (a + b) + 0.5 * (a * b)), 0.0);
-}
-
 bool is_valid(const adasum_tree& tree) {
   if (tree.leaves < 1 || tree.leaves > k_most_adasum_leaves) return false;
   std::bitset<2 * k_most_adasum_leaves> is_taken;

@@ -31,13 +31,6 @@ struct adasum_coefficients {
 /// changes no bits. Magnitudes go up to half the ratio of the norms.
 adasum_coefficients adasum_coefficients_of(const double sums[3]);
 
-/// |AS(a, b)|^2, without a pass over the vectors. With A = |a|^2, B = |b|^2 and d = a.b it is
-///
-///     A + B - (3/4) d^2 (1/A + 1/B) + d^3 / (2 A B)        between (|a| - |b|)^2 / 4 and A + B
-///
-/// and where a coefficient is 1 for want of a norm, what follows from that. Never negative; NaN with the coefficients.
-double adasum_norm(const double sums[3]);
-
 inline constexpr std::size_t k_most_adasum_leaves = 64;
 
 /// In which order vectors are combined. Node i < leaves is the i-th vector, node leaves + m the result of the m-th

@@ -64,7 +64,6 @@ TEST_F(adasum_of_two, is_symmetric_to_the_bit) {
     const adasum_coefficients other = adasum_coefficients_of(std::array{dot, b, a}.data());
     EXPECT_EQ(one.a, other.b);
     EXPECT_EQ(one.b, other.a);
-    EXPECT_EQ(adasum_norm(std::array{dot, a, b}.data()), adasum_norm(std::array{dot, b, a}.data()));
   }
 }
 
@@ -113,17 +112,15 @@ TEST_F(adasum_of_two, of_anything_that_is_not_finite_is_nan) {
       sums[place] = wrong;
       const auto [a, b] = adasum_coefficients_of(sums.data());
       EXPECT_TRUE(std::isnan(a) && std::isnan(b)) << wrong << place;
-      EXPECT_TRUE(std::isnan(adasum_norm(sums.data()))) << wrong << place;
     }
 }
 
-TEST_F(adasum_of_two, knows_the_norm_of_its_result) {
+TEST_F(adasum_of_two, is_neither_longer_than_both_nor_shorter_than_half_their_difference) {
   const auto check_one = [](const numbers& a, const numbers& b) {
     const auto sums = sums_of(a, b);
     const numbers result = adasum(a, b);
-    const double norm = adasum_norm(sums.data());
-    EXPECT_NEAR(norm, dot(result, result), 2e-15 * (sums[1] + sums[2]));
-    EXPECT_LE(norm, (sums[1] + sums[2]) * (1 + 1e-15));
+    const double norm = dot(result, result);
+    EXPECT_LE(norm, (sums[1] + sums[2]) * (1 + 1e-14));
     const double gap = std::sqrt(sums[1]) - std::sqrt(sums[2]);
     EXPECT_GE(norm * (1 + 1e-14) + 1e-14 * (sums[1] + sums[2]), gap * gap / 4);
   };
@@ -132,9 +129,6 @@ TEST_F(adasum_of_two, knows_the_norm_of_its_result) {
   for (const double factor : {1.0, -3.0, 1e20, 1e-20}) check_one(g, times(factor, draw()));
   for (int i = 0; i < 100; ++i) check_one(g, weighted(1, g, 0.1 * i, draw()));
   check_one(numbers(3), numbers(3));
-  EXPECT_EQ(adasum_norm(std::array{0x1p-513, 0x1p-512, 0x1p-512}.data()), 3 * 0x1p-512);  // both guarded: |a + b|^2
-  EXPECT_EQ(adasum_norm(std::array{0x1p-513, 0x1p-512, 0x1p-510}.data()),
-            0x1p-512 + 0x1p-510 + 0x1p-513 - 0.75 * 0x1p-516);
 }
 
 // ---- trees
