@@ -53,7 +53,21 @@ void add_data_options(CLI::App& command, data_options& data) {
       .add_option("--ranks-per-node", data.ranks_per_node,
                   "Neighbours on a node, for algorithms that go by nodes (default: all)")
       ->check(whole_number(1, k_most_ranks));
+  command.add_option("--tensors", data.tensors, "Into how many tensors, nearly equal, an adaptive sum's vector is cut")
+      ->check(whole_number(1, 1 << 20));
 }
+
+namespace {
+
+/// The first ones have an element more where it cannot be divided; there are no gaps.
+std::vector<tensor> equal_tensors(std::uint64_t count, std::uint32_t number) {
+  std::vector<tensor> all;
+  for (std::uint64_t i = 0, begin = 0; i < number; begin += all[i++].count)
+    all.push_back({begin, count / number + (i < count % number ? 1 : 0)});
+  return all;
+}
+
+}  // namespace
 
 void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node) {
   for (rank r = 0; of.moves_data && r < ranks; ++r) data.nodes.push_back(r / ranks_per_node);
@@ -65,6 +79,7 @@ shape shape_of(const collective& of, rank ranks, const data_options& data) {
       typical_shape(of, ranks, data.count, named(k_all_dtypes, data.type), named(k_all_reductions, data.reduction));
   if (data.ranks_per_node) set_nodes(wanted, of, ranks, *data.ranks_per_node);
   if (data.root && of.is_rooted) wanted.root = *data.root;
+  if (data.tensors && of.adapts) wanted.tensors = equal_tensors(data.count, *data.tensors);
   return wanted;
 }
 

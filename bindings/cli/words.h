@@ -45,6 +45,7 @@ struct data_options {
   std::string reduction = "sum";
   std::optional<rank> root;
   std::optional<rank> ranks_per_node;
+  std::optional<std::uint32_t> tensors;  ///< of collectives that adapt; none: the vector is one
 };
 
 void add_data_options(CLI::App& command, data_options& data);

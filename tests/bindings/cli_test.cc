@@ -403,6 +403,37 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
   }
 }
 
+/// By gram, a tensor whose sums all lie with one rank needs no exchange of them.
+TEST(CommandList, explains_the_choice_for_as_many_tensors_as_asked_for) {
+  const auto hops_of_gram = [](words tensors) {
+    words ask{"list", "--explain", "--json", "--ranks", "8", "--count", "64"};
+    ask.insert(ask.end(), tensors.begin(), tensors.end());
+    const outcome it = run(lsched(ask));
+    EXPECT_EQ(it.status, 0) << it.err;
+    for (const json& entry : json::parse(it.out))
+      for (const json& one : entry["candidates"])
+        if (entry["collective"] == "adasum" && one["algorithm"] == "gram") return one["hops"].get<int>();
+    return 0;
+  };
+  EXPECT_EQ(hops_of_gram({}), 3);
+  EXPECT_EQ(hops_of_gram({"--tensors", "1"}), 3);
+  EXPECT_EQ(hops_of_gram({"--tensors", "8"}), 2);
+}
+
+TEST(CommandShow, cuts_the_vector_of_an_adaptive_sum_into_tensors) {
+  const auto sums_of = [](const char* tensors) {
+    const outcome it = run(lsched({"show", "adasum", "--ranks", "2", "--rank", "1", "--count", "10", "--tensors",
+                                   tensors, "--algorithm", "recursive_doubling"}));
+    EXPECT_EQ(it.status, 0) << it.err;
+    int sums = 0;
+    for (auto at = it.out.find("dot_norms"); at != std::string::npos; at = it.out.find("dot_norms", at + 1)) ++sums;
+    return sums;
+  };
+  EXPECT_EQ(sums_of("1"), 1);
+  EXPECT_EQ(sums_of("3"), 3);
+  EXPECT_EQ(sums_of("12"), 10) << "two are empty";
+}
+
 TEST(CommandBench, tuning_into_what_is_no_table_is_refused_before_anything_is_measured) {
   const temporary_file other("something else\n");
   const outcome it = run(lsched({"bench", "tune", "--table", other.path}));
