@@ -138,6 +138,9 @@ cost cost_of_gram(rank size, const shape& data, const activation&) {
   return all;
 }
 
+/// A rank has a buffer of sums for each that reaches into its block, perhaps all; a schedule has 65535, of all kinds.
+constexpr std::uint64_t k_most_tensors = 65'000;
+
 }  // namespace
 
 constinit const algorithm k_adasum_gram{
@@ -148,7 +151,8 @@ constinit const algorithm k_adasum_gram{
               .summary = "up to 64 ranks; blocks scattered and spread, all sums in one exchange: three hops"},
     .cost_of = cost_of_gram,
     .looks_at = {.tensors = true},
-    .expression_of = hypercube_expression};
+    .expression_of = hypercube_expression,
+    .most_tensors = k_most_tensors};
 
 fragment add_adasum_gram(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return gram(to, data, input, output, entry).write();

@@ -1,6 +1,5 @@
 #include "collectives/adasum_linear.h"
 
-#include <string>
 #include <vector>
 
 #include "collectives/adasum_vector.h"
@@ -98,29 +97,21 @@ std::uint64_t line_expression(rank size, const shape&, const tensor& what) {
   return all;
 }
 
-/// Each tensor that is not empty has two buffers of its own, its vector that comes up and its sums; a schedule has 65535 in all.
-constexpr std::size_t k_most_tensors = 32'766;
-
-result<schedule_ptr> adasum_linear(world place, const shape& data, const activation& starts) {
-  const std::size_t tensors = tensors_of(data).size();
-  if (place.size > 1 && tensors > k_most_tensors)
-    return failure{status::constraint, "adasum/linear takes " + std::to_string(k_most_tensors) +
-                                           " tensors at most, not " + std::to_string(tensors) +
-                                           ": choose another algorithm, or \"auto\""};
-  return make_collective(k_adasum_linear, place, data, starts, add_adasum_linear);
-}
+/// Each has two buffers of its own, its vector that comes up and its sums; a schedule has 65535 in all.
+constexpr std::uint64_t k_most_tensors = 32'766;
 
 }  // namespace
 
 constinit const algorithm k_adasum_linear{
     .of = &k_adasum,
     .name = "linear",
-    .generate = adasum_linear,
+    .generate = generated<k_adasum_linear, add_adasum_linear>,
     .needs = {.by_name_only = true,
               .summary = "any P, slow; rank after rank, so that later ranks weigh more; never chosen by auto"},
     .cost_of = cost_of_line,
     .looks_at = {.tensors = true},
-    .expression_of = line_expression};
+    .expression_of = line_expression,
+    .most_tensors = k_most_tensors};
 
 fragment add_adasum_linear(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return line(to, data, input, output, entry).write();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include "collectives/nodes.h"
 
@@ -16,6 +17,16 @@ std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
 }
 
 }  // namespace
+
+std::optional<failure> objection(const algorithm& what, world place, const shape& data, const activation& starts) {
+  if (auto why = objection(*what.of, what.needs, place, data, starts)) return why;
+  if (place.size < 2 || data.tensors.size() <= what.most_tensors) return std::nullopt;
+  const std::size_t tensors = tensors_of(data).size();
+  if (tensors <= what.most_tensors) return std::nullopt;
+  return failure{status::constraint, std::string(what.of->name) + "/" + std::string(what.name) + " takes " +
+                                         std::to_string(what.most_tensors) + " tensors at most, not " +
+                                         std::to_string(tensors) + ": choose another algorithm, or \"auto\""};
+}
 
 std::vector<shape> variants_of(const algorithm& what, rank size, const shape& data) {
   std::vector<shape> all{data};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -29,20 +30,19 @@ struct algorithm {
   /// Of collectives that adapt: the expression of one tensor (libsched/postcondition.h).
   std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& what) = nullptr;
   bool combines_means = false;  ///< that expression's leaves may be means of several ranks
+  std::uint64_t most_tensors = std::numeric_limits<std::uint64_t>::max();  ///< that are not empty, of several ranks
 };
 
 /// What a round costs, of a request in elements; cost_of itself counts units.
 cost price_of(const algorithm& what, rank size, const shape& data, const activation& starts);
 
-/// As above, of this algorithm.
-inline std::optional<failure> objection(const algorithm& what, world place, const shape& data,
-                                        const activation& starts = {}) {
-  return objection(*what.of, what.needs, place, data, starts);
-}
+/// As that of a generator with constraints, and by what is known of this algorithm.
+std::optional<failure> objection(const algorithm& what, world place, const shape& data, const activation& starts = {});
 
 /// make_collective for an algorithm that writes ops with `body`.
 inline result<schedule_ptr> make_collective(const algorithm& what, world place, const shape& data,
                                             const activation& starts, add_collective body) {
+  if (auto why = objection(what, place, data, starts)) return std::move(*why);
   return make_collective(*what.of, what.needs, place, data, starts, what.name, body);
 }
 
