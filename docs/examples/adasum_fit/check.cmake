@@ -1,5 +1,5 @@
 # cmake -DLSCHED=… -DPROGRAM=… -P check.cmake: a short sweep of two ranks is valid JSON, agrees with itself, and shows
-# that Adasum takes fewer steps than the mean.
+# that Adasum takes fewer steps than the mean; and the table says where the emulation beside it has another number.
 cmake_minimum_required(VERSION 3.25)
 set(rates 30)
 execute_process(COMMAND ${LSCHED} run -n 2 --timeout 50 ${PROGRAM} --json --rates ${rates}
@@ -36,3 +36,12 @@ foreach(x_max 1 2)
     message(FATAL_ERROR "Adasum takes ${best_adasum_${x_max}} steps, the mean ${best_mean_${x_max}}\n${text}")
   endif()
 endforeach()
+
+execute_process(COMMAND ${LSCHED} run -n 2 --timeout 50 ${PROGRAM} --rates ${rates} RESULT_VARIABLE failed
+  OUTPUT_VARIABLE text)
+if(failed OR NOT text MATCHES "x_max 1, adasum: measured 25, emulated 23, at a rate of 0.36, at which it is 25 here")
+  message(FATAL_ERROR "it answers ${failed}, or does not say where it is not as emulated\n${text}")
+endif()
+if(text MATCHES "x_max 2, [a-z]*: measured")
+  message(FATAL_ERROR "it says that of what is as emulated\n${text}")
+endif()

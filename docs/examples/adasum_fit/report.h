@@ -83,6 +83,25 @@ inline std::string words_of(const best& it) {
   return text;
 }
 
+/// Where the emulation found fewer steps, or more, and what it is at its rate here, if that was tried.
+inline void print_difference(const options& how, const sweep& of) {
+  const best found = best_of(how, of);
+  const auto expected = emulated(how, of);
+  if (!expected || found.steps == 0 || found.steps == expected->steps) return;
+  std::size_t there = 0;  // at which rate that was
+  while (there < of.steps.size() &&
+         std::abs(static_cast<double>(how.rate(static_cast<int>(there))) - expected->rate) > .005)
+    ++there;
+  if (expected->rate != 0 && there == of.steps.size()) return;
+  std::printf("x_max %d, %s: measured %d, emulated %d", of.x_max, name_of(of.by), found.steps, expected->steps);
+  if (expected->rate == 0)
+    std::printf("\n");
+  else if (of.steps[there] == 0)
+    std::printf(", at a rate of %.2f, at which it does not end here\n", expected->rate);
+  else
+    std::printf(", at a rate of %.2f, at which it is %d here\n", expected->rate, of.steps[there]);
+}
+
 inline void print_table(const options& how, const std::vector<sweep>& sweeps) {
   const polynomial curve{how.is_cubic};
   std::printf("%s, %d ranks: fewest steps (at which learning rate), and how many of %d rates get there in %d steps\n\n",
@@ -96,6 +115,7 @@ inline void print_table(const options& how, const std::vector<sweep>& sweeps) {
   std::printf(
       "\nemulated: all ranks in one program, which rounds in other places\n"
       "published: Adasum takes up to 50 %% fewer steps, at 2 to 2.5 times one rank's best rate\n");
+  for (const sweep& it : sweeps) print_difference(how, it);
   for (std::size_t i = 0; i + 2 < sweeps.size(); i += 3) {
     const best one = best_of(how, sweeps[i]), mean = best_of(how, sweeps[i + 1]), adasum = best_of(how, sweeps[i + 2]);
     if (one.steps == 0 || mean.steps == 0 || adasum.steps == 0) continue;
