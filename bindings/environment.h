@@ -1,5 +1,5 @@
-// Numbers and words in the environment. An empty word counts as none; an empty number is an error, since it is a launcher
-// that should have set it.
+// Numbers and words in the environment. An empty word counts as none; an empty number is an error, since it is a
+// launcher that should have set it.
 #pragma once
 
 #include <charconv>

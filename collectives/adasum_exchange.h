@@ -1,5 +1,5 @@
-// Adasum between nodes, by recursive vector halving and distance doubling, for any number of nodes by a fold (Maleki and
-// others, "Scaling distributed training with adaptive summation", MLSys 2021, Algorithm 1).
+// Adasum between nodes, by recursive vector halving and distance doubling, for any number of nodes by a fold (Maleki
+// and others, "Scaling distributed training with adaptive summation", MLSys 2021, Algorithm 1).
 //
 // Of every node some ranks take part, each the owner of a block of the vector: as many blocks as owners. The owners of
 // one block, one on each node, are peers:

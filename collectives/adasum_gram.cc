@@ -94,7 +94,8 @@ class gram {
     ops_.gram_adasum(how, row, mine_.count(), sums, vector_.elements(vector_.output(), part));
   }
 
-  /// With those of the first rank, as other algorithms do. Where no tensor makes the block wait for all ranks, this does.
+  /// With those of the first rank, as other algorithms do. Where no tensor makes the block wait for all ranks, this
+  /// does.
   void fill_gaps() {
     for (const element_range gap : map_.gaps_in(mine_))
       ops_.copy(part_of_payload(vector_of(0), mine_.begin, gap), vector_.elements(vector_.output(), gap));

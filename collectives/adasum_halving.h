@@ -1,5 +1,5 @@
-// Adasum by recursive vector halving and distance doubling, for every P by a fold: as collectives/adasum_exchange.h says,
-// of nodes of one rank each. Tensors are combined as hypercube_expression says: proxies with their extras, then
+// Adasum by recursive vector halving and distance doubling, for every P by a fold: as collectives/adasum_exchange.h
+// says, of nodes of one rank each. Tensors are combined as hypercube_expression says: proxies with their extras, then
 // neighbours.
 #pragma once
 

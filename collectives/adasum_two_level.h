@@ -6,9 +6,10 @@
 // (collectives/adasum_nodes.h). A node sends and receives about two vectors, and m ranks share that; what has to be
 // multiplied and combined is the nodes', not the ranks'.
 //
-// Any partition of the ranks into nodes (shape::nodes), neighbours or not: a node weighs as much as another, however many
-// ranks it has. With one node the result is the mean, and the schedule's name says so. Never chosen by "auto", since its
-// results are other results: parallel to the mean inside a node, where the others would add what is orthogonal.
+// Any partition of the ranks into nodes (shape::nodes), neighbours or not: a node weighs as much as another, however
+// many ranks it has. With one node the result is the mean, and the schedule's name says so. Never chosen by "auto",
+// since its results are other results: parallel to the mean inside a node, where the others would add what is
+// orthogonal.
 #pragma once
 
 #include "collectives/algorithm.h"

@@ -1,7 +1,7 @@
 // What the algorithms of adaptive sums share: a vector with tensors in it, and the ops on parts of it.
 //
-// A cell of such a vector (collectives/ordered_ops.h) begins where a tensor, a gap between tensors or a block begins. So
-// what is done to one tensor never waits for another.
+// A cell of such a vector (collectives/ordered_ops.h) begins where a tensor, a gap between tensors or a block begins.
+// So what is done to one tensor never waits for another.
 #pragma once
 
 #include <cstdint>

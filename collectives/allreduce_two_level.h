@@ -2,8 +2,8 @@
 // (Bienz, Olson and Gropp, "Node-aware improvements to allreduce", 2019; MPICH's and Open MPI's hierarchical
 // allreduces).
 //
-//   gather    the vector has m blocks, m the ranks of the smallest node; every rank sends block b to the b-th rank of its
-//             node, which combines what the node has of it
+//   gather    the vector has m blocks, m the ranks of the smallest node; every rank sends block b to the b-th rank of
+//             its node, which combines what the node has of it
 //   exchange  the b-th ranks of all nodes do an allreduce of their block by recursive multiplying
 //   spread    the b-th rank sends the result of block b to all others of its node
 //

@@ -1,8 +1,8 @@
 // Reductions on a circulant graph (Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", 2024).
 //
 //   skips     P, then each half of the one before, rounded up, down to 1; P = 7: 7 4 2 1
-//   combine   a rank holds sums of blocks self, self + 1, … around the ring; with skip s after t it sends those from s on
-//             to rank self + s, and combines as many that come from rank self - s with its first
+//   combine   a rank holds sums of blocks self, self + 1, … around the ring; with skip s after t it sends those from s
+//             on to rank self + s, and combines as many that come from rank self - s with its first
 //   spread    allreduce only: the same rounds backwards with finished blocks
 //
 // ceil(log2 P) rounds a phase, in which each rank sends and receives P-1 blocks in all: as few rounds and as few bytes

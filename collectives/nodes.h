@@ -28,8 +28,8 @@ node_place place_of(const std::vector<node>& nodes, rank self);
 /// The same place, for who asks for nothing else.
 std::size_t place_on_node(const shape& data, rank self);
 
-/// The expression (libsched/postcondition.h) of the mean over a node: the sum in the order of its ranks, divided by their
-/// number; of one rank, its contribution.
+/// The expression (libsched/postcondition.h) of the mean over a node: the sum in the order of its ranks, divided by
+/// their number; of one rank, its contribution.
 std::uint64_t mean_tree(const node& of);
 
 }  // namespace lsched

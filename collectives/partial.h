@@ -12,8 +12,8 @@ result<schedule_ptr> partial_allreduce(world place, const shape& data, const act
 result<schedule_ptr> partial_allreduce_tree(world place, const shape& data, const activation& starts);
 
 /// Entries of the registry, for each algorithm of adasum, allgather, allreduce and reduce_scatter_block whose messages
-/// hold contributions of the same ranks throughout. Not among them: the circulant ones, and allgathers that send several
-/// blocks as one. The blocks of an allgather from ranks that contributed nothing are zero. A vector without
+/// hold contributions of the same ranks throughout. Not among them: the circulant ones, and allgathers that send
+/// several blocks as one. The blocks of an allgather from ranks that contributed nothing are zero. A vector without
 /// elements goes by recursive doubling, whatever the name.
 std::vector<algorithm> partial_collectives();
 

@@ -7,8 +7,8 @@
 
 namespace lsched {
 
-/// One sentence, if with so many ranks and such nodes an adaptive sum combines nothing adaptively; else empty. A world of
-/// one rank has nothing to combine by any algorithm, which needs no saying. Static.
+/// One sentence, if with so many ranks and such nodes an adaptive sum combines nothing adaptively; else empty. A world
+/// of one rank has nothing to combine by any algorithm, which needs no saying. Static.
 std::string_view remark_on(const algorithm& how, rank size, const shape& data);
 
 }  // namespace lsched

@@ -1,6 +1,6 @@
 // Scan and exscan, in rank order.
 //
-//   recursive_doubling   step k: rank r sends what it has of ranks r-2^k+1 … r to r+2^k                 ceil(log2 P) steps
+//   recursive_doubling   step k: rank r sends what it has of ranks r-2^k+1 … r to r+2^k              ceil(log2 P) steps
 //                        (simultaneous binomial trees: Hillis and Steele, 1986), any P; one combination a step, two in
 //                        an exscan, which keeps its own contribution apart
 //   chain                rank r waits for r-1 and goes on to r+1, segment by segment; P-1 vectors on the wire in all

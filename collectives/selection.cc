@@ -93,8 +93,8 @@ class account {
     return it.b.exists() && it.what != kernel::dot_norms ? combining(longest_) : 1;
   }
 
-  /// Of rows, which have more to compute than others: nanoseconds for the products of a long row beyond what it takes to
-  /// read it, and to find the weights.
+  /// Of rows, which have more to compute than others: nanoseconds for the products of a long row beyond what it takes
+  /// to read it, and to find the weights.
   static double arithmetic_of(const op& it) {
     const double vectors = row_of(it).vectors;
     if (it.what == kernel::gram_adasum) return 0.5 * vectors * vectors * vectors;
@@ -179,8 +179,8 @@ std::uint64_t bytes_asked_for(const shape& data, rank size) {
 
 // --- the choice --------------------------------------------------------------------------------------------
 
-/// Where ranks share cores, of those that the model cannot tell apart the one in which the fewest messages wait for each
-/// other: every wait may cost more than the model knows.
+/// Where ranks share cores, of those that the model cannot tell apart the one in which the fewest messages wait for
+/// each other: every wait may cost more than the model knows.
 const candidate* fastest(const std::vector<candidate>& all, const surroundings& around) {
   const double precision = around.is_crowded() ? k_model_precision : 1;
   double least = std::numeric_limits<double>::infinity();

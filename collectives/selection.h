@@ -59,7 +59,8 @@ inline constexpr double k_model_precision = 1.03;
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
                     const surroundings& around);
 
-/// All algorithms of the collective, in the order of the registry. Predictions for partial ones are without their start.
+/// All algorithms of the collective, in the order of the registry. Predictions for partial ones are without their
+/// start.
 std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,
                                   const surroundings& around);
 

@@ -30,8 +30,8 @@ struct shape {
 
   /// Blocks of unequal size: elements of each rank's block; `count` is not looked at. Empty: blocks of `count`.
   std::vector<std::uint64_t> counts{};
-  /// Buckets: parts of the vector, one after the other, that are computed each by itself. They add up to `count`. Empty:
-  /// the vector is one.
+  /// Buckets: parts of the vector, one after the other, that are computed each by itself. They add up to `count`.
+  /// Empty: the vector is one.
   std::vector<std::uint64_t> buckets{};
   /// Adaptive sums: the tensors in the vector, ascending and disjoint; some may be empty, and there may be gaps. Empty:
   /// the vector is one.

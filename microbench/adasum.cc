@@ -10,9 +10,9 @@
 //     dot        one pass of dot_norms over two vectors as long as the rank's part: half the vector with two ranks
 //     exchange   an allreduce of three doubles
 //
-// All of them take turns in blocks, so that a slow phase of the machine hits all. Each is checked: sums are exact, and of
-// adaptive ones it is known what must come of each tensor (microbench/adasum_answer.h). In place, rounds that follow work
-// on what the first has made: adaptive sums of equal vectors are these vectors again; sums go on with zeros.
+// All of them take turns in blocks, so that a slow phase of the machine hits all. Each is checked: sums are exact, and
+// of adaptive ones it is known what must come of each tensor (microbench/adasum_answer.h). In place, rounds that follow
+// work on what the first has made: adaptive sums of equal vectors are these vectors again; sums go on with zeros.
 #include <algorithm>
 #include <cmath>
 #include <functional>

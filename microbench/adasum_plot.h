@@ -31,8 +31,8 @@ struct adasum_row {
   double of_mpi() const { return us.median / mpi_us; }
 };
 
-/// The median against the size, a line for each of sum, MPI, and adasum by number of tensors, the best of their rows; below
-/// it what adasum takes of the sum. One rank only. Answers and failures: draw_picture's.
+/// The median against the size, a line for each of sum, MPI, and adasum by number of tensors, the best of their rows;
+/// below it what adasum takes of the sum. One rank only. Answers and failures: draw_picture's.
 bool plot_adasum(const std::string& png, std::span<const adasum_row> rows, int ranks, reporter& out);
 
 }  // namespace lsched::bench

@@ -1,5 +1,5 @@
-// The parts of `lsched bench cost`. Each is collective, prints its table and its JSON lines, and answers how many results
-// were wrong.
+// The parts of `lsched bench cost`. Each is collective, prints its table and its JSON lines, and answers how many
+// results were wrong.
 #pragma once
 
 #include "microbench/benchmarks.h"

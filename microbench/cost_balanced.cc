@@ -6,9 +6,10 @@
 //     fresh     both in one: the gradient is copied to the input, then lsched_run
 //     partial   lsched_offer, lsched_collect_view
 //
-// All of them take turns in blocks, in which one schedule lives at a time. Where a rank may go on before all have come (solo, majority), the library's barrier
-// stands between rounds, outside the timed part, and what came too late is withdrawn. Ranks do not leave a barrier at
-// the same moment; therefore sync and fresh are measured with barriers, too, and compared with their like.
+// All of them take turns in blocks, in which one schedule lives at a time. Where a rank may go on before all have come
+// (solo, majority), the library's barrier stands between rounds, outside the timed part, and what came too late is
+// withdrawn. Ranks do not leave a barrier at the same moment; therefore sync and fresh are measured with barriers, too,
+// and compared with their like.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -110,8 +111,8 @@ class synchronous_call {
   lsched_diagnostic why_ = fresh_diagnostic();
 };
 
-/// What a schedule stands for, and how to make it. One lives at a time: whatever else is open is listened for, and makes
-/// rounds dearer.
+/// What a schedule stands for, and how to make it. One lives at a time: whatever else is open is listened for, and
+/// makes rounds dearer.
 struct party {
   std::string what;
   std::vector<way> ways;

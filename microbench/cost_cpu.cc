@@ -1,12 +1,14 @@
 // Processor time while applications compute.
 //
-//     quiet    every rank computes; a partial schedule is open, and no round is under way: what its progress thread uses
+//     quiet    every rank computes; a partial schedule is open, and no round is under way: what its progress thread
+//              uses
 //     rounds   rank 0 starts solo rounds without a pause, the others compute: what that takes from them, beside what
 //              moving the bytes and messages costs
 //
 // Computing is arithmetic in registers, in small chunks; a rank counts how many it gets done. Blocks with and without
-// rounds take turns. What is explained is counted by the rank itself: a round brings it rank 0's vector, at the price of
-// a memcpy, and messages and signals at the price that one has in a synchronous allreduce of 8 bytes, waiting included.
+// rounds take turns. What is explained is counted by the rank itself: a round brings it rank 0's vector, at the price
+// of a memcpy, and messages and signals at the price that one has in a synchronous allreduce of 8 bytes, waiting
+// included.
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>

@@ -86,8 +86,8 @@ void driver::expect_nothing() {
   shut_out_.store(false);
 }
 
-// Something came after our last look that rang the auxiliary thread, which we shut out. To look again is cheaper than to
-// wake it once more, a few times.
+// Something came after our last look that rang the auxiliary thread, which we shut out. To look again is cheaper than
+// to wake it once more, a few times.
 bool driver::was_one_shut_out() { return shut_out_.load() && shut_out_.exchange(false); }
 
 void driver::stand_aside() {

@@ -45,8 +45,8 @@ Number entry(const double* pair) {
 double low_part(double) { return 0; }
 double low_part(const double_double& of) { return of.lo; }
 
-/// A tree's nodes as the weights of their leaves. A leaf belongs to the last merged node that has it, so that one weight
-/// for each leaf is enough, and the leaves of a node are a list. Number: what dots and weights are kept in.
+/// A tree's nodes as the weights of their leaves. A leaf belongs to the last merged node that has it, so that one
+/// weight for each leaf is enough, and the leaves of a node are a list. Number: what dots and weights are kept in.
 template <class Number>
 class forest {
  public:

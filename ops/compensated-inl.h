@@ -1,5 +1,5 @@
-// Gram matrices with twice the digits: ops/gram_pairs.h says how they are summed, and how exactly. Compiled once for each
-// SIMD target; include it only from code that is itself written for ops that Highway re-includes.
+// Gram matrices with twice the digits: ops/gram_pairs.h says how they are summed, and how exactly. Compiled once for
+// each SIMD target; include it only from code that is itself written for ops that Highway re-includes.
 //
 // A lane is a sum `high`, which begins at a bias and stays within its binade, and what was lost by rounding it:
 //
@@ -7,8 +7,8 @@
 //     low += a b - (t - high)           of which t - high is exact
 //     high = t
 //
-// Both multiplications are fused. Where products are exact that changes nothing; for f64 targets that cannot fuse ask the
-// C library element by element, which is slow, and right.
+// Both multiplications are fused. Where products are exact that changes nothing; for f64 targets that cannot fuse ask
+// the C library element by element, which is slow, and right.
 
 #include <algorithm>
 #include <array>
@@ -135,8 +135,8 @@ HWY_INLINE std::uint64_t exponent_of(double norm) {
   return bits == 0 ? 1 : bits;
 }
 
-/// 1.5 2^k with 2^(k-1) above the product of two norms, so that no sum of the products of their elements leads out of the
-/// binade. NaN if a square is not finite, or there is no such number.
+/// 1.5 2^k with 2^(k-1) above the product of two norms, so that no sum of the products of their elements leads out of
+/// the binade. NaN if a square is not finite, or there is no such number.
 HWY_INLINE double bias_of(std::uint64_t exponent, std::uint64_t other) {
   const std::uint64_t bits = (exponent + other + 1) / 2 + 2;
   if (exponent == 2047 || other == 2047 || bits >= 2047) return std::numeric_limits<double>::quiet_NaN();

@@ -24,8 +24,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// What is subnormal in bf16 is so in f32, too: without care it would be rounded twice on its way there. Beside 1.5 * 2^-81
-/// the last place of an f64 is bf16's least, 2^-133, so that the adder rounds, once.
+/// What is subnormal in bf16 is so in f32, too: without care it would be rounded twice on its way there. Beside 1.5 *
+/// 2^-81 the last place of an f64 is bf16's least, 2^-133, so that the adder rounds, once.
 template <class D>
 HWY_INLINE hn::VFromD<D> round_subnormal_brain(D lanes, hn::VFromD<D> value) {
   const auto beside = hn::Set(lanes, 0x1.8p-81);
@@ -60,8 +60,8 @@ struct narrow_convert {
   }
 };
 
-/// Whether f32 gives the same bits, in half the time: where no product loses a bit that the output could show. A power of
-/// two loses none above the subnormals, which f16 does not have, and one that does not make smaller none at all.
+/// Whether f32 gives the same bits, in half the time: where no product loses a bit that the output could show. A power
+/// of two loses none above the subnormals, which f16 does not have, and one that does not make smaller none at all.
 template <class To>
 bool is_narrow_enough(double factor) {
   const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(factor) >> 52 & 0x7FF) - 1023;

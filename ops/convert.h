@@ -10,8 +10,8 @@
 namespace lsched {
 
 /// output[i] = factor * input[i], the product rounded to f64 and that to nearest even in the output's type, its
-/// subnormals included: once in all if factor is a power of two. What is too large becomes an infinity, NaN the positive
-/// quiet one without payload. input and output are disjoint.
+/// subnormals included: once in all if factor is a power of two. What is too large becomes an infinity, NaN the
+/// positive quiet one without payload. input and output are disjoint.
 using convert_fn = void (*)(const void* input, std::size_t count, double factor, void* output);
 
 /// nullptr if one of them is an integer.

@@ -178,8 +178,8 @@ struct row_fetch {
   }
 };
 
-/// dots[p] += the dot of the p-th pair over `count` elements, at most a block, of the inputs. Before the row at element i,
-/// soon(i) is called to fetch what comes next.
+/// dots[p] += the dot of the p-th pair over `count` elements, at most a block, of the inputs. Before the row at element
+/// i, soon(i) is called to fetch what comes next.
 template <class Format, class Shape, class Fetch>
 HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs)[Shape::inputs], Fetch& soon,
                                   std::size_t count, double* const (&dots)[Shape::count]) {

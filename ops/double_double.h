@@ -1,7 +1,7 @@
 // Numbers with twice the digits of a double: the exact, unevaluated sum of two of them. Internal to ops/.
 //
-// hi is the double nearest to hi + lo. Sums, products and quotients are off by at most 4, 8 and 16 units of 2^-106 of what goes in; a
-// sum that cancels therefore loses digits. Where a result is not finite, hi is not.
+// hi is the double nearest to hi + lo. Sums, products and quotients are off by at most 4, 8 and 16 units of 2^-106 of
+// what goes in; a sum that cancels therefore loses digits. Where a result is not finite, hi is not.
 #pragma once
 
 #include <cmath>

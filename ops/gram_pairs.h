@@ -9,30 +9,31 @@
 //
 // Compensated sums. Blocks and lanes are those of f64 in ops/linear.h, for all types. A lane begins at a bias of
 // 1.5 2^k, with 2^(k-1) above the product of the norms of both vectors' blocks, and so stays in its binade: sums of
-// lanes, without the bias, are exact, and what rounding took from each addition is added up beside them, in doubles. The
-// results of the blocks are added as pairs. An entry is off by at most
+// lanes, without the bias, are exact, and what rounding took from each addition is added up beside them, in doubles.
+// The results of the blocks are added as pairs. An entry is off by at most
 //
 //     (2^-88 + blocks 2^-104) |xi| |xj|, and 2^-1074 for each product of f64 that underflows
 //
 // (a block's 2^10 losses are at most 2^k 2^-53 each, which is 5.7 2^-53 of the product of the norms, and adding them up
-// costs another 37.5 2^-53 of what they come to, a norm below 2^-510 counting as that); as a rule it is less than 2^-97. It
-// overflows where the product of two
-// blocks' norms does, at 2^1022.
+// costs another 37.5 2^-53 of what they come to, a norm below 2^-510 counting as that); as a rule it is less than
+// 2^-97. It overflows where the product of two blocks' norms does, at 2^1022.
 //
-// When plain sums will do. A node of a tree is a weighted sum, of weights p, of the vectors. Let m(p) = sum |p_i| |x_i|,
-// and C the matrix of cosines of the vectors that are not zero. With q_i = p_i |x_i|, s the signs of q, and Cauchy-Schwarz,
+// When plain sums will do. A node of a tree is a weighted sum, of weights p, of the vectors. Let m(p) = sum |p_i|
+// |x_i|, and C the matrix of cosines of the vectors that are not zero. With q_i = p_i |x_i|, s the signs of q, and
+// Cauchy-Schwarz,
 //
 //     m(p)^2 = (s'q)^2 <= (s'C^-1 s) (q'C q) <= K |p|^2,     K = sum of the magnitudes in C^-1.
 //
-// Plain sums with an error of e |xi| |xj| give p'Gr with one of e m(p) m(r) <= e K |p| |r|. Parts of the vectors have all
-// of that separately, and over parts |p|^2 adds up without cancellation: the sum of all |p| |r| is at most |p| |r| of the
-// whole. So if each part's own K is at most 2^20 (for f16 and f64, 2^8), its plain sums do the same to every node
-// of every tree as if the dots of that node's operands had been taken directly with an error of e K, however much
-// cancels: at most 2^-26 for f32 and bf16, 2^-11 for f16, 2^-38 for f64. Where K is larger, and where squares of f64 come
-// near to underflow, sums are compensated; so they are if there are fewer elements than vectors, since C is singular then.
+// Plain sums with an error of e |xi| |xj| give p'Gr with one of e m(p) m(r) <= e K |p| |r|. Parts of the vectors have
+// all of that separately, and over parts |p|^2 adds up without cancellation: the sum of all |p| |r| is at most |p| |r|
+// of the whole. So if each part's own K is at most 2^20 (for f16 and f64, 2^8), its plain sums do the same to every
+// node of every tree as if the dots of that node's operands had been taken directly with an error of e K, however much
+// cancels: at most 2^-26 for f32 and bf16, 2^-11 for f16, 2^-38 for f64. Where K is larger, and where squares of f64
+// come near to underflow, sums are compensated; so they are if there are fewer elements than vectors, since C is
+// singular then.
 //
-// C itself is known from those sums, and with an error of e in each of its entries; so is 1/K to within e, and inverting
-// C costs less than 1 % of K for up to 64 vectors. So what is tested is 1.01 K (1/2^20 + e) <= 1.
+// C itself is known from those sums, and with an error of e in each of its entries; so is 1/K to within e, and
+// inverting C costs less than 1 % of K for up to 64 vectors. So what is tested is 1.01 K (1/2^20 + e) <= 1.
 #pragma once
 
 #include "ops/base.h"

@@ -129,8 +129,8 @@ class gram_of_block {
     return (bytes + 64 * groups * groups - 1) / (64 * groups * groups);
   }
 
-  /// Of the vectors from i, and from j if that is another group. Where vectors run out the last one stands in, and nobody
-  /// reads the sums.
+  /// Of the vectors from i, and from j if that is another group. Where vectors run out the last one stands in, and
+  /// nobody reads the sums.
   template <class Shape>
   HWY_INLINE void add_tile(std::size_t i, std::size_t j, double* sums) {
     const auto which = [&](std::size_t k) HWY_ATTR { return k < k_group ? i + k : j + k - k_group; };

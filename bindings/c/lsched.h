@@ -78,7 +78,8 @@ LSCHED_API const char* lsched_status_name(lsched_status status);
 LSCHED_API const char* lsched_status_text(lsched_status status);
 
 /* The detail of a failure, or a remark on a success. Written when a function fails (or a wait times out), and when
- * lsched_collective_create succeeds with something to say, status LSCHED_OK; otherwise untouched. Owned by the caller. */
+ * lsched_collective_create succeeds with something to say, status LSCHED_OK; otherwise untouched. Owned by the
+ * caller. */
 typedef struct lsched_diagnostic {
   size_t struct_size;
   lsched_status status;
@@ -308,8 +309,8 @@ LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const 
  *   reduce_scatter_block  P * n        n: block r combined over all ranks      count reduction     input == output
  *   reduce_scatter        all blocks   counts[r]: likewise                     counts reduction    input == output
  *   bcast                 [n]          n, at all others                        count root          one buffer anyway
- *   gather(v)             n            [all blocks]                            count(s) root       input in root's output
- *   scatter(v)            [all blocks] n                                       count(s) root       output in root's input
+ *   gather(v)             n            [all blocks]                            count(s) root       input in the output
+ *   scatter(v)            [all blocks] n                                       count(s) root       output in the input
  *   allgather(v)          n            all blocks                              count(s)            input in the output
  *   alltoall              P * n        P * n: block s comes from rank s        count               input == output
  *   alltoallv             sum(counts)  sum(recv_counts)                        counts recv_counts  no
@@ -325,15 +326,15 @@ LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const 
  * one that depends on the algorithm; every rank that gets a combined element gets the same bits.
  *
  * adasum (Maleki and others, MLSys 2021) takes f16, bf16, f32 and f64 and leaves reduction 0. Each tensor of the vector
- * becomes the sum of what is orthogonal in the ranks' contributions and the mean of what is parallel; of zeros nothing is
- * taken. Elements in no tensor become some rank's, not combined. One element of a tensor that is not finite makes that
- * tensor NaN on all ranks, and touches no other. docs/adasum.md says in which order ranks are combined. Its algorithm
- * "two_level" combines the means of nodes; on one node it is the mean, and then the schedule's name and the diagnostic of
- * a successful create say so.
+ * becomes the sum of what is orthogonal in the ranks' contributions and the mean of what is parallel; of zeros nothing
+ * is taken. Elements in no tensor become some rank's, not combined. One element of a tensor that is not finite makes
+ * that tensor NaN on all ranks, and touches no other. docs/adasum.md says in which order ranks are combined. Its
+ * algorithm "two_level" combines the means of nodes; on one node it is the mean, and then the schedule's name and the
+ * diagnostic of a successful create say so.
  *
- * node_mean and node_adasum have an owner on every node, the rank at place `root` (lsched_node_of), which all nodes must
- * have. What is in brackets, owners alone have. Floating types; reduction stays 0. On one node node_adasum is what its
- * owner has, and says so likewise. */
+ * node_mean and node_adasum have an owner on every node, the rank at place `root` (lsched_node_of), which all nodes
+ * must have. What is in brackets, owners alone have. Floating types; reduction stays 0. On one node node_adasum is what
+ * its owner has, and says so likewise. */
 typedef struct lsched_tensor {
   uint64_t begin; /* its first element in the vector */
   uint64_t count; /* elements; 0 is a count like any other */
@@ -423,8 +424,8 @@ LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, 
 
 /* ---- Adaptive sums: what became of the tensors --------------------------------------------------------------- */
 
-/* Which tensors of the last round of an "adasum" or "node_adasum" are spoilt: is_spoilt[i] = 1 if tensor i is, else 0, and *number
- * (optional) = how many. The same on all ranks, with no message, since the result is. Spoilt is a tensor
+/* Which tensors of the last round of an "adasum" or "node_adasum" are spoilt: is_spoilt[i] = 1 if tensor i is, else 0,
+ * and *number (optional) = how many. The same on all ranks, with no message, since the result is. Spoilt is a tensor
  *   - that is NaN, in a world of several ranks: one of its elements was not finite, on some rank, or did not remain so
  *     on the way (an f16 beyond 65504 in a sum that went into another one; docs/adasum.md says when there is none);
  *   - of which any element is not finite, where nothing is combined tensor by tensor: in a world of one rank, and where
@@ -435,15 +436,16 @@ LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, 
  * Thread: any, but not while somebody starts a round, or rebinds.  Blocks: never.  Memory: reads the output where it
  * lies; ask before changing it.
  * Errors: ARGUMENT (not made as "adasum" or "node_adasum", another number of tensors); STATE before the first round has
- * ended, before the first after lsched_rebind has, and while one runs; UNSUPPORTED for partial schedules, whose results are collected. */
+ * ended, before the first after lsched_rebind has, and while one runs; UNSUPPORTED for partial schedules, whose results
+ * are collected. */
 LSCHED_API lsched_status lsched_spoilt_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
                                                uint8_t* is_spoilt, uint64_t* number);
 
 /* ---- Floating formats ----------------------------------------------------------------------------------------- */
 
-/* output[i] = factor * input[i], from one floating dtype to another (or the same): the product in f64, and that rounded to
- * nearest even, subnormals included; too large is an infinity. By a power of two it is rounded once. To put values into
- * f16 or bf16 for the wire, and to get them back.
+/* output[i] = factor * input[i], from one floating dtype to another (or the same): the product in f64, and that rounded
+ * to nearest even, subnormals included; too large is an infinity. By a power of two it is rounded once. To put values
+ * into f16 or bf16 for the wire, and to get them back.
  * Thread: any.  Blocks: never.  Memory: all the caller's; input and output have count elements each and are disjoint.
  * Errors: ARGUMENT (a null buffer with count > 0, an integer dtype, or none). */
 LSCHED_API lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor,
@@ -469,8 +471,8 @@ typedef enum lsched_lag {
                         the last of them and the next are combined */
 } lsched_lag;
 
-/* What results are divided by, when they are collected; sums only. The sum is taken in the dtype, and may overflow before
- * it is divided; integers are rounded to the nearest, half to even. */
+/* What results are divided by, when they are collected; sums only. The sum is taken in the dtype, and may overflow
+ * before it is divided; integers are rounded to the nearest, half to even. */
 typedef enum lsched_divisor {
   LSCHED_DIVIDE_BY_NONE = 0,
   LSCHED_DIVIDE_BY_RANKS,        /* the size of the world, as Li et al. do */
@@ -564,9 +566,9 @@ LSCHED_API lsched_status lsched_collect(lsched_ticket ticket, void* result, uint
 LSCHED_API lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
                                                 lsched_report* report, lsched_diagnostic* diagnostic);
 
-/* The same without a copy: *result points to where the result lies, on this rank for this rank alone. It may be read, and
- * written, until the next collect (of any kind), flush or model_sync that has something new, or the end of the schedule.
- * NULL where there is no result.  Errors: as lsched_collect; STATE in the middle of lsched_flush. */
+/* The same without a copy: *result points to where the result lies, on this rank for this rank alone. It may be read,
+ * and written, until the next collect (of any kind), flush or model_sync that has something new, or the end of the
+ * schedule. NULL where there is no result.  Errors: as lsched_collect; STATE in the middle of lsched_flush. */
 LSCHED_API lsched_status lsched_collect_view(lsched_ticket ticket, void** result, uint64_t timeout_ns,
                                              lsched_report* report, lsched_diagnostic* diagnostic);
 
@@ -580,13 +582,14 @@ LSCHED_API lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* of
  * Thread: as lsched_offer and lsched_collect.  Blocks: at most timeout_ns; after a TIMEOUT call it again (offer and
  * withdraw answer STATE until then; collect and leave are possible).  `result` is written at OK only.
  * What a rank had pending that leaves meanwhile may come a round later.
- * Errors: TIMEOUT, ARGUMENT, STATE after lsched_leave, in the middle of lsched_model_sync, or for ordinary schedules. */
+ * Errors: TIMEOUT, ARGUMENT, STATE after lsched_leave, in the middle of lsched_model_sync, or for ordinary
+ * schedules. */
 LSCHED_API lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns,
                                       lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* Together with all ranks that have not left: replaces `weights`, count elements as those of contributions, by their
- * mean, the same bits everywhere. What was pending, and what was not collected, is forgotten, as at a flush whose result
- * nobody wants.  Collective. (The periodic synchronisation of Li et al., PPoPP 2020.)
+ * mean, the same bits everywhere. What was pending, and what was not collected, is forgotten, as at a flush whose
+ * result nobody wants.  Collective. (The periodic synchronisation of Li et al., PPoPP 2020.)
  * report->last.contributors: how many ranks' weights; those of a rank that leaves meanwhile may be among them.
  * Thread, Blocks: as lsched_flush; `weights` must not change between a TIMEOUT and the next call.
  * Errors: as lsched_flush; UNSUPPORTED unless the schedule was made with averages_weights. */

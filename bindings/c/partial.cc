@@ -58,7 +58,7 @@ std::optional<failure> objection_to_report(const lsched_report* into) {
   return failure{status::argument, "struct_size is not sizeof(lsched_report)"};
 }
 
-// --- what all ranks do together ---------------------------------------------------------------------------------------
+// --- what all ranks do together --------------------------------------------------------------------------------------
 
 using deadline = driver::clock::time_point;
 
@@ -79,8 +79,8 @@ lsched_status hear(lsched_schedule& schedule, deadline until, round_no& furthest
 }
 
 /// Makes a round, the same for all, that nobody has called for and whose contribution no rank had given before it came
-/// here: so everything is in it or before it. (A rank that leaves meanwhile may start rounds; what is here goes into the
-/// first of them.)
+/// here: so everything is in it or before it. (A rank that leaves meanwhile may start rounds; what is here goes into
+/// the first of them.)
 lsched_status make_common_round(lsched_schedule& schedule, deadline until, lsched_diagnostic* diagnostic) {
   lsched_schedule::meeting& met = schedule.met;
   instance& it = *schedule.it;

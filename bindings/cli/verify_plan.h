@@ -37,7 +37,8 @@ std::vector<rank> sample_sizes();
 /// Every world the wish asks for that an algorithm can serve, largest last, algorithms one after the other. Without
 /// sizes of its own it gets all_sizes(), where what is of about P^2 messages or blocks stops at 129;
 /// without counts 0, 1, P-1, P, P+1 and 1000; in place and not, where both are possible; in all variants (variants_of);
-/// up to 16 ranks three roots, then one; and partial ones started by every rank's own call, by one, and by half of them.
+/// up to 16 ranks three roots, then one; and partial ones started by every rank's own call, by one, and by half of
+/// them.
 std::vector<verify_case> plan(const verify_wish& wish);
 
 /// "allreduce/tree, 7 ranks, count 1000, in place"

@@ -231,8 +231,8 @@ class schedule {
   /// nothing.
   const std::string& remark() const { return remark_; }
 
-  /// Of an adasum that has run: how many tensors are spoilt, and by `is_spoilt`, one for each tensor, which; empty: only
-  /// how many.
+  /// Of an adasum that has run: how many tensors are spoilt, and by `is_spoilt`, one for each tensor, which; empty:
+  /// only how many.
   std::uint64_t spoilt_tensors(std::span<std::uint8_t> is_spoilt = {}) const {
     std::uint64_t number = 0;
     detail::expect(
@@ -405,8 +405,8 @@ class partial_collective : public partial_base {
 
 // --- arithmetic of the program's own -----------------------------------------------------------------------
 
-/// `combine(lower, higher)` answers a V; memory holds Vs as elements of type T, some of which make up one. `combine` is not
-/// copied: it must outlive the schedules, and must not throw. lsched_combine in lsched.h says who calls it.
+/// `combine(lower, higher)` answers a V; memory holds Vs as elements of type T, some of which make up one. `combine` is
+/// not copied: it must outlive the schedules, and must not throw. lsched_combine in lsched.h says who calls it.
 template <element T, class V, class Combine>
 requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
     std::is_nothrow_invocable_r_v<V, const Combine&, const V&, const V&> lsched_user_op
@@ -584,8 +584,8 @@ class runtime {
     return collective(desc);
   }
 
-  /// Every rank's `output` becomes the adaptive sum of all ranks' `input`, tensor by tensor (lsched.h says what that is);
-  /// without any, the vector is one. Not of integers. Collective.
+  /// Every rank's `output` becomes the adaptive sum of all ranks' `input`, tensor by tensor (lsched.h says what that
+  /// is); without any, the vector is one. Not of integers. Collective.
   template <element T>
   schedule adasum(std::span<const T> input, std::span<T> output, std::span<const lsched_tensor> tensors = {},
                   const char* algorithm = nullptr) {
@@ -602,8 +602,8 @@ class runtime {
     return collective(desc);
   }
 
-  /// On every node, the `output` of the rank at place `owner` becomes the mean of the node's inputs; the output of others
-  /// is not looked at. Not of integers. Collective.
+  /// On every node, the `output` of the rank at place `owner` becomes the mean of the node's inputs; the output of
+  /// others is not looked at. Not of integers. Collective.
   template <element T>
   schedule node_mean(std::span<const T> input, std::span<T> output, std::int32_t owner) {
     lsched_collective_desc desc{};

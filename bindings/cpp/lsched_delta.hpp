@@ -1,6 +1,6 @@
 // Training by deltas: each rank runs whatever optimizer it likes on its own copy of the weights, and what has changed
-// in them is combined over all ranks, by Adasum unless asked otherwise (Maleki and others, "Scaling Distributed Training
-// with Adaptive Summation", MLSys 2021, arXiv:2006.02924, Figure 3).
+// in them is combined over all ranks, by Adasum unless asked otherwise (Maleki and others, "Scaling Distributed
+// Training with Adaptive Summation", MLSys 2021, arXiv:2006.02924, Figure 3).
 //
 //     lsched::runtime world;
 //     lsched::delta_step<float> deltas(world, weights);         // all ranks begin with rank 0's weights
@@ -58,8 +58,8 @@ enum class combine { adasum, sum, mean };
 //     S(n) * their mean                      gain            S(n) = (1 + 2 B) / (1 + 2 B / n)     from 1 to n
 //     |result|^2 / sum |delta_r|^2           orthogonality   S(n)^2 (1 + B / n) / (n (1 + B))     from 1/n to 1
 //
-// Both grow with B. The tree is balanced if n is a power of two; for other n this is an approximation. Adasum by nodes is
-// none of n deltas: there the model says nothing.
+// Both grow with B. The tree is balanced if n is a power of two; for other n this is an approximation. Adasum by nodes
+// is none of n deltas: there the model says nothing.
 
 namespace detail {
 
@@ -108,13 +108,13 @@ struct tensor_telemetry {
   double delta_norm2 = 0;    ///< sum over ranks of |delta|^2
   double reduced_norm2 = 0;  ///< |what the weights moved by|^2
   /// The second by the first; NaN if no rank moved. Of Adasum it is from 0 to 1: 1 of orthogonal deltas, 1/ranks of
-  /// equal ones, less of parallel ones that differ in length, 0 of those that cancel each other. Of the sum it is at most
-  /// ranks, of the mean 1/ranks. Of Adasum by nodes ("two_level"), N nodes of m ranks each, it is N/(m ranks) of orthogonal
-  /// deltas and 1/ranks of equal ones: the means inside nodes shrink what is orthogonal.
+  /// equal ones, less of parallel ones that differ in length, 0 of those that cancel each other. Of the sum it is at
+  /// most ranks, of the mean 1/ranks. Of Adasum by nodes ("two_level"), N nodes of m ranks each, it is N/(m ranks) of
+  /// orthogonal deltas and 1/ranks of equal ones: the means inside nodes shrink what is orthogonal.
   double orthogonality = 0;
   double noise = 0;  ///< B of the model above that explains it; NaN, not known, of Adasum by nodes
-  /// By that model, of this reduction over the mean: S(ranks), not known of Adasum by nodes; of the sum it is ranks, of the
-  /// mean 1.
+  /// By that model, of this reduction over the mean: S(ranks), not known of Adasum by nodes; of the sum it is ranks, of
+  /// the mean 1.
   double gain = 0;
   bool is_spoilt = false;  ///< an element of what the weights moved by is not finite
 };
@@ -124,9 +124,9 @@ struct tensor_telemetry {
 /// By which power of two deltas are multiplied, that they be neither too small nor too large for f16 or bf16: twice as
 /// much after 2000 steps in which all deltas fit, half of it after one in which any did not (Micikevicius and others,
 /// "Mixed Precision Training", ICLR 2018; the numbers are those of PyTorch's GradScaler). Halved once for a step, by
-/// however much something was too long: one outlier must not take a scale away that 2000 steps each give back by a factor
-/// of two. Whoever begins with too low a scale hears nothing of it: deltas underflow until it has grown. A value: to save
-/// it is to save scale() and clean_steps().
+/// however much something was too long: one outlier must not take a scale away that 2000 steps each give back by a
+/// factor of two. Whoever begins with too low a scale hears nothing of it: deltas underflow until it has grown. A
+/// value: to save it is to save scale() and clean_steps().
 class dynamic_scale {
  public:
   static constexpr double k_least = 0x1p-120, k_most = 0x1p120;  ///< so that an f32 holds it, and one by it
@@ -163,8 +163,8 @@ class dynamic_scale {
 
 namespace detail {
 
-/// Memory of a runtime and a schedule bound to it, whose round may be waited for in several calls. If one runs when this
-/// is destroyed, the memory is left to the runtime, which stays open: nobody writes to what is no more.
+/// Memory of a runtime and a schedule bound to it, whose round may be waited for in several calls. If one runs when
+/// this is destroyed, the memory is left to the runtime, which stays open: nobody writes to what is no more.
 class exchange {
  public:
   exchange() = default;
@@ -316,11 +316,12 @@ struct delta_options {
   bool broadcasts_weights = true;   ///< begin with rank 0's; otherwise they are equal already, which nobody checks
   bool with_telemetry = false;      ///< two passes over the deltas, and an allreduce of a double for each tensor
   const char* algorithm = nullptr;  ///< of adasum, or of allreduce; nullptr: chosen
-  /// Tensors travel in buckets of at most so many bytes, a larger one by itself: while a bucket is under way, the next one's
-  /// deltas are taken, and the last one's added. 0: all in one. Which bucket a tensor is in may change how its sums are
-  /// rounded ("halving" cuts where a bucket's middle is) and what algorithm is chosen, but nothing else.
+  /// Tensors travel in buckets of at most so many bytes, a larger one by itself: while a bucket is under way, the next
+  /// one's deltas are taken, and the last one's added. 0: all in one. Which bucket a tensor is in may change how its
+  /// sums are rounded ("halving" cuts where a bucket's middle is) and what algorithm is chosen, but nothing else.
   std::uint64_t bucket_bytes = 0;
-  /// LSCHED_F16 or LSCHED_BF16: deltas travel in so few bits, scaled, and are rounded to them; none: as what the weights are.
+  /// LSCHED_F16 or LSCHED_BF16: deltas travel in so few bits, scaled, and are rounded to them; none: as what the
+  /// weights are.
   std::optional<lsched_dtype> wire{};
   dynamic_scale scaling{};  ///< to begin with; of a wire in fewer bits, and then the same on all ranks: that is checked
 };
@@ -328,14 +329,14 @@ struct delta_options {
 /// Keeps the replicas of a model together while each rank trains its own by a local optimizer.
 ///
 /// Memory: the weights stay the caller's and outlive this, and so does the runtime. Two more copies of the model are
-/// owned here: the weights that the last step ended with, and the deltas, in memory of the runtime that local ranks read
-/// in place; less of them on a wire in fewer bits. (A third for as long as the constructor broadcasts.)
+/// owned here: the weights that the last step ended with, and the deltas, in memory of the runtime that local ranks
+/// read in place; less of them on a wire in fewer bits. (A third for as long as the constructor broadcasts.)
 /// Threads: one at a time. The constructor, step and sync are collective, called by all ranks in the same order; they
-/// block until the others have come, each exchange (one for each bucket) for at most `limit` (telemetry is one more), and
-/// the constructor as long as making schedules may take (lsched_config.commit_timeout_ns). All else is local, and never
-/// blocks.
-/// Errors: std::invalid_argument for options that make no sense, before anything is sent; lsched::error as elsewhere, and
-/// with MISMATCH, on all ranks, if they begin with different scales.
+/// block until the others have come, each exchange (one for each bucket) for at most `limit` (telemetry is one more),
+/// and the constructor as long as making schedules may take (lsched_config.commit_timeout_ns). All else is local, and
+/// never blocks.
+/// Errors: std::invalid_argument for options that make no sense, before anything is sent; lsched::error as elsewhere,
+/// and with MISMATCH, on all ranks, if they begin with different scales.
 template <element T>
 requires std::floating_point<T>
 class delta_step {
@@ -411,8 +412,8 @@ class delta_step {
   /// As lsched::schedule::remark: what "two_level" says on one node.
   std::string remark() const { return buckets_.empty() ? "" : buckets_.front().deltas.remark(); }
 
-  /// The destructor, but it tells: BUSY while a reduction is under way. The weights stay as they are, those of buckets that
-  /// have arrived being the new ones.
+  /// The destructor, but it tells: BUSY while a reduction is under way. The weights stay as they are, those of buckets
+  /// that have arrived being the new ones.
   void close() {
     bool is_running = norms_.is_running();
     for (const detail::bucket& it : buckets_) is_running |= it.deltas.is_running();
@@ -503,10 +504,10 @@ class delta_step {
     it.deltas.start();
   }
 
-  // A vote travels behind the deltas, a tensor of its own: 1 on ranks whose deltas do not fit, else 0. What comes back is
-  // 0 if it is 0 everywhere, and more if not, by Adasum as by a sum. So ranks need no further message to agree that a
-  // bucket has to go again, at half the scale that it had, and all of them keep the same scale: it begins the same, and
-  // changes by votes alone, which are the same bits on all ranks.
+  // A vote travels behind the deltas, a tensor of its own: 1 on ranks whose deltas do not fit, else 0. What comes back
+  // is 0 if it is 0 everywhere, and more if not, by Adasum as by a sum. So ranks need no further message to agree that
+  // a bucket has to go again, at half the scale that it had, and all of them keep the same scale: it begins the same,
+  // and changes by votes alone, which are the same bits on all ranks.
 
   void vote(detail::bucket& it, bool fits) const {
     const double one = fits ? 0 : 1;
@@ -536,8 +537,8 @@ class delta_step {
     return norm2;
   }
 
-  /// Calls use(part, done) for the parts of a tensor that begins at element `at` of the bucket: all of it, where it lies, or
-  /// as much as fits into the cache, where it is put and taken before it is converted, or after.
+  /// Calls use(part, done) for the parts of a tensor that begins at element `at` of the bucket: all of it, where it
+  /// lies, or as much as fits into the cache, where it is put and taken before it is converted, or after.
   template <class Use>
   void for_parts(const detail::bucket& it, std::uint64_t count, std::uint64_t at, const Use& use) {
     if (!wire_.is_scaled) return use(it.deltas.template as<T>().subspan(at, count), std::uint64_t{0});

@@ -1,5 +1,5 @@
-// Partition-parallel training: the optimizer's work and state are divided among the ranks of a node, layer by layer, and
-// its steps are combined between nodes by Adasum (Maleki and others, "Scaling Distributed Training with Adaptive
+// Partition-parallel training: the optimizer's work and state are divided among the ranks of a node, layer by layer,
+// and its steps are combined between nodes by Adasum (Maleki and others, "Scaling Distributed Training with Adaptive
 // Summation", MLSys 2021, section 4; preprint arXiv:2006.02924, section 4.3).
 //
 //     lsched::runtime world;
@@ -18,11 +18,12 @@
 //     delta = adaptive sum over nodes of what that changed
 //     weights = start + delta                      on all ranks, the same bits
 //
-// which is Adasum of nodes, by deltas (lsched_delta.hpp), with the optimizer applied to the mean of a node: one step and
-// one state for each node, not for each rank, and each owner has a part of both. Layers overlap: all means are on their
-// way at once, and while one layer's deltas are, the next is updated.
+// which is Adasum of nodes, by deltas (lsched_delta.hpp), with the optimizer applied to the mean of a node: one step
+// and one state for each node, not for each rank, and each owner has a part of both. Layers overlap: all means are on
+// their way at once, and while one layer's deltas are, the next is updated.
 //
-// With one node there is nothing to combine: the step is the optimizer's on the mean of all gradients. remark() says so.
+// With one node there is nothing to combine: the step is the optimizer's on the mean of all gradients. remark() says
+// so.
 //
 // Header only, on top of lsched.hpp and lsched_delta.hpp, of which everything said there holds.
 #ifndef LSCHED_PARTITION_HPP
@@ -78,10 +79,11 @@ struct layer_exchanges {
 /// owned here: the gradient, and in memory of the runtime that local ranks read in place, what of it is on its way, and
 /// the deltas. The weights themselves are where a step began, until it ends.
 /// Threads: one at a time. The constructor and step are collective, called by all ranks in the same order; they block
-/// until the others have come, each exchange for at most `limit`, and the constructor as long as making two schedules for
-/// each layer may take. All else is local, and never blocks.
-/// Errors: std::invalid_argument for layers that overlap or leave the weights, before anything is sent; lsched::error as
-/// elsewhere. After a TIMEOUT the step is not over: only the destructor may follow, and the weights are to be thrown away.
+/// until the others have come, each exchange for at most `limit`, and the constructor as long as making two schedules
+/// for each layer may take. All else is local, and never blocks.
+/// Errors: std::invalid_argument for layers that overlap or leave the weights, before anything is sent; lsched::error
+/// as elsewhere. After a TIMEOUT the step is not over: only the destructor may follow, and the weights are to be thrown
+/// away.
 template <element T>
 requires std::floating_point<T>
 class partition_step {

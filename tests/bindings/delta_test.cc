@@ -416,7 +416,8 @@ std::vector<std::vector<float>> after_steps(std::int32_t ranks, const lsched::de
   return last;
 }
 
-/// However they are cut into buckets. Where vectors are cut in the middle a dot's last bit may be another, and an element's.
+/// However they are cut into buckets. Where vectors are cut in the middle a dot's last bit may be another, and an
+/// element's.
 void expect_same_however_cut(std::int32_t ranks, lsched::delta_options options, double tolerance) {
   options.tensors = k_layers;
   const auto fused = after_steps(ranks, options);

@@ -1,5 +1,5 @@
-// Nodes that are emulated under real MPI ranks: partition-parallel training, and Adasum by nodes, beside what one process
-// works out. Run as `mpiexec -n {2,3,4,5} bindings_partition`. A hang is a failure.
+// Nodes that are emulated under real MPI ranks: partition-parallel training, and Adasum by nodes, beside what one
+// process works out. Run as `mpiexec -n {2,3,4,5} bindings_partition`. A hang is a failure.
 #include <mpi.h>
 #include <unistd.h>
 

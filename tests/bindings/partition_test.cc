@@ -1,5 +1,5 @@
-// Partition-parallel training, beside its emulation, in worlds of threads that play nodes; and what the C interface says
-// of nodes, and of adaptive sums by nodes.
+// Partition-parallel training, beside its emulation, in worlds of threads that play nodes; and what the C interface
+// says of nodes, and of adaptive sums by nodes.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -285,8 +285,8 @@ TEST_P(Adasum, of_orthogonal_vectors_is_their_sum_or_that_of_means) {
   }
 }
 
-/// Each leaf weighs 2^-depth, whatever its sign and length. A short vector's rounding errors, which are not parallel, grow
-/// with the length of what it is combined with: on a line, from rank to rank.
+/// Each leaf weighs 2^-depth, whatever its sign and length. A short vector's rounding errors, which are not parallel,
+/// grow with the length of what it is combined with: on a line, from rank to rank.
 TEST_P(Adasum, of_parallel_vectors_is_the_closed_form_of_the_tree) {
   const combiner_of_leaves mean = [](const numbers& x, const numbers& y) {
     numbers all;
@@ -336,8 +336,9 @@ TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
     }
 }
 
-/// Where two cancel each other to a billionth, what is left of them counts as much as any other vector. Ranks 0 and 1 are
-/// combined first in every algorithm; of an odd number of ranks all tensors but one reach into several ranks' blocks.
+/// Where two cancel each other to a billionth, what is left of them counts as much as any other vector. Ranks 0 and 1
+/// are combined first in every algorithm; of an odd number of ranks all tensors but one reach into several ranks'
+/// blocks.
 TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
   for (const rank size : sizes())
     for (const double left : {1e-6, 1e-9, 0.0}) {

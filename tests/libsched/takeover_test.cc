@@ -12,7 +12,8 @@ std::vector<takeover> takeovers_of(const schedule& program) {
   return lsched::takeovers_of(program, piece_map(program));
 }
 
-/// Sums x, y, x of what arrives, each of the one before; the third waits until the first, which lies in x, has been sent.
+/// Sums x, y, x of what arrives, each of the one before; the third waits until the first, which lies in x, has been
+/// sent.
 schedule_ptr chain() {
   builder to({0, 2});
   const extent all = extent::imm(8);

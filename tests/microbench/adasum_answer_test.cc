@@ -1,5 +1,5 @@
-// The answer that the benchmark holds adaptive sums against: along the trees that ops/adasum.h declares, and none that a
-// sum or a mean could pass for.
+// The answer that the benchmark holds adaptive sums against: along the trees that ops/adasum.h declares, and none that
+// a sum or a mean could pass for.
 #include "microbench/adasum_answer.h"
 
 #include <gtest/gtest.h>

@@ -39,8 +39,8 @@ void expect_right(dtype from, const elements& values, double factor, dtype to) {
   });
 }
 
-/// Everything that 16 bits can say; of wider types what lies at and between those, a last place to the left and right. Or
-/// every `stride`-th of them.
+/// Everything that 16 bits can say; of wider types what lies at and between those, a last place to the left and right.
+/// Or every `stride`-th of them.
 elements telling_values(dtype type, dtype to, std::uint64_t stride) {
   elements values = hard_values(type);
   for (std::uint64_t bits = 0; bits < 0x10000; bits += stride) {

@@ -1,11 +1,11 @@
-// Coefficients of a polynomial by plain SGD, with the mean of all ranks' gradients and with their Adasum: the case study
-// "Square and Cubic optimization" of Horovod's documentation of Adasum, for as many ranks as there are.
+// Coefficients of a polynomial by plain SGD, with the mean of all ranks' gradients and with their Adasum: the case
+// study "Square and Cubic optimization" of Horovod's documentation of Adasum, for as many ranks as there are.
 //
 //     for n in 2 4 8 16; do lsched run -n $n build/examples/adasum_fit; done
 //
 // A rank has one point per step, x from -x_max to x_max; all ranks begin with the same guess and make the same steps.
-// There is no noise: a fit ends when the combined gradient is zero twice. At which learning rates does it, and after how
-// many steps?
+// There is no noise: a fit ends when the combined gradient is zero twice. At which learning rates does it, and after
+// how many steps?
 #include <chrono>
 #include <cstdio>
 #include <exception>

@@ -50,8 +50,8 @@ inline best best_of(const options& how, const sweep& of) {
   return it;
 }
 
-/// By an emulation of all ranks in one program, which rounds in other places: that may let a gradient be zero some steps
-/// sooner or later.
+/// By an emulation of all ranks in one program, which rounds in other places: that may let a gradient be zero some
+/// steps sooner or later.
 inline std::optional<best> emulated(const options& how, const sweep& of) {
   struct row {
     int ranks;
