@@ -144,6 +144,7 @@ class dynamic_scale {
   /// Since the scale has changed, or did not fit.
   std::uint32_t clean_steps() const { return clean_steps_; }
 
+  /// `did_fit`: all deltas, at the scale that the step began with.
   void end_step(bool did_fit) {
     clean_steps_ = did_fit ? clean_steps_ + 1 : 0;
     if (!did_fit) scale_ = std::max(scale_ / 2, k_least);
@@ -354,8 +355,7 @@ class delta_step {
     const std::uint64_t most = options_.bucket_bytes == 0 ? UINT64_MAX : options_.bucket_bytes / wire_.element_bytes();
     buckets_ = detail::buckets_of(options_.tensors, most);
     for (detail::bucket& it : buckets_) connect(world, it);
-    goes_by_nodes_ = options_.how == combine::adasum && !buckets_.empty() &&
-                     buckets_.front().deltas.print().find("adasum/two_level") != std::string::npos;
+    if (wire_.is_scaled || options_.with_telemetry) goes_by_nodes_ = is_by_nodes();
     detail::make_room(wire_, goes_by_nodes_ ? detail::growth_by_nodes(world) : detail::growth_of(options_.how, ranks_));
     if (wire_.is_scaled) part_.resize(k_part);
     if (!options_.with_telemetry) return;
@@ -473,6 +473,12 @@ class delta_step {
       desc.reduction = LSCHED_SUM;
     }
     it.deltas.bind(world.collective(desc));
+  }
+
+  /// Only the schedule's name tells what was chosen, by whomever: the caller may, and the environment.
+  bool is_by_nodes() const {
+    return options_.how == combine::adasum && !buckets_.empty() &&
+           buckets_.front().deltas.print().find("adasum/two_level") != std::string::npos;
   }
 
   /// Calls use(i, at) for the bucket's tensors in order: tensor i begins at that element of the bucket.
@@ -609,9 +615,8 @@ class delta_step {
   std::int32_t ranks_ = 0;
   std::uint32_t local_steps_ = 0;  ///< of the optimizer, since the last reduction
   bool is_reducing_ = false;
-  bool do_all_fit_ = true;  ///< at the scale that the step began with, as far as buckets have arrived
-  bool goes_by_nodes_ =
-      false;  ///< means of nodes are what is combined, as somebody wished: the caller or LSCHED_ALGORITHM
+  bool do_all_fit_ = true;      ///< at the scale that the step began with, as far as buckets have arrived
+  bool goes_by_nodes_ = false;  ///< what is combined are means of nodes; found out where something depends on it
   std::vector<T> start_{};
   std::vector<detail::bucket> buckets_{};
   detail::wire wire_{};
