@@ -18,8 +18,8 @@ namespace lsched::testing {
 
 class child_ranks {
  public:
-  /// Every child runs `body` with its rank and exits with what it answers. No child outlives `limit`: a long time, since
-  /// where other programs want the cores every hand-over between two ranks may take milliseconds.
+  /// Every child runs `body` with its rank and exits with what it answers. No child outlives `limit`: a long time,
+  /// since where other programs want the cores every hand-over between two ranks may take milliseconds.
   child_ranks(rank ranks, std::function<int(rank)> body, std::chrono::seconds limit = std::chrono::seconds(100))
       : deadline_(std::chrono::steady_clock::now() + limit) {
     std::fflush(nullptr);
