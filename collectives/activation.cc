@@ -71,7 +71,7 @@ std::vector<op_id> add_core(builder& to, const fold& folded, op_id call) {
 
 }  // namespace
 
-fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, extent count) {
+fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, std::uint64_t count) {
   const auto [self, size] = to.place();
   const rank arrivals = quota_of(starts, size).arrivals;
   const op_id call = to.call();

@@ -41,7 +41,7 @@ namespace lsched {
 /// time. `merge` combines offers that missed their round. With policy full only the own call opens the gate, and
 /// there are no signals. Ops that are added later get higher numbers, so a woken rank signals on before it
 /// begins the collective.
-fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, extent count);
+fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, std::uint64_t count);
 
 /// What the signals cost: `most`, if every rank's own call counts; `least`, if no more call than it takes (of those,
 /// none the coordinator if that is possible); `hops`, the longest way from a call to a gate.

@@ -103,7 +103,7 @@ class recursive_doubling {
     return {target, sum};
   }
 
-  extent count() const { return extent::imm(data_.count); }
+  std::uint64_t count() const { return data_.count; }
   region whole(buffer_id buffer) const { return {buffer, 0}; }
   buffer_id scratch() { return to_.scratch(data_.type, data_.count); }
   op_id after(op_id before, op_id what) {

@@ -67,7 +67,7 @@ class all_to_all {
     return {landing, after(entry_, to_.recv(r, k_tag, whole(landing), count()))};
   }
 
-  extent count() const { return extent::imm(data_.count); }
+  std::uint64_t count() const { return data_.count; }
   region whole(buffer_id buffer) const { return {buffer, 0}; }
   op_id after(op_id before, op_id what) {
     to_.dep(before, what);

@@ -70,7 +70,7 @@ class reduce_and_broadcast {
     return got;
   }
 
-  extent count() const { return extent::imm(data_.count); }
+  std::uint64_t count() const { return data_.count; }
   region whole(buffer_id buffer) const { return {buffer, 0}; }
   op_id after(op_id before, op_id what) {
     to_.dep(before, what);

@@ -20,13 +20,13 @@ stretch ordered_ops::landing(std::uint64_t count, std::uint64_t longest) {
 }
 
 op_id ordered_ops::send(rank to, std::uint32_t tag, const stretch& source) {
-  const op_id sent = append(to_.send(to, tag, source.at, extent::imm(source.count)));
+  const op_id sent = append(to_.send(to, tag, source.at, source.count));
   reads(source);
   return sent;
 }
 
 op_id ordered_ops::recv(rank from, std::uint32_t tag, const stretch& target) {
-  const op_id got = append(to_.recv(from, tag, target.at, extent::imm(target.count)));
+  const op_id got = append(to_.recv(from, tag, target.at, target.count));
   writes(target);
   return got;
 }
@@ -40,7 +40,7 @@ op_id ordered_ops::add(const stretch& lower, const stretch& higher, const stretc
 }
 
 op_id ordered_ops::combine(kernel what, const stretch& lower, const stretch& higher, const stretch& target) {
-  const op_id sum = append(to_.reduce(what, lower.at, higher.at, target.at, extent::imm(target.count)));
+  const op_id sum = append(to_.reduce(what, lower.at, higher.at, target.at, target.count));
   reads(lower);
   reads(higher);
   writes(target);
@@ -48,14 +48,14 @@ op_id ordered_ops::combine(kernel what, const stretch& lower, const stretch& hig
 }
 
 op_id ordered_ops::divide(const stretch& source, const stretch& target, std::uint32_t divisor) {
-  const op_id made = append(to_.divide(source.at, target.at, extent::imm(target.count), divisor));
+  const op_id made = append(to_.divide(source.at, target.at, target.count, divisor));
   reads(source);
   writes(target);
   return made;
 }
 
 op_id ordered_ops::dot_norms(const stretch& lower, const stretch& higher, const stretch& sums) {
-  const op_id made = append(to_.dot_norms(lower.at, higher.at, sums.at, extent::imm(lower.count)));
+  const op_id made = append(to_.dot_norms(lower.at, higher.at, sums.at, lower.count));
   reads(lower);
   reads(higher);
   writes(sums);
@@ -63,7 +63,7 @@ op_id ordered_ops::dot_norms(const stretch& lower, const stretch& higher, const 
 }
 
 op_id ordered_ops::adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target) {
-  const op_id made = append(to_.adasum(lower.at, higher.at, sums.at, target.at, extent::imm(target.count)));
+  const op_id made = append(to_.adasum(lower.at, higher.at, sums.at, target.at, target.count));
   reads(lower);
   reads(higher);
   reads(sums);
@@ -91,7 +91,7 @@ op_id ordered_ops::gram_adasum(vector_row how, const stretch& row, std::uint64_t
 }
 
 op_id ordered_ops::copy(const stretch& source, const stretch& target) {
-  const op_id copied = append(to_.copy(source.at, target.at, extent::imm(target.count)));
+  const op_id copied = append(to_.copy(source.at, target.at, target.count));
   reads(source);
   writes(target);
   return copied;

@@ -23,16 +23,16 @@ class rank_part {
 
   // --- ops: `when` are those that complete before, k_no_op being none; without any, it is the entry ------------------
   op_id send(rank peer, std::uint32_t tag, region from, std::uint64_t count, deps when = {}) {
-    return ordered(to_.send(peer, tag, from, extent::imm(count)), when);
+    return ordered(to_.send(peer, tag, from, count), when);
   }
   op_id recv(rank peer, std::uint32_t tag, region target, std::uint64_t count, deps when = {}) {
-    return ordered(to_.recv(peer, tag, target, extent::imm(count)), when);
+    return ordered(to_.recv(peer, tag, target, count), when);
   }
   op_id copy(region from, region target, std::uint64_t count, deps when = {}) {
-    return ordered(to_.copy(from, target, extent::imm(count)), when);
+    return ordered(to_.copy(from, target, count), when);
   }
   op_id reduce(region lower, region higher, region target, std::uint64_t count, deps when = {}) {
-    return ordered(to_.reduce(data_.what, lower, higher, target, extent::imm(count)), when);
+    return ordered(to_.reduce(data_.what, lower, higher, target, count), when);
   }
   op_id signal_send(rank peer, std::uint32_t tag, deps when = {}) { return ordered(to_.signal_send(peer, tag), when); }
   /// Its register may be raised at any time.

@@ -98,16 +98,16 @@ class account {
   static double arithmetic_of(const op& it) {
     const double vectors = row_of(it).vectors;
     if (it.what == kernel::gram_adasum) return 0.5 * vectors * vectors * vectors;
-    return 0.02 * vectors * vectors * static_cast<double>(it.count.value());
+    return 0.02 * vectors * vectors * static_cast<double>(it.count);
   }
 
   bool is_foreign(region where) const {
     return combines_ && mine_.buffers()[where.buffer()].role != buffer_role::scratch;
   }
-  bool is_new(const op& it) { return sources_.insert({it.a.buffer(), it.a.offset(), max_count(mine_, it)}).second; }
+  bool is_new(const op& it) { return sources_.insert({it.a.buffer(), it.a.offset(), it.count}).second; }
 
   double copying(const op& it, const wire_costs& wire) const {
-    return static_cast<double>(max_count(mine_, it) * size_of(it.type)) * wire.byte;
+    return static_cast<double>(typical_bytes(mine_, it)) * wire.byte;
   }
 
   void count_message(const op& it) {

@@ -57,8 +57,6 @@ class transcript {
 
   void lay_out(const schedule& body) {
     homes_.clear();
-    lates_.clear();
-    for (const late_extent& it : body.lates()) lates_.push_back(to_.late(it.bound));
     for (const buffer& it : body.buffers()) {
       if (it.role == buffer_role::scratch) {
         homes_.push_back({to_.declare(it.role, it.type, it.count, it.space)});
@@ -81,7 +79,7 @@ class transcript {
   std::uint32_t signal_tag(const op& it) const { return it.tag + written_ * k_signal_tags; }
 
   op_id copy(const op& it) {
-    const extent count = it.count.is_late() ? lates_[it.count.index()] : it.count;
+    const std::uint64_t count = it.count;
     switch (it.kind) {
       case op_kind::nop: return to_.nop();
       case op_kind::send: return to_.send(it.peer, tag(it), at(it.a), count);
@@ -103,8 +101,7 @@ class transcript {
   const std::uint32_t bodies_;
   std::uint32_t written_ = 0;
   home input_, output_;
-  std::vector<home> homes_;    ///< by buffer of the body
-  std::vector<extent> lates_;  ///< of the body
+  std::vector<home> homes_;  ///< by buffer of the body
 };
 
 std::optional<failure> objection_to_body(const schedule& body, const schedule& first, const activation& starts) {
@@ -113,6 +110,8 @@ std::optional<failure> objection_to_body(const schedule& body, const schedule& f
     return argument(body.name() + " has not just one input and one output");
   if (std::ranges::any_of(body.ops(), [](const op& it) { return takes_row(it.what); }))
     return argument(body.name() + " combines several vectors at once, of which none may be absent");
+  if (std::ranges::any_of(body.buffers(), &buffer::has_lists) || !body.guards().empty())
+    return argument(body.name() + " has lists or guards");
   if (body.place() != first.place()) return argument(body.name() + " is of another place than " + first.name());
   const auto is_like_first = [&](buffer_role role) { return only(body, role).type == only(first, role).type; };
   if (!is_like_first(buffer_role::input) || !is_like_first(buffer_role::output))
@@ -135,7 +134,7 @@ result<schedule_ptr> with_activation(std::span<const schedule_ptr> bodies, const
 
   builder to(first.place(), "partial_" + first.name());
   transcript copies(to, bodies);
-  const extent whole = extent::imm(to.at(copies.input()).count);
+  const std::uint64_t whole = to.at(copies.input()).count;
   const op_id gate = add_activation(to, starts, merge, copies.input(), whole).exit;
   to.set_activation(starts);
   std::vector<op_id> ends;

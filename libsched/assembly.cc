@@ -15,8 +15,10 @@ auto key_of(const op& receiver) { return std::tuple(receiver.peer, receiver.kind
 op_kind receiver_kind(op_kind sender) { return sender == op_kind::send ? op_kind::recv : op_kind::signal_recv; }
 
 std::string extent_text(const schedule& program, const op& it) {
-  return (it.count.is_late() ? "up to " : "") + std::to_string(max_count(program, it)) + " x " +
-         std::string(name_of(it.type));
+  const buffer& under = program.buffers()[it.kind == op_kind::send ? it.a.buffer() : it.c.buffer()];
+  const std::string lists =
+      under.has_lists() ? " lists of at most " + std::to_string(under.most_items(it.count)) : std::string();
+  return std::to_string(it.count) + lists + " x " + std::string(name_of(it.type));
 }
 
 }  // namespace
@@ -87,14 +89,23 @@ void assembly::match_out(world_op it, std::span<const world_op> receivers, findi
            "carries " + extent_text(program(owner_[it]), sent) + ", but " + words_for(*found) + " takes " +
                extent_text(program(owner_[*found]), at(*found)),
            out);
+  if (!has_one_guard(it, *found))
+    object(it, "has another guard than " + words_for(*found) + ": in some rounds only one of them is void", out);
 }
 
-/// A late extent is received as one: its receive learns the extent from the message. What an edge may carry at most is
-/// the same at both ends, as commit demands (libsched/edge_balance.h).
+bool assembly::has_one_guard(world_op out, world_op in) const {
+  const guard *one = program(owner_[out]).guard_of(at(out)), *other = program(owner_[in]).guard_of(at(in));
+  return one == nullptr || other == nullptr ? one == other : *one == *other;
+}
+
+/// What an edge may carry at most is the same at both ends, as commit demands (libsched/edge_balance.h).
 bool assembly::fit(world_op out, world_op in) const {
-  const std::uint64_t sent = max_count(program(owner_[out]), at(out));
-  const std::uint64_t taken = max_count(program(owner_[in]), at(in));
-  return at(out).type == at(in).type && sent == taken && (at(in).count.is_late() || !at(out).count.is_late());
+  const schedule &sender = program(owner_[out]), &receiver = program(owner_[in]);
+  const op &sent = at(out), &taken = at(in);
+  const bool from_lists = sender.buffers()[sent.a.buffer()].has_lists();
+  const bool to_lists = receiver.buffers()[taken.c.buffer()].has_lists();
+  return sent.type == taken.type && sent.count == taken.count && from_lists == to_lists &&
+         most_bytes(sender, sent) == most_bytes(receiver, taken);
 }
 
 }  // namespace lsched

@@ -51,6 +51,7 @@ class assembly {
  private:
   void match_out(world_op it, std::span<const world_op> receivers, finding_list& out);
   bool fit(world_op out, world_op in) const;
+  bool has_one_guard(world_op out, world_op in) const;
   void object(world_op it, const std::string& why, finding_list& out) const;
 
   std::span<const schedule_ptr> programs_;

@@ -1,5 +1,6 @@
 #include "libsched/builder.h"
 
+#include <algorithm>
 #include <limits>
 
 // Appending only. What can be judged at once (an id that does not exist, a number that does not fit) is
@@ -11,7 +12,6 @@ namespace {
 /// Edge offsets are 32 bit, and k_no_op is no op.
 constexpr std::size_t k_most_ops = k_no_op;
 constexpr std::size_t k_most_deps = std::numeric_limits<std::uint32_t>::max();
-constexpr std::size_t k_most_lates = std::numeric_limits<std::uint32_t>::max();
 
 std::string op_text(op_id id) { return "op " + std::to_string(id); }
 
@@ -45,16 +45,18 @@ const buffer& builder::at(buffer_id id) const {
   return id < buffers_.size() ? buffers_[id] : k_nothing;
 }
 
-extent builder::late(std::uint64_t bound) {
-  if (lates_.size() >= k_most_lates) {
-    fail(status::argument, "too many late extents");
-    return extent::imm(0);
-  }
-  const auto index = static_cast<std::uint32_t>(lates_.size());
-  if (bound > k_max_count)
-    fail(status::argument, "late extent " + std::to_string(index) + ": bound above 2^48-1 elements");
-  lates_.push_back({.slot = index, .bound = bound});
-  return extent::late(index);
+buffer_id builder::lists(buffer_role role, dtype type, std::uint64_t count, const list_layout& layout) {
+  const buffer_id made = declare(role, type, count);
+  if (error() != nullptr) return made;
+  const std::string who = "buffer " + std::to_string(made) + ": ";
+  if (unit_ != 1) fail(status::argument, who + "lists have no units");
+  if (layout.room == 0) fail(status::argument, who + "its lists have no room");
+  const bool fits = layout.room <= k_max_count && layout.total <= k_max_count &&
+                    (layout.total != 0 || count == 0 || layout.room <= k_max_count / count);
+  if (!fits) fail(status::argument, who + "more than 2^48-1 items");
+  if (layout.typical > layout.room) fail(status::argument, who + "a typical list is longer than any may be");
+  buffers_[made].lists = layout;
+  return made;
 }
 
 // --- ops ---------------------------------------------------------------------------------------------------
@@ -73,19 +75,19 @@ op_id builder::append(const op& what, deps after) {
 
 op_id builder::nop(deps after) { return append({}, after); }
 
-op_id builder::send(rank to, std::uint32_t tag, region source, extent count, deps after) {
+op_id builder::send(rank to, std::uint32_t tag, region source, std::uint64_t count, deps after) {
   return append(
       {.kind = op_kind::send, .type = at(source.buffer()).type, .peer = to, .tag = tag, .count = count, .a = source},
       after);
 }
 
-op_id builder::recv(rank from, std::uint32_t tag, region target, extent count, deps after) {
+op_id builder::recv(rank from, std::uint32_t tag, region target, std::uint64_t count, deps after) {
   return append(
       {.kind = op_kind::recv, .type = at(target.buffer()).type, .peer = from, .tag = tag, .count = count, .c = target},
       after);
 }
 
-op_id builder::reduce(kernel what, region lower, region higher, region target, extent count, deps after) {
+op_id builder::reduce(kernel what, region lower, region higher, region target, std::uint64_t count, deps after) {
   if (!is_reduction(what) && error() == nullptr) {
     const auto id = static_cast<op_id>(ops_.size());
     fail(status::argument, op_text(id) + " (compute): its kernel is not a reduction", id);
@@ -100,7 +102,7 @@ op_id builder::reduce(kernel what, region lower, region higher, region target, e
                 after);
 }
 
-op_id builder::copy(region source, region target, extent count, deps after) {
+op_id builder::copy(region source, region target, std::uint64_t count, deps after) {
   return append({.kind = op_kind::compute,
                  .what = kernel::copy,
                  .type = at(target.buffer()).type,
@@ -110,7 +112,27 @@ op_id builder::copy(region source, region target, extent count, deps after) {
                 after);
 }
 
-op_id builder::divide(region source, region target, extent count, std::uint32_t divisor, deps after) {
+op_id builder::measure(region source, region lengths, std::uint64_t count, deps after) {
+  return append({.kind = op_kind::compute,
+                 .what = kernel::measure,
+                 .type = at(source.buffer()).type,
+                 .count = count,
+                 .a = source,
+                 .c = lengths},
+                after);
+}
+
+op_id builder::lay_out(region lengths, buffer_id target, deps after) {
+  return append({.kind = op_kind::compute,
+                 .what = kernel::lay_out,
+                 .type = at(target).type,
+                 .count = at(target).count,
+                 .a = lengths,
+                 .c = {target, 0}},
+                after);
+}
+
+op_id builder::divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after) {
   return append({.kind = op_kind::compute,
                  .what = kernel::divide,
                  .type = at(target.buffer()).type,
@@ -121,7 +143,7 @@ op_id builder::divide(region source, region target, extent count, std::uint32_t 
                 after);
 }
 
-op_id builder::dot_norms(region lower, region higher, region sums, extent count, deps after) {
+op_id builder::dot_norms(region lower, region higher, region sums, std::uint64_t count, deps after) {
   return append({.kind = op_kind::compute,
                  .what = kernel::dot_norms,
                  .type = at(lower.buffer()).type,
@@ -132,7 +154,7 @@ op_id builder::dot_norms(region lower, region higher, region sums, extent count,
                 after);
 }
 
-op_id builder::adasum(region lower, region higher, region sums, region target, extent count, deps after) {
+op_id builder::adasum(region lower, region higher, region sums, region target, std::uint64_t count, deps after) {
   return append({.kind = op_kind::compute,
                  .what = kernel::adasum,
                  .type = at(target.buffer()).type,
@@ -149,7 +171,7 @@ op_id builder::gram(std::uint32_t vectors, region first, region second, region s
                  .what = kernel::gram,
                  .type = at(first.buffer()).type,
                  .tag = tag_of({vectors, 0}),
-                 .count = extent::imm(count),
+                 .count = count,
                  .a = first,
                  .b = second,
                  .c = sums},
@@ -162,7 +184,7 @@ op_id builder::gram_adasum(vector_row row, region first, region second, region s
                  .what = kernel::gram_adasum,
                  .type = at(target.buffer()).type,
                  .tag = tag_of(row),
-                 .count = extent::imm(count),
+                 .count = count,
                  .a = first,
                  .b = second,
                  .c = target,
@@ -182,7 +204,7 @@ op_id builder::call(deps after) { return signal_recv(place_.self, k_call_tag, af
 
 op_id builder::full_call(deps after) { return signal_recv(place_.self, k_full_call_tag, after); }
 
-op_id builder::capture(kernel merge, region target, extent count, deps after) {
+op_id builder::capture(kernel merge, region target, std::uint64_t count, deps after) {
   return append(
       {.kind = op_kind::capture, .what = merge, .type = at(target.buffer()).type, .count = count, .c = target}, after);
 }
@@ -198,9 +220,8 @@ std::uint64_t builder::widened(std::uint64_t units) {
 /// From units to elements.
 void builder::widen() {
   for (buffer& it : buffers_) it.count = widened(it.count);
-  for (late_extent& it : lates_) it.bound = widened(it.bound);
   for (op& it : ops_) {
-    if (!it.count.is_late()) it.count = extent::imm(widened(it.count.value()));
+    it.count = widened(it.count);
     for (region op::*which : {&op::a, &op::b, &op::c, &op::s})
       if (region& part = it.*which; part.exists()) part = {part.buffer(), widened(part.offset())};
   }
@@ -225,6 +246,22 @@ void builder::set_need(op_id what, std::uint32_t need) {
   if (what >= ops_.size())
     return fail(status::argument, "set_need of " + op_text(what) + ", which does not exist", what);
   ops_[what].need = need;
+}
+
+void builder::set_guard(op_id what, const guard& when) {
+  if (error() != nullptr) return;
+  if (what >= ops_.size())
+    return fail(status::argument, "set_guard of " + op_text(what) + ", which does not exist", what);
+  if (when.every == 0 || when.every > k_longest_period)
+    return fail(status::argument,
+                op_text(what) + ": a guard that holds every " + std::to_string(when.every) + " rounds; use 1 to " +
+                    std::to_string(k_longest_period),
+                what);
+  auto found = std::ranges::find(guards_, when);
+  if (found == guards_.end() && guards_.size() == k_most_guards)
+    return fail(status::argument, op_text(what) + ": more than " + std::to_string(k_most_guards) + " guards", what);
+  if (found == guards_.end()) found = guards_.insert(found, when);
+  ops_[what].guard = static_cast<std::size_t>(found - guards_.begin() + 1) & k_most_guards;
 }
 
 void builder::set_exit(op_id what) {

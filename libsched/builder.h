@@ -30,27 +30,28 @@ class builder {
   buffer_id output(dtype type, std::uint64_t count) { return declare(buffer_role::output, type, count); }
   buffer_id scratch(dtype type, std::uint64_t count) { return declare(buffer_role::scratch, type, count); }
   buffer_id declare(buffer_role role, dtype type, std::uint64_t count, memory_space space = memory_space::host);
+  /// A buffer of `count` lists.
+  buffer_id lists(buffer_role role, dtype type, std::uint64_t count, const list_layout& layout);
 
-  /// From now on every count and every offset, in buffers, regions, extents and bounds, is of so many elements that
-  /// belong together. So an algorithm that knows nothing of them never cuts between two of them. At least 1; before
+  /// From now on every count and every offset, in buffers, regions and ops, is of so many elements that belong together;
+  /// room and total of lists are of items as ever. So an algorithm that knows nothing of them never cuts between two of them. At least 1; before
   /// anything else.
   void set_unit(std::uint64_t elements) { unit_ = elements; }
-
-  /// A new slot of the arena and the late extent that reads it; `bound` is the most it may ever hold.
-  extent late(std::uint64_t bound);
 
   // --- ops: `after` are deps, all of which the op waits for unless set_need says otherwise -----------------
   using deps = std::initializer_list<op_id>;
   op_id nop(deps after = {});
-  op_id send(rank to, std::uint32_t tag, region source, extent count, deps after = {});
-  /// A receive with a late extent writes the actual number of elements into its slot.
-  op_id recv(rank from, std::uint32_t tag, region target, extent count, deps after = {});
-  op_id reduce(kernel what, region lower, region higher, region target, extent count, deps after = {});
-  op_id copy(region source, region target, extent count, deps after = {});
+  op_id send(rank to, std::uint32_t tag, region source, std::uint64_t count, deps after = {});
+  op_id recv(rank from, std::uint32_t tag, region target, std::uint64_t count, deps after = {});
+  op_id reduce(kernel what, region lower, region higher, region target, std::uint64_t count, deps after = {});
+  op_id copy(region source, region target, std::uint64_t count, deps after = {});
+  /// The lengths of lists, as u64; and lists that get such lengths, all of a buffer.
+  op_id measure(region source, region lengths, std::uint64_t count, deps after = {});
+  op_id lay_out(region lengths, buffer_id target, deps after = {});
   /// target = source / divisor, of floating types.
-  op_id divide(region source, region target, extent count, std::uint32_t divisor, deps after = {});
+  op_id divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after = {});
   /// The k_dot_sums sums of two vectors of any floating type; `sums` is of f64.
-  op_id dot_norms(region lower, region higher, region sums, extent count, deps after = {});
+  op_id dot_norms(region lower, region higher, region sums, std::uint64_t count, deps after = {});
   /// The gram_sums(vectors) sums of a row of vectors of any floating type; `sums` is of f64. The row's second vector says
   /// where the others are.
   op_id gram(std::uint32_t vectors, region first, region second, region sums, std::uint64_t count, deps after = {});
@@ -58,14 +59,14 @@ class builder {
   op_id gram_adasum(vector_row row, region first, region second, region sums, region target, std::uint64_t count,
                     deps after = {});
   /// The adaptive sum of two vectors, or of what `sums` are the sums of, part by part (ops/adasum.h).
-  op_id adasum(region lower, region higher, region sums, region target, extent count, deps after = {});
+  op_id adasum(region lower, region higher, region sums, region target, std::uint64_t count, deps after = {});
   op_id signal_send(rank to, std::uint32_t tag, deps after = {});
   op_id signal_recv(rank from, std::uint32_t tag, deps after = {});
   /// The application's own call; and as it counts in rounds that wait for everybody (activation::full_every).
   op_id call(deps after = {});
   op_id full_call(deps after = {});
   /// `merge` is how offers that missed their round are combined with later ones.
-  op_id capture(kernel merge, region target, extent count, deps after = {});
+  op_id capture(kernel merge, region target, std::uint64_t count, deps after = {});
 
   /// `before` must complete in a round before a token reaches `after`. k_no_op on either side is ignored, so a
   /// generator can add "the previous step's send, if there was one" without an if.
@@ -74,6 +75,9 @@ class builder {
   /// The op fires on its `need`-th token; 0 restores the default, "all".
   void set_need(op_id what, std::uint32_t need);
   void any(op_id what) { set_need(what, 1); }
+
+  /// The op is void in rounds in which `when` does not hold.
+  void set_guard(op_id what, const guard& when);
 
   /// The op whose completion, with that of every fired op, ends a round. Default: a nop after all leaves.
   void set_exit(op_id what);
@@ -115,7 +119,7 @@ class builder {
   std::vector<op> ops_;
   std::vector<std::pair<op_id, op_id>> deps_;
   std::vector<buffer> buffers_;
-  std::vector<late_extent> lates_;
+  std::vector<guard> guards_;
   op_id exit_ = k_no_op;
   std::uint64_t unit_ = 1;
   bool synchronising_ = false;

@@ -9,6 +9,7 @@
 
 #include "libsched/builder.h"
 #include "libsched/in_place.h"
+#include "libsched/list_rules.h"
 
 namespace lsched {
 namespace {
@@ -70,6 +71,7 @@ class compiler {
   bool check_write(op_id id, region place);
   bool check_kernel(op_id id);
   bool check_capture(op_id id);
+  bool check_lists(op_id id);
   bool check_tags();
 
   // --- order ----------------------------------------------------------------------------------------------
@@ -84,12 +86,8 @@ class compiler {
 
   // --- output ---------------------------------------------------------------------------------------------
   void write_head();
+  void number_guard(op& it);
   void write_ops();
-
-  /// Only for counts that check_count has passed.
-  std::uint64_t most(extent count) const {
-    return count.is_late() ? source_.lates_[count.index()].bound : count.value();
-  }
 
   const builder& source_;
   std::vector<op> ops_;                        ///< in append order, plus the exit if one had to be added
@@ -112,6 +110,12 @@ result<schedule_ptr> builder::compile() const {
 // --- checks ------------------------------------------------------------------------------------------------
 
 bool compiler::check_buffers() {
+  const bool is_partial = source_.starts_.policy != activation_policy::none;
+  const std::string why = objection_to_lists(source_.buffers_, source_.guards_, source_.synchronising_, is_partial);
+  if (!why.empty()) {
+    error_ = {status::argument, why, k_no_rank, k_no_op};
+    return false;
+  }
   for (std::size_t i = 0; i < source_.buffers_.size(); ++i) {
     if (source_.buffers_[i].space == memory_space::host) continue;
     error_ = {status::unsupported, "buffer " + std::to_string(i) + " is not in host memory", k_no_rank, k_no_op};
@@ -122,7 +126,8 @@ bool compiler::check_buffers() {
 
 bool compiler::check_ops() {
   for (op_id id = 0; id < ops_.size(); ++id)
-    if (!check_peer(id) || !check_count(id) || !check_regions(id) || !check_kernel(id) || !check_capture(id))
+    if (!check_peer(id) || !check_count(id) || !check_regions(id) || !check_kernel(id) || !check_capture(id) ||
+        !check_lists(id))
       return false;
   return true;
 }
@@ -140,12 +145,7 @@ bool compiler::check_peer(op_id id) {
 }
 
 bool compiler::check_count(op_id id) {
-  const extent count = ops_[id].count;
-  const bool is_known =
-      !count.is_late() || (count == extent::late(count.index()) && count.index() < source_.lates_.size());
-  if (!is_known) return refuse(status::argument, id, "its late extent does not exist");
-  if (most(count) > k_max_count) return refuse(status::argument, id, "its count is above 2^48-1");
-  return true;
+  return ops_[id].count <= k_max_count || refuse(status::argument, id, "its count is above 2^48-1");
 }
 
 bool compiler::check_regions(op_id id) {
@@ -159,7 +159,7 @@ bool compiler::check_regions(op_id id) {
   if (lacks(wanted.a, it.a, "a") || lacks(wanted.b, it.b, "b") || lacks(wanted.c, it.c, "c") ||
       lacks(wanted.s, it.s, "s"))
     return false;
-  for (const operand& part : operands_of(it, most(it.count)))
+  for (const operand& part : operands_of(it))
     if (!check_read(id, part) || (part.is_written && !check_write(id, part.at))) return false;
   return true;
 }
@@ -172,10 +172,13 @@ bool compiler::check_read(op_id id, const operand& part) {
   if (under.type != part.type)
     return refuse(status::argument, id,
                   which + " is " + std::string(name_of(under.type)) + " but " +
-                      (part.type == ops_[id].type ? "the op is " : "sums are ") + std::string(name_of(part.type)));
+                      (part.type == ops_[id].type ? "the op is "
+                       : part.is_sums             ? "sums are "
+                                                  : "lengths are ") +
+                      std::string(name_of(part.type)));
   if (part.at.offset() > under.count || part.count > under.count - part.at.offset())
     return refuse(status::bounds, id,
-                  which + ", up to " + std::to_string(part.count) + " elements at " + text_of(part.at) +
+                  which + ", " + std::to_string(part.count) + " elements at " + text_of(part.at) +
                       ", leaves its buffer of " + std::to_string(under.count));
   return true;
 }
@@ -196,7 +199,7 @@ bool compiler::check_kernel(op_id id) {
   if (it.what == kernel::divide && (it.tag < 2 || it.tag > k_most_divisor))
     return refuse(status::argument, id,
                   "divides by " + std::to_string(it.tag) + ": use 2 to " + std::to_string(k_most_divisor));
-  const operand_list parts = operands_of(it, most(it.count));
+  const operand_list parts = operands_of(it);
   for (const operand& x : parts)
     for (const operand& y : parts)
       if (straddle(x, y)) return refuse(status::argument, id, "two of its regions overlap without being the same");
@@ -207,6 +210,13 @@ bool compiler::check_kernel(op_id id) {
 bool compiler::check_capture(op_id id) {
   if (ops_[id].kind != op_kind::capture || source_.starts_.policy != activation_policy::none) return true;
   return refuse(status::argument, id, "only a partial schedule captures: set an activation policy");
+}
+
+bool compiler::check_lists(op_id id) {
+  const op& it = ops_[id];
+  const guard* const when = it.guard == 0 ? nullptr : &source_.guards_[it.guard - std::size_t{1}];
+  const std::string why = objection_to_lists(it, source_.buffers_, when);
+  return why.empty() || refuse(status::argument, id, why);
 }
 
 /// The kind of a communication op tells both its direction and payload from signal.
@@ -313,11 +323,17 @@ void compiler::write_head() {
   parts_.name = source_.name_;
   parts_.place = source_.place_;
   parts_.buffers = source_.buffers_;
-  parts_.lates = source_.lates_;
-  parts_.slots = static_cast<std::uint32_t>(source_.lates_.size());
   parts_.synchronising = source_.synchronising_;
   parts_.holding = source_.holding_;
   parts_.starts = source_.starts_;
+}
+
+/// In the order in which ops have them, so that the text form gives the same numbers back.
+void compiler::number_guard(op& it) {
+  const guard& when = source_.guards_[it.guard - std::size_t{1}];
+  auto found = std::ranges::find(parts_.guards, when);
+  if (found == parts_.guards.end()) found = parts_.guards.insert(found, when);
+  it.guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
 }
 
 void compiler::write_ops() {
@@ -331,6 +347,7 @@ void compiler::write_ops() {
   for (const op_id old : order_) {
     if (in_degree_[old] == 0) parts_.roots.push_back(number[old]);
     parts_.ops.push_back(ops_[old]);
+    if (ops_[old].guard != 0) number_guard(parts_.ops.back());
     for (const auto& [before, after] : deps_from(old)) parts_.next.push_back(number[after]);
     std::sort(parts_.next.begin() + parts_.first.back(), parts_.next.end());
     parts_.first.push_back(static_cast<std::uint32_t>(parts_.next.size()));

@@ -38,9 +38,10 @@ contents::sums contents::shifted(sums weight, std::int64_t by) {
 
 // --- setting up --------------------------------------------------------------------------------------------
 
-contents::contents(const assembly& all, const overlay& in_place, finding_list& out)
-    : all_(all), out_(out), nodes_{{.input = k_no_input}}, products_(1), grams_(1) {
+contents::contents(const assembly& all, const overlay& in_place, round_no round, finding_list& out)
+    : all_(all), round_(round), out_(out), nodes_{{.input = k_no_input}}, products_(1), grams_(1) {
   for (rank r = 0; r < all.size(); ++r) set_up(r, in_place);
+  layouts_.resize(memories_.size());
 }
 
 /// Inputs that a capture fills hold nothing before.
@@ -139,7 +140,8 @@ void contents::run(const std::vector<world_op>& order) {
 void contents::execute(world_op it) {
   const op& what = all_.at(it);
   const rank r = all_.rank_of(it);
-  const std::uint64_t count = max_count(all_.program(r), what);
+  const std::uint64_t count = what.count;
+  if (const guard* const when = all_.program(r).guard_of(what); when != nullptr && !is_due(*when, round_)) return;
   if (what.kind == op_kind::compute && what.what == kernel::dot_norms) return multiply(it, count);
   if (what.kind == op_kind::compute && what.what == kernel::gram) return multiply_row(it, count);
   if (count == 0) return;
@@ -147,13 +149,14 @@ void contents::execute(world_op it) {
   switch (what.kind) {
     case op_kind::recv: {
       const world_op from = all_.partner(it);
-      const std::uint64_t sent = max_count(all_.program(all_.rank_of(from)), all_.at(from));
-      read(from, from, all_.at(from).a, sent, lower_);
-      return write(r, what.c, sent, lower_);
+      read(from, from, all_.at(from).a, count, lower_);
+      return put(it, what.c, count, lower_);
     }
     case op_kind::compute:
       read(it, it, what.a, count, lower_);
-      if (what.what == kernel::copy) return write(r, what.c, count, lower_);
+      if (what.what == kernel::copy) return put(it, what.c, count, lower_);
+      if (what.what == kernel::measure) return measure(it, lower_);
+      if (what.what == kernel::lay_out) return lay_out(it, lower_);
       if (what.what == kernel::divide) {
         divide(it, lower_);
         return write(r, what.c, count, joined_);
@@ -344,8 +347,10 @@ void contents::check_presence(world_op reader, region part, const memory& pieces
 
 void contents::write(rank r, region part, std::uint64_t count, const memory& pieces) {
   const placement& under = placement_of(r, part);
-  memory& target = memories_[under.memory];
-  const std::uint64_t at = under.begin + part.offset();
+  write(memories_[under.memory], under.begin + part.offset(), count, pieces);
+}
+
+void contents::write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces) {
   const std::uint64_t end = at + count;
   auto first = std::upper_bound(target.begin(), target.end(), at,
                                 [](std::uint64_t place, const segment& s) { return place < s.end; });
@@ -358,6 +363,55 @@ void contents::write(rank r, region part, std::uint64_t count, const memory& pie
     if (last->end > end) rest.push_back({end, last->end, last->shift, last->what});
   const auto place = target.erase(first, last);
   target.insert(place, rest.begin(), rest.end());
+}
+
+// --- lists -------------------------------------------------------------------------------------------------
+
+/// Writes; and of packed lists, only what was measured when they were laid out.
+void contents::put(world_op by, region part, std::uint64_t count, const memory& pieces) {
+  const rank r = all_.rank_of(by);
+  write(r, part, count, pieces);
+  if (!all_.program(r).buffers()[part.buffer()].is_packed()) return;
+  const placement& under = placement_of(r, part);
+  const std::uint64_t begin = under.begin + part.offset();
+  memory found;
+  for (const segment& it : layouts_[under.memory]) {
+    if (it.end <= begin || it.begin >= begin + count) continue;
+    found.push_back({std::max(it.begin, begin) - begin, std::min(it.end, begin + count) - begin,
+                     it.shift - static_cast<std::int64_t>(begin), it.what});
+  }
+  std::uint64_t sound = 0;
+  for_each_pair(found, pieces, [&](std::uint64_t first, std::uint64_t end, const segment& length, const segment& it) {
+    const std::uint64_t wanted = joined_tree(kernel::measure, nodes_[it.what].tree, 0);
+    if (nodes_[length.what].tree == wanted && length.shift == it.shift) sound += end - first;
+  });
+  if (sound == count) return;
+  out_.add({.what = property::contents,
+            .where = r,
+            .op = all_.id_of(by),
+            .buffer = part.buffer(),
+            .begin = part.offset(),
+            .end = part.offset() + count,
+            .text = all_.words_for(by) + " puts lists into buffer " + std::to_string(part.buffer()) +
+                    (found.empty() ? ", which nothing has laid out" : ", which is laid out by the lengths of others")});
+}
+
+/// What is in a length is nobody's contribution.
+void contents::measure(world_op by, const memory& lists) {
+  joined_.clear();
+  for (const segment& it : lists) {
+    nodes_.push_back({.tree = joined_tree(kernel::measure, nodes_[it.what].tree, 0), .input = k_no_input});
+    joined_.push_back({it.begin, it.end, it.shift, static_cast<node_id>(nodes_.size() - 1)});
+  }
+  write(all_.rank_of(by), all_.at(by).c, all_.at(by).count, joined_);
+}
+
+/// The lists themselves hold nothing yet.
+void contents::lay_out(world_op by, const memory& lengths) {
+  const op& what = all_.at(by);
+  const placement& under = placement_of(all_.rank_of(by), what.c);
+  write(layouts_[under.memory], under.begin + what.c.offset(), what.count, lengths);
+  write(all_.rank_of(by), what.c, what.count, {});
 }
 
 template <class Visit>

@@ -12,6 +12,10 @@
 // The sums that an adaptive sum goes by are nodes, too. They hold which products are in them (libsched/products.h), and
 // the expression of an adaptive sum holds that; so it is the promised one only if they were complete.
 //
+// A list is an element like any other. How long it is follows from what is in it, so a length is a node that says of
+// what; and packed lists hold what their lengths are of before they hold anything: only that may be put there. So both
+// ends of an edge know the same lengths.
+//
 // One order is enough if no hazards exist: every read then follows the same write in all executions.
 #pragma once
 
@@ -31,7 +35,8 @@ namespace lsched {
 
 class contents {
  public:
-  contents(const assembly& all, const overlay& in_place, finding_list& out);
+  /// Of rounds in which the same guards are due as in `round`.
+  contents(const assembly& all, const overlay& in_place, round_no round, finding_list& out);
 
   /// Executes ops in an order in which they may complete. Reading what nothing has written is a finding.
   void run(const std::vector<world_op>& order);
@@ -90,7 +95,11 @@ class contents {
   void capture(rank r, const op& what, std::uint64_t count);
   void read(world_op it, world_op reader, region part, std::uint64_t count, memory& into);
   void check_presence(world_op reader, region part, const memory& pieces);
+  static void write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces);
   void write(rank r, region part, std::uint64_t count, const memory& pieces);
+  void put(world_op by, region part, std::uint64_t count, const memory& pieces);
+  void measure(world_op by, const memory& lists);
+  void lay_out(world_op by, const memory& lengths);
   void multiply(world_op it, std::uint64_t count);
   std::optional<products> products_read() const;
   void read_row(world_op it, std::uint64_t count);
@@ -121,6 +130,7 @@ class contents {
   std::string words_for_loss(rank contributor, std::uint32_t input) const;
 
   const assembly& all_;
+  const round_no round_;
   finding_list& out_;
   std::vector<node> nodes_;
   std::vector<products> products_;
@@ -129,6 +139,7 @@ class contents {
   std::vector<std::size_t> first_buffer_;  ///< by rank, in
   std::vector<placement> placements_;      ///< by rank and buffer
   std::vector<memory> memories_;
+  std::vector<memory> layouts_;              ///< the lengths that packed lists have been given; of others nothing
   memory lower_, higher_, sums_, joined_;    ///< of the op being executed; offsets from its regions
   std::map<std::uint32_t, sums> everybody_;  ///< by input: all ranks' leaves
   /// By output, begin and end: the first holder, and what it holds.

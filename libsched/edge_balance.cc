@@ -8,11 +8,13 @@ namespace lsched {
 namespace {
 
 constexpr std::uint64_t k_minus_one = ~std::uint64_t{0};
+constexpr int k_guard_shift = 33;
 
 std::string in_words(rank from, rank to, std::uint64_t tag, std::uint64_t bytes, bool is_send) {
   const bool is_signal = (tag & 1) != 0;
   const std::string what = (is_signal ? "a signal" : std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes")) +
-                           " with tag " + std::to_string(tag >> 1);
+                           " with tag " + std::to_string(tag >> 1 & 0xffffffff) +
+                           (tag >> k_guard_shift != 0 ? ", in some rounds," : "");
   const std::string sender = "rank " + std::to_string(from);
   const std::string receiver = "rank " + std::to_string(to);
   return is_send ? sender + " sends " + what + " to " + receiver + ", which does not receive that"
@@ -41,7 +43,9 @@ void edge_balance::add(const schedule& program) {
     cell end{.ends = 1,
              .ranks = from << 32 | to,
              .tag = std::uint64_t{what.tag} << 1 | (is_signal(what.kind) ? 1u : 0u),
-             .bytes = is_signal(what.kind) ? 0 : max_count(program, what) * size_of(what.type)};
+             .bytes = is_signal(what.kind) ? 0 : most_bytes(program, what)};
+    if (const guard* const when = program.guard_of(what))
+      end.tag |= (std::uint64_t{when->every} << 1 | std::uint64_t{when->skips_empty}) << k_guard_shift;
     end.hash = end.hashed();
     const std::size_t first = end.hash % cells_.size();
     const std::size_t second = (first + 1 + (end.hash >> 32) % (cells_.size() - 1)) % cells_.size();

@@ -41,7 +41,7 @@ std::optional<failure> objection_to_user(const op& what, op_id id, const user_ke
   if (what.kind == op_kind::capture) return refused(", and partial schedules have none");
   const auto is_whole = [&](std::uint64_t elements) { return elements % user.unit == 0; };
   const bool is_aligned = is_whole(what.a.offset()) && is_whole(what.b.offset()) && is_whole(what.c.offset());
-  const bool has_whole_count = !what.count.is_late() && is_whole(what.count.value());
+  const bool has_whole_count = is_whole(what.count);
   if (user.unit != 1 && !(is_aligned && has_whole_count))
     return refused(" on other than whole units of " + std::to_string(user.unit) + " elements");
   return std::nullopt;
@@ -122,7 +122,7 @@ std::optional<failure> engine::reserve(instance& it, const binding& memory, cons
     for (const op_id receive : {program.ops()[id].releases_a, program.ops()[id].releases_b})
       if (receive != k_no_op) it.payloads[receive] = {id, it.payloads[receive].readers + 1};
   it.cells.resize(program.buffers().size());
-  it.slots.resize(program.slots());
+  if (auto why = reserve_lists(it, memory)) return why;
   for (rank r = 0; r < program.place().size; ++r) it.present.push_back(r);
   if (auto why = find_arithmetic(it, options.user)) return why;
 
@@ -236,7 +236,7 @@ std::vector<edge_spec> engine::edges_of(const instance& it) const {
                    .peer = what.peer,
                    .tag = what.tag,
                    .cookie = cookie_of(it, id)};
-    if (!edge.signal) edge.capacity = max_count(program, what) * size_of(what.type);
+    if (!edge.signal) edge.capacity = most_bytes(program, what);
     if (what.kind == op_kind::recv) edge.in_place = what.in_place && net_.receives_in_place();
     if (what.kind == op_kind::send)
       edge.foreign = !program.is_partial() && program.buffers()[what.a.buffer()].role != buffer_role::scratch;
@@ -253,6 +253,7 @@ void engine::set_binding(instance& it, const binding& memory) {
     if (role == buffer_role::input) it.cells[b].data = memory.inputs.at(inputs++);
     if (role == buffer_role::output) it.cells[b].data = it.cells[b].home = memory.outputs.at(outputs++);
   }
+  bind_lengths(it, memory);
 }
 
 status engine::open(instance& it) {
@@ -266,6 +267,7 @@ status engine::open(instance& it) {
 status engine::bind(instance& it, const binding& memory) {
   if (it.program->is_partial()) return status::unsupported;
   if (it.phase != phase::idle || it.called.load() != it.finished.load()) return status::state;
+  if (objection_to_lengths(*it.program, memory)) return status::argument;
   set_binding(it, memory);
   return status::ok;
 }
@@ -403,6 +405,7 @@ void engine::begin_round(instance& it) {
     if (candidates < size) it.drawn.draw(starts.seed, it.round, it.present, candidates);
     it.cells[it.output_buffer].home = it.results->writing();
   }
+  if (!it.lengths.empty() && !take_lengths(it)) return;
   for (const op_id root : it.program->roots()) it.ready[it.ready_tail++] = root;
   if (trace_ != nullptr) trace_->note(event_of(it, k_no_op, trace_buffer::now_ns(), 0));
 }
@@ -431,6 +434,7 @@ void engine::end_round(instance& it) {
     for (const op_id id : it.signal_receives)
       if (it.completed[id] != it.round) net_.disarm(it.links[id]);
   }
+  if (!it.lengths.empty()) give_lengths(it);
   it.finished.store(it.round);
   published_ = true;
   if (it.present.empty()) begin_closing(it);
@@ -483,6 +487,7 @@ void engine::complete(instance& it, op_id id) {
 void engine::fire(instance& it, op_id id) {
   ++counters_.ops;
   const op& what = it.program->ops()[id];
+  if (what.guard != 0 && is_void(it, what)) return pass_over(it, id, what);
   switch (what.kind) {
     case op_kind::nop: return complete(it, id);
     case op_kind::send: return fire_send(it, id, what);
@@ -512,13 +517,14 @@ void engine::set_presence(instance& it, op_id id, const presence& now) {
 
 void engine::fire_send(instance& it, op_id id, const op& what) {
   const cell& source = it.cells[what.a.buffer()];
-  const std::uint64_t bytes = amount(it, what) * size_of(what.type);
-  if (it.phase != phase::running) return;
+  const item_run items = run_of(it, what.a, what.count);
+  const std::uint64_t bytes = items.count * size_of(what.type);
   const auto [tally, is_null] = presence_of(it, &op_pieces::a, id);
   ++counters_.messages_sent;
   is_null ? ++counters_.nulls_sent : counters_.bytes_sent += bytes;
   if (it.stats != nullptr) it.stats->sent(bytes, is_null);
-  const message letter{is_null ? nullptr : at(source, what.a, what), is_null ? 0 : bytes, tally, is_null};
+  const message letter{is_null ? nullptr : source.data + items.begin * size_of(what.type), is_null ? 0 : bytes, tally,
+                       is_null};
   if (net_.send(it.links[id], it.round, letter))
     complete(it, id);
   else
@@ -527,7 +533,8 @@ void engine::fire_send(instance& it, op_id id, const op& what) {
 
 void engine::fire_recv(instance& it, op_id id, const op& what) {
   const cell& target = it.cells[what.c.buffer()];
-  std::byte* into = target.home == nullptr ? nullptr : target.home + what.c.offset() * size_of(what.type);
+  const std::uint64_t begin = run_of(it, what.c, what.count).begin;
+  std::byte* into = target.home == nullptr ? nullptr : target.home + begin * size_of(what.type);
   arrival news;
   if (net_.receive(it.links[id], it.round, into, news))
     arrived(it, id, what, news);
@@ -540,10 +547,7 @@ void engine::arrived(instance& it, op_id id, const op& what, const arrival& news
   set_presence(it, id, {news.tally, news.null});
   it.held[id] = !news.null && what.in_place && net_.receives_in_place() ? it.payloads[id].readers : 0;
   if (!news.null) target.data = it.held[id] != 0 ? news.data : target.home;
-  if (what.count.is_late()) {
-    const late_extent& late = it.program->lates()[what.count.index()];
-    it.slots[late.slot] = news.bytes / size_of(what.type);
-  }
+  if (!it.lists.empty() && it.lists[what.c.buffer()] && !note_lengths(it, what, news.bytes)) return;
   complete(it, id);
   if (it.held[id] != 0 && !it.program->is_holding()) take_home(it, id, what);
 }
@@ -556,7 +560,7 @@ void engine::take_home(instance& it, op_id id, const op& what) {
   const token_count& tokens = it.counts[reader];
   if (readers == 1 && tokens.stamp == it.round && tokens.tokens >= it.program->ops()[reader].need) return;
   cell& target = it.cells[what.c.buffer()];
-  if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0)
+  if (const std::uint64_t bytes = run_of(it, what.c, what.count).count * size_of(what.type); bytes > 0)
     std::memcpy(target.home, target.data, bytes);
   target.data = target.home;
   it.held[id] = 1;
@@ -610,6 +614,7 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
   if (what.what == kernel::dot_norms) return fire_dot_norms(it, id, what);
   if (takes_row(what.what)) return fire_row(it, id, what);
   if (what.what == kernel::divide) return fire_divide(it, id, what);
+  if (!it.lists.empty() && is_about_lists(it, what)) return fire_lists(it, id, what);
   const presence a = presence_of(it, &op_pieces::a, id);
   if (what.what == kernel::copy) {
     set_presence(it, id, a);
@@ -618,7 +623,7 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
     const presence b = presence_of(it, &op_pieces::b, id);
     set_presence(it, id, {merge(a.tally, b.tally), a.null && b.null});
     if (!a.null && !b.null) {
-      const std::uint64_t count = amount(it, what);
+      const std::uint64_t count = what.count;
       if (count * size_of(what.type) >= long_bytes_ && is_taken_by_lane(it, id, what, count)) return;
       if (count > 0) combine(it, id, what, count);
       return combined(it, id, what);
@@ -643,7 +648,7 @@ void engine::combine(instance& it, op_id id, const op& what, std::uint64_t count
 // The sums of what is not there are zeros, and they are there: messages hold the sums of several vectors, and adasum
 // asks its operands who is missing.
 void engine::fire_dot_norms(instance& it, op_id id, const op& what) {
-  const std::uint64_t count = amount(it, what);
+  const std::uint64_t count = what.count;
   const bool is_null = presence_of(it, &op_pieces::a, id).null || presence_of(it, &op_pieces::b, id).null;
   cell& target = it.cells[what.c.buffer()];
   if (count * size_of(what.type) >= k_long_bytes) begin_long();
@@ -659,7 +664,7 @@ void engine::fire_dot_norms(instance& it, op_id id, const op& what) {
 // Ordinary schedules only, in which everything is there.
 void engine::fire_row(instance& it, op_id id, const op& what) {
   const auto [vectors, matrices] = row_of(what);
-  const std::uint64_t count = amount(it, what);
+  const std::uint64_t count = what.count;
   const cell& source = it.cells[what.a.buffer()];
   cell& target = it.cells[what.c.buffer()];
   std::array<const void*, k_most_vectors> row;
@@ -690,7 +695,7 @@ bool engine::weigh(const instance& it, const op& what, double* weights) {
 
 void engine::fire_divide(instance& it, op_id id, const op& what) {
   const presence a = presence_of(it, &op_pieces::a, id);
-  const std::uint64_t count = amount(it, what);
+  const std::uint64_t count = what.count;
   set_presence(it, id, a);
   if (count * size_of(what.type) >= k_long_bytes) begin_long();
   if (count > 0 && !a.null)
@@ -758,7 +763,7 @@ void engine::select(instance& it, const op& what, region from, op_id payload, bo
       return;
     }
   }
-  if (const std::uint64_t bytes = amount(it, what) * size_of(what.type); bytes > 0) {
+  if (const std::uint64_t bytes = what.count * size_of(what.type); bytes > 0) {
     std::byte* into = target.home + what.c.offset() * size_of(what.type);
     if (bytes >= k_long_bytes) begin_long();
     if (into != at(source, from, what)) std::memmove(into, at(source, from, what), bytes);
@@ -769,14 +774,6 @@ void engine::select(instance& it, const op& what, region from, op_id payload, bo
 void engine::release_payload(instance& it, op_id receive) {
   if (receive == k_no_op || it.held[receive] == 0) return;
   if (--it.held[receive] == 0) net_.release(it.links[receive], it.round);
-}
-
-std::uint64_t engine::amount(instance& it, const op& what) {
-  if (!what.count.is_late()) return what.count.value();
-  const late_extent& late = it.program->lates()[what.count.index()];
-  if (it.slots[late.slot] <= late.bound) return it.slots[late.slot];
-  fail(it, status::bounds, k_no_rank);
-  return 0;
 }
 
 // --- recording ------------------------------------------------------------------------------------------------------

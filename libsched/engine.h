@@ -137,7 +137,20 @@ class engine {
   void note_firing(const instance& it, op_id id, std::uint64_t begin_ns);
   void note_end(const instance& it, op_id id);
   static bool counts(const instance& it, op_id call);
-  std::uint64_t amount(instance& it, const op& what);
+
+  // libsched/engine_lists.cc
+  static std::optional<failure> objection_to_lengths(const schedule& program, const binding& memory);
+  static std::optional<failure> reserve_lists(instance& it, const binding& memory);
+  static void bind_lengths(instance& it, const binding& memory);
+  bool take_lengths(instance& it);
+  static void give_lengths(const instance& it);
+  static item_run run_of(const instance& it, region part, std::uint64_t count);
+  static bool is_void(const instance& it, const op& what);
+  void pass_over(instance& it, op_id id, const op& what);
+  bool note_lengths(instance& it, const op& what, std::uint64_t bytes);
+  static bool is_about_lists(const instance& it, const op& what);
+  void fire_lists(instance& it, op_id id, const op& what);
+  static bool copy_lists(instance& it, const op& what);
 
   endpoint& net_;
   lane* const lane_;

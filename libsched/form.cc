@@ -4,6 +4,8 @@
 #include <array>
 #include <tuple>
 
+#include "libsched/list_rules.h"
+
 namespace lsched {
 namespace {
 
@@ -19,12 +21,15 @@ class form_check {
     if (program_.exit() >= size()) return object(k_no_op, "has no exit op");
     if (const auto why = words_for_misfit(program_, in_place_)) return object(k_no_op, "cannot work in place: " + *why);
     placements_ = placements_of(program_, in_place_);
+    if (const auto why = objection_to_lists(program_.buffers(), program_.guards(), program_.is_synchronising(),
+                                            program_.is_partial());
+        !why.empty())
+      return object(k_no_op, "is wrong about lists or guards: " + why);
     count_deps();
     for (op_id id = 0; id < size(); ++id) check_op(id);
     check_roots();
     check_tags();
     if (is_sound_) check_stays();
-    if (is_sound_) check_lates();
     if (is_sound_ && program_.starts().policy == activation_policy::full) check_captures();
     if (is_sound_ && program_.is_partial()) check_partial();
   }
@@ -48,7 +53,6 @@ class form_check {
   void check_tags();
   void check_stays();
   void check_stay(op_id receive, op_id reader, region operand, std::vector<std::uint32_t>& released);
-  void check_lates();
   void check_partial();
   void check_captures();
 
@@ -85,8 +89,7 @@ void form_check::check_op(op_id id) {
     object(id, "is for the rank itself");
   if (it.kind == op_kind::capture && !program_.is_partial())
     object(id, "captures, but the schedule has no activation policy");
-  if (it.count.is_late() && it.count.index() >= program_.lates().size())
-    return object(id, "has a late extent that does not exist");
+  if (it.guard > program_.guards().size()) return object(id, "has a guard that does not exist");
   const bool is_reducing = it.kind == op_kind::compute && it.what != kernel::copy;
   const bool is_merge = it.kind != op_kind::capture || is_reduction(it.what) || it.what == kernel::adasum;
   if ((is_reducing || it.kind == op_kind::capture) && !(is_merge && supports(it.what, it.type)))
@@ -98,8 +101,12 @@ void form_check::check_op(op_id id) {
   check_presence(id, &op::s, it.kind == op_kind::compute && goes_by_sums(it.what));
   check_presence(id, &op::c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
   if (const auto why = objection_to_row(it); !why.empty()) return object(id, "has no row: " + std::string(why));
-  const operand_list parts = operands_of(program_, it);
+  const operand_list parts = operands_of(it);
   for (const operand& part : parts) check_region(id, part);
+  const auto is_inside = [&](const operand& part) { return part.at.buffer() < program_.buffers().size(); };
+  if (!std::ranges::all_of(parts, is_inside)) return;
+  if (const auto why = objection_to_lists(it, program_.buffers(), program_.guard_of(it)); !why.empty())
+    object(id, "is wrong about lists or guards: " + why);
   for (const operand* x = parts.begin(); x != parts.end(); ++x)
     for (const operand* y = x + 1; y != parts.end(); ++y) check_overlap(id, *x, *y);
 }
@@ -159,7 +166,7 @@ void form_check::check_stays() {
   std::vector<std::uint32_t> released(size(), 0);
   std::vector<std::uint32_t> touched(program_.buffers().size(), 0);
   for (op_id id = 0; id < size(); ++id) {
-    for (const operand& part : operands_of(at(id), 0)) ++touched[part.at.buffer()];
+    for (const operand& part : operands_of(at(id))) ++touched[part.at.buffer()];
     check_stay(at(id).releases_a, id, at(id).a, released);
     check_stay(at(id).releases_b, id, at(id).b, released);
   }
@@ -175,31 +182,11 @@ void form_check::check_stay(op_id receive, op_id reader, region operand, std::ve
   const op& in = at(receive);
   const auto next = program_.successors(receive);
   const bool waits = std::binary_search(next.begin(), next.end(), reader) && at(reader).need == in_degree_[reader];
-  const bool is_within = in.count.is_late() || at(reader).count.is_late()
-                             ? operand == in.c && in.count == at(reader).count
-                             : operand.offset() + at(reader).count.value() <= in.count.value();
+  const bool is_within = operand.offset() + at(reader).count <= in.count;
   if (!waits || operand.buffer() != in.c.buffer() || !is_within || in.c.offset() != 0 ||
       program_.buffers()[in.c.buffer()].role != buffer_role::scratch)
     object(reader, "releases op " + std::to_string(receive) + ", but is not the reader of its payload");
   ++released[receive];
-}
-
-/// One receive fills a slot, and whoever reads the slot waits for that.
-void form_check::check_lates() {
-  std::vector<op_id> filler(program_.slots(), k_no_op);
-  for (op_id id = 0; id < size(); ++id) {
-    if (!at(id).count.is_late()) continue;
-    const late_extent& late = program_.lates()[at(id).count.index()];
-    if (late.slot >= filler.size()) return object(id, "has a late extent in no slot");
-    op_id& by = filler[late.slot];
-    if (at(id).kind != op_kind::recv) {
-      if (by == k_no_op) object(id, "reads slot " + std::to_string(late.slot) + " before a receive has filled it");
-    } else if (by != k_no_op) {
-      object(id, "fills slot " + std::to_string(late.slot) + ", as op " + std::to_string(by) + " does");
-    } else {
-      by = id;
-    }
-  }
 }
 
 /// An instance has one contribution and one result, and what wakes others runs no further ahead than a round.

@@ -191,22 +191,22 @@ rank initiator_of(std::span<const schedule_ptr> world, const goal_scenario& arou
 struct traits {
   std::uint64_t signal_tag = 0;  ///< the first above all payload's
   std::uint64_t last_tag = 0;
-  bool has_signals = false, has_late = false, has_empty = false, has_choice = false;
+  bool has_signals = false, has_lists = false, has_empty = false, has_choice = false;
 };
 
 traits traits_of(std::span<const schedule_ptr> world) {
   traits all;
   std::uint64_t last_signal = 0;
   for (const schedule_ptr& program : world) {
+    all.has_lists |= std::ranges::any_of(program->buffers(), &buffer::has_lists);
     std::vector<std::uint32_t> degrees(program->ops().size());
     for (op_id id = 0; id < degrees.size(); ++id)
       for (const op_id after : program->successors(id)) ++degrees[after];
     for (op_id id = 0; id < degrees.size(); ++id) {
       const op& it = program->ops()[id];
       all.has_choice |= it.need < degrees[id];
-      all.has_late |= it.count.is_late();
       if (is_payload(it.kind)) {
-        all.has_empty |= max_count(*program, it) == 0;
+        all.has_empty |= most_bytes(*program, it) == 0;
         all.signal_tag = std::max<std::uint64_t>(all.signal_tag, std::uint64_t{it.tag} + 1);
       } else if (is_signal(it.kind) && it.peer != program->place().self) {
         all.has_signals = true;
@@ -301,7 +301,7 @@ std::string describe(std::span<const schedule_ptr> world, const wording& words, 
             (words.signal_bytes == 1 ? " byte" : " bytes") + " with tags from " + std::to_string(words.signal_tag) +
             " on";
   if (all.has_empty) text += "\nmessages of 0 bytes are written as 1 byte";
-  if (all.has_late) text += "\nlate extents are at their bounds";
+  if (all.has_lists) text += "\nlists are of typical length";
   return text;
 }
 

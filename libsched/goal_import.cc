@@ -146,9 +146,9 @@ class rank_builder {
     next_ += bytes;
     const region source(source_, 0);
     const auto peer = static_cast<rank>(it.peer);
-    if (it.kind == goal_kind::send) return to_.send(peer, tags_[id], source, extent::imm(it.size));
-    if (it.kind == goal_kind::recv) return to_.recv(peer, tags_[id], place, extent::imm(it.size));
-    return bytes == 0 ? to_.nop() : to_.copy(source, place, extent::imm(bytes));
+    if (it.kind == goal_kind::send) return to_.send(peer, tags_[id], source, it.size);
+    if (it.kind == goal_kind::recv) return to_.recv(peer, tags_[id], place, it.size);
+    return bytes == 0 ? to_.nop() : to_.copy(source, place, bytes);
   }
 
   const goal_rank& from_;

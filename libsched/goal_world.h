@@ -24,8 +24,8 @@ struct goal_export {
   std::string remark;  ///< what was decided; for to_goal_text
 };
 
-/// One round of a world (rank r runs world[r]) as GOAL. A send stays a send, a receive a receive, at the bound of a
-/// late extent and at least 1 byte; computes become calcs, nops, calls and captures calcs of 0.
+/// One round of a world (rank r runs world[r]) as GOAL. A send stays a send, a receive a receive, of lists of
+/// typical length and at least 1 byte; computes become calcs, nops, calls and captures calcs of 0.
 ///
 /// GOAL has no or-dependencies, no signals and no ops that do not fire, so the round is played through once: the
 /// scenario's rank calls (policy full: every rank), every rank has a contribution, a message takes one unit of time

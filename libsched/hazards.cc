@@ -22,7 +22,6 @@ void hazards::check(rank r, finding_list& out, finding_list& notes) {
         check_pair(r, memory[i], memory[j], out, notes);
   }
   check_exit(r, out);
-  check_slots(r, out);
 }
 
 // --- order -------------------------------------------------------------------------------------------------
@@ -86,7 +85,7 @@ void hazards::find_accesses(rank r) {
   placements_ = placements_of(mine, in_place_);
   accesses_.assign(placements_.size(), {});
   for (op_id id = 0; id < mine.ops().size(); ++id) {
-    for (const operand& part : operands_of(mine, mine.ops()[id])) {
+    for (const operand& part : operands_of(mine.ops()[id])) {
       if (part.count == 0) continue;
       const std::uint64_t width = size_of(part.type);
       const placement& at = placements_[part.at.buffer()];
@@ -134,7 +133,9 @@ bool hazards::is_before_by_way_of_others(world_op x, world_op y) const {
     const std::size_t need = all_.at(it).need;
     fires_after[it] = need > 0 && static_cast<std::size_t>(late) > from.size() - need;
     const op_kind kind = all_.at(it).kind;
-    const bool hears = (kind == op_kind::recv || kind == op_kind::signal_recv) && !all_.is_call(it);
+    const bool is_void_at_times = all_.at(it).guard != 0;
+    const bool hears =
+        (kind == op_kind::recv || kind == op_kind::signal_recv) && !is_void_at_times && !all_.is_call(it);
     ends_after[it] = fires_after[it] || (hears && fires_after[all_.partner(it)]);
   }
   return fires_after[y];
@@ -159,25 +160,6 @@ void hazards::check_exit(rank r, finding_list& out) {
              .peer = it.peer,
              .text = words_for(mine, id) + " may be left out: the round can end at op " + std::to_string(mine.exit()) +
                      " without it"});
-  }
-}
-
-/// One receive fills a slot, before all ops that use it in their numbers; here: in every execution.
-void hazards::check_slots(rank r, finding_list& out) const {
-  const schedule& mine = all_.program(r);
-  std::vector<op_id> filler(mine.slots(), k_no_op);
-  for (op_id id = 0; id < mine.ops().size(); ++id) {
-    const op& it = mine.ops()[id];
-    if (!it.count.is_late()) continue;
-    const std::uint32_t slot = mine.lates()[it.count.index()].slot;
-    if (it.kind == op_kind::recv) filler[slot] = id;
-    if (it.kind == op_kind::recv || is_before(filler[slot], id)) continue;
-    out.add({.what = property::hazard,
-             .where = r,
-             .op = id,
-             .peer = it.peer,
-             .text = words_for(mine, id) + " may read slot " + std::to_string(slot) + " before op " +
-                     std::to_string(filler[slot]) + " has filled it"});
   }
 }
 

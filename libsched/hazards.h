@@ -22,8 +22,7 @@ class hazards {
   /// Two ops of `r` on overlapping bytes, one of them writing, and neither before the other; property `hazard`.
   /// Where only a way through other ranks orders them, that is a note. And ops that the end of the round may come too
   /// early for; property `progress`. A rank with so many ops that their order takes more than k_most_bytes is a
-  /// finding, too; property `hazard`. And slots that are read before a receive has filled them; property `hazard`. One
-  /// after the other; not for several threads.
+  /// finding, too; property `hazard`. One after the other; not for several threads.
   void check(rank r, finding_list& out, finding_list& notes);
 
   /// Signals of the ranks checked so far that the end of the round may come too early for, so that they are not sent.
@@ -55,7 +54,6 @@ class hazards {
   void check_pair(rank r, const access& x, const access& y, finding_list& out, finding_list& notes);
   bool is_before_by_way_of_others(world_op x, world_op y) const;
   void check_exit(rank r, finding_list& out);
-  void check_slots(rank r, finding_list& out) const;
 
   const assembly& all_;
   const std::vector<world_op>& order_;

@@ -15,7 +15,7 @@ struct usage {
 std::vector<usage> usages_of(const schedule::parts& content) {
   std::vector<usage> uses(content.buffers.size());
   for (op_id id = 0; id < content.ops.size(); ++id) {
-    for (const operand& part : operands_of(content.ops[id], 0)) {
+    for (const operand& part : operands_of(content.ops[id])) {
       usage& use = uses[part.at.buffer()];
       if (part.is_written)
         use.writer = id, ++use.writes;
@@ -26,11 +26,8 @@ std::vector<usage> usages_of(const schedule::parts& content) {
   return uses;
 }
 
-/// Whether `part`, of an op of that extent, is within what a receive has put at the beginning of the same buffer.
-bool is_within(region part, extent count, const op& in) {
-  if (count.is_late() || in.count.is_late()) return part == in.c && count == in.count;
-  return part.offset() + count.value() <= in.count.value();
-}
+/// Whether `part`, of an op of that count, is within what a receive has put at the beginning of the same buffer.
+bool is_within(region part, std::uint64_t count, const op& in) { return part.offset() + count <= in.count; }
 
 /// `reader` reads what `receive`, the only writer of that buffer, has put there. (So the reader writes to
 /// another buffer.) Offset 0, since a payload that stays takes the place of the whole buffer.

@@ -14,6 +14,7 @@
 #include "libsched/draw.h"
 #include "libsched/endpoint.h"
 #include "libsched/firing.h"
+#include "libsched/list_table.h"
 #include "libsched/partial_stats.h"
 #include "libsched/pieces.h"
 #include "libsched/schedule.h"
@@ -61,10 +62,20 @@ struct result_block {
 };
 
 /// User memory for the schedule's inputs and outputs, in the builder's order. Partial schedules have none: their
-/// buffers belong to the instance.
+/// buffers belong to the instance. Where these hold lists, their lengths are u64 of the user's, one for each list, which
+/// are read when a round begins, or written before it ends; in the same order, of such buffers only.
 struct binding {
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
+  std::vector<const std::uint64_t*> input_lengths{};
+  std::vector<std::uint64_t*> output_lengths{};
+};
+
+/// The user's lengths of the lists in a buffer.
+struct bound_lengths {
+  std::uint16_t buffer = k_no_buffer;
+  const std::uint64_t* given = nullptr;
+  std::uint64_t* wanted = nullptr;
 };
 
 struct instance_options {
@@ -100,7 +111,8 @@ struct instance {
   std::uint32_t ready_head = 0;
   std::uint32_t ready_tail = 0;
   std::vector<cell> cells;
-  std::vector<std::uint64_t> slots;
+  std::vector<std::optional<list_table>> lists;  ///< by buffer; empty: none has any
+  std::vector<bound_lengths> lengths;
   std::vector<arithmetic> reductions;  ///< by op
   std::vector<adaptive> adaptives;     ///< by op; empty: none is adaptive or divides
   std::vector<link_id> links;          ///< by op

@@ -18,6 +18,7 @@ namespace lsched {
 namespace {
 
 constexpr round_no k_the_round = 1;
+constexpr round_no k_most_rounds = 12;  ///< of different guards
 
 /// Which of the orders are played.
 struct scene {
@@ -26,6 +27,7 @@ struct scene {
   bool delays_entries = true;  ///< entries come in every order; else as soon as they can
   bool is_rest = false;        ///< too few call in a partial round, and nobody may be woken by that
   bool is_full = false;        ///< a round that waits for everybody
+  round_no round = 1;          ///< of which guards speak
 };
 
 enum class phase : std::uint8_t { waiting, fired, completed };
@@ -156,6 +158,7 @@ class player {
 
   bool can_complete(const state& now, stage_op it) const {
     const stage_part& part = on_.at(it);
+    if (is_void(part)) return true;
     if (part.what->kind == op_kind::recv) return now.phases[part.partner] != phase::waiting;
     if (part.what->kind != op_kind::send || !scene_.sends_wait) return true;
     if (now.phases[part.partner] == phase::waiting) return false;
@@ -222,14 +225,15 @@ class player {
     const op& what = *part.what;
     now.phases[it] = phase::fired;
     ++now.in_flight[at(part.owner)];
+    if (is_void(part)) return;
     for (const stage_op other : part.conflicts)
-      if (now.phases[other] == phase::fired) object(it, "uses memory that " + on_.words_for(other) + " is still using");
-    for (const operand& source : operands_of(what, what.count.value()))
+      if (now.phases[other] == phase::fired && !is_void(on_.at(other)))
+        object(it, "uses memory that " + on_.words_for(other) + " is still using");
+    for (const operand& source : operands_of(what))
       for (std::uint64_t i = 0; !source.is_written && i < source.count; ++i)
         if (now.cells[on_.cell(part, source.at, i)] == k_no_term) return object(it, "reads what nothing has written");
     if (what.kind == op_kind::send)
-      for (std::uint64_t i = 0; i < what.count.value(); ++i)
-        now.cells[part.transit + i] = now.cells[on_.cell(part, what.a, i)];
+      for (std::uint64_t i = 0; i < what.count; ++i) now.cells[part.transit + i] = now.cells[on_.cell(part, what.a, i)];
     const stage_rank& me = on_.of(part.owner);
     const stage_op call = scene_.is_full ? me.full_call : me.call;
     if (what.kind == op_kind::capture && is_full(me) && (call == k_no_stage_op || now.registers[call] == 0))
@@ -253,12 +257,13 @@ class player {
     const stage_part& part = on_.at(it);
     const stage_rank& me = on_.of(part.owner);
     const bool computes = part.what->kind == op_kind::compute;
-    if (computes && part.what->what == kernel::dot_norms)
+    if (is_void(part)) {
+    } else if (computes && part.what->what == kernel::dot_norms)
       write_sums(now, part);
     else if (computes && takes_row(part.what->what))
       write_row(now, part);
     else
-      for (std::uint64_t i = 0; part.what->c.exists() && i < part.what->count.value(); ++i) write(now, part, i);
+      for (std::uint64_t i = 0; part.what->c.exists() && i < part.what->count; ++i) write(now, part, i);
     now.phases[it] = phase::completed;
     --now.in_flight[at(part.owner)];
     if (it == me.entry) ++now.entered;
@@ -273,13 +278,30 @@ class player {
     term_id& target = now.cells[on_.cell(part, what.c, i)];
     if (what.kind == op_kind::recv) {
       target = now.cells[on_.at(part.partner).transit + i];
+      check_length(now, part, i, target);
     } else {
       const term_id lower = now.cells[on_.cell(part, what.a, i)];
-      if (what.what == kernel::divide)
+      if (what.what == kernel::lay_out) {
+        now.cells[on_.length(part, what.c, i)] = lower;
+        target = k_no_term;
+      } else if (what.what == kernel::measure) {
+        target = terms_.length_of(lower);
+      } else if (what.what == kernel::copy) {
+        target = lower;
+        check_length(now, part, i, target);
+      } else if (what.what == kernel::divide)
         target = terms_.quotient(lower, what.tag);
       else
         target = is_binary(what.what) ? combine(now, part, lower, now.cells[on_.cell(part, what.b, i)]) : lower;
     }
+  }
+
+  /// Packed list i of the op's target becomes `now_in_it`.
+  void check_length(const state& now, const stage_part& part, std::uint64_t i, term_id now_in_it) {
+    const region target = part.what->c;
+    if (!on_.of(part.owner).program->buffers()[target.buffer()].is_packed()) return;
+    if (now.cells[on_.length(part, target, i)] != terms_.length_of(now_in_it))
+      object(on_.of(part.owner).first + part.id, "puts another list than was measured");
   }
 
   term_id combine(const state& now, const stage_part& part, term_id lower, term_id higher) {
@@ -292,7 +314,7 @@ class player {
   void write_sums(state& now, const stage_part& part) {
     const op& what = *part.what;
     products all{};
-    for (std::uint64_t i = 0; i < what.count.value(); ++i)
+    for (std::uint64_t i = 0; i < what.count; ++i)
       all = joined(all, terms_.products_of(now.cells[on_.cell(part, what.a, i)], now.cells[on_.cell(part, what.b, i)]));
     for (std::uint64_t i = 0; i < k_dot_sums; ++i) now.cells[on_.cell(part, what.c, i)] = terms_.sum_of(all, i);
   }
@@ -300,7 +322,7 @@ class player {
   void write_row(state& now, const stage_part& part) {
     const op& what = *part.what;
     const auto [vectors, matrices] = row_of(what);
-    std::vector<std::vector<term_id>> elements(what.count.value());
+    std::vector<std::vector<term_id>> elements(what.count);
     for (std::uint64_t i = 0; i < elements.size(); ++i)
       for (std::uint32_t v = 0; v < vectors; ++v)
         elements[i].push_back(now.cells[on_.cell(part, vector_of(what, v), i)]);
@@ -378,6 +400,10 @@ class player {
   }
 
   static std::size_t at(rank r) { return static_cast<std::size_t>(r); }
+  bool is_void(const stage_part& part) const {
+    const guard* const when = on_.of(part.owner).program->guard_of(*part.what);
+    return when != nullptr && !is_due(*when, scene_.round);
+  }
   bool is_full(const stage_rank& me) const {
     return scene_.is_full || me.program->starts().policy == activation_policy::full;
   }
@@ -417,6 +443,12 @@ std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
   }
   if (starts.is_woken() && starts.full_every != 0)
     all.push_back({.calls = everybody, .delays_entries = !is_reduced, .is_full = true});
+  const std::size_t scenes = all.size();
+  for (round_no round = 2; round <= on.period(); ++round)
+    for (std::size_t i = 0; i < scenes; ++i) {
+      all.push_back(all[i]);
+      all.back().round = round;
+    }
   return all;
 }
 
@@ -425,8 +457,8 @@ std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
 interleaving_verdict play(std::span<const schedule_ptr> world, const postcondition& promise,
                           const interleaving_options& options) {
   const stage on(world, options.in_place);
-  if (on.has_late_extents()) return {conclusion::undecided, "extents that are only known when an op fires", 0};
   if (!on.flaw().empty()) return {conclusion::fails, on.flaw(), 0};
+  if (on.period() > k_most_rounds) return {conclusion::undecided, "guards of long periods", 0};
   interleaving_verdict verdict{.what = conclusion::holds};
   term_table terms(on.size());
   for (scene& which : scenes_for(on, options.is_reduced)) {

@@ -50,7 +50,7 @@ knowledge::knowledge(const assembly& all, const std::vector<world_op>& order)
     if (entry == k_no_world_op) now = sets_.united(now, sets_.single(r));
     when_fired_[it] = now;
     if (entry == it) now = sets_.united(now, sets_.single(r));
-    const bool hears = kind == op_kind::recv || kind == op_kind::signal_recv;
+    const bool hears = (kind == op_kind::recv && all.at(it).guard == 0) || kind == op_kind::signal_recv;
     if (hears && all.partner(it) != k_no_world_op) now = sets_.united(now, when_fired_[all.partner(it)]);
     when_done[it] = now;
   }
@@ -73,7 +73,7 @@ bool knowledge::is_expected(world_op receive) const {
   const auto from = all_.predecessors(receive);
   const bool is_posted_on_entry =
       std::all_of(from.begin(), from.end(), [&](op_id before) { return all_.number(r, before) == entry; });
-  return is_posted_on_entry && sets_.contains(when_fired_[all_.partner(receive)], r);
+  return is_posted_on_entry && all_.at(receive).guard == 0 && sets_.contains(when_fired_[all_.partner(receive)], r);
 }
 
 }  // namespace lsched

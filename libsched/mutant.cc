@@ -10,8 +10,8 @@ namespace lsched {
 
 std::string_view name_of(mutation how) {
   constexpr std::array<std::string_view, k_all_mutations.size()> names{
-      "drop_dep",   "swap_peers",    "shift_offset",   "change_extent", "duplicate",
-      "merge_tags", "change_kernel", "exchange_order", "change_need",   "lose_signal"};
+      "drop_dep",      "swap_peers",     "shift_offset", "change_extent", "duplicate",   "merge_tags",
+      "change_kernel", "exchange_order", "change_need",  "lose_signal",   "change_guard"};
   return names[static_cast<std::size_t>(how)];
 }
 
@@ -23,8 +23,7 @@ draft draft_of(const schedule& from) {
   copy.head.place = from.place();
   copy.head.ops.assign(from.ops().begin(), from.ops().end());
   copy.head.buffers.assign(from.buffers().begin(), from.buffers().end());
-  copy.head.lates.assign(from.lates().begin(), from.lates().end());
-  copy.head.slots = from.slots();
+  copy.head.guards.assign(from.guards().begin(), from.guards().end());
   copy.head.exit = from.exit();
   copy.head.synchronising = from.is_synchronising();
   copy.head.holding = from.is_holding();
@@ -124,6 +123,8 @@ class mutant_list::enumeration {
       self_ = r;
       program_ = world_[static_cast<std::size_t>(r)].get();
       for (op_id id = 0; id < program_->ops().size(); ++id) write_faults_at(id);
+      for (std::size_t b = 0; b < program_->buffers().size(); ++b)
+        if (program_->buffers()[b].has_lists()) change_room(b);
     }
   }
 
@@ -146,6 +147,7 @@ class mutant_list::enumeration {
     exchange_orders(id);
     change_needs(id);
     if (moves_data(at(id))) shift_offsets(id), change_extents(id);
+    if (at(id).guard != 0) change_guard(id);
     if (!is_communication(at(id).kind)) return;
     swap_peers(id);
     if (is_out(at(id))) merge_tags(id);
@@ -205,7 +207,7 @@ class mutant_list::enumeration {
   }
 
   void shift_offsets(op_id id) {
-    for (const operand& part : operands_of(at(id), 0)) {
+    for (const operand& part : operands_of(at(id))) {
       const region now = part.at;
       for (const int change : {+1, -1}) {
         if (change < 0 && now.offset() == 0) continue;
@@ -218,11 +220,10 @@ class mutant_list::enumeration {
   }
 
   void change_extents(op_id id) {
-    const extent now = at(id).count;
-    if (now.is_late()) return;
+    const std::uint64_t now = at(id).count;
     for (const int change : {+1, -1}) {
-      if (change < 0 && now.value() == 0) continue;
-      const auto count = extent::imm(now.value() + static_cast<std::uint64_t>(change));
+      if (change < 0 && now == 0) continue;
+      const std::uint64_t count = now + static_cast<std::uint64_t>(change);
       const auto resize = [count](op_id which) {
         return [which, count](draft& in) { in.head.ops[which].count = count; };
       };
@@ -232,6 +233,29 @@ class mutant_list::enumeration {
         add_to_both(mutation::change_extent, words(id) + " and its receive have " + signed_text(change) + " elements",
                     resize(id), at(id).peer, resize(other));
     }
+  }
+
+  /// Lists may be longer, at this rank.
+  void change_room(std::size_t b) {
+    const bool is_packed = program_->buffers()[b].is_packed();
+    add(mutation::change_extent,
+        "the lists of buffer " + std::to_string(b) + " have " + (is_packed ? "in all " : "") + "+1 items",
+        [b, is_packed](draft& in) {
+          list_layout& lists = in.head.buffers[b].lists;
+          is_packed ? ++lists.total : ++lists.room;
+        });
+  }
+
+  /// At one end of an edge, or of a compute.
+  void change_guard(op_id id) {
+    add(mutation::change_guard, words(id) + " has no guard", [id](draft& in) { in.head.ops[id].guard = 0; });
+    guard other = program_->guards()[at(id).guard - std::size_t{1}];
+    ++other.every;
+    add(mutation::change_guard, words(id) + " is void every " + std::to_string(other.every) + " rounds",
+        [id, other](draft& in) {
+          in.head.guards.push_back(other);
+          in.head.ops[id].guard = in.head.guards.size() & k_most_guards;
+        });
   }
 
   void swap_peers(op_id id) {

@@ -20,19 +20,20 @@ enum class mutation : std::uint8_t {
   drop_dep,        ///< an op no longer waits for another
   swap_peers,      ///< two communications of a rank have each other's peer
   shift_offset,    ///< a region begins one element early or late
-  change_extent,   ///< an op, or both ends of an edge, move or touch one element more or fewer
+  change_extent,   ///< an op, or both ends of an edge, move or touch one element more or fewer; a list has more room
   duplicate,       ///< an op is there twice, with the same deps
   merge_tags,      ///< an edge has another edge's tag, at one or both ends
   change_kernel,   ///< a reduction, or the merge of a capture, is by another kernel, or a division by another number
   exchange_order,  ///< a reduction's operands, or two ops of which one waits for the other, change places
   change_need,     ///< an op waits for any, for all, for one token more or for one fewer
   lose_signal,     ///< a signal is not sent, not waited for, or nothing triggers it
+  change_guard,    ///< an op is void in other rounds, or in none
 };
 
-inline constexpr std::array<mutation, 10> k_all_mutations{
-    mutation::drop_dep,    mutation::swap_peers, mutation::shift_offset,  mutation::change_extent,
-    mutation::duplicate,   mutation::merge_tags, mutation::change_kernel, mutation::exchange_order,
-    mutation::change_need, mutation::lose_signal};
+inline constexpr std::array<mutation, 11> k_all_mutations{
+    mutation::drop_dep,    mutation::swap_peers,  mutation::shift_offset,  mutation::change_extent,
+    mutation::duplicate,   mutation::merge_tags,  mutation::change_kernel, mutation::exchange_order,
+    mutation::change_need, mutation::lose_signal, mutation::change_guard};
 
 std::string_view name_of(mutation how);
 

@@ -14,12 +14,25 @@ std::string_view name_of(buffer_role role) {
   return names[static_cast<std::size_t>(role)];
 }
 
-std::uint64_t max_count(const schedule& program, const op& what) {
-  return what.count.is_late() ? program.lates()[what.count.index()].bound : what.count.value();
+namespace {
+
+/// Of what the op moves or reads: its first region.
+const buffer* source_of(const schedule& program, const op& what) {
+  const region first = what.a.exists() ? what.a : what.c;
+  return first.exists() ? &program.buffers()[first.buffer()] : nullptr;
 }
 
-operand_list operands_of(const schedule& program, const op& what) {
-  return operands_of(what, max_count(program, what));
+}  // namespace
+
+std::uint64_t most_bytes(const schedule& program, const op& what) {
+  const buffer* const under = source_of(program, what);
+  return under == nullptr ? 0 : under->most_items(what.count) * size_of(under->type);
+}
+
+std::uint64_t typical_bytes(const schedule& program, const op& what) {
+  const buffer* const under = source_of(program, what);
+  if (under == nullptr || !under->has_lists()) return most_bytes(program, what);
+  return std::min(what.count * under->lists.typical * size_of(under->type), most_bytes(program, what));
 }
 
 std::size_t count_of(const schedule& program, buffer_role role) {
@@ -44,7 +57,6 @@ class fingerprint {
   template <class Enum>
   requires std::is_enum_v<Enum>
   void add(Enum word) { add(static_cast<std::uint64_t>(word)); }
-  void add(extent count) { add(count.value()); }
   void add(region place) { add(place.offset() << 16 | place.buffer()); }
   template <class... Parts>
   void add_all(Parts... parts) {
@@ -57,8 +69,9 @@ class fingerprint {
 };
 
 void add(fingerprint& sum, const op& it) {
-  sum.add_all(it.kind, it.what, it.type, std::uint64_t{it.in_place}, static_cast<std::uint64_t>(it.peer), it.need,
-              it.tag, it.count, it.a, it.b, it.c, it.releases_a, it.releases_b);
+  sum.add_all(it.kind, it.what, it.type, std::uint64_t{it.in_place} | std::uint64_t{it.guard} << 1,
+              static_cast<std::uint64_t>(it.peer), it.need, it.tag, it.count, it.a, it.b, it.c, it.releases_a,
+              it.releases_b);
   if (it.s.exists()) sum.add(it.s);
 }
 
@@ -69,11 +82,12 @@ void add(fingerprint& sum, const op& it) {
 std::uint64_t hash_of(const schedule& program) {
   fingerprint sum;
   sum.add_all(static_cast<std::uint64_t>(program.place().self), static_cast<std::uint64_t>(program.place().size),
-              program.ops().size(), program.buffers().size(), program.lates().size(), program.slots(), program.exit(),
+              program.ops().size(), program.buffers().size(), program.guards().size(), program.exit(),
               std::uint64_t{program.is_synchronising()} | std::uint64_t{program.is_holding()} << 1,
               program.starts().policy, program.starts().seed);
-  for (const buffer& it : program.buffers()) sum.add_all(it.role, it.space, it.type, it.count);
-  for (const late_extent& it : program.lates()) sum.add_all(it.slot, it.bound);
+  for (const buffer& it : program.buffers())
+    sum.add_all(it.role, it.space, it.type, it.count, it.lists.room, it.lists.total, it.lists.typical);
+  for (const guard& it : program.guards()) sum.add_all(std::uint64_t{it.every}, std::uint64_t{it.skips_empty});
   for (op_id id = 0; id < program.ops().size(); ++id) {
     add(sum, program.ops()[id]);
     sum.add(program.successors(id).size());
@@ -96,12 +110,8 @@ void append_all(std::string& out, const Parts&... parts) {
 
 void append_quoted(std::string& out, std::string_view text) { append_all(out, "\"", escaped(text), "\""); }
 
-void append_region(std::string& out, region place, extent count) {
-  append_all(out, "b", place.buffer(), "[", place.offset(), " +");
-  if (count.is_late())
-    append_all(out, "late ", count.index(), "]");
-  else
-    append_all(out, count.value(), "]");
+void append_region(std::string& out, region place, std::uint64_t count) {
+  append_all(out, "b", place.buffer(), "[", place.offset(), " +", count, "]");
 }
 
 void append_place(std::string& out, const op& it, region place) {
@@ -110,19 +120,19 @@ void append_place(std::string& out, const op& it, region place) {
 }
 
 /// The operand that has sums.
-extent sums_of(const op& it) {
-  for (const operand& part : operands_of(it, 0))
-    if (part.is_sums) return extent::imm(part.count);
-  return {};
+std::uint64_t sums_of(const op& it) {
+  for (const operand& part : operands_of(it))
+    if (part.is_sums) return part.count;
+  return 0;
 }
 
 /// `compute f64 sums = dot_norms f32 a b`, since the sums are not of the op's type, and `compute f32 c = adasum a b by
-/// sums`. A row says of how many vectors it is. `compute f32 c = divide a by 4`.
+/// sums`. A row says of how many vectors it is. `compute f32 c = divide a by 4`. `compute u64 lengths = measure f32 a`.
 void append_compute(std::string& out, const op& it) {
-  const extent sums = sums_of(it);
-  if (makes_sums(it.what)) {
-    append_all(out, " ", name_of(dtype::f64), " ");
-    append_region(out, it.c, sums);
+  const std::uint64_t sums = sums_of(it);
+  if (makes_sums(it.what) || it.what == kernel::measure) {
+    append_all(out, " ", name_of(makes_sums(it.what) ? dtype::f64 : dtype::u64), " ");
+    append_region(out, it.c, makes_sums(it.what) ? sums : it.count);
     append_all(out, " = ", name_of(it.what), " ", name_of(it.type), " ");
   } else {
     append_place(out, it, it.c);
@@ -157,7 +167,7 @@ void append_work(std::string& out, const op& it) {
 }
 
 void append_head(std::string& out, const schedule& program) {
-  append(out, "libsched schedule 1\nname ");
+  append(out, "libsched schedule 2\nname ");
   append_quoted(out, program.name());
   append_all(out, "\nrank ", program.place().self, " of ", program.place().size);
   append_all(out, "\nflags", program.is_synchronising() ? " synchronising" : "",
@@ -167,13 +177,20 @@ void append_head(std::string& out, const schedule& program) {
   if (has_number(starts.policy)) append_all(out, " ", starts.number);
   if (starts.full_every != 0) append_all(out, " every ", starts.full_every);
   append_all(out, " seed ", starts.seed);
-  append_all(out, "\nsizes buffers ", program.buffers().size(), " lates ", program.lates().size(), " slots ",
-             program.slots(), " ops ", program.ops().size(), " deps ", program.dep_count(), "\n");
+  append_all(out, "\nsizes buffers ", program.buffers().size(), " guards ", program.guards().size(), " ops ",
+             program.ops().size(), " deps ", program.dep_count(), "\n");
+}
+
+std::string words_for(const list_layout& lists) {
+  if (lists.room == 0) return {};
+  const std::string packed = lists.total == 0 ? "" : " packed " + std::to_string(lists.total);
+  return " lists " + std::to_string(lists.room) + packed + " typical " + std::to_string(lists.typical);
 }
 
 void append_op(std::string& out, const schedule& program, op_id id) {
   append_all(out, "op ", id, " ");
   append_work(out, program.ops()[id]);
+  if (program.ops()[id].guard != 0) append_all(out, " guard ", program.ops()[id].guard);
   append_all(out, " need ", program.ops()[id].need);
   if (!program.successors(id).empty()) append(out, " then");
   for (const op_id next : program.successors(id)) append_all(out, " ", next);
@@ -191,10 +208,10 @@ std::string to_text(const schedule& program) {
   std::size_t number = 0;
   for (const buffer& it : program.buffers())
     append_all(out, "buffer ", number++, " ", name_of(it.role), it.space == memory_space::host ? " host " : " device ",
-               name_of(it.type), " ", it.count, "\n");
-  number = 0;
-  for (const late_extent& it : program.lates())
-    append_all(out, "late ", number++, " slot ", it.slot, " bound ", it.bound, "\n");
+               name_of(it.type), " ", it.count, words_for(it.lists), "\n");
+  number = 1;
+  for (const guard& it : program.guards())
+    append_all(out, "guard ", number++, " every ", it.every, it.skips_empty ? " skips_empty" : "", "\n");
   for (op_id id = 0; id < program.ops().size(); ++id) append_op(out, program, id);
   append_all(out, "exit ", program.exit(), "\n");
   return out;
@@ -221,10 +238,11 @@ void append_label(std::string& out, const op& it) {
   if (it.what != kernel::none) append_all(out, " ", name_of(it.what));
   const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
   if (is_communication(it.kind)) append_all(out, is_out ? " to " : " from ", it.peer);
-  for (const operand& part : operands_of(it, 0)) {
+  for (const operand& part : operands_of(it)) {
     append(out, "\\n");
-    append_region(out, part.at, part.is_sums ? extent::imm(part.count) : it.count);
+    append_region(out, part.at, part.is_sums ? part.count : it.count);
   }
+  if (it.guard != 0) append_all(out, "\\nguard ", it.guard);
 }
 
 void append_node(std::string& out, const schedule& program, op_id id, std::uint32_t in_degree) {

@@ -5,12 +5,14 @@
 // kept as compressed sparse rows, roots and exit are explicit. Only compile() makes one.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "libsched/activation.h"
+#include "libsched/guard.h"
 #include "ops/op.h"
 
 namespace lsched {
@@ -24,20 +26,33 @@ enum class buffer_role : std::uint8_t {
 
 std::string_view name_of(buffer_role role);
 
+/// Of a buffer whose elements are lists: each of 0 to `room` items of the buffer's type, how many is known only when an op
+/// fires. Counts and offsets are of lists, as of any other elements.
+///
+/// Either every list has `room` places of its own; it can be received without its length being known. Or lists are
+/// packed one behind the other, so that several go in one message; kernel::lay_out says before how long each is.
+struct list_layout {
+  std::uint64_t room = 0;     ///< 0: elements are no lists
+  std::uint64_t total = 0;    ///< items, at most, of all lists together where they are packed; 0: they are not
+  std::uint64_t typical = 0;  ///< items of a list, for models of time
+  friend bool operator==(const list_layout&, const list_layout&) = default;
+};
+
 struct buffer {
   buffer_role role = buffer_role::scratch;
   memory_space space = memory_space::host;
   dtype type = dtype::u8;
   std::uint64_t count = 0;  ///< elements
-  std::uint64_t bytes() const { return count * size_of(type); }
+  list_layout lists{};
+  bool has_lists() const { return lists.room != 0; }
+  bool is_packed() const { return lists.total != 0; }
+  /// Items, at most, of so many elements. Below 2^48, as compile() sees to.
+  std::uint64_t most_items(std::uint64_t elements) const {
+    const std::uint64_t items = has_lists() ? elements * lists.room : elements;
+    return is_packed() ? std::min(items, lists.total) : items;
+  }
+  std::uint64_t bytes() const { return most_items(count) * size_of(type); }
   friend bool operator==(const buffer&, const buffer&) = default;
-};
-
-/// A number known only at fire time: slot of the instance's arena, never above `bound`.
-struct late_extent {
-  std::uint32_t slot = 0;
-  std::uint64_t bound = 0;
-  friend bool operator==(const late_extent&, const late_extent&) = default;
 };
 
 class schedule {
@@ -51,8 +66,7 @@ class schedule {
     std::vector<op_id> next;
     std::vector<op_id> roots;
     std::vector<buffer> buffers;
-    std::vector<late_extent> lates;
-    std::uint32_t slots = 0;
+    std::vector<guard> guards;  ///< op::guard is a number from 1 on
     op_id exit = k_no_op;
     bool synchronising = false;  ///< declared: every rank's entry happens before every rank's exit
     bool holding = false;        ///< declared: an in-place payload may wait for its reader, however long
@@ -70,8 +84,11 @@ class schedule {
   std::size_t dep_count() const { return parts_.next.size(); }
   std::span<const op_id> roots() const { return parts_.roots; }
   std::span<const buffer> buffers() const { return parts_.buffers; }
-  std::span<const late_extent> lates() const { return parts_.lates; }
-  std::uint32_t slots() const { return parts_.slots; }
+  std::span<const guard> guards() const { return parts_.guards; }
+  /// The op's guard; nullptr: it has none.
+  const guard* guard_of(const op& what) const {
+    return what.guard == 0 ? nullptr : &parts_.guards[what.guard - std::size_t{1}];
+  }
   op_id exit() const { return parts_.exit; }
   bool is_synchronising() const { return parts_.synchronising; }
   bool is_holding() const { return parts_.holding; }
@@ -86,11 +103,11 @@ class schedule {
 
 using schedule_ptr = std::shared_ptr<const schedule>;
 
-/// Most elements an op can move or touch: its immediate count, or the bound of its late extent.
-std::uint64_t max_count(const schedule& program, const op& what);
+/// Bytes that an op moves, or reads of a vector, at most; 0 for ops without data.
+std::uint64_t most_bytes(const schedule& program, const op& what);
 
-/// What an op touches.
-operand_list operands_of(const schedule& program, const op& what);
+/// Likewise, but of lists of typical length.
+std::uint64_t typical_bytes(const schedule& program, const op& what);
 
 /// Number of buffers of one role, in the order the builder declared them.
 std::size_t count_of(const schedule& program, buffer_role role);

@@ -153,7 +153,8 @@ class parser {
 
   bool read_lists();
   bool read_buffer();
-  bool read_late();
+  bool read_lists_of(list_layout& lists);
+  bool read_guard();
   bool read_op();
   bool read_exit();
 
@@ -161,11 +162,12 @@ class parser {
   bool read_data(op& it, region& where);
   bool read_compute(op& it);
   bool read_row(op& it);
-  static std::uint32_t matrices_in(extent sums, std::uint64_t one);
+  static std::uint32_t matrices_in(std::uint64_t sums, std::uint64_t one);
   bool read_merge(op& it);
-  bool read_region(region& where, extent& count);
+  bool read_region(region& where, std::uint64_t& count);
   bool read_peer(op& it, std::string_view direction);
   bool read_derived(op& it);
+  bool read_guard_of(op& it);
   bool read_successors(op_id id);
   void append(const op& it);
 
@@ -176,9 +178,10 @@ class parser {
   scanner in_;
   std::size_t begin_ = in_.next().at;
   builder made_{world{}};
-  std::size_t buffers_ = 0, lates_ = 0;  ///< read so far
-  std::size_t on_device_ = begin_;       ///< where a buffer was said to be in device memory
-  std::vector<std::size_t> lines_{};     ///< where each op begins
+  std::size_t buffers_ = 0;         ///< read so far
+  std::size_t on_device_ = begin_;  ///< where a buffer was said to be in device memory
+  std::vector<guard> guards_{};
+  std::vector<std::size_t> lines_{};  ///< where each op begins
   std::vector<std::pair<op_id, op_id>> deps_{};
   schedule_ptr program_{};
   failure why_{};
@@ -244,8 +247,8 @@ bool parser::read_version() {
   const token version = next();
   std::uint64_t number = 0;
   if (!read_number(number)) return false;
-  if (number == 1) return true;
-  const std::string why = "the file is of version " + shown(version.text) + ", and only version 1 can be read";
+  if (number == 2) return true;
+  const std::string why = "the file is of version " + shown(version.text) + ", and only version 2 can be read";
   return fail(version.at, failure{status::unsupported, why});
 }
 
@@ -292,7 +295,7 @@ bool parser::read_activation() {
 bool parser::read_sizes() {
   if (!take("sizes")) return true;
   std::uint64_t size = 0;  // for compare() to check
-  for (const std::string_view of : {"buffers", "lates", "slots", "ops", "deps"})
+  for (const std::string_view of : {"buffers", "guards", "ops", "deps"})
     if (!expect(of) || !read_number(size)) return false;
   return end_line();
 }
@@ -302,8 +305,8 @@ bool parser::read_sizes() {
 bool parser::read_lists() {
   while (take("buffer"))
     if (!read_buffer()) return false;
-  while (take("late"))
-    if (!read_late()) return false;
+  while (take("guard"))
+    if (!read_guard()) return false;
   while (next().text == "op")
     if (!read_op()) return false;
   return read_exit();
@@ -320,23 +323,31 @@ bool parser::read_buffer() {
   } else if (!expect("host")) {
     return false;
   }
-  const bool is_read = read_word(k_all_dtypes, "a dtype", it.type) && read_number(it.count, k_max_count) && end_line();
+  const bool is_read = read_word(k_all_dtypes, "a dtype", it.type) && read_number(it.count, k_max_count);
   if (!is_read) return false;
-  made_.declare(it.role, it.type, it.count, it.space);
+  if (take("lists")) {
+    if (!read_lists_of(it.lists)) return false;
+    made_.lists(it.role, it.type, it.count, it.lists);
+  } else {
+    made_.declare(it.role, it.type, it.count, it.space);
+  }
   ++buffers_;
-  return is_sound(at);
+  return is_sound(at) && end_line();
 }
 
-bool parser::read_late() {
-  const std::size_t at = next().at;
-  const std::string number = std::to_string(lates_);
-  std::uint64_t bound = 0;
-  const bool is_read = expect(number) && expect("slot") && expect(number) && expect("bound") &&
-                       read_number(bound, k_max_count) && end_line();
-  if (!is_read) return false;
-  (void)made_.late(bound);
-  ++lates_;
-  return is_sound(at);
+bool parser::read_lists_of(list_layout& lists) {
+  if (!read_number(lists.room, k_max_count)) return false;
+  if (take("packed") && !read_number(lists.total, k_max_count)) return false;
+  return expect("typical") && read_number(lists.typical, k_max_count);
+}
+
+/// They are numbered from 1.
+bool parser::read_guard() {
+  guard it;
+  if (!expect(std::to_string(guards_.size() + 1)) || !expect("every") || !read_number(it.every)) return false;
+  it.skips_empty = take("skips_empty");
+  guards_.push_back(it);
+  return end_line();
 }
 
 bool parser::read_op() {
@@ -349,6 +360,7 @@ bool parser::read_op() {
   if (!is_read) return false;
   append(it);
   made_.set_need(id, it.need);
+  if (it.guard != 0) made_.set_guard(id, guards_[it.guard - std::size_t{1}]);
   return is_sound(at) && read_successors(id) && end_line();
 }
 
@@ -383,8 +395,7 @@ bool parser::read_data(op& it, region& where) {
 
 /// All regions of an op have one count, or the one that sums have: compare() says no to others.
 bool parser::read_compute(op& it) {
-  extent again;
-  extent sums;
+  std::uint64_t again = 0, sums = 0;
   if (!read_data(it, it.c) || !expect("=")) return false;
   if (take("copy")) {
     it.what = kernel::copy;
@@ -393,6 +404,14 @@ bool parser::read_compute(op& it) {
   if (take(name_of(kernel::divide))) {
     it.what = kernel::divide;
     return read_region(it.a, again) && expect("by") && read_number(it.tag);
+  }
+  if (take(name_of(kernel::measure))) {
+    it.what = kernel::measure;
+    return read_word(k_all_dtypes, "a dtype", it.type) && read_region(it.a, again);
+  }
+  if (take(name_of(kernel::lay_out))) {
+    it.what = kernel::lay_out;
+    return read_region(it.a, again);
   }
   const bool makes_gram = take(name_of(kernel::gram));
   if (makes_gram || take(name_of(kernel::dot_norms))) {
@@ -407,7 +426,9 @@ bool parser::read_compute(op& it) {
   else if (take(name_of(kernel::gram_adasum)))
     it.what = kernel::gram_adasum;
   else if (!read_word(k_all_reductions,
-                      "'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum' or a reduction", it.what))
+                      "'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum', 'measure', 'lay_out' or "
+                      "a reduction",
+                      it.what))
     return false;
   if (!read_region(it.a, again) || !read_region(it.b, again)) return false;
   if (takes_row(it.what) && !read_row(it)) return false;
@@ -419,9 +440,9 @@ bool parser::read_compute(op& it) {
 }
 
 /// How many of so many sums. Whether it comes out even, compare() knows.
-std::uint32_t parser::matrices_in(extent sums, std::uint64_t one) {
-  if (sums.is_late() || one == 0 || sums.value() / one > k_most_vectors) return 0;
-  return static_cast<std::uint32_t>(sums.value() / one);
+std::uint32_t parser::matrices_in(std::uint64_t sums, std::uint64_t one) {
+  if (one == 0 || sums / one > k_most_vectors) return 0;
+  return static_cast<std::uint32_t>(sums / one);
 }
 
 bool parser::read_row(op& it) {
@@ -437,17 +458,14 @@ bool parser::read_merge(op& it) {
   return true;
 }
 
-bool parser::read_region(region& where, extent& count) {
-  std::uint64_t buffer = 0, offset = 0, elements = 0;
-  std::uint32_t late = 0;
+bool parser::read_region(region& where, std::uint64_t& count) {
+  std::uint64_t buffer = 0, offset = 0;
   if (!next().text.starts_with('b')) return refuse("a region");
   if (!read_digits(next().text.substr(1), k_no_buffer - 1, buffer)) return false;
   in_.advance();
   if (!expect("[") || !read_number(offset, k_max_count) || !expect("+")) return false;
-  const bool is_late = take("late");
-  if (is_late ? !read_number(late) : !read_number(elements, k_max_count)) return false;
+  if (!read_number(count, k_max_count)) return false;
   where = region(static_cast<std::uint16_t>(buffer), offset);
-  count = is_late ? extent::late(late) : extent::imm(elements);
   return expect("]");
 }
 
@@ -455,13 +473,23 @@ bool parser::read_peer(op& it, std::string_view direction) {
   return expect(direction) && read_number(it.peer) && expect("tag") && read_number(it.tag);
 }
 
-/// What compile() finds out by itself, and `need`, which it finds out where that is "all". Whether these words
-/// fit the op, compare() knows.
+/// What compile() finds out by itself, the guard, and `need`, which compile() finds out where that is "all". Whether
+/// these words fit the op, compare() knows.
 bool parser::read_derived(op& it) {
   it.in_place = take("in_place");
   if (take("releases_a") && !read_number(it.releases_a)) return false;
   if (take("releases_b") && !read_number(it.releases_b)) return false;
+  if (take("guard") && !read_guard_of(it)) return false;
   return !take("need") || read_number(it.need);
+}
+
+bool parser::read_guard_of(op& it) {
+  const std::size_t at = next().at;
+  std::size_t number = 0;
+  if (!read_number(number, k_most_guards)) return false;
+  if (number == 0 || number > guards_.size()) return fail(at, "there is no guard " + std::to_string(number));
+  it.guard = number & k_most_guards;
+  return true;
 }
 
 bool parser::read_successors(op_id id) {
@@ -488,6 +516,10 @@ void parser::append(const op& it) {
     case op_kind::compute:
       if (it.what == kernel::copy)
         made_.copy(it.a, it.c, it.count);
+      else if (it.what == kernel::measure)
+        made_.measure(it.a, it.c, it.count);
+      else if (it.what == kernel::lay_out)
+        made_.lay_out(it.a, it.c.buffer());
       else if (it.what == kernel::divide)
         made_.divide(it.a, it.c, it.count, it.tag);
       else if (it.what == kernel::dot_norms)
@@ -495,9 +527,9 @@ void parser::append(const op& it) {
       else if (it.what == kernel::adasum)
         made_.adasum(it.a, it.b, it.s, it.c, it.count);
       else if (it.what == kernel::gram)
-        made_.gram(row_of(it).vectors, it.a, it.b, it.c, it.count.value());
+        made_.gram(row_of(it).vectors, it.a, it.b, it.c, it.count);
       else if (it.what == kernel::gram_adasum)
-        made_.gram_adasum(row_of(it), it.a, it.b, it.s, it.c, it.count.value());
+        made_.gram_adasum(row_of(it), it.a, it.b, it.s, it.c, it.count);
       else
         made_.reduce(it.what, it.a, it.b, it.c, it.count);
       break;

@@ -84,7 +84,7 @@ std::size_t memory_of(const schedule& it) {
   for (op_id id = 0; id < it.ops().size(); ++id) edges += it.successors(id).size();
   return sizeof(schedule) + it.name().size() + it.ops().size() * (sizeof(op) + sizeof(std::uint32_t)) +
          (edges + it.roots().size()) * sizeof(op_id) + it.buffers().size() * sizeof(buffer) +
-         it.lates().size() * sizeof(late_extent);
+         it.guards().size() * sizeof(guard);
 }
 
 template <class Time>
@@ -116,6 +116,12 @@ class world_engine {
   static std::size_t at(rank r) { return static_cast<std::size_t>(r); }
   const schedule& program(rank r) const { return *programs_[at(r)]; }
   const op& op_of(rank r, op_id id) const { return program(r).ops()[id]; }
+  /// Lists that are typically empty are.
+  bool is_void(rank r, const op& what) const {
+    const guard* const when = program(r).guard_of(what);
+    if (when == nullptr) return false;
+    return !is_due(*when, what_.instance) || (when->skips_empty && typical_bytes(program(r), what) == 0);
+  }
   static bool is_call(const op& what, rank r) { return what.kind == op_kind::signal_recv && what.peer == r; }
 
   /// As all ranks do in that round.
@@ -253,7 +259,7 @@ class world_engine {
     op_state& it = me.ops[id];
     const op_kind kind = op_of(r, id).kind;
     it.is_armed = true;
-    const bool waits = kind == op_kind::recv || kind == op_kind::signal_recv;
+    const bool waits = (kind == op_kind::recv && !is_void(r, op_of(r, id))) || kind == op_kind::signal_recv;
     if (!waits || it.has_arrived || it.announced_by != k_no_op) me.ready.push_back(id);
   }
 
@@ -278,7 +284,7 @@ class world_engine {
     for (std::size_t i = 0; i < me.ready.size(); ++i) {
       const op_id id = me.ready[i];
       if (me.ops[id].is_done) continue;
-      if (op_of(r, id).kind == op_kind::recv && !me.ops[id].has_arrived) {
+      if (op_of(r, id).kind == op_kind::recv && !me.ops[id].has_arrived && !is_void(r, op_of(r, id))) {
         ask_for(r, id);
         continue;
       }
@@ -294,7 +300,8 @@ class world_engine {
   void record(rank r, op_id id, picoseconds begin) {
     const op& what = op_of(r, id);
     const rank peer = is_communication(what.kind) ? what.peer : k_no_rank;
-    record_->ops.push_back({r, id, what.kind, peer, what.tag, begin, instant_of(ranks_[at(r)].cpu)});
+    record_->ops.push_back(
+        {r, id, is_void(r, what) ? op_kind::nop : what.kind, peer, what.tag, begin, instant_of(ranks_[at(r)].cpu)});
   }
 
   /// A receive whose message has been announced: its sender may move it.
@@ -315,7 +322,7 @@ class world_engine {
   bool carry_out(rank r, op_id id, const op& what) {
     state& me = ranks_[at(r)];
     bool is_over = true;
-    switch (what.kind) {
+    switch (is_void(r, what) ? op_kind::nop : what.kind) {
       case op_kind::send:
       case op_kind::signal_send: is_over = send(r, id, what); break;
       case op_kind::recv:

@@ -54,8 +54,10 @@ class source_finder {
     std::map<region_key, std::vector<op_id>> sends;
     for (op_id id = 0; id < before_.size(); ++id) {
       const op& what = program_.ops()[id];
-      if (what.kind != op_kind::send || what.count.is_late() || role_of(what.a) == buffer_role::scratch) continue;
-      sends[{what.a.buffer(), what.a.offset(), what.count.value(), what.type}].push_back(id);
+      if (what.kind != op_kind::send || what.guard != 0 || role_of(what.a) == buffer_role::scratch ||
+          program_.buffers()[what.a.buffer()].has_lists())
+        continue;
+      sends[{what.a.buffer(), what.a.offset(), what.count, what.type}].push_back(id);
     }
     return sends;
   }
@@ -67,7 +69,7 @@ class source_finder {
     const std::vector<bool>& earlier = ancestors_of(send);
     const bool is_input = role_of(what.a) == buffer_role::input;
     for (op_id id = 0; id < before_.size(); ++id) {
-      for (const operand& part : operands_of(program_, program_.ops()[id])) {
+      for (const operand& part : operands_of(program_.ops()[id])) {
         if (!part.is_written || role_of(part.at) != buffer_role::output) continue;
         if (is_input ? earlier[id] : overlaps(part, what) && !earlier[id]) return false;
       }
@@ -78,8 +80,7 @@ class source_finder {
   /// Both are of the buffer's type.
   bool overlaps(const operand& written, const op& reader) const {
     const std::uint64_t begin = written.at.offset(), read = reader.a.offset();
-    return written.at.buffer() == reader.a.buffer() && begin < read + max_count(program_, reader) &&
-           read < begin + written.count;
+    return written.at.buffer() == reader.a.buffer() && begin < read + reader.count && read < begin + written.count;
   }
 
   /// Sends of one region often wait for the same ops: their ancestors are found once.

@@ -10,7 +10,7 @@ namespace lsched {
 
 /// By op: sends with equal numbers other than 0 read the same region with the same content in every round, whenever in
 /// the round they fire, even if the schedule is bound in place. What cannot be told from deps alone (any and quorum
-/// triggers, late extents, partial schedules, scratch buffers) has 0, as has a send that is alone.
+/// triggers, guards, lists, partial schedules, scratch buffers) has 0, as has a send that is alone.
 std::vector<std::uint32_t> shared_sources(const schedule& program);
 
 }  // namespace lsched

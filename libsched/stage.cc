@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 namespace lsched {
@@ -34,7 +35,7 @@ std::vector<bool> completed_without(const schedule& program, op_id withheld) {
 
 stage::stage(std::span<const schedule_ptr> world, const overlay& in_place) {
   for (const schedule_ptr& program : world) add_rank(*program, in_place);
-  if (has_late_extents_ || !flaw_.empty()) return;
+  if (!flaw_.empty()) return;
   for (const stage_part& part : parts_)
     if (!is_sound(part)) return;
   match();
@@ -58,7 +59,11 @@ void stage::place_buffers(stage_rank& me, const overlay& in_place) {
 
 void stage::add_rank(const schedule& program, const overlay& in_place) {
   stage_rank me{.program = &program, .first = static_cast<stage_op>(parts_.size())};
-  has_late_extents_ = has_late_extents_ || !program.lates().empty();
+  for (const guard& it : program.guards()) period_ = std::lcm(period_, round_no{it.every});
+  for (const buffer& it : program.buffers()) {
+    me.lengths.push_back(cells_);
+    if (it.is_packed()) cells_ += it.count;
+  }
   is_synchronising_ = is_synchronising_ || program.is_synchronising();
   if (const auto why = words_for_misfit(program, in_place)) flaw_ = *why;
   place_buffers(me, in_place);
@@ -70,7 +75,7 @@ void stage::add_rank(const schedule& program, const overlay& in_place) {
     stage_op& call = what.tag == k_full_call_tag ? me.full_call : me.call;
     if (part.is_call && call == k_no_stage_op) call = number;
     if (what.kind == op_kind::capture && !me.captures) me.captures = true, me.entry = number;
-    if (what.kind == op_kind::send) part.transit = cells_, cells_ += what.count.value();
+    if (what.kind == op_kind::send) part.transit = cells_, cells_ += what.count;
     parts_.push_back(std::move(part));
   }
   if (!me.captures) me.entry = me.call;
@@ -82,7 +87,7 @@ bool stage::is_sound(const stage_part& part) {
   const stage_rank& me = of(part.owner);
   const bool has_peer =
       !is_communication(it.kind) || (it.peer >= 0 && it.peer < size() && (it.peer != part.owner || part.is_call));
-  const operand_list parts = operands_of(*me.program, it);
+  const operand_list parts = operands_of(it);
   const bool stays_inside = std::ranges::all_of(parts, [&](const operand& one) { return is_inside(*me.program, one); });
   const bool may_write = !it.c.exists() || it.kind == op_kind::capture || !stays_inside ||
                          me.program->buffers()[it.c.buffer()].role != buffer_role::input;
@@ -102,7 +107,7 @@ bool stage::slips(const stage_part& part, const operand& from) const {
     it.at = {0, cell(part, it.at, 0)};
     return it;
   };
-  for (const operand& it : operands_of(*part.what, part.what->count.value()))
+  for (const operand& it : operands_of(*part.what))
     if (it.is_written && straddle(placed(it), placed(from))) return true;
   return false;
 }
@@ -171,8 +176,8 @@ void stage::find_conflicts(const stage_rank& me, const std::vector<std::vector<b
 
 /// Whether one writes an element that the other uses. Both are of the same rank.
 bool stage::clash(const stage_part& x, const stage_part& y) const {
-  for (const operand& mine : operands_of(*x.what, x.what->count.value())) {
-    for (const operand& others : operands_of(*y.what, y.what->count.value())) {
+  for (const operand& mine : operands_of(*x.what)) {
+    for (const operand& others : operands_of(*y.what)) {
       const std::size_t a = cell(x, mine.at, 0), b = cell(y, others.at, 0);
       const bool meet = mine.count != 0 && others.count != 0 && a < b + others.count && b < a + mine.count;
       if (meet && (mine.is_written || others.is_written)) return true;

@@ -36,8 +36,9 @@ struct stage_rank {
   bool captures = false;
   /// Data ops that may not have fired yet when its exit has completed and no op is in flight, for all that deps say.
   std::vector<stage_op> loose{};
-  bool calls_before_capture = true;  ///< by deps
-  std::vector<std::size_t> cells{};  ///< by buffer: its first element
+  bool calls_before_capture = true;    ///< by deps
+  std::vector<std::size_t> cells{};    ///< by buffer: its first element
+  std::vector<std::size_t> lengths{};  ///< by buffer of packed lists: of its first one
 };
 
 class stage {
@@ -46,7 +47,8 @@ class stage {
 
   /// Why the world cannot be played at all, as when a region leaves its buffer; or an empty string.
   const std::string& flaw() const { return flaw_; }
-  bool has_late_extents() const { return has_late_extents_; }
+  /// Guards are due again as they were so many rounds before.
+  round_no period() const { return period_; }
 
   std::size_t op_count() const { return parts_.size(); }
   std::size_t cell_count() const { return cells_; }
@@ -58,6 +60,10 @@ class stage {
   /// Element i of a region of an op.
   std::size_t cell(const stage_part& part, region where, std::uint64_t i) const {
     return of(part.owner).cells[where.buffer()] + where.offset() + i;
+  }
+  /// How long packed list i of a region of an op has been said to be.
+  std::size_t length(const stage_part& part, region where, std::uint64_t i) const {
+    return of(part.owner).lengths[where.buffer()] + where.offset() + i;
   }
   /// "rank 3, op 7 (send, peer 5, tag 2)"
   std::string words_for(stage_op it) const;
@@ -76,7 +82,7 @@ class stage {
   std::vector<stage_rank> ranks_;
   std::size_t cells_ = 0;
   bool is_synchronising_ = false;
-  bool has_late_extents_ = false;
+  round_no period_ = 1;
   std::string flaw_;
 };
 

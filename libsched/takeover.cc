@@ -37,7 +37,7 @@ class analysis {
   analysis(const schedule& program, const piece_map& pieces)
       : program_(program), pieces_(pieces), writers_(program.buffers().size()), readers_(program.buffers().size()) {
     for (op_id id = 0; id < program.ops().size(); ++id) {
-      for (const operand& part : operands_of(program.ops()[id], 0)) {
+      for (const operand& part : operands_of(program.ops()[id])) {
         std::vector<op_id>& users = (part.is_written ? writers_ : readers_)[part.at.buffer()];
         if (users.empty() || users.back() != id) users.push_back(id);
       }
@@ -67,8 +67,7 @@ class analysis {
   const std::vector<op_id>& writers_of(op_id id) const { return writers_[at(id).c.buffer()]; }
 
   bool is_whole(const op& it, region part) const {
-    return !it.count.is_late() && it.count.value() == program_.buffers()[part.buffer()].count &&
-           pieces_.of_buffer(part.buffer()).size() == 1;
+    return it.count == program_.buffers()[part.buffer()].count && pieces_.of_buffer(part.buffer()).size() == 1;
   }
   bool is_candidate(const op& it, region from) const {
     return from.exists() && from.buffer() != it.c.buffer() && is_whole(it, it.c) && is_whole(it, from) &&

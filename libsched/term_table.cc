@@ -113,6 +113,16 @@ term_id term_table::quotient(term_id sum, std::uint32_t divisor) {
   return place->second;
 }
 
+term_id term_table::length_of(term_id list) {
+  const auto [place, is_new] = joins_.try_emplace({static_cast<std::uint64_t>(kernel::measure), list, k_no_term},
+                                                  static_cast<term_id>(terms_.size()));
+  if (!is_new) return place->second;
+  term it{.index = terms_[list].index, .tree = joined_tree(kernel::measure, terms_[list].tree, 0), .is_uniform = false};
+  it.copies.assign(size_, 0);
+  terms_.push_back(std::move(it));
+  return place->second;
+}
+
 term_id term_table::join(kernel how, term_id lower, term_id higher) {
   if (how == kernel::sum && terms_[lower].is_sum && terms_[higher].is_sum && terms_[lower].row == 0 &&
       terms_[higher].row == 0 && terms_[lower].index == terms_[higher].index)

@@ -32,6 +32,9 @@ class term_table {
 
   term_id quotient(term_id sum, std::uint32_t divisor);
 
+  /// How long a list is, of which a term says what is in it. A length is nobody's promise.
+  term_id length_of(term_id list);
+
   /// Sum `number` of dot_norms, of these products. Such sums add up by join(kernel::sum, …).
   term_id sum_of(const products& all, std::uint64_t number);
   /// Which products the elements of two vectors give.

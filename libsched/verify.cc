@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <set>
 #include <string>
 
 #include "libsched/assembly.h"
@@ -14,6 +16,9 @@
 
 namespace lsched {
 namespace {
+
+/// Of which kinds_of_rounds looks at the guards.
+constexpr round_no k_most_rounds = k_longest_period;
 
 std::string rank_text(rank r) { return "rank " + std::to_string(r); }
 
@@ -53,7 +58,8 @@ class proof {
   void check_signals(const assembly& all, const progress& wake);
   void check_full_round(const assembly& all, const std::vector<world_op>& captures);
   std::vector<std::uint32_t> hops_from_here(const assembly& all, const std::vector<world_op>& order) const;
-  void check_contents(const assembly& all, const std::vector<world_op>& order);
+  std::vector<round_no> kinds_of_rounds();
+  void check_contents(const assembly& all, const std::vector<world_op>& order, round_no round);
   void check_knowledge(const assembly& all, const std::vector<world_op>& order);
   void check_price();
 
@@ -98,13 +104,32 @@ void proof::prove() {
   if (!out_.is_empty()) return;
   check_unsure_signals(all, dangers.unsure_signals());
   if (!out_.is_empty()) return;
-  check_contents(all, round.order());
+  for (const round_no kind : kinds_of_rounds()) check_contents(all, round.order(), kind);
   check_knowledge(all, eager.order());
   check_price();
 }
 
-void proof::check_contents(const assembly& all, const std::vector<world_op>& order) {
-  contents symbols(all, options_.in_place, out_);
+/// Rounds in which other guards are due than in any before. Beyond the least common multiple nothing is new.
+std::vector<round_no> proof::kinds_of_rounds() {
+  std::set<guard, decltype([](const guard& x, const guard& y) { return x.every < y.every; })> periods;
+  for (const schedule_ptr& it : world_) periods.insert(it->guards().begin(), it->guards().end());
+  round_no all = 1;
+  for (const guard& it : periods) all = std::min(std::lcm(all, round_no{it.every}), k_most_rounds + 1);
+  if (all > k_most_rounds)
+    out_.add({.what = property::form,
+              .text = "the periods of guards meet again after more than " + std::to_string(k_most_rounds) + " rounds"});
+  std::set<std::vector<bool>> seen;
+  std::vector<round_no> kinds;
+  for (round_no round = 1; round <= all; ++round) {
+    std::vector<bool> due;
+    for (const guard& it : periods) due.push_back(is_due(it, round));
+    if (seen.insert(std::move(due)).second) kinds.push_back(round);
+  }
+  return kinds;
+}
+
+void proof::check_contents(const assembly& all, const std::vector<world_op>& order, round_no round) {
+  contents symbols(all, options_.in_place, round, out_);
   symbols.run(order);
   symbols.check(promise_);
 }
@@ -344,7 +369,7 @@ void proof::check_knowledge(const assembly& all, const std::vector<world_op>& or
     if (all.at(it).kind != op_kind::recv || known.is_expected(it)) continue;
     unexpected_bound& bound = answer_.unexpected[static_cast<std::size_t>(all.rank_of(it))];
     ++bound.messages;
-    bound.bytes += max_count(all.program(all.rank_of(it)), all.at(it)) * size_of(all.at(it).type);
+    bound.bytes += most_bytes(all.program(all.rank_of(it)), all.at(it));
   }
 }
 
@@ -355,7 +380,7 @@ void proof::count_price(const assembly& all, const progress& full) {
     const op& what = all.at(it);
     if (what.kind == op_kind::send) {
       ++price.messages;
-      price.bytes += max_count(all.program(all.rank_of(it)), what) * size_of(what.type);
+      price.bytes += most_bytes(all.program(all.rank_of(it)), what);
     }
     if (what.kind == op_kind::signal_send && full.has_fired(it)) ++price.signals;
     const bool is_exit = all.id_of(it) == all.program(all.rank_of(it)).exit();

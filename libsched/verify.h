@@ -1,7 +1,7 @@
 // Verify: the interpreter that proves.
 //
 // Takes the schedules of a whole world and a promise, and proves that every execution keeps it: whatever the order in
-// which messages arrive, at any eager limit, for any count that late extents may take, whoever makes the first call.
+// which messages arrive, at any eager limit, whatever lists hold, whoever makes the first call.
 // One linear pass is enough for that, because firing is monotone: an op never disables another, so all interleavings
 // fire the same payload and compute ops. What depends on order (who may touch memory when) is judged by
 // happens-before, never by one execution. docs/verify.md says what is proved and how, and what is not.

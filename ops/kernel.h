@@ -38,7 +38,9 @@ enum class kernel : std::uint8_t {
   adasum,       ///< of a, b and those sums of the vectors that a and b are parts of (ops/adasum.h)
   gram,         ///< of a row of vectors: the sums of them all with each other
   gram_adasum,  ///< of a row of vectors, by those sums of the vectors that these are parts of
-  divide        ///< a divided by a number of ranks: sums become means
+  divide,       ///< a divided by a number of ranks: sums become means
+  measure,      ///< how many items the lists of a hold
+  lay_out       ///< the lists of c are made to hold a items each, whose values are none yet
 };
 
 inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::prod, kernel::min,  kernel::max,
@@ -62,8 +64,12 @@ constexpr bool takes_row(kernel what) { return what == kernel::gram || what == k
 constexpr bool makes_sums(kernel what) { return what == kernel::dot_norms || what == kernel::gram; }
 constexpr bool goes_by_sums(kernel what) { return what == kernel::adasum || what == kernel::gram_adasum; }
 
+/// What goes from lists to their lengths, and back.
+constexpr bool is_about_lengths(kernel what) { return what == kernel::measure || what == kernel::lay_out; }
+
 constexpr bool supports(kernel what, dtype type) {
   if (is_adaptive(what) || what == kernel::divide) return is_floating(type);
+  if (is_about_lengths(what)) return true;
   return is_reduction(what) && (what < kernel::land || what == kernel::user || !is_floating(type));
 }
 

@@ -29,29 +29,10 @@ constexpr bool is_payload(op_kind kind) { return kind == op_kind::send || kind =
 constexpr bool is_signal(op_kind kind) { return kind == op_kind::signal_send || kind == op_kind::signal_recv; }
 constexpr bool is_communication(op_kind kind) { return is_payload(kind) || is_signal(kind); }
 
-/// A 64-bit number that is known at commit (`imm`) or only when an op fires (`late`: index of a late extent,
-/// a slot of the instance's arena with a bound that is checked at commit and again at fire time).
-class extent {
- public:
-  constexpr extent() = default;
-  static constexpr extent imm(std::uint64_t value) { return extent(value); }
-  static constexpr extent late(std::uint32_t index) { return extent(k_late | index); }
-
-  constexpr bool is_late() const { return (bits_ & k_late) != 0; }
-  constexpr std::uint64_t value() const { return bits_; }
-  constexpr std::uint32_t index() const { return static_cast<std::uint32_t>(bits_); }
-  friend constexpr bool operator==(extent, extent) = default;
-
- private:
-  static constexpr std::uint64_t k_late = std::uint64_t{1} << 63;
-  explicit constexpr extent(std::uint64_t bits) : bits_(bits) {}
-  std::uint64_t bits_ = 0;
-};
-
 inline constexpr std::uint16_t k_no_buffer = 0xffff;
 inline constexpr std::uint64_t k_max_count = (std::uint64_t{1} << 48) - 1;
 
-/// A place in a buffer: buffer number and offset in elements. How far it reaches is the op's extent.
+/// A place in a buffer: buffer number and offset in elements. How far it reaches is the op's count.
 class region {
  public:
   constexpr region() = default;
@@ -80,17 +61,19 @@ class region {
 /// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. Two kernels take a row
 /// of vectors: the first at a, the second at b, behind it in the same buffer, the others at the same distance. gram makes
 /// the sums of them all, and gram_adasum is their adaptive sum by one or several Gram matrices, one behind the other at s,
-/// that are to be added; row_of reads their tag. divide is c = a / tag, from 2 to k_most_divisor. All other regions are of the op's type and count. operands_of says so to whoever goes through
-/// regions.
+/// that are to be added; row_of reads their tag. divide is c = a / tag, from 2 to k_most_divisor. measure and lay_out
+/// connect lists of the op's type with their lengths, which are u64, one for each. All other regions are of the op's
+/// type and count. operands_of says so to whoever goes through regions.
 struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;
   dtype type = dtype::u8;
-  bool in_place = false;  ///< recv: the payload may stay where the transport has it (set by compile)
+  bool in_place : 1 = false;   ///< recv: the payload may stay where the transport has it (set by compile)
+  std::uint8_t guard : 7 = 0;  ///< number of the schedule's guard that it has (libsched/guard.h)
   rank peer = k_no_rank;
   std::uint32_t need = 0;  ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
   std::uint32_t tag = 0;   ///< unique per (peer, direction, payload or signal) within a schedule; of computes see above
-  extent count{};          ///< elements; a receive's is its capacity
+  std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};
   op_id releases_a = k_no_op;  ///< compute: the in-place recv whose payload `a` is (set by compile)
   op_id releases_b = k_no_op;
@@ -121,7 +104,7 @@ struct operand {
   region op::*which = nullptr;
   region at{};
   dtype type = dtype::u8;
-  std::uint64_t count = 0;  ///< elements, at most
+  std::uint64_t count = 0;  ///< elements
   bool is_written = false;
   bool is_sums = false;  ///< in memory of their own
 };
@@ -138,8 +121,8 @@ class operand_list {
   std::size_t size_ = 0;
 };
 
-/// Of an op whose count is at most `count`. A row is one operand, with what lies between its vectors.
-operand_list operands_of(const op& what, std::uint64_t count);
+/// A row is one operand, with what lies between its vectors.
+operand_list operands_of(const op& what);
 
 /// Whether two regions of one buffer overlap without being the same, or lie over sums: no kernel takes such operands.
 bool straddle(const operand& x, const operand& y);

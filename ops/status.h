@@ -17,7 +17,7 @@ enum class [[nodiscard]] status : int{
     ok = 0,
     pending = 1,       ///< not an error: not finished yet
     argument = -1,     ///< a parameter is null, negative or meaningless
-    bounds = -2,       ///< a region, slot or late extent leaves its buffer
+    bounds = -2,       ///< a region leaves its buffer, or a list its room
     state = -3,        ///< the call does not fit the object's present state
     cycle = -4,        ///< the deps of a schedule form a cycle
     unmatched = -5,    ///< sends and receives of the world do not pair up

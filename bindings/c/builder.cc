@@ -121,12 +121,12 @@ lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op) {
 
 lsched_status lsched_add_send(lsched_builder* b, int32_t peer, uint32_t tag, lsched_region source, lsched_op* op) {
   if (!fits(source)) return refuse(b, "a send's region names no slot, or has 2^48 elements or more");
-  return add_op(b, op, [&](builder& to) { return to.send(peer, tag, packed(source), extent::imm(source.count)); });
+  return add_op(b, op, [&](builder& to) { return to.send(peer, tag, packed(source), source.count); });
 }
 
 lsched_status lsched_add_recv(lsched_builder* b, int32_t peer, uint32_t tag, lsched_region target, lsched_op* op) {
   if (!fits(target)) return refuse(b, "a receive's region names no slot, or has 2^48 elements or more");
-  return add_op(b, op, [&](builder& to) { return to.recv(peer, tag, packed(target), extent::imm(target.count)); });
+  return add_op(b, op, [&](builder& to) { return to.recv(peer, tag, packed(target), target.count); });
 }
 
 lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
@@ -135,8 +135,7 @@ lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, l
     return refuse(b, "a reduce's reduction is not an lsched_reduction");
   if (const char* why = objection_to_regions(lower, higher, target)) return refuse(b, why);
   return add_op(b, op, [&](builder& to) {
-    return to.reduce(static_cast<kernel>(reduction), packed(lower), packed(higher), packed(target),
-                     extent::imm(target.count));
+    return to.reduce(static_cast<kernel>(reduction), packed(lower), packed(higher), packed(target), target.count);
   });
 }
 
@@ -150,7 +149,7 @@ lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* us
     if (const char* why = objection_to_user(*b, user_op, *user, {lower, higher, target})) return refuse(b, why);
     b->user = *user;
     return add_op(b, op, [&](builder& to) {
-      return to.reduce(kernel::user, packed(lower), packed(higher), packed(target), extent::imm(target.count));
+      return to.reduce(kernel::user, packed(lower), packed(higher), packed(target), target.count);
     });
   });
 }
@@ -158,7 +157,7 @@ lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* us
 lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_region target, lsched_op* op) {
   if (!fits(source) || !fits(target)) return refuse(b, "a copy's region names no slot, or has 2^48 elements or more");
   if (source.count != target.count) return refuse(b, "a copy's regions have different counts");
-  return add_op(b, op, [&](builder& to) { return to.copy(packed(source), packed(target), extent::imm(target.count)); });
+  return add_op(b, op, [&](builder& to) { return to.copy(packed(source), packed(target), target.count); });
 }
 
 lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsched_op after) {

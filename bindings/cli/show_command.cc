@@ -46,11 +46,13 @@ json describe(const schedule& program, op_id id) {
   if (it.kind == op_kind::compute || it.kind == op_kind::capture) entry["what"] = name_of(it.what);
   if (it.a.exists() || it.c.exists()) {
     entry["dtype"] = name_of(it.type);
-    entry["count"] = max_count(program, it);
+    entry["count"] = it.count;
   }
   if (it.a.exists()) entry["a"] = describe(it.a);
   if (it.b.exists()) entry["b"] = describe(it.b);
   if (it.c.exists()) entry["c"] = describe(it.c);
+  if (const guard* const when = program.guard_of(it))
+    entry["guard"] = {{"every", when->every}, {"skips_empty", when->skips_empty}};
   entry["then"] = program.successors(id);
   return entry;
 }
@@ -64,8 +66,11 @@ json describe(const schedule& program) {
            {"seed", program.starts().seed},
            {"exit", program.exit()}};
   all["buffers"] = json::array();
-  for (const buffer& it : program.buffers())
+  for (const buffer& it : program.buffers()) {
     all["buffers"].push_back({{"role", name_of(it.role)}, {"dtype", name_of(it.type)}, {"count", it.count}});
+    if (it.has_lists()) all["buffers"].back()["room"] = it.lists.room;
+    if (it.is_packed()) all["buffers"].back()["total"] = it.lists.total;
+  }
   all["ops"] = json::array();
   for (op_id id = 0; id < program.ops().size(); ++id) all["ops"].push_back(describe(program, id));
   return all;

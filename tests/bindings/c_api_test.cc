@@ -818,7 +818,7 @@ TEST(c_printing, text_and_picture_fit_the_room_they_are_given) {
   integers input(4), output(4);
   lsched_schedule* schedule = create(world.at(0), describe(input, output));
   for (const auto& [format, word] :
-       {std::pair(LSCHED_PRINT_TEXT, "libsched schedule 1"), std::pair(LSCHED_PRINT_DOT, "digraph")}) {
+       {std::pair(LSCHED_PRINT_TEXT, "libsched schedule 2"), std::pair(LSCHED_PRINT_DOT, "digraph")}) {
     size_t needed = 0;
     ASSERT_EQ(lsched_schedule_print(schedule, format, nullptr, 0, &needed), LSCHED_OK);
     std::string text(needed, '#');
@@ -1897,7 +1897,7 @@ TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
 std::string shift_text(int32_t rank, int32_t ranks, const std::string& name = "shift") {
   const std::string right = std::to_string((rank + 1) % ranks);
   const std::string left = std::to_string((rank + ranks - 1) % ranks);
-  return "libsched schedule 1\nname \"" + name + "\"\nrank " + std::to_string(rank) + " of " + std::to_string(ranks) +
+  return "libsched schedule 2\nname \"" + name + "\"\nrank " + std::to_string(rank) + " of " + std::to_string(ranks) +
          "\nflags\nactivation none seed 0\nbuffer 0 input host i64 4\nbuffer 1 output host i64 4\n"
          "op 0 send i64 b0[0 +4] to " +
          right + " tag 0 then 2\nop 1 recv i64 b1[0 +4] from " + left + " tag 0 then 2\nop 2 nop\nexit 2\n";
@@ -1980,7 +1980,7 @@ TEST(c_load, null_arguments_are_errors) {
 TEST(c_load, buffers_need_memory) {
   const world_of_threads world(1);
   const std::string text =
-      "libsched schedule 1\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+      "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
       "buffer 0 input host u8 1\nop 0 nop\nexit 0\n";
   const void* nowhere[] = {nullptr};
   lsched_schedule* schedule = nullptr;
@@ -2046,7 +2046,7 @@ TEST(c_load, partial_schedules_and_captures_are_refused) {
 TEST(c_load, memory_that_was_never_written_may_be_read) {
   const world_of_threads world(1);
   loading copy(
-      "libsched schedule 1\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\nbuffer 0 scratch host i64 4\n"
+      "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\nbuffer 0 scratch host i64 4\n"
       "buffer 1 output host i64 4\nop 0 compute i64 b1[0 +4] = copy b0[0 +4]\nexit 0\n");
   lsched_schedule* schedule = nullptr;
   ASSERT_EQ(copy.load(world.at(0), &schedule, nullptr), LSCHED_OK);

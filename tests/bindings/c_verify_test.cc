@@ -20,7 +20,7 @@ struct header {
 };
 
 std::string with_header(int self, const header& of, const std::string& body) {
-  return "libsched schedule 1\nname \"" + of.name + "\"\nrank " + std::to_string(self) + " of 2\nflags " + of.flags +
+  return "libsched schedule 2\nname \"" + of.name + "\"\nrank " + std::to_string(self) + " of 2\nflags " + of.flags +
          "\nactivation " + of.activation + "\n" + body;
 }
 

@@ -772,7 +772,7 @@ TEST(CommandList, says_why_an_algorithm_cannot) {
 TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
   const outcome text = run(lsched({"show", "allreduce", "--ranks", "6", "--rank", "5"}));
   EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_EQ(text.out.rfind("libsched schedule 1\n", 0), 0u);
+  EXPECT_EQ(text.out.rfind("libsched schedule 2\n", 0), 0u);
   EXPECT_TRUE(contains(text.out, "\nrank 5 of 6\n")) << text.out;
 
   const outcome dot = run(lsched({"show", "barrier", "--ranks", "3", "--all", "--dot"}));
@@ -861,7 +861,7 @@ TEST(CommandVerify, strange_files_are_told_of_in_one_line) {
 
 TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
   const temporary_file named(
-      "libsched schedule 1\nname \"\\x1b[31mred\\xff\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+      "libsched schedule 2\nname \"\\x1b[31mred\\xff\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
       "op 0 nop\nexit 0\n");
   EXPECT_TRUE(
       contains(run(lsched({"verify", "--file", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, nothing"));
@@ -872,7 +872,7 @@ TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
 
 TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
   const auto named = [](const std::string& name) {
-    return "libsched schedule 1\nname \"" + name +
+    return "libsched schedule 2\nname \"" + name +
            "\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
            "buffer 0 input host f32 6\nbuffer 1 output host f32 6\nop 0 nop\nexit 0\n";
   };
@@ -901,11 +901,11 @@ TEST(CommandVerify, a_file_that_never_ends_is_refused) {
 
 TEST(CommandVerify, notes_are_told) {
   const temporary_file fragile(
-      "libsched schedule 1\nname \"fragile\"\nrank 0 of 2\nflags\nactivation none seed 0\n"
+      "libsched schedule 2\nname \"fragile\"\nrank 0 of 2\nflags\nactivation none seed 0\n"
       "buffer 0 input host f32 6\nbuffer 1 output host f32 6\n"
       "op 0 compute f32 b1[0 +6] = copy b0[0 +6] then 1\nop 1 signal_send to 1 tag 0 then 4\n"
       "op 2 signal_recv from 1 tag 0 then 3\nop 3 compute f32 b1[0 +6] = copy b0[0 +6] then 4\nop 4 nop\nexit 4\n"
-      "libsched schedule 1\nname \"fragile\"\nrank 1 of 2\nflags\nactivation none seed 0\n"
+      "libsched schedule 2\nname \"fragile\"\nrank 1 of 2\nflags\nactivation none seed 0\n"
       "op 0 signal_recv from 0 tag 0 then 1\nop 1 signal_send to 0 tag 0\nexit 1\n");
   const outcome it = run(lsched({"verify", "--file", fragile.path}));
   EXPECT_EQ(it.status, 0) << it.err;

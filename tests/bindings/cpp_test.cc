@@ -86,9 +86,9 @@ TEST(CppHeader, a_verdict_has_figures_or_findings) {
   EXPECT_TRUE(good.findings.empty() && good.notes.empty());
 
   constexpr std::string_view k_nobody_sends =
-      "libsched schedule 1\nname \"deaf\"\nrank 0 of 2\nflags\nactivation none seed 0\n"
+      "libsched schedule 2\nname \"deaf\"\nrank 0 of 2\nflags\nactivation none seed 0\n"
       "op 0 signal_recv from 1 tag 3\nexit 0\n"
-      "libsched schedule 1\nname \"deaf\"\nrank 1 of 2\nflags\nactivation none seed 0\nop 0 nop\nexit 0\n";
+      "libsched schedule 2\nname \"deaf\"\nrank 1 of 2\nflags\nactivation none seed 0\nop 0 nop\nexit 0\n";
   const lsched::verification bad = lsched::verify_text(k_nobody_sends);
   EXPECT_FALSE(bad.holds());
   ASSERT_EQ(bad.findings.size(), 1u);
@@ -140,7 +140,7 @@ TEST(CppHeader, barrier_and_print_work_on_moved_schedules) {
     lsched::schedule second = std::move(first);
     EXPECT_FALSE(first);
     second.run(k_limit);
-    EXPECT_EQ(second.print().rfind("libsched schedule 1\n", 0), 0u);
+    EXPECT_EQ(second.print().rfind("libsched schedule 2\n", 0), 0u);
     EXPECT_NE(second.print(LSCHED_PRINT_DOT).find("digraph"), std::string::npos);
   });
 }

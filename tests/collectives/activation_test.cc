@@ -293,7 +293,7 @@ TEST(activation_sabotage, a_superfluous_signal_is_noticed) {
   const op_id from_across = to.signal_recv(2, k_activation_tag);
   to.any(to.signal_send(2, k_activation_tag, {call, from_extra}));
   to.any(to.signal_send(1, k_activation_tag, {call, from_extra, from_across}));
-  const op_id gate = to.capture(kernel::sum, region(input, 0), extent::imm(1), {call, from_extra, from_across});
+  const op_id gate = to.capture(kernel::sum, region(input, 0), 1, {call, from_extra, from_across});
   to.any(gate);
   to.set_exit(add_allreduce(to, {.count = 1, .what = kernel::sum}, input, output, gate).exit);
   to.set_activation({activation_policy::solo});

@@ -595,8 +595,8 @@ TEST(adasum_proof, finds_sums_that_are_not_complete) {
   EXPECT_EQ(verdict(how, world_with(how, 4, k_two_tensors, [](draft&, op_id) { return true; }), k_two_tensors), "");
   const auto partial = world_with(how, 4, k_two_tensors, [](draft& in, op_id id) {
     op& it = in.head.ops[id];
-    if (it.kind != op_kind::compute || it.what != kernel::dot_norms || it.count.value() < 2) return false;
-    it.count = extent::imm(it.count.value() - 1);
+    if (it.kind != op_kind::compute || it.what != kernel::dot_norms || it.count < 2) return false;
+    it.count = it.count - 1;
     return true;
   });
   EXPECT_NE(verdict(how, partial, k_two_tensors).find("another shape than the one promised"), std::string::npos);
@@ -662,7 +662,7 @@ TEST(adasum_proof, finds_gram_matrices_that_are_not_those_of_the_row) {
                             it.tag = tag_of({3, 2});
                           }),
                   "another shape than the one promised"));
-  EXPECT_TRUE(has(changed(one_tensor, kernel::gram, [](op& it) { it.count = extent::imm(it.count.value() - 1); }),
+  EXPECT_TRUE(has(changed(one_tensor, kernel::gram, [](op& it) { it.count = it.count - 1; }),
                   "another shape than the one promised"));
   // The row without its first vector; its matrix has the wrong size, too.
   EXPECT_NE(changed(one_tensor, kernel::gram, [](op& it) { it.tag = tag_of({2, 0}); }), "");
@@ -791,7 +791,7 @@ TEST(adasum_proof, all_orders_agree_with_the_proof) {
   const auto wrong = world_with(how, 2, k_two_tensors, [](draft& in, op_id id) {
     op& it = in.head.ops[id];
     if (it.kind != op_kind::compute || it.what != kernel::dot_norms) return false;
-    it.count = extent::imm(it.count.value() - 1);
+    it.count = it.count - 1;
     return true;
   });
   EXPECT_EQ(play(wrong, promise_of(how, 2, k_two_tensors, {}), {}).what, conclusion::fails);
@@ -800,7 +800,7 @@ TEST(adasum_proof, all_orders_agree_with_the_proof) {
     const auto moved = world_with(gram, 2, k_two_tensors, [&](draft& in, op_id id) {
       op& it = in.head.ops[id];
       if (it.kind != op_kind::compute || it.what != which) return false;
-      it.count = extent::imm(it.count.value() - 1);
+      it.count = it.count - 1;
       return true;
     });
     EXPECT_EQ(play(moved, promise_of(gram, 2, k_two_tensors, {}), {}).what, conclusion::fails) << name_of(which);

@@ -17,7 +17,7 @@ std::vector<schedule_ptr> world_named(const std::string& name) {
   return whole_world(3, [&](world place) {
     builder to(place, name);
     to.reduce(kernel::sum, {to.input(dtype::f32, 4), 0}, {to.scratch(dtype::f32, 4), 0}, {to.output(dtype::f32, 4), 0},
-              extent::imm(4));
+              4);
     return to.compile();
   });
 }
@@ -67,9 +67,9 @@ TEST(promise, the_kernel_is_that_of_the_first_rank_that_combines_anything) {
     builder to(place, "chain");
     const buffer_id in = to.input(dtype::i64, 4), got = to.scratch(dtype::i64, 4), out = to.output(dtype::i64, 4);
     if (place.self < 2)
-      to.copy({in, 0}, {out, 0}, extent::imm(4));
+      to.copy({in, 0}, {out, 0}, 4);
     else
-      to.reduce(kernel::min, {in, 0}, {got, 0}, {out, 0}, extent::imm(4));
+      to.reduce(kernel::min, {in, 0}, {got, 0}, {out, 0}, 4);
     return to.compile();
   });
   EXPECT_EQ(promise_for(chain, "allreduce")->what.ranges[0].how, kernel::min);
@@ -95,7 +95,7 @@ struct heading {
 std::vector<schedule_ptr> read_world(const std::vector<std::string>& body, const heading& of) {
   std::string text;
   for (std::size_t r = 0; r < body.size(); ++r)
-    text += "libsched schedule 1\nname \"" + of.name + "\"\nrank " + std::to_string(r) + " of " +
+    text += "libsched schedule 2\nname \"" + of.name + "\"\nrank " + std::to_string(r) + " of " +
             std::to_string(body.size()) + "\nflags " + of.flags + "\nactivation " + of.activation + "\n" + body[r];
   auto world = parse_world(text);
   EXPECT_TRUE(world) << world.error().text << "\n" << text;

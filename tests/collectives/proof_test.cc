@@ -85,8 +85,8 @@ shape in_threes(shape data) {
 op_id cut_in(const schedule& program, std::uint64_t unit) {
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& it = program.ops()[id];
-    const bool is_whole = it.count.value() % unit == 0 && it.a.offset() % unit == 0 && it.b.offset() % unit == 0 &&
-                          it.c.offset() % unit == 0;
+    const bool is_whole =
+        it.count % unit == 0 && it.a.offset() % unit == 0 && it.b.offset() % unit == 0 && it.c.offset() % unit == 0;
     if (it.what == kernel::user && !is_whole) return id;
   }
   return k_no_op;

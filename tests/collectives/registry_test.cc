@@ -89,8 +89,7 @@ bool uses_whole_buffers(const std::vector<schedule_ptr>& programs) {
   for (const schedule_ptr& program : programs)
     for (const op& it : program->ops())
       for (const region part : {it.a, it.b, it.c})
-        if (part.exists() && (part.offset() != 0 || it.count.value() != program->buffers()[part.buffer()].count))
-          return false;
+        if (part.exists() && (part.offset() != 0 || it.count != program->buffers()[part.buffer()].count)) return false;
   return true;
 }
 

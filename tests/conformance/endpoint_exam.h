@@ -103,19 +103,25 @@ inline parcel parcel_of(std::size_t route, round_no round, std::uint64_t capacit
 
 /// Every rank sends to every other in every round and starts the next as soon as its own is over, while
 /// others lag: one round of run-ahead, which two landing slots must bear.
-inline void rounds_run_back_to_back(bench& b) {
+///
+/// Edges with tag 1 are left out in some rounds.
+inline void rounds_run_back_to_back(bench& b, std::uint32_t tags) {
   constexpr round_no k_rounds = 200;
   b.start(3);
   std::vector<route> routes;
-  for (rank from = 0; from < 3; ++from)
-    for (rank to = 0; to < 3; ++to)
-      if (from != to)
-        routes.push_back({.from = from, .to = to, .capacity = 20000, .foreign = from == 1, .in_place = to == 2});
+  for (std::uint32_t tag = 0; tag < tags; ++tag)
+    for (rank from = 0; from < 3; ++from)
+      for (rank to = 0; to < 3; ++to)
+        if (from != to)
+          routes.push_back(
+              {.from = from, .to = to, .tag = tag, .capacity = 20000, .foreign = from == 1, .in_place = to == 2});
   b.connect(routes);
 
   std::array<round_no, 3> round{};
-  std::array<bool, 6> taken{};
-  taken.fill(true);
+  std::vector<bool> taken(routes.size(), true);
+  const auto is_left_out = [&](std::size_t i, round_no now) {
+    return routes[i].tag == 1 && mix(now * 100 + i) % 3 != 0;
+  };
   const auto is_idle = [&](rank r) {
     for (std::size_t i = 0; i < routes.size(); ++i)
       if ((routes[i].from == r && !b.is_sent(i)) || (routes[i].to == r && !taken[i])) return false;
@@ -125,6 +131,7 @@ inline void rounds_run_back_to_back(bench& b) {
     round_no& now = round[static_cast<std::size_t>(r)];
     if (is_idle(r) && now <= k_rounds && ++now <= k_rounds) {
       for (std::size_t i = 0; i < routes.size(); ++i) {
+        if (is_left_out(i, now)) continue;
         if (routes[i].from == r) b.post_send(i, now, parcel_of(i, now, 20000));
         if (routes[i].to != r) continue;
         b.post_receive(i, now);
@@ -153,6 +160,9 @@ inline void rounds_run_back_to_back(bench& b) {
   b.until(all_done, "200 rounds");
   demand(ran_ahead || !b.has_all(), "no rank ever ran ahead");
 }
+
+inline void rounds_run_back_to_back(bench& b) { rounds_run_back_to_back(b, 1); }
+inline void rounds_may_leave_edges_out(bench& b) { rounds_run_back_to_back(b, 2); }
 
 /// With credits the sender goes as fast as it may while the receiver dawdles and holds on to what it has.
 inline void credits_hold_back_a_fast_sender(bench& b, const route& kind) {
@@ -650,6 +660,7 @@ inline constexpr question k_questions[]{
     {"edges_of_one_source_carry_the_same", edges_of_one_source_carry_the_same},
     {"null_moves_nothing_but_its_tally", null_moves_nothing_but_its_tally},
     {"rounds_run_back_to_back", rounds_run_back_to_back},
+    {"rounds_may_leave_edges_out", rounds_may_leave_edges_out},
     {"nothing_is_overwritten_with_credits", nothing_is_overwritten_with_credits},
     {"messages_of_one_edge_arrive_in_order", messages_of_one_edge_arrive_in_order},
     {"edges_between_one_pair_are_told_apart_by_tag", edges_between_one_pair_are_told_apart_by_tag},

@@ -34,15 +34,53 @@ TEST(builder, shows_an_empty_buffer_where_none_was_declared) {
   EXPECT_EQ(b.at(k_no_buffer), buffer{});
 }
 
-TEST(builder, gives_each_late_extent_a_slot_of_its_own) {
+TEST(builder, declares_lists_with_room) {
   builder b({0, 3});
-  EXPECT_EQ(b.late(5), extent::late(0));
-  EXPECT_EQ(b.late(0), extent::late(1));
+  const buffer_id apart = b.lists(buffer_role::input, dtype::f32, 3, {.room = 5, .typical = 2});
+  const buffer_id packed = b.lists(buffer_role::scratch, dtype::i64, 3, {.room = 5, .total = 7});
+  EXPECT_EQ(b.error(), nullptr);
+  EXPECT_TRUE(b.at(apart).has_lists() && !b.at(apart).is_packed());
+  EXPECT_EQ(b.at(apart).bytes(), 3u * 5u * 4u);
+  EXPECT_TRUE(b.at(packed).is_packed());
+  EXPECT_EQ(b.at(packed).most_items(1), 5u);
+  EXPECT_EQ(b.at(packed).bytes(), 7u * 8u);
+}
+
+TEST(builder, refuses_lists_without_room_or_beyond_it) {
+  const auto refusal = [](const list_layout& layout, std::uint64_t count, std::uint64_t unit = 1) {
+    builder b({0, 3});
+    b.set_unit(unit);
+    b.lists(buffer_role::scratch, dtype::f32, count, layout);
+    return b.error() == nullptr ? std::string() : b.error()->text;
+  };
+  EXPECT_EQ(refusal({.room = 0}, 1), "buffer 0: its lists have no room");
+  EXPECT_EQ(refusal({.room = k_max_count}, 1), "");
+  EXPECT_EQ(refusal({.room = k_max_count}, 2), "buffer 0: more than 2^48-1 items");
+  EXPECT_EQ(refusal({.room = k_max_count, .total = k_max_count}, 2), "");
+  EXPECT_EQ(refusal({.room = 1, .total = k_max_count + 1}, 2), "buffer 0: more than 2^48-1 items");
+  EXPECT_EQ(refusal({.room = 4, .typical = 5}, 1), "buffer 0: a typical list is longer than any may be");
+  EXPECT_EQ(refusal({.room = 4}, 1, 2), "buffer 0: lists have no units");
+}
+
+TEST(builder, shares_equal_guards_and_refuses_periods_without_sense) {
+  builder b({0, 2});
+  const buffer_id s = b.scratch(dtype::f32, 4);
+  const op_id one = b.send(1, 0, {s, 0}, 4), other = b.send(1, 1, {s, 0}, 4), third = b.send(1, 2, {s, 0}, 4);
+  b.set_guard(one, {.every = 4});
+  b.set_guard(other, {.every = 2});
+  b.set_guard(third, {.every = 4});
+  b.declare_synchronising();
   const auto made = b.compile();
-  ASSERT_TRUE(made);
-  EXPECT_EQ((*made)->slots(), 2u);
-  EXPECT_EQ((*made)->lates()[0], (late_extent{0, 5}));
-  EXPECT_EQ((*made)->lates()[1], (late_extent{1, 0}));
+  ASSERT_TRUE(made) << made.error().text;
+  EXPECT_EQ((*made)->guards().size(), 2u);
+  EXPECT_EQ((*made)->guard_of((*made)->ops()[0])->every, 4u);
+  EXPECT_EQ((*made)->guard_of((*made)->ops()[1])->every, 2u);
+  EXPECT_EQ((*made)->guard_of((*made)->ops()[2])->every, 4u);
+  for (const std::uint32_t every : {0u, k_longest_period + 1}) {
+    builder wrong({0, 2});
+    wrong.set_guard(wrong.nop(), {.every = every});
+    EXPECT_TRUE(says(wrong, "a guard that holds every " + std::to_string(every) + " rounds"));
+  }
 }
 
 TEST(builder, ignores_a_dep_on_or_of_no_op) {
@@ -87,7 +125,7 @@ TEST(builder, keeps_its_first_error_and_hands_it_out_at_compile) {
 TEST(builder, keeps_its_first_error_when_a_declaration_is_wrong_too) {
   builder b({5, 3});
   b.scratch(dtype::u8, k_max_count + 1);
-  b.late(k_max_count + 1);
+  b.lists(buffer_role::scratch, dtype::u8, 1, {});
   EXPECT_TRUE(says(b, "rank 5 of 3"));
 }
 
@@ -95,7 +133,7 @@ TEST(builder, hands_out_harmless_ids_after_an_error) {
   builder b({0, 3});
   const buffer_id x = b.input(dtype::f32, 4);
   b.set_exit(0);
-  const op_id lost = b.send(1, 0, {x, 0}, extent::imm(4));
+  const op_id lost = b.send(1, 0, {x, 0}, 4);
   EXPECT_EQ(lost, k_no_op);
   EXPECT_EQ(b.op_count(), 0u);
   b.dep(lost, lost);
@@ -131,19 +169,16 @@ TEST(builder, refuses_a_reduction_by_a_kernel_that_is_none) {
   for (const kernel what : {kernel::none, kernel::copy}) {
     builder b({0, 3});
     const buffer_id x = b.scratch(dtype::f32, 4);
-    EXPECT_EQ(b.reduce(what, {x, 0}, {x, 0}, {x, 0}, extent::imm(4)), k_no_op);
+    EXPECT_EQ(b.reduce(what, {x, 0}, {x, 0}, {x, 0}, 4), k_no_op);
     EXPECT_TRUE(says(b, "op 0 (compute): its kernel is not a reduction"));
     EXPECT_EQ(b.error()->op, 0u);
   }
 }
 
-TEST(builder, refuses_a_buffer_or_bound_above_the_largest_count) {
+TEST(builder, refuses_a_buffer_above_the_largest_count) {
   builder large({0, 3});
   large.scratch(dtype::u8, k_max_count);
-  large.late(k_max_count);
   EXPECT_EQ(large.error(), nullptr);
-  large.late(k_max_count + 1);
-  EXPECT_TRUE(says(large, "late extent 1"));
   builder larger({0, 3});
   larger.scratch(dtype::u8, k_max_count + 1);
   EXPECT_TRUE(says(larger, "buffer 0"));

@@ -28,9 +28,9 @@ edge_balance balance_of(const std::vector<end>& ends) {
     for (const end& it : ends) {
       if (it.self != r) continue;
       if (it.is_send)
-        to.send(it.peer, it.tag, {data, 0}, extent::imm(it.count));
+        to.send(it.peer, it.tag, {data, 0}, it.count);
       else
-        to.recv(it.peer, it.tag, {data, 0}, extent::imm(it.count));
+        to.recv(it.peer, it.tag, {data, 0}, it.count);
     }
     const auto program = to.compile();
     EXPECT_TRUE(program) << program.error().text;

@@ -444,7 +444,7 @@ std::uint64_t values_in(const histogram& it) { return std::reduce(it.bins.begin(
 std::uint64_t bytes_of_round(const schedule& program) {
   std::uint64_t bytes = 0;
   for (const op& what : program.ops())
-    if (what.kind == op_kind::send) bytes += max_count(program, what) * size_of(what.type);
+    if (what.kind == op_kind::send) bytes += most_bytes(program, what);
   return bytes;
 }
 
@@ -783,7 +783,7 @@ TEST(partial, a_result_that_is_used_again_is_not_lost) {
   lockstep_world world(1, 3);
   builder to({0, 1}, "again");
   const buffer_id input = to.input(dtype::i64, 2), output = to.output(dtype::i64, 2), rest = to.scratch(dtype::i64, 2);
-  const extent two = extent::imm(2);
+  const std::uint64_t two = 2;
   const op_id gate = to.capture(kernel::sum, {input, 0}, two, {to.call()});
   to.copy({output, 0}, {rest, 0}, two, {to.copy({input, 0}, {output, 0}, two, {gate})});
   to.set_activation({activation_policy::full});

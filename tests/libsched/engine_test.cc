@@ -20,6 +20,7 @@
 #include "collectives/partial.h"
 #include "libsched/draw.h"
 #include "tests/libsched/allocation_count.h"
+#include "tests/support/list_gather.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 
@@ -106,6 +107,9 @@ namespace lsched {
 namespace {
 
 using testing::counting_allocations;
+using testing::k_list_room;
+using testing::k_list_total;
+using testing::list_gather_world;
 using testing::lockstep_world;
 
 constexpr rank k_most_ranks = 33;
@@ -413,15 +417,14 @@ result<schedule_ptr> quorum_schedule(rank self, std::uint32_t need) {
   const buffer_id data = to.input(dtype::i64, 1);
   const buffer_id landing = to.output(dtype::i64, 4);
   if (self != 0) {
-    to.send(0, 0, {data, 0}, extent::imm(1));
-    if (self == 1) to.recv(0, 1, {landing, 0}, extent::imm(1));
+    to.send(0, 0, {data, 0}, 1);
+    if (self == 1) to.recv(0, 1, {landing, 0}, 1);
     return to.compile();
   }
   const op_id enough = to.nop();
-  for (rank r = 1; r < 5; ++r)
-    to.dep(to.recv(r, 0, {landing, static_cast<std::uint64_t>(r - 1)}, extent::imm(1)), enough);
+  for (rank r = 1; r < 5; ++r) to.dep(to.recv(r, 0, {landing, static_cast<std::uint64_t>(r - 1)}, 1), enough);
   to.set_need(enough, need);
-  to.send(1, 1, {data, 0}, extent::imm(1), {enough});
+  to.send(1, 1, {data, 0}, 1, {enough});
   return to.compile();
 }
 
@@ -456,19 +459,16 @@ TEST(engine, an_op_fires_on_exactly_the_token_it_needs) {
 
 constexpr std::uint64_t k_bound = 100;
 
-// Rank 0 sends as much as its slot says; rank 1 sends what it got, and no more, back.
+// Rank 0 sends a list; rank 1 sends what it got, and no more, back.
 result<schedule_ptr> echo_schedule(rank self) {
   builder to({self, 2}, "echo");
-  const buffer_id data = to.input(dtype::i32, k_bound);
-  const buffer_id landing = to.output(dtype::i32, k_bound);
-  const extent sent = to.late(k_bound);
+  const buffer_id data = to.lists(buffer_role::input, dtype::i32, 1, {.room = k_bound});
+  const buffer_id landing = to.lists(buffer_role::output, dtype::i32, 1, {.room = k_bound});
   if (self == 0) {
-    const extent answered = to.late(k_bound);
-    to.send(1, 0, {data, 0}, sent);
-    to.recv(1, 0, {landing, 0}, answered);
+    to.send(1, 0, {data, 0}, 1);
+    to.recv(1, 0, {landing, 0}, 1);
   } else {
-    const op_id got = to.recv(0, 0, {landing, 0}, sent);
-    to.send(0, 0, {landing, 0}, sent, {got});
+    to.send(0, 0, {landing, 0}, 1, {to.recv(0, 0, {landing, 0}, 1)});
   }
   to.declare_synchronising();
   return to.compile();
@@ -478,16 +478,20 @@ struct echo_bench {
   explicit echo_bench(std::uint64_t seed) : world(2, seed) {
     for (std::size_t i = 0; i < k_bound; ++i) data[i] = static_cast<std::int32_t>(i) + 1;
     its = world.commit([&](rank r) {
-      return commit_request{"echo", echo_schedule(r), {{bytes_of(data)}, {bytes_of(landing[index(r)])}}};
+      return commit_request{
+          "echo", echo_schedule(r),
+          binding{{bytes_of(data)}, {bytes_of(landing[index(r)])}, {&given[index(r)]}, {&taken[index(r)]}}};
     });
   }
   lockstep_world world;
   std::vector<std::int32_t> data = std::vector<std::int32_t>(k_bound);
   std::vector<std::vector<std::int32_t>> landing{data, data};
+  std::array<std::uint64_t, 2> given{};
+  std::array<std::uint64_t, 2> taken{};
   std::vector<instance*> its;
 };
 
-TEST(engine, messages_are_as_long_as_a_slot_says_when_they_fire) {
+TEST(engine, messages_are_as_long_as_their_list_is_when_they_fire) {
   for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
     echo_bench echo(seed);
     ASSERT_FALSE(echo.its.empty());
@@ -496,11 +500,10 @@ TEST(engine, messages_are_as_long_as_a_slot_says_when_they_fire) {
     for (const std::uint64_t elements :
          {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{57}, k_bound, std::uint64_t{0}, std::uint64_t{3}}) {
       for (auto& landing : echo.landing) std::ranges::fill(landing, -1);
-      echo.its[0]->slots[0] = elements;
+      echo.given[0] = elements;
       sum += elements;
       ASSERT_TRUE(echo.world.run_round(echo.its));
-      EXPECT_EQ(echo.its[0]->slots[1], elements);
-      EXPECT_EQ(echo.its[1]->slots[0], elements);
+      EXPECT_EQ(echo.taken, (std::array{elements, elements}));
       for (const auto& landing : echo.landing)
         for (std::size_t i = 0; i < k_bound; ++i)
           ASSERT_EQ(landing[i], i < elements ? echo.data[i] : -1) << i << " of " << elements;
@@ -510,12 +513,13 @@ TEST(engine, messages_are_as_long_as_a_slot_says_when_they_fire) {
   }
 }
 
-TEST(engine, a_slot_above_its_bound_fails_the_schedule_and_sends_nothing) {
+TEST(engine, a_list_beyond_its_room_fails_the_schedule_and_sends_nothing) {
   echo_bench echo(1);
   ASSERT_FALSE(echo.its.empty());
-  echo.its[0]->slots[0] = k_bound + 1;
+  echo.given[0] = k_bound + 1;
   for (const rank r : {0, 1}) lockstep_world::start(echo.world.at(r), *echo.its[index(r)]);
-  ASSERT_TRUE(echo.world.run_until([&] { return echo.its[0]->verdict.load() != status::ok; }));
+  ASSERT_TRUE(
+      echo.world.run_until([&] { return echo.its[0]->verdict.load() != status::ok && echo.world.at(1).is_busy(); }));
   EXPECT_EQ(echo.its[0]->verdict.load(), status::bounds);
   EXPECT_EQ(echo.its[0]->finished, 0u);
   EXPECT_EQ(echo.world.at(0).counters().messages_sent, 0u);
@@ -529,6 +533,110 @@ TEST(engine, a_slot_above_its_bound_fails_the_schedule_and_sends_nothing) {
   echo.world.remove(echo.its);
 }
 
+/// The world of tests/support/list_gather.h, with numbers that say where they come from.
+struct gather_bench {
+  gather_bench(rank size, std::uint64_t seed) : world(size, seed), mine(index(size)), all(index(size)) {
+    its = world.commit([&](rank r) {
+      return commit_request{"gather", list_gather_world(size)[index(r)],
+                            binding{{bytes_of(mine[index(r)].items)},
+                                    {bytes_of(all[index(r)].items)},
+                                    {mine[index(r)].lengths.data()},
+                                    {all[index(r)].lengths.data()}}};
+    });
+  }
+
+  struct lists {
+    std::vector<float> items = std::vector<float>(2 * k_list_room);
+    std::vector<std::uint64_t> lengths = std::vector<std::uint64_t>(16);
+  };
+
+  /// List i of rank r holds as many as lengths[r] says.
+  void fill(const std::vector<std::uint64_t>& lengths, round_no round) {
+    for (std::size_t r = 0; r < mine.size(); ++r) {
+      mine[r].lengths[0] = lengths[r];
+      mine[r].lengths[1] = r % k_list_room;  // of no interest to anybody
+      for (std::size_t i = 0; i < k_list_room; ++i) mine[r].items[i] = value_of(r, i, round);
+      std::ranges::fill(all[r].items, -1.0f);
+    }
+  }
+  static float value_of(std::size_t who, std::size_t item, round_no round) {
+    return static_cast<float>(1000 * round + 10 * who + item);
+  }
+
+  void expect_gathered(const std::vector<std::uint64_t>& lengths, round_no round) const {
+    for (const lists& got : all) {
+      std::size_t at = 0;
+      for (std::size_t r = 0; r < mine.size(); ++r) {
+        ASSERT_EQ(got.lengths[r], lengths[r]);
+        for (std::size_t i = 0; i < lengths[r]; ++i)
+          ASSERT_EQ(got.items[at++], value_of(r, i, round)) << r << ", " << i;
+      }
+      for (; at < got.items.size(); ++at) ASSERT_EQ(got.items[at], -1.0f);
+    }
+  }
+
+  lockstep_world world;
+  std::vector<lists> mine, all;
+  std::vector<instance*> its;
+};
+
+/// So that all together have room.
+std::vector<std::uint64_t> drawn_lengths(lockstep_world& world, rank size) {
+  std::vector<std::uint64_t> lengths(index(size));
+  std::uint64_t left = k_list_total;
+  for (std::uint64_t& it : lengths) {
+    it = world.draw_below(3) == 0 ? 0 : world.draw_below(std::min(left, k_list_room) + 1);
+    left -= it;
+  }
+  return lengths;
+}
+
+TEST(engine, packed_lists_of_any_length_are_gathered) {
+  for (const rank size : {1, 2, 3, 5, 6, 7})
+    for (const std::uint64_t seed : {1u, 2u, 3u}) {
+      gather_bench bench(size, seed);
+      ASSERT_FALSE(bench.its.empty());
+      for (round_no round = 1; round <= 20; ++round) {
+        const std::vector<std::uint64_t> lengths = drawn_lengths(bench.world, size);
+        bench.fill(lengths, round);
+        std::uint64_t before = 0, after = 0;
+        for (rank r = 0; r < size; ++r) before += bench.world.at(r).counters().messages_sent;
+        ASSERT_TRUE(bench.world.run_round(bench.its));
+        bench.expect_gathered(lengths, round);
+        for (rank r = 0; r < size; ++r) after += bench.world.at(r).counters().messages_sent;
+        // Lengths to all, lists that are not empty to all, and what is told in every other round.
+        const auto peers = index(size) - 1;
+        const auto filled = static_cast<std::uint64_t>(std::ranges::count_if(lengths, [](auto it) { return it != 0; }));
+        EXPECT_EQ(after - before, (index(size) + filled) * peers + (size > 1 && round % 2 == 1 ? index(size) : 0));
+      }
+      bench.world.remove(bench.its);
+    }
+}
+
+TEST(engine, packed_lists_that_have_no_room_together_fail_the_schedule_on_all_ranks) {
+  gather_bench bench(3, 1);
+  ASSERT_FALSE(bench.its.empty());
+  bench.fill({4, 4, 2}, 1);
+  for (rank r = 0; r < 3; ++r) lockstep_world::start(bench.world.at(r), *bench.its[index(r)]);
+  const auto has_failed = [](const instance* it) { return it->verdict.load() == status::bounds; };
+  EXPECT_TRUE(bench.world.run_until([&] { return std::ranges::all_of(bench.its, has_failed); }));
+  bench.world.settle();
+  bench.world.remove(bench.its);
+}
+
+TEST(engine, lists_that_are_bound_without_lengths_are_refused) {
+  lockstep_world world(2, 1);
+  std::vector<std::int32_t> data(k_bound), landing(k_bound);
+  const auto outcomes = world.try_commit([&](rank r) {
+    return commit_request{"echo", echo_schedule(r), binding{{bytes_of(data)}, {bytes_of(landing)}}};
+  });
+  for (const auto& one : outcomes) {
+    EXPECT_EQ(one.it, nullptr);
+    EXPECT_EQ(one.why.code, status::argument);
+    EXPECT_NE(one.why.text.find("of which it takes the lengths"), std::string::npos) << one.why.text;
+  }
+}
+
 // --- pipelines: not synchronising, so credits hold the sender back -------------------------------------------
 
 result<schedule_ptr> pipeline_schedule(world place) {
@@ -536,9 +644,8 @@ result<schedule_ptr> pipeline_schedule(world place) {
   const buffer_id data = to.input(dtype::i64, 4);
   const buffer_id landing = to.output(dtype::i64, 4);
   op_id got = k_no_op;
-  if (place.self > 0) got = to.recv(place.self - 1, 0, {landing, 0}, extent::imm(4));
-  if (place.self + 1 < place.size)
-    to.dep(got, to.send(place.self + 1, 0, {place.self == 0 ? data : landing, 0}, extent::imm(4)));
+  if (place.self > 0) got = to.recv(place.self - 1, 0, {landing, 0}, 4);
+  if (place.self + 1 < place.size) to.dep(got, to.send(place.self + 1, 0, {place.self == 0 ? data : landing, 0}, 4));
   if (place.size == 1) to.nop();
   return to.compile();
 }
@@ -640,8 +747,8 @@ TEST(engine_commit, a_different_order_is_a_mismatch) {
 result<schedule_ptr> one_message(rank self, std::uint32_t tag, std::uint64_t count, dtype type, bool synchronising) {
   builder to({self, 3}, "one message");
   const buffer_id data = to.scratch(type, count);
-  if (self == 0) to.send(1, tag, {data, 0}, extent::imm(count));
-  if (self == 1) to.recv(0, tag, {data, 0}, extent::imm(count));
+  if (self == 0) to.send(1, tag, {data, 0}, count);
+  if (self == 1) to.recv(0, tag, {data, 0}, count);
   if (self == 2) to.nop();
   if (synchronising) to.declare_synchronising();
   return to.compile();

@@ -144,10 +144,10 @@ TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {
     builder to(place);
     const buffer_id data = place.self == 0 ? to.scratch(dtype::u8, 2) : to.input(dtype::u8, 1);
     if (place.self != 0) {
-      to.send(0, 0, {data, 0}, extent::imm(1));
+      to.send(0, 0, {data, 0}, 1);
       return to.compile();
     }
-    const op_id first = to.recv(1, 0, {data, 0}, extent::imm(1)), second = to.recv(2, 0, {data, 1}, extent::imm(1));
+    const op_id first = to.recv(1, 0, {data, 0}, 1), second = to.recv(2, 0, {data, 1}, 1);
     const op_id either = to.nop({first, second});
     to.set_need(either, 1);
     return to.compile();

@@ -140,7 +140,7 @@ TEST(export_goal, refuses_worlds_that_are_none_and_rounds_that_do_not_end) {
   world[1] = world[2];
   EXPECT_EQ(export_goal(world).error().text, "schedule 1 is not that of rank 1 of 3");
   builder lonely({1, 3});
-  lonely.send(0, 9, region(lonely.input(dtype::u8, 1), 0), extent::imm(1));
+  lonely.send(0, 9, region(lonely.input(dtype::u8, 1), 0), 1);
   world[1] = *lonely.compile();
   const auto stray = export_goal(world);
   ASSERT_FALSE(stray);
@@ -202,7 +202,7 @@ TEST(import_goal, starts_an_op_when_the_one_it_irequires_has_started) {
   const schedule& program = *world->front();
   const auto copy_of = [&](std::uint64_t bytes) {
     for (op_id id = 0;; ++id)
-      if (program.ops()[id].kind == op_kind::compute && program.ops()[id].count.value() == bytes) return id;
+      if (program.ops()[id].kind == op_kind::compute && program.ops()[id].count == bytes) return id;
   };
   const auto after_a = program.successors(copy_of(10));
   ASSERT_EQ(after_a.size(), 1u);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "collectives/barrier.h"
 #include "collectives/registry.h"
 #include "libsched/builder.h"
 #include "libsched/mutant.h"
@@ -12,7 +13,7 @@
 namespace lsched::testing {
 namespace {
 
-constexpr extent k_two = extent::imm(2);
+constexpr std::uint64_t k_two = 2;
 
 /// Both ranks of a world of two, written by the same hand.
 std::vector<schedule_ptr> pair_of(const std::function<void(builder&, rank other)>& write) {
@@ -130,14 +131,17 @@ TEST(interleavings, what_cannot_be_played_fails_with_its_reason) {
   EXPECT_EQ(play_with([](op& it) { it.a = {0, 1}; }), "rank 0, op 0 (send, peer 1, tag 0) leaves a buffer");
   EXPECT_EQ(play_with([](op& it) { it.peer = 2; }), "rank 0, op 0 (send, peer 2, tag 0) has no such peer");
   EXPECT_EQ(play_with([](op& it) { it.tag = 9; }), "rank 1, op 1 (recv, peer 0, tag 0) has no other end");
-  EXPECT_EQ(play_with([](op& it) { it.count = extent::imm(1); }),
-            "rank 1, op 1 (recv, peer 0, tag 0) does not fit what is sent");
+  EXPECT_EQ(play_with([](op& it) { it.count = 1; }), "rank 1, op 1 (recv, peer 0, tag 0) does not fit what is sent");
 }
 
 TEST(interleavings, bounds_are_no_conclusion) {
   EXPECT_EQ(play(swapped(false), others_input(), {.is_reduced = false, .most_states = 3}).what, conclusion::undecided);
-  const auto late = pair_of([](builder& to, rank) { to.late(2); });
-  EXPECT_EQ(play(late, {}).what, conclusion::undecided);
+  const auto rare = pair_of([](builder& to, rank) {
+    to.set_guard(to.copy({to.input(dtype::f32, 1), 0}, {to.output(dtype::f32, 1), 0}, 1), {.every = 1000});
+    add_barrier(to, k_no_op);
+    to.declare_synchronising();
+  });
+  EXPECT_EQ(play(rare, {}).what, conclusion::undecided);
 }
 
 struct request {

@@ -167,7 +167,7 @@ TEST(lane, never_gets_the_applications_own_arithmetic) {
   int calls = 0;
   builder to({0, 1}, "user");
   const region a(to.input(dtype::i64, 3), 0), b(to.input(dtype::i64, 3), 0), c(to.output(dtype::i64, 3), 0);
-  to.reduce(kernel::user, a, b, c, extent::imm(3));
+  to.reduce(kernel::user, a, b, c, 3);
   const auto program = to.compile();
   ASSERT_TRUE(program) << program.error().text;
   const auto its = world.commit([&](rank) {

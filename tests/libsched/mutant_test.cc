@@ -10,6 +10,7 @@
 #include "collectives/registry.h"
 #include "libsched/interleavings.h"
 #include "libsched/mutant_trial.h"
+#include "tests/support/list_gather.h"
 #include "tests/support/sampling.h"
 
 namespace lsched::testing {
@@ -48,6 +49,7 @@ std::vector<subject> all_subjects(rank size) {
   std::vector<subject> all;
   for (const algorithm& it : algorithms())
     for (subject& one : subjects_of(it, size)) all.push_back(std::move(one));
+  all.push_back({"list_gather P=" + std::to_string(size), list_gather_world(size), all_lists(size), {}});
   return all;
 }
 
@@ -69,6 +71,7 @@ draft plain(const schedule& from) {
 void forget(mutation how, op& it, const op& original) {
   if (how == mutation::drop_dep || how == mutation::lose_signal || how == mutation::change_need)
     it.need = original.need;
+  if (how == mutation::change_guard) it.guard = original.guard;
   if (how == mutation::swap_peers) it.peer = original.peer;
   if (how == mutation::merge_tags) it.tag = original.tag;
   if (how == mutation::change_kernel) it.what = original.what;
@@ -111,6 +114,10 @@ void expect_what_it_says(mutation how, const draft& before, const draft& after) 
     case mutation::exchange_order:
       EXPECT_EQ(lost_deps, 0u);
       EXPECT_LE(changed, 2u);
+      break;
+    case mutation::change_extent:  // of an op, or of the lists in a buffer
+      EXPECT_EQ(lost_deps, 0u);
+      EXPECT_EQ(changed + (before.head.buffers != after.head.buffers ? 1 : 0), 1u);
       break;
     default: EXPECT_EQ(lost_deps, 0u); EXPECT_EQ(changed, 1u);
   }

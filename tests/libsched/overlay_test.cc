@@ -14,7 +14,7 @@ namespace lsched {
 namespace {
 
 constexpr std::uint64_t k_block = 2;
-constexpr extent k_all = extent::imm(k_block);
+constexpr std::uint64_t k_all = k_block;
 
 using rank_writer = std::function<void(builder&)>;
 
@@ -123,7 +123,7 @@ std::vector<schedule_ptr> allgather(rank size, gather_slip slip = {}) {
   return write_world(size, [&](builder& to) {
     const rank self = to.place().self;
     const auto ranks = static_cast<std::uint64_t>(to.place().size);
-    const extent count = extent::imm(k_block - slip.shorter);
+    const std::uint64_t count = k_block - slip.shorter;
     const buffer_id in = to.input(dtype::i32, k_block), out = to.output(dtype::i32, ranks * k_block);
     if (slip.copies) to.copy({in, 0}, {out, static_cast<std::uint64_t>(self) * k_block + slip.by}, count);
     for (rank r = 0; r < to.place().size; ++r) {

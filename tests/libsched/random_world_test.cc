@@ -50,7 +50,6 @@ class random_world {
     count_ = 1 + draws_.below(5);
     is_in_place_ = draws_.in(20);
     is_loose_ = draws_.in(50);
-    has_lates_ = draws_.in(30);
     is_closed_ = draws_.in(40);
     is_holding_ = draws_.in(30);
     is_early_ = draws_.in(25);
@@ -79,7 +78,7 @@ class random_world {
     for (std::size_t i = 0; i < events_.size(); ++i) {
       const auto& [who, what, sent] = events_[i];
       auto& mine = all[index(who)];
-      const std::uint64_t length = most(who, what);
+      const std::uint64_t length = what.count;
       const auto part = [&](region where) {
         return std::span(mine[memory_of(where.buffer())]).subspan(where.offset(), length);
       };
@@ -105,15 +104,13 @@ class random_world {
   struct per_rank {
     std::optional<builder> to;
     std::vector<op> ops;
-    std::vector<std::uint64_t> bounds;  ///< of late extents
-    std::vector<op_id> filler;          ///< of late extents
     std::map<std::pair<rank, bool>, std::uint32_t> tags;
   };
   struct message {
     rank from, to;
     std::uint32_t tag;
     std::uint64_t length;
-    bool is_signal, is_late;
+    bool is_signal;
     std::size_t sent;
   };
 
@@ -129,7 +126,7 @@ class random_world {
     me.to->scratch(dtype::i64, count_);
     for (std::uint16_t b = 1; b < k_buffers; ++b) {
       if (draws_.in(10) || (is_in_place_ && b == k_output)) continue;
-      op fill{.kind = op_kind::compute, .what = kernel::copy, .type = dtype::i64, .count = extent::imm(count_)};
+      op fill{.kind = op_kind::compute, .what = kernel::copy, .type = dtype::i64, .count = count_};
       fill.a = {k_input, 0};
       fill.c = {b, 0};
       note(r, me.to->copy(fill.a, fill.c, fill.count), fill);
@@ -141,33 +138,27 @@ class random_world {
     return {static_cast<std::uint16_t>(buffer), draws_.below(count_ - length + 1)};
   }
 
-  bool overlap(rank r, const op& x, region p, const op& y, region q) const {
+  bool overlap(const op& x, region p, const op& y, region q) const {
     if (!p.exists() || !q.exists() || memory_of(p.buffer()) != memory_of(q.buffer())) return false;
-    return p.offset() < q.offset() + most(r, y) && q.offset() < p.offset() + most(r, x);
+    return p.offset() < q.offset() + y.count && q.offset() < p.offset() + x.count;
   }
-  /// Late extents are always at their bounds: the first send of a chain has an immediate one.
-  std::uint64_t most(rank r, const op& it) const {
-    return it.count.is_late() ? ranks_[index(r)].bounds[it.count.index()] : it.count.value();
-  }
-  bool conflict(rank r, const op& x, const op& y) const {
-    return overlap(r, x, x.c, y, y.a) || overlap(r, x, x.c, y, y.b) || overlap(r, x, x.c, y, y.c) ||
-           overlap(r, x, x.a, y, y.c) || overlap(r, x, x.b, y, y.c);
+  bool conflict(const op& x, const op& y) const {
+    return overlap(x, x.c, y, y.a) || overlap(x, x.c, y, y.b) || overlap(x, x.c, y, y.c) || overlap(x, x.a, y, y.c) ||
+           overlap(x, x.b, y, y.c);
   }
 
-  /// Deps that its memory and its extent ask for, but for a few; and a few that nothing asks for.
+  /// Deps that its memory asks for, but for a few; and a few that nothing asks for.
   void note(rank r, op_id id, const op& what, std::size_t sent = 0) {
     per_rank& me = ranks_[index(r)];
     std::uint32_t degree = 0;
     for (op_id before = 0; before < id; ++before) {
-      const bool fills = what.count.is_late() && what.kind != op_kind::recv && me.filler[what.count.index()] == before;
-      const bool is_wanted = fills || conflict(r, me.ops[before], what);
+      const bool is_wanted = conflict(me.ops[before], what);
       if (is_wanted ? is_loose_ && draws_.in(8) : !draws_.in(is_plain(what) ? 30 : 8)) continue;
       me.to->dep(before, id);
       ++degree;
     }
     if (degree > 1 && draws_.in(what.kind == op_kind::nop ? 50 : is_loose_ ? 4 : 0))
       me.to->set_need(id, static_cast<std::uint32_t>(1 + draws_.below(degree)));
-    if (what.count.is_late() && what.kind == op_kind::recv) me.filler.push_back(id);
     me.ops.push_back(what);
     events_.push_back({r, what, sent});
   }
@@ -188,24 +179,14 @@ class random_world {
     note(r, ranks_[index(r)].to->nop(), {});
   }
 
-  extent any_extent(rank r, std::uint64_t& length) {
-    per_rank& me = ranks_[index(r)];
-    length = draws_.below(count_ + 1);
-    if (me.filler.empty() || !draws_.in(50)) return extent::imm(length);
-    const auto which = static_cast<std::uint32_t>(draws_.below(me.filler.size()));
-    length = me.bounds[which];
-    return extent::late(which);
-  }
-
   void compute() {
     const rank r = any_rank();
-    std::uint64_t length = 0;
-    const extent count = any_extent(r, length);
+    const std::uint64_t count = draws_.below(count_ + 1);
     op it{.kind = op_kind::compute, .what = kernel::copy, .type = dtype::i64, .count = count};
-    it.a = any_region(length, false);
-    it.c = any_region(length, true);
-    if (draws_.in(50)) it.what = draws_.in(60) ? kernel::sum : kernel::max, it.b = any_region(length, false);
-    const auto bad = [&](region p, region q) { return p != q && overlap(r, it, p, it, q); };
+    it.a = any_region(count, false);
+    it.c = any_region(count, true);
+    if (draws_.in(50)) it.what = draws_.in(60) ? kernel::sum : kernel::max, it.b = any_region(count, false);
+    const auto bad = [&](region p, region q) { return p != q && overlap(it, p, it, q); };
     if (bad(it.a, it.b) || bad(it.a, it.c) || bad(it.b, it.c)) return;
     builder& to = *ranks_[index(r)].to;
     note(r, it.what == kernel::copy ? to.copy(it.a, it.c, count) : to.reduce(it.what, it.a, it.b, it.c, count), it);
@@ -216,18 +197,17 @@ class random_world {
     const rank from = any_rank();
     const rank to = static_cast<rank>((index(from) + 1 + draws_.below(index(size_) - 1)) % index(size_));
     const std::uint32_t tag = ranks_[index(from)].tags[{to, is_sig}]++ + k_barrier_tag + 1;
-    std::uint64_t length = 0;
     op it{.kind = is_sig ? op_kind::signal_send : op_kind::send, .peer = to, .tag = tag};
     builder& by = *ranks_[index(from)].to;
     if (is_sig) {
       note(from, by.signal_send(to, tag), it);
     } else {
       it.type = dtype::i64;
-      it.count = any_extent(from, length);
-      it.a = any_region(length, false);
+      it.count = draws_.below(count_ + 1);
+      it.a = any_region(it.count, false);
       note(from, by.send(to, tag, it.a, it.count), it);
     }
-    under_way_.push_back({from, to, tag, length, is_sig, it.count.is_late(), events_.size() - 1});
+    under_way_.push_back({from, to, tag, it.count, is_sig, events_.size() - 1});
     if (draws_.in(60)) {
       const message now = under_way_.back();
       under_way_.pop_back();
@@ -240,11 +220,7 @@ class random_world {
     op what{.kind = it.is_signal ? op_kind::signal_recv : op_kind::recv, .peer = it.from, .tag = it.tag};
     if (it.is_signal) return note(it.to, me.to->signal_recv(it.from, it.tag), what, it.sent);
     what.type = dtype::i64;
-    what.count = extent::imm(it.length);
-    if (it.is_late || (has_lates_ && draws_.in(50))) {
-      what.count = me.to->late(it.length);
-      me.bounds.push_back(it.length);
-    }
+    what.count = it.length;
     what.c = any_region(it.length, true);
     note(it.to, me.to->recv(it.from, it.tag, what.c, what.count), what, it.sent);
   }
@@ -271,7 +247,7 @@ class random_world {
   draws draws_;
   rank size_ = 1;
   std::uint64_t count_ = 1;
-  bool is_in_place_ = false, is_loose_ = false, has_lates_ = false, is_sound_ = true;
+  bool is_in_place_ = false, is_loose_ = false, is_sound_ = true;
   bool is_closed_ = false, is_holding_ = false, is_early_ = false, is_declared_ = false;
   std::vector<per_rank> ranks_;
   std::vector<message> under_way_;

@@ -79,14 +79,29 @@ TEST(schedule_file, gives_back_one_op_of_each_kind) { EXPECT_EQ(to_text(*parsed(
 TEST(schedule_file, gives_back_the_largest_numbers) {
   builder b({std::numeric_limits<rank>::max() - 1, std::numeric_limits<rank>::max()}, std::string("\0\x7f\xff#", 4));
   const buffer_id x = b.input(dtype::u8, k_max_count), y = b.output(dtype::u8, k_max_count);
-  const extent late = b.late(k_max_count);
-  b.copy({x, 0}, {y, 0}, late);
-  b.copy({x, k_max_count}, {y, k_max_count}, extent::imm(0));
-  b.send(0, std::numeric_limits<std::uint32_t>::max(), {x, 0}, extent::imm(k_max_count));
+  b.copy({x, 0}, {y, 0}, k_max_count);
+  b.copy({x, k_max_count}, {y, k_max_count}, 0);
+  b.send(0, std::numeric_limits<std::uint32_t>::max(), {x, 0}, k_max_count);
   b.set_activation({activation_policy::majority, std::numeric_limits<std::uint64_t>::max()});
   b.declare_holding();
   const schedule_ptr made = *b.compile();
   EXPECT_EQ(*parsed(to_text(*made)), *made);
+}
+
+TEST(schedule_file, gives_back_lists_and_guards) {
+  builder b({1, 3}, "lists");
+  const buffer_id apart = b.lists(buffer_role::input, dtype::f32, 2, {.room = 5, .typical = 1});
+  const buffer_id packed = b.lists(buffer_role::output, dtype::f32, 2, {.room = 5, .total = 9});
+  const buffer_id lengths = b.scratch(dtype::u64, 2);
+  const op_id sent = b.send(0, 0, {apart, 1}, 1);
+  const op_id ready = b.lay_out({lengths, 0}, packed, {b.measure({apart, 0}, {lengths, 0}, 2)});
+  const op_id got = b.recv(0, 0, {packed, 0}, 2, {ready});
+  b.set_guard(got, {.every = 4, .skips_empty = true});
+  b.set_guard(sent, {.every = 2});
+  b.declare_synchronising();
+  const auto made = b.compile();
+  ASSERT_TRUE(made) << made.error().text;
+  EXPECT_EQ(*parsed(to_text(**made)), **made);
 }
 
 // --- written by hand ---------------------------------------------------------------------------------------
@@ -95,7 +110,7 @@ constexpr std::string_view k_by_hand = R"(
 # Rank 1 waits for rank 0's element
 # and adds its own.
 
-libsched schedule 1
+libsched schedule 2
 name "by # hand"   # a comment may follow anything
 rank 1 of 2
 flags
@@ -110,12 +125,12 @@ op 1 compute i64 b1[0+1]=sum b2[0+1]b0[0+1]
 exit 1)";
 
 TEST(schedule_file, may_be_spaced_and_commented_and_leave_out_what_is_derived) {
-  EXPECT_EQ(to_text(*parsed(k_by_hand)), R"(libsched schedule 1
+  EXPECT_EQ(to_text(*parsed(k_by_hand)), R"(libsched schedule 2
 name "by # hand"
 rank 1 of 2
 flags
 activation none seed 0
-sizes buffers 3 lates 0 slots 0 ops 2 deps 1
+sizes buffers 3 guards 0 ops 2 deps 1
 buffer 0 input host i64 1
 buffer 1 output host i64 1
 buffer 2 scratch host i64 1
@@ -133,7 +148,7 @@ TEST(schedule_file, may_come_from_a_machine_with_other_line_ends) {
 
 TEST(schedule_file, each_derived_thing_may_be_left_out_alone) {
   for (const std::string_view word :
-       {"sizes buffers 3 lates 1 slots 1 ops 9 deps 8\n", " need 2", " in_place", " releases_a 5"})
+       {"sizes buffers 4 guards 0 ops 9 deps 8\n", " need 2", " in_place", " releases_a 5"})
     EXPECT_EQ(to_text(*parsed(replaced(k_sampler, word, ""))), k_sampler) << word;
 }
 
@@ -154,12 +169,12 @@ struct fault {
 
 const fault k_faults[] = {
     {"libsched", "libshed", 1, 1, "expected 'libsched' but found 'libshed'"},
-    {"schedule 1", "schedule 2", 1, 19, "the file is of version 2, and only version 1 can be read",
+    {"schedule 2", "schedule 3", 1, 19, "the file is of version 3, and only version 2 can be read",
      status::unsupported},
-    {"schedule 1", "schedule 99999999999999999999", 1, 19,
+    {"schedule 2", "schedule 99999999999999999999", 1, 19,
      "expected a number up to 18446744073709551615 but found '99999999999999999999'"},
-    {"schedule 1", "schedule 01", 1, 19, "'01' contradicts"},
-    {"schedule 1", "schedule 1 1", 1, 21, "expected the end of the line but found '1'"},
+    {"schedule 2", "schedule 02", 1, 19, "'02' contradicts"},
+    {"schedule 2", "schedule 2 1", 1, 21, "expected the end of the line but found '1'"},
     {"name", "nam", 2, 1, "expected 'name' but found 'nam'"},
     {"one\\x0a\"", "one\\x0a", 2, 6, "expected a name in quotes but found '\"'"},
     {"\\x22tiny", "\\x2", 2, 9, "expected \\x and two lower-case hexadecimal digits, for one byte"},
@@ -178,23 +193,27 @@ const fault k_faults[] = {
     {"solo", "lonely", 5, 12, "expected an activation policy but found 'lonely'"},
     {"seed 5", "seed 18446744073709551616", 5, 22,
      "expected a number up to 18446744073709551615 but found '18446744073709551616'"},
-    {"buffers 3", "buffers 4", 6, 15, "'4' contradicts"},
-    {"slots 1", "slots 2", 6, 31, "'2' contradicts"},
-    {"deps 8", "deps 18446744073709551615", 6, 44, "'18446744073709551615' contradicts"},
-    {"ops 9 deps 8", "deps 8", 6, 33, "expected 'ops' but found 'deps'"},
+    {"buffers 4", "buffers 5", 6, 15, "'5' contradicts"},
+    {"guards 0", "guards 2", 6, 24, "'2' contradicts"},
+    {"deps 8", "deps 18446744073709551615", 6, 37, "'18446744073709551615' contradicts"},
+    {"ops 9 deps 8", "deps 8", 6, 26, "expected 'ops' but found 'deps'"},
     {"buffer 1", "buffer 2", 8, 8, "expected '1' but found '2'"},
     {"input", "inout", 7, 10, "expected a role but found 'inout'"},
     {"host", "device", 7, 8, "buffer 0 is not in host memory", status::unsupported},
     {"host", "disk", 7, 16, "expected 'host' but found 'disk'"},
     {"host f32", "host f31", 7, 21, "expected a dtype but found 'f31'"},
-    {"f32 4\nlate", "f32 281474976710656\nlate", 9, 27,
+    {"f32 4\nbuffer 3", "f32 281474976710656\nbuffer 3", 9, 27,
      "expected a number up to 281474976710655 but found '281474976710656'"},
-    {"f32 4\nlate", "f32\nlate", 9, 26, "expected a number but found the end of the line"},
-    {"slot 0", "slot 1", 10, 13, "expected '0' but found '1'"},
-    {"bound 2", "bound 281474976710656", 10, 21, "expected a number up to 281474976710655 but found '281474976710656'"},
-    {"bound 2", "bound 5", 18, 1, "op 7 (compute): region a, up to 5 elements at b1[0], leaves its buffer of 4",
-     status::bounds},
-    {"late 0 slot 0 bound 2\n", "", 17, 1, "op 7 (compute): its late extent does not exist"},
+    {"f32 4\nbuffer 3", "f32\nbuffer 3", 9, 26, "expected a number but found the end of the line"},
+    {"u8 5", "u8 5 list 2", 10, 28, "expected the end of the line but found 'list'"},
+    {"u8 5", "u8 5 lists 0 typical 0", 10, 8, "buffer 3: its lists have no room"},
+    {"u8 5", "u8 5 lists 281474976710656 typical 0", 10, 34,
+     "expected a number up to 281474976710655 but found '281474976710656'"},
+    {"u8 5", "u8 5 lists 2", 10, 35, "expected 'typical' but found the end of the line"},
+    {"u8 5", "u8 5 lists 2 typical 2", 1, 1, "a partial schedule has neither lists nor guards"},
+    {"u8 5", "u8 5\nguard 2 every 1", 11, 7, "expected '1' but found '2'"},
+    {"u8 5", "u8 5\nguard 1 every 2", 11, 1, "'guard' contradicts"},
+    {"send f32 b1[2 +2] to 2 tag 8", "send f32 b1[2 +2] to 2 tag 8 guard 1", 19, 41, "there is no guard 1"},
     {"op 1", "op 01", 12, 4, "expected '1' but found '01'"},
     {"op 1", "op 2", 12, 4, "expected '1' but found '2'"},
     {"nop", "noop", 13, 6, "expected a kind of op but found 'noop'"},
@@ -217,50 +236,50 @@ const fault k_faults[] = {
     {"capture f32", "capture f64", 15, 14, "'f64' contradicts"},
     {"merge max", "merge copy", 15, 33, "expected 'adasum' or a reduction but found 'copy'"},
     {"merge max", "merge bxor", 15, 1, "op 4 (capture): no such reduction on f32"},
-    {"b2[0 +4]", "b3[0 +4]", 16, 1, "op 5 (recv): region c names no buffer of this schedule"},
+    {"b2[0 +4]", "b4[0 +4]", 16, 1, "op 5 (recv): region c names no buffer of this schedule"},
     {"b2[0 +4]", "b65535[0 +4]", 16, 15, "expected a number up to 65534 but found 'b65535'"},
     {"b2[0 +4]", "c2[0 +4]", 16, 15, "expected a region but found 'c2'"},
     {"b2[0 +4]", "b[0 +4]", 16, 15, "expected a number but found 'b'"},
     {"b2[0 +4]", "b2[0 4]", 16, 20, "expected '+' but found '4'"},
     {"b2[0 +4]", "b2[0 +4", 16, 23, "expected ']' but found 'from'"},
-    {"b2[0 +4]", "b2[1 +4]", 16, 1, "op 5 (recv): region c, up to 4 elements at b2[1], leaves its buffer of 4",
+    {"b2[0 +4]", "b2[1 +4]", 16, 1, "op 5 (recv): region c, 4 elements at b2[1], leaves its buffer of 4",
      status::bounds},
     {"b2[0 +4]", "b2[281474976710656 +4]", 16, 18,
      "expected a number up to 281474976710655 but found '281474976710656'"},
     {"b2[0 +4]", "b2[0 +281474976710656]", 16, 21,
      "expected a number up to 281474976710655 but found '281474976710656'"},
-    {"b2[0 +4]", "b2[0 +5]", 16, 1, "op 5 (recv): region c, up to 5 elements at b2[0], leaves its buffer of 4",
+    {"b2[0 +4]", "b2[0 +5]", 16, 1, "op 5 (recv): region c, 5 elements at b2[0], leaves its buffer of 4",
      status::bounds},
     {"recv f32 b2", "recv f32 b0", 16, 1, "op 5 (recv): writes to input buffer 0"},
     {"in_place need 0", "need 0 in_place", 16, 44, "expected the end of the line but found 'in_place'"},
     {"in_place need 0", "in_place need 0 need 0", 16, 53, "expected the end of the line but found 'need'"},
     {"= sum", "= copy", 17, 43, "expected the end of the line but found 'b0'"},
     {"= sum", "= none", 17, 29,
-     "expected 'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum' or a reduction but found 'none'"},
+     "expected 'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum', 'measure', 'lay_out' or a "
+     "reduction but found 'none'"},
     {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4]", 17, 45, "expected 'by' but found 'releases_a'"},
     {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4] by 1", 17, 1, "op 6 (compute): divides by 1: use 2 to 16777216"},
     {"= sum b2[0 +4] b0[0 +4]", "= gram_adasum b2[0 +4] b2[4 +4] of 65", 17, 62,
      "expected a number up to 64 but found '65'"},
     {"= sum b2[0 +4] b0[0 +4]", "= gram_adasum b2[0 +4] b2[4 +4] of 0 by b2[0 +4]", 17, 1,
-     "op 6 (compute): region b, up to 4 elements at b2[4], leaves its buffer of 4", status::bounds},
+     "op 6 (compute): region b, 4 elements at b2[4], leaves its buffer of 4", status::bounds},
     {"= sum b2[0 +4] b0[0 +4]", "= gram f32 b2[0 +4] b2[4 +4]", 17, 56, "expected 'of' but found 'releases_a'"},
     {"= sum", "= bor", 17, 1, "op 6 (compute): no such reduction on f32"},
     {"b0[0 +4] rel", "b0[0 +3] rel", 17, 48, "'3' contradicts"},
-    {"b0[0 +4] rel", "b1[1 +4] rel", 17, 1,
-     "op 6 (compute): region b, up to 4 elements at b1[1], leaves its buffer of 4", status::bounds},
+    {"b0[0 +4] rel", "b1[1 +4] rel", 17, 1, "op 6 (compute): region b, 4 elements at b1[1], leaves its buffer of 4",
+     status::bounds},
     {"releases_a 5", "releases_a 4", 17, 62, "'4' contradicts"},
     {"releases_a 5", "releases_b 5", 17, 51, "'releases_b' contradicts"},
-    {"+late 0] = copy", "+late 1] = copy", 18, 1, "op 7 (compute): its late extent does not exist"},
-    {"+late 0] = copy", "+late 4294967296] = copy", 18, 29,
-     "expected a number up to 4294967295 but found '4294967296'"},
+    {"+2] = copy", "+5] = copy", 18, 1, "op 7 (compute): region a, 5 elements at b1[0], leaves its buffer of 4",
+     status::bounds},
     {"exit 8\n", "", 20, 1, "expected 'op' or 'exit' but found the end of the text"},
     {"exit 8", "exit", 20, 5, "expected a number but found the end of the line"},
     {"exit 8", "exit 9", 20, 6, "set_exit to op 9, which does not exist"},
     {"exit 8", "exit 8 8", 20, 8, "expected the end of the line but found '8'"},
-    {"exit 8\n", "exit 8\nlibsched schedule 1\n", 21, 1,
+    {"exit 8\n", "exit 8\nlibsched schedule 2\n", 21, 1,
      "expected the end of the text after one schedule but found 'libsched'"},
     {"exit 8\n", "exit 8\n \xff", 21, 2, "expected the end of the text after one schedule but found '?'"},
-    {"exit 8\n", "op 9 nop\nexit 8\n", 6, 37, "'9' contradicts"},
+    {"exit 8\n", "op 9 nop\nexit 8\n", 6, 30, "'9' contradicts"},
 };
 
 TEST(schedule_file, names_line_column_and_reason_of_every_fault) {
@@ -308,7 +327,7 @@ TEST(schedule_file, no_line_is_superfluous_and_none_may_come_twice) {
 
 /// A rank of a world that does nothing.
 std::string idle(rank self, rank size, const std::string& name = "idle") {
-  return "libsched schedule 1\nname \"" + name + "\"\nrank " + std::to_string(self) + " of " + std::to_string(size) +
+  return "libsched schedule 2\nname \"" + name + "\"\nrank " + std::to_string(self) + " of " + std::to_string(size) +
          "\nflags\nactivation none seed 0\nop 0 nop\nexit 0\n";
 }
 
@@ -361,7 +380,7 @@ std::uint64_t greed(std::string_view text) {
   return counting.bytes() / text.size();
 }
 
-constexpr std::string_view k_head = "libsched schedule 1\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n";
+constexpr std::string_view k_head = "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n";
 
 /// Many ops in few words, with as many deps as fit: what costs most.
 std::string dense(std::size_t ops) {
@@ -383,11 +402,11 @@ TEST(schedule_file, takes_memory_by_the_length_of_its_text_only) {
 }
 
 TEST(schedule_file, reserves_nothing_for_what_it_only_declares) {
-  const std::string liar = replaced(k_sampler, "buffers 3 lates 1 slots 1 ops 9 deps 8",
-                                    "buffers 65535 lates 4294967295 slots 4294967295 ops 4294967295 deps 4294967295");
+  const std::string liar = replaced(k_sampler, "buffers 4 guards 0 ops 9 deps 8",
+                                    "buffers 65535 guards 4294967295 ops 4294967295 deps 4294967295");
   EXPECT_LT(greed(liar), 100u);
   EXPECT_LT(greed(idle(2147483646, 2147483647)), 100u);
-  EXPECT_LT(greed(std::string("libsched schedule 1\nname \"") + std::string(100000, 'x')), 10u);
+  EXPECT_LT(greed(std::string("libsched schedule 2\nname \"") + std::string(100000, 'x')), 10u);
   EXPECT_LT(greed(std::string(100000, '\n')), 10u);
 }
 

@@ -7,6 +7,7 @@
 
 #include "collectives/selection.h"
 #include "libsched/window.h"
+#include "tests/support/list_gather.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched {
@@ -118,9 +119,9 @@ TEST(schedule_world, a_buffer_is_free_when_its_bytes_have_left) {
       builder to(place);
       const region data{place.self == 0 ? to.input(dtype::u8, bytes) : to.scratch(dtype::u8, bytes), 0};
       if (place.self == 0)
-        to.set_exit(to.nop({to.send(1, 0, data, extent::imm(bytes))}));
+        to.set_exit(to.nop({to.send(1, 0, data, bytes)}));
       else
-        to.recv(0, 0, data, extent::imm(bytes));
+        to.recv(0, 0, data, bytes);
       return to.compile();
     });
     const loggops cost;
@@ -231,11 +232,23 @@ TEST(schedule_world, refuses_nics_that_ranks_share) {
   EXPECT_EQ(simulate_schedules(world_of(4, "allreduce", "tree", 1), what).error().code, status::unsupported);
 }
 
+TEST(schedule_world, leaves_out_what_is_void) {
+  for (const rank size : {2, 3, 5})
+    for (const std::uint64_t typical : {0u, 2u})
+      for (const round_no round : {1u, 2u, 3u}) {
+        simulation what;
+        what.instance = round;
+        const auto ranks = testing::list_gather_world(size, {.typical = typical});
+        const auto all = static_cast<std::uint64_t>(size), pairs = all * (all - 1);
+        EXPECT_EQ(simulated(ranks, what).messages, pairs * (typical == 0 ? 1 : 2) + (round % 2 == 1 ? all : 0));
+      }
+}
+
 TEST(schedule_world, says_who_waits_for_whom) {
   const auto ranks = testing::whole_world(2, [](world place) {
     builder to(place);
     const buffer_id buffer = to.scratch(dtype::u8, 1);
-    if (place.self == 0) to.recv(1, 7, {buffer, 0}, extent::imm(1));
+    if (place.self == 0) to.recv(1, 7, {buffer, 0}, 1);
     return to.compile();
   });
   const auto report = simulate_schedules(ranks, {});
@@ -245,7 +258,7 @@ TEST(schedule_world, says_who_waits_for_whom) {
   const auto unreceived = testing::whole_world(2, [](world place) {
     builder to(place);
     const buffer_id buffer = to.input(dtype::u8, 1);
-    if (place.self == 0) to.send(1, 7, {buffer, 0}, extent::imm(1));
+    if (place.self == 0) to.send(1, 7, {buffer, 0}, 1);
     return to.compile();
   });
   EXPECT_EQ(simulate_schedules(unreceived, {}).error().code, status::unmatched);

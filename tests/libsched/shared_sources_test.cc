@@ -17,7 +17,7 @@ namespace lsched {
 namespace {
 
 constexpr std::uint64_t k_count = 20'000;
-constexpr extent k_all = extent::imm(k_count);
+constexpr std::uint64_t k_all = k_count;
 
 /// The numbers of the sends alone, in the order of the ops.
 std::vector<std::uint32_t> numbers_of(const schedule& program) {
@@ -61,8 +61,8 @@ TEST(shared_sources, an_input_is_shared_unless_an_output_is_written_first) {
 
 TEST(shared_sources, an_output_is_shared_when_all_its_writes_are_over) {
   scene good;
-  const op_id lower = good.to.copy({good.input, 0}, {good.output, 0}, extent::imm(k_count / 2));
-  const op_id upper = good.to.copy({good.input, 0}, {good.output, k_count / 2}, extent::imm(k_count / 2), {lower});
+  const op_id lower = good.to.copy({good.input, 0}, {good.output, 0}, k_count / 2);
+  const op_id upper = good.to.copy({good.input, 0}, {good.output, k_count / 2}, k_count / 2, {lower});
   good.send_output(1, {upper});
   good.send_output(2, {upper});
   EXPECT_EQ(good.found(), (numbers{1, 1}));
@@ -76,10 +76,10 @@ TEST(shared_sources, an_output_is_shared_when_all_its_writes_are_over) {
 
 TEST(shared_sources, regions_count_not_buffers) {
   scene it;
-  it.to.send(1, 0, {it.input, 0}, extent::imm(10));
-  it.to.send(2, 0, {it.input, 1}, extent::imm(10));
-  it.to.send(1, 1, {it.input, 0}, extent::imm(11));
-  it.to.send(2, 1, {it.input, 1}, extent::imm(10));
+  it.to.send(1, 0, {it.input, 0}, 10);
+  it.to.send(2, 0, {it.input, 1}, 10);
+  it.to.send(1, 1, {it.input, 0}, 11);
+  it.to.send(2, 1, {it.input, 1}, 10);
   EXPECT_EQ(it.found(), (numbers{0, 1, 0, 1}));
 }
 

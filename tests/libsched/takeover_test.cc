@@ -16,7 +16,7 @@ std::vector<takeover> takeovers_of(const schedule& program) {
 /// sent.
 schedule_ptr chain() {
   builder to({0, 2});
-  const extent all = extent::imm(8);
+  const std::uint64_t all = 8;
   const auto landing = [&] { return region(to.scratch(dtype::i64, 8), 0); };
   const region x(to.scratch(dtype::i64, 8), 0);
   const region y(to.scratch(dtype::i64, 8), 0);
@@ -49,7 +49,7 @@ TEST(takeover, is_allowed_where_all_readers_come_before_the_place_is_written_aga
 
 TEST(takeover, is_refused_where_a_reader_may_come_after_the_place_is_written_again) {
   builder to({0, 2});
-  const extent all = extent::imm(8);
+  const std::uint64_t all = 8;
   const region in(to.input(dtype::i64, 8), 0);
   const region out(to.output(dtype::i64, 8), 0);
   const region value(to.scratch(dtype::i64, 8), 0);
@@ -72,7 +72,7 @@ TEST(takeover, is_refused_where_a_reader_may_come_after_the_place_is_written_aga
 TEST(takeover, is_followed_through_all_that_took_over_the_same_place) {
   const auto row = [](bool is_ordered) {
     builder to({0, 2});
-    const extent all = extent::imm(8);
+    const std::uint64_t all = 8;
     const region in(to.input(dtype::i64, 8), 0);
     const region out(to.output(dtype::i64, 8), 0);
     const region landing(to.scratch(dtype::i64, 8), 0);
@@ -99,9 +99,9 @@ TEST(takeover, is_refused_to_parts_and_of_outputs) {
   const region in(to.input(dtype::i64, 8), 0);
   const buffer_id out = to.output(dtype::i64, 8);
   const buffer_id rest = to.scratch(dtype::i64, 8);
-  const op_id low = to.copy(in, {out, 0}, extent::imm(8));
-  const op_id back = to.copy({out, 0}, {rest, 0}, extent::imm(8), {low});
-  to.copy({rest, 0}, {out, 0}, extent::imm(4), {back});
+  const op_id low = to.copy(in, {out, 0}, 8);
+  const op_id back = to.copy({out, 0}, {rest, 0}, 8, {low});
+  to.copy({rest, 0}, {out, 0}, 4, {back});
   const schedule_ptr program = *to.compile();
   for (const takeover& it : takeovers_of(*program)) EXPECT_EQ(it, takeover{});
 }

@@ -6,20 +6,26 @@
 #include <functional>
 
 #include "collectives/activation.h"
+#include "collectives/barrier.h"
 #include "collectives/registry.h"
 #include "libsched/builder.h"
 #include "libsched/mutant.h"
+#include "tests/support/list_gather.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched {
 namespace {
 
+using testing::all_lists;
+using testing::k_list_room;
+using testing::list_gather;
+using testing::list_gather_world;
 using testing::whole_world;
 using testing::with_op;
 using testing::without_dep;
 
 constexpr std::uint64_t k_count = 6;
-constexpr extent k_all = extent::imm(k_count);
+constexpr std::uint64_t k_all = k_count;
 
 using rank_writer = std::function<void(builder&)>;
 
@@ -178,7 +184,7 @@ TEST(verify, notices_a_capture_that_nobody_offers_to) {
 /// Both ranks gather both contributions.
 schedule_ptr partial_gather(rank self, bool in_halves, bool is_synchronising) {
   builder to({self, 2});
-  const extent one = extent::imm(1);
+  const std::uint64_t one = 1;
   const buffer_id in = to.input(dtype::i64, 1);
   const buffer_id out = to.output(dtype::i64, in_halves ? 2 : 1);
   const fragment awake = add_activation(to, {.policy = activation_policy::solo}, kernel::sum, in, one);
@@ -212,7 +218,7 @@ TEST(verify, notices_a_partial_schedule_that_the_engine_cannot_run) {
 TEST(verify, notices_that_a_partial_schedule_reads_as_one_what_is_not_null_as_one) {
   const auto gather = [](rank self, bool reads_as_one) {
     builder to({self, 2});
-    const extent one = extent::imm(1);
+    const std::uint64_t one = 1;
     const buffer_id in = to.input(dtype::i64, 1);
     const buffer_id both = to.scratch(dtype::i64, 2);
     const buffer_id out = to.output(dtype::i64, 2);
@@ -222,7 +228,7 @@ TEST(verify, notices_that_a_partial_schedule_reads_as_one_what_is_not_null_as_on
     const op_id got = to.recv(1 - self, 0, {both, 1}, one, {awake.exit});
     op_id last = k_no_op;
     if (reads_as_one) {
-      last = to.copy({both, 0}, {out, 0}, extent::imm(2), {mine, got});
+      last = to.copy({both, 0}, {out, 0}, 2, {mine, got});
     } else {
       last = to.nop({to.copy({both, 0}, {out, 0}, one, {mine}), to.copy({both, 1}, {out, 1}, one, {got})});
     }
@@ -255,7 +261,7 @@ TEST(verify, notices_a_lost_signal_edge) {
 
 TEST(verify, notices_another_extent_or_type) {
   auto world = make_world("allreduce", "tree", 2);
-  world[1] = with_op(*world[1], find_op(*world[1], op_kind::send), [](op& it) { it.count = extent::imm(k_count - 1); });
+  world[1] = with_op(*world[1], find_op(*world[1], op_kind::send), [](op& it) { it.count = k_count - 1; });
   expect_finding(verify(world, sum_of_all(2)), property::matching, "carries 5 x f32, but rank 0 op");
 }
 
@@ -359,8 +365,8 @@ TEST(verify, an_any_does_not_wait_for_the_others) {
   const auto write = [](builder& to, bool waits_for_any) {
     const buffer_id in = to.input(dtype::i32, k_count);
     const buffer_id out = to.output(dtype::i32, k_count);
-    const op_id first = to.copy({in, 0}, {out, 0}, extent::imm(3));
-    const op_id second = to.copy({in, 3}, {out, 3}, extent::imm(3));
+    const op_id first = to.copy({in, 0}, {out, 0}, 3);
+    const op_id second = to.copy({in, 3}, {out, 3}, 3);
     const op_id again = to.copy({in, 0}, {out, 0}, k_all, {first, second});
     if (waits_for_any) to.any(again);
   };
@@ -391,7 +397,7 @@ TEST(verify, notices_a_read_of_what_nothing_has_written) {
   const auto world = write_world(1, [](builder& to) {
     const buffer_id middle = to.scratch(dtype::i32, k_count);
     const buffer_id out = to.output(dtype::i32, k_count);
-    const op_id half = to.copy({to.input(dtype::i32, k_count), 0}, {middle, 0}, extent::imm(4));
+    const op_id half = to.copy({to.input(dtype::i32, k_count), 0}, {middle, 0}, 4);
     to.copy({middle, 0}, {out, 0}, k_all, {half});
   });
   expect_finding(verify(world, {}), property::contents, "reads elements [4, 6) of buffer 0, which nothing has written");
@@ -478,11 +484,11 @@ TEST(verify, follows_what_moves) {
     const auto own = static_cast<std::uint64_t>(self) + 1;
     const buffer_id in = to.input(dtype::i32, own + 2);
     const buffer_id out = to.output(dtype::i32, 6);
-    const op_id mine = to.copy({in, 2}, {out, first_of(self)}, extent::imm(own));
+    const op_id mine = to.copy({in, 2}, {out, first_of(self)}, own);
     for (const rank other : {0, 1, 2}) {
       if (other == self) continue;
-      to.send(other, 0, {out, first_of(self)}, extent::imm(own), {mine});
-      to.recv(other, 0, {out, first_of(other)}, extent::imm(static_cast<std::uint64_t>(other) + 1));
+      to.send(other, 0, {out, first_of(self)}, own, {mine});
+      to.recv(other, 0, {out, first_of(other)}, static_cast<std::uint64_t>(other) + 1);
     }
   });
   postcondition promise;
@@ -534,67 +540,80 @@ TEST(verify, notices_who_should_not_have_contributed) {
                  "the contribution of rank 1 is in it, but should not be");
 }
 
-// --- late extents ------------------------------------------------------------------------------------------
+// --- lists and guards --------------------------------------------------------------------------------------
 
-/// Rank 0 sends to rank 1, which passes on to rank 2 as much as it got.
-void pass_on(builder& to, std::uint64_t capacity, bool is_in_order) {
-  const buffer_id in = to.input(dtype::i32, k_count);
-  const buffer_id out = to.output(dtype::i32, 2 * k_count);
-  const extent some = to.late(capacity);
-  if (to.place().self == 0) to.send(1, 0, {in, 0}, k_all);
-  if (to.place().self == 2) to.recv(1, 0, {out, 0}, some);
-  if (to.place().self != 1) return;
-  if (is_in_order) {
-    const op_id got = to.recv(0, 0, {out, 0}, some);
-    to.send(2, 0, {out, 0}, some, {got});
-  } else {
-    to.send(2, 0, {out, 0}, some);
-    to.recv(0, 0, {out, 0}, some);
-  }
+verification verify_gather(const list_gather& how, rank size = 3) {
+  return verify(list_gather_world(size, how), all_lists(size));
 }
 
-TEST(verify, knows_late_extents) {
-  const auto of = [](std::uint64_t capacity, bool is_in_order) {
-    return verify(write_world(3, [&](builder& to) { pass_on(to, capacity, is_in_order); }), {});
-  };
-  EXPECT_TRUE(of(k_count, true).holds()) << text_of(of(k_count, true));
-  expect_finding(of(k_count - 1, true), property::matching,
-                 "carries 6 x i32, but rank 1 op 0 (recv from 0) takes up to 5");
-  expect_finding(of(k_count, false), property::form, "reads slot 0 before a receive has filled it");
+TEST(verify, proves_lists_whose_lengths_go_first) {
+  for (const rank size : {1, 2, 3, 5}) EXPECT_TRUE(verify_gather({}, size).holds()) << text_of(verify_gather({}, size));
+  EXPECT_TRUE(verify_gather({.skips_empty = false}).holds());
 }
 
-/// Rank 1 copies as much as it got, but from elsewhere, so that only the slot orders the two.
-TEST(verify, notices_a_slot_that_is_read_before_it_is_filled) {
-  const auto of = [](bool waits) {
+TEST(verify, notices_lists_that_are_not_laid_out_or_by_others_lengths) {
+  expect_finding(verify_gather({.lays_out = false}), property::contents, "which nothing has laid out");
+  expect_finding(verify_gather({.turns_lengths = true}), property::contents,
+                 "which is laid out by the lengths of others");
+  expect_finding(verify_gather({.sends_other_list = true}), property::contents,
+                 "which is laid out by the lengths of others");
+}
+
+TEST(verify, looks_at_rounds_in_which_guards_are_not_due) {
+  expect_finding(verify_gather({.every = 2}), property::contents, "nothing has written");
+}
+
+TEST(verify, notices_ends_of_an_edge_with_different_guards) {
+  const auto of = [](std::uint32_t one, std::uint32_t other) {
     return verify(write_world(2,
                               [&](builder& to) {
-                                const buffer_id in = to.input(dtype::i32, k_count),
-                                                out = to.output(dtype::i32, k_count);
-                                const buffer_id landing = to.scratch(dtype::i32, k_count);
-                                if (to.place().self == 0) to.send(1, 0, {in, 0}, k_all);
-                                if (to.place().self == 0) return;
-                                const extent some = to.late(k_count);
-                                const op_id got = to.recv(0, 0, {landing, 0}, some);
-                                to.copy({in, 0}, {out, 0}, some, {waits ? got : k_no_op});
+                                const buffer_id s = to.scratch(dtype::i32, 1);
+                                const op_id filled = to.copy({to.input(dtype::i32, 1), 0}, {s, 0}, 1);
+                                const op_id it = to.place().self == 0 ? to.send(1, 7, {s, 0}, 1, {filled})
+                                                                      : to.recv(0, 7, {s, 0}, 1, {filled});
+                                to.set_guard(it, {.every = to.place().self == 0 ? one : other});
+                                add_barrier(to, it);
+                                to.declare_synchronising();
                               }),
                   {});
   };
-  EXPECT_TRUE(of(true).holds()) << text_of(of(true));
-  expect_finding(of(false), property::hazard, "rank 1 op 1 (compute copy) may read slot 0 before op 0 has filled it");
+  EXPECT_TRUE(of(2, 2).holds()) << text_of(of(2, 2));
+  expect_finding(of(2, 3), property::matching, "has another guard than rank 1");
 }
 
-TEST(verify, notices_a_capacity_that_commit_would_refuse) {
-  const auto of = [](std::uint64_t capacity) {
+/// A message that is void at times tells nobody that its sender has entered.
+TEST(verify, knows_that_a_guarded_message_synchronises_nobody) {
+  const auto of = [](std::uint32_t every) {
     return verify(write_world(2,
                               [&](builder& to) {
-                                if (to.place().self == 0) to.send(1, 0, {to.input(dtype::i32, k_count), 0}, k_all);
-                                if (to.place().self == 1)
-                                  to.recv(0, 0, {to.output(dtype::i32, 2 * k_count), 0}, to.late(capacity));
+                                const rank other = 1 - to.place().self;
+                                const buffer_id in = to.input(dtype::i32, 1), out = to.output(dtype::i32, 1);
+                                const op_id sent = to.send(other, 0, {in, 0}, 1);
+                                const op_id got = to.recv(other, 0, {out, 0}, 1);
+                                for (const op_id it : {sent, got})
+                                  if (every != 1) to.set_guard(it, {.every = every});
+                                to.declare_synchronising();
                               }),
                   {});
   };
-  EXPECT_TRUE(of(k_count).holds()) << text_of(of(k_count));
-  expect_finding(of(k_count + 1), property::matching, "carries 6 x i32, but rank 1 op 0 (recv from 0) takes up to 7");
+  EXPECT_TRUE(of(1).holds()) << text_of(of(1));
+  expect_finding(of(2), property::synchronising, "may end its round before");
+}
+
+TEST(verify, notices_lists_that_hold_more_at_one_end) {
+  const auto of = [](std::uint64_t room) {
+    return verify(write_world(2,
+                              [&](builder& to) {
+                                const bool sends = to.place().self == 0;
+                                const buffer_id in = to.lists(buffer_role::input, dtype::i32, 1, {.room = k_list_room});
+                                const buffer_id out = to.lists(buffer_role::output, dtype::i32, 1, {.room = room});
+                                sends ? to.send(1, 0, {in, 0}, 1) : to.recv(0, 0, {out, 0}, 1);
+                              }),
+                  {});
+  };
+  EXPECT_TRUE(of(k_list_room).holds()) << text_of(of(k_list_room));
+  expect_finding(of(k_list_room + 1), property::matching,
+                 "carries 1 lists of at most 5 x i32, but rank 1 op 0 (recv from");
 }
 
 // --- price and synchronisation -----------------------------------------------------------------------------

@@ -12,6 +12,8 @@
 #include "libsched/contribution.cc"
 #include "libsched/doorbell.cc"
 #include "libsched/engine.cc"
+#include "libsched/engine_lists.cc"
+#include "libsched/list_table.cc"
 #include "libsched/partial_stats.cc"
 #include "libsched/pieces.cc"
 #include "libsched/takeover.cc"
@@ -25,8 +27,7 @@
 namespace lsched {
 
 // What the engine needs of files that this program has under the library's own name.
-std::uint64_t max_count(const schedule&, const op& what) { return what.count.value(); }
-operand_list operands_of(const schedule&, const op& what) { return operands_of(what, what.count.value()); }
+std::uint64_t most_bytes(const schedule&, const op& what) { return what.count * size_of(what.type); }
 dot_norms_fn find_dot_norms(dtype) { return nullptr; }  // no world here has adaptive sums
 scaled_add_fn find_scaled_add(dtype) { return nullptr; }
 gram_pairs_fn find_gram_pairs(dtype) { return nullptr; }
@@ -156,11 +157,10 @@ schedule_ptr one_op(act what) {
   parts.exit = 0;
   op it;
   if (what != act::nothing) parts.buffers.push_back({.role = buffer_role::output, .count = 1});
-  if (what == act::receives) it = {.kind = op_kind::recv, .peer = 1, .count = extent::imm(1), .c = region(0, 0)};
-  if (what == act::sends) it = {.kind = op_kind::send, .peer = 1, .count = extent::imm(1), .a = region(0, 0)};
+  if (what == act::receives) it = {.kind = op_kind::recv, .peer = 1, .count = 1, .c = region(0, 0)};
+  if (what == act::sends) it = {.kind = op_kind::send, .peer = 1, .count = 1, .a = region(0, 0)};
   if (what == act::computes)
-    it = {
-        .kind = op_kind::compute, .what = kernel::sum, .count = extent::imm(1), .a = {0, 0}, .b = {0, 0}, .c = {0, 0}};
+    it = {.kind = op_kind::compute, .what = kernel::sum, .count = 1, .a = {0, 0}, .b = {0, 0}, .c = {0, 0}};
   parts.ops.push_back(it);
   return std::make_shared<const schedule>(std::move(parts));
 }

@@ -232,20 +232,20 @@ void symbolic_world::fire(rank r, op_id id) {
   tally& took = tallies_[index_of(round)];
   switch (what.kind) {
     case op_kind::send: {
-      start_reading(r, id, what.a, what.count.value());
+      start_reading(r, id, what.a, what.count);
       const term_ptr content = content_at(r, what.a);
       ++took.messages;
-      if (content && !content->is_null) took.bytes += what.count.value() * size_of(what.type);
+      if (content && !content->is_null) took.bytes += what.count * size_of(what.type);
       return push({step::read, r, id, round, 0, 0, nullptr});
     }
-    case op_kind::recv: start_writing(r, id, what.count.value()); return try_receive(r, id);
+    case op_kind::recv: start_writing(r, id, what.count); return try_receive(r, id);
     case op_kind::compute:
-      start_reading(r, id, what.a, what.count.value());
-      if (what.b.exists()) start_reading(r, id, what.b, what.count.value());
-      start_writing(r, id, what.count.value());
+      start_reading(r, id, what.a, what.count);
+      if (what.b.exists()) start_reading(r, id, what.b, what.count);
+      start_writing(r, id, what.count);
       break;
     case op_kind::capture:
-      start_writing(r, id, what.count.value());
+      start_writing(r, id, what.count);
       ++entered_[index_of(round)];
       took.wake_hops = std::max(took.wake_hops, now_);
       break;
@@ -276,7 +276,7 @@ void symbolic_world::arrive(const event& it) {
   const auto is_same = [&](const message& other) { return other.round == it.round; };
   if (receiver.completed >= it.round || std::any_of(receiver.arrived.begin(), receiver.arrived.end(), is_same))
     return object(name_of_op(it.who, it.id) + " sends what has arrived before");
-  receiver.arrived.push_back({it.round, sent.count.value(), it.payload});
+  receiver.arrived.push_back({it.round, sent.count, it.payload});
   try_receive(sent.peer, found->second);
 }
 
@@ -288,7 +288,7 @@ void symbolic_world::try_receive(rank r, op_id id) {
     if (it.arrived[i].round != me.round) continue;
     const message taken = it.arrived[i];
     it.arrived.erase(it.arrived.begin() + static_cast<std::ptrdiff_t>(i));
-    if (taken.count != op_of(r, id).count.value())
+    if (taken.count != op_of(r, id).count)
       return object(name_of_op(r, id) + " gets " + std::to_string(taken.count) + " elements");
     memory_at(r, op_of(r, id).c).content = taken.payload;
     return push({step::complete, r, id, me.round, 0, 0, nullptr});
