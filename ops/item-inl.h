@@ -81,6 +81,12 @@ struct item {
   }
 };
 
+/// What nobody can predict had better not be a branch, and compilers like branches.
+template <class Bits>
+HWY_INLINE Bits if_true(bool condition, Bits bits) {
+  return static_cast<Bits>(-static_cast<Bits>(condition)) & bits;
+}
+
 /// A list, item by item.
 template <class Format, class Visit>
 HWY_INLINE void for_each_item(const void* items, std::size_t count, const Visit& visit) {

@@ -23,17 +23,15 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-HWY_INLINE void count_magnitude(std::uint64_t magnitude, const magnitude_bins& where, std::uint64_t* bins) {
-  if (magnitude < where.low) return;
-  const std::uint64_t bin = (magnitude - where.low) >> where.shift;
-  ++bins[bin < where.count ? bin : where.count - 1];
-}
-
 template <class Format>
 void count_magnitudes(const void* items, std::size_t count, const magnitude_bins& where, std::uint64_t* bins) {
   const magnitude_bins local = where;  // which no bin aliases
-  for_each_item<Format>(items, count,
-                        [&](const item<Format>& it) HWY_ATTR { count_magnitude(magnitude_of(it.value), local, bins); });
+  for_each_item<Format>(items, count, [&](const item<Format>& it) HWY_ATTR {
+    const std::uint64_t magnitude = magnitude_of(it.value);
+    if (magnitude < local.low) return;
+    const std::uint64_t bin = (magnitude - local.low) >> local.shift;
+    ++bins[bin < local.count ? bin : local.count - 1];
+  });
 }
 
 /// What is not kept is written to where nobody looks, so that there is nothing to mispredict.
@@ -47,7 +45,7 @@ std::size_t filter_items(const void* items, std::size_t count, std::uint64_t mag
     const bool is_tie = (own == magnitude) & (ties > 0);
     const bool is_kept = (own > magnitude) | is_tie;
     it.store(is_kept ? to : nowhere);
-    to += is_kept ? item<Format>::size : 0;
+    to += if_true(is_kept, item<Format>::size);
     ties -= is_tie;
   });
   return static_cast<std::size_t>(to - static_cast<std::byte*>(output)) / item<Format>::size;
@@ -63,6 +61,12 @@ void scatter(const void* items, std::size_t count, double factor, void* dense) {
   });
 }
 
+/// Counts a magnitude that lies in one of the bins. Few do, as a rule, or all.
+HWY_INLINE void count_within(std::uint64_t magnitude, const magnitude_bins& where, std::uint64_t* bins) {
+  const std::uint64_t bin = (magnitude - where.low) >> where.shift;
+  if (bin < where.count) ++bins[bin];
+}
+
 /// Narrows down where the k-th magnitude of some numbers lies, as an interval that halves 11 times with each histogram.
 class kth_magnitude {
  public:
@@ -76,7 +80,7 @@ class kth_magnitude {
     return above_ + here_;
   }  ///< numbers not below it; after the first narrowing
 
-  /// count(where, bins) adds the numbers to bins, as count_magnitudes does.
+  /// count(where, bins) calls count_within with all magnitudes.
   template <class Count>
   HWY_INLINE void narrow(const Count& count) {
     const unsigned digit = bits_ < k_digit ? bits_ : k_digit;
@@ -85,7 +89,6 @@ class kth_magnitude {
     for (std::size_t b = 0; b < where.count; ++b) bins[b] = 0;
     count(where, bins);
     std::size_t b = where.count - 1;
-    bins[b] -= above_;
     for (; above_ + bins[b] < k_; --b) above_ += bins[b];
     here_ = bins[b];
     low_ += static_cast<std::uint64_t>(b) << where.shift;
@@ -125,8 +128,10 @@ kept_items keep_largest(void* items, std::size_t count, std::size_t k) {
   if (count <= k) return {count, extremes.least};
   kth_magnitude kth(k, extremes.least, static_cast<unsigned>(std::bit_width(extremes.greatest - extremes.least)));
   while (!kth.is_found())
-    kth.narrow([&](const magnitude_bins& where, std::uint64_t* bins)
-                   HWY_ATTR { count_magnitudes<Format>(items, count, where, bins); });
+    kth.narrow([&](const magnitude_bins& where, std::uint64_t* bins) HWY_ATTR {
+      for_each_item<Format>(
+          items, count, [&](const item<Format>& it) HWY_ATTR { count_within(magnitude_of(it.value), where, bins); });
+    });
   return {filter_items<Format>(items, count, kth.low(), k - kth.above(), items), kth.low()};
 }
 

@@ -11,6 +11,8 @@
 #include "ops/item-inl.h"
 #include "ops/select.h"
 
+#include "hwy/cache_control.h"
+
 #if defined(LSCHED_OPS_SELECT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef LSCHED_OPS_SELECT_INL_H
 #undef LSCHED_OPS_SELECT_INL_H
@@ -45,16 +47,9 @@ std::uint64_t least_rounding_to(std::uint64_t magnitude) {
 /// Bit i is lane i.
 template <class D>
 HWY_INLINE std::uint64_t bits_of_mask(D lanes, hn::Mask<D> mask) {
-  bits_of_size<(hn::MaxLanes(D()) > 32 ? 8 : hn::MaxLanes(D()) > 16 ? 4 : 2)> bits = 0;
-  if constexpr (hn::MaxLanes(D()) <= 8) {
-    std::uint8_t few = 0;
-    hn::StoreMaskBits(lanes, mask, &few);
-    bits = few;
-  } else {
-    std::uint8_t bytes[sizeof bits];
-    hn::StoreMaskBits(lanes, mask, bytes);
-    hwy::CopyBytes<sizeof bits>(bytes, &bits);
-  }
+  static_assert(hn::MaxLanes(D()) <= 16);
+  std::conditional_t<(hn::MaxLanes(D()) > 8), std::uint16_t, std::uint8_t> bits = 0;
+  hn::StoreMaskBits(lanes, mask, reinterpret_cast<std::uint8_t*>(&bits));
   return bits;
 }
 
@@ -62,16 +57,18 @@ HWY_INLINE std::uint64_t bits_of_mask(D lanes, hn::Mask<D> mask) {
 template <class Format>
 class item_writer {
  public:
+  using lane = typename Format::lane;
+
   HWY_INLINE item_writer(void* items, std::size_t room) : to_(static_cast<std::byte*>(items)), room_(room) {}
 
-  /// `hits` says which of the elements from `values` on are selected.
-  HWY_INLINE void append(std::uint64_t hits, const typename Format::lane* values, std::uint32_t first_index) {
-    counted_ += hwy::PopCount(hits);
-    for (; hits != 0 && stored_ < room_; hits &= hits - 1, ++stored_) {
-      const std::size_t i = hwy::Num0BitsBelowLS1Bit_Nonzero64(hits);
-      item<Format>{first_index + static_cast<std::uint32_t>(i), to_element<Format>(values[i])}.store(to_);
-      to_ += item<Format>::size;
-    }
+  /// Of some elements, those at `places`, ascending; element 0 has the index `first_index`.
+  HWY_INLINE void append(const lane* values, std::uint32_t first_index, const std::uint16_t* places,
+                         std::size_t count) {
+    counted_ += count;
+    if (count > room_ - stored_) count = room_ - stored_;
+    stored_ += count;
+    for (std::size_t n = 0; n < count; ++n, to_ += item<Format>::size)
+      item<Format>{first_index + places[n], to_element<Format>(values[places[n]])}.store(to_);
   }
 
   HWY_INLINE std::size_t stored() const { return stored_; }
@@ -82,6 +79,35 @@ class item_writer {
   std::size_t room_;
   std::size_t stored_ = 0;
   std::size_t counted_ = 0;
+};
+
+/// Places of elements in a block.
+class place_list {
+ public:
+  /// Of the 64 elements from `first` on, those whose bits are set. The first few are written whether there are any or
+  /// not, so that there is nothing to mispredict.
+  HWY_INLINE void append(std::uint64_t hits, std::size_t first) {
+    std::uint16_t* to = places_ + count_;
+    count_ += hwy::PopCount(hits);
+    HWY_UNROLL(4)
+    for (std::size_t n = 0; n < k_at_once; ++n) *to++ = next_of(hits, first);
+    while (hits != 0) *to++ = next_of(hits, first);
+  }
+
+  HWY_INLINE const std::uint16_t* begin() const { return places_; }
+  HWY_INLINE std::size_t count() const { return count_; }
+
+ private:
+  static constexpr std::size_t k_at_once = 4;
+
+  static HWY_INLINE std::uint16_t next_of(std::uint64_t& hits, std::size_t first) {
+    const std::size_t place = first + hwy::Num0BitsBelowLS1Bit_Nonzero64(hits | std::uint64_t{1} << 63);
+    hits &= hits - 1;
+    return static_cast<std::uint16_t>(place);
+  }
+
+  std::size_t count_ = 0;
+  std::uint16_t places_[k_selection_block + k_at_once];
 };
 
 /// One pass over a residual that, if Accumulates, is written.
@@ -97,15 +123,16 @@ class selecting_pass {
     const std::uint64_t least = range.least < not_zero ? not_zero : range.least;
     const std::uint64_t most = range.most < k_magnitude_mask<lane> ? range.most : k_magnitude_mask<lane>;
     const bool is_empty = least > most;
-    below_ = static_cast<signed_bits>(is_empty ? k_magnitude_mask<lane> : least - 1);
-    most_ = static_cast<signed_bits>(most);
+    // So that magnitudes from least to most, and no others, become the least signed integers.
+    bias_ = static_cast<signed_bits>(~k_magnitude_mask<lane> - least);
+    beyond_ = static_cast<signed_bits>(~k_magnitude_mask<lane> + (is_empty ? 0 : most - least + 1));
   }
 
   HWY_INLINE selection run() {
     auto* residual = static_cast<lane*>(from_.residual);
     const auto* gradient = static_cast<const element*>(from_.gradient);
     for (std::size_t done = 0; done < from_.count; done += k_selection_block)
-      add_block(residual + done, Accumulates ? gradient + done : nullptr, done);
+      add_block(residual + done, behind(gradient, done), done);
     return {items_.stored(), items_.counted(), sum_, has_nan_};
   }
 
@@ -122,23 +149,37 @@ class selecting_pass {
     V of[k_sums / k_lanes];
   };
 
+  static HWY_INLINE const element* behind(const element* gradient, std::size_t elements) {
+    return Accumulates ? gradient + elements : nullptr;
+  }
+
   HWY_INLINE void add_block(lane* residual, const element* gradient, std::size_t done) {
     const D lanes;
     const std::size_t size = from_.count - done < k_selection_block ? from_.count - done : k_selection_block;
+    const std::size_t ahead = from_.count - done >= 2 * k_selection_block ? k_selection_block : 0;
     const std::uint32_t index = from_.first_index + static_cast<std::uint32_t>(done);
     vector_sums sums;
     HWY_UNROLL(32)
     for (V& sum : sums.of) sum = hn::Zero(lanes);
+    place_list places;
     std::size_t i = 0;
     for (; size - i >= k_word; i += k_word) {
-      const std::uint64_t hits = add_word(residual + i, gradient + i, sums);
-      if (hits != 0) items_.append(hits, residual + i, index + static_cast<std::uint32_t>(i));
+      fetch(residual + i + ahead);
+      places.append(add_word(residual + i, behind(gradient, i), sums), i);
     }
-    if (i < size) add_rest(residual + i, gradient + i, size - i, index + static_cast<std::uint32_t>(i), sums);
+    if (i < size) places.append(add_rest(residual + i, behind(gradient, i), size - i, sums), i);
+    items_.append(residual, index, places.begin(), places.count());
     HWY_ALIGN lane stored[k_sums];
     HWY_UNROLL(32)
     for (std::size_t v = 0; v < k_sums / k_lanes; ++v) hn::Store(sums.of[v], lanes, stored + v * k_lanes);
     add_sum(stored, residual, size);
+  }
+
+  /// Asks for a word of the next block: the hardware does not look that far ahead, and not beyond a page.
+  static HWY_INLINE void fetch(const lane* word) {
+    constexpr std::size_t line = 64 / sizeof(lane);
+    HWY_UNROLL(8)
+    for (std::size_t i = 0; i < k_word; i += line) hwy::Prefetch(word + i);
   }
 
   /// Answers which are selected.
@@ -157,16 +198,16 @@ class selecting_pass {
       const V absolute = hn::Abs(value);
       V& sum = sums.of[i / k_lanes % (k_sums / k_lanes)];
       sum = hn::Add(sum, absolute);
-      const auto magnitude = hn::BitCast(bits, absolute);
-      const auto is_hit = hn::AndNot(hn::Gt(magnitude, hn::Set(bits, most_)), hn::Gt(magnitude, hn::Set(bits, below_)));
+      const auto from_least = hn::Add(hn::BitCast(bits, absolute), hn::Set(bits, bias_));
+      const auto is_hit = hn::Lt(from_least, hn::Set(bits, beyond_));
       hits |= bits_of_mask(lanes, hn::RebindMask(lanes, is_hit)) << i;
     }
     return hits;
   }
 
   /// Fewer than a word, filled up with zeros, which nobody selects.
-  HWY_INLINE void add_rest(lane* residual, const element* gradient, std::size_t size, std::uint32_t index,
-                           vector_sums& sums) {
+  HWY_INLINE std::uint64_t add_rest(lane* residual, const element* gradient, std::size_t size,
+                                    vector_sums& sums) const {
     HWY_ALIGN lane values[k_word] = {};
     HWY_ALIGN element addends[k_word] = {};
     for (std::size_t i = 0; i < size; ++i) values[i] = residual[i];
@@ -175,7 +216,7 @@ class selecting_pass {
     const std::uint64_t hits = add_word(values, addends, sums);
     if constexpr (Accumulates)
       for (std::size_t i = 0; i < size; ++i) residual[i] = values[i];
-    items_.append(hits, values, index);
+    return hits;
   }
 
   HWY_INLINE void add_sum(const lane* stored, const lane* residual, std::size_t size) {
@@ -201,8 +242,8 @@ class selecting_pass {
 
   const accumulation& from_;
   lane factor_;
-  signed_bits below_;
-  signed_bits most_;
+  signed_bits bias_;
+  signed_bits beyond_;
   item_writer<Format> items_;
   double sum_ = 0;
   bool has_nan_ = false;

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "ops/item-inl.h"
 #include "ops/residual.h"
@@ -43,35 +42,63 @@ std::size_t gather_touched(void* sums, std::uint64_t* touched, std::size_t regio
       const item<Format> sum{static_cast<std::uint32_t>(i), to_element<Format>(from[i])};
       from[i] = 0;
       sum.store(to);
-      to += magnitude_of(sum.value) != 0 ? item<Format>::size : 0;
+      to += (magnitude_of(sum.value) != 0) * item<Format>::size;
     }
     touched[word] = 0;
   }
   return static_cast<std::size_t>(to - static_cast<std::byte*>(items)) / item<Format>::size;
 }
 
-/// Two lists, walked together.
+/// Two lists, walked together: from their first items to the end of one of them. A step takes the lesser index, or both
+/// if they are equal. While there is an item behind both, the index of the next one is loaded before anybody knows
+/// whether it will be wanted, so that a step need not wait for memory.
 template <class Format>
-struct list_walk {
-  const std::byte* lower;
-  const std::byte* upper;
-  const std::byte* lower_end;
-  const std::byte* upper_end;
+class list_walk {
+ public:
+  HWY_INLINE list_walk(const void* lower, std::size_t lower_count, const void* upper, std::size_t upper_count)
+      : lower_(static_cast<const std::byte*>(lower)),
+        upper_(static_cast<const std::byte*>(upper)),
+        lower_end_(lower_ + lower_count * k_size),
+        upper_end_(upper_ + upper_count * k_size) {}
 
-  HWY_INLINE list_walk(const void* lower_items, std::size_t lower_count, const void* upper_items,
-                       std::size_t upper_count)
-      : lower(static_cast<const std::byte*>(lower_items)),
-        upper(static_cast<const std::byte*>(upper_items)),
-        lower_end(lower + lower_count * item<Format>::size),
-        upper_end(upper + upper_count * item<Format>::size) {}
-
-  HWY_INLINE bool has_both() const { return lower != lower_end && upper != upper_end; }
-
-  /// Beyond the items at index `of_lower` and `of_upper`, of which the lesser one has been dealt with, or both.
-  HWY_INLINE void advance(std::uint32_t of_lower, std::uint32_t of_upper) {
-    lower += of_lower <= of_upper ? item<Format>::size : 0;
-    upper += of_upper <= of_lower ? item<Format>::size : 0;
+  /// visit(item of lower, item of upper, index of lower, index of upper), for each step.
+  template <class Visit>
+  HWY_INLINE void run(const Visit& visit) {
+    if (lower_ == lower_end_ || upper_ == upper_end_) return;
+    std::uint32_t of_lower = item<Format>::index_at(lower_), of_upper = item<Format>::index_at(upper_);
+    const std::byte* const lower_last = lower_end_ - k_size;
+    const std::byte* const upper_last = upper_end_ - k_size;
+    while (lower_ != lower_last && upper_ != upper_last) {
+      const std::uint32_t next_lower = item<Format>::index_at(lower_ + k_size);
+      const std::uint32_t next_upper = item<Format>::index_at(upper_ + k_size);
+      visit(lower_, upper_, of_lower, of_upper);
+      const bool takes_lower = of_lower <= of_upper, takes_upper = of_upper <= of_lower;
+      lower_ += takes_lower * k_size;
+      upper_ += takes_upper * k_size;
+      of_lower ^= if_true(takes_lower, of_lower ^ next_lower);
+      of_upper ^= if_true(takes_upper, of_upper ^ next_upper);
+    }
+    while (lower_ != lower_end_ && upper_ != upper_end_) {
+      of_lower = item<Format>::index_at(lower_), of_upper = item<Format>::index_at(upper_);
+      visit(lower_, upper_, of_lower, of_upper);
+      lower_ += (of_lower <= of_upper) * k_size;
+      upper_ += (of_upper <= of_lower) * k_size;
+    }
   }
+
+  /// What is left of them; one is empty.
+  HWY_INLINE const std::byte* lower() const { return lower_; }
+  HWY_INLINE const std::byte* lower_end() const { return lower_end_; }
+  HWY_INLINE const std::byte* upper() const { return upper_; }
+  HWY_INLINE const std::byte* upper_end() const { return upper_end_; }
+
+ private:
+  static constexpr std::size_t k_size = item<Format>::size;
+
+  const std::byte* lower_;
+  const std::byte* upper_;
+  const std::byte* lower_end_;
+  const std::byte* upper_end_;
 };
 
 template <class Format>
@@ -80,24 +107,80 @@ HWY_INLINE std::byte* copy_items(const std::byte* from, const std::byte* end, st
   return to;
 }
 
+/// Notes on items that two lists have in common, to be dealt with a batch at a time: whether the next index is common
+/// nobody can predict.
+template <class Note>
+class common_items {
+ public:
+  HWY_INLINE void note(const Note& it, bool is_common) {
+    notes_[count_] = it;
+    count_ += is_common;
+  }
+  HWY_INLINE bool is_full() const { return count_ == k_batch; }
+
+  /// deal(note), for each; answers how many they were.
+  template <class Deal>
+  HWY_INLINE std::size_t flush(const Deal& deal) {
+    const std::size_t count = count_;
+    for (std::size_t i = 0; i < count; ++i) deal(notes_[i]);
+    count_ = 0;
+    return count;
+  }
+
+ private:
+  static constexpr std::size_t k_batch = 64;
+
+  Note notes_[k_batch];
+  std::size_t count_ = 0;
+};
+
+template <class Format>
+HWY_NOINLINE std::byte* drop_zeros(std::byte* items, std::byte* end) {
+  std::byte* to = items;
+  for (const std::byte* from = items; from != end; from += item<Format>::size) {
+    const auto it = item<Format>::load(from);
+    it.store(to);
+    to += (magnitude_of(it.value) != 0) * item<Format>::size;
+  }
+  return to;
+}
+
+/// An item, and one with the same index whose value is to be added to it.
+struct addition {
+  std::byte* to;
+  const std::byte* addend;
+};
+
+/// Answers whether the sum is zero.
+template <class Format>
+HWY_INLINE bool add_to_item(const addition& it) {
+  auto sum = item<Format>::load(it.to);
+  sum.value = to_element<Format>(to_lane<Format>(sum.value) + to_lane<Format>(item<Format>::value_at(it.addend)));
+  sum.store(it.to);
+  return magnitude_of(sum.value) == 0;
+}
+
+/// Of items in common, those of `lower` are copied like others, and have theirs added to them later.
 template <class Format>
 std::size_t merge_add(const void* lower, std::size_t lower_count, const void* upper, std::size_t upper_count,
                       void* items) {
-  list_walk<Format> at(lower, lower_count, upper, upper_count);
-  std::byte* to = static_cast<std::byte*>(items);
-  while (at.has_both()) {
-    const auto one = item<Format>::load(at.lower), other = item<Format>::load(at.upper);
-    const auto sum = to_element<Format>(to_lane<Format>(one.value) + to_lane<Format>(other.value));
-    const bool is_common = one.index == other.index;
-    item<Format> next = one.index < other.index ? one : other;
-    next.value = is_common ? sum : next.value;
-    next.store(to);
-    to += !is_common || magnitude_of(sum) != 0 ? item<Format>::size : 0;
-    at.advance(one.index, other.index);
-  }
-  to = copy_items<Format>(at.lower, at.lower_end, to);
-  to = copy_items<Format>(at.upper, at.upper_end, to);
-  return static_cast<std::size_t>(to - static_cast<std::byte*>(items)) / item<Format>::size;
+  std::byte* const begin = static_cast<std::byte*>(items);
+  std::byte* to = begin;
+  bool has_zeros = false;
+  common_items<addition> common;
+  const auto add = [&](const addition& it) HWY_ATTR { has_zeros |= add_to_item<Format>(it); };
+  list_walk<Format> walk(lower, lower_count, upper, upper_count);
+  walk.run([&](const std::byte* one, const std::byte* other, std::uint32_t of_one, std::uint32_t of_other) HWY_ATTR {
+    item<Format>::load(of_one <= of_other ? one : other).store(to);
+    common.note({to, other}, of_one == of_other);
+    to += item<Format>::size;
+    if (common.is_full()) common.flush(add);
+  });
+  common.flush(add);
+  to = copy_items<Format>(walk.lower(), walk.lower_end(), to);
+  to = copy_items<Format>(walk.upper(), walk.upper_end(), to);
+  if (has_zeros) to = drop_zeros<Format>(begin, to);
+  return static_cast<std::size_t>(to - begin) / item<Format>::size;
 }
 
 template <class Format>
@@ -111,30 +194,22 @@ HWY_INLINE void settle_item(typename Format::lane* residual, const item<Format>&
   residual[sent.index] = rest;
 }
 
-/// What the lists have in common is noted down, and dealt with a batch at a time: whether the next index is common
-/// nobody can predict, and where it leads the cache must be asked for early.
+/// Notes are the sent items; the cache is asked for a batch of elements at once. (To mark in a bitmap what has arrived,
+/// instead of walking, takes half the time where the bitmap fits the second cache, and twice to four times as long
+/// where one in a thousand is sent. Either is little beside a pass over the residual, and this one needs no memory.)
 template <class Format>
 std::size_t settle(void* residual, const void* sent, std::size_t sent_count, const void* arrived,
                    std::size_t arrived_count) {
-  constexpr std::size_t k_batch = 64;
   auto* const rest = static_cast<typename Format::lane*>(residual);
-  list_walk<Format> at(sent, sent_count, arrived, arrived_count);
-  const std::byte* common[k_batch];
-  std::size_t noted = 0, settled = 0;
-  const auto settle_batch = [&]() HWY_ATTR {
-    for (std::size_t i = 0; i < noted; ++i) settle_item<Format>(rest, item<Format>::load(common[i]));
-    settled += noted;
-    noted = 0;
-  };
-  while (at.has_both()) {
-    const std::uint32_t one = item<Format>::index_at(at.lower), other = item<Format>::index_at(at.upper);
-    common[noted] = at.lower;
-    noted += one == other;
-    at.advance(one, other);
-    if (noted == k_batch) settle_batch();
-  }
-  settle_batch();
-  return settled;
+  std::size_t settled = 0;
+  common_items<const std::byte*> common;
+  const auto settle_one = [&](const std::byte* it) HWY_ATTR { settle_item<Format>(rest, item<Format>::load(it)); };
+  list_walk<Format>(sent, sent_count, arrived, arrived_count)
+      .run([&](const std::byte* one, const std::byte*, std::uint32_t of_one, std::uint32_t of_other) HWY_ATTR {
+        common.note(one, of_one == of_other);
+        if (common.is_full()) settled += common.flush(settle_one);
+      });
+  return settled + common.flush(settle_one);
 }
 
 }  // namespace HWY_NAMESPACE

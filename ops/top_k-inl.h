@@ -101,7 +101,7 @@ class top_k_search {
     for (std::size_t done = 0; done < from_.count; done += k_selection_block) {
       const std::size_t size = from_.count - done < k_selection_block ? from_.count - done : k_selection_block;
       sweep<lane>(size, rounding_step<Format>{residual() + done, rounded, ignores_nan_});
-      for (std::size_t i = 0; i < size; ++i) count_magnitude(magnitude_of(rounded[i]), local, bins);
+      for (std::size_t i = 0; i < size; ++i) count_within(magnitude_of(rounded[i]), local, bins);
     }
   }
 
