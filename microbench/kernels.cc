@@ -1,15 +1,20 @@
-// The kernels of ops/ that pass over vectors, beside the best that this machine can do with the same bytes: bytes read and
-// written per second by one thread, from each level of the memory hierarchy.
+// The kernels of ops/ that pass over vectors, beside the best that this machine can do with the same bytes: bytes read
+// and written per second by one thread, from each level of the memory hierarchy.
 //
-// A kernel's limit is the lower of two rates that are measured in turns with it. `streams`: a loop that reads (and, where
-// the kernel does, writes) as many streams of as many bytes, with next to no arithmetic. `in L1`: the kernel itself on
-// data that stay in the first level, so that its conversions and multiply-adds are all that takes time. The best of many
-// short samples counts, since others use this machine too.
+// A kernel's limit is the lower of two rates that are measured in turns with it. `streams`: a loop that reads (and,
+// where the kernel does, writes) as many streams of as many bytes, with next to no arithmetic. `in L1`: the kernel
+// itself on data that stay in the first level, so that its conversions and multiply-adds are all that takes time. The
+// best of many short samples counts, since others use this machine too.
+//
+// Kernels of sparse vectors have a density, and go by elements that are normally distributed. The bytes of `select` and
+// `exact_kth`, the exact top k by the hint of the pass before, are those of the residual; of `merge_add` those of both
+// lists and their sum; of `scatter_add` those of its list, whose region is what lies in a level.
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -24,6 +29,8 @@
 #include "ops/gram_pairs.h"
 #include "ops/kernel.h"
 #include "ops/linear.h"
+#include "ops/sparse_sum.h"
+#include "ops/top_k.h"
 
 namespace lsched::bench {
 namespace {
@@ -174,6 +181,192 @@ class arena {
   std::byte* start_;
 };
 
+// ---- sparse vectors
+
+/// What a kernel of sparse vectors works in.
+struct sparse_memory {
+  explicit sparse_memory(std::size_t bytes) : inputs(bytes), outputs(bytes) {}
+  sparse_memory(std::size_t input_bytes, std::size_t output_bytes) : inputs(input_bytes), outputs(output_bytes) {}
+
+  arena inputs;
+  arena outputs;
+  std::vector<std::byte> items;
+  std::vector<std::uint64_t> touched;
+};
+
+/// A kernel on one piece of memory after the other, and a loop that moves the bytes that count.
+struct sparse_cell {
+  std::size_t bytes;  ///< of a piece
+  std::size_t pieces;
+  std::function<void(std::size_t piece)> kernel;
+  std::function<void(std::size_t piece)> loop;
+};
+
+/// Of which the given part is not below it in magnitude, if numbers are normally distributed.
+double normal_threshold(double density) {
+  double low = 0, high = 40;
+  for (int i = 0; i < 60; ++i) (std::erfc((low + high) / 2 / std::sqrt(2)) > density ? low : high) = (low + high) / 2;
+  return low;
+}
+
+/// Numbers from a table, whose last bits differ.
+template <class Number>
+void fill_normal(std::byte* to, std::size_t bytes) {
+  constexpr std::size_t k_size = std::size_t{1} << 16;
+  static const std::vector<Number> table = [] {
+    std::vector<Number> made(k_size);
+    for (std::size_t i = 0; i < k_size; ++i)
+      made[i] =
+          static_cast<Number>(normal_threshold((static_cast<double>(i / 2) + 0.5) / (k_size / 2)) * (i % 2 ? 1 : -1));
+    return made;
+  }();
+  std::uint64_t state = 1;
+  for (std::size_t i = 0; i + sizeof(Number) <= bytes; i += sizeof(Number)) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    const auto word = static_cast<std::uint32_t>(state >> 32);
+    Number number = table[word >> 16];
+    std::uint16_t low = 0;
+    std::memcpy(&low, &number, sizeof low);
+    low = static_cast<std::uint16_t>(low ^ (word & 0x3FF));
+    std::memcpy(&number, &low, sizeof low);
+    std::memcpy(to + i, &number, sizeof number);
+  }
+}
+
+/// A list of so many items, whose indices lie at random distances, 1 / density on average. The seed tells lists apart.
+void fill_list(std::byte* to, dtype type, std::size_t count, double density, std::uint64_t seed) {
+  const std::uint64_t one = type == dtype::f64    ? 0x3FF0000000000000U
+                            : type == dtype::f32  ? 0x3F800000U
+                            : type == dtype::bf16 ? 0x3F80U
+                                                  : 0x3C00U;
+  const auto span = static_cast<std::uint64_t>(2 / density) - 1;
+  std::uint64_t state = seed;
+  std::uint32_t index = 0;
+  for (std::size_t i = 0; i < count; ++i, to += item_size(type)) {
+    std::memcpy(to, &index, sizeof index);
+    std::memcpy(to + sizeof index, &one, size_of(type));
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    index += static_cast<std::uint32_t>(1 + (state >> 32) % span);
+  }
+}
+
+/// Passes over a residual.
+sparse_cell over_residual(sparse_memory& in, dtype type, const level& at,
+                          const std::function<void(const std::byte* residual, std::size_t count)>& run) {
+  const std::size_t unit = size_of(residual_of(type)), count = at.window / unit, pieces = at.bytes / at.window;
+  std::byte* const residual = in.inputs.stream(0, 0);
+  unit == sizeof(float) ? fill_normal<float>(residual, at.bytes) : fill_normal<double>(residual, at.bytes);
+  in.items.resize(std::max<std::size_t>(count / 4, 1) * item_size(type));
+  return {at.window, pieces, [=](std::size_t piece) { run(residual + piece * at.window, count); },
+          [=](std::size_t piece) {
+            const void* from = residual + piece * at.window;
+            read_streams(&from, 1, at.window);
+          }};
+}
+
+sparse_cell select_cell(sparse_memory& in, dtype type, double density, const level& at) {
+  const magnitude_range range{magnitude_in(residual_of(type), normal_threshold(density))};
+  return over_residual(in, type, at,
+                       [&in, range, run = find_select(type)](const std::byte* residual, std::size_t count) {
+                         run(residual, count, 0, range, in.items.data(), count / 4);
+                       });
+}
+
+sparse_cell exact_kth_cell(sparse_memory& in, dtype type, double density, const level& at) {
+  const auto hint = std::make_shared<top_k_hint>();
+  return over_residual(in, type, at, [=, &in, run = find_top_k(type)](const std::byte* residual, std::size_t count) {
+    // Without a gradient a residual is only read.
+    const accumulation from{const_cast<std::byte*>(residual), nullptr, 1, count, 0};
+    const auto k = static_cast<std::size_t>(static_cast<double>(count) * density);
+    run(from, std::max<std::size_t>(k, 1), nan_policy::propagate, in.items.data(), count / 4, *hint);
+  });
+}
+
+/// The lists of a piece lie behind each other, so that a loop can copy both.
+sparse_cell merge_add_cell(sparse_memory& in, dtype type, double density, const level& at) {
+  const std::size_t bytes = at.window / 4 / k_line * k_line, count = bytes / item_size(type);
+  const std::size_t pieces = std::max<std::size_t>(1, at.bytes / at.window * 2 / 3);
+  std::byte* const lists = in.inputs.stream(0, 0);
+  std::byte* const sums = in.outputs.stream(0, 0);
+  for (std::size_t list = 0; list < 2 * pieces; ++list) fill_list(lists + list * bytes, type, count, density, list);
+  return {4 * bytes, pieces,
+          [=, run = find_merge_add(type)](std::size_t piece) {
+            const std::byte* const lower = lists + 2 * piece * bytes;
+            run(lower, count, lower + bytes, count, sums + 2 * piece * bytes);
+          },
+          [=](std::size_t piece) {
+            const void* from = lists + 2 * piece * bytes;
+            mix_streams(&from, 1, sums + 2 * piece * bytes, 2 * bytes);
+          }};
+}
+
+sparse_cell scatter_add_cell(sparse_memory& in, dtype type, double density, const level& at) {
+  const std::size_t region = at.window / size_of(residual_of(type));
+  const std::size_t pieces = std::max<std::size_t>(1, at.bytes / at.window / 3);
+  // A list ends before its region does.
+  const auto count = static_cast<std::size_t>(static_cast<double>(region) * density * 0.9);
+  const std::size_t bytes = (count * item_size(type) / k_line + 1) * k_line;
+  std::byte* const lists = in.inputs.stream(0, 0);
+  std::byte* const sums = in.outputs.stream(0, 0);
+  std::memset(sums, 0, pieces * at.window);
+  in.touched.assign(bitmap_words(region), 0);
+  const auto kept = [&](std::byte* list) {
+    std::size_t n = 0;
+    for (std::uint32_t index = 0; n < count; ++n) {
+      std::memcpy(&index, list + n * item_size(type), sizeof index);
+      if (index >= region) break;
+    }
+    return n;
+  };
+  std::vector<std::size_t> counts;
+  for (std::size_t list = 0; list < pieces; ++list) {
+    fill_list(lists + list * bytes, type, count, density, list);
+    counts.push_back(kept(lists + list * bytes));
+  }
+  return {*std::min_element(counts.begin(), counts.end()) * item_size(type), pieces,
+          [=, &in, run = find_scatter_add(type)](std::size_t piece) {
+            run(lists + piece * bytes, counts[piece], sums + piece * at.window, in.touched.data());
+          },
+          [=](std::size_t piece) {
+            const void* from = lists + piece * bytes;
+            read_streams(&from, 1, bytes);
+          }};
+}
+
+struct sparse_kind {
+  const char* name;
+  sparse_cell (*of)(sparse_memory& in, dtype type, double density, const level& at);
+};
+constexpr std::array k_sparse_kernels{sparse_kind{"select", select_cell}, sparse_kind{"exact_kth", exact_kth_cell},
+                                      sparse_kind{"scatter_add", scatter_add_cell},
+                                      sparse_kind{"merge_add", merge_add_cell}};
+constexpr std::array k_densities{0.01, 0.001};
+
+/// The pieces of a cell in turn, each as often as makes a sample.
+class sparse_samples {
+ public:
+  explicit sparse_samples(const sparse_cell& cell)
+      : cell_(cell), repeats_(std::max<std::size_t>(1, k_least_bytes / std::max<std::size_t>(cell.bytes, 1))) {}
+
+  double sample(const std::function<void(std::size_t)>& run) {
+    const auto begin = clock::now();
+    for (std::size_t i = 0; i < repeats_; ++i) run(piece_);
+    const double seconds = ns_between(begin, clock::now()) / 1e9;
+    piece_ = (piece_ + 1) % cell_.pieces;
+    return seconds;
+  }
+  double of_kernel() { return sample(cell_.kernel); }
+  double of_loop() { return sample(cell_.loop); }
+  double rate(double seconds) const { return static_cast<double>(cell_.bytes * repeats_) / seconds / 1e9; }
+
+ private:
+  static constexpr std::size_t k_least_bytes = std::size_t{1} << 19;
+
+  const sparse_cell& cell_;
+  std::size_t repeats_;
+  std::size_t piece_ = 0;
+};
+
 /// The streams of one kernel at one level. Results go to memory of their own: no kernel reads what another wrote.
 class streams {
  public:
@@ -231,8 +424,8 @@ class bench_of_kernels {
   explicit bench_of_kernels(double cell_seconds)
       : cell_seconds_(cell_seconds),
         levels_(levels()),
-        inputs_(levels_.back().bytes),
-        outputs_(levels_.back().bytes / 3) {}
+        memory_(levels_.back().bytes, levels_.back().bytes / 3),
+        small_memory_(std::size_t{1} << 20) {}
 
   std::span<const level> measured_levels() const { return std::span(levels_).subspan(1); }
 
@@ -242,8 +435,8 @@ class bench_of_kernels {
     const auto loop = [&](const void* const* x, void* c, std::size_t bytes) {
       kind.writes ? mix_streams(x, kind.inputs, c, bytes) : read_streams(x, kind.inputs, bytes);
     };
-    streams here(kind, at, inputs_, outputs_);
-    streams first(kind, levels_.front(), inputs_, outputs_);
+    streams here(kind, at, memory_.inputs, memory_.outputs);
+    streams first(kind, levels_.front(), memory_.inputs, memory_.outputs);
     constexpr double k_never = std::numeric_limits<double>::infinity();
     double of_kernel = k_never, of_loop = k_never, of_first = k_never;
     for (const double warm_up : {here.sample(kernel), here.sample(loop), first.sample(kernel)}) keep(&warm_up);
@@ -256,13 +449,30 @@ class bench_of_kernels {
     return {here.rate(of_kernel), here.rate(of_loop), first.rate(of_first)};
   }
 
+  /// Overwrites the memory that dense kernels work in.
+  rates measure(const sparse_kind& kind, dtype type, double density, const level& at) {
+    const sparse_cell cell = kind.of(memory_, type, density, at);
+    const sparse_cell small_cell = kind.of(small_memory_, type, density, levels_.front());
+    sparse_samples here(cell), first(small_cell);
+    constexpr double k_never = std::numeric_limits<double>::infinity();
+    double of_kernel = k_never, of_loop = k_never, of_first = k_never;
+    for (const double warm_up : {here.of_kernel(), here.of_loop(), first.of_kernel()}) keep(&warm_up);
+    const auto begin = clock::now();
+    do {
+      of_kernel = std::min(of_kernel, here.of_kernel());
+      of_loop = std::min(of_loop, here.of_loop());
+      of_first = std::min(of_first, first.of_kernel());
+    } while (ms_between(begin, clock::now()) < cell_seconds_ * 1e3);
+    return {here.rate(of_kernel), here.rate(of_loop), first.rate(of_first)};
+  }
+
   /// Whether the kernel gives the bits that the worst target has.
   bool is_right(const kernel_kind& kind, dtype type) const {
     std::array<std::vector<std::byte>, 2> results;
     for (std::vector<std::byte>& result : results) {
       result.resize(std::max<std::size_t>(k_checked * size_of(type), gram_pairs_size(k_most_inputs) * sizeof(double)));
       std::array<const void*, k_most_inputs> x{};
-      for (std::size_t k = 0; k < k_most_inputs; ++k) x[k] = inputs_.stream(k, k_checked * size_of(type));
+      for (std::size_t k = 0; k < k_most_inputs; ++k) x[k] = memory_.inputs.stream(k, k_checked * size_of(type));
       kind.of(type)(x.data(), result.data(), k_checked);
       std::size_t last = 0;
       while (!simd_target_at(last + 1).empty()) ++last;
@@ -277,36 +487,58 @@ class bench_of_kernels {
 
   double cell_seconds_;
   std::array<level, 4> levels_;
-  arena inputs_;
-  arena outputs_;
+  sparse_memory memory_;
+  sparse_memory small_memory_;
+};
+
+/// For people, and for scripts.
+class kernel_report {
+ public:
+  explicit kernel_report(reporter& out)
+      : out_(out), lines_({"kernel", "type", "density", "level", "GB/s", "limit", "ratio", "streams", "in L1"}) {}
+
+  /// A density of 0: there is none.
+  void add(const char* name, dtype type, double density, const char* level, const rates& measured) {
+    const std::string type_name(name_of(type));
+    lines_.add({name, type_name, density > 0 ? text("%g", density) : "", level, text("%.1f", measured.kernel),
+                text("%.1f", measured.limit()), text("%.2f", measured.kernel / measured.limit()),
+                text("%.1f", measured.streams), text("%.1f", measured.in_first)});
+    nlohmann::json said{{"bench", "kernel"},       {"name", name},
+                        {"dtype", type_name},      {"level", level},
+                        {"gbps", measured.kernel}, {"limit_gbps", measured.limit()}};
+    if (density > 0) said["density"] = density;
+    out_.json(said);
+  }
+  void print() { out_.print(lines_); }
+
+ private:
+  reporter& out_;
+  table lines_;
 };
 
 }  // namespace
 
 int run_kernels(const kernels_options& options) {
   reporter out("kernels", options.json);
-  const bench_of_kernels bench(options.cell_seconds);
-  table lines({"kernel", "type", "level", "GB/s", "limit", "ratio", "streams", "in L1"});
+  bench_of_kernels bench(options.cell_seconds);
+  kernel_report report(out);
   bool is_right = true;
   for (const kernel_kind& kind : k_kernels)
     for (const dtype type : k_types) {
       is_right = bench.is_right(kind, type) && is_right;
       for (const level& at : bench.measured_levels()) {
-        const std::string type_name(name_of(type));
-        out.progress("%s %s %s", kind.name, type_name.c_str(), at.name);
-        const rates measured = bench.measure(kind, type, at);
-        lines.add({kind.name, type_name, at.name, text("%.1f", measured.kernel), text("%.1f", measured.limit()),
-                   text("%.2f", measured.kernel / measured.limit()), text("%.1f", measured.streams),
-                   text("%.1f", measured.in_first)});
-        out.json({{"bench", "kernel"},
-                  {"name", kind.name},
-                  {"dtype", type_name},
-                  {"level", at.name},
-                  {"gbps", measured.kernel},
-                  {"limit_gbps", measured.limit()}});
+        out.progress("%s %s %s", kind.name, std::string(name_of(type)).c_str(), at.name);
+        report.add(kind.name, type, 0, at.name, bench.measure(kind, type, at));
       }
     }
-  out.print(lines);
+  for (const sparse_kind& kind : k_sparse_kernels)
+    for (const dtype type : k_types)
+      for (const double density : k_densities)
+        for (const level& at : bench.measured_levels()) {
+          out.progress("%s %s %g %s", kind.name, std::string(name_of(type)).c_str(), density, at.name);
+          report.add(kind.name, type, density, at.name, bench.measure(kind, type, density, at));
+        }
+  report.print();
   std::string sizes;
   for (const level& at : bench.measured_levels()) sizes += text(" %s %s", at.name, size_text(at.bytes).c_str());
   out.say("One thread, %s; GB/s read and written, best of many samples. Bytes in use:%s.",

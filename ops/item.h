@@ -6,7 +6,7 @@
 // prefix of a list is a list, and so are lists of ascending regions, one behind the other.
 //
 // The *magnitude* of a number is its bits without the sign, as an unsigned integer: as numbers grow, so does it;
-// infinity lies above all finite ones, NaN above infinity. Items are ordered by *rank of magnitude*: the greater
+// infinity lies above all finite ones, NaN above infinity. Items have an *order by magnitude*: the greater
 // magnitude first, of equal ones the smaller index. It is a total order, and the same everywhere.
 //
 // The *residual* of a vector is what of it has not been sent yet. It is f32 for f16, bf16 and f32, and f64 for f64: as
