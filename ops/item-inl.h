@@ -40,13 +40,19 @@ HWY_INLINE bits_type<Number> magnitude_of(Number value) {
   return std::bit_cast<bits_type<Number>>(value) & k_magnitude_mask<Number>;
 }
 
-/// Rounds one number to a format.
+/// Rounds one number to a format. (As a vector of one lane, bf16 takes so long that memory has to wait.)
 template <class Format>
 HWY_INLINE typename Format::element to_element(typename Format::lane value) {
-  const hn::CappedTag<typename Format::lane, 1> one;
-  typename Format::element rounded;
-  Format::store(one, canonical(one, hn::Set(one, value)), &rounded);
-  return rounded;
+  if constexpr (std::is_same_v<Format, brain>) {
+    const auto exact = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t nearest = (exact + 0x7FFFU + (exact >> 16 & 1U)) >> 16;
+    return static_cast<std::uint16_t>(magnitude_of(value) > k_infinity_bits<float> ? 0x7FC0U : nearest);
+  } else {
+    const hn::CappedTag<typename Format::lane, 1> one;
+    typename Format::element rounded;
+    Format::store(one, canonical(one, hn::Set(one, value)), &rounded);
+    return rounded;
+  }
 }
 
 template <class Format>
