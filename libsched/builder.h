@@ -33,9 +33,9 @@ class builder {
   /// A buffer of `count` lists.
   buffer_id lists(buffer_role role, dtype type, std::uint64_t count, const list_layout& layout);
 
-  /// From now on every count and every offset, in buffers, regions and ops, is of so many elements that belong together;
-  /// room and total of lists are of items as ever. So an algorithm that knows nothing of them never cuts between two of them. At least 1; before
-  /// anything else.
+  /// From now on every count and every offset, in buffers, regions and ops, is of so many elements that belong
+  /// together; room and total of lists are of items as ever. So an algorithm that knows nothing of them never cuts
+  /// between two of them. At least 1; before anything else.
   void set_unit(std::uint64_t elements) { unit_ = elements; }
 
   // --- ops: `after` are deps, all of which the op waits for unless set_need says otherwise -----------------
@@ -52,8 +52,8 @@ class builder {
   op_id divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after = {});
   /// The k_dot_sums sums of two vectors of any floating type; `sums` is of f64.
   op_id dot_norms(region lower, region higher, region sums, std::uint64_t count, deps after = {});
-  /// The gram_sums(vectors) sums of a row of vectors of any floating type; `sums` is of f64. The row's second vector says
-  /// where the others are.
+  /// The gram_sums(vectors) sums of a row of vectors of any floating type; `sums` is of f64. The row's second vector
+  /// says where the others are.
   op_id gram(std::uint32_t vectors, region first, region second, region sums, std::uint64_t count, deps after = {});
   /// The adaptive sum of a row of vectors, by so many Gram matrices that are to be added.
   op_id gram_adasum(vector_row row, region first, region second, region sums, region target, std::uint64_t count,

@@ -10,8 +10,8 @@
 namespace lsched {
 namespace {
 
-// How often a sender looks whether its peers are back before it wakes their progress threads: 2.5 us, a quarter of what a
-// wake-up on another core takes.
+// How often a sender looks whether its peers are back before it wakes their progress threads: 2.5 us, a quarter of what
+// a wake-up on another core takes.
 constexpr int k_looks = 60;
 
 // Shared (not process-private) futexes: the word may be mapped at different addresses by different processes.

@@ -62,8 +62,8 @@ class ringer {
     owed_.push_back({&bell, peer});
   }
 
-  /// One fence, then a look at every bell owed; rings where nobody would see the messages. Waits a moment for peers that
-  /// may be back before they could be woken.
+  /// One fence, then a look at every bell owed; rings where nobody would see the messages. Waits a moment for peers
+  /// that may be back before they could be woken.
   void settle();
   bool is_settled() const { return owed_.empty(); }
 

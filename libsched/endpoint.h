@@ -1,9 +1,10 @@
 // The contract of a transport attachment: one rank's way to move bytes. (docs/transport.md)
 //
-// The engine's owner calls it, nobody else, unless a function says "any thread". Everything is reported by
-// value; there are no callbacks. A round's message on an edge is sent once and received once, or where the edge has no
-// credits, in some rounds neither; messages on one edge arrive in order; nothing is dropped, nothing blocks. Resources are reserved at attach, so a full queue
-// cannot happen on the data path: an endpoint that has to delay a send keeps it and reports it done later.
+// The engine's owner calls it, nobody else, unless a function says "any thread". Everything is reported by value; there
+// are no callbacks. A round's message on an edge is sent once and received once, or where the edge has no credits, in
+// some rounds neither; messages on one edge arrive in order; nothing is dropped, nothing blocks. Resources are reserved
+// at attach, so a full queue cannot happen on the data path: an endpoint that has to delay a send keeps it and reports
+// it done later.
 //
 // Life of an instance at an endpoint:
 //     attach  ->  (exchange of commit records)  ->  link  ->  rounds  ->  detach

@@ -62,8 +62,8 @@ struct result_block {
 };
 
 /// User memory for the schedule's inputs and outputs, in the builder's order. Partial schedules have none: their
-/// buffers belong to the instance. Where these hold lists, their lengths are u64 of the user's, one for each list, which
-/// are read when a round begins, or written before it ends; in the same order, of such buffers only.
+/// buffers belong to the instance. Where these hold lists, their lengths are u64 of the user's, one for each list,
+/// which are read when a round begins, or written before it ends; in the same order, of such buffers only.
 struct binding {
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;

@@ -8,7 +8,8 @@
 
 namespace lsched {
 
-/// Why an op, whose regions are inside buffers of its type, may not be; or an empty string. `when` is its guard, if any.
+/// Why an op, whose regions are inside buffers of its type, may not be; or an empty string. `when` is its guard, if
+/// any.
 std::string objection_to_lists(const op& what, std::span<const buffer> buffers, const guard* when);
 
 /// Why a schedule may not have such lists or guards at all; or an empty string.

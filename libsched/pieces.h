@@ -1,10 +1,10 @@
 // Pieces: what of a buffer is null together.
 //
 // A contribution that is absent makes everything null that would be made of it alone. Ops may use parts of a buffer; a
-// piece is the longest range of one that no op uses a part of. Whether a value is there, and the census of who is in it,
-// is known of every piece. An op reads its operand as one value: verify() proves that all pieces of what is read as one
-// are made of the contributions of the same ranks, so the first speaks for all. An empty operand has no piece, and is
-// null; an empty buffer has one.
+// piece is the longest range of one that no op uses a part of. Whether a value is there, and the census of who is in
+// it, is known of every piece. An op reads its operand as one value: verify() proves that all pieces of what is read as
+// one are made of the contributions of the same ranks, so the first speaks for all. An empty operand has no piece, and
+// is null; an empty buffer has one.
 #pragma once
 
 #include <cstdint>

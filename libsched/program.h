@@ -126,8 +126,9 @@ struct ring_program {
   }
 };
 
-/// Allreduce by recursive halving and doubling, of 2^k ranks; as an adaptive sum, each half is passed over twice, and the
-/// sums of it go across the dimensions behind. As collectives/allreduce_rabenseifner.h and collectives/adasum_halving.h.
+/// Allreduce by recursive halving and doubling, of 2^k ranks; as an adaptive sum, each half is passed over twice, and
+/// the sums of it go across the dimensions behind. As collectives/allreduce_rabenseifner.h and
+/// collectives/adasum_halving.h.
 struct halving_program {
   static constexpr bool k_one_source = false;
   static constexpr std::uint64_t k_sums_bytes = 24;

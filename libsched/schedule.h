@@ -26,8 +26,8 @@ enum class buffer_role : std::uint8_t {
 
 std::string_view name_of(buffer_role role);
 
-/// Of a buffer whose elements are lists: each of 0 to `room` items of the buffer's type, how many is known only when an op
-/// fires. Counts and offsets are of lists, as of any other elements.
+/// Of a buffer whose elements are lists: each of 0 to `room` items of the buffer's type, how many is known only when an
+/// op fires. Counts and offsets are of lists, as of any other elements.
 ///
 /// Either every list has `room` places of its own; it can be received without its length being known. Or lists are
 /// packed one behind the other, so that several go in one message; kernel::lay_out says before how long each is.

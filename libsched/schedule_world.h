@@ -15,10 +15,10 @@
 namespace lsched {
 
 /// `what.what` is ignored; `what.starts` too: the schedules say how they start, in round `what.instance`, and
-/// `what.initiator` who counts with majority. Null contributions are sent like others. With `trace`, the report has the critical path. Failures:
-/// ARGUMENT (no ranks, or not of one world; no lookahead; a start that is negative or too late), UNMATCHED (a message
-/// that nobody receives), UNSUPPORTED (shared NICs; too long or too many bytes), STATE (a rank gets stuck; the text
-/// says where).
+/// `what.initiator` who counts with majority. Null contributions are sent like others. With `trace`, the report has the
+/// critical path. Failures: ARGUMENT (no ranks, or not of one world; no lookahead; a start that is negative or too
+/// late), UNMATCHED (a message that nobody receives), UNSUPPORTED (shared NICs; too long or too many bytes), STATE (a
+/// rank gets stuck; the text says where).
 result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks, const simulation& what,
                                              simulation_record* record = nullptr, bool trace = false);
 

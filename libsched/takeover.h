@@ -1,8 +1,8 @@
 // Takeovers: where the result of an op may be its operand's memory instead of a copy.
 //
 // Where one operand is null the other is the result, and so it is with a copy. If both are whole buffers in memory of
-// the instance, the target may take the operand's home and leave its own in exchange. The operand's value then lies in a
-// home that the next op to write that target will write to. So that op has to come after all who read the value, or
+// the instance, the target may take the operand's home and leave its own in exchange. The operand's value then lies in
+// a home that the next op to write that target will write to. So that op has to come after all who read the value, or
 // whatever value it was taken over from in turn: by deps of this rank alone, or there is no takeover.
 #pragma once
 

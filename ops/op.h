@@ -58,12 +58,12 @@ class region {
 /// | capture     |        |        |      | target  |      |     |
 ///
 /// A compute is a copy, c = a; a reduction, c = a (op) b; dot_norms, where c are the k_dot_sums sums of a and b, which
-/// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. Two kernels take a row
-/// of vectors: the first at a, the second at b, behind it in the same buffer, the others at the same distance. gram makes
-/// the sums of them all, and gram_adasum is their adaptive sum by one or several Gram matrices, one behind the other at s,
-/// that are to be added; row_of reads their tag. divide is c = a / tag, from 2 to k_most_divisor. measure and lay_out
-/// connect lists of the op's type with their lengths, which are u64, one for each. All other regions are of the op's
-/// type and count. operands_of says so to whoever goes through regions.
+/// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. Two kernels take a
+/// row of vectors: the first at a, the second at b, behind it in the same buffer, the others at the same distance. gram
+/// makes the sums of them all, and gram_adasum is their adaptive sum by one or several Gram matrices, one behind the
+/// other at s, that are to be added; row_of reads their tag. divide is c = a / tag, from 2 to k_most_divisor. measure
+/// and lay_out connect lists of the op's type with their lengths, which are u64, one for each. All other regions are of
+/// the op's type and count. operands_of says so to whoever goes through regions.
 struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;

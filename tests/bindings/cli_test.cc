@@ -549,7 +549,7 @@ TEST(CommandBench, kernels_have_a_line_for_every_type_and_level) {
   ASSERT_EQ(it.status, 0) << it.err;
   std::map<std::string, int> cells;
   for (const json& line : lines_of(it.out)) {
-    EXPECT_EQ(line.size(), 6u) << line;
+    EXPECT_EQ(line.size(), line.contains("density") ? 7u : 6u) << line;
     EXPECT_EQ(line["bench"], "kernel");
     EXPECT_GT(line["gbps"], 0) << line;
     EXPECT_GT(line["limit_gbps"], 0) << line;
@@ -560,14 +560,18 @@ TEST(CommandBench, kernels_have_a_line_for_every_type_and_level) {
                                           {"sum", 12},
                                           {"gram8", 12},
                                           {"weighted_sum8", 12},
-                                          {"f16", 18},
-                                          {"bf16", 18},
-                                          {"f32", 18},
-                                          {"f64", 18},
-                                          {"L2", 24},
-                                          {"L3", 24},
-                                          {"DRAM", 24},
-                                          {"gram8_compensated", 12}};
+                                          {"f16", 42},
+                                          {"bf16", 42},
+                                          {"f32", 42},
+                                          {"f64", 42},
+                                          {"L2", 56},
+                                          {"L3", 56},
+                                          {"DRAM", 56},
+                                          {"gram8_compensated", 12},
+                                          {"select", 24},
+                                          {"exact_kth", 24},
+                                          {"scatter_add", 24},
+                                          {"merge_add", 24}};
   EXPECT_EQ(cells, wanted);
 }
 
