@@ -65,11 +65,11 @@ bool engine::is_void(const instance& it, const op& what) {
   return when.skips_empty && run_of(it, what.a.exists() ? what.a : what.c, what.count).count == 0;
 }
 
-/// What a list would have received it does not hold; and who would have read a payload has read it.
+/// A list that would have been received holds nothing; and who would have read a payload has read it.
 void engine::pass_over(instance& it, op_id id, const op& what) {
   const bool receives_list = what.kind == op_kind::recv && !it.lists.empty() && it.lists[what.c.buffer()];
-  if (receives_list && !note_lengths(it, what, 0)) return;
-  it.held[id] = 0;
+  if (receives_list && what.count == 1 && !it.lists[what.c.buffer()]->is_packed())
+    it.lists[what.c.buffer()]->set_length(what.c.offset(), 0);
   release_payload(it, what.releases_a);
   release_payload(it, what.releases_b);
   complete(it, id);

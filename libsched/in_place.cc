@@ -29,12 +29,13 @@ std::vector<usage> usages_of(const schedule::parts& content) {
 /// Whether `part`, of an op of that count, is within what a receive has put at the beginning of the same buffer.
 bool is_within(region part, std::uint64_t count, const op& in) { return part.offset() + count <= in.count; }
 
-/// `reader` reads what `receive`, the only writer of that buffer, has put there. (So the reader writes to
-/// another buffer.) Offset 0, since a payload that stays takes the place of the whole buffer.
+/// `reader` reads what `receive`, the only writer of that buffer, has put there. (So the reader writes to another
+/// buffer.) Offset 0, since a payload that stays takes the place of the whole buffer. No guard: the reader might not be
+/// void where the receive is.
 bool may_stay(const schedule::parts& content, op_id receive, op_id reader, std::uint32_t in_degree) {
   const op& in = content.ops[receive];
   const op& out = content.ops[reader];
-  if (in.kind != op_kind::recv || out.kind != op_kind::compute || in.c.offset() != 0) return false;
+  if (in.kind != op_kind::recv || out.kind != op_kind::compute || in.c.offset() != 0 || in.guard != 0) return false;
   const auto reads = [&](region part) { return part.exists() && part.buffer() == in.c.buffer(); };
   if (reads(out.a) == reads(out.b) || !is_within(reads(out.a) ? out.a : out.b, out.count, in)) return false;
   const auto begin = content.next.begin();

@@ -50,6 +50,7 @@ constexpr sabotage k_sabotages[]{
     {fault::loses_tally, "null_moves_nothing_but_its_tally"},
     {fault::repeats_old_message, "rounds_run_back_to_back"},
     {fault::loses_completion, "rounds_run_back_to_back"},
+    {fault::loses_what_follows_a_gap, "rounds_may_leave_edges_out"},
     {fault::ignores_credits, "nothing_is_overwritten_with_credits"},
     {fault::swaps_messages, "messages_of_one_edge_arrive_in_order"},
     {fault::repeats_old_message, "messages_of_one_edge_arrive_in_order"},

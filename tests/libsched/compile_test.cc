@@ -686,6 +686,15 @@ TEST(in_place, a_copy_of_a_list_takes_the_payload_from_where_it_is) {
   EXPECT_EQ(made->ops()[1].releases_a, 0u);
 }
 
+TEST(in_place, a_payload_that_may_be_left_out_does_not_stay) {
+  bench b;
+  const op_id got = b.recv(0, 0, {b.s, 0}, b.four);
+  b.copy({b.s, 0}, {b.y, 0}, b.four, {got});
+  b.set_guard(got, {.every = 2});
+  b.declare_synchronising();
+  EXPECT_FALSE(compiled(b)->ops()[0].in_place);
+}
+
 // --- forms -------------------------------------------------------------------------------------------------
 
 /// What testing::k_sampler is the text of.

@@ -218,11 +218,11 @@ TEST(inproc, notices_sends_that_break_the_contract) {
     std::vector<std::byte> large(65);
     return it.sender->send(it.outs[0], 1, {large.data(), 65, {}, false});
   });
-  expect_fault("not the round after", [](pair_of_ranks& it) {
-    it.sender->send(it.outs[0], 1, it.letter());
-    return it.sender->send(it.outs[0], 1, it.letter());
-  });
-  expect_fault("not the round after", [](pair_of_ranks& it) { return it.sender->send(it.outs[0], 2, it.letter()); });
+  for (const round_no earlier : {1u, 2u})
+    expect_fault("not in a round that may follow", [&](pair_of_ranks& it) {
+      it.sender->send(it.outs[0], 2, it.letter());
+      return it.sender->send(it.outs[0], earlier, it.letter());
+    });
   expect_fault("still in use", [](pair_of_ranks& it) {
     for (round_no round = 1; round <= 3; ++round) it.sender->send(it.outs[0], round, it.letter());
     return true;
@@ -233,9 +233,20 @@ TEST(inproc, notices_sends_that_break_the_contract) {
   });
 }
 
+TEST(inproc, notices_rounds_that_are_left_out_where_credits_count_them) {
+  pair_of_ranks it(1, 2, 64, true, {.late_sends = false});
+  it.sender->send(it.outs[0], 1, it.letter());
+  EXPECT_EQ(it.sender->health(), status::ok);
+  it.sender->send(it.outs[0], 3, it.letter());
+  EXPECT_EQ(it.sender->health(), status::internal);
+}
+
 TEST(inproc, notices_receives_that_break_the_contract) {
   arrival out{};
-  expect_fault("not the round after", [&](pair_of_ranks& it) {
+  expect_fault("not in a round that may follow", [&](pair_of_ranks& it) {
+    it.sender->send(it.outs[0], 2, it.letter());
+    for (int k = 0; k < 100; ++k) it.world.tick();
+    EXPECT_TRUE(it.receiver->receive(it.ins[0], 2, it.target.data(), out));
     it.receiver->receive(it.ins[0], 2, it.target.data(), out);
     return false;
   });

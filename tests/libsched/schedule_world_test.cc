@@ -239,8 +239,8 @@ TEST(schedule_world, leaves_out_what_is_void) {
         simulation what;
         what.instance = round;
         const auto ranks = testing::list_gather_world(size, {.typical = typical});
-        const auto all = static_cast<std::uint64_t>(size), pairs = all * (all - 1);
-        EXPECT_EQ(simulated(ranks, what).messages, pairs * (typical == 0 ? 1 : 2) + (round % 2 == 1 ? all : 0));
+        const auto all = static_cast<std::uint64_t>(size), edges = all * (all - 1);
+        EXPECT_EQ(simulated(ranks, what).messages, edges * (typical == 0 ? 1 : 2) + (round % 2 == 1 ? all : 0));
       }
 }
 

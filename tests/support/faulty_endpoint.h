@@ -41,6 +41,7 @@ enum class fault {
   overlooks_closed,
   never_rings,
   shares_what_differs,
+  loses_what_follows_a_gap,
   forgets_to_flush,
   ill,
 };
@@ -101,6 +102,8 @@ class faulty_endpoint final : public endpoint {
   bool send(link_id link, round_no round, const message& what) override {
     edge& it = edges_[link];
     if (has(fault::loses_first_message) && round == 1) return true;
+    if (const round_no last = std::exchange(it.sent, round); has(fault::loses_what_follows_a_gap) && round != last + 1)
+      return true;
     if (has(fault::swaps_messages) && what.bytes <= it.older.size()) return send_swapped(it, link, round, what);
     if (has(fault::repeats_old_message) && what.bytes <= it.older.size() && !what.null) {
       message old = what;
@@ -166,6 +169,7 @@ class faulty_endpoint final : public endpoint {
     bool armed = false;
     std::vector<std::byte> older = std::vector<std::byte>(4096);
     message stashed{};
+    round_no sent = 0;
   };
 
   bool has(fault what) const { return fault_ == what; }
