@@ -46,7 +46,7 @@ sanitize: packages ## the sampled tests under address, undefined and thread sani
 	  $(call configure,$$dir,-DLSCHED_SANITIZE=$${kind#*:} -DLSCHED_MPI=OFF -DLSCHED_BENCH=OFF); \
 	  cmake --build $$dir -j$(JOBS) --target sanitize-tests; \
 	  echo "--- $$dir built after $$SECONDS s" >&2; \
-	  (cd $$dir && LSCHED_TEST_SAMPLE=1 $$steady $(CTEST) -L sanitize $(call within,420)); \
+	  (cd $$dir && LSCHED_TEST_SAMPLE=1 $$steady $(CTEST) -L sanitize $(call within,900)); \
 	done
 
 soak: build ## the long tests, full matrices; hours

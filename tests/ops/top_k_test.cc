@@ -118,14 +118,14 @@ TEST(TopK, is_exact_whatever_the_hint_and_the_room) {
       const auto residuals = patterns(residual_of(type), count, count), gradients = patterns(type, count, count + 1);
       for (std::size_t i = 0; i < residuals.size(); ++i)
         for (const std::size_t k :
-             std::set<std::size_t>{0, 1, 2, count / 3, std::max<std::size_t>(count, 1) - 1, count, count + 5})
-          for (const nan_policy nans : {nan_policy::propagate, nan_policy::ignore}) {
-            SCOPED_TRACE(std::string(name_of(type)) + " " + residuals[i].name + " " + std::to_string(k) + " of " +
-                         std::to_string(count));
-            expect_right({type, residuals[i].values, nullptr, 1, k, nans});
-            expect_right({type, residuals[i].values, &gradients[(i + k) % gradients.size()].values, 0.7, k, nans});
-            if (HasFailure()) return;
-          }
+             std::set<std::size_t>{0, 1, 2, count / 3, std::max<std::size_t>(count, 1) - 1, count, count + 5}) {
+          const nan_policy nans = (i + k) % 2 == 0 ? nan_policy::propagate : nan_policy::ignore;
+          SCOPED_TRACE(std::string(name_of(type)) + " " + residuals[i].name + " " + std::to_string(k) + " of " +
+                       std::to_string(count));
+          expect_right({type, residuals[i].values, nullptr, 1, k, nans});
+          expect_right({type, residuals[i].values, &gradients[(i + k) % gradients.size()].values, 0.7, k, nans});
+          if (HasFailure()) return;
+        }
     }
 }
 
