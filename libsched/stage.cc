@@ -9,6 +9,9 @@
 namespace lsched {
 namespace {
 
+/// Beyond any period that is played, and not so long that another guard's would overflow it.
+constexpr round_no k_longest_played = round_no{1} << 40;
+
 bool must_happen(op_kind kind) { return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture; }
 
 bool is_inside(const schedule& program, const operand& part) {
@@ -59,7 +62,7 @@ void stage::place_buffers(stage_rank& me, const overlay& in_place) {
 
 void stage::add_rank(const schedule& program, const overlay& in_place) {
   stage_rank me{.program = &program, .first = static_cast<stage_op>(parts_.size())};
-  for (const guard& it : program.guards()) period_ = std::lcm(period_, round_no{it.every});
+  for (const guard& it : program.guards()) period_ = std::min(std::lcm(period_, round_no{it.every}), k_longest_played);
   for (const buffer& it : program.buffers()) {
     me.lengths.push_back(cells_);
     if (it.is_packed()) cells_ += it.count;
