@@ -1,0 +1,48 @@
+// What a sparse allreduce is asked for, as all ranks say it; and what a rank has sent and received for it.
+//
+// The folder sparse/ is what one rank computes between two messages: which elements it sends, how it adds what arrives,
+// what remains for later. It knows no schedules and sends nothing; the generators in collectives/ say which of its
+// steps come when, and what travels between them. Items, lists, and their order by magnitude are those of ops/item.h.
+//
+// (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022.)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ops/item.h"
+
+namespace lsched {
+
+/// What becomes of items for which a region's owner has no room.
+enum class capacity_policy : std::uint8_t {
+  strict,  ///< an owner has room for all k items of every rank: nothing is left out
+  defer    ///< a rank sends the owners k items in equal shares, the largest first; the rest stays in its residual
+};
+
+/// How the regions' boundaries follow from what ranks have selected.
+enum class boundary_rule : std::uint8_t {
+  pooled,   ///< quantiles of the positions of all ranks' items together
+  averaged  ///< the mean of every rank's own quantiles, as published
+};
+
+struct sparse_problem {
+  std::uint64_t count = 0;  ///< elements of the vector, up to 2^32
+  std::uint64_t k = 0;      ///< items that a rank sends, and that a result has, at most; beyond count is count
+  world place{};
+  dtype type = dtype::f32;  ///< of gradients, items and results; floating
+  capacity_policy capacity = capacity_policy::strict;
+  boundary_rule boundaries = boundary_rule::pooled;
+  std::uint32_t period = 64;  ///< rounds between two looks at the boundaries: 1, 1 + period, …
+  double scale = 1;           ///< of gradients as they enter the residual: 1, or the learning rate
+  nan_policy nans = nan_policy::propagate;
+};
+
+/// A list that lies somewhere.
+struct item_list {
+  const std::byte* items = nullptr;
+  std::uint64_t count = 0;
+};
+
+}  // namespace lsched
