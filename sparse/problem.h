@@ -7,11 +7,14 @@
 // (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022.)
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "ops/item.h"
+#include "ops/status.h"
 
 namespace lsched {
 
@@ -27,6 +30,14 @@ enum class boundary_rule : std::uint8_t {
   averaged  ///< the mean of every rank's own quantiles, as published
 };
 
+/// When owners cut what they keep into equal shares before all of it is gathered (sparse/balance.h).
+enum class balance_rule : std::uint8_t {
+  cost,       ///< where that is fewer words for the rank that has most
+  published,  ///< where one keeps more than four times the mean
+  always,
+  never
+};
+
 struct sparse_problem {
   std::uint64_t count = 0;  ///< elements of the vector, up to 2^32
   std::uint64_t k = 0;      ///< items that a rank sends, and that a result has, at most; beyond count is count
@@ -37,7 +48,14 @@ struct sparse_problem {
   std::uint32_t period = 64;  ///< rounds between two looks at the boundaries: 1, 1 + period, …
   double scale = 1;           ///< of gradients as they enter the residual: 1, or the learning rate
   nan_policy nans = nan_policy::propagate;
+  balance_rule balance = balance_rule::cost;
 };
+
+/// Why nothing can be done for it, or for this rank of it; nothing if all is well.
+std::optional<failure> objection(const sparse_problem& to);
+
+/// Items that a rank sends, and that a result has, at most.
+constexpr std::uint64_t most_items(const sparse_problem& of) { return std::min(of.k, of.count); }
 
 /// A list that lies somewhere.
 struct item_list {

@@ -1,0 +1,57 @@
+// What of a sparse allreduce lives on from round to round on one rank: all that a checkpoint has to hold.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ops/top_k.h"
+#include "sparse/problem.h"
+#include "sparse/zeroed_memory.h"
+
+namespace lsched {
+
+/// Belongs to one thread at a time. A round changes the residual when it selects, and again, with all the rest, when it
+/// settles (sparse/oktopk.h); so what a round leaves that got stuck between the two is a state to go on from, in which
+/// nothing is lost.
+class sparse_state {
+ public:
+  /// There is no objection to the problem. Residual zero, regions of equal size, no rounds. Throws std::bad_alloc.
+  explicit sparse_state(const sparse_problem& of);
+
+  dtype residual_type() const { return residual_of(type_); }
+  /// `count` elements of residual_type(), aligned to 64 bytes. Pages that nobody has touched cost nothing.
+  void* residual() { return residual_.data(); }
+  const void* residual() const { return residual_.data(); }
+
+  /// size + 1 positions, ascending, the first 0 and the last `count`: region r is [boundaries[r], boundaries[r + 1]).
+  std::span<const std::uint64_t> boundaries() const { return boundaries_; }
+  /// Rounds that were settled.
+  std::uint64_t rounds() const { return rounds_; }
+
+  /// A round is over that used these boundaries.
+  void finish_round(std::span<const std::uint64_t> boundaries);
+
+  /// Where the k-th magnitude was: saves a pass, and changes no result.
+  top_k_hint hint{};
+
+  /// The state as bytes, for a machine of the same byte order.
+  std::vector<std::byte> save() const;
+  /// Takes over what save() gave. An image that is none, or is short or long, or of another version, type, count or
+  /// size of the world, is refused and changes nothing: ARGUMENT, VERSION or MISMATCH.
+  std::optional<failure> load(std::span<const std::byte> image);
+
+ private:
+  struct header;
+  header current_header() const;
+  std::optional<failure> objection_to(const header& that, std::span<const std::byte> image) const;
+  std::size_t residual_bytes() const { return count_ * size_of(residual_type()); }
+
+  dtype type_;
+  std::uint64_t count_;
+  std::vector<std::uint64_t> boundaries_;
+  std::uint64_t rounds_ = 0;
+  zeroed_memory residual_;
+};
+
+}  // namespace lsched

@@ -1,0 +1,35 @@
+// Memory that begins as zeros, and of which nothing is there until it is touched.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+namespace lsched {
+
+/// Aligned to 64 bytes. Large ones come from the system as they are, a page at a time as they are touched. Throws
+/// std::bad_alloc.
+class zeroed_memory {
+ public:
+  explicit zeroed_memory(std::size_t bytes) : base_(std::calloc(bytes + k_alignment, 1)) {
+    if (base_ == nullptr) throw std::bad_alloc();
+    void* from = base_.get();
+    std::size_t space = bytes + k_alignment;
+    data_ = static_cast<std::byte*>(std::align(k_alignment, bytes, from, space));
+  }
+
+  std::byte* data() const { return data_; }
+
+ private:
+  static constexpr std::size_t k_alignment = 64;
+  struct release {
+    void operator()(void* base) const { std::free(base); }
+  };
+
+  std::unique_ptr<void, release> base_;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace lsched
