@@ -1,0 +1,65 @@
+#include "sparse/threshold.h"
+
+#include <algorithm>
+#include <array>
+
+#include "ops/item_list.h"
+
+namespace lsched {
+namespace {
+
+unsigned magnitude_bits(dtype type) { return static_cast<unsigned>(8 * size_of(type) - 1); }
+unsigned bits_a_pass(dtype type) { return size_of(type) == 2 ? 8 : 11; }
+
+/// Bits below those of a pass.
+unsigned shift_of(dtype type, unsigned pass) {
+  const unsigned known = (pass + 1) * bits_a_pass(type);
+  return known < magnitude_bits(type) ? magnitude_bits(type) - known : 0;
+}
+
+}  // namespace
+
+unsigned threshold_passes(dtype type) { return (magnitude_bits(type) + bits_a_pass(type) - 1) / bits_a_pass(type); }
+
+std::uint64_t threshold_bins(dtype type, unsigned pass) {
+  return std::uint64_t{1} << (magnitude_bits(type) - pass * bits_a_pass(type) - shift_of(type, pass));
+}
+
+void global_threshold::count(unsigned pass, item_list list, std::span<const std::uint64_t> before,
+                             std::span<std::uint64_t> bins) {
+  if (pass == 0) {
+    low_ = 0;
+    keeps_all_ = false;
+  } else {
+    narrow(pass - 1, before);
+  }
+  std::fill(bins.begin(), bins.end(), 0);
+  if (keeps_all_) return;
+  const magnitude_bins where{.low = low_, .shift = shift_of(type_, pass), .count = bins.size()};
+  find_count_magnitudes(type_)(list.items, list.count, where, bins.data());
+}
+
+// The last bin has all above it, too: so the sum of bins from one on is how many there are from its magnitude on, in
+// every pass.
+void global_threshold::narrow(unsigned pass, std::span<const std::uint64_t> sums) {
+  if (keeps_all_) return;
+  std::uint64_t from_on = 0;
+  for (std::uint64_t bin = sums.size(); bin-- > 0;) {
+    from_on += sums[bin];
+    if (from_on < k_) continue;
+    keeps_all_ = pass == 0 && bin == 0 && from_on == k_;
+    low_ += keeps_all_ ? 0 : bin << shift_of(type_, pass);
+    return;
+  }
+  keeps_all_ = true;
+}
+
+magnitude_tally global_threshold::finish(item_list list, std::span<const std::uint64_t> last) {
+  narrow(threshold_passes(type_) - 1, last);
+  if (keeps_all_) return {list.count, 0};
+  std::array<std::uint64_t, 2> bins{};  // of the k-th itself, and of all above
+  find_count_magnitudes(type_)(list.items, list.count, {.low = low_, .shift = 0, .count = 2}, bins.data());
+  return {bins[1], bins[0]};
+}
+
+}  // namespace lsched
