@@ -1,0 +1,124 @@
+#include "sparse/oktopk.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/item_list.h"
+#include "ops/residual.h"
+#include "ops/top_k.h"
+#include "sparse/quantiles.h"
+#include "sparse/split.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t k_workspace = 4;  // times k: a pass over the residual will mostly do
+
+std::uint64_t selection_room(const sparse_problem& of) { return std::min(of.count, k_workspace * most_items(of)); }
+std::size_t size_of_world(const sparse_problem& of) { return static_cast<std::size_t>(of.place.size); }
+
+}  // namespace
+
+oktopk_steps::oktopk_steps(const sparse_problem& of, sparse_state& state)
+    : of_(of),
+      state_(state),
+      boundaries_(state.boundaries().begin(), state.boundaries().end()),
+      selected_(selection_room(of) * item_size(of.type)),
+      sent_(most_items(of) * item_size(of.type)),
+      sum_(of.type, of.count, of.nans),
+      threshold_(of.type, most_items(of)),
+      kept_(size_of_world(of)),
+      plan_(of.place.size),
+      updated_() {
+  updated_.reserve(most_items(of));
+}
+
+item_list oktopk_steps::select(const void* gradient) {
+  const accumulation from{
+      .residual = state_.residual(), .gradient = gradient, .scale = of_.scale, .count = of_.count, .first_index = 0};
+  const top_k_fn top_k = find_top_k(of_.type);
+  const std::uint64_t room = selection_room(of_);
+  selected_count_ = top_k(from, most_items(of_), of_.nans, selected_.data(), room, state_.hint).count;
+  const auto settled = state_.boundaries();
+  std::copy(settled.begin(), settled.end(), boundaries_.begin());
+  return {selected_.data(), selected_count_};
+}
+
+void oktopk_steps::count_positions(std::span<std::uint64_t> bins) const {
+  lsched::count_positions(of_, {selected_.data(), selected_count_}, bins);
+}
+
+void oktopk_steps::set_boundaries(std::span<const std::uint64_t> sums) { place_boundaries(of_, sums, boundaries_); }
+
+std::uint64_t oktopk_steps::split(round_no round, std::byte* items, std::span<std::uint64_t> lengths) {
+  sent_count_ = lsched::split(of_, round, {selected_.data(), selected_count_}, boundaries_, items, lengths);
+  if (sent_count_ > 0) std::memcpy(sent_.data(), items, sent_count_ * item_size(of_.type));
+  return sent_count_;
+}
+
+std::uint64_t oktopk_steps::fold(std::span<const item_list> lists, std::byte* sums) {
+  for (const item_list& list : lists) sum_.add(list);
+  const auto region = static_cast<std::size_t>(of_.place.self);
+  return sum_.take(boundaries_[region], boundaries_[region + 1], sums);
+}
+
+void oktopk_steps::count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
+                                    std::span<std::uint64_t> bins) {
+  threshold_.count(pass, sums, before, bins);
+}
+
+void oktopk_steps::tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers) {
+  const magnitude_tally mine = threshold_.finish(sums, last);
+  numbers[0] = mine.above;
+  numbers[1] = mine.equal;
+}
+
+void oktopk_steps::plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces,
+                        std::span<std::uint64_t> sources, std::span<std::uint64_t> shares) {
+  std::uint64_t ties = most_items(of_);  // that there is room for
+  for (std::size_t r = 0; r < kept_.size(); ++r) ties -= tallies[2 * r];
+  for (std::size_t r = 0; r < kept_.size(); ++r) {
+    const std::uint64_t taken = std::min(ties, tallies[2 * r + 1]);
+    if (r == static_cast<std::size_t>(of_.place.self)) ties_ = taken;
+    kept_[r] = tallies[2 * r] + taken;
+    ties -= taken;
+  }
+  plan_.make(kept_, of_.balance);
+  plan_.pieces_of(of_.place.self, pieces);
+  plan_.sources_of(of_.place.self, sources);
+  std::copy(plan_.shares().begin(), plan_.shares().end(), shares.begin());
+}
+
+std::uint64_t oktopk_steps::cut(item_list sums, std::byte* kept) const {
+  return find_filter_items(of_.type)(sums.items, sums.count, threshold_.magnitude(), ties_, kept);
+}
+
+std::uint64_t oktopk_steps::settle(item_list result, void* update) {
+  const std::uint64_t settled =
+      find_settle(of_.type)(state_.residual(), sent_.data(), sent_count_, result.items, result.count);
+  sent_count_ = 0;
+  if (update != nullptr) write_update(result, update);
+  state_.finish_round(boundaries_);
+  return settled;
+}
+
+void oktopk_steps::write_update(item_list result, void* update) {
+  clear_update(update);
+  find_scatter(of_.type)(result.items, result.count, 1.0 / of_.place.size, update);
+  for (std::uint64_t i = 0; i < result.count; ++i) {
+    std::uint32_t index;
+    std::memcpy(&index, result.items + i * item_size(of_.type), sizeof index);
+    updated_.push_back(index);
+  }
+}
+
+void oktopk_steps::clear_update(void* update) {
+  if (update == update_)
+    for (const std::uint32_t index : updated_) std::memset(element_of(update, index), 0, size_of(of_.type));
+  else
+    std::memset(update, 0, of_.count * size_of(of_.type));
+  update_ = update;
+  updated_.clear();
+}
+
+}  // namespace lsched

@@ -1,0 +1,109 @@
+// One rank's side of Ok-Topk: what it computes between messages, a method for each step.
+//
+//     select ─► [count_positions ═► set_boundaries] ─► split ═► fold ─► count_magnitudes ═► … ═► tally ═► plan ─► cut
+//            ═► settle                                                       ═► something travels, of which others know
+//
+// (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Other than there, the
+// threshold is exact in every round, regions are made by pooled quantiles, and the volume is bounded for every input.)
+//
+// The steps of a round are called in that order, by one thread at a time. They do not block, and allocate nothing: all
+// memory is the object's, taken when it is made, or the caller's. Lists hold positions in the whole vector. Lists that
+// steps read may lie anywhere; they are read during the call only. What steps write is disjoint from what they read,
+// unless something else is said.
+//
+// A round that gets no further than to some step before settle leaves the residual plus the gradient in the residual,
+// and everything else of the state as it was: the next round begins with select like any other. All ranks of a round
+// have the same state->boundaries(), so either all of them settle a round, or none.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "sparse/balance.h"
+#include "sparse/region_sum.h"
+#include "sparse/state.h"
+#include "sparse/threshold.h"
+
+namespace lsched {
+
+/// Whether a round begins with a look at the boundaries: rounds 1, 1 + period, ….
+constexpr bool looks_at_boundaries(const sparse_problem& of, round_no round) { return (round - 1) % of.period == 0; }
+
+class oktopk_steps {
+ public:
+  /// There is no objection to the problem. The state is of the same problem, and outlives the object. Memory: about 6 k
+  /// items, and as much of a vector and its bitmap as the region takes. Throws std::bad_alloc.
+  oktopk_steps(const sparse_problem& of, sparse_state& state);
+
+  /// residual += scale * gradient (ops/select.h), then the first k elements of it by magnitude, as a list that remains
+  /// until the next select. gradient: `count` elements of the problem's type, or nullptr: nothing is added.
+  item_list select(const void* gradient);
+
+  /// In rounds that look at the boundaries: writes this rank's position_bins(problem) numbers (sparse/quantiles.h) of
+  /// what is selected; then takes all ranks' sums of these, and makes the round's boundaries of them.
+  void count_positions(std::span<std::uint64_t> bins) const;
+  void set_boundaries(std::span<const std::uint64_t> sums);
+  /// The round's: P+1 positions. The state has them when the round is settled.
+  std::span<const std::uint64_t> boundaries() const { return boundaries_; }
+
+  /// Writes the lists for the owners of regions 0 … P-1, one behind the other, and their P lengths (sparse/split.h);
+  /// answers how many items they are. items: room for min(k, count). The round's number is what all ranks call it.
+  std::uint64_t split(round_no round, std::byte* items, std::span<std::uint64_t> lengths);
+
+  /// Writes the sum of the lists of ranks 0, 1, … for this rank's region, added in this order; answers its length.
+  /// lists: P. sums: room for the region's size, or all their lengths, whichever is less.
+  std::uint64_t fold(std::span<const item_list> lists, std::byte* sums);
+
+  /// Writes the threshold_bins(type, pass) numbers of a pass. Passes are 0 … threshold_passes(type) - 1. sums: what fold
+  /// gave. before: all ranks' sums of the numbers of the pass before; empty in pass 0.
+  void count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
+                        std::span<std::uint64_t> bins);
+
+  /// Writes 2 numbers, this rank's magnitude_tally: how many of the sums are above the k-th of all ranks', and how many
+  /// are equal to it. last: all ranks' sums of the last pass's numbers.
+  void tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers);
+
+  /// Works out who keeps what, and sends it where, of all ranks' tallies in rank order: 2 P numbers. Of items equal to
+  /// the k-th the first are kept; regions ascend, so these are the first owners'. Writes P lengths each: of the pieces
+  /// that this rank's kept list is cut into, for ranks 0, 1, …; of the pieces by owners 0, 1, … that its share is made
+  /// of; of all ranks' shares. What it sends to itself is among the first two.
+  void plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces, std::span<std::uint64_t> sources,
+            std::span<std::uint64_t> shares);
+  const balance_plan& planned() const { return plan_; }
+
+  /// Writes what this rank keeps of the sums, by index, and answers how many items it is: all that the plan's pieces
+  /// are, one behind the other. kept: room for that; may be sums.items.
+  std::uint64_t cut(item_list sums, std::byte* kept) const;
+
+  /// The round is over. result: all shares, one behind the other. What was sent, and is in the result, leaves the
+  /// residual (ops/residual.h); the answer is how many items that was.
+  ///
+  /// update: `count` elements of the problem's type, or nullptr. It becomes result / P: the values times 1/P, which is
+  /// rounded to the residual's type, the product rounded once; and zero elsewhere. Zeros are written where the result of
+  /// the last call was, if the same `update` was given then, and nobody else has written to it; else everywhere.
+  std::uint64_t settle(item_list result, void* update);
+
+ private:
+  std::byte* element_of(void* update, std::uint32_t index) const {
+    return static_cast<std::byte*>(update) + index * size_of(of_.type);
+  }
+  void clear_update(void* update);
+  void write_update(item_list result, void* update);
+
+  sparse_problem of_;
+  sparse_state& state_;
+  std::vector<std::uint64_t> boundaries_;  ///< P+1
+  std::vector<std::byte> selected_;        ///< what select works in, more than k items
+  std::uint64_t selected_count_ = 0;
+  std::vector<std::byte> sent_;  ///< what split gave away
+  std::uint64_t sent_count_ = 0;
+  region_sum sum_;
+  global_threshold threshold_;
+  std::vector<std::uint64_t> kept_;  ///< P: by owners
+  std::uint64_t ties_ = 0;           ///< that this rank keeps
+  balance_plan plan_;
+  void* update_ = nullptr;  ///< whose elements at `updated_` may be other than zero, and no others
+  std::vector<std::uint32_t> updated_;
+};
+
+}  // namespace lsched
