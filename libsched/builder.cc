@@ -76,15 +76,23 @@ op_id builder::append(const op& what, deps after) {
 op_id builder::nop(deps after) { return append({}, after); }
 
 op_id builder::send(rank to, std::uint32_t tag, region source, std::uint64_t count, deps after) {
-  return append(
-      {.kind = op_kind::send, .type = at(source.buffer()).type, .peer = to, .tag = tag, .count = count, .a = source},
-      after);
+  return append({.kind = op_kind::send,
+                 .type = at(source.buffer()).type,
+                 .peer = to,
+                 .tag = first_tag_ + tag,
+                 .count = count,
+                 .a = source},
+                after);
 }
 
 op_id builder::recv(rank from, std::uint32_t tag, region target, std::uint64_t count, deps after) {
-  return append(
-      {.kind = op_kind::recv, .type = at(target.buffer()).type, .peer = from, .tag = tag, .count = count, .c = target},
-      after);
+  return append({.kind = op_kind::recv,
+                 .type = at(target.buffer()).type,
+                 .peer = from,
+                 .tag = first_tag_ + tag,
+                 .count = count,
+                 .c = target},
+                after);
 }
 
 op_id builder::reduce(kernel what, region lower, region higher, region target, std::uint64_t count, deps after) {
@@ -128,6 +136,23 @@ op_id builder::lay_out(region lengths, buffer_id target, deps after) {
                  .type = at(target).type,
                  .count = at(target).count,
                  .a = lengths,
+                 .c = {target, 0}},
+                after);
+}
+
+op_id builder::apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target,
+                     deps after) {
+  if (!is_function(what) && error() == nullptr) {
+    const auto id = static_cast<op_id>(ops_.size());
+    fail(status::argument, op_text(id) + " (compute): its kernel is no function", id);
+  }
+  return append({.kind = op_kind::compute,
+                 .what = what,
+                 .type = at(target).type,
+                 .tag = function,
+                 .count = at(target).count,
+                 .a = {source, 0},
+                 .b = {by, 0},
                  .c = {target, 0}},
                 after);
 }
@@ -262,6 +287,11 @@ void builder::set_guard(op_id what, const guard& when) {
     return fail(status::argument, op_text(what) + ": more than " + std::to_string(k_most_guards) + " guards", what);
   if (found == guards_.end()) found = guards_.insert(found, when);
   ops_[what].guard = static_cast<std::size_t>(found - guards_.begin() + 1) & k_most_guards;
+}
+
+void builder::set_guard(op_id first, op_id end, const guard& when) {
+  for (op_id id = first; id < end && id < ops_.size(); ++id)
+    if (is_payload(ops_[id].kind) || ops_[id].kind == op_kind::compute) set_guard(id, when);
 }
 
 void builder::set_exit(op_id what) {

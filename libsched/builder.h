@@ -48,6 +48,9 @@ class builder {
   /// The lengths of lists, as u64; and lists that get such lengths, all of a buffer.
   op_id measure(region source, region lengths, std::uint64_t count, deps after = {});
   op_id lay_out(region lengths, buffer_id target, deps after = {});
+  /// A function of the instance's (libsched/functions.h), which reads all of `source` and `by`, or of `source` alone
+  /// (k_no_buffer), and writes all of `target`.
+  op_id apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target, deps after = {});
   /// target = source / divisor, of floating types.
   op_id divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after = {});
   /// The k_dot_sums sums of two vectors of any floating type; `sums` is of f64.
@@ -78,6 +81,11 @@ class builder {
 
   /// The op is void in rounds in which `when` does not hold.
   void set_guard(op_id what, const guard& when);
+  /// The same of those of the ops first … end-1 that move or compute, so that a fragment is void as one.
+  void set_guard(op_id first, op_id end, const guard& when);
+
+  /// From now on the tags of payload are counted from here, so that fragments need not know of each other.
+  void set_first_tag(std::uint32_t tag) { first_tag_ = tag; }
 
   /// The op whose completion, with that of every fired op, ends a round. Default: a nop after all leaves.
   void set_exit(op_id what);
@@ -122,6 +130,7 @@ class builder {
   std::vector<guard> guards_;
   op_id exit_ = k_no_op;
   std::uint64_t unit_ = 1;
+  std::uint32_t first_tag_ = 0;
   bool synchronising_ = false;
   bool holding_ = false;
   activation starts_{};

@@ -159,7 +159,7 @@ bool compiler::check_regions(op_id id) {
   if (lacks(wanted.a, it.a, "a") || lacks(wanted.b, it.b, "b") || lacks(wanted.c, it.c, "c") ||
       lacks(wanted.s, it.s, "s"))
     return false;
-  for (const operand& part : operands_of(it))
+  for (const operand& part : operands_of(it, source_.buffers_))
     if (!check_read(id, part) || (part.is_written && !check_write(id, part.at))) return false;
   return true;
 }
@@ -196,10 +196,12 @@ bool compiler::check_kernel(op_id id) {
   if (!is_copy && !(is_merge && supports(it.what, it.type)))
     return refuse(status::argument, id, "no such reduction on " + std::string(name_of(it.type)));
   if (const auto why = objection_to_row(it); !why.empty()) return refuse(status::argument, id, std::string(why));
+  if (is_function(it.what) && source_.starts_.policy != activation_policy::none)
+    return refuse(status::argument, id, "a partial schedule calls no functions");
   if (it.what == kernel::divide && (it.tag < 2 || it.tag > k_most_divisor))
     return refuse(status::argument, id,
                   "divides by " + std::to_string(it.tag) + ": use 2 to " + std::to_string(k_most_divisor));
-  const operand_list parts = operands_of(it);
+  const operand_list parts = operands_of(it, source_.buffers_);
   for (const operand& x : parts)
     for (const operand& y : parts)
       if (straddle(x, y)) return refuse(status::argument, id, "two of its regions overlap without being the same");

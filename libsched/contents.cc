@@ -16,6 +16,9 @@ std::uint32_t bit_of(kernel what) { return 1u << static_cast<unsigned>(what); }
 
 constexpr std::uint32_t k_no_input = ~std::uint32_t{0};
 
+/// Which element of its node element i of a segment's memory holds.
+std::int64_t number_at(std::uint64_t i, std::int64_t shift) { return static_cast<std::int64_t>(i) - shift; }
+
 std::string range_text(std::uint64_t begin, std::uint64_t end) {
   return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
 }
@@ -145,6 +148,7 @@ void contents::execute(world_op it) {
   if (what.kind == op_kind::compute && what.what == kernel::dot_norms) return multiply(it, count);
   if (what.kind == op_kind::compute && what.what == kernel::gram) return multiply_row(it, count);
   if (count == 0) return;
+  if (what.kind == op_kind::compute && is_function(what.what)) return call(it);
   if (what.kind == op_kind::compute && what.what == kernel::gram_adasum) return combine_row(it, count);
   switch (what.kind) {
     case op_kind::recv: {
@@ -382,8 +386,7 @@ void contents::put(world_op by, region part, std::uint64_t count, const memory& 
   }
   std::uint64_t sound = 0;
   for_each_pair(found, pieces, [&](std::uint64_t first, std::uint64_t end, const segment& length, const segment& it) {
-    const std::uint64_t wanted = joined_tree(kernel::measure, nodes_[it.what].tree, 0);
-    if (nodes_[length.what].tree == wanted && length.shift == it.shift) sound += end - first;
+    if (lays_out(first, end, length, it)) sound += end - first;
   });
   if (sound == count) return;
   out_.add({.what = property::contents,
@@ -394,6 +397,16 @@ void contents::put(world_op by, region part, std::uint64_t count, const memory& 
             .end = part.offset() + count,
             .text = all_.words_for(by) + " puts lists into buffer " + std::to_string(part.buffer()) +
                     (found.empty() ? ", which nothing has laid out" : ", which is laid out by the lengths of others")});
+}
+
+/// Whether lengths [begin, end) are those of these lists: measured of them, or derived, element i for part i of what
+/// was taken apart, or else for element i.
+bool contents::lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const {
+  const node& what = nodes_[list.what];
+  if (nodes_[length.what].is_derived && what.whole != 0)
+    return end - begin == 1 && number_at(begin, length.shift) == static_cast<std::int64_t>(what.part);
+  const std::uint64_t measured = joined_tree(kernel::measure, what.tree, 0);
+  return (nodes_[length.what].is_derived || nodes_[length.what].tree == measured) && length.shift == list.shift;
 }
 
 /// What is in a length is nobody's contribution.
@@ -460,6 +473,144 @@ void contents::object_to_sums(world_op reader) {
             .text = all_.words_for(reader) + " combines by elements " + range_text(what.s.offset(), end) +
                     " of buffer " + std::to_string(what.s.buffer()) + ", which are not the " +
                     (has_row ? "sums of those vectors" : "three sums of any two vectors")});
+}
+
+// --- functions ---------------------------------------------------------------------------------------------
+
+std::uint64_t contents::size_of_source(world_op it) const {
+  return all_.program(all_.rank_of(it)).buffers()[all_.at(it).a.buffer()].count;
+}
+
+/// All of its operands is written, and so is all of its target.
+void contents::call(world_op it) {
+  const op& what = all_.at(it);
+  const rank r = all_.rank_of(it);
+  read(it, it, what.a, size_of_source(it), lower_);
+  higher_.clear();
+  if (what.b.exists()) read(it, it, what.b, all_.program(r).buffers()[what.b.buffer()].count, higher_);
+  if (!out_.is_empty()) return;
+  check_agreement(it);
+  const std::uint64_t tree = called_tree(what);
+  std::optional<segment> made;
+  switch (what.what) {
+    case kernel::split: made = split(it, tree); break;
+    case kernel::fold: made = folded(it, tree); break;
+    case kernel::join: made = joined_parts(it, tree); break;
+    default: made = derived(tree); break;
+  }
+  if (made) {
+    made->begin = 0, made->end = what.count;
+    return write(r, what.c, what.count, {*made});
+  }
+  out_.add({.what = property::contents,
+            .where = r,
+            .op = all_.id_of(it),
+            .buffer = what.a.buffer(),
+            .end = size_of_source(it),
+            .text = all_.words_for(it) + (what.what == kernel::split ? " takes apart what is not one thing"
+                                          : what.what == kernel::fold
+                                              ? " folds parts that are not alike"
+                                              : " joins what are not all parts of one thing, in order")});
+}
+
+/// The expression of all that is in some memory.
+std::uint64_t contents::tree_of(const memory& all) const {
+  std::uint64_t tree = all.size();
+  for (const segment& it : all)
+    tree = joined_tree(kernel::derive, joined_tree(kernel::derive, tree, nodes_[it.what].tree),
+                       joined_tree(kernel::derive, it.end - it.begin, static_cast<std::uint64_t>(it.shift)));
+  return tree;
+}
+
+/// Of a function's result, which follows from all that it has read.
+std::uint64_t contents::called_tree(const op& what) const {
+  return joined_tree(what.what, joined_tree(what.what, what.tag, tree_of(lower_)), tree_of(higher_));
+}
+
+/// What functions go by is the same on all ranks that call them.
+void contents::check_agreement(world_op it) {
+  const op& what = all_.at(it);
+  if (!what.b.exists()) return;
+  const auto [place, is_new] = agreed_.try_emplace(what.tag, tree_of(higher_));
+  if (is_new || place->second == tree_of(higher_)) return;
+  out_.add({.what = property::expression,
+            .where = all_.rank_of(it),
+            .op = all_.id_of(it),
+            .buffer = what.b.buffer(),
+            .end = all_.program(all_.rank_of(it)).buffers()[what.b.buffer()].count,
+            .text = all_.words_for(it) + " goes by other numbers than the same function on other ranks"});
+}
+
+/// Of all of a node, or of one element.
+std::optional<contents::segment> contents::split(world_op it, std::uint64_t tree) {
+  if (lower_.size() > 1) return std::nullopt;
+  const segment from = lower_.empty() ? segment{} : lower_.front();  // of nothing there is nothing
+  const std::int64_t number = number_at(0, from.shift);
+  if (from.end != 1 && number != 0) return std::nullopt;
+  node made = nodes_[from.what];
+  made.whole = made.tree;
+  made.part = static_cast<std::uint64_t>(number);
+  made.tree = tree;
+  made.lower = from.what, made.higher = k_nothing;
+  made.joined_by = it;
+  nodes_.push_back(made);
+  return segment{.what = static_cast<node_id>(nodes_.size() - 1)};
+}
+
+/// The result is that element, or if it is several numbers, of element 0.
+std::optional<contents::segment> contents::folded(world_op it, std::uint64_t tree) {
+  if (lower_.empty()) return std::nullopt;
+  const std::int64_t number = number_at(lower_.front().begin, lower_.front().shift);
+  std::optional<segment> all;
+  tree = joined_tree(kernel::fold, all_.at(it).tag, lower_.size());
+  for (const segment& run : lower_) {
+    if (run.end - run.begin != 1 || number_at(run.begin, run.shift) != number) return std::nullopt;
+    const segment one{.end = 1, .shift = -number, .what = run.what};
+    tree = joined_tree(kernel::fold, tree, nodes_[run.what].tree);
+    all = all ? segment{.end = 1, .shift = -number, .what = add_join(it, kernel::fold, *all, one)} : one;
+  }
+  for (const segment& run : higher_) tree = joined_tree(kernel::fold, tree, nodes_[run.what].tree);
+  if (all_.at(it).count != 1 && number != 0) return std::nullopt;
+  node made = nodes_[all->what];
+  if (lower_.size() == 1) made.lower = all->what, made.higher = k_nothing, made.joined_by = it;
+  made.kernels |= bit_of(kernel::fold);
+  made.tree = tree;
+  made.whole = 0;
+  nodes_.push_back(made);
+  return segment{.shift = -number, .what = static_cast<node_id>(nodes_.size() - 1)};
+}
+
+/// Element q of what a split has made of each element of one node, elements in order: element q of that node, shared
+/// out in another way. Or all elements of a node: the node.
+std::optional<contents::segment> contents::joined_parts(world_op it, std::uint64_t tree) {
+  if (lower_.empty()) return std::nullopt;
+  const node& first = nodes_[lower_.front().what];
+  const std::int64_t number = number_at(lower_.front().begin, lower_.front().shift);
+  bool are_parts = first.whole != 0, are_elements = true;
+  for (const segment& run : lower_) {
+    const node& one = nodes_[run.what];
+    are_parts = are_parts && run.end - run.begin == 1 && one.whole == first.whole && one.part == run.begin &&
+                number_at(run.begin, run.shift) == number;
+    are_elements = are_elements && run.shift == 0 && one.tree == first.tree;
+  }
+  if (!are_parts && !are_elements) return std::nullopt;
+  if (are_parts) {
+    tree = joined_tree(kernel::join, all_.at(it).tag, lower_.size());
+    for (const segment& run : lower_) tree = joined_tree(kernel::join, tree, nodes_[run.what].tree);
+  }
+  if (are_parts && all_.at(it).count != 1 && number != 0) return std::nullopt;
+  node made = first;
+  made.tree = tree;
+  made.whole = 0;
+  made.lower = lower_.front().what, made.higher = k_nothing;
+  made.joined_by = it;
+  nodes_.push_back(made);
+  return segment{.shift = are_parts ? -number : 0, .what = static_cast<node_id>(nodes_.size() - 1)};
+}
+
+contents::segment contents::derived(std::uint64_t tree) {
+  nodes_.push_back({.tree = tree, .input = k_no_input, .is_derived = true});
+  return {.what = static_cast<node_id>(nodes_.size() - 1)};
 }
 
 // --- checking ----------------------------------------------------------------------------------------------

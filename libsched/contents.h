@@ -16,6 +16,14 @@
 // what; and packed lists hold what their lengths are of before they hold anything: only that may be put there. So both
 // ends of an edge know the same lengths.
 //
+// What functions make of their operands is between them and their generator; here they are what their kernels say. A
+// split leaves each contribution whole: it has elements, the first part first. A fold takes the same element of several
+// nodes and adds their contributions, in order. A join puts parts together again: all elements of one node, or the same
+// part of all the parts of one. What functions go by, beside what they make something of, is
+// the same on all ranks. Numbers that are derived are nobody's contribution; of lengths that are derived, element i is
+// taken for that of part i of what was taken apart, or of element i, and it is the engine that holds messages against
+// them.
+//
 // One order is enough if no hazards exist: every read then follows the same write in all executions.
 #pragma once
 
@@ -61,6 +69,9 @@ class contents {
     std::uint32_t gram = 0;              ///< likewise, of a Gram matrix, in grams_
     std::uint32_t kernels = 0;           ///< bit k: kernel k, of joins and of captures that merge
     bool is_in_rank_order = true;
+    bool is_derived = false;  ///< numbers, by a function
+    std::uint64_t whole = 0;  ///< of what a split has made of one element: the expression which that is an element of
+    std::uint64_t part = 0;   ///< likewise: which element
   };
   /// Which elements of which vectors have been multiplied with each other. No vectors: of no use, since in what was
   /// multiplied an element met another one, or a vector did not have one expression.
@@ -113,6 +124,16 @@ class contents {
   static void for_each_pair(const memory& lower, const memory& higher, const Visit& visit);
   void combine(world_op by, const memory& lower, const memory& higher);
   void divide(world_op by, const memory& what);
+  void call(world_op it);
+  void check_agreement(world_op it);
+  std::uint64_t tree_of(const memory& all) const;
+  std::uint64_t called_tree(const op& what) const;
+  bool lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const;
+  std::optional<segment> split(world_op it, std::uint64_t tree);
+  std::optional<segment> folded(world_op it, std::uint64_t tree);
+  std::optional<segment> joined_parts(world_op it, std::uint64_t tree);
+  segment derived(std::uint64_t tree);
+  std::uint64_t size_of_source(world_op it) const;
   void object_to_sums(world_op reader);
 
   void check_range(const promised_range& wanted, const postcondition& promise);
@@ -139,9 +160,10 @@ class contents {
   std::vector<std::size_t> first_buffer_;  ///< by rank, in
   std::vector<placement> placements_;      ///< by rank and buffer
   std::vector<memory> memories_;
-  std::vector<memory> layouts_;              ///< the lengths that packed lists have been given; of others nothing
-  memory lower_, higher_, sums_, joined_;    ///< of the op being executed; offsets from its regions
-  std::map<std::uint32_t, sums> everybody_;  ///< by input: all ranks' leaves
+  std::vector<memory> layouts_;                    ///< the lengths that packed lists have been given; of others nothing
+  memory lower_, higher_, sums_, joined_;          ///< of the op being executed; offsets from its regions
+  std::map<std::uint32_t, sums> everybody_;        ///< by input: all ranks' leaves
+  std::map<std::uint32_t, std::uint64_t> agreed_;  ///< by function: the expression of what it goes by
   /// By output, begin and end: the first holder, and what it holds.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
 };

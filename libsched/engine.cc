@@ -122,9 +122,10 @@ std::optional<failure> engine::reserve(instance& it, const binding& memory, cons
     for (const op_id receive : {program.ops()[id].releases_a, program.ops()[id].releases_b})
       if (receive != k_no_op) it.payloads[receive] = {id, it.payloads[receive].readers + 1};
   it.cells.resize(program.buffers().size());
+  it.moved.resize(program.buffers().size());
   if (auto why = reserve_lists(it, memory)) return why;
   for (rank r = 0; r < program.place().size; ++r) it.present.push_back(r);
-  if (auto why = find_arithmetic(it, options.user)) return why;
+  if (auto why = find_arithmetic(it, options)) return why;
 
   const std::vector<edge_spec> edges = edges_of(it);
   auto links = net_.attach(it.id, !program.is_synchronising(), edges);
@@ -200,13 +201,17 @@ std::byte* engine::own(instance& it, std::uint64_t bytes) {
   return place;
 }
 
-std::optional<failure> engine::find_arithmetic(instance& it, const user_kernel& user) {
+std::optional<failure> engine::find_arithmetic(instance& it, const instance_options& options) {
+  it.local = options.local;
   const auto ops = it.program->ops();
   it.reductions.resize(ops.size());
   for (op_id id = 0; id < ops.size(); ++id) {
     const op& what = ops[id];
     if (what.what == kernel::user)
-      if (auto why = objection_to_user(what, id, user)) return why;
+      if (auto why = objection_to_user(what, id, options.user)) return why;
+    if (what.kind == op_kind::compute && is_function(what.what) && options.local == nullptr)
+      return failure{status::argument, "op " + std::to_string(id) + " calls a function, but there are none", k_no_rank,
+                     id};
     if (what.kind == op_kind::compute && (is_adaptive(what.what) || what.what == kernel::divide)) {
       it.adaptives.resize(ops.size());
       it.adaptives[id] = {find_dot_norms(what.type),
@@ -217,7 +222,8 @@ std::optional<failure> engine::find_arithmetic(instance& it, const user_kernel& 
                           find_divide(what.type)};
     }
     if (what.kind == op_kind::compute && is_reduction(what.what))
-      it.reductions[id] = what.what == kernel::user ? arithmetic(user) : arithmetic(find_reduce(what.what, what.type));
+      it.reductions[id] =
+          what.what == kernel::user ? arithmetic(options.user) : arithmetic(find_reduce(what.what, what.type));
     if (what.kind == op_kind::signal_recv && what.peer != it.program->place().self) it.signal_receives.push_back(id);
   }
   return std::nullopt;
@@ -523,6 +529,8 @@ void engine::fire_send(instance& it, op_id id, const op& what) {
   ++counters_.messages_sent;
   is_null ? ++counters_.nulls_sent : counters_.bytes_sent += bytes;
   if (it.stats != nullptr) it.stats->sent(bytes, is_null);
+  ++it.moved[what.a.buffer()].messages_sent;
+  it.moved[what.a.buffer()].bytes_sent += is_null ? 0 : bytes;
   const message letter{is_null ? nullptr : source.data + items.begin * size_of(what.type), is_null ? 0 : bytes, tally,
                        is_null};
   if (net_.send(it.links[id], it.round, letter))
@@ -544,6 +552,8 @@ void engine::fire_recv(instance& it, op_id id, const op& what) {
 
 void engine::arrived(instance& it, op_id id, const op& what, const arrival& news) {
   cell& target = it.cells[what.c.buffer()];
+  ++it.moved[what.c.buffer()].messages_received;
+  it.moved[what.c.buffer()].bytes_received += news.bytes;
   set_presence(it, id, {news.tally, news.null});
   it.held[id] = !news.null && what.in_place && net_.receives_in_place() ? it.payloads[id].readers : 0;
   if (!news.null) target.data = it.held[id] != 0 ? news.data : target.home;
@@ -614,6 +624,7 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
   if (what.what == kernel::dot_norms) return fire_dot_norms(it, id, what);
   if (takes_row(what.what)) return fire_row(it, id, what);
   if (what.what == kernel::divide) return fire_divide(it, id, what);
+  if (is_function(what.what)) return fire_function(it, id, what);
   if (!it.lists.empty() && is_about_lists(it, what)) return fire_lists(it, id, what);
   const presence a = presence_of(it, &op_pieces::a, id);
   if (what.what == kernel::copy) {
@@ -691,6 +702,20 @@ bool engine::weigh(const instance& it, const op& what, double* weights) {
   const auto* parts = reinterpret_cast<const double*>(sums.data + what.s.offset() * sizeof(double));
   add_gram_pairs(parts, matrices, vectors, total.data());
   return adasum_weights(folded_adasum_tree(vectors), total.data(), weights).cancels;
+}
+
+void engine::fire_function(instance& it, op_id id, const op& what) {
+  const auto source_of = [&](region at) {
+    if (!at.exists()) return function_input{};
+    const buffer& under = it.program->buffers()[at.buffer()];
+    return function_input{it.cells[at.buffer()].data, under.count, lists_of(it, at), size_of(under.type)};
+  };
+  const function_input source = source_of(what.a), by = source_of(what.b);
+  const function_output target{it.cells[what.c.buffer()].home, what.count, lists_of(it, what.c), size_of(what.type)};
+  if (typical_bytes(*it.program, what) >= k_long_bytes) begin_long();
+  const status verdict = it.local->call(what.tag, it.round, source, by, target);
+  if (verdict != status::ok) return fail(it, verdict, k_no_rank);
+  combined(it, id, what);
 }
 
 void engine::fire_divide(instance& it, op_id id, const op& what) {

@@ -94,7 +94,7 @@ class engine {
   std::optional<failure> reserve(instance& it, const binding& memory, const instance_options& options);
   std::optional<failure> reserve_partial(instance& it, const instance_options& options);
   std::byte* own(instance& it, std::uint64_t bytes);
-  std::optional<failure> find_arithmetic(instance& it, const user_kernel& user);
+  std::optional<failure> find_arithmetic(instance& it, const instance_options& options);
   void set_binding(instance& it, const binding& memory);
   std::vector<edge_spec> edges_of(const instance& it) const;
   void release_memory(instance& it);
@@ -120,6 +120,7 @@ class engine {
   void fire_dot_norms(instance& it, op_id id, const op& what);
   void fire_row(instance& it, op_id id, const op& what);
   static bool weigh(const instance& it, const op& what, double* weights);
+  void fire_function(instance& it, op_id id, const op& what);
   void fire_divide(instance& it, op_id id, const op& what);
   void combine(instance& it, op_id id, const op& what, std::uint64_t count);
   void combined(instance& it, op_id id, const op& what);
@@ -144,6 +145,7 @@ class engine {
   static void bind_lengths(instance& it, const binding& memory);
   bool take_lengths(instance& it);
   static void give_lengths(const instance& it);
+  static list_table* lists_of(instance& it, region at);
   static item_run run_of(const instance& it, region part, std::uint64_t count);
   static bool is_void(const instance& it, const op& what);
   void pass_over(instance& it, op_id id, const op& what);

@@ -83,6 +83,11 @@ item_run engine::run_of(const instance& it, region part, std::uint64_t count) {
   return it.lists[part.buffer()]->run_of(part.offset(), count);
 }
 
+/// Those of its buffer; nullptr: it has none.
+list_table* engine::lists_of(instance& it, region at) {
+  return it.lists.empty() || !it.lists[at.buffer()] ? nullptr : &*it.lists[at.buffer()];
+}
+
 /// A payload has arrived. False, and the schedule has failed: it is not as long as was laid out.
 bool engine::note_lengths(instance& it, const op& what, std::uint64_t bytes) {
   list_table& lists = *it.lists[what.c.buffer()];

@@ -97,11 +97,14 @@ void form_check::check_op(op_id id) {
   if (it.kind == op_kind::compute && it.what == kernel::divide && (it.tag < 2 || it.tag > k_most_divisor))
     object(id, "divides by " + std::to_string(it.tag));
   check_presence(id, &op::a, it.kind == op_kind::send || it.kind == op_kind::compute);
-  check_presence(id, &op::b, is_reducing && is_binary(it.what));
+  if (it.kind != op_kind::compute || !is_function(it.what))
+    check_presence(id, &op::b, is_reducing && is_binary(it.what));
+  else if (program_.is_partial())
+    object(id, "calls a function, but the schedule is partial");
   check_presence(id, &op::s, it.kind == op_kind::compute && goes_by_sums(it.what));
   check_presence(id, &op::c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
   if (const auto why = objection_to_row(it); !why.empty()) return object(id, "has no row: " + std::string(why));
-  const operand_list parts = operands_of(it);
+  const operand_list parts = operands_of(it, program_.buffers());
   for (const operand& part : parts) check_region(id, part);
   const auto is_inside = [&](const operand& part) { return part.at.buffer() < program_.buffers().size(); };
   if (!std::ranges::all_of(parts, is_inside)) return;
@@ -166,7 +169,7 @@ void form_check::check_stays() {
   std::vector<std::uint32_t> released(size(), 0);
   std::vector<std::uint32_t> touched(program_.buffers().size(), 0);
   for (op_id id = 0; id < size(); ++id) {
-    for (const operand& part : operands_of(at(id))) ++touched[part.at.buffer()];
+    for (const operand& part : operands_of(at(id), program_.buffers())) ++touched[part.at.buffer()];
     check_stay(at(id).releases_a, id, at(id).a, released);
     check_stay(at(id).releases_b, id, at(id).b, released);
   }

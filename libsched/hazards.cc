@@ -83,15 +83,18 @@ void hazards::add_some(op_id to, std::span<const op_id> from, std::size_t least)
 void hazards::find_accesses(rank r) {
   const schedule& mine = all_.program(r);
   placements_ = placements_of(mine, in_place_);
-  accesses_.assign(placements_.size(), {});
+  accesses_.assign(placements_.size() + 1, {});
   for (op_id id = 0; id < mine.ops().size(); ++id) {
-    for (const operand& part : operands_of(mine.ops()[id])) {
+    for (const operand& part : operands_of(mine.ops()[id], mine.buffers())) {
       if (part.count == 0) continue;
       const std::uint64_t width = size_of(part.type);
       const placement& at = placements_[part.at.buffer()];
       const std::uint64_t begin = (at.begin + part.at.offset()) * width;
       accesses_[at.memory].push_back({begin, begin + part.count * width, id, part.at.buffer(), part.is_written});
     }
+    // What functions keep from round to round is theirs, and all of them use it.
+    if (mine.ops()[id].kind == op_kind::compute && is_function(mine.ops()[id].what))
+      accesses_.back().push_back({0, 1, id, k_no_buffer, true});
   }
 }
 
@@ -102,6 +105,7 @@ void hazards::check_pair(rank r, const access& x, const access& y, finding_list&
   const world_op other = all_.number(r, std::max(x.by, y.by));
   const bool is_ordered = is_before_by_way_of_others(one, other) || is_before_by_way_of_others(other, one);
   const access& written = x.is_write ? x : y;
+  if (written.buffer == k_no_buffer) return check_functions(r, one, other, is_ordered ? notes : out);
   const std::uint64_t width = size_of(all_.program(r).buffers()[written.buffer].type);
   const std::uint64_t before = placements_[written.buffer].begin;
   const std::uint64_t begin = std::max(x.begin, y.begin) / width - before;
@@ -118,6 +122,14 @@ void hazards::check_pair(rank r, const access& x, const access& y, finding_list&
                     " elements [" + std::to_string(begin) + ", " + std::to_string(end) + ") of buffer " +
                     std::to_string(written.buffer) +
                     (is_ordered ? ", ordered only by messages of other ranks" : ", in no order")});
+}
+
+void hazards::check_functions(rank r, world_op one, world_op other, finding_list& out) {
+  out.add({.what = property::hazard,
+           .where = r,
+           .op = all_.id_of(one),
+           .text = all_.words_for(one) + " and op " + std::to_string(all_.id_of(other)) +
+                   " call functions, and no deps of their rank put these in an order"});
 }
 
 /// Whether y fires only after x has completed, on every way through the world. One pass: rare enough.

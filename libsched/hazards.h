@@ -51,6 +51,7 @@ class hazards {
   bool is_before(op_id x, op_id y) const { return has_column(x) && has_bit(y, column_[x]); }
 
   void find_accesses(rank r);
+  void check_functions(rank r, world_op one, world_op other, finding_list& out);
   void check_pair(rank r, const access& x, const access& y, finding_list& out, finding_list& notes);
   bool is_before_by_way_of_others(world_op x, world_op y) const;
   void check_exit(rank r, finding_list& out);

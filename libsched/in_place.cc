@@ -15,7 +15,7 @@ struct usage {
 std::vector<usage> usages_of(const schedule::parts& content) {
   std::vector<usage> uses(content.buffers.size());
   for (op_id id = 0; id < content.ops.size(); ++id) {
-    for (const operand& part : operands_of(content.ops[id])) {
+    for (const operand& part : operands_of(content.ops[id], content.buffers)) {
       usage& use = uses[part.at.buffer()];
       if (part.is_written)
         use.writer = id, ++use.writes;
@@ -36,6 +36,7 @@ bool may_stay(const schedule::parts& content, op_id receive, op_id reader, std::
   const op& in = content.ops[receive];
   const op& out = content.ops[reader];
   if (in.kind != op_kind::recv || out.kind != op_kind::compute || in.c.offset() != 0 || in.guard != 0) return false;
+  if (is_function(out.what)) return false;
   const auto reads = [&](region part) { return part.exists() && part.buffer() == in.c.buffer(); };
   if (reads(out.a) == reads(out.b) || !is_within(reads(out.a) ? out.a : out.b, out.count, in)) return false;
   const auto begin = content.next.begin();

@@ -14,6 +14,7 @@
 #include "libsched/draw.h"
 #include "libsched/endpoint.h"
 #include "libsched/firing.h"
+#include "libsched/functions.h"
 #include "libsched/list_table.h"
 #include "libsched/partial_stats.h"
 #include "libsched/pieces.h"
@@ -54,6 +55,12 @@ struct payload_use {
   std::uint32_t readers = 0;
 };
 
+/// What has left a buffer and come into it, in messages of all rounds.
+struct traffic {
+  std::uint64_t messages_sent = 0, messages_received = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+};
+
 /// A part of a partial schedule's result that is null as one.
 struct result_block {
   std::uint32_t piece = 0;  ///< that speaks for it
@@ -83,6 +90,8 @@ struct instance_options {
   user_kernel user{};  ///< for ops of kernel::user; ordinary schedules only
   /// Of captures that merge by kernel::adasum: what is combined as one. Empty: the contribution is one.
   std::vector<tensor> tensors{};
+  /// For ops that call functions; ordinary schedules only. Kept as long as the instance.
+  std::shared_ptr<functions> local{};
 };
 
 enum class phase : std::uint8_t {
@@ -111,8 +120,10 @@ struct instance {
   std::uint32_t ready_head = 0;
   std::uint32_t ready_tail = 0;
   std::vector<cell> cells;
+  std::vector<traffic> moved;                    ///< by buffer
   std::vector<std::optional<list_table>> lists;  ///< by buffer; empty: none has any
   std::vector<bound_lengths> lengths;
+  std::shared_ptr<functions> local;
   std::vector<arithmetic> reductions;  ///< by op
   std::vector<adaptive> adaptives;     ///< by op; empty: none is adaptive or divides
   std::vector<link_id> links;          ///< by op

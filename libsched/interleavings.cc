@@ -229,7 +229,7 @@ class player {
     for (const stage_op other : part.conflicts)
       if (now.phases[other] == phase::fired && !is_void(on_.at(other)))
         object(it, "uses memory that " + on_.words_for(other) + " is still using");
-    for (const operand& source : operands_of(what))
+    for (const operand& source : operands_of(what, on_.of(part.owner).program->buffers()))
       for (std::uint64_t i = 0; !source.is_written && i < source.count; ++i)
         if (now.cells[on_.cell(part, source.at, i)] == k_no_term) return object(it, "reads what nothing has written");
     if (what.kind == op_kind::send)
@@ -458,6 +458,7 @@ interleaving_verdict play(std::span<const schedule_ptr> world, const postconditi
                           const interleaving_options& options) {
   const stage on(world, options.in_place);
   if (!on.flaw().empty()) return {conclusion::fails, on.flaw(), 0};
+  if (on.has_functions()) return {conclusion::undecided, "ops that call functions", 0};
   if (on.period() > k_most_rounds) return {conclusion::undecided, "guards of long periods", 0};
   interleaving_verdict verdict{.what = conclusion::holds};
   term_table terms(on.size());

@@ -28,6 +28,11 @@ class rules {
   bool has_lists(region at) const { return at.exists() && buffers_[at.buffer()].has_lists(); }
   bool is_packed(region at) const { return has_lists(at) && buffers_[at.buffer()].is_packed(); }
 
+  bool is_whole() const {
+    const bool begins = what_.a.offset() == 0 && what_.c.offset() == 0 && (!what_.b.exists() || what_.b.offset() == 0);
+    return begins && what_.count == buffers_[what_.c.buffer()].count;
+  }
+
   std::string objection_to_message() const {
     const region at = what_.kind == op_kind::send ? what_.a : what_.c;
     if (!has_lists(at) || is_packed(at) || what_.count <= 1) return {};
@@ -36,6 +41,7 @@ class rules {
 
   std::string objection_to_compute() const {
     const bool from = has_lists(what_.a), to = has_lists(what_.c);
+    if (is_function(what_.what)) return is_whole() ? "" : "a function reads and writes whole buffers";
     switch (what_.what) {
       case kernel::copy: return from == to ? "" : "it copies between lists and what are none";
       case kernel::measure: return from && !to ? "" : "it measures no lists, or into lists";

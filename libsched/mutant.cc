@@ -207,7 +207,7 @@ class mutant_list::enumeration {
   }
 
   void shift_offsets(op_id id) {
-    for (const operand& part : operands_of(at(id))) {
+    for (const operand& part : operands_of(at(id), program_->buffers())) {
       const region now = part.at;
       for (const int change : {+1, -1}) {
         if (change < 0 && now.offset() == 0) continue;

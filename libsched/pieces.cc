@@ -8,7 +8,7 @@ piece_map::piece_map(const schedule& program) {
   cut(program);
   ops_.resize(program.ops().size());
   for (op_id id = 0; id < ops_.size(); ++id) {
-    for (const operand& part : operands_of(program.ops()[id])) {
+    for (const operand& part : operands_of(program.ops()[id], program.buffers())) {
       piece_range& all = part.which == &op::a   ? ops_[id].a
                          : part.which == &op::b ? ops_[id].b
                          : part.which == &op::c ? ops_[id].c
@@ -22,7 +22,7 @@ piece_map::piece_map(const schedule& program) {
 void piece_map::cut(const schedule& program) {
   std::vector<std::vector<std::uint64_t>> cuts(program.buffers().size(), std::vector<std::uint64_t>{0});
   for (const op& it : program.ops()) {
-    for (const operand& part : operands_of(it)) {
+    for (const operand& part : operands_of(it, program.buffers())) {
       if (part.count == 0) continue;
       cuts[part.at.buffer()].push_back(part.at.offset());
       cuts[part.at.buffer()].push_back(part.at.offset() + part.count);

@@ -22,17 +22,35 @@ const buffer* source_of(const schedule& program, const op& what) {
   return first.exists() ? &program.buffers()[first.buffer()] : nullptr;
 }
 
+std::uint64_t elements_of(const op& what, const buffer& source) {
+  return is_function(what.what) ? source.count : what.count;
+}
+
 }  // namespace
+
+operand_list operands_of(const op& what, std::span<const buffer> buffers) {
+  if (what.kind != op_kind::compute || !is_function(what.what)) return own_operands_of(what);
+  operand_list all;
+  const auto add = [&](region op::*which) {
+    const region at = what.*which;
+    if (at.exists() && at.buffer() >= buffers.size()) all.add({which, at, what.type, what.count});
+    if (!at.exists() || at.buffer() >= buffers.size()) return;
+    const buffer& whole = buffers[at.buffer()];
+    all.add({which, at, whole.type, whole.count, which == &op::c});
+  };
+  add(&op::a), add(&op::b), add(&op::c);
+  return all;
+}
 
 std::uint64_t most_bytes(const schedule& program, const op& what) {
   const buffer* const under = source_of(program, what);
-  return under == nullptr ? 0 : under->most_items(what.count) * size_of(under->type);
+  return under == nullptr ? 0 : under->most_items(elements_of(what, *under)) * size_of(under->type);
 }
 
 std::uint64_t typical_bytes(const schedule& program, const op& what) {
   const buffer* const under = source_of(program, what);
   if (under == nullptr || !under->has_lists()) return most_bytes(program, what);
-  return std::min(what.count * under->lists.typical * size_of(under->type), most_bytes(program, what));
+  return std::min(elements_of(what, *under) * under->lists.typical * size_of(under->type), most_bytes(program, what));
 }
 
 std::size_t count_of(const schedule& program, buffer_role role) {
@@ -121,14 +139,25 @@ void append_place(std::string& out, const op& it, region place) {
 
 /// The operand that has sums.
 std::uint64_t sums_of(const op& it) {
-  for (const operand& part : operands_of(it))
+  for (const operand& part : own_operands_of(it))
     if (part.is_sums) return part.count;
   return 0;
 }
 
 /// `compute f64 sums = dot_norms f32 a b`, since the sums are not of the op's type, and `compute f32 c = adasum a b by
 /// sums`. A row says of how many vectors it is. `compute f32 c = divide a by 4`. `compute u64 lengths = measure f32 a`.
-void append_compute(std::string& out, const op& it) {
+/// `compute u64 c = derive 3 a by b`: function 3.
+void append_function(std::string& out, const schedule& program, const op& it) {
+  append_place(out, it, it.c);
+  append_all(out, " = ", name_of(it.what), " ", it.tag, " ");
+  append_region(out, it.a, program.buffers()[it.a.buffer()].count);
+  if (!it.b.exists()) return;
+  append(out, " by ");
+  append_region(out, it.b, program.buffers()[it.b.buffer()].count);
+}
+
+void append_compute(std::string& out, const schedule& program, const op& it) {
+  if (is_function(it.what)) return append_function(out, program, it);
   const std::uint64_t sums = sums_of(it);
   if (makes_sums(it.what) || it.what == kernel::measure) {
     append_all(out, " ", name_of(makes_sums(it.what) ? dtype::f64 : dtype::u64), " ");
@@ -154,9 +183,9 @@ void append_compute(std::string& out, const op& it) {
 }
 
 /// What the op does, without its number and deps.
-void append_work(std::string& out, const op& it) {
+void append_work(std::string& out, const schedule& program, const op& it) {
   append(out, name_of(it.kind));
-  if (it.kind == op_kind::compute) append_compute(out, it);
+  if (it.kind == op_kind::compute) append_compute(out, program, it);
   if (it.kind == op_kind::send) append_place(out, it, it.a);
   if (it.kind == op_kind::recv || it.kind == op_kind::capture) append_place(out, it, it.c);
   if (it.kind == op_kind::capture) append_all(out, " merge ", name_of(it.what));
@@ -189,7 +218,7 @@ std::string words_for(const list_layout& lists) {
 
 void append_op(std::string& out, const schedule& program, op_id id) {
   append_all(out, "op ", id, " ");
-  append_work(out, program.ops()[id]);
+  append_work(out, program, program.ops()[id]);
   if (program.ops()[id].guard != 0) append_all(out, " guard ", program.ops()[id].guard);
   append_all(out, " need ", program.ops()[id].need);
   if (!program.successors(id).empty()) append(out, " then");
@@ -233,14 +262,14 @@ std::vector<std::uint32_t> in_degrees(const schedule& program) {
 }
 
 /// With whom, what, where.
-void append_label(std::string& out, const op& it) {
+void append_label(std::string& out, const schedule& program, const op& it) {
   append(out, name_of(it.kind));
   if (it.what != kernel::none) append_all(out, " ", name_of(it.what));
   const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
   if (is_communication(it.kind)) append_all(out, is_out ? " to " : " from ", it.peer);
-  for (const operand& part : operands_of(it)) {
+  for (const operand& part : operands_of(it, program.buffers())) {
     append(out, "\\n");
-    append_region(out, part.at, part.is_sums ? part.count : it.count);
+    append_region(out, part.at, part.is_sums || is_function(it.what) ? part.count : it.count);
   }
   if (it.guard != 0) append_all(out, "\\nguard ", it.guard);
 }
@@ -248,7 +277,7 @@ void append_label(std::string& out, const op& it) {
 void append_node(std::string& out, const schedule& program, op_id id, std::uint32_t in_degree) {
   const op& it = program.ops()[id];
   append_all(out, "  o", id, " [label=\"", id, ": ");
-  append_label(out, it);
+  append_label(out, program, it);
   if (it.need < in_degree) append_all(out, "\\nneeds ", it.need, " of ", in_degree);
   append_all(out, "\", fillcolor=\"", k_colours[static_cast<std::size_t>(it.kind)], "\"");
   if (it.need < in_degree) append(out, ", style=\"filled,dashed\"");

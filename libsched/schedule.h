@@ -109,6 +109,9 @@ std::uint64_t most_bytes(const schedule& program, const op& what);
 /// Likewise, but of lists of typical length.
 std::uint64_t typical_bytes(const schedule& program, const op& what);
 
+/// What an op touches. Its buffers exist, or are left out.
+operand_list operands_of(const op& what, std::span<const buffer> buffers);
+
 /// Number of buffers of one role, in the order the builder declared them.
 std::size_t count_of(const schedule& program, buffer_role role);
 

@@ -105,6 +105,12 @@ failure located(std::string_view text, std::size_t at, const std::string& why) {
 
 constexpr std::array k_all_kinds{op_kind::nop,         op_kind::send,        op_kind::recv,   op_kind::compute,
                                  op_kind::signal_send, op_kind::signal_recv, op_kind::capture};
+constexpr auto k_types = [] {
+  std::array<dtype, k_all_dtypes.size() + k_all_items.size()> all{};
+  std::ranges::copy(k_all_items, std::ranges::copy(k_all_dtypes, all.begin()).out);
+  return all;
+}();
+constexpr std::array k_all_functions{kernel::split, kernel::fold, kernel::join, kernel::derive};
 constexpr std::array k_all_roles{buffer_role::input, buffer_role::output, buffer_role::scratch};
 constexpr std::array k_all_policies{activation_policy::none,     activation_policy::full,     activation_policy::solo,
                                     activation_policy::majority, activation_policy::first_of, activation_policy::all_of,
@@ -323,7 +329,7 @@ bool parser::read_buffer() {
   } else if (!expect("host")) {
     return false;
   }
-  const bool is_read = read_word(k_all_dtypes, "a dtype", it.type) && read_number(it.count, k_max_count);
+  const bool is_read = read_word(k_types, "a dtype", it.type) && read_number(it.count, k_max_count);
   if (!is_read) return false;
   if (take("lists")) {
     if (!read_lists_of(it.lists)) return false;
@@ -390,7 +396,7 @@ bool parser::read_work(op& it) {
 
 /// The dtype is the buffer's, and compare() will see to it.
 bool parser::read_data(op& it, region& where) {
-  return read_word(k_all_dtypes, "a dtype", it.type) && read_region(where, it.count);
+  return read_word(k_types, "a dtype", it.type) && read_region(where, it.count);
 }
 
 /// All regions of an op have one count, or the one that sums have: compare() says no to others.
@@ -407,16 +413,21 @@ bool parser::read_compute(op& it) {
   }
   if (take(name_of(kernel::measure))) {
     it.what = kernel::measure;
-    return read_word(k_all_dtypes, "a dtype", it.type) && read_region(it.a, again);
+    return read_word(k_types, "a dtype", it.type) && read_region(it.a, again);
   }
   if (take(name_of(kernel::lay_out))) {
     it.what = kernel::lay_out;
     return read_region(it.a, again);
   }
+  for (const kernel what : k_all_functions) {
+    if (!take(name_of(what))) continue;
+    it.what = what;
+    return read_number(it.tag) && read_region(it.a, again) && (!take("by") || read_region(it.b, again));
+  }
   const bool makes_gram = take(name_of(kernel::gram));
   if (makes_gram || take(name_of(kernel::dot_norms))) {
     it.what = makes_gram ? kernel::gram : kernel::dot_norms;
-    return read_word(k_all_dtypes, "a dtype", it.type) && read_region(it.a, it.count) && read_region(it.b, again) &&
+    return read_word(k_types, "a dtype", it.type) && read_region(it.a, it.count) && read_region(it.b, again) &&
            (!makes_gram || read_row(it));
   }
   if (take(name_of(kernel::user)))
@@ -426,8 +437,8 @@ bool parser::read_compute(op& it) {
   else if (take(name_of(kernel::gram_adasum)))
     it.what = kernel::gram_adasum;
   else if (!read_word(k_all_reductions,
-                      "'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum', 'measure', 'lay_out' or "
-                      "a reduction",
+                      "'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum', 'measure', 'lay_out', "
+                      "'split', 'fold', 'join', 'derive' or a reduction",
                       it.what))
     return false;
   if (!read_region(it.a, again) || !read_region(it.b, again)) return false;
@@ -520,6 +531,8 @@ void parser::append(const op& it) {
         made_.measure(it.a, it.c, it.count);
       else if (it.what == kernel::lay_out)
         made_.lay_out(it.a, it.c.buffer());
+      else if (is_function(it.what))
+        made_.apply(it.what, it.tag, it.a.buffer(), it.b.buffer(), it.c.buffer());
       else if (it.what == kernel::divide)
         made_.divide(it.a, it.c, it.count, it.tag);
       else if (it.what == kernel::dot_norms)

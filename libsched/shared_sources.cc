@@ -69,7 +69,7 @@ class source_finder {
     const std::vector<bool>& earlier = ancestors_of(send);
     const bool is_input = role_of(what.a) == buffer_role::input;
     for (op_id id = 0; id < before_.size(); ++id) {
-      for (const operand& part : operands_of(program_.ops()[id])) {
+      for (const operand& part : operands_of(program_.ops()[id], program_.buffers())) {
         if (!part.is_written || role_of(part.at) != buffer_role::output) continue;
         if (is_input ? earlier[id] : overlaps(part, what) && !earlier[id]) return false;
       }

@@ -72,6 +72,7 @@ void stage::add_rank(const schedule& program, const overlay& in_place) {
   place_buffers(me, in_place);
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& what = program.ops()[id];
+    has_functions_ = has_functions_ || is_function(what.what);
     stage_part part{.owner = size(), .id = id, .what = &what, .is_data = must_happen(what.kind)};
     part.is_call = what.kind == op_kind::signal_recv && what.peer == part.owner;
     const auto number = static_cast<stage_op>(parts_.size());
@@ -90,7 +91,7 @@ bool stage::is_sound(const stage_part& part) {
   const stage_rank& me = of(part.owner);
   const bool has_peer =
       !is_communication(it.kind) || (it.peer >= 0 && it.peer < size() && (it.peer != part.owner || part.is_call));
-  const operand_list parts = operands_of(it);
+  const operand_list parts = operands_of(it, me.program->buffers());
   const bool stays_inside = std::ranges::all_of(parts, [&](const operand& one) { return is_inside(*me.program, one); });
   const bool may_write = !it.c.exists() || it.kind == op_kind::capture || !stays_inside ||
                          me.program->buffers()[it.c.buffer()].role != buffer_role::input;
@@ -110,7 +111,7 @@ bool stage::slips(const stage_part& part, const operand& from) const {
     it.at = {0, cell(part, it.at, 0)};
     return it;
   };
-  for (const operand& it : operands_of(*part.what))
+  for (const operand& it : operands_of(*part.what, of(part.owner).program->buffers()))
     if (it.is_written && straddle(placed(it), placed(from))) return true;
   return false;
 }
@@ -179,8 +180,8 @@ void stage::find_conflicts(const stage_rank& me, const std::vector<std::vector<b
 
 /// Whether one writes an element that the other uses. Both are of the same rank.
 bool stage::clash(const stage_part& x, const stage_part& y) const {
-  for (const operand& mine : operands_of(*x.what)) {
-    for (const operand& others : operands_of(*y.what)) {
+  for (const operand& mine : operands_of(*x.what, of(x.owner).program->buffers())) {
+    for (const operand& others : operands_of(*y.what, of(y.owner).program->buffers())) {
       const std::size_t a = cell(x, mine.at, 0), b = cell(y, others.at, 0);
       const bool meet = mine.count != 0 && others.count != 0 && a < b + others.count && b < a + mine.count;
       if (meet && (mine.is_written || others.is_written)) return true;

@@ -50,6 +50,8 @@ class stage {
   /// Guards are due again as they were so many rounds before.
   round_no period() const { return period_; }
 
+  bool has_functions() const { return has_functions_; }
+
   std::size_t op_count() const { return parts_.size(); }
   std::size_t cell_count() const { return cells_; }
   rank size() const { return static_cast<rank>(ranks_.size()); }
@@ -82,6 +84,7 @@ class stage {
   std::vector<stage_rank> ranks_;
   std::size_t cells_ = 0;
   bool is_synchronising_ = false;
+  bool has_functions_ = false;
   round_no period_ = 1;
   std::string flaw_;
 };

@@ -37,7 +37,7 @@ class analysis {
   analysis(const schedule& program, const piece_map& pieces)
       : program_(program), pieces_(pieces), writers_(program.buffers().size()), readers_(program.buffers().size()) {
     for (op_id id = 0; id < program.ops().size(); ++id) {
-      for (const operand& part : operands_of(program.ops()[id])) {
+      for (const operand& part : operands_of(program.ops()[id], program.buffers())) {
         std::vector<op_id>& users = (part.is_written ? writers_ : readers_)[part.at.buffer()];
         if (users.empty() || users.back() != id) users.push_back(id);
       }

@@ -29,24 +29,35 @@ struct world {
   friend bool operator==(const world&, const world&) = default;
 };
 
-/// Element types. f16 and bf16 are storage formats: arithmetic on them is done in f32.
-enum class dtype : std::uint8_t { i8, u8, i32, i64, u64, f16, bf16, f32, f64 };
+/// Element types. f16 and bf16 are storage formats: arithmetic on them is done in f32. Items, an index and a value, are
+/// what the lists of sparse vectors hold (ops/item.h); there is no arithmetic on them here.
+enum class dtype : std::uint8_t { i8, u8, i32, i64, u64, f16, bf16, f32, f64, item_f16, item_bf16, item_f32, item_f64 };
 
+/// Numbers.
 inline constexpr std::array<dtype, 9> k_all_dtypes{dtype::i8,  dtype::u8,   dtype::i32, dtype::i64, dtype::u64,
                                                    dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
+inline constexpr std::array<dtype, 4> k_all_items{dtype::item_f16, dtype::item_bf16, dtype::item_f32, dtype::item_f64};
+
 /// Bytes of one element.
 constexpr std::size_t size_of(dtype type) {
-  constexpr std::array<std::uint8_t, 9> sizes{1, 1, 4, 8, 8, 2, 2, 4, 8};
+  constexpr std::array<std::uint8_t, 13> sizes{1, 1, 4, 8, 8, 2, 2, 4, 8, 6, 6, 8, 12};
   return sizes[static_cast<std::size_t>(type)];
 }
 
 constexpr std::string_view name_of(dtype type) {
-  constexpr std::array<std::string_view, 9> names{"i8", "u8", "i32", "i64", "u64", "f16", "bf16", "f32", "f64"};
+  constexpr std::array<std::string_view, 13> names{"i8",  "u8",  "i32",      "i64",       "u64",      "f16",     "bf16",
+                                                   "f32", "f64", "item_f16", "item_bf16", "item_f32", "item_f64"};
   return names[static_cast<std::size_t>(type)];
 }
 
-constexpr bool is_floating(dtype type) { return type >= dtype::f16; }
+constexpr bool is_floating(dtype type) { return type >= dtype::f16 && type <= dtype::f64; }
+constexpr bool is_item(dtype type) { return type >= dtype::item_f16; }
+
+/// The items whose values are of a floating type.
+constexpr dtype item_of(dtype value) {
+  return static_cast<dtype>(static_cast<int>(dtype::item_f16) + static_cast<int>(value) - static_cast<int>(dtype::f16));
+}
 
 /// Where a buffer's bytes live. Only host memory can be bound today; a schedule over device
 /// memory is refused with `unsupported` at commit.

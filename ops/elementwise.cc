@@ -15,10 +15,11 @@
 namespace lsched {
 namespace {
 
-constexpr std::array<std::string_view, 20> k_kernel_names{
-    "none", "copy", "sum",  "prod",      "min",    "max",  "land",        "lor",    "lxor",    "band",
-    "bor",  "bxor", "user", "dot_norms", "adasum", "gram", "gram_adasum", "divide", "measure", "lay_out"};
-static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::lay_out) + 1);
+constexpr std::array<std::string_view, 24> k_kernel_names{
+    "none",        "copy",   "sum",     "prod",    "min",   "max",       "land",   "lor",
+    "lxor",        "band",   "bor",     "bxor",    "user",  "dot_norms", "adasum", "gram",
+    "gram_adasum", "divide", "measure", "lay_out", "split", "fold",      "join",   "derive"};
+static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::derive) + 1);
 
 template <std::int64_t Target>
 struct table_of {

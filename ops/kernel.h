@@ -40,7 +40,11 @@ enum class kernel : std::uint8_t {
   gram_adasum,  ///< of a row of vectors, by those sums of the vectors that these are parts of
   divide,       ///< a divided by a number of ranks: sums become means
   measure,      ///< how many items the lists of a hold
-  lay_out       ///< the lists of c are made to hold a items each, whose values are none yet
+  lay_out,      ///< the lists of c are made to hold a items each, whose values are none yet
+  split,        ///< a function of the instance's: the elements of c are the parts that it takes a apart into
+  fold,         ///< likewise: c is what it makes of all of a, like parts from several sources, in their order
+  join,         ///< likewise: c is what the elements of a are the parts of
+  derive        ///< likewise: c are numbers that follow from a
 };
 
 inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::prod, kernel::min,  kernel::max,
@@ -67,9 +71,14 @@ constexpr bool goes_by_sums(kernel what) { return what == kernel::adasum || what
 /// What goes from lists to their lengths, and back.
 constexpr bool is_about_lengths(kernel what) { return what == kernel::measure || what == kernel::lay_out; }
 
+/// What the instance brings a function for (libsched/functions.h), which reads all of one buffer, or of two, and writes
+/// all of another. What it is said to do here is what verify goes by.
+constexpr bool is_function(kernel what) { return what >= kernel::split; }
+
 constexpr bool supports(kernel what, dtype type) {
   if (is_adaptive(what) || what == kernel::divide) return is_floating(type);
-  if (is_about_lengths(what)) return true;
+  if (is_about_lengths(what) || is_function(what)) return true;
+  if (is_item(type)) return false;
   return is_reduction(what) && (what < kernel::land || what == kernel::user || !is_floating(type));
 }
 

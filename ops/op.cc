@@ -21,7 +21,7 @@ std::string_view objection_to_row(const op& what) {
   return {};
 }
 
-operand_list operands_of(const op& what) {
+operand_list own_operands_of(const op& what) {
   operand_list all;
   const bool computes = what.kind == op_kind::compute;
   const bool has_row = computes && takes_row(what.what) && objection_to_row(what).empty();

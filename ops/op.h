@@ -62,8 +62,9 @@ class region {
 /// row of vectors: the first at a, the second at b, behind it in the same buffer, the others at the same distance. gram
 /// makes the sums of them all, and gram_adasum is their adaptive sum by one or several Gram matrices, one behind the
 /// other at s, that are to be added; row_of reads their tag. divide is c = a / tag, from 2 to k_most_divisor. measure
-/// and lay_out connect lists of the op's type with their lengths, which are u64, one for each. All other regions are of
-/// the op's type and count. operands_of says so to whoever goes through regions.
+/// and lay_out connect lists of the op's type with their lengths, which are u64, one for each. A function, whose number
+/// the tag is, reads all of the buffers of a and, if it exists, b, of any type, and writes all of c's. All other
+/// regions are of the op's type and count. operands_of (libsched/schedule.h) says so to whoever goes through regions.
 struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;
@@ -121,8 +122,8 @@ class operand_list {
   std::size_t size_ = 0;
 };
 
-/// A row is one operand, with what lies between its vectors.
-operand_list operands_of(const op& what);
+/// Of an op that calls no function. A row is one operand, with what lies between its vectors.
+operand_list own_operands_of(const op& what);
 
 /// Whether two regions of one buffer overlap without being the same, or lie over sums: no kernel takes such operands.
 bool straddle(const operand& x, const operand& y);

@@ -233,7 +233,7 @@ void encode(dtype type, double value, std::byte* into) {
       return put(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
     case dtype::f32: return put(static_cast<float>(value));
     case dtype::f64: return put(value);
-    case dtype::f16: break;
+    default: break;  // f16
   }
   int exponent = 0;
   const double fraction = std::frexp(std::fabs(value), &exponent);  // in [0.5, 1), or 0
@@ -257,7 +257,7 @@ double decode(dtype type, const std::byte* from) {
       return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(get(std::uint16_t{})) << 16));
     case dtype::f32: return static_cast<double>(get(float{}));
     case dtype::f64: return get(double{});
-    case dtype::f16: break;
+    default: break;  // f16
   }
   const std::uint16_t bits = get(std::uint16_t{});
   const int exponent = (bits >> 10) & 31;

@@ -255,8 +255,8 @@ const fault k_faults[] = {
     {"in_place need 0", "in_place need 0 need 0", 16, 53, "expected the end of the line but found 'need'"},
     {"= sum", "= copy", 17, 43, "expected the end of the line but found 'b0'"},
     {"= sum", "= none", 17, 29,
-     "expected 'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum', 'measure', 'lay_out' or a "
-     "reduction but found 'none'"},
+     "expected 'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum', 'measure', 'lay_out', "
+     "'split', 'fold', 'join', 'derive' or a reduction but found 'none'"},
     {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4]", 17, 45, "expected 'by' but found 'releases_a'"},
     {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4] by 1", 17, 1, "op 6 (compute): divides by 1: use 2 to 16777216"},
     {"= sum b2[0 +4] b0[0 +4]", "= gram_adasum b2[0 +4] b2[4 +4] of 65", 17, 62,

@@ -28,6 +28,8 @@ namespace lsched {
 
 // What the engine needs of files that this program has under the library's own name.
 std::uint64_t most_bytes(const schedule&, const op& what) { return what.count * size_of(what.type); }
+std::uint64_t typical_bytes(const schedule& program, const op& what) { return most_bytes(program, what); }
+operand_list operands_of(const op& what, std::span<const buffer>) { return own_operands_of(what); }
 dot_norms_fn find_dot_norms(dtype) { return nullptr; }  // no world here has adaptive sums
 scaled_add_fn find_scaled_add(dtype) { return nullptr; }
 gram_pairs_fn find_gram_pairs(dtype) { return nullptr; }
