@@ -1,0 +1,20 @@
+#include "sparse/gathered_lists.h"
+
+#include "sparse/own_top_k.h"
+
+namespace lsched {
+
+gathered_lists::gathered_lists(const sparse_problem& problem, std::uint64_t sent)
+    : room_(most_in_union(problem, sent)),
+      factor_(1.0 / problem.place.size),
+      settle_(find_settle(problem.type)),
+      sum_(problem.type, problem.count),
+      update_(problem.type, problem.count, room_) {}
+
+/// Where contributions cancel out, the result has no item; they were in it all the same.
+void gathered_lists::settle(item_list sent, item_list result, std::byte* residual, std::byte* update) {
+  settle_(residual, sent.items, sent.count, sent.items, sent.count);
+  update_.write(result, factor_, update);
+}
+
+}  // namespace lsched

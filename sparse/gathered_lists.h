@@ -1,0 +1,34 @@
+// What TopkA and Gaussiank do with the lists of all ranks, once every rank has them.
+#pragma once
+
+#include "ops/residual.h"
+#include "sparse/dense_update.h"
+#include "sparse/list_sum.h"
+
+namespace lsched {
+
+/// Allocates when made: a vector of sums. All that was sent is in the result.
+class gathered_lists {
+ public:
+  /// No rank sends more than `sent` items.
+  gathered_lists(const sparse_problem& problem, std::uint64_t sent);
+
+  /// Items that a result has at most.
+  std::uint64_t room() const { return room_; }
+
+  /// The sum of all ranks' lists, added in rank order; answers its length. The lists' indices are those of the vector.
+  std::uint64_t add(std::span<const item_list> lists, std::byte* result) { return sum_.add(lists, result); }
+
+  /// Takes what this rank sent from its residual, and writes result / P to `update`, of the items' type, which is zero
+  /// elsewhere, or nullptr.
+  void settle(item_list sent, item_list result, std::byte* residual, std::byte* update);
+
+ private:
+  std::uint64_t room_;
+  double factor_;
+  settle_fn settle_;
+  list_sum sum_;
+  dense_update update_;
+};
+
+}  // namespace lsched
