@@ -35,7 +35,8 @@ class gaussiank {
   std::uint64_t result_room() const { return all_.room(); }  ///< items that a result has at most
 
   /// Writes what this rank sends to `items`. residual: count elements of residual_of(type); gradient: count elements,
-  /// or nullptr. Mean and deviation are those of finite elements; where squares of f64 cannot hold these, the guess is bad.
+  /// or nullptr. Mean and deviation are those of finite elements; where squares of f64 cannot hold these, the guess is
+  /// bad.
   gaussian_list select(std::byte* residual, const std::byte* gradient, std::byte* items);
 
   /// As of topka.

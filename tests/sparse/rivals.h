@@ -1,5 +1,5 @@
-// What the tests of Ok-Topk's rivals share: cases, the gradients of a case, and the rules of selection and sums by way of
-// maps and sorts. None of it shares code with what it tests, but for the gradients.
+// What the tests of Ok-Topk's rivals share: cases, the gradients of a case, and the rules of selection and sums by way
+// of maps and sorts. None of it shares code with what it tests, but for the gradients.
 #pragma once
 
 #include <deque>
