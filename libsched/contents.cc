@@ -527,18 +527,21 @@ std::uint64_t contents::called_tree(const op& what) const {
   return joined_tree(what.what, joined_tree(what.what, what.tag, tree_of(lower_)), tree_of(higher_));
 }
 
-/// What functions go by is the same on all ranks that call them.
+/// What functions go by is the same on all ranks that call them, and sums if it is combined at all.
 void contents::check_agreement(world_op it) {
   const op& what = all_.at(it);
   if (!what.b.exists()) return;
   const auto [place, is_new] = agreed_.try_emplace(what.tag, tree_of(higher_));
-  if (is_new || place->second == tree_of(higher_)) return;
+  const auto is_sum = [&](const segment& run) { return (nodes_[run.what].kernels & ~bit_of(kernel::sum)) == 0; };
+  const bool are_sums = std::ranges::all_of(higher_, is_sum);
+  if (are_sums && (is_new || place->second == tree_of(higher_))) return;
   out_.add({.what = property::expression,
             .where = all_.rank_of(it),
             .op = all_.id_of(it),
             .buffer = what.b.buffer(),
             .end = all_.program(all_.rank_of(it)).buffers()[what.b.buffer()].count,
-            .text = all_.words_for(it) + " goes by other numbers than the same function on other ranks"});
+            .text = all_.words_for(it) + (are_sums ? " goes by other numbers than the same function on other ranks"
+                                                   : " goes by numbers that are combined by another kernel than sum")});
 }
 
 /// Of all of a node, or of one element.

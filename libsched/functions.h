@@ -4,8 +4,8 @@
 // An op of such a kernel (is_function in ops/kernel.h) names its function by a number. The schedule says which memory
 // the function reads and writes, and what becomes of contributions in it: whether it takes them apart, folds them,
 // joins them, or derives numbers; verify goes by that. What it computes is between whoever wrote the generator and
-// whoever wrote the functions. Functions may keep a state of their own from round to round, and are therefore never called at
-// the same time, and always in the same order: verify demands that deps order all function ops of a rank.
+// whoever wrote the functions. Functions may keep a state of their own from round to round, and are therefore never
+// called at the same time, and always in the same order: verify demands that deps order all function ops of a rank.
 #pragma once
 
 #include <cstddef>

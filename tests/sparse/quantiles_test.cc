@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-
 #include "libsched/geometry.h"
 #include "tests/ops/lists.h"
 

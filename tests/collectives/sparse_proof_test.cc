@@ -1,0 +1,124 @@
+// The schedules of sparse allreduces, by proof: every sum holds every rank's part, in rank order, and every result all
+// of them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "collectives/sparse_allreduce.h"
+#include "libsched/mutant.h"
+#include "libsched/schedule_file.h"
+#include "libsched/verify.h"
+#include "tests/support/sampling.h"
+
+namespace lsched::testing {
+namespace {
+
+std::vector<schedule_ptr> world_of(const sparse_algorithm& how, sparse_problem problem, rank size) {
+  std::vector<schedule_ptr> world;
+  for (rank self = 0; self < size; ++self) {
+    problem.place = {self, size};
+    const auto made = how.generate(problem);
+    if (!made) ADD_FAILURE() << made.error().text;
+    if (!made) return {};
+    world.push_back(*made);
+  }
+  return world;
+}
+
+const sparse_algorithm& oktopk() { return *find_sparse("oktopk"); }
+
+verification proof_of(const sparse_algorithm& how, sparse_problem problem, rank size) {
+  const std::vector<schedule_ptr> world = world_of(how, problem, size);
+  problem.place = {0, size};
+  return verify(world, promise_of_sparse(problem));
+}
+
+std::string first_words(const verification& answer) {
+  return answer.holds() ? "" : std::string(name_of(answer.findings[0].what)) + ": " + answer.findings[0].text;
+}
+
+TEST(SparseProof, every_region_is_in_the_result_once) {
+  for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 13, 16, 33}) {
+    if (sampled() && size > 13) continue;
+    for (const capacity_policy capacity : {capacity_policy::strict, capacity_policy::defer})
+      for (const std::uint64_t count : {0u, 1u, 1000u})
+        for (const std::uint64_t k : {0u, 1u, 10u, 1000u})
+          for (const boundary_rule boundaries : {boundary_rule::pooled, boundary_rule::averaged}) {
+            const sparse_problem problem{
+                .count = count, .k = k, .capacity = capacity, .boundaries = boundaries, .period = 3};
+            const verification answer = proof_of(oktopk(), problem, size);
+            ASSERT_TRUE(answer.holds()) << size << " ranks, " << count << ", k " << k << "\n" << first_words(answer);
+            ASSERT_TRUE(answer.notes.empty()) << answer.notes[0].text;
+          }
+  }
+}
+
+TEST(SparseProof, all_types_and_every_period) {
+  for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64})
+    for (const std::uint32_t period : {1u, 2u, 64u}) {
+      const verification answer = proof_of(oktopk(), {.count = 100, .k = 7, .type = type, .period = period}, 5);
+      ASSERT_TRUE(answer.holds()) << name_of(type) << ", " << period << "\n" << first_words(answer);
+    }
+}
+
+TEST(SparseProof, rivals_too) {
+  for (const sparse_algorithm& how : sparse_algorithms())
+    for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 13})
+      for (const std::uint64_t count : {0u, 1u, 5u, 1000u})
+        for (const std::uint64_t k : {0u, 1u, 10u, 1000u}) {
+          const verification answer = proof_of(how, {.count = count, .k = k}, size);
+          ASSERT_TRUE(answer.holds()) << how.name << ", " << size << " ranks, " << count << ", k " << k << "\n"
+                                      << first_words(answer);
+          ASSERT_TRUE(answer.notes.empty()) << answer.notes[0].text;
+        }
+}
+
+/// Of the faults of a world, those that cannot be harmless.
+TEST(SparseProof, no_message_goes_astray_unseen) {
+  const auto is_grave = [](const mutant_list& all, std::size_t k) {
+    const std::string name = all.name(k);
+    const bool moves = name.find("(send") != std::string::npos || name.find("(recv") != std::string::npos;
+    const bool shifts = all.how(k) == mutation::shift_offset && moves;
+    const bool is_of_lists = name.find("kernel") != std::string::npos;
+    return all.how(k) == mutation::swap_peers || shifts || (all.how(k) == mutation::change_kernel && is_of_lists);
+  };
+  for (const sparse_algorithm& how : sparse_algorithms()) {
+    if (how.name.starts_with("gtopk")) continue;  // all children get the same, and bitmaps are nobody's contribution
+    for (const rank size : {3, 5}) {
+      const sparse_problem problem{.count = 100, .k = 9, .place = {0, size}, .period = 3};
+      const mutant_list mutants(world_of(how, problem, size));
+      std::size_t number = 0;
+      for (std::size_t k = 0; k < mutants.size(); ++k) {
+        if (!is_grave(mutants, k)) continue;
+        ++number;
+        EXPECT_FALSE(verify(mutants.world(k), promise_of_sparse(problem)).holds())
+            << how.name << ", " << size << " ranks, " << mutants.name(k);
+      }
+      EXPECT_GT(number, 50u) << how.name;
+    }
+  }
+}
+
+TEST(SparseProof, its_text_is_read_back) {
+  for (const schedule_ptr& it : world_of(oktopk(), {.count = 100, .k = 7, .period = 3}, 3)) {
+    const auto read = parse_schedule(to_text(*it));
+    ASSERT_TRUE(read) << read.error().text;
+    EXPECT_EQ(**read, *it);
+  }
+}
+
+/// A problem that cannot be.
+TEST(SparseProof, what_cannot_be_is_refused) {
+  const auto refusal = [](const sparse_problem& problem) {
+    const auto made = oktopk().generate(problem);
+    return made ? "" : made.error().text;
+  };
+  EXPECT_NE(refusal({.count = 10, .k = 1, .type = dtype::i32}), "");
+  EXPECT_NE(refusal({.count = (std::uint64_t{1} << 32) + 1, .k = 1}), "");
+  EXPECT_NE(refusal({.count = 10, .k = 1, .period = 0}), "");
+  EXPECT_NE(refusal({.count = 10, .k = 1, .place = {3, 3}}), "");
+  EXPECT_EQ(refusal({.count = std::uint64_t{1} << 32, .k = 1}), "");
+}
+
+}  // namespace
+}  // namespace lsched::testing
