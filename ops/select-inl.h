@@ -128,7 +128,7 @@ class selecting_pass {
     beyond_ = static_cast<signed_bits>(~k_magnitude_mask<lane> + (is_empty ? 0 : most - least + 1));
   }
 
-  HWY_INLINE selection run() {
+  HWY_INLINE select_result run() {
     auto* residual = static_cast<lane*>(from_.residual);
     const auto* gradient = static_cast<const element*>(from_.gradient);
     for (std::size_t done = 0; done < from_.count; done += k_selection_block)
@@ -250,13 +250,13 @@ class selecting_pass {
 };
 
 template <class Format>
-selection accumulate_select(const accumulation& from, magnitude_range range, void* items, std::size_t room) {
+select_result accumulate_select(const accumulation& from, magnitude_range range, void* items, std::size_t room) {
   if (from.gradient == nullptr) return selecting_pass<Format, false>(from, range, items, room).run();
   return selecting_pass<Format, true>(from, range, items, room).run();
 }
 
 template <class Format>
-selection select(const void* residual, std::size_t count, std::uint32_t first_index, magnitude_range range, void* items,
+select_result select(const void* residual, std::size_t count, std::uint32_t first_index, magnitude_range range, void* items,
                  std::size_t room) {
   // A pass that does not accumulate only reads.
   const accumulation from{const_cast<void*>(residual), nullptr, 1, count, first_index};

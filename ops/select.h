@@ -22,7 +22,7 @@ struct accumulation {
 };
 
 /// What a pass found.
-struct selection {
+struct select_result {
   std::size_t stored = 0;   ///< items written
   std::size_t counted = 0;  ///< elements within the range; those beyond `stored` had no room
   double sum = 0;           ///< of the magnitudes of all finite elements, whether selected or not
@@ -39,14 +39,14 @@ struct selection {
 /// finite. Where f64 overflows, the sum is infinity.
 ///
 /// O(count): at memory's speed where few are selected.
-using accumulate_select_fn = selection (*)(const accumulation& from, magnitude_range range, void* items,
+using accumulate_select_fn = select_result (*)(const accumulation& from, magnitude_range range, void* items,
                                            std::size_t room);
 accumulate_select_fn find_accumulate_select(dtype type);
 
 inline constexpr std::size_t k_selection_block = 1024;  ///< elements
 
 /// The same without a gradient, of a residual that is only read.
-using select_fn = selection (*)(const void* residual, std::size_t count, std::uint32_t first_index,
+using select_fn = select_result (*)(const void* residual, std::size_t count, std::uint32_t first_index,
                                 magnitude_range range, void* items, std::size_t room);
 select_fn find_select(dtype type);
 

@@ -62,7 +62,7 @@ class top_k_search {
   top_k_list run(std::uint64_t least) {
     const bool is_blind = wanted_ == 0 || least == 0;
     const magnitude_range nothing{1, 0};
-    const selection found = accumulate_select<Format>(from_, is_blind ? nothing : from_on(least), items_, room_);
+    const select_result found = accumulate_select<Format>(from_, is_blind ? nothing : from_on(least), items_, room_);
     passes_ = 1;
     std::size_t candidates = found.stored;
     const bool has_all = found.counted == found.stored && (found.counted >= wanted_ || least == 1);

@@ -30,8 +30,8 @@ struct top_k_list {
   std::size_t count = 0;  ///< min(k, elements that are not zero when rounded), without NaN if these are ignored
   std::uint64_t magnitude =
       0;                   ///< of the last in the order by magnitude, as bits of the items' type; 0 if there is none
-  double sum = 0;          ///< as in `selection`
-  bool has_nan = false;    ///< as in `selection`, whatever the policy
+  double sum = 0;          ///< as in `select_result`
+  bool has_nan = false;    ///< as in `select_result`, whatever the policy
   std::size_t passes = 0;  ///< over the residual: 1 if the hint was good
 };
 

@@ -57,7 +57,7 @@ gaussian_list gaussiank::select(std::byte* residual, const std::byte* gradient, 
   accumulate_({residual, gradient, problem_.scale, problem_.count}, nothing, nullptr, 0);
   if (k_ == 0) return {};
   double threshold = first_threshold(residual);
-  selection found = select_above(threshold, residual, items);
+  select_result found = select_above(threshold, residual, items);
   gaussian_list made{.predicted = found.counted};
   const bool finds_few = found.counted < 3 * k_ / 4;
   while (made.adjustments < k_most_adjustments &&
@@ -82,7 +82,7 @@ double gaussiank::first_threshold(const std::byte* residual) const {
 }
 
 /// Of a threshold below zero, all are above it. NaN and what overflows f32 are above all numbers.
-selection gaussiank::select_above(double threshold, const std::byte* residual, std::byte* items) const {
+select_result gaussiank::select_above(double threshold, const std::byte* residual, std::byte* items) const {
   const dtype type = residual_of(problem_.type);
   const std::uint64_t infinity = magnitude_in(type, std::numeric_limits<double>::infinity());
   magnitude_range range{.least = threshold > 0 ? magnitude_in(type, threshold) + 1 : 1};

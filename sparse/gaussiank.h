@@ -47,7 +47,7 @@ class gaussiank {
 
  private:
   double first_threshold(const std::byte* residual) const;
-  selection select_above(double threshold, const std::byte* residual, std::byte* items) const;
+  select_result select_above(double threshold, const std::byte* residual, std::byte* items) const;
 
   sparse_problem problem_;
   std::uint64_t k_;

@@ -33,7 +33,7 @@ expectation expected(dtype type, const elements& residual, const elements* gradi
 }
 
 struct run_of_select {
-  selection found;
+  select_result found;
   list items;
   elements residual;
   bool is_intact;
@@ -44,7 +44,7 @@ run_of_select run(dtype type, const elements& residual, const elements* gradient
   const dense_in_memory in(residual_of(type), residual);
   const dense_in_memory addends(type, gradient != nullptr ? *gradient : elements{});
   const list_in_memory out(type, room);
-  const selection found = find_accumulate_select(type)(
+  const select_result found = find_accumulate_select(type)(
       {in.data(), gradient != nullptr ? addends.data() : nullptr, scale, residual.size(), first_index}, range,
       out.data(), room);
   return {found, out.content(found.stored), in.content(), in.is_intact() && out.is_intact()};
@@ -162,7 +162,7 @@ TEST(Select, gives_the_same_sum_on_every_target) {
 TEST(Select, adds_up_what_is_too_large_for_f32) {
   const elements residual(2000, bits_of(dtype::f32, 3e38));
   on_every_target([&] {
-    const selection found = run(dtype::f32, residual, nullptr, 1, 0, {}, 0).found;
+    const select_result found = run(dtype::f32, residual, nullptr, 1, 0, {}, 0).found;
     EXPECT_NEAR(found.sum, 2000 * 3e38, 1e35);
     EXPECT_FALSE(found.has_nan);
   });
@@ -175,7 +175,7 @@ TEST(Select, reads_a_residual_that_it_may_not_write) {
     on_every_target([&] {
       const dense_in_memory in(residual_of(type), residual);
       const list_in_memory out(type, 100);
-      const selection found = find_select(type)(in.data(), 100, 3, {}, out.data(), 100);
+      const select_result found = find_select(type)(in.data(), 100, 3, {}, out.data(), 100);
       expect_selection(wanted, {found, out.content(found.stored), in.content(), out.is_intact()}, 100);
     });
   }
