@@ -27,36 +27,25 @@ std::uint64_t threshold_bins(dtype type, unsigned pass) {
 
 void global_threshold::count(unsigned pass, item_list list, std::span<const std::uint64_t> before,
                              std::span<std::uint64_t> bins) {
-  if (pass == 0) {
+  if (pass == 0)
     low_ = 0;
-    keeps_all_ = false;
-  } else {
+  else
     narrow(pass - 1, before);
-  }
   std::fill(bins.begin(), bins.end(), 0);
-  if (keeps_all_) return;
   const magnitude_bins where{.low = low_, .shift = shift_of(type_, pass), .count = bins.size()};
   find_count_magnitudes(type_)(list.items, list.count, where, bins.data());
 }
 
 // The last bin has all above it, too: so the sum of bins from one on is how many there are from its magnitude on, in
-// every pass.
+// every pass. If that never comes to k, there is no k-th, and the magnitude stays 0.
 void global_threshold::narrow(unsigned pass, std::span<const std::uint64_t> sums) {
-  if (keeps_all_) return;
-  std::uint64_t from_on = 0;
-  for (std::uint64_t bin = sums.size(); bin-- > 0;) {
-    from_on += sums[bin];
-    if (from_on < k_) continue;
-    keeps_all_ = pass == 0 && bin == 0 && from_on == k_;
-    low_ += keeps_all_ ? 0 : bin << shift_of(type_, pass);
-    return;
-  }
-  keeps_all_ = true;
+  std::uint64_t from_on = 0, bin = sums.size();
+  while (bin > 0 && from_on < k_) from_on += sums[--bin];
+  if (from_on >= k_) low_ += bin << shift_of(type_, pass);
 }
 
 magnitude_tally global_threshold::finish(item_list list, std::span<const std::uint64_t> last) {
   narrow(threshold_passes(type_) - 1, last);
-  if (keeps_all_) return {list.count, 0};
   std::array<std::uint64_t, 2> bins{};  // of the k-th itself, and of all above
   find_count_magnitudes(type_)(list.items, list.count, {.low = low_, .shift = 0, .count = 2}, bins.data());
   return {bins[1], bins[0]};

@@ -33,8 +33,8 @@ class global_threshold {
   /// begins a round. O(list + bins).
   void count(unsigned pass, item_list list, std::span<const std::uint64_t> before, std::span<std::uint64_t> bins);
 
-  /// Makes use of the last pass. Where all ranks have k items together, or fewer, all are above it, or equal to it; where k
-  /// is 0, none is above.
+  /// Makes use of the last pass. Where all ranks together have fewer than k items, all are above the magnitude, 0; where
+  /// k is 0, none is above it.
   magnitude_tally finish(item_list list, std::span<const std::uint64_t> last);
 
   /// The k-th, once finished.
@@ -45,8 +45,7 @@ class global_threshold {
 
   dtype type_;
   std::uint64_t k_;
-  std::uint64_t low_ = 0;   ///< what is known of it: the bits so far, and zeros
-  bool keeps_all_ = false;  ///< there is no k-th, or nothing behind it
+  std::uint64_t low_ = 0;  ///< what is known of it: the bits so far, and zeros
 };
 
 }  // namespace lsched

@@ -191,6 +191,21 @@ TEST(most_traffic, is_within_the_published_bound_but_for_a_few_items) {
     }
 }
 
+/// Four neighbours keep everything: nobody has more than four times the mean, and the first of them sends all there is
+/// 2.75 times.
+TEST(balance_plan, keeps_a_bound_that_the_published_rule_does_not) {
+  numbers kept(16);
+  std::fill_n(kept.begin(), 4, 40);
+  const sparse_problem of{.count = 1000, .k = 160, .place = {0, 16}, .capacity = capacity_policy::defer};
+  balance_plan plan(16);
+  plan.make(kept, balance_rule::published);
+  EXPECT_FALSE(plan.is_balanced());
+  EXPECT_EQ(plan.gathered_by(0).sent, 440u);
+  EXPECT_GT(plan.gathered_by(0).sent, bound_items(of) - 150);
+  plan.make(kept, balance_rule::cost);
+  EXPECT_LE(played_cost(plan, kept), bound_items(of) - 150);
+}
+
 TEST(balance_plan, spares_who_keeps_most_the_longer_shares) {
   const numbers kept{0, 0, 17, 0, 0};
   balance_plan plan(5);

@@ -17,19 +17,27 @@ std::uint64_t allocations = 0;
 
 void* counted(std::size_t bytes) {
   ++allocations;
-  void* const memory = std::malloc(bytes > 0 ? bytes : 1);
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
+
+void* counted_or_thrown(std::size_t bytes) {
+  void* const memory = counted(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return counted(bytes); }
-void* operator new[](std::size_t bytes) { return counted(bytes); }
+void* operator new(std::size_t bytes) { return counted_or_thrown(bytes); }
+void* operator new[](std::size_t bytes) { return counted_or_thrown(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
 namespace lsched {
 namespace {

@@ -46,16 +46,16 @@ TEST(sparse_state, has_a_residual_as_wide_as_its_arithmetic) {
   EXPECT_EQ(type_for(dtype::f64), dtype::f64);
 }
 
-std::uint64_t resident_pages() {
-  std::uint64_t all = 0, resident = 0;
+std::int64_t resident_pages() {
+  std::int64_t all = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> all >> resident;
   return resident;
 }
 
 TEST(sparse_state, takes_no_memory_before_it_is_touched) {
-  const std::uint64_t before = resident_pages();
+  const std::int64_t before = resident_pages();
   const sparse_state state({.count = std::uint64_t{1} << 28});
-  EXPECT_LT(resident_pages() - before, 1000u) << "of 262144";
+  EXPECT_LT(resident_pages() - before, 1000) << "of 262144";
 }
 
 TEST(sparse_state, comes_back_from_its_image) {
