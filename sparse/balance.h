@@ -23,9 +23,9 @@ struct item_traffic {
   std::uint64_t received = 0;
 };
 
-/// Where equal shares are cut. Of G items rank q has those from floor((q G + phase) / P) on: P+1 such positions, 0 and G
-/// the ends. m shares after each other are floor or ceil of m G / P items. The phase is such that it is the floor for
-/// all m from the rank on that keeps most: who has the most to balance away has the least to send afterwards.
+/// Where equal shares are cut. Of G items rank q has those from floor((q G + phase) / P) on: P+1 such positions, the
+/// ends 0 and G. m shares after each other are floor or ceil of m G / P items. The phase is such that it is the floor,
+/// for all m, from the rank on that keeps most: who has the most to balance away has the least to send afterwards.
 class equal_shares {
  public:
   equal_shares(std::uint64_t items, rank size, rank keeps_most)

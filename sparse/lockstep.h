@@ -22,9 +22,9 @@ class lockstep {
   explicit lockstep(const sparse_problem& of);
   ~lockstep();
 
-  /// A round. gradients: P pointers to `count` elements, or nullptr. updates: P pointers, as settle takes them, or none.
-  /// An INTERNAL failure says that ranks do not agree about shares, or about a piece's length, or that an owner does not
-  /// keep what was planned: where messages would not fit together.
+  /// A round. gradients: P pointers to `count` elements, or nullptr. updates: P pointers, as settle takes them, or no
+  /// pointers. An INTERNAL failure says that messages would not fit together: ranks do not agree about shares, or about
+  /// a piece's length, or an owner does not keep what was planned.
   std::optional<failure> run(std::span<const void* const> gradients, std::span<void* const> updates = {});
 
   /// A round in two parts: all up to the result; and what makes it count. Without the second part the round is one that

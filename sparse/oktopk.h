@@ -12,8 +12,8 @@
 // unless something else is said.
 //
 // A round that gets no further than to some step before settle leaves the residual plus the gradient in the residual,
-// and everything else of the state as it was: the next round begins with select like any other. All ranks of a round
-// have the same state->boundaries(), so either all of them settle a round, or none.
+// and everything else of the state as it was, but for the hint: the next round begins with select like any other. All
+// ranks of a round have the same state.boundaries(), so either all of them settle a round, or none.
 #pragma once
 
 #include <span>
@@ -32,7 +32,7 @@ constexpr bool looks_at_boundaries(const sparse_problem& of, round_no round) { r
 class oktopk_steps {
  public:
   /// There is no objection to the problem. The state is of the same problem, and outlives the object. Memory: about 6 k
-  /// items, and as much of a vector and its bitmap as the region takes. Throws std::bad_alloc.
+  /// items, and of a vector and a bitmap as much as the regions take that the rank ever has. Throws std::bad_alloc.
   oktopk_steps(const sparse_problem& of, sparse_state& state);
 
   /// residual += scale * gradient (ops/select.h), then the first k elements of it by magnitude, as a list that remains
@@ -51,11 +51,11 @@ class oktopk_steps {
   std::uint64_t split(round_no round, std::byte* items, std::span<std::uint64_t> lengths);
 
   /// Writes the sum of the lists of ranks 0, 1, … for this rank's region, added in this order; answers its length.
-  /// lists: P. sums: room for the region's size, or all their lengths, whichever is less.
+  /// lists: P. sums: room for the region's size, or all their lengths, whichever is less; sum_room(problem) will do.
   std::uint64_t fold(std::span<const item_list> lists, std::byte* sums);
 
-  /// Writes the threshold_bins(type, pass) numbers of a pass. Passes are 0 … threshold_passes(type) - 1. sums: what fold
-  /// gave. before: all ranks' sums of the numbers of the pass before; empty in pass 0.
+  /// Writes the threshold_bins(type, pass) numbers of a pass. Passes are 0 … threshold_passes(type) - 1. sums: what
+  /// fold gave. before: all ranks' sums of the numbers of the pass before; empty in pass 0.
   void count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
                         std::span<std::uint64_t> bins);
 
@@ -79,8 +79,8 @@ class oktopk_steps {
   /// residual (ops/residual.h); the answer is how many items that was.
   ///
   /// update: `count` elements of the problem's type, or nullptr. It becomes result / P: the values times 1/P, which is
-  /// rounded to the residual's type, the product rounded once; and zero elsewhere. Zeros are written where the result of
-  /// the last call was, if the same `update` was given then, and nobody else has written to it; else everywhere.
+  /// rounded to the residual's type, the product rounded once; and zero elsewhere. If it is the `update` that was given
+  /// last, zeros are written only where it had that result: nobody else writes there. Otherwise, they are everywhere.
   std::uint64_t settle(item_list result, void* update);
 
  private:

@@ -9,7 +9,8 @@ namespace lsched {
 /// Memory for a dense vector, of which only what was added to, ever, takes space.
 class region_sum {
  public:
-  /// Of vectors of `count` elements. Under nan_policy::ignore, sums that are NaN are passed over. Throws std::bad_alloc.
+  /// Of vectors of `count` elements. Under nan_policy::ignore, sums that are NaN are passed over. Throws
+  /// std::bad_alloc.
   region_sum(dtype type, std::uint64_t count, nan_policy nans);
 
   /// Positions of items are below `count`. O(items).

@@ -27,9 +27,16 @@ std::uint64_t capacity_at(const sparse_problem& of, rank distance, round_no roun
   return each + ((at - 1 + others - first) % others < turns ? 1 : 0);
 }
 
-std::uint64_t most_capacity(const sparse_problem& of) {
+std::uint64_t list_room(const sparse_problem& of) {
   const auto size = static_cast<std::uint64_t>(of.place.size);
-  return most_items(of) / size + (most_items(of) % size != 0 ? 1 : 0);
+  const std::uint64_t k = most_items(of);
+  return of.capacity == capacity_policy::defer ? k / size + (k % size != 0 ? 1 : 0) : k;
+}
+
+std::uint64_t sum_room(const sparse_problem& of) {
+  const auto size = static_cast<std::uint64_t>(of.place.size);
+  const std::uint64_t k = most_items(of);
+  return of.capacity == capacity_policy::defer ? k : std::min(of.count, size * k);
 }
 
 std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::uint64_t position) {

@@ -19,8 +19,11 @@ namespace lsched {
 /// The same on all ranks, if these agree about the round.
 std::uint64_t capacity_at(const sparse_problem& of, rank distance, round_no round);
 
-/// Greatest capacity of any: ceil(k/P).
-std::uint64_t most_capacity(const sparse_problem& of);
+/// Items of a list for an owner, at most: k, or with `defer` ceil(k/P).
+std::uint64_t list_room(const sparse_problem& of);
+/// Items of an owner's sum, at most: as many as it can receive from all ranks, itself included, or `count` if that is
+/// less. With `defer` that is k, the sum of all capacities; else P k.
+std::uint64_t sum_room(const sparse_problem& of);
 
 /// Items of the list below a position, looked for from item `from` on. O(log of the answer's distance from there).
 std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::uint64_t position);

@@ -33,8 +33,8 @@ class global_threshold {
   /// begins a round. O(list + bins).
   void count(unsigned pass, item_list list, std::span<const std::uint64_t> before, std::span<std::uint64_t> bins);
 
-  /// Makes use of the last pass. Where all ranks together have fewer than k items, all are above the magnitude, 0; where
-  /// k is 0, none is above it.
+  /// Makes use of the last pass. Where all ranks together have fewer than k items, the magnitude is 0 and all are above
+  /// it; where k is 0, none is.
   magnitude_tally finish(item_list list, std::span<const std::uint64_t> last);
 
   /// The k-th, once finished.

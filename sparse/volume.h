@@ -26,8 +26,8 @@ double bound_words(const sparse_problem& of);
 
 /// What a rank sends, or receives, in a round, at most, whatever the gradients are, with policy `defer` and rule `cost`
 /// or `always`: in items, exactly as messages go. It is never above bound_items where P divides k, or where k (P-2) is
-/// at least 2 P ceil(log2 P); else shares cannot be equal, and a few items go around more often than they would have to. Less
-/// than 1 + ceil(log2 P) items are added by that.
+/// at least 2 P ceil(log2 P); else shares cannot be equal, and some items go around more often than others. Less than
+/// 1 + ceil(log2 P) items are added by that.
 ///
 /// Let G <= k be the items of the result, f = (P-1)/P, m the numbers of shares in a step of the gathering; these add up
 /// to P-1. All send at most k - ceil(k/P) in the split, 1 if k = 1. Who keeps most, perhaps all, sends G - floor(G/P)

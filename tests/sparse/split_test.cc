@@ -21,10 +21,11 @@ TEST(capacity_at, gives_others_no_more_than_their_part_of_k) {
         const sparse_problem of = problem_of(size, k);
         std::uint64_t all = 0;
         for (rank distance = 0; distance < size; ++distance) {
-          EXPECT_LE(capacity_at(of, distance, round), most_capacity(of));
+          EXPECT_LE(capacity_at(of, distance, round), list_room(of));
           all += capacity_at(of, distance, round);
         }
         EXPECT_EQ(all, k);
+        EXPECT_EQ(all, sum_room(of)) << "what a rank sends, and what an owner receives";
         const auto p = static_cast<std::uint64_t>(size);
         const std::uint64_t others = all - capacity_at(of, 0, round);
         EXPECT_LE(others * p, k == 1 && p > 1 ? p : k * (p - 1)) << size << " ranks, k = " << k;
@@ -98,6 +99,7 @@ TEST(split, sends_each_owner_the_largest_that_it_has_room_for) {
           EXPECT_EQ(to.content(count), expected) << size << " ranks, k = " << k;
           EXPECT_TRUE(to.is_intact());
           EXPECT_TRUE(policy == capacity_policy::defer || count == selected.size());
+          EXPECT_LE(*std::max_element(lengths.begin(), lengths.end()), list_room(of));
         }
 }
 
