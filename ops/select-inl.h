@@ -256,8 +256,8 @@ select_result accumulate_select(const accumulation& from, magnitude_range range,
 }
 
 template <class Format>
-select_result select(const void* residual, std::size_t count, std::uint32_t first_index, magnitude_range range, void* items,
-                 std::size_t room) {
+select_result select(const void* residual, std::size_t count, std::uint32_t first_index, magnitude_range range,
+                     void* items, std::size_t room) {
   // A pass that does not accumulate only reads.
   const accumulation from{const_cast<void*>(residual), nullptr, 1, count, first_index};
   return selecting_pass<Format, false>(from, range, items, room).run();

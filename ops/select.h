@@ -40,14 +40,14 @@ struct select_result {
 ///
 /// O(count): at memory's speed where few are selected.
 using accumulate_select_fn = select_result (*)(const accumulation& from, magnitude_range range, void* items,
-                                           std::size_t room);
+                                               std::size_t room);
 accumulate_select_fn find_accumulate_select(dtype type);
 
 inline constexpr std::size_t k_selection_block = 1024;  ///< elements
 
 /// The same without a gradient, of a residual that is only read.
 using select_fn = select_result (*)(const void* residual, std::size_t count, std::uint32_t first_index,
-                                magnitude_range range, void* items, std::size_t room);
+                                    magnitude_range range, void* items, std::size_t room);
 select_fn find_select(dtype type);
 
 }  // namespace lsched
