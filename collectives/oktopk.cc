@@ -82,13 +82,12 @@ class oktopk_rank {
   }
 
   void split(op_id ready) {
-    const bool defers = problem_.capacity == capacity_policy::defer;
-    const std::uint64_t room = std::max<std::uint64_t>(1, defers ? most_capacity(problem_) : k_);
+    const std::uint64_t room = std::max<std::uint64_t>(1, list_room(problem_));
     const std::uint64_t typical = std::min(room, k_ / ranks_);
     const buffer_id parts =
         to_.lists(buffer_role::scratch, items_, ranks_, {.room = room, .total = k_, .typical = typical});
     const buffer_id received = to_.lists(buffer_role::scratch, items_, ranks_, {.room = room, .typical = typical});
-    const std::uint64_t most = std::max<std::uint64_t>(1, std::min(problem_.count, room * ranks_));
+    const std::uint64_t most = std::max<std::uint64_t>(1, sum_room(problem_));
     sums_ = to_.lists(buffer_role::scratch, items_, 1, {.room = most, .typical = std::min(most, k_)});
     begin_tags(stretch_of_tags::parts);
     const op_id cut = to_.apply(kernel::split, number_of(oktopk_step::split), selected_, k_no_buffer, parts, {ready});
@@ -103,7 +102,7 @@ class oktopk_rank {
   void find_threshold() {
     buffer_id before = k_no_buffer;
     for (unsigned pass = 0; pass < threshold_passes(problem_.type); ++pass) {
-      const std::uint64_t counters = threshold_bins(problem_.type, pass);
+      const std::uint64_t counters = threshold_bins(problem_.type, pass) + (pass == 0 ? drift_bins(problem_) : 0);
       const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
       begin_tags(stretch_of_tags::sums, pass);
       last_ = to_.apply(kernel::derive, number_of(oktopk_step::count_sums, pass), sums_, before, mine, {last_});

@@ -1,4 +1,4 @@
-// TopkA: an allgather of every rank's list, all of which every rank then adds up by itself (Renggli and others, SparCML,
+// TopkA: an allgather of all lists, which every rank then adds up by itself (Renggli and others, SparCML,
 // 2019); and Gaussiank, which is the same with lists of other lengths (Shi and others, Understanding Top-k
 // Sparsification in Distributed Deep Learning, 2019).
 //

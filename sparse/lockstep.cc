@@ -125,7 +125,7 @@ void lockstep::fold() {
 void lockstep::find_threshold() {
   numbers before;
   for (unsigned pass = 0; pass < threshold_passes(of_.type); ++pass) {
-    numbers sums, own(threshold_bins(of_.type, pass));
+    numbers sums, own(counters_of_pass(of_, pass));
     for (const auto& it : members_) {
       it->steps.count_magnitudes(pass, it->sums(), before, own);
       add_to(sums, own);
@@ -203,6 +203,8 @@ void list_lockstep::run(const selections& selected) {
   split(selected);
   keep();
   meter_.finish(plan_);
+  const numbers now = boundaries_;
+  follow_drift(of_, drift_, now, boundaries_);
 }
 
 void list_lockstep::place_regions(const selections& selected) {
@@ -217,12 +219,16 @@ void list_lockstep::place_regions(const selections& selected) {
 // Regions are disjoint: the sum of whole lists, in rank order, is all owners' sums at once.
 void list_lockstep::split(const selections& selected) {
   std::uint64_t touched = 0;
+  drift_.assign(drift_bins(of_), 0);
+  numbers drift(drift_.size());
   for (std::size_t r = 0; r < lengths_.size(); ++r) {
     const item_list own = selected(static_cast<rank>(r), round_);
     const std::uint64_t count = lsched::split(on_rank(of_, r), round_, own, boundaries_, split_.data(), lengths_);
     sum_.add({split_.data(), count});
     touched += count;
     meter_.add_split(static_cast<rank>(r), lengths_);
+    count_drift(of_, own, boundaries_, drift);
+    add_to(drift_, drift);
   }
   result_.resize(std::min(touched, of_.count) * item_size(of_.type));
 }

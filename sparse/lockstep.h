@@ -89,6 +89,7 @@ class list_lockstep {
   std::vector<std::uint64_t> boundaries_;  ///< P+1
   std::vector<std::byte> split_;           ///< of one rank after the other
   std::vector<std::uint64_t> lengths_;     ///< P
+  std::vector<std::uint64_t> drift_;       ///< sums of what tells the next boundaries
   region_sum sum_;
   std::vector<std::byte> result_;
   balance_plan plan_;

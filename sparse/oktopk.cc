@@ -27,6 +27,7 @@ oktopk_steps::oktopk_steps(const sparse_problem& of, sparse_state& state)
       sent_(most_items(of) * item_size(of.type)),
       sum_(of.type, of.count, of.nans),
       threshold_(of.type, most_items(of)),
+      next_boundaries_(boundaries_.size()),
       kept_(size_of_world(of)),
       plan_(of.place.size),
       updated_() {
@@ -64,7 +65,14 @@ std::uint64_t oktopk_steps::fold(std::span<const item_list> lists, std::byte* su
 
 void oktopk_steps::count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
                                     std::span<std::uint64_t> bins) {
-  threshold_.count(pass, sums, before, bins);
+  const std::uint64_t of_magnitudes = threshold_bins(of_.type, pass);
+  if (pass == 0) count_drift(of_, {selected_.data(), selected_count_}, boundaries_, bins.subspan(of_magnitudes));
+  if (pass == 1) {
+    const std::uint64_t known = threshold_bins(of_.type, 0);
+    follow_drift(of_, before.subspan(known), boundaries_, next_boundaries_);
+    before = before.first(known);
+  }
+  threshold_.count(pass, sums, before, bins.first(of_magnitudes));
 }
 
 void oktopk_steps::tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers) {
@@ -98,7 +106,7 @@ std::uint64_t oktopk_steps::settle(item_list result, void* update) {
       find_settle(of_.type)(state_.residual(), sent_.data(), sent_count_, result.items, result.count);
   sent_count_ = 0;
   if (update != nullptr) write_update(result, update);
-  state_.finish_round(boundaries_);
+  state_.finish_round(next_boundaries_);
   return settled;
 }
 

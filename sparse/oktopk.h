@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "sparse/balance.h"
+#include "sparse/quantiles.h"
 #include "sparse/region_sum.h"
 #include "sparse/state.h"
 #include "sparse/threshold.h"
@@ -28,6 +29,11 @@ namespace lsched {
 
 /// Whether a round begins with a look at the boundaries: rounds 1, 1 + period, ….
 constexpr bool looks_at_boundaries(const sparse_problem& of, round_no round) { return (round - 1) % of.period == 0; }
+
+/// How many numbers, u64, ranks add up in a pass.
+inline std::uint64_t counters_of_pass(const sparse_problem& of, unsigned pass) {
+  return threshold_bins(of.type, pass) + (pass == 0 ? drift_bins(of) : 0);
+}
 
 class oktopk_steps {
  public:
@@ -54,8 +60,9 @@ class oktopk_steps {
   /// lists: P. sums: room for the region's size, or all their lengths, whichever is less; sum_room(problem) will do.
   std::uint64_t fold(std::span<const item_list> lists, std::byte* sums);
 
-  /// Writes the threshold_bins(type, pass) numbers of a pass. Passes are 0 … threshold_passes(type) - 1. sums: what
-  /// fold gave. before: all ranks' sums of the numbers of the pass before; empty in pass 0.
+  /// Writes the numbers of a pass, counters_of_pass of them: those of magnitudes, and in pass 0 behind them what tells
+  /// the next round's boundaries (sparse/quantiles.h). Passes are 0 … threshold_passes(type) - 1, at least two. sums:
+  /// what fold gave. before: all ranks' sums of the numbers of the pass before; empty in pass 0.
   void count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
                         std::span<std::uint64_t> bins);
 
@@ -99,8 +106,9 @@ class oktopk_steps {
   std::uint64_t sent_count_ = 0;
   region_sum sum_;
   global_threshold threshold_;
-  std::vector<std::uint64_t> kept_;  ///< P: by owners
-  std::uint64_t ties_ = 0;           ///< that this rank keeps
+  std::vector<std::uint64_t> next_boundaries_;  ///< P+1
+  std::vector<std::uint64_t> kept_;             ///< P: by owners
+  std::uint64_t ties_ = 0;                      ///< that this rank keeps
   balance_plan plan_;
   void* update_ = nullptr;  ///< whose elements at `updated_` may be other than zero, and no others
   std::vector<std::uint32_t> updated_;

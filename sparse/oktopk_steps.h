@@ -13,7 +13,7 @@ enum class oktopk_step : std::uint32_t {
   split,                   ///< selected → a list for the owner of each region
   add,                     ///< lists of all ranks, of this rank's region → their sums
   count_sums,              ///< sums, by all ranks' counters of the pass before → counters; + i: pass i
-  tally = count_sums + 8,  ///< sums, by all counters of the last pass → how many are above the threshold, and at it
+  tally = count_sums + 8,  ///< by all counters of the last pass → how many are above the threshold, and at it
   plan,                    ///< this rank's tally, by those of all ranks → how many items come from each
   shares,                  ///< tallies of all ranks → how long all shares are
   cut,                     ///< sums, by tallies of all ranks → a piece for each rank

@@ -1,17 +1,25 @@
 #include "sparse/problem.h"
 
 #include <cmath>
+#include <string>
+
+#include "libsched/guard.h"
 
 namespace lsched {
 
 std::optional<failure> objection(const sparse_problem& to) {
-  const auto because = [](status code, const char* text) { return failure{.code = code, .text = text}; };
+  const auto because = [](std::string text) { return failure{.code = status::argument, .text = std::move(text)}; };
   if (to.place.size < 1 || to.place.self < 0 || to.place.self >= to.place.size)
-    return because(status::argument, "there is no such rank");
-  if (!is_floating(to.type)) return because(status::constraint, "a sparse allreduce is of floating numbers");
-  if (to.count > std::uint64_t{1} << 32) return because(status::constraint, "an index has 32 bits");
-  if (to.period == 0) return because(status::argument, "a period has a round at least");
-  if (!std::isfinite(to.scale)) return because(status::argument, "a scale is finite");
+    return because("rank " + std::to_string(to.place.self) + " of " + std::to_string(to.place.size) +
+                   " is no place in a world");
+  if (!is_floating(to.type))
+    return because("a sparse allreduce is of floating numbers, not of " + std::string(name_of(to.type)));
+  if (to.count > std::uint64_t{1} << 32)
+    return because("a sparse allreduce of " + std::to_string(to.count) + " elements: an index has 32 bits");
+  if (to.period == 0 || to.period > k_longest_period)
+    return because("boundaries looked at every " + std::to_string(to.period) + " rounds: use 1 to " +
+                   std::to_string(k_longest_period));
+  if (!std::isfinite(to.scale)) return because("scale is not finite");
   return std::nullopt;
 }
 

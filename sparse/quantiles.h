@@ -26,4 +26,21 @@ void count_positions(const sparse_problem& of, item_list selected, std::span<std
 void place_boundaries(const sparse_problem& of, std::span<const std::uint64_t> sums,
                       std::span<std::uint64_t> boundaries);
 
+// Between two looks, boundaries follow what is selected as it drifts. Each rank counts its items in a few equal parts
+// of each region; these counters travel with others in every round, so that they cost words, but no message; and the
+// next round's boundaries are the quantiles by their sums.
+
+/// How many counters, u64: 16 for each region, fewer in worlds of more than 128 ranks, at least 1; none if the rule is
+/// `averaged`.
+std::uint64_t drift_bins(const sparse_problem& of);
+
+/// Writes a rank's own: drift_bins of them. boundaries: P+1. O(selected + bins).
+void count_drift(const sparse_problem& of, item_list selected, std::span<const std::uint64_t> boundaries,
+                 std::span<std::uint64_t> bins);
+
+/// Writes the P+1 boundaries that follow from all ranks' sums; or `now`, if there are none or nobody has an item.
+/// `next` is disjoint from `now`. O(bins).
+void follow_drift(const sparse_problem& of, std::span<const std::uint64_t> sums, std::span<const std::uint64_t> now,
+                  std::span<std::uint64_t> next);
+
 }  // namespace lsched

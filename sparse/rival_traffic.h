@@ -31,8 +31,8 @@ struct world_traffic {
   std::uint64_t critical_bytes = 0;
 };
 
-/// Adds an allgather by dissemination, any number of ranks: in step s a rank sends the blocks that it has, its own first,
-/// to the rank 2^s before it.
+/// Adds an allgather by dissemination, any number of ranks: in step s a rank sends the blocks that it has, its own
+/// first, to the rank 2^s before it.
 void add_allgather(std::span<const std::uint64_t> block_bytes, world_traffic& to);
 
 /// TopkA and Gaussiank: `items` of each rank's list. Allgather of lengths, then of lists.

@@ -1,5 +1,5 @@
-// The functions that schedules of sparse allreduces call (libsched/functions.h): the steps of this folder, on the memory
-// of an instance.
+// The functions that schedules of sparse allreduces call (libsched/functions.h): the steps of this folder, on the
+// memory of an instance.
 #pragma once
 
 #include <memory>

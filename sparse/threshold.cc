@@ -9,20 +9,20 @@ namespace lsched {
 namespace {
 
 unsigned magnitude_bits(dtype type) { return static_cast<unsigned>(8 * size_of(type) - 1); }
-unsigned bits_a_pass(dtype type) { return size_of(type) == 2 ? 8 : 11; }
+constexpr unsigned k_bits = 8;  ///< of a pass
 
 /// Bits below those of a pass.
 unsigned shift_of(dtype type, unsigned pass) {
-  const unsigned known = (pass + 1) * bits_a_pass(type);
+  const unsigned known = (pass + 1) * k_bits;
   return known < magnitude_bits(type) ? magnitude_bits(type) - known : 0;
 }
 
 }  // namespace
 
-unsigned threshold_passes(dtype type) { return (magnitude_bits(type) + bits_a_pass(type) - 1) / bits_a_pass(type); }
+unsigned threshold_passes(dtype type) { return (magnitude_bits(type) + k_bits - 1) / k_bits; }
 
 std::uint64_t threshold_bins(dtype type, unsigned pass) {
-  return std::uint64_t{1} << (magnitude_bits(type) - pass * bits_a_pass(type) - shift_of(type, pass));
+  return std::uint64_t{1} << (magnitude_bits(type) - pass * k_bits - shift_of(type, pass));
 }
 
 void global_threshold::count(unsigned pass, item_list list, std::span<const std::uint64_t> before,

@@ -17,6 +17,15 @@ void copy_shifted(const std::byte* items, std::uint64_t count, std::uint32_t by,
   }
 }
 
+/// values[index] = value, wherever these lie: a block has the alignment of items, which is none.
+void put_values(const std::byte* items, std::uint64_t count, dtype type, std::byte* values) {
+  for (std::uint64_t i = 0; i < count; ++i, items += item_size(type)) {
+    std::uint32_t index = 0;
+    std::memcpy(&index, items, sizeof index);
+    std::copy_n(items + sizeof index, size_of(type), values + index * size_of(type));
+  }
+}
+
 /// Answers how many of `count` values are not zero, and writes these as items, with indices from `first`.
 template <class Bits>
 std::uint64_t gather_values(const std::byte* values, std::uint64_t count, std::uint32_t first, std::byte* to) {
@@ -50,7 +59,6 @@ topk_dsa::topk_dsa(const sparse_problem& problem)
       regions_(problem.count, index(problem.place.size)),
       room_(most_sent(problem)),
       result_room_(most_in_union(problem, room_)),
-      scatter_(find_scatter(problem.type)),
       settle_(find_settle(problem.type)),
       own_(problem),
       sum_(problem.type, regions_.size(index(problem.place.self))),
@@ -88,7 +96,7 @@ std::uint64_t topk_dsa::reduce(std::span<const item_list> lists, std::byte* bloc
   const std::uint64_t bytes = units * item_size(problem_.type);
   if (is_values(problem_.place.self, units)) {
     std::fill_n(block, bytes, std::byte{0});
-    scatter_(sums_.data(), items, 1, block);
+    put_values(sums_.data(), items, problem_.type, block);
   } else {
     std::copy_n(sums_.data(), bytes, block);
   }

@@ -71,7 +71,6 @@ class topk_dsa {
   cut regions_;
   std::uint64_t room_;
   std::uint64_t result_room_;
-  scatter_fn scatter_;
   settle_fn settle_;
   own_top_k own_;
   item_list sent_;  ///< what select found; belongs to own_

@@ -488,11 +488,12 @@ TEST(oktopk_volume, counts_what_messages_would_carry) {
   EXPECT_EQ(it.payload.most_sent, 64u);
   EXPECT_EQ(it.over_bound, 0);
   EXPECT_EQ(world.payload_of(3).sent, 64u);
-  // 40 bins of positions and 2048 + 2048 + 512 of magnitudes, of 2 words: rank 0 sends them to 2 ranks and its extra
-  EXPECT_EQ(it.metadata.most_sent, 3u * 2 * (40 + 4608) + 4 * 4);
-  EXPECT_EQ(it.metadata.total, (3u + 1 + 2 + 2 + 2) * 2 * (40 + 4608) + 5 * 16);
+  // 40 bins of positions, 16 for each region's drift, and 256 + 256 + 256 + 128 of magnitudes, of 2 words: rank 0 sends
+  // them to 2 ranks and its extra
+  EXPECT_EQ(it.metadata.most_sent, 3u * 2 * (40 + 80 + 896) + 4 * 4);
+  EXPECT_EQ(it.metadata.total, (3u + 1 + 2 + 2 + 2) * 2 * (40 + 80 + 896) + 5 * 16);
   ASSERT_FALSE(world.run(vectors(of.type, gradients_of(shape::uniform, of, 2, 1)).read()));
-  EXPECT_EQ(world.volume().metadata.most_sent, 3u * 2 * 4608 + 4 * 4);
+  EXPECT_EQ(world.volume().metadata.most_sent, 3u * 2 * (80 + 896) + 4 * 4);
 }
 
 void expect_equal(const phase_volume& a, const phase_volume& b) {

@@ -114,8 +114,8 @@ TEST(sparse_problem, is_objected_to_where_nothing_can_be_done) {
   EXPECT_FALSE(objection(some_problem()));
   const auto code_of = [](const sparse_problem& it) { return objection(it)->code; };
   EXPECT_EQ(code_of({.place = {3, 3}}), status::argument);
-  EXPECT_EQ(code_of({.type = dtype::i32}), status::constraint);
-  EXPECT_EQ(code_of({.count = (std::uint64_t{1} << 32) + 1}), status::constraint);
+  EXPECT_EQ(code_of({.type = dtype::i32}), status::argument);
+  EXPECT_EQ(code_of({.count = (std::uint64_t{1} << 32) + 1}), status::argument);
   EXPECT_EQ(code_of({.period = 0}), status::argument);
   EXPECT_EQ(code_of({.scale = HUGE_VAL}), status::argument);
 }

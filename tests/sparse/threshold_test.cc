@@ -20,9 +20,9 @@ TEST(threshold_passes, see_every_bit_of_a_magnitude_once) {
     EXPECT_EQ(bits, 8 * size_of(type) - 1);
   }
   EXPECT_EQ(threshold_passes(dtype::f16), 2u);
-  EXPECT_EQ(threshold_passes(dtype::f32), 3u);
-  EXPECT_EQ(threshold_passes(dtype::f64), 6u);
-  EXPECT_EQ(threshold_bins(dtype::f32, 0), 2048u);
+  EXPECT_EQ(threshold_passes(dtype::f32), 4u);
+  EXPECT_EQ(threshold_passes(dtype::f64), 8u);
+  EXPECT_EQ(threshold_bins(dtype::f32, 0), 256u);
 }
 
 struct found {
