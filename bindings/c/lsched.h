@@ -441,6 +441,94 @@ LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, 
 LSCHED_API lsched_status lsched_spoilt_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
                                                uint8_t* is_spoilt, uint64_t* number);
 
+/* ---- Sparse allreduces ----------------------------------------------------------------------------------------- */
+
+/* What becomes of items for which an owner of a region has no room. */
+typedef enum lsched_capacity {
+  LSCHED_STRICT = 0, /* there is room for all: exactly the k largest of every rank are in */
+  LSCHED_DEFER       /* a rank sends every owner at most its share of k, the largest first; the rest stays in its
+                        residual. No rank then sends or receives more than 6 k (P-1)/P words, whatever the gradients */
+} lsched_capacity;
+
+typedef enum lsched_boundaries {
+  LSCHED_POOLED = 0, /* regions go by quantiles of all ranks' items together */
+  LSCHED_AVERAGED    /* by the mean of every rank's own quantiles, as published */
+} lsched_boundaries;
+
+typedef enum lsched_balance {
+  LSCHED_BALANCE_BY_COST = 0, /* results are shared out equally before they are gathered, if that is fewer words */
+  LSCHED_BALANCE_PUBLISHED,   /* if one owner has more than four times the mean */
+  LSCHED_BALANCE_ALWAYS,
+  LSCHED_BALANCE_NEVER
+} lsched_balance;
+
+typedef struct lsched_sparse_desc {
+  size_t struct_size;
+  const void* gradient;  /* count elements, only read */
+  void* update;          /* count elements, disjoint from the gradient */
+  uint64_t count;        /* up to 2^32 */
+  uint64_t k;            /* items that a rank sends at most; more than count is count */
+  lsched_dtype dtype;    /* F16, BF16, F32 or F64 */
+  const char* algorithm; /* "oktopk", "topka", "topkdsa", "gtopk", "gtopk_published" or "gaussiank"; NULL or "auto":
+                            one of the first three, whichever is expected to take least. It is in the schedule's name */
+  double scale;          /* gradients enter the residual times this: 1, or the learning rate; 0 is 1 */
+  int32_t ignores_nan;   /* 0: NaN count as the largest elements, so that they are sent, and all ranks see them;
+                            1: they stay in the residual */
+  /* Of "oktopk", else zero: */
+  lsched_capacity capacity;
+  uint32_t period; /* rounds between two looks at the regions' boundaries; 0: 64 */
+  lsched_boundaries boundaries;
+  lsched_balance balance;
+} lsched_sparse_desc;
+
+/* An allreduce of the elements that matter most, with error feedback (Li and Hoefler, PPoPP 2022, Algorithm 2). In each
+ * round, on every rank:
+ *
+ *     residual += scale * gradient                      the residual is the schedule's, f64 for F64 and f32 else
+ *     its k largest elements (by magnitude, then index) are sent, those of all ranks added up in rank order
+ *     update = what has become of them / P, zero elsewhere: the same bits on every rank
+ *     residual -= what of this rank's is in the update
+ *
+ * "oktopk" and the two "gtopk" leave in the update the k largest sums, the others all of them (and then "topkdsa" and
+ * "topka" give the same update). No element is ever lost but by "gtopk_published": what is not in the update is in some
+ * rank's residual. A round that fails leaves residual + scale * gradient. docs/sparse.md has the rest.
+ * The schedule is run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind).  Collective.
+ * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a whole in
+ * the first round and after lsched_rebind; from then on only where it changes, so it must not be written to.
+ * Errors: ARGUMENT (also for members that the algorithm does not look at and that are not zero), MISMATCH (ranks
+ * disagree about anything but memory and scale), else as barrier. */
+LSCHED_API lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_desc* desc,
+                                              lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+
+/* What this rank has sent and received in all rounds so far. */
+typedef struct lsched_sparse_stats {
+  size_t struct_size;
+  uint64_t rounds;              /* that have ended */
+  uint64_t item_bytes_sent;     /* indices and values; what a rank keeps for itself is not sent */
+  uint64_t item_bytes_received; /* likewise */
+  uint64_t other_bytes_sent;    /* counters, lengths, bitmaps */
+  uint64_t other_bytes_received;
+  uint64_t messages_sent; /* those without any bytes included */
+  uint64_t messages_received;
+} lsched_sparse_stats;
+
+/* Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT (also for schedules that were not made by
+ * lsched_sparse_create). */
+LSCHED_API lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
+
+/* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written.
+ * Thread: not while a round runs.  Blocks: never.  Memory: the schedule's.  Errors: ARGUMENT, STATE while a round runs.
+ */
+LSCHED_API lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual, lsched_dtype* dtype);
+
+/* All that lives from round to round, for a checkpoint: residual, boundaries, thresholds. *needed (optional) = its
+ * bytes; written if there is room for all of it. And back, into a schedule that was created alike, on as many ranks;
+ * an image that is none changes nothing.
+ * Thread: not while a round runs.  Blocks: never.  Errors: ARGUMENT (too little room; no such image), VERSION,
+ * MISMATCH (an image of another dtype, count or number of ranks), STATE while a round runs. */
+LSCHED_API lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed);
+LSCHED_API lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes);
+
 /* ---- Floating formats ----------------------------------------------------------------------------------------- */
 
 /* output[i] = factor * input[i], from one floating dtype to another (or the same): the product in f64, and that rounded

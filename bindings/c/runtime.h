@@ -17,6 +17,7 @@
 #include "offload/driver.h"
 #include "offload/lane_choice.h"
 #include "offload/progress_thread.h"
+#include "sparse/state.h"
 
 namespace lsched {
 
@@ -156,5 +157,6 @@ struct lsched_schedule {
   std::vector<lsched::source_part> offered{};      ///< of a partial one: its buckets, of the offer that is being made
   std::vector<lsched::target_part> collected{};    ///< likewise, of the collect
   meeting met{};
+  std::shared_ptr<lsched::sparse_state> residual{};  ///< of a sparse allreduce: what lives from round to round
   bool is_partial() const { return it->program->is_partial(); }
 };

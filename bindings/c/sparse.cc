@@ -1,0 +1,189 @@
+// Sparse allreduces of the C interface: check, describe, commit; and what lives from round to round.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "bindings/c/runtime.h"
+#include "bindings/c/words.h"
+#include "collectives/gtopk.h"
+#include "collectives/sparse_allreduce.h"
+#include "sparse/sparse_functions.h"
+
+namespace lsched {
+namespace {
+
+failure refused(std::string why) { return {status::argument, std::move(why)}; }
+
+constexpr std::uint32_t k_period = 64;
+
+/// The problem of a rank, of which place and type are known to be right.
+result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc) {
+  if (desc.struct_size != sizeof desc) return refused("struct_size is not sizeof(lsched_sparse_desc)");
+  const auto data = read_shape(desc.count, desc.dtype);
+  if (!data) return data.error();
+  if (desc.capacity < LSCHED_STRICT || desc.capacity > LSCHED_DEFER)
+    return refused("capacity is not an lsched_capacity");
+  if (desc.boundaries < LSCHED_POOLED || desc.boundaries > LSCHED_AVERAGED)
+    return refused("boundaries is not an lsched_boundaries");
+  if (desc.balance < LSCHED_BALANCE_BY_COST || desc.balance > LSCHED_BALANCE_NEVER)
+    return refused("balance is not an lsched_balance");
+  if (!std::isfinite(desc.scale)) return refused("scale is not finite");
+  if (desc.ignores_nan != 0 && desc.ignores_nan != 1) return refused("ignores_nan is 0 or 1");
+  const sparse_problem problem{.count = desc.count,
+                               .k = desc.k,
+                               .place = place,
+                               .type = data->type,
+                               .capacity = static_cast<capacity_policy>(desc.capacity),
+                               .boundaries = static_cast<boundary_rule>(desc.boundaries),
+                               .period = desc.period == 0 ? k_period : desc.period,
+                               .scale = desc.scale == 0 ? 1 : desc.scale,
+                               .nans = desc.ignores_nan != 0 ? nan_policy::ignore : nan_policy::propagate,
+                               .balance = static_cast<balance_rule>(desc.balance)};
+  if (auto why = objection(problem)) return std::move(*why);
+  return problem;
+}
+
+std::optional<failure> objection_to_memory(const lsched_sparse_desc& desc, const sparse_problem& problem) {
+  const std::uint64_t bytes = problem.count * size_of(problem.type);
+  if (bytes == 0) return std::nullopt;
+  if (desc.gradient == nullptr || desc.update == nullptr) return refused("gradient or update is null");
+  const auto gradient = reinterpret_cast<std::uintptr_t>(desc.gradient);
+  const auto update = reinterpret_cast<std::uintptr_t>(desc.update);
+  if (gradient < update + bytes && update < gradient + bytes) return refused("gradient and update overlap");
+  return std::nullopt;
+}
+
+result<const sparse_algorithm*> read_algorithm(const lsched_sparse_desc& desc, const sparse_problem& problem) {
+  const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
+  const sparse_algorithm* const found = wanted == "auto" ? &choose_sparse(problem) : find_sparse(wanted);
+  if (found == nullptr) {
+    std::string names;
+    for (const sparse_algorithm& it : sparse_algorithms()) names += ", " + std::string(it.name);
+    return refused("there is no sparse allreduce \"" + std::string(wanted) + "\": choose auto" + names);
+  }
+  const bool is_plain = desc.capacity == LSCHED_STRICT && desc.period == 0 && desc.boundaries == LSCHED_POOLED &&
+                        desc.balance == LSCHED_BALANCE_BY_COST;
+  if (!is_plain && wanted != "oktopk")
+    return refused(
+        "capacity, period, boundaries and balance are of \"oktopk\", which has to be asked for: leave them 0");
+  return found;
+}
+
+/// All that ranks have to agree about, in words.
+std::string agreement_of(const sparse_problem& it, std::string_view algorithm) {
+  return "sparse_allreduce " + std::string(algorithm) + " " + std::string(name_of(it.type)) + " count " +
+         std::to_string(it.count) + " k " + std::to_string(it.k) + " capacity " +
+         std::to_string(static_cast<int>(it.capacity)) + " boundaries " +
+         std::to_string(static_cast<int>(it.boundaries)) + " balance " + std::to_string(static_cast<int>(it.balance)) +
+         " period " + std::to_string(it.period) + " nans " + std::to_string(static_cast<int>(it.nans));
+}
+
+/// What functions use lives as long as they do.
+struct local_part {
+  explicit local_part(const sparse_problem& problem) : state(problem) {}
+  sparse_state state;
+  std::shared_ptr<functions> steps;
+};
+
+struct described {
+  commit_request request;
+  std::shared_ptr<sparse_state> state{};
+};
+
+described describe(lsched_runtime* runtime, const lsched_sparse_desc& desc) {
+  const std::string nothing = "a sparse allreduce with bad arguments";
+  const auto problem = read_problem(runtime->place(), desc);
+  if (!problem) return {{nothing, problem.error()}};
+  if (auto why = objection_to_memory(desc, *problem)) return {{nothing, *why}};
+  const auto how = read_algorithm(desc, *problem);
+  if (!how) return {{nothing, how.error()}};
+  const auto local = std::make_shared<local_part>(*problem);
+  local->steps = sparse_functions((*how)->name, *problem, local->state, gtopk_children(problem->place));
+  return {{agreement_of(*problem, (*how)->name),
+           (*how)->generate(*problem),
+           {{static_cast<const std::byte*>(desc.gradient)}, {static_cast<std::byte*>(desc.update)}},
+           {.local = std::shared_ptr<functions>(local, local->steps.get())}},
+          std::shared_ptr<sparse_state>(local, &local->state)};
+}
+
+lsched_status create(lsched_runtime* runtime, const lsched_sparse_desc* desc, lsched_schedule** schedule,
+                     lsched_diagnostic* diagnostic) {
+  described all = desc == nullptr ? described{{"a sparse allreduce with bad arguments", refused("desc is null")}}
+                                  : describe(runtime, *desc);
+  const lsched_status answer = commit(runtime, std::move(all.request), false, schedule, diagnostic);
+  if (answer == LSCHED_OK) (*schedule)->residual = std::move(all.state);
+  return answer;
+}
+
+lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
+  lsched_sparse_stats all{.struct_size = sizeof all, .rounds = schedule.it->finished.load()};
+  const auto buffers = schedule.it->program->buffers();
+  for (std::size_t b = 0; b < buffers.size(); ++b) {
+    const traffic& one = schedule.it->moved[b];
+    all.messages_sent += one.messages_sent;
+    all.messages_received += one.messages_received;
+    (buffers[b].has_lists() ? all.item_bytes_sent : all.other_bytes_sent) += one.bytes_sent;
+    (buffers[b].has_lists() ? all.item_bytes_received : all.other_bytes_received) += one.bytes_received;
+  }
+  return all;
+}
+
+bool is_sparse(const lsched_schedule* schedule) { return schedule != nullptr && schedule->residual != nullptr; }
+
+/// Between rounds the state is the caller's; OK then.
+lsched_status look(const lsched_schedule* schedule) {
+  if (!is_sparse(schedule)) return LSCHED_ERR_ARGUMENT;
+  return schedule->it->finished.load() == schedule->it->called.load() ? LSCHED_OK : LSCHED_ERR_STATE;
+}
+
+}  // namespace
+}  // namespace lsched
+
+using namespace lsched;
+
+extern "C" {
+
+lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_desc* desc, lsched_schedule** schedule,
+                                   lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
+    return create(runtime, desc, schedule, diagnostic);
+  });
+}
+
+lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats) {
+  if (!is_sparse(schedule) || stats == nullptr || stats->struct_size != sizeof *stats) return LSCHED_ERR_ARGUMENT;
+  schedule->runtime->driver().with_engine([&] { *stats = stats_of(*schedule); });
+  return LSCHED_OK;
+}
+
+lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual, lsched_dtype* dtype) {
+  if (residual == nullptr || dtype == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (const lsched_status answer = look(schedule); answer != LSCHED_OK) return answer;
+  *residual = schedule->residual->residual();
+  *dtype = schedule->residual->residual_type() == lsched::dtype::f64 ? LSCHED_F64 : LSCHED_F32;
+  return LSCHED_OK;
+}
+
+lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed) {
+  if (const lsched_status answer = look(schedule); answer != LSCHED_OK) return answer;
+  return guarded(nullptr, [&] {
+    const std::vector<std::byte> all = schedule->residual->save();
+    if (needed != nullptr) *needed = all.size();
+    if (image == nullptr) return needed != nullptr ? LSCHED_OK : LSCHED_ERR_ARGUMENT;
+    if (bytes < all.size()) return LSCHED_ERR_ARGUMENT;
+    std::memcpy(image, all.data(), all.size());
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes) {
+  if (const lsched_status answer = look(schedule); answer != LSCHED_OK) return answer;
+  if (image == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    const auto why = schedule->residual->load({static_cast<const std::byte*>(image), bytes});
+    return why ? report(nullptr, *why) : LSCHED_OK;
+  });
+}
+
+}  // extern "C"

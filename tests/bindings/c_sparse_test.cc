@@ -1,0 +1,260 @@
+// Sparse allreduces through the C interface, with threads as ranks: what comes out, what is counted, what lives on, and
+// what a wrong desc is told.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+
+namespace {
+
+constexpr std::uint64_t k_limit_ns = 30'000'000'000;
+constexpr std::uint64_t k_count = 500;
+
+struct diagnostic : lsched_diagnostic {
+  diagnostic() { lsched_diagnostic_init(this); }
+};
+
+/// Runs `body` as each rank of a world of threads.
+void as_ranks(std::int32_t size, const std::function<void(lsched_runtime*, std::size_t)>& body) {
+  lsched_config config;
+  lsched_config_init(&config);
+  config.commit_timeout_ns = k_limit_ns;
+  std::vector<lsched_runtime*> world(static_cast<std::size_t>(size));
+  diagnostic why;
+  ASSERT_EQ(lsched_runtime_open_threads(size, &config, world.data(), &why), LSCHED_OK) << why.text;
+  {
+    std::vector<std::jthread> all;
+    for (std::size_t r = 0; r < world.size(); ++r) all.emplace_back([&, r] { body(world[r], r); });
+  }
+  for (lsched_runtime* one : world) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
+}
+
+struct rank_memory {
+  std::vector<float> gradient = std::vector<float>(k_count);
+  std::vector<float> update = std::vector<float>(k_count, -1);
+
+  /// Integers, of different sizes, other ones in each round.
+  void draw(std::size_t rank, std::uint64_t round) {
+    for (std::size_t i = 0; i < k_count; ++i) {
+      const std::uint64_t hash = (i * 2654435761u + rank * 40503u + round * 9973u) % 2039;
+      gradient[i] = static_cast<float>(static_cast<std::int64_t>(hash * hash / 997) - 2000);
+    }
+  }
+  lsched_sparse_desc desc(const char* algorithm, std::uint64_t k) {
+    return {.struct_size = sizeof(lsched_sparse_desc),
+            .gradient = gradient.data(),
+            .update = update.data(),
+            .count = k_count,
+            .k = k,
+            .dtype = LSCHED_F32,
+            .algorithm = algorithm};
+  }
+};
+
+std::span<float> residual_of(lsched_schedule* schedule) {
+  void* residual = nullptr;
+  lsched_dtype type = LSCHED_F64;
+  EXPECT_EQ(lsched_sparse_residual(schedule, &residual, &type), LSCHED_OK);
+  EXPECT_EQ(type, LSCHED_F32);
+  return {static_cast<float*>(residual), k_count};
+}
+
+TEST(c_sparse, what_goes_in_comes_out_or_stays_in_residuals) {
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank", "auto"})
+    for (const std::int32_t size : {1, 2, 4}) {
+      std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
+      std::vector<std::span<float>> residuals(ranks.size());
+      std::barrier in_step(size);
+      as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+        lsched_schedule* schedule = nullptr;
+        diagnostic why;
+        const lsched_sparse_desc desc = ranks[r].desc(algorithm, 30);
+        ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+        std::vector<double> given(k_count), taken(k_count);
+        for (std::uint64_t round = 1; round <= 5; ++round) {
+          ranks[r].draw(r, round);
+          ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+          residuals[r] = residual_of(schedule);
+          in_step.arrive_and_wait();
+          for (std::size_t i = 0; i < k_count; ++i) {
+            double left = 0;
+            for (std::size_t other = 0; other < ranks.size(); ++other) {
+              given[i] += static_cast<double>(ranks[other].gradient[i]);
+              left += static_cast<double>(residuals[other][i]);
+            }
+            taken[i] += static_cast<double>(ranks[r].update[i]) * size;
+            ASSERT_EQ(given[i], taken[i] + left) << algorithm << ", element " << i;
+          }
+          EXPECT_EQ(std::memcmp(ranks[r].update.data(), ranks[0].update.data(), k_count * sizeof(float)), 0);
+          in_step.arrive_and_wait();
+        }
+        EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
+      });
+    }
+}
+
+TEST(c_sparse, deferring_keeps_within_the_bound_and_counts_it) {
+  for (const std::int32_t size : {2, 3, 5}) {
+    std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
+    as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+      lsched_schedule* schedule = nullptr;
+      lsched_sparse_desc desc = ranks[r].desc("oktopk", 60);
+      desc.capacity = LSCHED_DEFER;
+      desc.period = 2;
+      diagnostic why;
+      ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+      lsched_sparse_stats before{}, now{.struct_size = sizeof now};
+      for (std::uint64_t round = 1; round <= 8; ++round) {
+        // All that is large lies in a tenth of the vector.
+        for (std::size_t i = 0; i < k_count; ++i) ranks[r].gradient[i] = i < 50 ? static_cast<float>(900 + i) : 0.001f;
+        ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+        ASSERT_EQ(lsched_sparse_get_stats(schedule, &now), LSCHED_OK);
+        EXPECT_EQ(now.rounds, round);
+        const std::uint64_t bound =
+            3 * 60 * static_cast<std::uint64_t>(size - 1) / static_cast<std::uint64_t>(size) * 8;
+        EXPECT_LE(now.item_bytes_sent - before.item_bytes_sent, bound);
+        EXPECT_LE(now.item_bytes_received - before.item_bytes_received, bound);
+        EXPECT_GT(now.item_bytes_sent, 0u);
+        EXPECT_GT(now.other_bytes_received, before.other_bytes_received);
+        before = now;
+      }
+      EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
+    });
+  }
+}
+
+TEST(c_sparse, what_lives_on_is_saved_and_brought_back) {
+  std::vector<rank_memory> ranks(3);
+  as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
+    lsched_schedule *one = nullptr, *other = nullptr;
+    const lsched_sparse_desc desc = ranks[r].desc("oktopk", 20);
+    diagnostic why;
+    ASSERT_EQ(lsched_sparse_create(runtime, &desc, &one, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_sparse_create(runtime, &desc, &other, &why), LSCHED_OK) << why.text;
+    for (std::uint64_t round = 1; round <= 3; ++round) {
+      ranks[r].draw(r, round);
+      ASSERT_EQ(lsched_run(one, k_limit_ns, &why), LSCHED_OK) << why.text;
+    }
+    std::size_t needed = 0;
+    ASSERT_EQ(lsched_sparse_save(one, nullptr, 0, &needed), LSCHED_OK);
+    std::vector<std::byte> image(needed);
+    EXPECT_EQ(lsched_sparse_save(one, image.data(), needed - 1, nullptr), LSCHED_ERR_ARGUMENT);
+    ASSERT_EQ(lsched_sparse_save(one, image.data(), needed, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_sparse_load(other, image.data(), needed - 1), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(residual_of(other)[7], 0) << "a bad image changes nothing";
+    ASSERT_EQ(lsched_sparse_load(other, image.data(), needed), LSCHED_OK);
+    const std::span<float> kept = residual_of(one), loaded = residual_of(other);
+    EXPECT_TRUE(std::equal(kept.begin(), kept.end(), loaded.begin()));
+    EXPECT_EQ(lsched_schedule_destroy(one, 0, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_destroy(other, 0, nullptr), LSCHED_OK);
+  });
+}
+
+TEST(c_sparse, other_memory_gets_all_of_the_update) {
+  std::vector<rank_memory> ranks(2), others(2);
+  as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
+    lsched_schedule* schedule = nullptr;
+    const lsched_sparse_desc desc = ranks[r].desc("oktopk", 20);
+    diagnostic why;
+    ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    ranks[r].draw(r, 1);
+    ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+    const void* input = others[r].gradient.data();
+    void* output = others[r].update.data();
+    ASSERT_EQ(lsched_rebind(schedule, &input, &output), LSCHED_OK);
+    others[r].draw(r, 2);
+    ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(std::count(others[r].update.begin(), others[r].update.end(), -1.0f), 0);
+    EXPECT_EQ(static_cast<std::uint64_t>(std::count(others[r].update.begin(), others[r].update.end(), 0.0f)),
+              k_count - 20);
+    EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
+  });
+}
+
+TEST(c_sparse, nothing_is_a_count_like_any_other) {
+  std::vector<rank_memory> ranks(3);
+  as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
+    for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gtopk_published", "gaussiank"})
+      for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, k_count})
+        for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, 2 * k_count}) {
+          lsched_sparse_desc desc = ranks[r].desc(algorithm, k);
+          desc.count = count;
+          if (count == 0) desc.gradient = desc.update = nullptr;
+          lsched_schedule* schedule = nullptr;
+          diagnostic why;
+          ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+          for (int round = 0; round < 3; ++round)
+            ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << algorithm << count << k << why.text;
+          EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
+        }
+  });
+}
+
+/// A number that no enum has, as only C can write it.
+template <class Enum>
+void make_wrong(Enum& it) {
+  const int none = 77;
+  std::memcpy(&it, &none, sizeof it);
+}
+
+TEST(c_sparse, a_wrong_desc_is_told_what_is_wrong) {
+  rank_memory memory;
+  as_ranks(1, [&](lsched_runtime* runtime, std::size_t) {
+    const auto refusal = [&](const std::function<void(lsched_sparse_desc&)>& change) {
+      lsched_sparse_desc desc = memory.desc("oktopk", 10);
+      change(desc);
+      lsched_schedule* schedule = nullptr;
+      diagnostic why;
+      EXPECT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_ERR_ARGUMENT);
+      EXPECT_EQ(schedule, nullptr);
+      return std::string(why.text);
+    };
+    const auto expect = [](const std::string& text, const char* words) {
+      EXPECT_NE(text.find(words), std::string::npos) << text;
+    };
+    expect(refusal([](auto& it) { it.struct_size = 3; }), "struct_size");
+    expect(refusal([](auto& it) { it.gradient = nullptr; }), "gradient or update is null");
+    expect(refusal([](auto& it) { it.update = const_cast<void*>(it.gradient); }), "overlap");
+    expect(refusal([](auto& it) { it.dtype = LSCHED_I32; }), "i32");
+    expect(refusal([](auto& it) { it.algorithm = "ring"; }),
+           "there is no sparse allreduce \"ring\": choose auto, oktopk");
+    expect(refusal([](auto& it) { make_wrong(it.capacity); }), "capacity");
+    expect(refusal([](auto& it) { make_wrong(it.balance); }), "balance");
+    expect(refusal([](auto& it) { make_wrong(it.boundaries); }), "boundaries");
+    expect(refusal([](auto& it) { it.scale = NAN; }), "scale is not finite");
+    expect(refusal([](auto& it) { it.ignores_nan = 2; }), "ignores_nan");
+    expect(refusal([](auto& it) { it.period = 1u << 21; }), "2097152");
+    expect(refusal([](auto& it) { it.algorithm = "topka", it.capacity = LSCHED_DEFER; }), "leave them 0");
+    expect(refusal([](auto& it) { it.count = (std::uint64_t{1} << 32) + 1; }), "4294967297");
+    diagnostic why;
+    lsched_schedule* schedule = nullptr;
+    EXPECT_EQ(lsched_sparse_create(runtime, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_sparse_create(nullptr, nullptr, &schedule, &why), LSCHED_ERR_ARGUMENT);
+    ASSERT_EQ(lsched_barrier_create(runtime, &schedule, &why), LSCHED_OK);
+    lsched_sparse_stats stats{.struct_size = sizeof stats};
+    EXPECT_EQ(lsched_sparse_get_stats(schedule, &stats), LSCHED_ERR_ARGUMENT) << "a barrier";
+    EXPECT_EQ(lsched_sparse_load(schedule, &stats, 1), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
+  });
+}
+
+TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
+  std::vector<rank_memory> ranks(2);
+  as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
+    const lsched_sparse_desc desc = ranks[r].desc("oktopk", 10 + r);
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH) << why.text;
+    EXPECT_NE(std::string(why.text).find("k 1"), std::string::npos) << why.text;
+  });
+}
+
+}  // namespace
