@@ -137,6 +137,31 @@ struct adasum_options {
 };
 int run_adasum(lsched_runtime* runtime, const adasum_options& options);
 
+/// Sparse allreduces: words, and time where there are ranks to run them.
+struct sparse_options {
+  std::int32_t ranks = 8;  ///< to be counted; else those of the runtime
+  std::uint64_t n = 1 << 20;
+  double density = 0.01;  ///< k of n
+  std::string generator = "uniform";
+  std::vector<std::string> algorithms{};  ///< empty: all
+  std::string policy = "both";            ///< of oktopk: "strict", "defer", "both"
+  std::string boundaries = "pooled";      ///< or "averaged"
+  std::string balance = "cost";           ///< or "published", "always", "never"
+  std::uint32_t period = 64;              ///< between looks at the boundaries
+  std::uint64_t rounds = 0;               ///< 0: twice the period
+  std::uint64_t seed = 1;
+  bool pin = false;       ///< as coll's
+  std::string transport;  ///< likewise
+  std::string plot;       ///< a PNG; empty: none
+  std::string json;
+};
+/// What they may be.
+std::vector<std::string> sparse_generators();
+std::vector<std::string> sparse_algorithm_names();
+int run_sparse(lsched_runtime* runtime, const sparse_options& options);
+/// In this process alone.
+int count_sparse_world(const sparse_options& options);
+
 /// Every algorithm of some collectives in this world, and the fastest of each size as rules of a tuning table.
 struct tune_options {
   coll_options measured{.algorithm = "all", .cell_seconds = 0.1, .in_place = "no", .only = "libsched"};

@@ -447,6 +447,62 @@ void add_adasum(CLI::App& bench, command_context& context) {
   });
 }
 
+/// Started by hand it counts, and talks to nobody; ranks are for launchers.
+void add_sparse(CLI::App& bench, command_context& context) {
+  CLI::App* command =
+      bench.add_subcommand("sparse", "Words and time of sparse allreduces, beside dense ones; started by hand: words");
+  const auto words = add_world_options(*command, 8);
+  const auto options = std::make_shared<bench::sparse_options>();
+  command->add_option("--n", options->n, "Elements of the vector")
+      ->check(whole_number(1, 1ull << 32))
+      ->capture_default_str();
+  command->add_option("--density", options->density, "k of n: which part of the elements is sent")
+      ->check(number(0, 1))
+      ->capture_default_str();
+  command->add_option("--generator", options->generator, "How gradients are drawn")
+      ->check(CLI::IsMember(bench::sparse_generators()))
+      ->capture_default_str();
+  command->add_option("--algorithm", options->algorithms, "Several are measured after each other [all]")
+      ->delimiter(',')
+      ->check(CLI::IsMember(bench::sparse_algorithm_names()));
+  command->add_option("--policy", options->policy, "What owners of regions have room for, of oktopk")
+      ->check(CLI::IsMember({"strict", "defer", "both"}))
+      ->capture_default_str();
+  command->add_option("--boundaries", options->boundaries, "How regions are found, of oktopk")
+      ->check(CLI::IsMember({"pooled", "averaged"}))
+      ->capture_default_str();
+  command->add_option("--balance", options->balance, "When results are shared out equally, of oktopk")
+      ->check(CLI::IsMember({"cost", "published", "always", "never"}))
+      ->capture_default_str();
+  command->add_option("--period", options->period, "Rounds between two looks at regions")
+      ->check(whole_number(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--iterations", options->rounds, "Rounds; 0: twice the period")
+      ->check(whole_number(0, 1 << 30))
+      ->capture_default_str();
+  command->add_option("--seed", options->seed, "Of the gradients")->capture_default_str();
+  add_pin_option(*command, options->pin);
+  add_mpi_threads_option(*command, words->mpi_threads);
+  command->add_option("--plot", options->plot, "Draw the results with gnuplot")->type_name("FILE.png");
+  add_json_option(*command, options->json);
+  command->footer(
+      "Examples:  lsched bench sparse --ranks 64 --generator layered\n"
+      "           mpiexec.mpich -n 4 lsched bench sparse --density 0.01 --json sparse.jsonl --plot sparse.png");
+  command->callback([&context, words, options] {
+    context.action = [&context, words, options] {
+      if (find_origin() == origin::alone) {
+        options->ranks = words->ranks == 0 ? options->ranks : words->ranks;
+        return bench::count_sparse_world(*options);
+      }
+      return in_world(context, *words, 1, [&](session& here) {
+        options->transport = here.transport();
+        options->ranks = lsched_size(here.runtime());
+        return bench::run_sparse(here.runtime(), *options);
+      });
+    };
+  });
+}
+
 void add_tune(CLI::App& bench, command_context& context) {
   CLI::App* command =
       bench.add_subcommand("tune", "Measure every algorithm here, and write the tuning table that auto goes by");
@@ -560,15 +616,17 @@ void add_async(CLI::App& bench, command_context& context) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("bench",
-                                         "Measure: fig9, partial, coll, adasum, tune, compare, overlap, cost, idle, "
-                                         "engine, commit, limits, kernels, lane, "
-                                         "async");
+  CLI::App* command =
+      app.add_subcommand("bench",
+                         "Measure: fig9, partial, coll, adasum, sparse, tune, compare, overlap, cost, idle, "
+                         "engine, commit, limits, kernels, lane, "
+                         "async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_partial(*command, context);
   add_coll(*command, context);
   add_adasum(*command, context);
+  add_sparse(*command, context);
   add_tune(*command, context);
   add_compare(*command, context);
   add_overlap(*command, context);

@@ -281,6 +281,10 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "kernels", "--cell-seconds", "0"}, "--cell-seconds"},
       {{"bench", "adasum", "--algorithm", "ring"}, "--algorithm"},
       {{"bench", "adasum", "--tensors", "0"}, "--tensors"},
+      {{"bench", "sparse", "--generator", "flat"}, "--generator"},
+      {{"bench", "sparse", "--algorithm", "ring"}, "--algorithm"},
+      {{"bench", "sparse", "--density", "2"}, "--density"},
+      {{"bench", "sparse", "--period", "0"}, "--period"},
       {{"simulate", "--free-sums"}, "--free-sums"},
       {{"bench", "compare"}, "FILE"},
   };
@@ -492,6 +496,39 @@ TEST(CommandBench, adasum_is_right_by_every_algorithm_on_any_nodes) {
       }
       EXPECT_EQ(rows, 2u * 2 * 2 * 2 * 5);  // sizes, tensors, in place, buffers, algorithms
     }
+}
+
+constexpr std::array k_sparse_keys{
+    "algorithm",      "ranks",          "n",           "k",          "policy",    "words_recv_max",
+    "words_sent_max", "words_meta_max", "bound_words", "over_bound", "us_median", "violations"};
+
+TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
+  for (const words& launcher : {words{}, words{"run", "-n", "3"}}) {
+    words all = lsched({});
+    all.insert(all.end(), launcher.begin(), launcher.end());
+    const words command = lsched(
+        {"bench", "sparse", "--n", "2000", "--density", "0.02", "--generator", "layered", "--period", "4", "--json"});
+    if (launcher.empty()) all.clear();
+    all.insert(all.end(), command.begin(), command.end());
+    if (launcher.empty()) all.insert(all.end(), {"--ranks", "3"});
+    const outcome it = run(all);
+    ASSERT_EQ(it.status, 0) << it.err;
+    std::map<std::string, int> rows;
+    for (const json& line : lines_of(it.out)) {
+      if (line["algorithm"] == "mpi_allreduce") continue;
+      for (const char* key : k_sparse_keys) EXPECT_TRUE(line.contains(key)) << key << line;
+      EXPECT_EQ(line["bench"], "sparse");
+      EXPECT_EQ(line["ranks"], 3);
+      EXPECT_EQ(line["k"], 40);
+      EXPECT_EQ(line["violations"], 0) << line;
+      EXPECT_GT(line["words_recv_max"], 0) << line;
+      EXPECT_EQ(line["counted"], launcher.empty());
+      if (line["algorithm"] != "gaussiank") EXPECT_EQ(line["over_bound"], 0) << line;
+      ++rows[line["algorithm"]];
+    }
+    EXPECT_EQ(rows["oktopk"], 2);
+    EXPECT_EQ(rows.size(), 6u) << it.out;
+  }
 }
 
 TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says) {
