@@ -166,21 +166,23 @@ namespace detail {
 
 /// Memory of a runtime and a schedule bound to it, whose round may be waited for in several calls. If one runs when
 /// this is destroyed, the memory is left to the runtime, which stays open: nobody writes to what is no more.
-class exchange {
+template <class Schedule>
+class exchange_by {
  public:
-  exchange() = default;
-  exchange(runtime& world, std::uint64_t bytes) : world_(world.handle()), memory_(world.allocate<std::uint8_t>(bytes)) {
+  exchange_by() = default;
+  exchange_by(runtime& world, std::uint64_t bytes)
+      : world_(world.handle()), memory_(world.allocate<std::uint8_t>(bytes)) {
     std::fill(memory_.begin(), memory_.end(), std::uint8_t{0});
   }
-  exchange(exchange&& from) noexcept { *this = std::move(from); }
-  exchange& operator=(exchange&& from) noexcept {
+  exchange_by(exchange_by&& from) noexcept { *this = std::move(from); }
+  exchange_by& operator=(exchange_by&& from) noexcept {
     std::swap(world_, from.world_);
     std::swap(memory_, from.memory_);
     std::swap(schedule_, from.schedule_);
     std::swap(round_, from.round_);
     return *this;
   }
-  ~exchange() {
+  ~exchange_by() {
     try {
       close();
     } catch (const error&) {  // BUSY
@@ -195,7 +197,9 @@ class exchange {
   explicit operator bool() const { return static_cast<bool>(schedule_); }
 
   /// Takes a schedule over that is bound to the memory.
-  void bind(schedule made) { schedule_ = std::move(made); }
+  void bind(Schedule made) { schedule_ = std::move(made); }
+  const Schedule& bound() const { return schedule_; }
+  Schedule& bound() { return schedule_; }
   void start() { round_ = schedule_.start(); }
   void wait(timeout limit) const { round_.wait(limit); }
   bool is_running() const { return lsched_test(round_.handle()) == LSCHED_PENDING; }
@@ -212,9 +216,22 @@ class exchange {
  private:
   lsched_runtime* world_ = nullptr;
   std::span<std::uint8_t> memory_{};
-  schedule schedule_{};
+  Schedule schedule_{};
   ticket round_{};
 };
+
+using exchange = exchange_by<schedule>;
+
+/// Everybody's weights become rank 0's. Not in the caller's memory: a timeout may end all this while the round goes on.
+template <element T>
+void broadcast_weights(runtime& world, std::span<T> weights, timeout limit) {
+  exchange model(world, weights.size_bytes());
+  std::copy(weights.begin(), weights.end(), model.as<T>().begin());
+  model.bind(world.bcast<T>(model.as<T>(), 0));
+  model.start();
+  model.wait(limit);
+  std::copy(model.as<T>().begin(), model.as<T>().end(), weights.begin());
+}
 
 /// In eight sums, so that they need not wait for each other; always in the same order.
 template <std::floating_point T>
@@ -350,7 +367,7 @@ class delta_step {
     if (options_.tensors.empty()) options_.tensors = {{0, weights_.size()}};
     detail::expect_tensors(options_.tensors, weights_.size());
     if (wire_.is_scaled) expect_one_scale(world, limit);
-    if (options_.broadcasts_weights) broadcast(world, limit);
+    if (options_.broadcasts_weights) detail::broadcast_weights(world, weights_, limit);
     start_.assign(weights_.begin(), weights_.end());
     const std::uint64_t most = options_.bucket_bytes == 0 ? UINT64_MAX : options_.bucket_bytes / wire_.element_bytes();
     buckets_ = detail::buckets_of(options_.tensors, most);
@@ -441,16 +458,6 @@ class delta_step {
                   "steps: .scaling has to be the same on all of them",
                   std::log2(-most[1]), std::log2(most[0]), -most[3], most[2]);
     throw error(why.status, why);
-  }
-
-  /// Not in the caller's memory: a timeout may end this object while the round goes on.
-  void broadcast(runtime& world, timeout limit) {
-    detail::exchange model(world, weights_.size_bytes());
-    std::copy(weights_.begin(), weights_.end(), model.as<T>().begin());
-    model.bind(world.bcast<T>(model.as<T>(), 0));
-    model.start();
-    model.wait(limit);
-    std::copy(model.as<T>().begin(), model.as<T>().end(), weights_.begin());
   }
 
   void connect(runtime& world, detail::bucket& it) {

@@ -94,7 +94,7 @@ class partition_step {
       : weights_(weights), layers_(std::move(layers)), place_(world.node().place) {
     detail::expect_tensors(layers_, weights_.size());
     owners_ = owners_of(layers_, world.node().least_ranks);
-    broadcast(world, limit);
+    detail::broadcast_weights(world, weights_, limit);
     gradient_.resize(weights_.size());
     for (std::size_t i = 0; i < layers_.size(); ++i) steps_.push_back(make_layer(world, i));
   }
@@ -162,15 +162,6 @@ class partition_step {
     made.means.bind(world.node_mean<T>(made.means.as<T>(), made.means.as<T>(), owners_[i]));
     made.deltas.bind(world.node_adasum<T>(made.deltas.as<T>(), made.deltas.as<T>(), owners_[i]));
     return made;
-  }
-
-  void broadcast(runtime& world, timeout limit) {
-    detail::exchange model(world, weights_.size() * sizeof(T));
-    std::copy(weights_.begin(), weights_.end(), model.as<T>().begin());
-    model.bind(world.bcast<T>(model.as<T>(), 0));
-    model.start();
-    model.wait(limit);
-    std::copy(model.as<T>().begin(), model.as<T>().end(), weights_.begin());
   }
 
   void send_gradient(std::size_t i) {
