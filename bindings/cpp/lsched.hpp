@@ -403,6 +403,55 @@ class partial_collective : public partial_base {
   std::vector<std::uint64_t> buckets_{};
 };
 
+/// A sparse allreduce of vectors of type T (runtime::sparse). What a round does, lsched_sparse_create says.
+template <element T>
+requires std::floating_point<T>
+class sparse_allreduce : public schedule {
+ public:
+  sparse_allreduce() = default;
+  sparse_allreduce(lsched_schedule* handle, std::uint64_t count) : schedule(handle), count_(count) {}
+
+  /// Other memory, from the next round on: that one writes all of the update.
+  void rebind(std::span<const T> gradient, std::span<T> update) {
+    if (gradient.size() != count_ || update.size() != count_)
+      throw std::invalid_argument("lsched: the buffer's size is not the schedule's count");
+    const void* const input = gradient.data();
+    void* const output = update.data();
+    schedule::rebind({&input, 1}, {&output, 1});
+  }
+
+  /// Between rounds: what this rank keeps for later. It may be written. Lies where it is as long as the schedule lives.
+  std::span<T> residual() const {
+    void* lies_at = nullptr;
+    lsched_dtype type{};
+    detail::expect(lsched_sparse_residual(handle(), &lies_at, &type));
+    return {static_cast<T*>(lies_at), static_cast<std::size_t>(count_)};
+  }
+
+  lsched_sparse_stats stats() const {
+    lsched_sparse_stats figures{};
+    figures.struct_size = sizeof figures;
+    detail::expect(lsched_sparse_get_stats(handle(), &figures));
+    return figures;
+  }
+
+  /// Between rounds: all that lives on, for a checkpoint of this rank.
+  std::vector<std::byte> save() const {
+    std::size_t needed = 0;
+    detail::expect(lsched_sparse_save(handle(), nullptr, 0, &needed));
+    std::vector<std::byte> image(needed);
+    detail::expect(lsched_sparse_save(handle(), image.data(), image.size(), nullptr));
+    return image;
+  }
+  /// Of a schedule that was made alike, by the same rank of as many. An image that is none changes nothing.
+  void load(std::span<const std::byte> image) {
+    detail::expect(lsched_sparse_load(handle(), image.data(), image.size()));
+  }
+
+ private:
+  std::uint64_t count_ = 0;
+};
+
 // --- arithmetic of the program's own -----------------------------------------------------------------------
 
 /// `combine(lower, higher)` answers a V; memory holds Vs as elements of type T, some of which make up one. `combine` is
@@ -444,6 +493,17 @@ struct partial_options {
   bool averages_weights = false;  ///< for model_sync
   std::uint64_t seed = 0;
   const char* algorithm = nullptr;
+};
+
+/// Options of a sparse allreduce, each as in lsched_sparse_desc. All but `scale` are the same on all ranks.
+struct sparse_options {
+  const char* algorithm = nullptr;
+  double scale = 1;
+  bool ignores_nan = false;
+  lsched_capacity capacity = LSCHED_STRICT;  ///< this and what follows: only of "oktopk"
+  std::uint32_t period = 0;                  ///< 0: as many rounds as the library thinks right
+  lsched_boundaries boundaries = LSCHED_POOLED;
+  lsched_balance balance = LSCHED_BALANCE_BY_COST;
 };
 
 class runtime {
@@ -662,6 +722,32 @@ class runtime {
     call(lsched_schedule_load(handle_, text.data(), text.size(), inputs.data(), outputs.data(), &made,
                               call.diagnostic()));
     return schedule(made);
+  }
+
+  /// `update` becomes the k elements that matter most of all ranks' gradients, and of what earlier rounds have left of
+  /// them, divided by the number of ranks. Both spans have the same size, and do not overlap. Collective.
+  template <element T>
+  requires std::floating_point<T> sparse_allreduce<T> sparse(std::span<const T> gradient, std::span<T> update,
+                                                             std::uint64_t k, const sparse_options& options = {}) {
+    if (gradient.size() != update.size()) throw std::invalid_argument("lsched: gradient and update differ in size");
+    lsched_sparse_desc desc{};
+    desc.struct_size = sizeof desc;
+    desc.gradient = gradient.data();
+    desc.update = update.data();
+    desc.count = update.size();
+    desc.k = k;
+    desc.dtype = dtype_of<T>::value;
+    desc.algorithm = options.algorithm;
+    desc.scale = options.scale;
+    desc.ignores_nan = options.ignores_nan ? 1 : 0;
+    desc.capacity = options.capacity;
+    desc.period = options.period;
+    desc.boundaries = options.boundaries;
+    desc.balance = options.balance;
+    lsched_schedule* made = nullptr;
+    detail::call call;
+    call(lsched_sparse_create(handle_, &desc, &made, call.diagnostic()));
+    return {made, desc.count};
   }
 
   template <element T>

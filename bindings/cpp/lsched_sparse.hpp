@@ -1,0 +1,186 @@
+// Training by the elements of the gradient that matter most: plain SGD whose steps are sparse allreduces, with a
+// residual on each rank (Li and Hoefler, "Near-Optimal Sparse Allreduce for Distributed Deep Learning", PPoPP 2022,
+// Algorithm 2).
+//
+//     lsched::runtime world;
+//     lsched::sparse_sgd<float> training(world, weights, lsched::items_of(0.01, weights.size()));
+//     for (...) training.step(gradient_of(my_batch, weights), rate);       // and the weights are equal again
+//
+// A step is
+//
+//     residual = residual + rate * gradient        on each rank
+//     update = sparse allreduce of the residuals   k elements of all ranks' sum / P, zero elsewhere
+//     residual = residual - what of this rank's is in the update
+//     weights = weights - update                   so that replicas stay equal, bit for bit
+//
+// or, as the code that was published with it has it (rate_place::outside):
+//
+//     residual = residual + gradient
+//     ...
+//     weights = weights - rate * update
+//
+// The two are the same as long as the rate is. If it changes, what has waited in a residual comes inside with the rate
+// of when it was new, outside with the present one.
+//
+// Weight decay belongs into the gradient, before the step: gradient[i] += decay * weights[i]. Added to the weights
+// afterwards it would act on all of them in each step, but the gradient on k.
+//
+// Momentum is the caller's, of what has arrived, after the step (heavy ball, as published):
+//
+//     training.step(gradient, rate);
+//     for (std::size_t i = 0; i < weights.size(); ++i) {
+//       velocity[i] *= momentum;
+//       weights[i] -= velocity[i];                 // outside: rate * velocity[i]
+//       velocity[i] += training.update()[i];
+//     }
+//
+// by which replicas stay equal too, since all ranks see the same update. Other optimizers (Adam) take the update of a
+// lsched::runtime::sparse for their gradient.
+//
+// Header only, on top of lsched.hpp and lsched_delta.hpp, of which everything said there holds.
+#ifndef LSCHED_SPARSE_HPP
+#define LSCHED_SPARSE_HPP
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "lsched_delta.hpp"
+
+namespace lsched {
+inline namespace cpp {
+
+/// What part of `count` elements a density from 0 to 1 is: to the nearest, but one at least, unless either is 0.
+inline std::uint64_t items_of(double density, std::uint64_t count) {
+  if (!(density >= 0 && density <= 1)) throw std::invalid_argument("lsched: a density is from 0 to 1");
+  const double items = std::round(density * static_cast<double>(count));
+  return density == 0 || count == 0 ? 0 : std::max<std::uint64_t>(static_cast<std::uint64_t>(items), 1);
+}
+
+/// Whether gradients enter the residual times the learning rate, or weights change by the update times it.
+enum class rate_place { inside, outside };
+
+/// The same on all ranks.
+struct sparse_sgd_options {
+  sparse_options allreduce{};  ///< its `scale` multiplies gradients besides the rate
+  rate_place rate = rate_place::inside;
+  /// A step whose update has an element that is not finite throws spoilt_update, on all ranks, before any weight has
+  /// changed. Without it what is not finite is subtracted from the weights as anything else is.
+  bool refuses_spoilt = false;
+  bool broadcasts_weights = true;  ///< begin with rank 0's; otherwise they are equal already, which nobody checks
+};
+
+/// An update is not finite, and no weight has changed. On all ranks alike. update() still has it, and what is in it has
+/// left the residuals: whoever just makes the next step does without this one.
+class spoilt_update : public std::runtime_error {
+ public:
+  explicit spoilt_update(std::size_t element)
+      : std::runtime_error("lsched: element " + std::to_string(element) + " of the update is not finite"),
+        element_(element) {}
+  /// The first one.
+  std::size_t element() const noexcept { return element_; }
+
+ private:
+  std::size_t element_;
+};
+
+/// Steps the replicas of a model together, by k elements of the gradient at a time.
+///
+/// Memory: the weights stay the caller's and outlive this, and so does the runtime. Three more copies of the model are
+/// owned here: the gradient and the update, in memory of the runtime, and the residual. No step allocates any.
+/// Threads: one at a time. The constructor and step are collective, called by all ranks in the same order; they block
+/// until the others have come, for at most `limit`, and the constructor as long as making schedules may take
+/// (lsched_config.commit_timeout_ns). All else is local, and never blocks.
+/// Errors: std::invalid_argument for a gradient of another size and a rate that is not finite, before anything is
+/// sent; spoilt_update, if asked for; lsched::error as elsewhere, and with MISMATCH, on all ranks, if they want
+/// different k or different allreduces.
+template <element T>
+requires std::floating_point<T>
+class sparse_sgd {
+ public:
+  /// At most k elements of each rank's residual travel in a step; more than there are is all of them.
+  sparse_sgd(runtime& world, std::span<T> weights, std::uint64_t k, const sparse_sgd_options& options = {},
+             timeout limit = timeout::forever())
+      : weights_(weights), place_(options.rate), refuses_spoilt_(options.refuses_spoilt) {
+    if (options.broadcasts_weights) detail::broadcast_weights(world, weights_, limit);
+    exchange_ = detail::exchange_by<sparse_allreduce<T>>(world, 2 * weights_.size_bytes());
+    exchange_.bind(world.sparse<T>(gradient(), written_update(), k, options.allreduce));
+  }
+
+  /// One step. Rates may change from one to the next; inside each rank may have its own, outside all have the same.
+  /// After a TIMEOUT the step is still under way: call again, which waits on, and looks at neither the gradient nor
+  /// the rate, as they have been taken.
+  void step(std::span<const T> gradient, double rate, timeout limit = timeout::forever()) {
+    if (!is_under_way_) begin(gradient, static_cast<T>(rate));
+    exchange_.wait(limit);
+    is_under_way_ = false;
+    if (refuses_spoilt_) expect_finite();
+    descend();
+  }
+
+  /// By what the weights have changed in the last step (outside: before it was multiplied by the rate), the same bits
+  /// on all ranks. Zeros before the first.
+  std::span<const T> update() const { return written_update(); }
+
+  /// Between steps: what this rank keeps for later. It may be written.
+  std::span<T> residual() const { return exchange_.bound().residual(); }
+
+  /// What this rank has sent and received in all steps so far.
+  lsched_sparse_stats stats() const { return exchange_.bound().stats(); }
+
+  /// Its name says which algorithm was chosen.
+  std::string print() const { return exchange_.bound().print(); }
+
+  /// Between steps: what a checkpoint needs of this rank besides the weights; and back, on the same rank of as many,
+  /// with the rate in the same place. Weights are the caller's to save, and are to be loaded on all ranks. An image
+  /// that is none throws, and changes nothing.
+  std::vector<std::byte> save() const { return exchange_.bound().save(); }
+  void load(std::span<const std::byte> image) { exchange_.bound().load(image); }
+
+  /// The destructor, but it tells: BUSY while a step is under way.
+  void close() { exchange_.close(); }
+
+ private:
+  std::span<T> gradient() const { return exchange_.template as<T>().first(weights_.size()); }
+  std::span<T> written_update() const { return exchange_.template as<T>().last(weights_.size()); }
+
+  void begin(std::span<const T> gradient, T rate) {
+    if (gradient.size() != weights_.size())
+      throw std::invalid_argument("lsched: the gradient's size is not that of the weights");
+    if (!std::isfinite(rate)) throw std::invalid_argument("lsched: the rate is not finite");
+    const T factor = place_ == rate_place::inside ? rate : T{1};
+    rate_of_update_ = place_ == rate_place::inside ? T{1} : rate;
+    const std::span<T> scaled = this->gradient();
+    for (std::size_t i = 0; i < scaled.size(); ++i) scaled[i] = factor * gradient[i];
+    exchange_.start();
+    is_under_way_ = true;
+  }
+
+  void expect_finite() const {
+    const auto found = std::find_if(update().begin(), update().end(), [](T it) { return !std::isfinite(it); });
+    if (found != update().end()) throw spoilt_update(static_cast<std::size_t>(found - update().begin()));
+  }
+
+  void descend() const {
+    const std::span<const T> update = this->update();
+    for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i] -= rate_of_update_ * update[i];
+  }
+
+  std::span<T> weights_{};
+  rate_place place_ = rate_place::inside;
+  bool refuses_spoilt_ = false;
+  bool is_under_way_ = false;
+  T rate_of_update_ = 1;
+  detail::exchange_by<sparse_allreduce<T>> exchange_{};  ///< the gradient, then the update
+};
+
+}  // namespace cpp
+}  // namespace lsched
+
+#endif
