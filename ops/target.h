@@ -14,7 +14,7 @@
 // SSE4 is nearly as old as SSSE3 and serves the same machines: one target less to compile and test. Vectors whose
 // width the compiler does not know cannot be kept in arrays, as ops/linear-inl.h keeps its sums.
 #ifndef HWY_DISABLED_TARGETS
-#if LSCHED_FEWER_TARGETS  // each takes minutes to compile with a sanitizer, and AVX2 has all that there is to look at
+#ifdef LSCHED_FEWER_TARGETS  // each takes minutes to compile with a sanitizer, and AVX2 has all there is to look at
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #else
