@@ -15,8 +15,7 @@ std::uint64_t size_of_world(const sparse_problem& of) { return static_cast<std::
 
 /// Of a bin, at least 1.
 std::uint64_t bin_width(const sparse_problem& of) {
-  const std::uint64_t size = size_of_world(of),
-                      wanted = std::min(256 * size, std::max<std::uint64_t>(16384, 64 * size));
+  const std::uint64_t wanted = std::min<std::uint64_t>(256 * size_of_world(of), 16384);
   return std::max<std::uint64_t>(1, of.count / wanted + (of.count % wanted != 0 ? 1 : 0));
 }
 
@@ -95,10 +94,9 @@ void place_boundaries(const sparse_problem& of, std::span<const std::uint64_t> s
 }
 
 std::uint64_t drift_bins(const sparse_problem& of) {
-  constexpr std::uint64_t k_most = 16, k_total = 2048;
+  constexpr std::uint64_t k_parts = 16, k_most_ranks = 128;
   const std::uint64_t size = size_of_world(of);
-  if (of.boundaries == boundary_rule::averaged) return 0;
-  return size * std::clamp<std::uint64_t>(k_total / size, 1, k_most);
+  return of.boundaries == boundary_rule::averaged || size > k_most_ranks ? 0 : k_parts * size;
 }
 
 namespace {

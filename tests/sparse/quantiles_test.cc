@@ -48,7 +48,7 @@ TEST(position_bins, are_some_for_each_region_and_none_beyond_the_vector) {
   EXPECT_EQ(position_bins(problem_of(64, 1 << 20)), 16384u);
   EXPECT_EQ(position_bins(problem_of(65, 1 << 20)), 16384u);
   EXPECT_EQ(position_bins(problem_of(256, 1 << 20)), 16384u);
-  EXPECT_EQ(position_bins(problem_of(4096, std::uint64_t{1} << 32)), 262144u);
+  EXPECT_EQ(position_bins(problem_of(4096, std::uint64_t{1} << 32)), 16384u);
   EXPECT_EQ(position_bins(problem_of(7, 1000, boundary_rule::averaged)), 7u);
 }
 
@@ -116,6 +116,65 @@ TEST(averaged_boundaries, are_means_over_the_ranks_that_have_quantiles) {
   const sparse_problem of = problem_of(3, 1000, boundary_rule::averaged);
   EXPECT_EQ(boundaries_of(of, {at({1, 2, 10, 20, 100, 200}), {}, at({5, 30, 301})}), (numbers{0, 20, 200, 1000}));
   EXPECT_EQ(boundaries_of(of, {at({7}), {}, {}}), (numbers{0, 7, 7, 1000}));
+}
+
+// --- between two looks ---------------------------------------------------------------------------------------------
+
+/// The next round's, by what all ranks count in the regions of this one.
+numbers followed(const sparse_problem& of, const std::vector<list>& by_rank, const numbers& now) {
+  numbers sums(drift_bins(of)), own(drift_bins(of), 77);
+  for (const list& all : by_rank) {
+    const list_in_memory memory(of.type, all);
+    count_drift(of, {memory.data(), all.size()}, now, own);
+    for (std::size_t i = 0; i < own.size(); ++i) sums[i] += own[i];
+  }
+  numbers next(now.size(), 77);
+  follow_drift(of, sums, now, next);
+  return next;
+}
+
+/// Items of all ranks in the fullest region.
+std::uint64_t most_in_a_region(const std::vector<list>& by_rank, const numbers& boundaries) {
+  numbers counts(boundaries.size() - 1);
+  for (const list& all : by_rank)
+    for (const entry& it : all) {
+      const auto after = std::upper_bound(boundaries.begin(), boundaries.end() - 1, it.index);
+      ++counts[static_cast<std::size_t>(after - boundaries.begin()) - 1];
+    }
+  return *std::max_element(counts.begin(), counts.end());
+}
+
+TEST(drift, boundaries_move_to_equal_shares_from_wherever_they_are) {
+  std::mt19937_64 draw(3);
+  for (const rank size : {2, 3, 5, 6, 7, 4, 8, 33}) {
+    const sparse_problem of = problem_of(size, 20000);
+    std::vector<list> by_rank;
+    std::uint64_t all = 0;
+    for (rank r = 0; r < size; ++r) by_rank.push_back(positions(r % 2, of.count, draw)), all += by_rank.back().size();
+    numbers now(static_cast<std::size_t>(size) + 1, 0);  // all of it is the last rank's
+    now.back() = of.count;
+    for (int round = 0; round < 6; ++round) {
+      now = followed(of, by_rank, now);
+      EXPECT_TRUE(std::is_sorted(now.begin(), now.end()));
+      EXPECT_EQ(now.front(), 0u);
+      EXPECT_EQ(now.back(), of.count);
+    }
+    const std::uint64_t share = all / static_cast<std::uint64_t>(size);
+    EXPECT_LE(most_in_a_region(by_rank, now), share + share / 8 + 2 * static_cast<std::uint64_t>(size)) << size;
+  }
+}
+
+TEST(drift, boundaries_stay_where_there_is_nothing_to_go_by) {
+  const sparse_problem of = problem_of(3, 1000);
+  const numbers now{0, 10, 900, 1000};
+  EXPECT_EQ(followed(of, {{}, {}, {}}, now), now);
+  EXPECT_EQ(drift_bins(problem_of(3, 1000, boundary_rule::averaged)), 0u);
+  EXPECT_EQ(drift_bins(problem_of(129, 1000)), 0u);
+  EXPECT_EQ(drift_bins(problem_of(128, 1000)), 2048u);
+  std::mt19937_64 draw(4);
+  const list some = positions(0, 1000, draw);
+  EXPECT_EQ(followed(problem_of(3, 1000, boundary_rule::averaged), {some, some, {}}, now), now);
+  EXPECT_NE(followed(of, {some, some, {}}, now), now);
 }
 
 }  // namespace
