@@ -106,7 +106,7 @@ class contest {
 
 #if LSCHED_HAVE_MPI
   sparse_row run_mpi() {
-    sparse_row row = row_of("mpi_allreduce", {"-", {.count = options_.n, .place = {0, ranks_.size()}}});
+    sparse_row row = row_of("mpi_allreduce", variants_of(options_, "topka").front());
     const exercise what(exercise_named("allreduce"), ranks_.rank(), ranks_.size(), options_.n * sizeof(float));
     mpi_rival rival(ranks_.is_oversubscribed() ? mpi_form::yielding : mpi_form::blocking, what, gradient_.data(),
                     update_.data(), false);
@@ -226,7 +226,7 @@ void add_line(table& lines, const sparse_row& row) {
   for (const double words : row.phase_words_max) phases += (phases.empty() ? "" : " + ") + text("%.2f", words / k);
   const bool is_mpi = row.algorithm == "mpi_allreduce";
   lines.add({row.algorithm, row.policy, is_mpi ? "" : text("%.2f", row.words_recv_max / k),
-             is_mpi ? "" : text("%.2f", row.words_sent_max / k), text("%.2f", row.bound_words / k),
+             is_mpi ? "" : text("%.2f", row.words_sent_max / k), is_mpi ? "" : text("%.2f", row.bound_words / k),
              std::to_string(row.over_bound), is_mpi ? "" : text("%.0f", row.words_meta_max), phases,
              text("%.1f", row.us_median),
              row.violations == 0 ? "0" : text("%llu WRONG", static_cast<unsigned long long>(row.violations))});

@@ -523,7 +523,8 @@ TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
       EXPECT_EQ(line["violations"], 0) << line;
       EXPECT_GT(line["words_recv_max"], 0) << line;
       EXPECT_EQ(line["counted"], launcher.empty());
-      if (line["algorithm"] != "gaussiank") EXPECT_EQ(line["over_bound"], 0) << line;
+      const bool is_bound = line["algorithm"] != "gaussiank" && line["algorithm"] != "dense";  // short: in few hops
+      EXPECT_TRUE(!is_bound || line["over_bound"] == 0) << line;
       ++rows[line["algorithm"]];
     }
     EXPECT_EQ(rows["oktopk"], 2);
