@@ -1,0 +1,29 @@
+// A sum of sparse vectors that users bring (sparse/coo_problem.h): split, and allgather of sums.
+//
+//   take      what the user has brought, an index once, as a list for each of P equal regions
+//   split     list r to rank r, ranks r+1, r+2, … in this order
+//   sum       by the owner, in rank order
+//   tally     how long all sums are, and whether all ranks have brought what they may: an allgather of 2 P numbers
+//   gather    the sums of all regions: by dissemination, any P. If the round is not good they are empty
+//   give      to the user
+//
+// What a rank computes between messages are functions (sparse/coo_steps.h). Synchronising. Memory, beside the user's:
+// the owner of a region has room for what all ranks may bring of it, P * min(room, count / P) items.
+#pragma once
+
+#include "libsched/builder.h"
+#include "libsched/postcondition.h"
+#include "sparse/coo_problem.h"
+
+namespace lsched {
+
+/// Inputs: indices (u64) and values, `room` of each, and how many of these there are (one u64). Outputs: indices and
+/// values of the result, `result_room` of each, how many (one u64), and with `has_dense` a vector of `count` values.
+/// Its place is the schedule's. Failures: as objection(problem), and those of builder::compile.
+result<schedule_ptr> coo_schedule(const coo_problem& problem);
+
+/// Every output of every rank is made of every rank's contribution, for which the number of its items stands, once, in
+/// rank order, and the same everywhere. All ranks have a vector, or none.
+postcondition promise_of_coo(const coo_problem& problem);
+
+}  // namespace lsched

@@ -1,0 +1,100 @@
+// A sum of sparse vectors that users bring: what one rank computes between messages (sparse/coo_problem.h).
+//
+//   take    check, sort by index, add up what has the same index: a list for each region, of the accumulator's type
+//   sum     the lists of all ranks for the own region are merged; rounded to the values' type
+//   judge   how many items all regions have, and what is wrong with what ranks have brought: the same on all ranks
+//   give    the sums of all regions become the user's
+//
+// A value of the result is (of rank 0's values, the first + the second + …) + (likewise of rank 1) + …, as far as ranks
+// have given the index, in the order in which they have given them; f32 for 16-bit types, else the values' own type;
+// rounded once, NaN is the positive quiet one without payload. Lists may have zeros here (other than in ops/item.h).
+//
+// In a round that is not good nothing of the user's is written but the count, and all lists after judging are empty.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ops/convert.h"
+#include "ops/item.h"
+#include "sparse/coo_problem.h"
+#include "sparse/problem.h"
+
+namespace lsched {
+
+/// What can be wrong with a round.
+enum class coo_flaw : std::uint8_t {
+  none,
+  many_items,   ///< a rank brings more than there is room for
+  large_index,  ///< one of a rank's is not below `count`
+  large_result  ///< it has more items than there is room for
+};
+
+/// The same on all ranks.
+struct coo_verdict {
+  coo_flaw flaw = coo_flaw::none;
+  rank culprit = k_no_rank;  ///< the lowest whose items are wrong
+  std::uint64_t items = 0;   ///< of the result, or what it would have; 0 if a rank's items are wrong
+};
+
+/// Words of a rank's tally: items, and flaw.
+inline constexpr std::uint64_t k_coo_tally = 2;
+
+/// Allocates when made, 16 bytes for each of `room` items and more for some types; steps do not. One thread at a time.
+class coo {
+ public:
+  explicit coo(const coo_problem& of);
+
+  /// Writes lists for all regions to `items`, one behind the other, and their P lengths; there is room for
+  /// taken_room(problem). If something is wrong with the items, all lists are empty.
+  coo_flaw take(const std::uint64_t* indices, const void* values, std::uint64_t number, std::byte* items,
+                std::span<std::uint64_t> lengths);
+
+  /// `lists`: what all ranks have taken of this rank's region, in rank order. Writes the sum, up to sum_room(problem)
+  /// items; answers how many it has, also if these are more.
+  std::uint64_t sum(std::span<const item_list> lists, std::byte* items);
+
+  /// tallies: of all ranks.
+  coo_verdict judge(std::span<const std::uint64_t> tallies) const;
+
+  // `sums`: of all regions, in their order.
+  void give_indices(std::span<const item_list> sums, std::uint64_t* indices) const;
+  void give_values(std::span<const item_list> sums, std::byte* values) const;
+  /// All of the vector, if it is another one than the last time; else only what was not zero, or will not be.
+  void give_dense(std::span<const item_list> sums, std::byte* vector);
+
+ private:
+  /// An item of the user's: where it is among them.
+  struct entry {
+    std::uint64_t index, position;
+    friend auto operator<=>(const entry&, const entry&) = default;
+  };
+  /// The rest of a list.
+  struct cursor {
+    std::uint32_t index;
+    std::uint32_t list;
+    const std::byte* at;
+    const std::byte* end;
+  };
+
+  bool sort(const std::uint64_t* indices, std::uint64_t number);
+  template <class Sum>
+  void add_up(const Sum* values, std::uint64_t number, std::byte* items, std::span<std::uint64_t> lengths) const;
+  template <class Sum>
+  std::uint64_t merge(std::span<const item_list> lists, std::byte* items);
+  void open(std::span<const item_list> lists, std::size_t width);
+  void advance(std::size_t width);
+
+  coo_problem problem_;
+  cut regions_;
+  dtype sums_;        ///< what is added up in
+  convert_fn widen_;  ///< nullptr: values are of that type
+  convert_fn round_;
+  std::vector<entry> order_;
+  std::vector<float> widened_;
+  std::vector<cursor> heap_;
+  const std::byte* last_vector_ = nullptr;
+  std::vector<std::uint64_t> last_;  ///< where that is not zero
+};
+
+}  // namespace lsched
