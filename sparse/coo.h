@@ -45,6 +45,8 @@ class coo {
  public:
   explicit coo(const coo_problem& of);
 
+  const coo_problem& problem() const { return problem_; }
+
   /// Writes lists for all regions to `items`, one behind the other, and their P lengths; there is room for
   /// taken_room(problem). If something is wrong with the items, all lists are empty.
   coo_flaw take(const std::uint64_t* indices, const void* values, std::uint64_t number, std::byte* items,

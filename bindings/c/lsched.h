@@ -512,8 +512,8 @@ typedef struct lsched_sparse_stats {
   uint64_t messages_received;
 } lsched_sparse_stats;
 
-/* Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT (also for schedules that were not made by
- * lsched_sparse_create). */
+/* Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT (also for schedules that were made neither
+ * by lsched_sparse_create nor by lsched_coo_allreduce_create). */
 LSCHED_API lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
 
 /* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written.
@@ -528,6 +528,44 @@ LSCHED_API lsched_status lsched_sparse_residual(const lsched_schedule* schedule,
  * MISMATCH (an image of another dtype, count or number of ranks), STATE while a round runs. */
 LSCHED_API lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed);
 LSCHED_API lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes);
+
+typedef struct lsched_coo_desc {
+  size_t struct_size;
+  const uint64_t* indices;    /* what this rank brings: `room` of them, of which the first *item_count count; */
+  const void* values;         /* and as many values. In any order, an index as often as you like */
+  const uint64_t* item_count; /* read when a round begins, up to room */
+  uint64_t room;
+  uint64_t* out_indices; /* the result: room for out_room of them, ascending, each once; */
+  void* out_values;      /* and as many values */
+  uint64_t* out_count;   /* how many these are, written when a round ends */
+  uint64_t out_room;     /* the least of count and P * room is always enough */
+  void* dense;        /* NULL, or count elements: the result as a vector, zero where it has no item. It is written as a
+                            whole in the first round and for another vector after lsched_rebind; from then on only where
+                            it changes, so it must not be written to */
+  uint64_t count;     /* of the vector: indices are below it. Up to P * 2^32; takes no memory */
+  lsched_dtype dtype; /* of values: F16, BF16, F32 or F64 */
+} lsched_coo_desc;
+
+/* The exact sum of sparse vectors that ranks bring (gradients of embeddings): nothing is selected, left out or kept for
+ * later, so there is no residual. The result has every index that any rank has given, also if its sum is zero; its value
+ * is what rank 0 has given for it, added up in the order of its items, plus what rank 1 has, and so on: in f32 for F16
+ * and BF16, which are rounded once, at the end. The same bits on every rank.
+ *
+ * A round of which any rank brings more than `room` items, or an index that is not below count, and one whose result has
+ * more than out_room items, ends on all ranks with BOUNDS (lsched_run, lsched_wait, lsched_test; the diagnostic says
+ * whose items, or how many there are; of a ticket whose round is not the last one that ended so, it is forgotten). It
+ * has changed nothing but *out_count: the number of items that the result would have, or 0 if a rank's items were wrong.
+ * The schedule is none the worse, and the next round may be good.
+ *
+ * Inputs for lsched_rebind are indices, values and item_count, outputs out_indices, out_values, out_count and, if there
+ * was one, dense.  Collective.
+ * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. All outputs are disjoint from everything
+ * else. The schedule takes up to P * min(room, ceil(count / P)) items, of f32 or f64, for what all ranks bring of this
+ * rank's part of the indices, 16 bytes for each item of room, and a few times room and out_room items.
+ * Errors: ARGUMENT, NOMEM, UNSUPPORTED (count is more than P * 2^32), CONSTRAINT (an integer dtype), MISMATCH (ranks
+ * disagree about room, out_room, count or dtype; a vector is each rank's own choice), else as barrier. */
+LSCHED_API lsched_status lsched_coo_allreduce_create(lsched_runtime* runtime, const lsched_coo_desc* desc,
+                                                     lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* ---- Floating formats ----------------------------------------------------------------------------------------- */
 

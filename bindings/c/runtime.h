@@ -17,6 +17,7 @@
 #include "offload/driver.h"
 #include "offload/lane_choice.h"
 #include "offload/progress_thread.h"
+#include "sparse/coo_functions.h"
 #include "sparse/state.h"
 
 namespace lsched {
@@ -67,6 +68,9 @@ lsched_status explain(const lsched_schedule& schedule, const instance& it, statu
                       lsched_diagnostic* diagnostic);
 lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, driver::clock::time_point until,
                        lsched_diagnostic* diagnostic);
+
+/// What was wrong with a round of a sum of users' sparse vectors, in words; nothing: ok.
+failure failure_of(const coo_verdict& verdict, const coo_problem& of);
 
 /// What a partial schedule's offers are, and what its rounds make of them.
 const buffer& contribution_of(const lsched_schedule& schedule);
@@ -158,5 +162,6 @@ struct lsched_schedule {
   std::vector<lsched::target_part> collected{};    ///< likewise, of the collect
   meeting met{};
   std::shared_ptr<lsched::sparse_state> residual{};  ///< of a sparse allreduce: what lives from round to round
+  std::shared_ptr<lsched::coo_functions> coo{};      ///< of a sum of users' sparse vectors: what judges its rounds
   bool is_partial() const { return it->program->is_partial(); }
 };

@@ -11,12 +11,31 @@ bool is_unstarted(const lsched_ticket& ticket) {
   return !ticket.schedule->is_partial() && ticket.round > ticket.schedule->it->called.load();
 }
 
+/// A round that has ended may have been none: nothing of the user's has changed then.
+coo_verdict verdict_on(const lsched_schedule& schedule, round_no round) {
+  return schedule.coo == nullptr ? coo_verdict{} : schedule.coo->verdict_of(round);
+}
+
 bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
+lsched_status explain_flaw(const lsched_schedule& schedule, const coo_verdict& verdict, round_no round,
+                           lsched_diagnostic* diagnostic) {
+  if (diagnostic == nullptr) return LSCHED_ERR_BOUNDS;
+  return guarded(diagnostic, [&] {
+    failure why = failure_of(verdict, schedule.coo->problem());
+    why.text = schedule.it->label + ": " + why.text;
+    return report(diagnostic, why, round);
+  });
+}
+
 }  // namespace
 
 lsched_status explain(const lsched_schedule& schedule, const instance& it, status answer, round_no round,
                       lsched_diagnostic* diagnostic) {
-  if (answer == status::ok || diagnostic == nullptr) return static_cast<lsched_status>(answer);
+  if (answer == status::ok) {
+    const coo_verdict verdict = verdict_on(schedule, round);
+    return verdict.flaw == coo_flaw::none ? LSCHED_OK : explain_flaw(schedule, verdict, round, diagnostic);
+  }
+  if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
   return guarded(diagnostic, [&] {
     failure why{answer, it.label, it.culprit.load()};
     if (answer == status::timeout) {
@@ -78,7 +97,8 @@ lsched_status lsched_test(lsched_ticket ticket) {
   if (is_unstarted(ticket)) return LSCHED_ERR_STATE;
   const instance& it = *ticket.schedule->it;
   if (it.finished.load() < ticket.round) (void)ticket.schedule->runtime->driver().progress();
-  if (it.finished.load() >= ticket.round) return LSCHED_OK;
+  if (it.finished.load() >= ticket.round)
+    return verdict_on(*ticket.schedule, ticket.round).flaw == coo_flaw::none ? LSCHED_OK : LSCHED_ERR_BOUNDS;
   const status verdict = it.verdict.load();
   return verdict == status::ok ? LSCHED_PENDING : static_cast<lsched_status>(verdict);
 }

@@ -129,6 +129,9 @@ lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
 }
 
 bool is_sparse(const lsched_schedule* schedule) { return schedule != nullptr && schedule->residual != nullptr; }
+bool has_items(const lsched_schedule* schedule) {
+  return is_sparse(schedule) || (schedule != nullptr && schedule->coo != nullptr);
+}
 
 /// Between rounds the state is the caller's; OK then.
 lsched_status look(const lsched_schedule* schedule) {
@@ -152,7 +155,7 @@ lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_
 }
 
 lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats) {
-  if (!is_sparse(schedule) || stats == nullptr || stats->struct_size != sizeof *stats) return LSCHED_ERR_ARGUMENT;
+  if (!has_items(schedule) || stats == nullptr || stats->struct_size != sizeof *stats) return LSCHED_ERR_ARGUMENT;
   schedule->runtime->driver().with_engine([&] { *stats = stats_of(*schedule); });
   return LSCHED_OK;
 }

@@ -1,0 +1,121 @@
+// Sums of users' sparse vectors, of the C interface: check, describe, commit; and what was wrong with a round.
+#include <array>
+
+#include "bindings/c/runtime.h"
+#include "bindings/c/words.h"
+#include "collectives/coo_allreduce.h"
+#include "sparse/coo_functions.h"
+
+namespace lsched {
+namespace {
+
+failure refused(std::string why) { return {status::argument, std::move(why)}; }
+
+result<coo_problem> read_problem(world place, const lsched_coo_desc& desc) {
+  if (desc.struct_size != sizeof desc) return refused("struct_size is not sizeof(lsched_coo_desc)");
+  const auto data = read_shape(desc.count, desc.dtype);
+  if (!data) return data.error();
+  const coo_problem problem{.count = desc.count,
+                            .room = desc.room,
+                            .result_room = desc.out_room,
+                            .place = place,
+                            .type = data->type,
+                            .has_dense = desc.dense != nullptr};
+  if (auto why = objection(problem)) return std::move(*why);
+  return problem;
+}
+
+/// The memory of the user, as the schedule's inputs and outputs.
+struct user_memory {
+  std::array<const void*, 3> inputs;
+  std::array<void*, 4> outputs;  ///< the last one perhaps null
+};
+
+user_memory memory_of(const lsched_coo_desc& desc) {
+  return {{desc.indices, desc.values, desc.item_count},
+          {desc.out_indices, desc.out_values, desc.out_count, desc.dense}};
+}
+
+/// Whether any output overlaps with an input, or another output.
+bool has_overlaps(const user_memory& memory, const coo_problem& of) {
+  const std::uint64_t width = size_of(of.type);
+  const std::array<std::uint64_t, 3> in_bytes{of.room * sizeof(std::uint64_t), of.room * width, sizeof(std::uint64_t)};
+  const std::array<std::uint64_t, 4> out_bytes{of.result_room * sizeof(std::uint64_t), of.result_room * width,
+                                               sizeof(std::uint64_t), of.has_dense ? of.count * width : 0};
+  const auto overlap = [](const void* one, std::uint64_t bytes, const void* other, std::uint64_t other_bytes) {
+    const auto x = reinterpret_cast<std::uintptr_t>(one), y = reinterpret_cast<std::uintptr_t>(other);
+    return bytes != 0 && other_bytes != 0 && x < y + other_bytes && y < x + bytes;
+  };
+  for (std::size_t o = 0; o < out_bytes.size(); ++o) {
+    for (std::size_t i = 0; i < in_bytes.size(); ++i)
+      if (overlap(memory.inputs[i], in_bytes[i], memory.outputs[o], out_bytes[o])) return true;
+    for (std::size_t i = 0; i < o; ++i)
+      if (overlap(memory.outputs[i], out_bytes[i], memory.outputs[o], out_bytes[o])) return true;
+  }
+  return false;
+}
+
+/// All that ranks have to agree about, in words.
+std::string agreement_of(const coo_problem& it) {
+  return "coo_allreduce " + std::string(name_of(it.type)) + " count " + std::to_string(it.count) + " room " +
+         std::to_string(it.room) + " out_room " + std::to_string(it.result_room);
+}
+
+struct described {
+  commit_request request;
+  std::shared_ptr<coo_functions> steps{};
+};
+
+described describe(world place, const lsched_coo_desc& desc) {
+  const std::string nothing = "a coo allreduce with bad arguments";
+  const auto problem = read_problem(place, desc);
+  if (!problem) return {{nothing, problem.error()}};
+  const user_memory memory = memory_of(desc);
+  described all{bound(agreement_of(*problem), coo_schedule(*problem), memory.inputs.data(), memory.outputs.data())};
+  if (!all.request.program) return all;
+  if (has_overlaps(memory, *problem)) return {{nothing, refused("an output overlaps with other memory")}};
+  try {
+    all.steps = std::make_shared<coo_functions>(*problem);
+  } catch (const std::bad_alloc&) {
+    return {{nothing, failure{status::no_memory, "there is no memory for so much room"}}};
+  }
+  all.request.options.local = all.steps;
+  return all;
+}
+
+lsched_status create(lsched_runtime* runtime, const lsched_coo_desc* desc, lsched_schedule** schedule,
+                     lsched_diagnostic* diagnostic) {
+  described all = desc == nullptr ? described{{"a coo allreduce with bad arguments", refused("desc is null")}}
+                                  : describe(runtime->place(), *desc);
+  const lsched_status answer = commit(runtime, std::move(all.request), false, schedule, diagnostic);
+  if (answer == LSCHED_OK) (*schedule)->coo = std::move(all.steps);
+  return answer;
+}
+
+}  // namespace
+
+failure failure_of(const coo_verdict& verdict, const coo_problem& of) {
+  const std::string who = "rank " + std::to_string(verdict.culprit);
+  switch (verdict.flaw) {
+    case coo_flaw::none: return {status::ok, {}};
+    case coo_flaw::many_items:
+      return {status::bounds, who + " brings more than " + std::to_string(of.room) + " items", verdict.culprit};
+    case coo_flaw::large_index:
+      return {status::bounds, who + " has an index that is not below " + std::to_string(of.count), verdict.culprit};
+    case coo_flaw::large_result: break;
+  }
+  return {status::bounds, "the result has " + std::to_string(verdict.items) + " items, and there is room for " +
+                              std::to_string(of.result_room)};
+}
+
+}  // namespace lsched
+
+using namespace lsched;
+
+extern "C" lsched_status lsched_coo_allreduce_create(lsched_runtime* runtime, const lsched_coo_desc* desc,
+                                                     lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
+    return create(runtime, desc, schedule, diagnostic);
+  });
+}
