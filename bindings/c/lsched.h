@@ -512,8 +512,8 @@ typedef struct lsched_sparse_stats {
   uint64_t messages_received;
 } lsched_sparse_stats;
 
-/* Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT (also for schedules that were made neither
- * by lsched_sparse_create nor by lsched_coo_allreduce_create). */
+/* Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT (also for schedules that were not made by
+ * lsched_sparse_create or lsched_coo_allreduce_create). */
 LSCHED_API lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
 
 /* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written.
@@ -547,23 +547,23 @@ typedef struct lsched_coo_desc {
 } lsched_coo_desc;
 
 /* The exact sum of sparse vectors that ranks bring (gradients of embeddings): nothing is selected, left out or kept for
- * later, so there is no residual. The result has every index that any rank has given, also if its sum is zero; its value
- * is what rank 0 has given for it, added up in the order of its items, plus what rank 1 has, and so on: in f32 for F16
- * and BF16, which are rounded once, at the end. The same bits on every rank.
+ * later, so there is no residual. The result has every index that any rank has given, also if its sum is zero. Its
+ * value is what rank 0 has given for it, added up in the order of its items, plus what rank 1 has, and so on: in f32
+ * for F16 and BF16, which are rounded once, at the end. The same bits on every rank.
  *
- * A round of which any rank brings more than `room` items, or an index that is not below count, and one whose result has
- * more than out_room items, ends on all ranks with BOUNDS (lsched_run, lsched_wait, lsched_test; the diagnostic says
- * whose items, or how many there are; of a ticket whose round is not the last one that ended so, it is forgotten). It
- * has changed nothing but *out_count: the number of items that the result would have, or 0 if a rank's items were wrong.
- * The schedule is none the worse, and the next round may be good.
+ * A round to which any rank brings more than `room` items, or an index that is not below count, and one whose result
+ * has more than out_room items, ends on all ranks with BOUNDS (lsched_run, lsched_wait, lsched_test; the diagnostic
+ * says whose items, or how many). It has changed nothing but *out_count, which is the number of items that the result
+ * would have, or 0 if a rank's items were wrong. The schedule is none the worse, and the next round may be good. (Of
+ * all rounds that ended so, the last one is remembered: an older ticket, if asked again, answers OK.)
  *
  * Inputs for lsched_rebind are indices, values and item_count, outputs out_indices, out_values, out_count and, if there
- * was one, dense.  Collective.
- * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. All outputs are disjoint from everything
- * else. The schedule takes up to P * min(room, ceil(count / P)) items, of f32 or f64, for what all ranks bring of this
- * rank's part of the indices, 16 bytes for each item of room, and a few times room and out_room items.
+ * was one, dense. What was sent and received is in lsched_sparse_get_stats.  Collective.
+ * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create; outputs are disjoint from each other
+ * and from inputs. The schedule takes P * min(room, ceil(count / P)) items of f32 or f64, for what all ranks may bring
+ * of this rank's part of the indices, 16 bytes and more for each item of room, and three times out_room items.
  * Errors: ARGUMENT, NOMEM, UNSUPPORTED (count is more than P * 2^32), CONSTRAINT (an integer dtype), MISMATCH (ranks
- * disagree about room, out_room, count or dtype; a vector is each rank's own choice), else as barrier. */
+ * disagree about room, out_room, count or dtype; dense is each rank's own choice), else as barrier. */
 LSCHED_API lsched_status lsched_coo_allreduce_create(lsched_runtime* runtime, const lsched_coo_desc* desc,
                                                      lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
