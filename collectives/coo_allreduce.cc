@@ -12,7 +12,7 @@ namespace lsched {
 namespace {
 
 constexpr std::uint64_t k_tally = 2;
-enum : std::uint32_t { k_part_tags = 0, k_tally_tags = 64, k_sum_tags = 128 };
+enum : std::uint32_t { k_part_tags = 0, k_tally_tags = 64, k_sum_tags = 128, k_sample_tags = 192, k_length_tags = 256 };
 
 class coo_rank {
  public:
@@ -38,6 +38,7 @@ class coo_rank {
     to_.dep(before, last_);
   }
 
+  /// The sum of what all ranks have brought of this rank's region.
   void take() {
     const std::uint64_t all = taken_room(problem_), room = part_room(problem_);
     typical_ = std::min(room, std::max<std::uint64_t>(1, all / ranks_));
@@ -47,37 +48,71 @@ class coo_rank {
                        {.room = room, .total = all, .typical = typical_});
     apply(kernel::derive, coo_step::see_indices, indices, k_no_buffer, seen);
     apply(kernel::derive, coo_step::see_values, values, k_no_buffer, seen);
-    apply(kernel::split, coo_step::take, number, k_no_buffer, parts_);
+    const buffer_id samples = problem_.is_balanced ? sample(number) : k_no_buffer;
+    apply(kernel::split, coo_step::take, number, samples, parts_);
+  }
+
+  buffer_id sample(buffer_id number) {
+    const std::uint64_t most = sample_room(problem_);
+    const buffer_id mine = to_.scratch(dtype::u64, most), all = to_.scratch(dtype::u64, most * ranks_);
+    apply(kernel::derive, coo_step::sample, number, k_no_buffer, mine);
+    allgather(k_sample_tags, mine, all);
+    return all;
+  }
+
+  void allgather(std::uint32_t tag, buffer_id mine, buffer_id all) {
+    to_.set_first_tag(tag);
+    const shape block{.count = to_.at(mine).count, .type = dtype::u64};
+    last_ = to_.nop({last_, add_allgather_dissemination(to_, block, mine, all, last_).exit});
   }
 
   void split() {
-    const auto [self, size] = problem_.place;
     const std::uint64_t room = sum_room(problem_);
-    const buffer_id received = to_.lists(buffer_role::scratch, item_of(accumulator()), ranks_,
-                                         {.room = part_room(problem_), .typical = typical_});
+    received_ = to_.lists(buffer_role::scratch, item_of(accumulator()), ranks_,
+                          {.room = part_room(problem_),
+                           .total = problem_.is_balanced ? received_room(problem_) : 0,
+                           .typical = typical_});
     sum_ = to_.lists(buffer_role::scratch, item_of(problem_.type), 1,
                      {.room = room, .typical = std::min(room, typical_ * ranks_)});
+    const op_id ready = problem_.is_balanced ? lay_out() : k_no_op;
     to_.set_first_tag(k_part_tags);
-    const op_id all = to_.nop({to_.copy(at(parts_, self), at(received, self), 1, {last_}), last_});
+    last_ = exchange(parts_, received_, last_, ready, {.skips_empty = problem_.is_balanced});
+    apply(kernel::fold, coo_step::sum, received_, k_no_buffer, sum_);
+  }
+
+  /// Says everybody how much he will get of this rank, so that lists can lie one behind the other.
+  op_id lay_out() {
+    const buffer_id mine = to_.scratch(dtype::u64, ranks_), all = to_.scratch(dtype::u64, ranks_);
+    const op_id measured = to_.measure({parts_, 0}, {mine, 0}, ranks_, {last_});
+    to_.set_first_tag(k_length_tags);
+    return to_.lay_out({all, 0}, received_, {exchange(mine, all, measured, k_no_op, {})});
+  }
+
+  /// Element r of `from`, there after `sent`, becomes element `self` of rank r's `into`, which is to be written after
+  /// `received`, if that is an op.
+  op_id exchange(buffer_id from, buffer_id into, op_id sent, op_id received, const guard& when) {
+    const auto [self, size] = problem_.place;
+    const op_id all = to_.nop({to_.copy(at(from, self), at(into, self), 1, {sent, received}), sent});
     for (rank distance = 1; distance < size; ++distance) {
       const rank peer = ring_after(self, distance, size);
-      to_.dep(to_.send(peer, 0, at(parts_, peer), 1, {last_}), exit_);
+      const op_id it = to_.send(peer, 0, at(from, peer), 1, {sent});
+      if (when != guard{}) to_.set_guard(it, when);
+      to_.dep(it, exit_);
     }
     for (rank distance = 1; distance < size; ++distance) {
       const rank peer = ring_before(self, distance, size);
-      to_.dep(to_.recv(peer, 0, at(received, peer), 1), all);
+      const op_id it = to_.recv(peer, 0, at(into, peer), 1, {received});
+      if (when != guard{}) to_.set_guard(it, when);
+      to_.dep(it, all);
     }
-    last_ = all;
-    apply(kernel::fold, coo_step::sum, received, k_no_buffer, sum_);
+    return all;
   }
 
   void agree() {
     const buffer_id tally = to_.scratch(dtype::u64, k_tally), tallies = to_.scratch(dtype::u64, k_tally * ranks_);
     lengths_ = to_.scratch(dtype::u64, ranks_);
     apply(kernel::derive, coo_step::tally, sum_, k_no_buffer, tally);
-    to_.set_first_tag(k_tally_tags);
-    last_ = to_.nop(
-        {last_, add_allgather_dissemination(to_, {.count = k_tally, .type = dtype::u64}, tally, tallies, last_).exit});
+    allgather(k_tally_tags, tally, tallies);
     apply(kernel::derive, coo_step::plan, tally, tallies, lengths_);
     apply(kernel::fold, coo_step::keep, sum_, tallies, sum_);
   }
@@ -105,7 +140,7 @@ class coo_rank {
   const coo_problem& problem_;
   const std::uint64_t ranks_;
   std::uint64_t typical_ = 0;  ///< items of a list
-  buffer_id parts_ = k_no_buffer, sum_ = k_no_buffer, lengths_ = k_no_buffer;
+  buffer_id parts_ = k_no_buffer, received_ = k_no_buffer, sum_ = k_no_buffer, lengths_ = k_no_buffer;
   op_id last_ = k_no_op;  ///< of what this rank computes
   const op_id exit_;
 };

@@ -61,13 +61,14 @@ class rounded_items {
 
 /// visit(position in the vector, where its value is), for each item.
 template <class Visit>
-void for_each(std::span<const item_list> sums, const cut& regions, dtype type, const Visit& visit) {
+void for_each(std::span<const item_list> sums, std::span<const std::uint64_t> boundaries, dtype type,
+              const Visit& visit) {
   const std::size_t width = item_size(type);
   for (std::size_t region = 0; region < sums.size(); ++region) {
     const std::byte* const begin = sums[region].items;
     for (std::uint64_t i = 0; i < sums[region].count; ++i) {
       const std::byte* const it = begin + i * width;
-      visit(regions.begin(region) + read<std::uint32_t>(it), it + sizeof(std::uint32_t));
+      visit(boundaries[region] + read<std::uint32_t>(it), it + sizeof(std::uint32_t));
     }
   }
 }
@@ -76,56 +77,77 @@ void for_each(std::span<const item_list> sums, const cut& regions, dtype type, c
 
 coo::coo(const coo_problem& of)
     : problem_(of),
-      regions_(regions_of(of)),
       sums_(residual_of(of.type)),
       widen_(of.type == sums_ ? nullptr : find_convert(of.type, sums_)),
       round_(find_convert(sums_, of.type)),
+      samples_(of.is_balanced ? sample_room(of) * static_cast<std::uint64_t>(of.place.size) : 0),
       order_(of.room),
       widened_(widen_ == nullptr ? 0 : of.room) {
+  for (std::uint64_t r = 0; r <= static_cast<std::uint64_t>(of.place.size); ++r)
+    boundaries_.push_back(equal_regions(of).begin(r));
   heap_.reserve(static_cast<std::size_t>(of.place.size));
   if (of.has_dense) last_.reserve(gathered_room(of));
 }
 
 // --- take -----------------------------------------------------------------------------------------------------------
 
-/// False: an index is too large.
-bool coo::sort(const std::uint64_t* indices, std::uint64_t number) {
-  bool fit = true;
+coo_flaw coo::sort(const std::uint64_t* indices, const void* values, std::uint64_t number) {
+  number_ = 0;
+  if (number > problem_.room) return coo_flaw::many_items;
   for (std::uint64_t i = 0; i < number; ++i) {
-    fit = fit && indices[i] < problem_.count;
+    if (indices[i] >= problem_.count) return coo_flaw::large_index;
     order_[i] = {indices[i], i};
   }
+  number_ = number;
   const std::span all(order_.data(), number);
-  if (fit && !std::ranges::is_sorted(all)) std::ranges::sort(all);  // positions make it stable
-  return fit;
+  if (!std::ranges::is_sorted(all)) std::ranges::sort(all);  // positions make it stable
+  values_ = values;
+  if (widen_ == nullptr) return coo_flaw::none;
+  widen_(values, number, 1, widened_.data());
+  values_ = widened_.data();
+  return coo_flaw::none;
+}
+
+void coo::sample(std::span<std::uint64_t> samples) const {
+  std::size_t taken = 0;
+  std::uint64_t different = 0;
+  for (std::uint64_t i = 0; i < number_; ++i) {
+    if (i > 0 && order_[i].index == order_[i - 1].index) continue;
+    if (++different % sample_step(problem_) == 0) samples[taken++] = order_[i].index;
+  }
+  std::fill(samples.begin() + static_cast<std::ptrdiff_t>(taken), samples.end(), k_no_sample);
+}
+
+/// Without samples there is so little that anything will do.
+void coo::set_boundaries(std::span<const std::uint64_t> samples) {
+  std::ranges::copy(samples, samples_.begin());
+  std::ranges::sort(samples_);
+  const auto number = static_cast<std::uint64_t>(std::ranges::lower_bound(samples_, k_no_sample) - samples_.begin());
+  const std::uint64_t ranks = boundaries_.size() - 1;
+  for (std::uint64_t r = 1; r < ranks && number > 0; ++r) boundaries_[r] = samples_[r * number / ranks];
 }
 
 template <class Sum>
-void coo::add_up(const Sum* values, std::uint64_t number, std::byte* items, std::span<std::uint64_t> lengths) const {
+void coo::add_up(const Sum* values, std::byte* items, std::span<std::uint64_t> lengths) const {
   std::size_t region = 0;
-  for (std::uint64_t i = 0; i < number;) {
+  for (std::uint64_t i = 0; i < number_;) {
     const std::uint64_t index = order_[i].index;
     Sum sum = values[order_[i].position];
-    for (++i; i < number && order_[i].index == index; ++i) sum += values[order_[i].position];
-    while (index >= regions_.begin(region + 1)) ++region;
-    write(items, static_cast<std::uint32_t>(index - regions_.begin(region)));
+    for (++i; i < number_ && order_[i].index == index; ++i) sum += values[order_[i].position];
+    while (index >= boundaries_[region + 1]) ++region;
+    write(items, static_cast<std::uint32_t>(index - boundaries_[region]));
     write(items + sizeof(std::uint32_t), sum);
     items += sizeof(std::uint32_t) + sizeof sum;
     ++lengths[region];
   }
 }
 
-coo_flaw coo::take(const std::uint64_t* indices, const void* values, std::uint64_t number, std::byte* items,
-                   std::span<std::uint64_t> lengths) {
+void coo::take(std::byte* items, std::span<std::uint64_t> lengths) {
   std::ranges::fill(lengths, 0);
-  if (number > problem_.room) return coo_flaw::many_items;
-  if (!sort(indices, number)) return coo_flaw::large_index;
-  if (widen_ != nullptr) widen_(values, number, 1, widened_.data());
   if (sums_ == dtype::f64)
-    add_up(static_cast<const double*>(values), number, items, lengths);
+    add_up(static_cast<const double*>(values_), items, lengths);
   else
-    add_up(widen_ != nullptr ? widened_.data() : static_cast<const float*>(values), number, items, lengths);
-  return coo_flaw::none;
+    add_up(static_cast<const float*>(values_), items, lengths);
 }
 
 // --- sum ------------------------------------------------------------------------------------------------------------
@@ -184,12 +206,12 @@ coo_verdict coo::judge(std::span<const std::uint64_t> tallies) const {
 }
 
 void coo::give_indices(std::span<const item_list> sums, std::uint64_t* indices) const {
-  for_each(sums, regions_, problem_.type, [&](std::uint64_t position, const std::byte*) { *indices++ = position; });
+  for_each(sums, boundaries_, problem_.type, [&](std::uint64_t position, const std::byte*) { *indices++ = position; });
 }
 
 void coo::give_values(std::span<const item_list> sums, std::byte* values) const {
   const std::size_t width = size_of(problem_.type);
-  for_each(sums, regions_, problem_.type, [&](std::uint64_t, const std::byte* value) {
+  for_each(sums, boundaries_, problem_.type, [&](std::uint64_t, const std::byte* value) {
     std::memcpy(values, value, width);
     values += width;
   });
@@ -202,7 +224,7 @@ void coo::give_dense(std::span<const item_list> sums, std::byte* vector) {
     for (const std::uint64_t position : last_) std::memset(vector + position * width, 0, width);
   last_vector_ = vector;
   last_.clear();
-  for_each(sums, regions_, problem_.type, [&](std::uint64_t position, const std::byte* value) {
+  for_each(sums, boundaries_, problem_.type, [&](std::uint64_t position, const std::byte* value) {
     std::memcpy(vector + position * width, value, width);
     last_.push_back(position);
   });

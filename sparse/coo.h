@@ -1,6 +1,8 @@
 // A sum of sparse vectors that users bring: what one rank computes between messages (sparse/coo_problem.h).
 //
-//   take    check, sort by index, add up what has the same index: a list for each region, of the accumulator's type
+//   sort    check, and sort by index
+//   sample  where regions are balanced: note some of the indices; then find all ranks' boundaries by all ranks' samples
+//   take    add up what has the same index: a list for each region, of the accumulator's type
 //   sum     the lists of all ranks for the own region are merged; rounded to the values' type
 //   judge   how many items all regions have, and what is wrong with what ranks have brought: the same on all ranks
 //   give    the sums of all regions become the user's
@@ -37,6 +39,8 @@ struct coo_verdict {
   std::uint64_t items = 0;   ///< of the result, or what it would have; 0 if a rank's items are wrong
 };
 
+inline constexpr std::uint64_t k_no_sample = ~std::uint64_t{0};
+
 /// Words of a rank's tally: items, and flaw.
 inline constexpr std::uint64_t k_coo_tally = 2;
 
@@ -47,10 +51,20 @@ class coo {
 
   const coo_problem& problem() const { return problem_; }
 
+  /// The user's items of this round: memory that remains until they are taken. If something is wrong with them, there
+  /// are none.
+  coo_flaw sort(const std::uint64_t* indices, const void* values, std::uint64_t number);
+
+  /// sample_room(problem) numbers: of the vector's elements, ascending, and then k_no_sample.
+  void sample(std::span<std::uint64_t> samples) const;
+  /// samples: of all ranks, one behind the other; they are put in order.
+  void set_boundaries(std::span<const std::uint64_t> samples);
+  /// P+1 positions.
+  std::span<const std::uint64_t> boundaries() const { return boundaries_; }
+
   /// Writes lists for all regions to `items`, one behind the other, and their P lengths; there is room for
-  /// taken_room(problem). If something is wrong with the items, all lists are empty.
-  coo_flaw take(const std::uint64_t* indices, const void* values, std::uint64_t number, std::byte* items,
-                std::span<std::uint64_t> lengths);
+  /// taken_room(problem).
+  void take(std::byte* items, std::span<std::uint64_t> lengths);
 
   /// `lists`: what all ranks have taken of this rank's region, in rank order. Writes the sum, up to sum_room(problem)
   /// items; answers how many it has, also if these are more.
@@ -79,20 +93,22 @@ class coo {
     const std::byte* end;
   };
 
-  bool sort(const std::uint64_t* indices, std::uint64_t number);
   template <class Sum>
-  void add_up(const Sum* values, std::uint64_t number, std::byte* items, std::span<std::uint64_t> lengths) const;
+  void add_up(const Sum* values, std::byte* items, std::span<std::uint64_t> lengths) const;
   template <class Sum>
   std::uint64_t merge(std::span<const item_list> lists, std::byte* items);
   void open(std::span<const item_list> lists, std::size_t width);
   void advance(std::size_t width);
 
   coo_problem problem_;
-  cut regions_;
   dtype sums_;        ///< what is added up in
   convert_fn widen_;  ///< nullptr: values are of that type
   convert_fn round_;
+  std::vector<std::uint64_t> boundaries_;
+  std::vector<std::uint64_t> samples_;
   std::vector<entry> order_;
+  std::uint64_t number_ = 0;  ///< of these that count
+  const void* values_ = nullptr;
   std::vector<float> widened_;
   std::vector<cursor> heap_;
   const std::byte* last_vector_ = nullptr;

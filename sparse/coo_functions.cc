@@ -15,7 +15,17 @@ status coo_functions::call(std::uint32_t number, round_no round, const function_
   switch (static_cast<coo_step>(number)) {
     case coo_step::see_indices: indices_ = source.numbers<std::uint64_t>().data(); break;
     case coo_step::see_values: values_ = source.data; break;
-    case coo_step::take: return take(source, target);
+    case coo_step::sample:
+      sort(source);
+      steps_.sample(target.numbers<std::uint64_t>());
+      break;
+    case coo_step::take:
+      if (problem().is_balanced)
+        steps_.set_boundaries(by.numbers<std::uint64_t>());
+      else
+        sort(source);
+      steps_.take(target.data, lengths_);
+      return target.lists->lay_out(lengths_) ? status::ok : status::bounds;
     case coo_step::sum:
       gather(source);
       items_ = steps_.sum(lists_, target.data);
@@ -43,9 +53,8 @@ status coo_functions::call(std::uint32_t number, round_no round, const function_
   return status::ok;
 }
 
-status coo_functions::take(const function_input& number, const function_output& target) {
-  flaw_ = steps_.take(indices_, values_, number.numbers<std::uint64_t>()[0], target.data, lengths_);
-  return target.lists->lay_out(lengths_) ? status::ok : status::bounds;
+void coo_functions::sort(const function_input& number) {
+  flaw_ = steps_.sort(indices_, values_, number.numbers<std::uint64_t>()[0]);
 }
 
 void coo_functions::gather(const function_input& from) {

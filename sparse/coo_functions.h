@@ -24,7 +24,7 @@ class coo_functions final : public functions {
   coo_verdict verdict_of(round_no round) const;
 
  private:
-  status take(const function_input& number, const function_output& target);
+  void sort(const function_input& number);
   void gather(const function_input& from);
   void plan(round_no round, const function_input& tallies, std::span<std::uint64_t> lengths);
 

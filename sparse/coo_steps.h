@@ -9,7 +9,8 @@ namespace lsched {
 enum class coo_step : std::uint32_t {
   see_indices,   ///< the user's indices, and …
   see_values,    ///< … values, of which functions note where they are → a number that nobody reads
-  take,          ///< how many they are → a list for the owner of each region
+  sample,        ///< how many they are → samples of their indices; where regions are balanced
+  take,          ///< how many they are, and perhaps all ranks' samples → a list for the owner of each region
   sum,           ///< lists of all ranks, of this rank's region → their sum
   tally,         ///< the sum → how many items that is, and what was wrong with what this rank has brought
   plan,          ///< this rank's tally, by those of all ranks → how many items come from each, if the round is good

@@ -15,11 +15,14 @@ result<coo_problem> read_problem(world place, const lsched_coo_desc& desc) {
   if (desc.struct_size != sizeof desc) return refused("struct_size is not sizeof(lsched_coo_desc)");
   const auto data = read_shape(desc.count, desc.dtype);
   if (!data) return data.error();
+  if (desc.regions < LSCHED_EQUAL_REGIONS || desc.regions > LSCHED_BALANCED_REGIONS)
+    return refused("regions is not an lsched_regions");
   const coo_problem problem{.count = desc.count,
                             .room = desc.room,
                             .result_room = desc.out_room,
                             .place = place,
                             .type = data->type,
+                            .is_balanced = desc.regions == LSCHED_BALANCED_REGIONS,
                             .has_dense = desc.dense != nullptr};
   if (auto why = objection(problem)) return std::move(*why);
   return problem;
@@ -58,7 +61,7 @@ bool has_overlaps(const user_memory& memory, const coo_problem& of) {
 /// All that ranks have to agree about, in words.
 std::string agreement_of(const coo_problem& it) {
   return "coo_allreduce " + std::string(name_of(it.type)) + " count " + std::to_string(it.count) + " room " +
-         std::to_string(it.room) + " out_room " + std::to_string(it.result_room);
+         std::to_string(it.room) + " out_room " + std::to_string(it.result_room) + (it.is_balanced ? " balanced" : "");
 }
 
 struct described {

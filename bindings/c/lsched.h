@@ -529,6 +529,14 @@ LSCHED_API lsched_status lsched_sparse_residual(const lsched_schedule* schedule,
 LSCHED_API lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed);
 LSCHED_API lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes);
 
+/* Which part of the indices is added up by which rank. Sums do not depend on it, time and memory do. */
+typedef enum lsched_regions {
+  LSCHED_EQUAL_REGIONS = 0, /* each rank's is as long; it may have to hold P * room items */
+  LSCHED_BALANCED_REGIONS   /* all ranks look at samples of their indices in each round, and cut so that they get about
+                               as many items each: none gets more than about 2 * room, however indices are spread. Two
+                               more small exchanges, of 2 P numbers and of one for each rank; count is up to 2^32 */
+} lsched_regions;
+
 typedef struct lsched_coo_desc {
   size_t struct_size;
   const uint64_t* indices;    /* what this rank brings: `room` of them, of which the first *item_count count; */
@@ -539,11 +547,12 @@ typedef struct lsched_coo_desc {
   void* out_values;      /* and as many values */
   uint64_t* out_count;   /* how many these are, written when a round ends */
   uint64_t out_room;     /* the least of count and P * room is always enough */
-  void* dense;        /* NULL, or count elements: the result as a vector, zero where it has no item. It is written as a
-                            whole in the first round and for another vector after lsched_rebind; from then on only where
-                            it changes, so it must not be written to */
+  void* dense;        /* NULL, or count elements: the result as a vector, zero where it has no item. Written as a whole
+                         in the first round, and if lsched_rebind has brought another one; from then on only where
+                         it changes, so it must not be written to */
   uint64_t count;     /* of the vector: indices are below it. Up to P * 2^32; takes no memory */
   lsched_dtype dtype; /* of values: F16, BF16, F32 or F64 */
+  lsched_regions regions; /* 0: equal */
 } lsched_coo_desc;
 
 /* The exact sum of sparse vectors that ranks bring (gradients of embeddings): nothing is selected, left out or kept for
@@ -560,10 +569,12 @@ typedef struct lsched_coo_desc {
  * Inputs for lsched_rebind are indices, values and item_count, outputs out_indices, out_values, out_count and, if there
  * was one, dense. What was sent and received is in lsched_sparse_get_stats.  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create; outputs are disjoint from each other
- * and from inputs. The schedule takes P * min(room, ceil(count / P)) items of f32 or f64, for what all ranks may bring
- * of this rank's part of the indices, 16 bytes and more for each item of room, and three times out_room items.
- * Errors: ARGUMENT, NOMEM, UNSUPPORTED (count is more than P * 2^32), CONSTRAINT (an integer dtype), MISMATCH (ranks
- * disagree about room, out_room, count or dtype; dense is each rank's own choice), else as barrier. */
+ * and from inputs. The schedule takes P * min(room, ceil(count / P)) items of f32 or f64 for what all ranks may bring
+ * of this rank's part of the indices (about 2 * room if balanced), 16 bytes and more for each item of room, and three
+ * times out_room items.
+ * Errors: ARGUMENT, NOMEM, UNSUPPORTED (count is more than P * 2^32, or 2^32 if balanced), CONSTRAINT (an integer
+ * dtype), MISMATCH (ranks disagree about room, out_room, count, dtype or regions; dense is each rank's own choice),
+ * else as barrier. */
 LSCHED_API lsched_status lsched_coo_allreduce_create(lsched_runtime* runtime, const lsched_coo_desc* desc,
                                                      lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 

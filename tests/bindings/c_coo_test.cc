@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <thread>
@@ -92,14 +93,18 @@ void expect_sum(const rank_memory& mine, const std::map<std::uint64_t, float>& a
   }
 }
 
-TEST(c_coo, what_ranks_bring_is_added_up) {
+class c_coo : public testing::TestWithParam<lsched_regions> {};
+INSTANTIATE_TEST_SUITE_P(regions, c_coo, testing::Values(LSCHED_EQUAL_REGIONS, LSCHED_BALANCED_REGIONS));
+
+TEST_P(c_coo, what_ranks_bring_is_added_up) {
   for (const std::int32_t size : {1, 2, 3, 5}) {
     std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
     as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
       const bool has_dense = r != 1;  // each rank's own choice
       lsched_schedule* schedule = nullptr;
       diagnostic why;
-      const lsched_coo_desc desc = ranks[r].desc(has_dense);
+      lsched_coo_desc desc = ranks[r].desc(has_dense);
+      desc.regions = GetParam();
       ASSERT_EQ(lsched_coo_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
       for (std::uint64_t round = 1; round <= 20; ++round) {
         ranks[r].draw(r, round);
@@ -110,7 +115,8 @@ TEST(c_coo, what_ranks_bring_is_added_up) {
       EXPECT_EQ(lsched_sparse_get_stats(schedule, &stats), LSCHED_OK);
       EXPECT_EQ(stats.rounds, 20u);
       EXPECT_EQ(stats.item_bytes_sent > 0, size > 1);
-      EXPECT_EQ(stats.other_bytes_sent, 20 * 16 * static_cast<std::uint64_t>(size - 1));
+      const std::uint64_t numbers = 2 + (GetParam() == LSCHED_BALANCED_REGIONS ? 2 * ranks.size() + 1 : 0);
+      EXPECT_EQ(stats.other_bytes_sent, 20 * 8 * numbers * (ranks.size() - 1));
       void* residual = nullptr;
       lsched_dtype type = LSCHED_F32;
       EXPECT_EQ(lsched_sparse_residual(schedule, &residual, &type), LSCHED_ERR_ARGUMENT) << "there is none";
@@ -119,7 +125,7 @@ TEST(c_coo, what_ranks_bring_is_added_up) {
   }
 }
 
-TEST(c_coo, a_bad_round_is_bounds_everywhere_and_the_next_one_is_good) {
+TEST_P(c_coo, a_bad_round_is_bounds_everywhere_and_the_next_one_is_good) {
   std::vector<rank_memory> ranks(3);
   as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
     rank_memory& mine = ranks[r];
@@ -127,6 +133,7 @@ TEST(c_coo, a_bad_round_is_bounds_everywhere_and_the_next_one_is_good) {
     diagnostic why;
     lsched_coo_desc desc = mine.desc();
     desc.out_room = 50;
+    desc.regions = GetParam();
     ASSERT_EQ(lsched_coo_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
     const auto bring = [&](std::uint64_t number, std::uint64_t first) {
       mine.item_count = number;
@@ -163,7 +170,7 @@ TEST(c_coo, a_bad_round_is_bounds_everywhere_and_the_next_one_is_good) {
   });
 }
 
-TEST(c_coo, other_memory_is_bound) {
+TEST(c_coo_desc, other_memory_is_bound) {
   std::vector<rank_memory> ranks(2), others(2);
   as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
     lsched_schedule* schedule = nullptr;
@@ -184,7 +191,7 @@ TEST(c_coo, other_memory_is_bound) {
   });
 }
 
-TEST(c_coo, vectors_may_be_longer_than_an_index_and_have_no_elements) {
+TEST(c_coo_desc, vectors_may_be_longer_than_an_index_and_have_no_elements) {
   std::vector<rank_memory> ranks(3);
   as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
     rank_memory& mine = ranks[r];
@@ -209,6 +216,9 @@ TEST(c_coo, vectors_may_be_longer_than_an_index_and_have_no_elements) {
     desc.count = (std::uint64_t{3} << 32) + 1;
     EXPECT_EQ(lsched_coo_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_ERR_UNSUPPORTED);
     EXPECT_NE(std::string(why.text).find("12884901889"), std::string::npos) << why.text;
+    desc.count = (std::uint64_t{1} << 32) + 1, desc.regions = LSCHED_BALANCED_REGIONS;
+    EXPECT_EQ(lsched_coo_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_ERR_UNSUPPORTED);
+    EXPECT_NE(std::string(why.text).find("balanced"), std::string::npos) << why.text;
     desc = mine.desc(false);
     desc.room = desc.out_room = 0;
     desc.indices = desc.out_indices = nullptr, desc.values = desc.out_values = nullptr;
@@ -220,7 +230,7 @@ TEST(c_coo, vectors_may_be_longer_than_an_index_and_have_no_elements) {
   });
 }
 
-TEST(c_coo, a_wrong_desc_is_told_what_is_wrong) {
+TEST(c_coo_desc, a_wrong_desc_is_told_what_is_wrong) {
   rank_memory memory;
   as_ranks(1, [&](lsched_runtime* runtime, std::size_t) {
     const auto refusal = [&](lsched_status expected, const char* words,
@@ -241,6 +251,7 @@ TEST(c_coo, a_wrong_desc_is_told_what_is_wrong) {
     refusal(LSCHED_ERR_ARGUMENT, "overlaps", [](auto& it) { it.out_values = it.dense; });
     refusal(LSCHED_ERR_ARGUMENT, "overlaps", [](auto& it) { it.out_count = it.out_indices + 299; });
     refusal(LSCHED_ERR_ARGUMENT, "dtype", [](auto& it) { it.dtype = static_cast<lsched_dtype>(15); });
+    refusal(LSCHED_ERR_ARGUMENT, "regions", [](auto& it) { std::memset(&it.regions, 1, sizeof it.regions); });
     refusal(LSCHED_ERR_CONSTRAINT, "floating", [](auto& it) { it.dtype = LSCHED_I32; });
     refusal(LSCHED_ERR_ARGUMENT, "2^48", [](auto& it) { it.room = std::uint64_t{1} << 50; });
     diagnostic why;
@@ -250,7 +261,7 @@ TEST(c_coo, a_wrong_desc_is_told_what_is_wrong) {
   });
 }
 
-TEST(c_coo, ranks_that_ask_for_different_things_learn_it) {
+TEST(c_coo_desc, ranks_that_ask_for_different_things_learn_it) {
   std::vector<rank_memory> ranks(2);
   as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
     lsched_coo_desc desc = ranks[r].desc();

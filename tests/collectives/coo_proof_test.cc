@@ -36,9 +36,13 @@ TEST(CooProof, every_items_are_in_the_result_once) {
     for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1000}, std::uint64_t{1} << 32})
       for (const std::uint64_t room : {0u, 1u, 50u, 2000u})
         for (const std::uint64_t result_room : {0u, 1u, 900u})
-          for (const bool has_dense : {false, true}) {
-            const verification answer =
-                proof_of({.count = count, .room = room, .result_room = result_room, .has_dense = has_dense}, size);
+          for (const bool is_balanced : {false, true}) {
+            const verification answer = proof_of({.count = count,
+                                                  .room = room,
+                                                  .result_room = result_room,
+                                                  .is_balanced = is_balanced,
+                                                  .has_dense = room % 4 == 0},
+                                                 size);
             ASSERT_TRUE(answer.holds()) << size << " ranks, " << count << ", room " << room << ", " << result_room
                                         << "\n"
                                         << first_words(answer);
@@ -47,10 +51,12 @@ TEST(CooProof, every_items_are_in_the_result_once) {
 }
 
 TEST(CooProof, all_types) {
-  for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
-    const verification answer = proof_of({.count = 100, .room = 9, .result_room = 30, .type = type}, 5);
-    ASSERT_TRUE(answer.holds()) << name_of(type) << "\n" << first_words(answer);
-  }
+  for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64})
+    for (const bool is_balanced : {false, true}) {
+      const verification answer =
+          proof_of({.count = 100, .room = 9, .result_room = 30, .type = type, .is_balanced = is_balanced}, 5);
+      ASSERT_TRUE(answer.holds()) << name_of(type) << "\n" << first_words(answer);
+    }
 }
 
 /// Of the faults of a world, those that cannot be harmless.
@@ -62,21 +68,28 @@ TEST(CooProof, no_message_goes_astray_unseen) {
     return all.how(k) == mutation::swap_peers || (all.how(k) == mutation::shift_offset && moves) ||
            (all.how(k) == mutation::change_kernel && is_of_lists);
   };
-  for (const rank size : {3, 5}) {
-    const coo_problem problem{.count = 100, .room = 9, .result_room = 30, .place = {0, size}, .has_dense = true};
-    const mutant_list mutants(world_of(problem, size));
-    std::size_t number = 0;
-    for (std::size_t k = 0; k < mutants.size(); ++k) {
-      if (!is_grave(mutants, k)) continue;
-      ++number;
-      EXPECT_FALSE(verify(mutants.world(k), promise_of_coo(problem)).holds()) << size << " ranks, " << mutants.name(k);
+  for (const rank size : {3, 5})
+    for (const bool is_balanced : {false, true}) {
+      const coo_problem problem{.count = 100,
+                                .room = 9,
+                                .result_room = 30,
+                                .place = {0, size},
+                                .is_balanced = is_balanced,
+                                .has_dense = true};
+      const mutant_list mutants(world_of(problem, size));
+      std::size_t number = 0;
+      for (std::size_t k = 0; k < mutants.size(); ++k) {
+        if (!is_grave(mutants, k)) continue;
+        ++number;
+        EXPECT_FALSE(verify(mutants.world(k), promise_of_coo(problem)).holds())
+            << size << " ranks, " << is_balanced << ", " << mutants.name(k);
+      }
+      EXPECT_GT(number, 50u);
     }
-    EXPECT_GT(number, 50u);
-  }
 }
 
 TEST(CooProof, its_text_is_read_back) {
-  for (const schedule_ptr& it : world_of({.count = 100, .room = 9, .result_room = 30}, 3)) {
+  for (const schedule_ptr& it : world_of({.count = 100, .room = 9, .result_room = 30, .is_balanced = true}, 3)) {
     const auto read = parse_schedule(to_text(*it));
     ASSERT_TRUE(read) << read.error().text;
     EXPECT_EQ(**read, *it);
@@ -92,6 +105,8 @@ TEST(CooProof, what_cannot_be_is_refused) {
   EXPECT_EQ(refusal({.count = most, .room = 2, .result_room = 2, .place = {1, 3}}), status::ok);
   EXPECT_EQ(refusal({.count = most + 1, .room = 2, .result_room = 2, .place = {1, 3}}), status::unsupported);
   EXPECT_EQ(refusal({.count = ~std::uint64_t{0}, .room = 2, .result_room = 2, .place = {1, 3}}), status::unsupported);
+  EXPECT_EQ(refusal({.count = most / 3, .room = 2, .place = {1, 3}, .is_balanced = true}), status::ok);
+  EXPECT_EQ(refusal({.count = most / 3 + 1, .room = 2, .place = {1, 3}, .is_balanced = true}), status::unsupported);
   EXPECT_EQ(refusal({.count = 10, .room = 1, .type = dtype::i32}), status::constraint);
   EXPECT_EQ(refusal({.count = 10, .room = 1, .place = {3, 3}}), status::argument);
   EXPECT_EQ(refusal({.count = 10, .room = std::uint64_t{1} << 48}), status::argument) << "no buffer has so many";

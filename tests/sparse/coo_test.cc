@@ -208,20 +208,30 @@ std::vector<rank> sizes() {
   return sampled() ? std::vector<rank>{1, 2, 3, 5, 8} : std::vector<rank>{1, 2, 3, 5, 6, 7, 4, 8};
 }
 
+std::vector<std::pair<rank, bool>> sizes_and_regions() {
+  std::vector<std::pair<rank, bool>> all;
+  for (const rank size : sizes()) all.emplace_back(size, false), all.emplace_back(size, true);
+  return all;
+}
+
 TEST(coo, what_ranks_bring_is_added_up_bit_by_bit) {
   for (const rank size : sizes())
     for (const std::uint64_t count : {0u, 1u, 7u, 1000u})
       for (const item_kind kind : k_all_kinds)
-        for (const bool has_dense : {false, true}) {
-          const coo_problem problem{
-              .count = count, .room = 90, .result_room = count, .place = {0, size}, .has_dense = has_dense};
+        for (const bool is_balanced : {false, true}) {
+          const coo_problem problem{.count = count,
+                                    .room = 90,
+                                    .result_room = count,
+                                    .place = {0, size},
+                                    .is_balanced = is_balanced,
+                                    .has_dense = count != 7};
           coo_world world(problem, count + wide(size));
           ASSERT_TRUE(world.is_there());
           for (round_no round = 1; round <= 3; ++round) {
             const auto given = drawn(kind, problem, round * 1000 + count);
             ASSERT_TRUE(world.run(given));
             const std::string where = std::to_string(size) + " ranks, count " + std::to_string(count) + ", kind " +
-                                      std::to_string(static_cast<int>(kind));
+                                      std::to_string(static_cast<int>(kind)) + (is_balanced ? ", balanced" : "");
             ASSERT_NO_FATAL_FAILURE(world.expect(expected(given, problem.type), where));
             ASSERT_EQ(world.at(0).steps->verdict_of(round).flaw, coo_flaw::none);
           }
@@ -231,8 +241,13 @@ TEST(coo, what_ranks_bring_is_added_up_bit_by_bit) {
 TEST(coo, all_types_are_rounded_once) {
   for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64})
     for (const item_kind kind : {item_kind::scattered, item_kind::few_indices, item_kind::one_index}) {
-      const coo_problem problem{
-          .count = 300, .room = 200, .result_room = 300, .place = {0, 3}, .type = type, .has_dense = true};
+      const coo_problem problem{.count = 300,
+                                .room = 200,
+                                .result_room = 300,
+                                .place = {0, 3},
+                                .type = type,
+                                .is_balanced = kind == item_kind::few_indices,
+                                .has_dense = true};
       coo_world world(problem, 5);
       ASSERT_TRUE(world.is_there());
       const auto given = drawn(kind, problem, 17);
@@ -342,7 +357,7 @@ TEST(coo, it_moves_what_is_counted_without_moving_it) {
       ASSERT_TRUE(world.is_there());
       const auto given = drawn(item_kind::few_indices, problem, 4);
       ASSERT_TRUE(world.run(given));
-      const cut regions = regions_of(problem);
+      const cut regions = equal_regions(problem);
       const auto in_region = [&](std::vector<std::uint64_t> indices, rank of) {
         std::ranges::sort(indices);
         indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
@@ -372,8 +387,9 @@ TEST(coo, it_moves_what_is_counted_without_moving_it) {
 }
 
 TEST(coo, what_is_wrong_is_told_to_all_and_the_next_round_is_none_the_worse) {
-  for (const rank size : sizes()) {
-    const coo_problem problem{.count = 100, .room = 10, .result_room = 12, .place = {0, size}, .has_dense = true};
+  for (const auto& [size, is_balanced] : sizes_and_regions()) {
+    const coo_problem problem{
+        .count = 100, .room = 10, .result_room = 12, .place = {0, size}, .is_balanced = is_balanced, .has_dense = true};
     coo_world world(problem, 7);
     ASSERT_TRUE(world.is_there());
     const rank last = size - 1;
@@ -417,20 +433,71 @@ TEST(coo, what_is_wrong_is_told_to_all_and_the_next_round_is_none_the_worse) {
 
 /// All in one region, of which the owner finds more than it could ever send.
 TEST(coo, one_owner_has_no_room_for_its_sum) {
-  const coo_problem problem{.count = 1000, .room = 50, .result_room = 3, .place = {0, 5}};
+  for (const bool is_balanced : {false, true}) {
+    const coo_problem problem{.count = 1000, .room = 50, .result_room = 3, .place = {0, 5}, .is_balanced = is_balanced};
+    coo_world world(problem, 7);
+    ASSERT_TRUE(world.is_there());
+    std::vector<user_items> given(5);
+    for (std::uint64_t i = 0; i < 250; ++i) given[i % 5].add(400 + i % 200, 1);
+    ASSERT_TRUE(world.run(given));
+    world.expect_bad(1, coo_flaw::large_result, k_no_rank, 200);
+  }
+}
+
+/// Whatever is brought, an owner has room for it where regions are balanced: lists of all lengths up to the room, also
+/// of the same few indices, all in one place. Were there more in a region, the schedule would fail.
+TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
+  std::mt19937_64 draw(3);
+  for (const rank size : {2, 3, 5, 6, 7, 4, 8, 16}) {
+    const std::uint64_t ranks = wide(size);
+    for (const std::uint64_t room : {1u, 5u, 40u, 320u}) {
+      const coo_problem problem{
+          .count = 4 * room + 9, .room = room, .result_room = 5000, .place = {0, size}, .is_balanced = true};
+      EXPECT_LE(received_room(problem), std::max(2 * room + room / ranks + 4 * ranks, room)) << size << ", " << room;
+      coo_world world(problem, room);
+      ASSERT_TRUE(world.is_there());
+      for (round_no round = 1; round <= 30; ++round) {
+        std::vector<user_items> given(ranks);
+        const std::uint64_t width = 1 + draw() % problem.count, begin = draw() % (problem.count - width + 1);
+        const std::uint64_t shift = round % 2 == 0 ? 0 : width / ranks;
+        for (std::size_t r = 0; r < ranks; ++r) {
+          const std::uint64_t number = round % 3 == 0 ? room : draw() % (room + 1);
+          for (std::uint64_t i = 0; i < number; ++i) given[r].add(begin + (i + r * shift) % width, 1);
+        }
+        ASSERT_TRUE(world.run(given)) << size << " ranks, room " << room << ", round " << round;
+        ASSERT_NO_FATAL_FAILURE(world.expect(expected(given, dtype::f32), std::to_string(round)));
+      }
+    }
+  }
+}
+
+/// Nine of ten items are in a tenth of the vector.
+TEST(coo, balanced_owners_receive_about_the_same) {
+  const coo_problem problem{.count = 100'000, .room = 1000, .result_room = 8000, .place = {0, 8}, .is_balanced = true};
   coo_world world(problem, 7);
   ASSERT_TRUE(world.is_there());
-  std::vector<user_items> given(5);
-  for (std::uint64_t i = 0; i < 250; ++i) given[i % 5].add(400 + i % 200, 1);
+  std::mt19937_64 draw(5);
+  std::vector<user_items> given(8);
+  for (user_items& one : given)
+    for (int i = 0; i < 1000; ++i) one.add(draw() % (i % 10 == 0 ? 100'000 : 10'000), 1);
   ASSERT_TRUE(world.run(given));
-  world.expect_bad(1, coo_flaw::large_result, k_no_rank, 200);
+  const expected_result all = expected(given, dtype::f32);
+  ASSERT_NO_FATAL_FAILURE(world.expect(all, "skewed"));
+  for (rank r = 0; r < 8; ++r) {
+    // An eighth of all items, of which a rank has brought an eighth itself, and the sums of the others.
+    const double items = 1000.0 * 7 / 8 + static_cast<double>(all.indices.size()) * 7 / 8;
+    const auto received = static_cast<double>(world.bytes_of(r, true, &traffic::bytes_received)) / 8;
+    EXPECT_LT(received, items * 1.1) << r;
+    EXPECT_GT(received, items * 0.8) << r;
+  }
 }
 
 TEST(coo, no_room_is_room_for_nothing) {
-  for (const rank size : sizes())
+  for (const auto& [size, is_balanced] : sizes_and_regions())
     for (const std::uint64_t room : {0u, 1u})
       for (const std::uint64_t result_room : {0u, 1u}) {
-        const coo_problem problem{.count = 3, .room = room, .result_room = result_room, .place = {0, size}};
+        const coo_problem problem{
+            .count = 3, .room = room, .result_room = result_room, .place = {0, size}, .is_balanced = is_balanced};
         coo_world world(problem, 1);
         ASSERT_TRUE(world.is_there());
         std::vector<user_items> given(wide(size));
@@ -449,7 +516,7 @@ TEST(coo, no_room_is_room_for_nothing) {
 
 TEST(coo, soak_many_rounds) {
   for (const rank size : {3, 5}) {
-    const coo_problem problem{.count = 50, .room = 12, .result_room = 30, .place = {0, size}};
+    const coo_problem problem{.count = 50, .room = 12, .result_room = 30, .place = {0, size}, .is_balanced = size == 5};
     coo_world world(problem, 7);
     ASSERT_TRUE(world.is_there());
     for (round_no round = 1; round <= 100'000; ++round) {
