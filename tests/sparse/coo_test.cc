@@ -155,8 +155,8 @@ class coo_world {
     }
   }
 
-  /// Bytes of all buffers that have lists, or of all others; sent or received, so far.
-  std::uint64_t bytes_of(rank r, bool of_lists, std::uint64_t traffic::*which) const {
+  /// Of all buffers that have lists, or of all others, so far.
+  std::uint64_t sum_of(rank r, bool of_lists, std::uint64_t traffic::*which) const {
     std::uint64_t sum = 0;
     const instance& it = *its_[wide(r)];
     for (std::size_t b = 0; b < it.moved.size(); ++b)
@@ -378,10 +378,10 @@ TEST(coo, it_moves_what_is_counted_without_moving_it) {
           counted.ranks[wide(to)].received_bytes += moved;
         }
       for (rank r = 0; r < size; ++r) {
-        EXPECT_EQ(world.bytes_of(r, true, &traffic::bytes_sent), counted.ranks[wide(r)].sent_bytes) << r;
-        EXPECT_EQ(world.bytes_of(r, true, &traffic::bytes_received), counted.ranks[wide(r)].received_bytes) << r;
-        EXPECT_EQ(world.bytes_of(r, false, &traffic::bytes_sent), 16 * (wide(size) - 1));
-        EXPECT_EQ(world.bytes_of(r, false, &traffic::bytes_received), 16 * (wide(size) - 1));
+        EXPECT_EQ(world.sum_of(r, true, &traffic::bytes_sent), counted.ranks[wide(r)].sent_bytes) << r;
+        EXPECT_EQ(world.sum_of(r, true, &traffic::bytes_received), counted.ranks[wide(r)].received_bytes) << r;
+        EXPECT_EQ(world.sum_of(r, false, &traffic::bytes_sent), 16 * (wide(size) - 1));
+        EXPECT_EQ(world.sum_of(r, false, &traffic::bytes_received), 16 * (wide(size) - 1));
       }
     }
 }
@@ -471,6 +471,23 @@ TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
   }
 }
 
+/// All items are rank 1's, and one region's: where lengths are told beforehand, one list is sent, if that is not its own.
+TEST(coo, empty_lists_are_not_sent_where_regions_are_balanced) {
+  for (const bool is_balanced : {false, true}) {
+    const coo_problem problem{.count = 100, .room = 40, .result_room = 40, .place = {0, 5}, .is_balanced = is_balanced};
+    coo_world world(problem, 7);
+    ASSERT_TRUE(world.is_there());
+    std::vector<user_items> given(5);
+    given[1].add(99, 1);
+    ASSERT_TRUE(world.run(given));
+    ASSERT_NO_FATAL_FAILURE(world.expect(expected(given, dtype::f32), "one item"));
+    std::uint64_t messages = 0;
+    for (rank r = 0; r < 5; ++r) messages += world.sum_of(r, true, &traffic::messages_sent);
+    const std::uint64_t gathering = 5 * 3;
+    EXPECT_EQ(messages, gathering + (is_balanced ? 1 : 5 * 4));
+  }
+}
+
 /// Nine of ten items are in a tenth of the vector.
 TEST(coo, balanced_owners_receive_about_the_same) {
   const coo_problem problem{.count = 100'000, .room = 1000, .result_room = 8000, .place = {0, 8}, .is_balanced = true};
@@ -486,7 +503,7 @@ TEST(coo, balanced_owners_receive_about_the_same) {
   for (rank r = 0; r < 8; ++r) {
     // An eighth of all items, of which a rank has brought an eighth itself, and the sums of the others.
     const double items = 1000.0 * 7 / 8 + static_cast<double>(all.indices.size()) * 7 / 8;
-    const auto received = static_cast<double>(world.bytes_of(r, true, &traffic::bytes_received)) / 8;
+    const auto received = static_cast<double>(world.sum_of(r, true, &traffic::bytes_received)) / 8;
     EXPECT_LT(received, items * 1.1) << r;
     EXPECT_GT(received, items * 0.8) << r;
   }
