@@ -11,7 +11,6 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_tally = 2;
 enum : std::uint32_t { k_part_tags = 0, k_tally_tags = 64, k_sum_tags = 128, k_sample_tags = 192, k_length_tags = 256 };
 
 class coo_rank {
@@ -38,7 +37,7 @@ class coo_rank {
     to_.dep(before, last_);
   }
 
-  /// The sum of what all ranks have brought of this rank's region.
+  /// What this rank has brought, for each region.
   void take() {
     const std::uint64_t all = taken_room(problem_), room = part_room(problem_);
     typical_ = std::min(room, std::max<std::uint64_t>(1, all / ranks_));
@@ -66,6 +65,7 @@ class coo_rank {
     last_ = to_.nop({last_, add_allgather_dissemination(to_, block, mine, all, last_).exit});
   }
 
+  /// And what all ranks have brought of its own, added up.
   void split() {
     const std::uint64_t room = sum_room(problem_);
     received_ = to_.lists(buffer_role::scratch, item_of(accumulator()), ranks_,
@@ -108,8 +108,10 @@ class coo_rank {
     return all;
   }
 
+  /// Whether the round is good, and how long all sums are.
   void agree() {
-    const buffer_id tally = to_.scratch(dtype::u64, k_tally), tallies = to_.scratch(dtype::u64, k_tally * ranks_);
+    const buffer_id tally = to_.scratch(dtype::u64, k_coo_tally),
+                    tallies = to_.scratch(dtype::u64, k_coo_tally * ranks_);
     lengths_ = to_.scratch(dtype::u64, ranks_);
     apply(kernel::derive, coo_step::tally, sum_, k_no_buffer, tally);
     allgather(k_tally_tags, tally, tallies);

@@ -1,6 +1,8 @@
 // A sum of sparse vectors that users bring (sparse/coo_problem.h): split, and allgather of sums.
 //
-//   take      what the user has brought, an index once, as a list for each of P equal regions
+//   sample    where regions are balanced: 2 P of each rank's indices, an allgather
+//   take      what the user has brought, an index once, as a list for each of P regions
+//   lengths   of these, where regions are balanced: list r's to rank r
 //   split     list r to rank r, ranks r+1, r+2, … in this order
 //   sum       by the owner, in rank order
 //   tally     how long all sums are, and whether all ranks have brought what they may: an allgather of 2 P numbers
@@ -8,7 +10,9 @@
 //   give      to the user
 //
 // What a rank computes between messages are functions (sparse/coo_steps.h). Synchronising. Memory, beside the user's:
-// the owner of a region has room for what all ranks may bring of it, P * min(room, count / P) items.
+// the owner of a region has room for all that may be brought of it (received_room). Where regions are balanced that is
+// not P times what each rank may bring, so lists are packed, and their lengths have to be known before; empty ones are
+// skipped then.
 #pragma once
 
 #include "libsched/builder.h"

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <functional>
 
+#include "sparse/coo_steps.h"
+
 namespace lsched {
 namespace {
 

@@ -41,9 +41,6 @@ struct coo_verdict {
 
 inline constexpr std::uint64_t k_no_sample = ~std::uint64_t{0};
 
-/// Words of a rank's tally: items, and flaw.
-inline constexpr std::uint64_t k_coo_tally = 2;
-
 /// Allocates when made, 16 bytes for each of `room` items and more for some types; steps do not. One thread at a time.
 class coo {
  public:
@@ -59,8 +56,6 @@ class coo {
   void sample(std::span<std::uint64_t> samples) const;
   /// samples: of all ranks, one behind the other; they are put in order.
   void set_boundaries(std::span<const std::uint64_t> samples);
-  /// P+1 positions.
-  std::span<const std::uint64_t> boundaries() const { return boundaries_; }
 
   /// Writes lists for all regions to `items`, one behind the other, and their P lengths; there is room for
   /// taken_room(problem).
@@ -70,7 +65,7 @@ class coo {
   /// items; answers how many it has, also if these are more.
   std::uint64_t sum(std::span<const item_list> lists, std::byte* items);
 
-  /// tallies: of all ranks.
+  /// tallies: of all ranks, k_coo_tally words each: items of its sum, and the flaw of what it has brought.
   coo_verdict judge(std::span<const std::uint64_t> tallies) const;
 
   // `sums`: of all regions, in their order.
@@ -104,7 +99,7 @@ class coo {
   dtype sums_;        ///< what is added up in
   convert_fn widen_;  ///< nullptr: values are of that type
   convert_fn round_;
-  std::vector<std::uint64_t> boundaries_;
+  std::vector<std::uint64_t> boundaries_;  ///< P+1 positions
   std::vector<std::uint64_t> samples_;
   std::vector<entry> order_;
   std::uint64_t number_ = 0;  ///< of these that count

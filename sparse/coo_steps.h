@@ -21,4 +21,7 @@ enum class coo_step : std::uint32_t {
   give_dense     ///< … and the vector
 };
 
+/// Words of a tally.
+inline constexpr std::uint64_t k_coo_tally = 2;
+
 }  // namespace lsched

@@ -31,7 +31,7 @@ std::string first_words(const verification& answer) {
   return answer.holds() ? "" : std::string(name_of(answer.findings[0].what)) + ": " + answer.findings[0].text;
 }
 
-TEST(CooProof, every_items_are_in_the_result_once) {
+TEST(CooProof, everybodys_items_are_in_the_result_once) {
   for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 13})
     for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1000}, std::uint64_t{1} << 32})
       for (const std::uint64_t room : {0u, 1u, 50u, 2000u})

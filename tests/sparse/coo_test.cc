@@ -471,7 +471,7 @@ TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
   }
 }
 
-/// All items are rank 1's, and one region's: where lengths are told beforehand, one list is sent, if that is not its own.
+/// All items are rank 1's, in one region: where lengths are told beforehand, one list is sent, as it is not its own.
 TEST(coo, empty_lists_are_not_sent_where_regions_are_balanced) {
   for (const bool is_balanced : {false, true}) {
     const coo_problem problem{.count = 100, .room = 40, .result_room = 40, .place = {0, 5}, .is_balanced = is_balanced};
