@@ -58,7 +58,7 @@ gaussian_list gaussiank::select(std::byte* residual, const std::byte* gradient, 
   if (k_ == 0) return {};
   double threshold = first_threshold(residual);
   select_result found = select_above(threshold, residual, items);
-  gaussian_list made{.predicted = found.counted};
+  gaussian_list made{.predicted = found.counted, .first_threshold = threshold};
   const bool finds_few = found.counted < 3 * k_ / 4;
   while (made.adjustments < k_most_adjustments &&
          (finds_few ? found.counted < 3 * k_ / 4 : found.counted > 5 * k_ / 4)) {

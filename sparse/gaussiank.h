@@ -21,6 +21,7 @@ namespace lsched {
 struct gaussian_list {
   std::uint64_t count = 0;      ///< items
   std::uint64_t predicted = 0;  ///< elements that exceed the first threshold
+  double first_threshold = 0;   ///< of normal elements
   double threshold = 0;         ///< the last one
   unsigned adjustments = 0;
 };
