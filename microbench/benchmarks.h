@@ -162,6 +162,22 @@ int run_sparse(lsched_runtime* runtime, const sparse_options& options);
 /// In this process alone.
 int count_sparse_world(const sparse_options& options);
 
+/// Figures of the paper on Ok-Topk whose numbers are counts: all ranks in this process, no messages and no clock.
+struct sparse_figures_options {
+  std::string figure;                     ///< one of sparse_figure_names()
+  std::vector<std::int32_t> ranks{};      ///< empty: as the figure has it; likewise what follows
+  std::uint64_t n = 0;                    ///< 0 likewise; with generator "training" the nearest that a model can have
+  std::vector<double> densities{};        ///< k of n
+  std::vector<std::string> generators{};  ///< of sparse_figure_generators(); "training" of threshold only
+  std::uint64_t iterations = 0;
+  std::uint64_t seed = 1;
+  std::string plot;  ///< a PNG; empty: none
+  std::string json;
+};
+std::vector<std::string> sparse_figure_names();
+std::vector<std::string> sparse_figure_generators();
+int run_sparse_figures(const sparse_figures_options& options);
+
 /// Every algorithm of some collectives in this world, and the fastest of each size as rules of a tuning table.
 struct tune_options {
   coll_options measured{.algorithm = "all", .cell_seconds = 0.1, .in_place = "no", .only = "libsched"};

@@ -503,6 +503,36 @@ void add_sparse(CLI::App& bench, command_context& context) {
   });
 }
 
+void add_sparse_figures(CLI::App& bench, command_context& context) {
+  CLI::App* command = bench.add_subcommand(
+      "sparse-figures", "Figures of the paper on Ok-Topk that are counts: fill-in, balance, threshold");
+  const auto options = std::make_shared<bench::sparse_figures_options>();
+  command->add_option("--figure", options->figure, "Which one")
+      ->required()
+      ->check(CLI::IsMember(bench::sparse_figure_names()));
+  command->add_option("--ranks", options->ranks, "Sizes of worlds [as the figure has it; likewise what follows]")
+      ->delimiter(',')
+      ->check(whole_number(1, 4096));
+  command->add_option("--n", options->n, "Elements of the vector")->check(whole_number(1, 1ull << 32));
+  command->add_option("--density", options->densities, "k of n: which part of the elements is sent")
+      ->delimiter(',')
+      ->check(number(0, 1));
+  command->add_option("--generator", options->generators, "How gradients are drawn; training: of a model, by threshold")
+      ->delimiter(',')
+      ->check(CLI::IsMember(bench::sparse_figure_generators()));
+  command->add_option("--iterations", options->iterations, "Rounds")->check(whole_number(1, 1 << 30));
+  command->add_option("--seed", options->seed, "Of the gradients")->check(whole_number(0))->capture_default_str();
+  command->add_option("--plot", options->plot, "Draw the figure with gnuplot")->type_name("FILE.png");
+  add_json_option(*command, options->json);
+  command->footer(
+      "Examples:  lsched bench sparse-figures --figure fill-in --density 0.01,0.02 --plot fill_in.png\n"
+      "           lsched bench sparse-figures --figure balance --ranks 4,16,64 --json balance.jsonl\n"
+      "           lsched bench sparse-figures --figure threshold --n 9610 --iterations 800 --plot threshold.png");
+  command->callback([&context, options] {
+    context.action = [options] { return in_one_process([&] { return bench::run_sparse_figures(*options); }); };
+  });
+}
+
 void add_tune(CLI::App& bench, command_context& context) {
   CLI::App* command =
       bench.add_subcommand("tune", "Measure every algorithm here, and write the tuning table that auto goes by");
@@ -627,6 +657,7 @@ void add_bench_command(CLI::App& app, command_context& context) {
   add_coll(*command, context);
   add_adasum(*command, context);
   add_sparse(*command, context);
+  add_sparse_figures(*command, context);
   add_tune(*command, context);
   add_compare(*command, context);
   add_overlap(*command, context);
