@@ -136,6 +136,8 @@ void expect_threshold(const rival_case& what, const elements& residual, const ga
   double threshold = first_threshold(what, residual);
   std::size_t count = above(what, residual, threshold).size();
   EXPECT_EQ(made.predicted, count);
+  const double rounding = largest_finite(residual, residual_of(what.problem.type)) * 1e-7;
+  EXPECT_NEAR(made.first_threshold, threshold, rounding);
   const bool is_few = count < 3 * k / 4;
   unsigned steps = 0;
   for (; steps < 20 && (is_few ? count < 3 * k / 4 : count > 5 * k / 4); ++steps) {
@@ -143,7 +145,7 @@ void expect_threshold(const rival_case& what, const elements& residual, const ga
     count = above(what, residual, threshold).size();
   }
   EXPECT_EQ(made.adjustments, steps);
-  EXPECT_NEAR(made.threshold, threshold, largest_finite(residual, residual_of(what.problem.type)) * 1e-7);
+  EXPECT_NEAR(made.threshold, threshold, rounding);
 }
 
 /// The list for a threshold that is nearly the wanted one: its last places are the implementation's.
