@@ -162,8 +162,8 @@ TEST(RivalTopkDSA, adds_the_largest_of_all_ranks_in_rank_order) {
     const auto [items, values] = run(what);
     forms[0] += items, forms[1] += values;
   });
-  EXPECT_GT(forms[0], 1000U);
-  EXPECT_GT(forms[1], 1000U);
+  EXPECT_GT(forms[0], lsched::testing::sampled() ? 20U : 1000U);
+  EXPECT_GT(forms[1], lsched::testing::sampled() ? 20U : 1000U);
 }
 
 TEST(RivalTopkDSA, sends_values_where_items_would_take_as_much) {
