@@ -34,7 +34,7 @@ class gtopk_rank {
     for (std::uint32_t i = 0; i < tree_.child_count(self_); ++i) merge(tree_.child_of(self_, i));
     const op_id got = result();
     if (is_exact_) tell(got);
-    for (std::uint32_t i = 0; i < tree_.child_count(self_); ++i)
+    for (std::uint32_t i = tree_.child_count(self_); i-- > 0;)  // the deepest subtree first
       end(to_.send(tree_.child_of(self_, i), k_down_tag, {result_, 0}, 1, {got}));
     end(to_.apply(kernel::join, number_of(gtopk_step::settle), result_, k_no_buffer, update, {got, last_}));
     to_.set_exit(exit_);
@@ -75,7 +75,7 @@ class gtopk_rank {
       const buffer_id nothing = to_.scratch(dtype::u64, 1);
       last_ = to_.apply(kernel::derive, number_of(gtopk_step::learn), known, k_no_buffer, nothing, {last_, came});
     }
-    for (std::uint32_t i = 0; i < tree_.child_count(self_); ++i) {
+    for (std::uint32_t i = tree_.child_count(self_); i-- > 0;) {
       const buffer_id survivors = to_.scratch(dtype::u64, words);
       last_ = to_.apply(kernel::derive, number_of(gtopk_step::survivors, i), known, k_no_buffer, survivors, {last_});
       end(to_.send(tree_.child_of(self_, i), k_bitmap_tag, {survivors, 0}, words, {last_}));
