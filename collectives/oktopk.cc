@@ -51,9 +51,8 @@ class oktopk_rank {
   void begin_tags(stretch_of_tags which, std::uint32_t number = 0) {
     to_.set_first_tag((static_cast<std::uint32_t>(which) + number) * k_tags_of_one);
   }
-  buffer_id packed(std::uint64_t typical) {
-    return to_.lists(buffer_role::scratch, items_, ranks_, {.room = k_, .total = k_, .typical = typical});
-  }
+  /// What owners hand on for equal shares: typically nothing, since boundaries see to it.
+  buffer_id pieces() { return to_.lists(buffer_role::scratch, items_, ranks_, {.room = k_, .total = k_}); }
   void send(rank to, region list, op_id when, const guard* skips = nullptr) {
     const op_id it = to_.send(to, 0, list, 1, {when});
     if (skips != nullptr) to_.set_guard(it, *skips);
@@ -83,12 +82,13 @@ class oktopk_rank {
 
   void split(op_id ready) {
     const std::uint64_t room = std::max<std::uint64_t>(1, list_room(problem_));
-    const std::uint64_t typical = std::min(room, k_ / ranks_);
+    const std::uint64_t typical = std::min(room, typical_share(problem_, k_));
     const buffer_id parts =
         to_.lists(buffer_role::scratch, items_, ranks_, {.room = room, .total = k_, .typical = typical});
     const buffer_id received = to_.lists(buffer_role::scratch, items_, ranks_, {.room = room, .typical = typical});
     const std::uint64_t most = std::max<std::uint64_t>(1, sum_room(problem_));
-    sums_ = to_.lists(buffer_role::scratch, items_, 1, {.room = most, .typical = std::min(most, k_)});
+    const std::uint64_t sum = std::min(most, typical_share(problem_, typical_union(problem_)));
+    sums_ = to_.lists(buffer_role::scratch, items_, 1, {.room = most, .typical = sum});
     begin_tags(stretch_of_tags::parts);
     const op_id cut = to_.apply(kernel::split, number_of(oktopk_step::split), selected_, k_no_buffer, parts, {ready});
     const op_id all = to_.nop({to_.copy(at(parts, self_), at(received, self_), 1, {cut})});
@@ -120,17 +120,17 @@ class oktopk_rank {
   void balance() {
     const buffer_id lengths = to_.scratch(dtype::u64, ranks_);
     shares_ = to_.scratch(dtype::u64, ranks_);
-    const buffer_id pieces = packed(k_ / ranks_ / ranks_), coming = packed(k_ / ranks_ / ranks_);
-    share_ = to_.lists(buffer_role::scratch, items_, 1, {.room = k_, .typical = k_ / ranks_});
+    const buffer_id leaving = pieces(), coming = pieces();
+    share_ = to_.lists(buffer_role::scratch, items_, 1, {.room = k_, .typical = typical_share(problem_, k_)});
     begin_tags(stretch_of_tags::pieces);
     const op_id plan = to_.apply(kernel::derive, number_of(oktopk_step::plan), tally_, tallies_, lengths, {last_});
     const op_id share = to_.apply(kernel::derive, number_of(oktopk_step::shares), tallies_, tallies_, shares_, {plan});
-    const op_id cut = to_.apply(kernel::split, number_of(oktopk_step::cut), sums_, tallies_, pieces, {share});
+    const op_id cut = to_.apply(kernel::split, number_of(oktopk_step::cut), sums_, tallies_, leaving, {share});
     const op_id ready = to_.lay_out({lengths, 0}, coming, {plan});
-    const op_id all = to_.nop({to_.copy(at(pieces, self_), at(coming, self_), 1, {cut, ready})});
+    const op_id all = to_.nop({to_.copy(at(leaving, self_), at(coming, self_), 1, {cut, ready})});
     const guard is_there{.skips_empty = true};
     for (rank distance = 1; distance < size_; ++distance)
-      send(after(distance), at(pieces, after(distance)), cut, &is_there);
+      send(after(distance), at(leaving, after(distance)), cut, &is_there);
     for (rank distance = 1; distance < size_; ++distance) {
       const op_id it = to_.recv(before(distance), 0, at(coming, before(distance)), 1, {ready});
       to_.set_guard(it, is_there);
@@ -141,7 +141,7 @@ class oktopk_rank {
 
   void gather() {
     begin_tags(stretch_of_tags::shares);
-    const list_layout layout{.room = k_, .total = k_, .typical = k_ / ranks_};
+    const list_layout layout{.room = k_, .total = k_, .typical = typical_share(problem_, k_)};
     const gathered_lists all = add_list_gather(to_, share_, {shares_, 0}, layout, 0, last_, exit_);
     gathered_ = all.lists;
     last_ = all.done;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "collectives/gtopk.h"
 #include "collectives/oktopk.h"
@@ -24,12 +23,6 @@ double others_of(const sparse_problem& of) { return of.place.size - 1.0; }
 double words_of(const sparse_problem& of, double items) { return items * static_cast<double>(item_size(of.type)) / 4; }
 double k_of(const sparse_problem& of) { return static_cast<double>(most_items(of)); }
 
-/// Items of the sum of all lists, if their indices have nothing to do with each other.
-double union_of(const sparse_problem& of) {
-  const auto count = static_cast<double>(std::max<std::uint64_t>(1, of.count));
-  return count * (1 - std::pow(1 - k_of(of) / count, of.place.size));
-}
-
 sparse_cost cost_of_oktopk(const sparse_problem& of) {
   const double share = others_of(of) / of.place.size;
   double counters = 0;
@@ -47,7 +40,8 @@ sparse_cost cost_of_topka(const sparse_problem& of) {
 
 sparse_cost cost_of_topk_dsa(const sparse_problem& of) {
   const double share = others_of(of) / of.place.size;
-  const double all = std::min(words_of(of, union_of(of)), static_cast<double>(of.count * size_of(of.type)) / 4);
+  const double all = std::min(words_of(of, static_cast<double>(typical_union(of))),
+                              static_cast<double>(of.count * size_of(of.type)) / 4);
   return {others_of(of) + 2 * steps_of(of),
           words_of(of, k_of(of) * share) + all * share + k_counter_words * others_of(of)};
 }

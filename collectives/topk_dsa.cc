@@ -26,14 +26,15 @@ void write(builder& to, const sparse_problem& problem) {
   const std::uint64_t part_room = std::max<std::uint64_t>(1, std::min(k, cut(problem.count, ranks).size(0)));
   const dtype items = item_of(problem.type);
   const auto at = [](buffer_id buffer, rank element) { return region(buffer, wide(element)); };
-  const std::uint64_t typical = std::min(part_room, k / ranks);
+  const std::uint64_t typical = std::min(part_room, typical_share(problem, k));
   const buffer_id gradient = to.input(problem.type, problem.count);
   const buffer_id update = to.output(problem.type, problem.count);
   const buffer_id parts =
       to.lists(buffer_role::scratch, items, ranks, {.room = part_room, .total = k, .typical = typical});
   const buffer_id received = to.lists(buffer_role::scratch, items, ranks, {.room = part_room, .typical = typical});
   const std::uint64_t room = most_units(problem);
-  const buffer_id block = to.lists(buffer_role::scratch, items, 1, {.room = room, .typical = std::min(room, k)});
+  const std::uint64_t sum = std::min(room, typical_share(problem, typical_union(problem)));
+  const buffer_id block = to.lists(buffer_role::scratch, items, 1, {.room = room, .typical = sum});
   const buffer_id length = to.scratch(dtype::u64, 1), lengths = to.scratch(dtype::u64, ranks);
   const op_id exit = to.nop();
   to.set_first_tag(k_part_tags);
@@ -52,7 +53,7 @@ void write(builder& to, const sparse_problem& problem) {
   to.set_first_tag(k_length_tags);
   const fragment known = add_allgather_dissemination(to, {.count = 1, .type = dtype::u64}, length, lengths, measured);
   to.set_first_tag(k_block_tags);
-  const list_layout layout{.room = room, .total = room * ranks, .typical = std::min(room, k)};
+  const list_layout layout{.room = room, .total = room * ranks, .typical = sum};
   const op_id ready = to.nop({known.exit, reduced});
   const gathered_lists blocks = add_list_gather(to, block, {lengths, 0}, layout, 0, ready, exit);
   to.dep(to.apply(kernel::join, number_of(topk_dsa_step::settle), blocks.lists, k_no_buffer, update, {blocks.done}),

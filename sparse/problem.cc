@@ -23,4 +23,11 @@ std::optional<failure> objection(const sparse_problem& to) {
   return std::nullopt;
 }
 
+/// The share of all elements that nobody has is that of one rank to the P.
+std::uint64_t typical_union(const sparse_problem& of) {
+  const auto count = static_cast<double>(std::max<std::uint64_t>(1, of.count));
+  const double density = static_cast<double>(most_items(of)) / count;
+  return static_cast<std::uint64_t>(std::llround(count * (1 - std::pow(1 - density, of.place.size))));
+}
+
 }  // namespace lsched

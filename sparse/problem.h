@@ -57,6 +57,15 @@ std::optional<failure> objection(const sparse_problem& to);
 /// Items that a rank sends, and that a result has, at most.
 constexpr std::uint64_t most_items(const sparse_problem& of) { return std::min(of.k, of.count); }
 
+/// Items of the sum of all ranks' lists, if their indices have nothing to do with each other.
+std::uint64_t typical_union(const sparse_problem& of);
+
+/// Of so many items, what one of the ranks has if all have as much; of some, at least one.
+constexpr std::uint64_t typical_share(const sparse_problem& of, std::uint64_t items) {
+  const auto ranks = static_cast<std::uint64_t>(of.place.size);
+  return items / ranks + (items % ranks != 0 ? 1 : 0);
+}
+
 /// A list that lies somewhere.
 struct item_list {
   const std::byte* items = nullptr;
