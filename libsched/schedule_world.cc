@@ -90,9 +90,11 @@ std::size_t memory_of(const schedule& it) {
 template <class Time>
 class world_engine {
  public:
+  /// `alike`: the program is one rank's, who stands for all.
   world_engine(std::span<const schedule_ptr> programs, const simulation& what, simulation_record* record,
-               picoseconds width)
+               picoseconds width, const alike_world* alike = nullptr)
       : programs_(programs),
+        alike_(alike),
         what_(what),
         record_(record),
         is_foreign_(what.where.rules == semantics::loggopsim),
@@ -195,7 +197,7 @@ class world_engine {
 
   void arrive(const event& it) {
     state& me = ranks_[at(it.who)];
-    const message_cost cost = cost_at(it.who, op_of(it.who, it.op));
+    const message_cost cost = cost_at(it.who, it.op);
     Time in = it.when;
     if (is_foreign_ && it.kind == event_kind::data) {
       receive_blocking(me.cpu, me.received, it.when, cost,
@@ -225,7 +227,7 @@ class world_engine {
   /// At the sender of a rendezvous: its NIC does the rest.
   void move(const event& it) {
     state& me = ranks_[at(it.who)];
-    const Time arrives = move_data(me.sends_from, it.when, cost_at(it.who, op_of(it.who, it.op)));
+    const Time arrives = move_data(me.sends_from, it.when, cost_at(it.who, it.op));
     me.leaving.push_back({me.sends_from, it.op});
     calendar_.push({.when = me.sends_from, .who = it.who, .peer = it.who, .kind = event_kind::moved});
     calendar_.push({.when = arrives,
@@ -307,10 +309,10 @@ class world_engine {
   /// A receive whose message has been announced: its sender may move it.
   void ask_for(rank r, op_id id) {
     const op& what = op_of(r, id);
-    const message_cost cost = cost_at(r, what);
+    const message_cost cost = cost_at(r, id);
     const Time granted = grant(ranks_[at(r)].cpu, cost, drag_of(what_.noise, r, cost.overhead.time));
     calendar_.push({.when = granted,
-                    .who = what.peer,
+                    .who = peer_of(what),
                     .peer = r,
                     .op = ranks_[at(r)].ops[id].announced_by,
                     .other = id,
@@ -326,12 +328,12 @@ class world_engine {
       case op_kind::send:
       case op_kind::signal_send: is_over = send(r, id, what); break;
       case op_kind::recv:
-        if (!is_foreign_) charge_cpu(r, id, cost_at(r, what).receiver);
+        if (!is_foreign_) charge_cpu(r, id, cost_at(r, id).receiver);
         break;
       case op_kind::signal_recv:
-        if (!is_call(what, r)) charge_cpu(r, id, cost_at(r, what).receiver);
+        if (!is_call(what, r)) charge_cpu(r, id, cost_at(r, id).receiver);
         break;
-      case op_kind::compute: charge_cpu(r, id, cost_at(r, what).combination); break;
+      case op_kind::compute: charge_cpu(r, id, cost_at(r, id).combination); break;
       case op_kind::capture:
         if (starts_(r) <= instant_of(me.cpu)) ++report_.active;
         break;
@@ -348,14 +350,13 @@ class world_engine {
   bool send(rank r, op_id id, const op& what) {
     state& me = ranks_[at(r)];
     const bool is_signal = what.kind == op_kind::signal_send;
-    const auto& receivers = ranks_[at(what.peer)].receiver_of;
-    const auto found = receivers.find(key_of(r, what.tag, is_signal));
-    if (found == receivers.end()) {
+    const op_id receiver = receiver_of(r, id, what);
+    if (receiver == k_no_op) {
       fault_ = "rank " + std::to_string(what.peer) + " does not receive tag " + std::to_string(what.tag) + " of rank " +
                std::to_string(r);
       return true;
     }
-    const message_cost cost = cost_at(r, what);
+    const message_cost cost = cost_at(r, id);
     const disturbance met = disturbance_of(what_.noise, r, what_.instance, id, instant_of(me.cpu), cost);
     Time arrives;
     if (!cost.is_eager)
@@ -368,10 +369,10 @@ class world_engine {
       ++report_.signals;
     } else {
       ++report_.messages;
-      add_bytes(report_.bytes, bytes_of(program(r), what));
+      add_bytes(report_.bytes, bytes_at(r, id));
     }
     const event_kind kind = is_signal ? event_kind::signal : cost.is_eager ? event_kind::data : event_kind::request;
-    calendar_.push({arrives, what.peer, r, found->second, id, what.tag, kind});
+    calendar_.push({arrives, peer_of(what), r, receiver, id, what.tag, kind});
     return cost.is_eager;
   }
 
@@ -384,9 +385,26 @@ class world_engine {
     return delay_of(what_.noise, r, what_.instance, id, instant_of(begin), cost);
   }
 
-  message_cost cost_at(rank r, const op& what) const {
-    const std::size_t level = is_communication(what.kind) ? what_.where.level_of(r, what.peer) : 0;
-    message_cost cost = cost_of(what_.where, level, bytes_of(program(r), what));
+  /// Whom its message is for; the one who stands for all gets what it sends.
+  rank peer_of(const op& what) const { return alike_ != nullptr ? 0 : what.peer; }
+
+  /// The op there that receives it; k_no_op: there is none.
+  op_id receiver_of(rank r, op_id id, const op& what) const {
+    if (alike_ != nullptr) return alike_->receiver_of[id];
+    const auto& all = ranks_[at(what.peer)].receiver_of;
+    const auto found = all.find(key_of(r, what.tag, is_signal(what.kind)));
+    return found == all.end() ? k_no_op : found->second;
+  }
+
+  std::uint64_t bytes_at(rank r, op_id id) const {
+    const op& what = op_of(r, id);
+    return alike_ != nullptr && !is_signal(what.kind) ? alike_->work[id] : bytes_of(program(r), what);
+  }
+
+  message_cost cost_at(rank r, op_id id) const {
+    const op& what = op_of(r, id);
+    const std::size_t level = is_communication(what.kind) ? what_.where.level_of(r, peer_of(what)) : 0;
+    message_cost cost = cost_of(what_.where, level, bytes_at(r, id));
     if (is_foreign_ || is_signal(what.kind)) cost.is_eager = true;
     return cost;
   }
@@ -423,6 +441,7 @@ class world_engine {
   }
 
   std::span<const schedule_ptr> programs_;
+  const alike_world* alike_;
   const simulation& what_;
   simulation_record* record_;
   const bool is_foreign_;
@@ -436,12 +455,27 @@ class world_engine {
   simulation_report report_;
 };
 
+/// What one rank has sent and got, for all of them.
+void multiply(simulation_report& report, rank size) {
+  const auto ranks = static_cast<std::uint64_t>(size);
+  report.messages *= ranks;
+  report.signals *= ranks;
+  report.nic_waits *= ranks;
+  report.active = size;
+  if (__builtin_mul_overflow(report.bytes, ranks, &report.bytes)) report.bytes = k_too_many_bytes;
+  report.finish.assign(static_cast<std::size_t>(size), report.finish.front());
+}
+
 std::uint64_t longest_message(std::span<const schedule_ptr> ranks) {
   std::uint64_t most = 0;
   for (const schedule_ptr& program : ranks)
     for (const op& it : program->ops())
       if (it.kind == op_kind::send) most = std::max(most, bytes_of(*program, it));
   return most;
+}
+
+failure no_lookahead() {
+  return {status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
 }
 
 }  // namespace
@@ -454,8 +488,7 @@ result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks
       return failure{status::argument, "schedule " + std::to_string(r) + " is not that rank's of this world"};
   if (what.where.shares_nics()) return failure{status::unsupported, "NICs that ranks share are for programs"};
   const picoseconds width = lookahead(what.where, longest_message(ranks), what.noise.pace);
-  if (width <= 0)
-    return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
+  if (width <= 0) return no_lookahead();
   const start_times starts(what.skew, static_cast<rank>(ranks.size()), what.instance);
   if (auto why = objection_to(starts, static_cast<rank>(ranks.size()), k_forever)) return std::move(*why);
 
@@ -464,6 +497,22 @@ result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks
                       : world_engine<picoseconds>(ranks, what, record, width).run();
   if (report) report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
+}
+
+result<simulation_report> simulate_alike(const alike_world& ranks, const simulation& what, bool trace) {
+  if (what.where.levels.size() != 1 || what.skew.kind != skew_kind::none || !what.noise.is_silent())
+    return failure{status::unsupported, "one rank stands for all only where nothing makes a difference between them"};
+  const std::span one(&ranks.one, 1);
+  const picoseconds width = lookahead(what.where, longest_message(one), what.noise.pace);
+  if (width <= 0) return no_lookahead();
+
+  const auto begin = std::chrono::steady_clock::now();
+  auto report = trace ? world_engine<traced_time>(one, what, nullptr, width, &ranks).run()
+                      : world_engine<picoseconds>(one, what, nullptr, width, &ranks).run();
+  if (!report) return report;
+  report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  multiply(*report, ranks.size);
+  return checked(std::move(*report));
 }
 
 }  // namespace lsched

@@ -9,6 +9,7 @@
 
 #include <span>
 
+#include "libsched/alike_world.h"
 #include "libsched/simulation.h"
 #include "ops/status.h"
 
@@ -21,5 +22,10 @@ namespace lsched {
 /// rank gets stuck; the text says where).
 result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks, const simulation& what,
                                              simulation_record* record = nullptr, bool trace = false);
+
+/// The same of ranks that are all alike, by one of them: every rank ends when it does. Only the order of messages that
+/// reach a rank in the same picosecond is the one rank's, and where ranks' work differs it is the mean. Failures as
+/// above, and UNSUPPORTED: a machine that makes differences between ranks, by skew, noise or levels.
+result<simulation_report> simulate_alike(const alike_world& ranks, const simulation& what, bool trace = false);
 
 }  // namespace lsched
