@@ -5,7 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bindings/cli/words.h"
+#include "bindings/cli/sparse_words.h"
 #include "bindings/selection_environment.h"
 #include "offload/cores.h"
 
@@ -17,6 +17,7 @@ using json = nlohmann::ordered_json;
 struct list_options {
   std::int32_t ranks = 8;
   data_options data;
+  sparse_data sparse;
   std::string activation;
   std::string tuning;
   std::int32_t ranks_per_core = 0;  ///< 0: as many as have to on this machine
@@ -59,6 +60,39 @@ json describe(const algorithm& it, const list_options& options) {
                    {"signals_of_one", price.signals_of_one},
                    {"rounds", price.hops}};
   return entry;
+}
+
+/// What a sparse allreduce costs depends on what is in the vectors: there are estimates only.
+json describe(const sparse_algorithm& it, const list_options& options) {
+  const sparse_problem problem = problem_of(options.data, options.sparse, options.ranks);
+  json entry{{"collective", k_sparse_allreduce}, {"algorithm", it.name}, {"constraints", {{"summary", it.summary}}}};
+  entry["ranks"] = options.ranks;
+  entry["count"] = problem.count;
+  entry["k"] = problem.k;
+  entry["dtype"] = name_of(problem.type);
+  entry["cost"] = nullptr;
+  if (const auto why = objection(problem)) {
+    entry["objection"] = why->text;
+    entry["estimate"] = nullptr;
+    return entry;
+  }
+  const sparse_cost price = it.cost_of(problem);
+  entry["objection"] = nullptr;
+  entry["estimate"] = {{"messages", price.messages}, {"words", price.words}};
+  return entry;
+}
+
+void print_sparse(const json& list, const list_options& options) {
+  std::printf("\nThe rank that has most, about, of k = %llu: messages after each other, words of 4 bytes.\n\n",
+              static_cast<unsigned long long>(items_of(options.sparse, options.data.count)));
+  for (const json& it : list) {
+    std::printf("%-18s %-20s ", std::string(k_sparse_allreduce).c_str(), it["algorithm"].get<std::string>().c_str());
+    if (const json& price = it["estimate"]; price.is_null())
+      std::printf("%s\n", it["objection"].get<std::string>().c_str());
+    else
+      std::printf("%10.0f %14.0f  %s\n", price["messages"].get<double>(), price["words"].get<double>(),
+                  it["constraints"]["summary"].get<std::string>().c_str());
+  }
 }
 
 void print(const json& list, const list_options& options) {
@@ -144,10 +178,15 @@ int list(const list_options& options) {
   if (options.explains) return explain(options);
   json entries = json::array();
   for (const algorithm& it : algorithms()) entries.push_back(describe(it, options));
-  if (options.as_json)
+  json sparse = json::array();
+  for (const sparse_algorithm& it : sparse_algorithms()) sparse.push_back(describe(it, options));
+  if (options.as_json) {
+    entries.insert(entries.end(), sparse.begin(), sparse.end());
     std::printf("%s\n", entries.dump(2).c_str());
-  else
-    print(entries, options);
+    return 0;
+  }
+  print(entries, options);
+  print_sparse(sparse, options);
   return 0;
 }
 
@@ -160,6 +199,7 @@ void add_list_command(CLI::App& app, command_context& context) {
       ->check(whole_number(1, k_most_ranks))
       ->capture_default_str();
   add_data_options(*command, options->data);
+  add_sparse_options(*command, options->sparse);
   command->add_option("--activation", options->activation, "Policy of the partial collectives (default: solo)")
       ->check(activation_words());
   auto* explains = command->add_flag("--explain", options->explains, "What auto chooses for this request, and why");

@@ -58,7 +58,7 @@ mutant_results try_mutants(const std::vector<verify_case>& worlds,
   for (std::size_t i = 0; i < worlds.size(); ++i) {
     const verify_case& it = worlds[i];
     const std::vector<schedule_ptr> world = generate_world(it);
-    const postcondition promise = promise_of(*it.what, it.size, it.data, it.starts);
+    const postcondition promise = promise_of(it);
     const mutant_list list(world);
     mutant_row& row = row_of(results, it.what);
     in_order(

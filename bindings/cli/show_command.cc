@@ -5,7 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bindings/cli/words.h"
+#include "bindings/cli/sparse_words.h"
 #include "libsched/goal_world.h"
 
 namespace lsched::cli {
@@ -20,6 +20,7 @@ struct show_options {
   std::int32_t rank = 0;
   bool all = false;
   data_options data;
+  sparse_data sparse;
   std::string activation;
   std::uint64_t seed = 1;
   bool as_dot = false;
@@ -76,7 +77,15 @@ json describe(const schedule& program) {
   return all;
 }
 
+schedule_ptr compile_sparse(const show_options& options, std::int32_t rank) {
+  sparse_problem problem = problem_of(options.data, options.sparse, options.ranks);
+  const sparse_algorithm& how = options.algorithm == "auto" ? choose_sparse(problem) : sparse_named(options.algorithm);
+  problem.place.self = rank;
+  return require(how.generate(problem));
+}
+
 schedule_ptr compile(const show_options& options, std::int32_t rank) {
+  if (options.collective == k_sparse_allreduce) return compile_sparse(options, rank);
   const collective& of = collective_of(options.collective);
   return require(generate(options.collective, options.algorithm, {.self = rank, .size = options.ranks},
                           shape_of(of, options.ranks, options.data),
@@ -127,6 +136,7 @@ void add_show_command(CLI::App& app, command_context& context) {
   rank->capture_default_str();
   command->add_flag("--all", options->all, "Every rank's")->excludes(rank);
   add_data_options(*command, options->data);
+  add_sparse_options(*command, options->sparse);
   command->add_option("--activation", options->activation, "Policy of a partial collective (default: solo)")
       ->check(activation_words());
   command->add_option("--seed", options->seed, "Seed of the policies that draw")

@@ -39,6 +39,11 @@ std::optional<program> program_named(const simulate_options& options, rank ranks
 
 result<simulation_report> simulate_world(const simulate_options& options, const simulated_run& it,
                                          const simulation& what, simulation_record* record) {
+  if (options.alike) {
+    const auto world = fold_world(it.ranks, [&](lsched::world place) { return rank_of(options, it, place); });
+    if (!world) return world.error();
+    return simulate_alike(*world, what, options.critical_path);
+  }
   const auto ranks = world_of(options, it);
   if (!ranks) return ranks.error();
   return simulate_schedules(*ranks, what, record, options.critical_path);
@@ -86,12 +91,16 @@ simulated_run run_of(const simulate_options& options, rank ranks, std::uint64_t 
   it.what.starts.seed = seed;
   if (options.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
   const bool needs_schedules = has_number(it.what.starts.policy) || it.what.starts.full_every != 0;
-  const auto read = options.schedules || !options.to_goal.empty() || needs_schedules
+  const auto read = options.schedules || options.alike || !options.to_goal.empty() || needs_schedules
                         ? std::nullopt
                         : program_named(options, ranks, bytes);
   it.is_program = read.has_value();
   if (!it.is_program && options.engine != "window") throw CLI::ValidationError("--engine", who_knows(options, ranks));
   if (read) it.what.what = *read;
+  if (options.collective == k_sparse_allreduce) {
+    it.sparse = &sparse_named(options.algorithm);
+    it.problem = {.count = options.count, .k = items_of(options.sparse, options.count), .period = options.period};
+  }
   const algorithm* how = find(options.collective, options.algorithm);
   if (how != nullptr && how->of->adapts && how->looks_at.nodes)
     it.remark = remark_on(*how, ranks, shape_of(options, it));

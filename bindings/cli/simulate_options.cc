@@ -210,16 +210,35 @@ void check_noise(const CLI::App& command, const simulate_options& options) {
 void check_engine(const simulate_options& options) {
   if (options.engine == "window") return;
   if (options.schedules) throw CLI::ValidationError("--schedules", "only --engine window runs them");
+  if (options.alike) throw CLI::ValidationError("--alike", "only --engine window knows it");
   if (options.critical_path) throw CLI::ValidationError("--critical-path", "only --engine window knows it");
   if (!options.trace.empty()) throw CLI::ValidationError("--trace", "only --engine window has events");
   if (!options.to_goal.empty()) throw CLI::ValidationError("--to-goal", "only --engine window runs schedules");
   if (!options.goal.empty()) throw CLI::ValidationError("--goal", "only --engine window runs it");
 }
 
+/// What a sparse allreduce is of is counted in elements.
+void check_sparse(const CLI::App& command, simulate_options& options) {
+  const bool is_sparse = options.collective == k_sparse_allreduce;
+  for (const char* name : {"--count", "--k", "--density", "--period"})
+    expect(command, name, is_sparse, "--collective sparse_allreduce");
+  if (!is_sparse) return;
+  if (is_given(command, "--bytes"))
+    throw CLI::ValidationError("--bytes", "a sparse allreduce is of --count f32 elements");
+  options.bytes = {options.count * size_of(dtype::f32)};
+}
+
+void check_alike(const simulate_options& options) {
+  if (!options.alike) return;
+  if (!options.trace.empty()) throw CLI::ValidationError("--trace", "with --alike there is one rank only");
+  if (!options.to_goal.empty()) throw CLI::ValidationError("--to-goal", "with --alike there is one rank only");
+}
+
 /// A barrier's messages are signals, unless a program is told how long they are.
 void check_barrier(const CLI::App& command, simulate_options& options) {
   if (options.collective != "barrier") return;
-  const bool is_program = !options.schedules && options.to_goal.empty() && options.algorithm == "dissemination";
+  const bool is_program =
+      !options.schedules && !options.alike && options.to_goal.empty() && options.algorithm == "dissemination";
   if (!is_given(command, "--bytes"))
     options.bytes = {k_signal_bytes};
   else if (!is_program)
@@ -251,6 +270,8 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
   check_engine(options);
   check_policy(command, options);
   check_barrier(command, options);
+  check_sparse(command, options);
+  check_alike(options);
   expect(command, "--S", options.rules == "libsched", "--semantics libsched: elsewhere all messages are eager");
 }
 
@@ -312,6 +333,16 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
       ->capture_default_str();
   auto* schedules =
       command.add_flag("--schedules", options.schedules, "Simulate what the generator writes for every rank, op by op");
+  auto* alike = command.add_flag("--alike", options.alike,
+                                 "Simulate one rank of those schedules for all, once they are seen to be alike");
+  command.add_option("--count", options.count, "Elements of a sparse allreduce, f32")
+      ->check(whole_number(0, std::uint64_t{1} << 32))
+      ->capture_default_str();
+  add_sparse_options(command, options.sparse);
+  command
+      .add_option("--period", options.period, "Rounds between two looks at oktopk's boundaries; --instance 1 is one")
+      ->check(whole_number(1, k_longest_period))
+      ->capture_default_str();
   command.add_flag("--free-sums", options.free_sums,
                    "adasum/halving as if all ranks knew the sums, without the exchanges of them");
   command
@@ -324,7 +355,8 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
                    ->excludes(algorithm)
                    ->excludes(ranks)
                    ->excludes(bytes)
-                   ->excludes(schedules);
+                   ->excludes(schedules)
+                   ->excludes(alike);
   auto* to_goal = command.add_option("--to-goal", options.to_goal,
                                      "Write the round that is simulated, as it went there, as GOAL text");
   auto* policy = command.add_option("--activation", options.activation, "Policy of a partial allreduce")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bindings/cli/commands.h"
+#include "bindings/cli/sparse_words.h"
 #include "libsched/simulation.h"
 
 namespace lsched::cli {
@@ -16,7 +17,11 @@ struct simulate_options {
   std::string engine = "window";
   bool free_sums = false;           ///< of adasum/halving
   std::int32_t ranks_per_node = 0;  ///< of algorithms that go by nodes; 0: all ranks
+  std::uint64_t count = 1 << 20;    ///< of a sparse allreduce
+  sparse_data sparse;
+  std::uint32_t period = 64;
   bool schedules = false;
+  bool alike = false;
   std::string goal;
   std::string to_goal;
   std::string activation = "solo";

@@ -13,12 +13,19 @@ shape shape_of(const simulate_options& options, const simulated_run& it) {
   return data;
 }
 
+result<schedule_ptr> rank_of(const simulate_options& options, const simulated_run& it, world place) {
+  if (it.sparse == nullptr)
+    return generate(options.collective, options.algorithm, place, shape_of(options, it), it.what.starts);
+  sparse_problem problem = it.problem;
+  problem.place = place;
+  return it.sparse->generate(problem);
+}
+
 result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it) {
   if (!it.goal.empty()) return std::vector(it.goal.begin(), it.goal.end());
-  const shape data = shape_of(options, it);
   std::vector<schedule_ptr> ranks;
   for (rank r = 0; r < it.ranks; ++r) {
-    auto program = generate(options.collective, options.algorithm, {r, it.ranks}, data, it.what.starts);
+    auto program = rank_of(options, it, {r, it.ranks});
     if (!program) return program.error();
     ranks.push_back(std::move(*program));
   }

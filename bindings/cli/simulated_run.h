@@ -15,11 +15,16 @@ struct simulated_run {
   simulation what{};
   bool is_program = true;
   std::span<const schedule_ptr> goal{};  ///< of --goal
-  std::string_view remark{};             ///< what collectives/remark.h says
+  const sparse_algorithm* sparse = nullptr;
+  sparse_problem problem{};   ///< of that
+  std::string_view remark{};  ///< what collectives/remark.h says
 };
 
 /// What is asked of so many ranks.
 shape shape_of(const simulate_options& options, const simulated_run& it);
+
+/// One rank of it. Not of a GOAL file.
+result<schedule_ptr> rank_of(const simulate_options& options, const simulated_run& it, world place);
 
 /// A world as the generators write it, or as a GOAL file has it.
 result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it);

@@ -44,13 +44,15 @@ json details(const simulate_options& options, const simulated_run& it, const sim
            {"active", report.active}};
   for (const auto& [name, q] : {std::pair{"first", 0.0}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"last", 1.0}})
     all["finish_us"][name] = us(report.quantile(q));
+  if (it.sparse != nullptr) all["count"] = it.problem.count, all["k"] = it.problem.k;
   if (!it.remark.empty()) all["remark"] = it.remark;
   if (report.critical_path) all["critical_path"] = describe(*report.critical_path);
   return {{"report", all}};
 }
 
 void print_text(const simulate_options& options, const simulated_run& it, const simulation_report& report) {
-  const std::string what = it.goal.empty() ? std::to_string(it.bytes) + " B" : options.goal;
+  std::string what = it.goal.empty() ? std::to_string(it.bytes) + " B" : options.goal;
+  if (it.sparse != nullptr) what += ", k " + std::to_string(it.problem.k);
   std::printf("%s, %d ranks, %s, seed %llu\n", std::string(report.engine).c_str(), it.ranks, what.c_str(),
               static_cast<unsigned long long>(it.seed));
   if (!it.remark.empty()) std::printf("  remark: %s\n", std::string(it.remark).c_str());

@@ -28,6 +28,7 @@ struct verify_command_options {
   std::string algorithm = "all";
   std::string ranks;
   std::string counts;
+  std::string items;
   std::string activation;
   bool all = false;
   bool sample = false;
@@ -77,6 +78,13 @@ json describe(const finding& it) {
 }
 
 json describe(const verify_case& it) {
+  if (it.sparse != nullptr)
+    return {{"collective", k_sparse_allreduce},
+            {"algorithm", it.sparse->name},
+            {"ranks", it.size},
+            {"count", it.count},
+            {"k", it.problem.k},
+            {"defers", it.problem.capacity == capacity_policy::defer}};
   return {
       {"collective", it.what->of->name}, {"algorithm", it.what->name},        {"ranks", it.size}, {"count", it.count},
       {"in_place", it.data.in_place},    {"activation", words_for(it.starts)}};
@@ -186,6 +194,7 @@ verify_wish wish_of(const verify_command_options& options) {
   if (options.algorithm != "all") wish.algorithm = options.algorithm;
   if (!options.ranks.empty()) wish.sizes = *numbers_of<rank>(options.ranks, 1, k_most_ranks);
   if (!options.counts.empty()) wish.counts = *numbers_of<std::uint64_t>(options.counts, 0, k_max_count);
+  if (!options.items.empty()) wish.items = *numbers_of<std::uint64_t>(options.items, 0, k_max_count);
   if (options.sample && options.ranks.empty()) wish.sizes = sample_sizes();
   return wish;
 }
@@ -195,13 +204,19 @@ void expect_sense(const verify_command_options& options) {
   const int wishes =
       (options.collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) + (options.all || options.sample ? 1 : 0);
   if (wishes != 1) throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --file, --all or --sample");
+  const bool is_sparse = options.collective == k_sparse_allreduce;
+  if (!options.items.empty() && !options.collective.empty() && !is_sparse)
+    throw CLI::ValidationError("--k", "changes nothing but of sparse_allreduce");
+  if (is_sparse && options.mutants) throw CLI::ValidationError("--mutants", "are not made of sparse_allreduce");
+  if (is_sparse && options.algorithm == "all") return;
+  if ((is_sparse || options.collective.empty()) && find_sparse(options.algorithm) != nullptr) return;
   const auto known = algorithms();
   const auto serves = [&](const algorithm& it) {
     return (options.collective.empty() || options.collective == it.of->name) &&
            (options.algorithm == "all" || options.algorithm == it.name);
   };
   if (std::any_of(known.begin(), known.end(), serves)) return;
-  const bool has_collective = options.collective.empty() || find_collective(options.collective) != nullptr;
+  const bool has_collective = options.collective.empty() || is_sparse || find_collective(options.collective) != nullptr;
   throw CLI::ValidationError(has_collective ? "--algorithm" : "COLLECTIVE",
                              "\"" + (has_collective ? options.algorithm : options.collective) +
                                  "\" is none that `lsched list` shows" +
@@ -217,11 +232,12 @@ int verify_file(const verify_command_options& options) {
 
 verification prove(const verify_case& it) {
   const std::vector<schedule_ptr> world = generate_world(it);
-  return verify(world, promise_of(*it.what, it.size, it.data, it.starts), options_of(it));
+  return verify(world, promise_of(it), options_of(it));
 }
 
 int verify_all(const verify_command_options& options) {
-  const std::vector<verify_case> cases = plan(wish_of(options));
+  std::vector<verify_case> cases = plan(wish_of(options));
+  std::ranges::copy(plan_sparse(wish_of(options)), std::back_inserter(cases));
   if (cases.empty())
     throw command_failure(
         "no algorithm can serve this: ordinary collectives have no activation policy, the number in a policy is of "
@@ -266,6 +282,9 @@ void add_verify_command(CLI::App& app, command_context& context) {
       ->check(number_list<rank>(1, k_most_ranks))
       ->excludes(file);
   command->add_option("--count", options->counts, "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000)")
+      ->check(number_list<std::uint64_t>(0, k_max_count))
+      ->excludes(file);
+  command->add_option("--k", options->items, "Items of sparse allreduces (default: 0,1,10)")
       ->check(number_list<std::uint64_t>(0, k_max_count))
       ->excludes(file);
   command->add_option("--activation", options->activation, "Policy of the partial collectives (default: all)")

@@ -72,6 +72,37 @@ void add(std::vector<verify_case>& to, verify_case next) {
   }
 }
 
+std::vector<rank> sizes_for(const verify_wish& wish, const sparse_algorithm& it) {
+  if (!wish.sizes.empty()) return wish.sizes;
+  constexpr rank k_size = 1024;
+  std::vector<rank> sizes = all_sizes();
+  const bool is_quadratic = it.cost_of({.count = 1000, .k = 10, .place = {0, k_size}}).messages >= k_size;
+  std::erase_if(sizes, [&](rank size) { return size > (is_quadratic ? 129 : 1024); });
+  return sizes;
+}
+
+/// With `defer`, too, unless it asks for the same.
+void add_sparse(std::vector<verify_case>& to, verify_case next) {
+  to.push_back(next);
+  next.problem.capacity = capacity_policy::defer;
+  const auto strict = next.sparse->generate(to.back().problem), defer = next.sparse->generate(next.problem);
+  if (strict && defer && **strict != **defer) to.push_back(next);
+}
+
+std::vector<schedule_ptr> sparse_world(const verify_case& it) {
+  std::vector<schedule_ptr> world;
+  sparse_problem problem = it.problem;
+  for (rank self = 0; self < it.size; ++self) {
+    problem.place.self = self;
+    world.push_back(require(it.sparse->generate(problem)));
+  }
+  return world;
+}
+
+std::string text_of(const sparse_problem& it) {
+  return ", k " + std::to_string(it.k) + (it.capacity == capacity_policy::defer ? ", defer" : "");
+}
+
 }  // namespace
 
 std::vector<rank> all_sizes() {
@@ -102,7 +133,28 @@ std::vector<verify_case> plan(const verify_wish& wish) {
   return all;
 }
 
+std::vector<verify_case> plan_sparse(const verify_wish& wish) {
+  std::vector<verify_case> all;
+  if ((!wish.collective.empty() && wish.collective != k_sparse_allreduce) || !wish.activation.empty()) return all;
+  const std::vector<std::uint64_t> counts =
+      wish.counts.empty() ? std::vector<std::uint64_t>{0, 1, k_large_count} : wish.counts;
+  const std::vector<std::uint64_t> items = wish.items.empty() ? std::vector<std::uint64_t>{0, 1, 10} : wish.items;
+  for (const sparse_algorithm& it : sparse_algorithms()) {
+    if (!wish.algorithm.empty() && wish.algorithm != it.name) continue;
+    for (const rank size : sizes_for(wish, it))
+      for (const std::uint64_t count : counts)
+        for (const std::uint64_t k : items) {
+          const sparse_problem problem{.count = count, .k = k, .place = {0, size}};
+          add_sparse(all, {.sparse = &it, .problem = problem, .size = size, .count = count});
+        }
+  }
+  return all;
+}
+
 std::string text_of(const verify_case& it) {
+  if (it.sparse != nullptr)
+    return std::string(k_sparse_allreduce) + "/" + std::string(it.sparse->name) + ", " + std::to_string(it.size) +
+           (it.size == 1 ? " rank" : " ranks") + ", count " + std::to_string(it.count) + text_of(it.problem);
   std::string text(it.what->of->name);
   text.append("/").append(it.what->name);
   if (it.starts.policy != activation_policy::none) text.append(" ").append(words_for(it.starts));
@@ -118,9 +170,18 @@ std::string text_of(const verify_case& it) {
   return text + (it.data.in_place ? ", in place" : "");
 }
 
-verify_options options_of(const verify_case& it) { return {.in_place = overlay_of(*it.what->of, it.size, it.data)}; }
+postcondition promise_of(const verify_case& it) {
+  if (it.sparse != nullptr) return promise_of_sparse(it.problem);
+  return lsched::promise_of(*it.what, it.size, it.data, it.starts);
+}
+
+verify_options options_of(const verify_case& it) {
+  if (it.sparse != nullptr) return {};
+  return {.in_place = overlay_of(*it.what->of, it.size, it.data)};
+}
 
 std::vector<schedule_ptr> generate_world(const verify_case& it) {
+  if (it.sparse != nullptr) return sparse_world(it);
   return require(lsched::generate_world(*it.what, it.size, it.data, it.starts));
 }
 

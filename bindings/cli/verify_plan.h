@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/cli/sparse_words.h"
 #include "collectives/registry.h"
 #include "libsched/verify.h"
 
@@ -12,7 +13,9 @@ namespace lsched::cli {
 
 /// One world: an algorithm, asked for one thing.
 struct verify_case {
-  const algorithm* what = nullptr;
+  const algorithm* what = nullptr;  ///< none: a sparse one
+  const sparse_algorithm* sparse = nullptr;
+  sparse_problem problem{};  ///< of that; its place is rank 0's
   rank size = 1;
   std::uint64_t count = 0;  ///< asked for; blocks may differ from it
   shape data;
@@ -26,6 +29,7 @@ struct verify_wish {
   std::string activation;
   std::vector<rank> sizes;
   std::vector<std::uint64_t> counts;
+  std::vector<std::uint64_t> items{};  ///< k of sparse allreduces
 };
 
 /// The sizes that prove an algorithm: every P up to 65, the neighbourhoods of larger powers of two, 1000 and 4096.
@@ -41,8 +45,14 @@ std::vector<rank> sample_sizes();
 /// them.
 std::vector<verify_case> plan(const verify_wish& wish);
 
+/// Likewise of sparse allreduces: without items 0, 1 and 10, with room for everything and, where that makes a
+/// difference, for equal shares.
+std::vector<verify_case> plan_sparse(const verify_wish& wish);
+
 /// "allreduce/tree, 7 ranks, count 1000, in place"
 std::string text_of(const verify_case& it);
+
+postcondition promise_of(const verify_case& it);
 
 /// What verify is to know beside the promise.
 verify_options options_of(const verify_case& it);

@@ -26,6 +26,7 @@
 
 #include "bindings/c/lsched.h"
 #include "collectives/collective.h"
+#include "collectives/sparse_allreduce.h"
 
 namespace {
 
@@ -286,6 +287,17 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "sparse", "--density", "2"}, "--density"},
       {{"bench", "sparse", "--period", "0"}, "--period"},
       {{"simulate", "--free-sums"}, "--free-sums"},
+      {{"simulate", "--count", "5"}, "--collective sparse_allreduce"},
+      {{"simulate", "--period", "5"}, "--collective sparse_allreduce"},
+      {{"simulate", "--collective", "sparse_allreduce", "--bytes", "8"}, "--bytes"},
+      {{"simulate", "--collective", "sparse_allreduce", "--k", "8", "--density", "0.1"}, "--density"},
+      {{"simulate", "--collective", "sparse_allreduce", "--algorithm", "oktopk", "--engine", "sweep"}, "--engine"},
+      {{"simulate", "--alike", "--engine", "closed"}, "--alike"},
+      {{"simulate", "--alike", "--trace", "/dev/null"}, "--trace"},
+      {{"simulate", "--alike", "--to-goal", "/dev/null"}, "--to-goal"},
+      {{"verify", "allreduce", "--k", "5"}, "--k"},
+      {{"verify", "sparse_allreduce", "--mutants"}, "--mutants"},
+      {{"verify", "sparse_allreduce", "--algorithm", "ring"}, "--algorithm"},
       {{"bench", "compare"}, "FILE"},
   };
   for (const auto& [arguments, part] : mistakes) {
@@ -781,6 +793,7 @@ TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
     ASSERT_EQ(listed.status, 0) << listed.err;
     for (const json& entry : json::parse(listed.out)) {
       const auto collective = entry["collective"].get<std::string>();
+      if (collective == "sparse_allreduce") continue;  // estimates
       const outcome shown = run(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks", ranks,
                                         "--all", "--count", "10", "--dtype", "f64", "--json"}));
       ASSERT_EQ(shown.status, 0) << shown.err;
@@ -802,6 +815,7 @@ TEST(CommandList, says_why_an_algorithm_cannot) {
   const outcome it = run(lsched({"list", "--json", "--dtype", "f32", "--op", "bxor"}));
   ASSERT_EQ(it.status, 0) << it.err;
   for (const json& entry : json::parse(it.out)) {
+    if (entry["collective"] == "sparse_allreduce") continue;
     const lsched::collective& of = *lsched::find_collective(entry["collective"].get<std::string>());
     const bool reduces = of.reduces && !of.adapts;  // a partial adaptive sum merges by adasum then
     EXPECT_EQ(entry["objection"].is_null(), !reduces);
@@ -809,6 +823,44 @@ TEST(CommandList, says_why_an_algorithm_cannot) {
   }
   const outcome text = run(lsched({"list", "--ranks", "5"}));
   EXPECT_TRUE(contains(text.out, "partial_allreduce")) << text.out;
+}
+
+TEST(CommandList, sparse_allreduces_have_estimates) {
+  const auto entries = [](words more) {
+    words ask{"list", "--json", "--ranks", "8", "--count", "10000"};
+    ask.insert(ask.end(), more.begin(), more.end());
+    std::vector<json> found;
+    for (const json& entry : json::parse(run(lsched(ask)).out))
+      if (entry["collective"] == "sparse_allreduce") found.push_back(entry);
+    return found;
+  };
+  for (const json& entry : entries({"--k", "40"})) {
+    EXPECT_EQ(entry["k"], 40);
+    EXPECT_EQ(entry["objection"], nullptr);
+    EXPECT_GT(entry["estimate"]["messages"], 0) << entry;
+    if (entry["algorithm"] == "topka") {
+      EXPECT_EQ(entry["estimate"]["words"], 2 * 40 * 7 + 2 * 7);
+    }
+  }
+  EXPECT_EQ(entries({}).size(), lsched::sparse_algorithms().size());
+  EXPECT_EQ(entries({})[0]["k"], 100);
+  for (const json& entry : entries({"--dtype", "i32"})) EXPECT_NE(entry["objection"], nullptr);
+  const outcome text = run(lsched({"list", "--density", "0.5"}));
+  EXPECT_TRUE(contains(text.out, "of k = 512:")) << text.out;
+  EXPECT_TRUE(contains(text.out, "in equal shares: at most 6 k words")) << text.out;
+}
+
+TEST(CommandShow, prints_sparse_allreduces) {
+  const outcome text = run(lsched(
+      {"show", "sparse_allreduce", "--algorithm", "topka", "--ranks", "3", "--all", "--count", "50", "--k", "7"}));
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_TRUE(contains(text.out, "\nname \"sparse_allreduce/topka\"\n")) << text.out;
+  EXPECT_TRUE(contains(text.out, " lists 7 ")) << text.out;
+  EXPECT_TRUE(contains(text.out, "\nrank 2 of 3\n")) << text.out;
+  EXPECT_EQ(run(lsched({"show", "sparse_allreduce", "--ranks", "3"})).status, 0);
+  const outcome none = run(lsched({"show", "sparse_allreduce", "--algorithm", "ring"}));
+  EXPECT_EQ(none.status, 1);
+  EXPECT_TRUE(contains(none.err, "no sparse allreduce is called \"ring\"; there are oktopk")) << none.err;
 }
 
 TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
@@ -861,6 +913,18 @@ TEST(CommandVerify, json_ends_with_the_totals) {
   ASSERT_EQ(lines.size(), 5u * 2 * 3 + 1);  // activations; sizes; 0, 7, and 7 in buckets
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
   EXPECT_EQ(lines.back(), json::parse(R"({"verified":30,"failed":0})"));
+}
+
+TEST(CommandVerify, proves_sparse_allreduces) {
+  const outcome it = run(lsched({"verify", "sparse_allreduce", "--ranks", "2-3", "--count", "100", "--k", "7"}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, defer: ")) << it.out;
+  EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/gtopk, 2 ranks, count 100, k 7: ")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n14 worlds proved, 0 failed\n")) << it.out;
+  const outcome one = run(lsched(
+      {"verify", "sparse_allreduce", "--algorithm", "topka", "--ranks", "5", "--count", "9", "--k", "0,3", "--json"}));
+  EXPECT_TRUE(contains(one.out, R"("count":9,"k":3,"defers":false,"holds":true)")) << one.out;
+  EXPECT_TRUE(contains(one.out, R"({"verified":2,"failed":0})")) << one.out;
 }
 
 TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
@@ -988,6 +1052,46 @@ TEST(CommandSimulate, a_barrier_has_messages_as_long_as_it_is_told) {
   told.insert(told.end(), {"--bytes", "1"});
   EXPECT_DOUBLE_EQ(last_line_of(run(lsched(told)).out)["finish_us"].get<double>(), 22);  // as published
   EXPECT_TRUE(contains(run(lsched(ask)).out, R"("bytes":8)"));
+}
+
+TEST(CommandSimulate, one_rank_stands_for_all_of_a_sparse_allreduce) {
+  words ask{"simulate", "--collective", "sparse_allreduce", "--algorithm", "oktopk", "--ranks",
+            "16",       "--count",      "100000",           "--k",         "500",    "--json"};
+  const outcome whole = run(lsched(ask));
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  EXPECT_TRUE(contains(whole.out, R"("count":100000,"k":500)")) << whole.out;
+  ask.push_back("--alike");
+  const outcome one = run(lsched(ask));
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(last_line_of(one.out)["finish_us"], last_line_of(whole.out)["finish_us"]);
+  ask.insert(ask.end(), {"--instance", "2"});  // which does not look at boundaries
+  EXPECT_LT(last_line_of(run(lsched(ask)).out)["finish_us"], last_line_of(one.out)["finish_us"]);
+  const outcome tree = run(lsched({"simulate", "--algorithm", "tree", "--alike", "--ranks", "4"}));
+  EXPECT_EQ(tree.status, 1);
+  EXPECT_TRUE(contains(tree.err, "rank 1 does not do what rank 0 does")) << tree.err;
+  const outcome skewed = run(lsched({"simulate", "--alike", "--skew", "linear"}));
+  EXPECT_TRUE(contains(skewed.err, "makes a difference")) << skewed.err;
+}
+
+/// Ok-Topk below gTopk, below Topk-DSA, below TopkA, which is as slow as a dense one at about one rank in a density.
+TEST(CommandSimulate, sparse_allreduces_scale_as_published) {
+  const auto us = [](words what, const char* ranks) {
+    words ask{"simulate", "--json", "--ranks", ranks, "--L", "1", "--o", "750", "--g", "0", "--G", "0.1"};
+    ask.insert(ask.end(), what.begin(), what.end());
+    return last_line_of(run(lsched(ask)).out)["finish_us"].get<double>();
+  };
+  const auto sparse = [&](const char* algorithm, const char* ranks) {
+    return us({"--collective", "sparse_allreduce", "--algorithm", algorithm, "--count", "4000000", "--instance", "2"},
+              ranks);
+  };
+  for (const char* ranks : {"32", "64", "128"}) {
+    EXPECT_LT(sparse("oktopk", ranks), sparse("gtopk", ranks)) << ranks;
+    EXPECT_LT(sparse("gtopk", ranks), sparse("topkdsa", ranks)) << ranks;
+    EXPECT_LT(sparse("topkdsa", ranks), sparse("topka", ranks)) << ranks;
+  }
+  const words dense{"--algorithm", "rabenseifner", "--engine", "closed", "--bytes", "16000000"};
+  EXPECT_LT(sparse("topka", "64"), us(dense, "64"));
+  EXPECT_GT(sparse("topka", "128"), us(dense, "128"));
 }
 
 TEST(CommandSimulate, prints_what_is_done_before_it_says_what_cannot_be) {
