@@ -94,9 +94,9 @@ void place_boundaries(const sparse_problem& of, std::span<const std::uint64_t> s
 }
 
 std::uint64_t drift_bins(const sparse_problem& of) {
-  constexpr std::uint64_t k_parts = 16, k_most_ranks = 128;
+  constexpr std::uint64_t k_parts = 16, k_total = 2048;
   const std::uint64_t size = size_of_world(of);
-  return of.boundaries == boundary_rule::averaged || size > k_most_ranks ? 0 : k_parts * size;
+  return of.boundaries == boundary_rule::averaged ? 0 : size * std::clamp<std::uint64_t>(k_total / size, 1, k_parts);
 }
 
 namespace {

@@ -29,8 +29,8 @@ void place_boundaries(const sparse_problem& of, std::span<const std::uint64_t> s
 // of each region; these counters travel with others in every round, so that they cost words, but no message; and the
 // next round's boundaries are the quantiles by their sums.
 
-/// How many counters, u64: 16 for each region; none in worlds of more than 128 ranks, where they would be more words
-/// than what they save, and none if the rule is `averaged`.
+/// How many counters, u64: 16 for each region, fewer in worlds of more than 128 ranks, at least 1; none if the rule is
+/// `averaged`.
 std::uint64_t drift_bins(const sparse_problem& of);
 
 /// Writes a rank's own: drift_bins of them. boundaries: P+1. O(selected + bins).

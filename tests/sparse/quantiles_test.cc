@@ -169,7 +169,8 @@ TEST(drift, boundaries_stay_where_there_is_nothing_to_go_by) {
   const numbers now{0, 10, 900, 1000};
   EXPECT_EQ(followed(of, {{}, {}, {}}, now), now);
   EXPECT_EQ(drift_bins(problem_of(3, 1000, boundary_rule::averaged)), 0u);
-  EXPECT_EQ(drift_bins(problem_of(129, 1000)), 0u);
+  EXPECT_EQ(drift_bins(problem_of(129, 1000)), 129u * 15);
+  EXPECT_EQ(drift_bins(problem_of(4096, 1000)), 4096u);
   EXPECT_EQ(drift_bins(problem_of(128, 1000)), 2048u);
   std::mt19937_64 draw(4);
   const list some = positions(0, 1000, draw);
