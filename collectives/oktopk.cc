@@ -13,7 +13,7 @@ namespace lsched {
 namespace {
 
 /// Each part of the algorithm has tags of its own.
-enum class stretch_of_tags : std::uint32_t { parts, pieces, shares, counts, positions, sums };
+enum class stretch_of_tags : std::uint32_t { parts, pieces, shares, counts, positions, drift, sums };
 constexpr std::uint32_t k_tags_of_one = 64;
 
 class oktopk_rank {
@@ -33,7 +33,7 @@ class oktopk_rank {
     const buffer_id update = to_.output(problem_.type, problem_.count);
     selected_ = to_.lists(buffer_role::scratch, items_, 1, {.room = k_, .typical = k_});
     const op_id chosen = to_.apply(kernel::split, number_of(oktopk_step::select), gradient, k_no_buffer, selected_);
-    split(look(chosen));
+    split(follow(look(chosen)));
     find_threshold();
     balance();
     gather();
@@ -80,6 +80,19 @@ class oktopk_rank {
     return done;
   }
 
+  /// What is selected, with the boundaries, in every round.
+  op_id follow(op_id looked) {
+    const std::uint64_t counters = drift_bins(problem_);
+    if (counters == 0) return looked;
+    const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
+    const buffer_id nothing = to_.scratch(dtype::u64, 1);
+    begin_tags(stretch_of_tags::drift);
+    const op_id counted =
+        to_.apply(kernel::derive, number_of(oktopk_step::count_drift), selected_, k_no_buffer, mine, {looked});
+    return to_.apply(kernel::derive, number_of(oktopk_step::follow_drift), mine, all, nothing,
+                     {allreduce(mine, all, counted)});
+  }
+
   void split(op_id ready) {
     const std::uint64_t room = std::max<std::uint64_t>(1, list_room(problem_));
     const std::uint64_t typical = std::min(room, typical_share(problem_, k_));
@@ -102,7 +115,7 @@ class oktopk_rank {
   void find_threshold() {
     buffer_id before = k_no_buffer;
     for (unsigned pass = 0; pass < threshold_passes(problem_.type); ++pass) {
-      const std::uint64_t counters = threshold_bins(problem_.type, pass) + (pass == 0 ? drift_bins(problem_) : 0);
+      const std::uint64_t counters = threshold_bins(problem_.type, pass);
       const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
       begin_tags(stretch_of_tags::sums, pass);
       last_ = to_.apply(kernel::derive, number_of(oktopk_step::count_sums, pass), sums_, before, mine, {last_});

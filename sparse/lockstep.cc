@@ -78,6 +78,7 @@ std::optional<failure> lockstep::exchange(std::span<const void* const> gradients
   meter_.begin(round_, looks);
   for (std::size_t r = 0; r < members_.size(); ++r) members_[r]->selected = members_[r]->steps.select(gradients[r]);
   if (looks) place_regions();
+  follow();
   split();
   fold();
   find_threshold();
@@ -94,6 +95,15 @@ void lockstep::place_regions() {
     add_to(sums, own);
   }
   for (const auto& it : members_) it->steps.set_boundaries(sums);
+}
+
+void lockstep::follow() {
+  numbers sums(drift_bins(of_)), own(drift_bins(of_));
+  for (const auto& it : members_) {
+    it->steps.count_drift(own);
+    add_to(sums, own);
+  }
+  for (const auto& it : members_) it->steps.follow_drift(sums);
 }
 
 void lockstep::split() {
@@ -125,7 +135,7 @@ void lockstep::fold() {
 void lockstep::find_threshold() {
   numbers before;
   for (unsigned pass = 0; pass < threshold_passes(of_.type); ++pass) {
-    numbers sums, own(counters_of_pass(of_, pass));
+    numbers sums, own(threshold_bins(of_.type, pass));
     for (const auto& it : members_) {
       it->steps.count_magnitudes(pass, it->sums(), before, own);
       add_to(sums, own);
@@ -200,11 +210,10 @@ void list_lockstep::run(const selections& selected) {
   const bool looks = looks_at_boundaries(of_, round_);
   meter_.begin(round_, looks);
   if (looks) place_regions(selected);
+  follow(selected);
   split(selected);
   keep();
   meter_.finish(plan_);
-  const numbers now = boundaries_;
-  follow_drift(of_, drift_, now, boundaries_);
 }
 
 void list_lockstep::place_regions(const selections& selected) {
@@ -216,19 +225,25 @@ void list_lockstep::place_regions(const selections& selected) {
   place_boundaries(of_, sums, boundaries_);
 }
 
+void list_lockstep::follow(const selections& selected) {
+  numbers sums(drift_bins(of_)), own(drift_bins(of_));
+  for (rank r = 0; r < of_.place.size && !own.empty(); ++r) {
+    count_drift(of_, selected(r, round_), boundaries_, own);
+    add_to(sums, own);
+  }
+  const numbers now = boundaries_;
+  follow_drift(of_, sums, now, boundaries_);
+}
+
 // Regions are disjoint: the sum of whole lists, in rank order, is all owners' sums at once.
 void list_lockstep::split(const selections& selected) {
   std::uint64_t touched = 0;
-  drift_.assign(drift_bins(of_), 0);
-  numbers drift(drift_.size());
   for (std::size_t r = 0; r < lengths_.size(); ++r) {
     const item_list own = selected(static_cast<rank>(r), round_);
     const std::uint64_t count = lsched::split(on_rank(of_, r), round_, own, boundaries_, split_.data(), lengths_);
     sum_.add({split_.data(), count});
     touched += count;
     meter_.add_split(static_cast<rank>(r), lengths_);
-    count_drift(of_, own, boundaries_, drift);
-    add_to(drift_, drift);
   }
   result_.resize(std::min(touched, of_.count) * item_size(of_.type));
 }

@@ -49,6 +49,7 @@ class lockstep {
   struct member;
 
   void place_regions();
+  void follow();
   void split();
   void fold();
   void find_threshold();
@@ -66,7 +67,7 @@ class lockstep {
 class list_lockstep {
  public:
   /// What a rank has selected in a round: a list of at most k items. It is read before the next one is asked for, and
-  /// asked for twice in rounds that look at the boundaries.
+  /// asked for twice, in rounds that look at the boundaries three times.
   using selections = std::function<item_list(rank, round_no)>;
 
   /// As above. Memory: one vector, and one round's sum of all lists.
@@ -81,6 +82,7 @@ class list_lockstep {
 
  private:
   void place_regions(const selections& selected);
+  void follow(const selections& selected);
   void split(const selections& selected);
   void keep();
 
@@ -89,7 +91,6 @@ class list_lockstep {
   std::vector<std::uint64_t> boundaries_;  ///< P+1
   std::vector<std::byte> split_;           ///< of one rank after the other
   std::vector<std::uint64_t> lengths_;     ///< P
-  std::vector<std::uint64_t> drift_;       ///< sums of what tells the next boundaries
   region_sum sum_;
   std::vector<std::byte> result_;
   balance_plan plan_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ops/item_list.h"
 #include "ops/residual.h"
@@ -51,6 +52,15 @@ void oktopk_steps::count_positions(std::span<std::uint64_t> bins) const {
 
 void oktopk_steps::set_boundaries(std::span<const std::uint64_t> sums) { place_boundaries(of_, sums, boundaries_); }
 
+void oktopk_steps::count_drift(std::span<std::uint64_t> bins) const {
+  lsched::count_drift(of_, {selected_.data(), selected_count_}, boundaries_, bins);
+}
+
+void oktopk_steps::follow_drift(std::span<const std::uint64_t> sums) {
+  lsched::follow_drift(of_, sums, boundaries_, next_boundaries_);
+  std::swap(boundaries_, next_boundaries_);
+}
+
 std::uint64_t oktopk_steps::split(round_no round, std::byte* items, std::span<std::uint64_t> lengths) {
   sent_count_ = lsched::split(of_, round, {selected_.data(), selected_count_}, boundaries_, items, lengths);
   if (sent_count_ > 0) std::memcpy(sent_.data(), items, sent_count_ * item_size(of_.type));
@@ -65,14 +75,7 @@ std::uint64_t oktopk_steps::fold(std::span<const item_list> lists, std::byte* su
 
 void oktopk_steps::count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
                                     std::span<std::uint64_t> bins) {
-  const std::uint64_t of_magnitudes = threshold_bins(of_.type, pass);
-  if (pass == 0) count_drift(of_, {selected_.data(), selected_count_}, boundaries_, bins.subspan(of_magnitudes));
-  if (pass == 1) {
-    const std::uint64_t known = threshold_bins(of_.type, 0);
-    follow_drift(of_, before.subspan(known), boundaries_, next_boundaries_);
-    before = before.first(known);
-  }
-  threshold_.count(pass, sums, before, bins.first(of_magnitudes));
+  threshold_.count(pass, sums, before, bins);
 }
 
 void oktopk_steps::tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers) {
@@ -106,7 +109,7 @@ std::uint64_t oktopk_steps::settle(item_list result, void* update) {
       find_settle(of_.type)(state_.residual(), sent_.data(), sent_count_, result.items, result.count);
   sent_count_ = 0;
   if (update != nullptr) write_update(result, update);
-  state_.finish_round(next_boundaries_);
+  state_.finish_round(boundaries_);
   return settled;
 }
 

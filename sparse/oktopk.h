@@ -1,7 +1,9 @@
 // One rank's side of Ok-Topk: what it computes between messages, a method for each step.
 //
-//     select ─► [count_positions ═► set_boundaries] ─► split ═► fold ─► count_magnitudes ═► … ═► tally ═► plan ─► cut
-//            ═► settle                                                       ═► something travels, of which others know
+//     select ─► [count_positions ═► set_boundaries] ─► count_drift ═► follow_drift ─► split ═► fold
+//            ─► count_magnitudes ═► … ═► tally ═► plan ─► cut ═► settle
+//
+//     ═► something travels, of which others know
 //
 // (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Other than there, the
 // threshold is exact in every round, regions are made by pooled quantiles, and the volume is bounded for every input.)
@@ -30,11 +32,6 @@ namespace lsched {
 /// Whether a round begins with a look at the boundaries: rounds 1, 1 + period, ….
 constexpr bool looks_at_boundaries(const sparse_problem& of, round_no round) { return (round - 1) % of.period == 0; }
 
-/// How many numbers, u64, ranks add up in a pass.
-inline std::uint64_t counters_of_pass(const sparse_problem& of, unsigned pass) {
-  return threshold_bins(of.type, pass) + (pass == 0 ? drift_bins(of) : 0);
-}
-
 class oktopk_steps {
  public:
   /// There is no objection to the problem. The state is of the same problem, and outlives the object. Memory: about 6 k
@@ -49,6 +46,10 @@ class oktopk_steps {
   /// what is selected; then takes all ranks' sums of these, and makes the round's boundaries of them.
   void count_positions(std::span<std::uint64_t> bins) const;
   void set_boundaries(std::span<const std::uint64_t> sums);
+  /// In all rounds, unless the rule is `averaged`: writes this rank's drift_bins(problem) numbers (sparse/quantiles.h);
+  /// then takes all ranks' sums of these, and moves the round's boundaries by them.
+  void count_drift(std::span<std::uint64_t> bins) const;
+  void follow_drift(std::span<const std::uint64_t> sums);
   /// The round's: P+1 positions. The state has them when the round is settled.
   std::span<const std::uint64_t> boundaries() const { return boundaries_; }
 
@@ -60,9 +61,8 @@ class oktopk_steps {
   /// lists: P. sums: room for the region's size, or all their lengths, whichever is less; sum_room(problem) will do.
   std::uint64_t fold(std::span<const item_list> lists, std::byte* sums);
 
-  /// Writes the numbers of a pass, counters_of_pass of them: those of magnitudes, and in pass 0 behind them what tells
-  /// the next round's boundaries (sparse/quantiles.h). Passes are 0 … threshold_passes(type) - 1, at least two. sums:
-  /// what fold gave. before: all ranks' sums of the numbers of the pass before; empty in pass 0.
+  /// Writes the threshold_bins(type, pass) numbers of a pass. Passes are 0 … threshold_passes(type) - 1. sums: what
+  /// fold gave. before: all ranks' sums of the numbers of the pass before; empty in pass 0.
   void count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
                         std::span<std::uint64_t> bins);
 

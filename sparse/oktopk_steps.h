@@ -10,6 +10,8 @@ enum class oktopk_step : std::uint32_t {
   select,                  ///< gradient → the k largest elements of the residual, one list
   count_positions,         ///< selected → counters, or boundaries, to be added up over all ranks
   set_boundaries,          ///< these sums → a number that nobody reads
+  count_drift,             ///< selected → counters of regions' parts, to be added up over all ranks
+  follow_drift,            ///< these sums → a number that nobody reads
   split,                   ///< selected → a list for the owner of each region
   add,                     ///< lists of all ranks, of this rank's region → their sums
   count_sums,              ///< sums, by all ranks' counters of the pass before → counters; + i: pass i

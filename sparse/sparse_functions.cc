@@ -59,6 +59,8 @@ class oktopk_functions : public functions {
       case oktopk_step::select: return copy(steps_.select(source.data), target);
       case oktopk_step::count_positions: steps_.count_positions(target.numbers<std::uint64_t>()); break;
       case oktopk_step::set_boundaries: steps_.set_boundaries(by.numbers<std::uint64_t>()); break;
+      case oktopk_step::count_drift: steps_.count_drift(target.numbers<std::uint64_t>()); break;
+      case oktopk_step::follow_drift: steps_.follow_drift(by.numbers<std::uint64_t>()); break;
       case oktopk_step::split: steps_.split(round, target.data, pieces_); return lay_out(target, pieces_);
       case oktopk_step::add: gather(source, lists_); return set_length(target, steps_.fold(lists_, target.data));
       case oktopk_step::tally:

@@ -3,8 +3,9 @@
 // Payload is counted in items, what a rank keeps to itself not among them: `split` are the lists to regions' owners,
 // `balance` the pieces by which shares become equal, `gather` the dissemination of shares. An item is item_size / 4
 // words of 4 bytes. Metadata is counted in words: the allreduce of position bins in rounds that look at the boundaries,
-// one of magnitude bins in each pass, both by recursive doubling (of 2^floor(log2 P) ranks; the others hand theirs to a
-// neighbour and are told the outcome), and the allgather of tallies, 4 words of each rank, by dissemination.
+// that of drift's counters, and one of magnitude bins in each pass, all by recursive doubling (of 2^floor(log2 P)
+// ranks; the others hand theirs to a neighbour and are told the outcome), and the allgather of tallies, 4 words of each
+// rank, by dissemination.
 #pragma once
 
 #include <span>

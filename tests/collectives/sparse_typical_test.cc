@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <set>
 
 #include "collectives/sparse_allreduce.h"
 #include "libsched/geometry.h"
@@ -98,6 +99,18 @@ TEST(SparseTypical, a_tree_is_as_slow_as_it_is_deep) {
     const double steps = static_cast<double>(report->last()) / (k * k_item_bytes * 1000.0);
     EXPECT_NEAR(steps, 2.0 * std::countr_zero(static_cast<unsigned>(size)), 0.01) << size;
   }
+}
+
+/// Of what it has selected, and of the sum of what all have.
+TEST(SparseTypical, owners_count_in_lists_as_long_as_they_are) {
+  constexpr std::uint64_t k = 10'000;
+  const sparse_problem problem = asked(8, 100'000, k);
+  const schedule_ptr made = *find_sparse("oktopk")->generate(problem);
+  std::set<std::uint64_t> read;
+  for (const op& it : made->ops())
+    if (it.what == kernel::derive && made->buffers()[it.a.buffer()].has_lists()) read.insert(typical_bytes(*made, it));
+  const std::uint64_t sum = typical_share(problem, typical_union(problem));
+  EXPECT_EQ(read, (std::set{k * k_item_bytes, sum * k_item_bytes}));
 }
 
 /// Equal regions need no balancing: no rank sends pieces.

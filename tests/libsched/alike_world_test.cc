@@ -112,6 +112,25 @@ TEST(AlikeWorld, who_differs_is_named) {
   EXPECT_NE(refusal(0, growing), "");
 }
 
+/// Two copies and an op behind one of them.
+TEST(AlikeWorld, deps_and_guards_are_the_same) {
+  const auto copies = [](rank after_the_second, rank seldom) {
+    return [=](world place) {
+      builder to(place);
+      const buffer_id data = to.scratch(dtype::u8, 4);
+      const op_id one = to.copy({data, 0}, {data, 1}, 1), other = to.copy({data, 2}, {data, 3}, 1);
+      to.set_guard(one, {.every = place.self == seldom ? 3u : 2u});
+      const op_id last = to.nop({place.self == after_the_second ? other : one});
+      to.set_exit(to.nop({last, one, other}));
+      to.declare_synchronising();
+      return to.compile();
+    };
+  };
+  EXPECT_EQ(refusal(3, copies(k_no_rank, k_no_rank)), "");
+  EXPECT_EQ(refusal(3, copies(2, k_no_rank)), "rank 2 does not do what rank 0 does");
+  EXPECT_EQ(refusal(3, copies(k_no_rank, 1)), "rank 1 does not do what rank 0 does");
+}
+
 /// Two rings, of which rank 1 names the messages the other way round.
 TEST(AlikeWorld, messages_have_to_be_for_the_same_op_everywhere) {
   const auto rings = [](bool is_alike) {

@@ -51,7 +51,7 @@ class lonely_rank {
       : state(of),
         steps(of, state),
         of_(of),
-        bins_(std::max(position_bins(of), counters_of_pass(of, 0))),
+        bins_(std::max({position_bins(of), threshold_bins(of.type, 0), drift_bins(of)})),
         before_(bins_.size()),
         items_(most_items(of) * item_size(of.type)),
         sums_(items_.size()) {}
@@ -64,12 +64,15 @@ class lonely_rank {
       steps.count_positions(bins);
       steps.set_boundaries(bins);
     }
+    const std::span drift = std::span(bins_).first(drift_bins(of_));
+    steps.count_drift(drift);
+    steps.follow_drift(drift);
     steps.split(round, items_.data(), lengths_);
     const std::array<item_list, 3> lists{item_list{items_.data(), lengths_[0]}};
     const item_list sums{sums_.data(), steps.fold(lists, sums_.data())};
     std::uint64_t known = 0;
     for (unsigned pass = 0; pass < threshold_passes(of_.type); ++pass) {
-      const std::span bins = std::span(bins_).first(counters_of_pass(of_, pass));
+      const std::span bins = std::span(bins_).first(threshold_bins(of_.type, pass));
       steps.count_magnitudes(pass, sums, std::span(before_).first(known), bins);
       std::copy(bins.begin(), bins.end(), before_.begin());
       known = bins.size();

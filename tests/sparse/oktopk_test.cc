@@ -402,7 +402,8 @@ TEST(oktopk, goes_on_after_rounds_that_were_given_up) {
       rounds.exchange();  // looks at the boundaries, and is given up like the one before
       EXPECT_EQ(regions() == settled, size == 1) << "or this proves nothing";
       rounds.exchange();
-      EXPECT_EQ(regions(), settled);
+      const auto kept = rounds.world().state(0).boundaries();  // where the next round begins
+      EXPECT_EQ(std::vector<std::uint64_t>(kept.begin(), kept.end()), settled);
       EXPECT_EQ(rounds.world().state(0).rounds(), 1u);
       rounds.run(3);
       EXPECT_EQ(rounds.world().state(0).rounds(), 4u);
@@ -460,14 +461,13 @@ TEST(oktopk_volume, is_within_the_bound_for_every_input_if_items_are_deferred) {
       }
 }
 
+/// All ranks have the same element, whose owner gets it from each: no regions can help.
 TEST(oktopk_volume, is_beyond_the_bound_for_bad_inputs_if_they_are_not) {
   for (const rank size : {8, 12, 33}) {
-    const sparse_problem of{.count = 800, .k = 99, .place = {0, size}, .period = 2};
+    const sparse_problem of{.count = 800, .k = 2, .place = {0, size}, .period = 2};
     lockstep world(of);
     rank over = 0;
-    run_counted(world, of, shape::alternating, 4, [&](const round_volume& it) {
-      if (!it.looks) over += it.over_bound;
-    });
+    run_counted(world, of, shape::one_hot, 4, [&](const round_volume& it) { over += it.over_bound; });
     EXPECT_GT(over, 0) << size << " ranks";
   }
 }
