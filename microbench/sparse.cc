@@ -306,22 +306,20 @@ int count_sparse_world(const sparse_options& asked) {
   options.rounds = rounds_of(asked);
   reporter out("sparse", options.json);
   if (!options.plot.empty()) expect_writable(options.plot);
-  std::vector<sparse_row> rows;
+  const std::vector<std::string> asked_for = algorithms_of(options);
+  std::vector<std::string> sparse_ones;
+  std::ranges::copy_if(asked_for, std::back_inserter(sparse_ones), [](const auto& it) { return it != "dense"; });
+  std::vector<sparse_row> rows = count_sparse(options, sparse_ones, [&](std::uint64_t round) {
+    out.progress("round %llu of %llu", static_cast<unsigned long long>(round),
+                 static_cast<unsigned long long>(options.rounds));
+  });
+  if (sparse_ones.size() != asked_for.size()) rows.push_back(count_dense(options));
   std::uint64_t violations = 0;
   table lines = headings();
-  for (const std::string& algorithm : algorithms_of(options)) {
-    const auto tell = [&](const std::string& policy, std::uint64_t round) {
-      out.progress("%s %s, round %llu of %llu", algorithm.c_str(), policy.c_str(),
-                   static_cast<unsigned long long>(round), static_cast<unsigned long long>(options.rounds));
-    };
-    std::vector<sparse_row> some = count_sparse(options, algorithm, tell);
-    if (algorithm == "dense") some.push_back(count_dense(options));
-    for (const sparse_row& row : some) {
-      out.json(json_of(row));
-      add_line(lines, row);
-      violations += row.violations;
-      rows.push_back(row);
-    }
+  for (const sparse_row& row : rows) {
+    out.json(json_of(row));
+    add_line(lines, row);
+    violations += row.violations;
   }
   explain(out, options, rows.empty() ? 0 : rows.front().k);
   out.say("%d ranks counted in this process: no messages; times are those of all ranks one after the other",

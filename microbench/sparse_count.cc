@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <span>
+#include <thread>
+#include <utility>
 
 #include "collectives/sparse_allreduce.h"
 #include "libsched/geometry.h"
@@ -78,139 +81,254 @@ class tally {
   double headers_;
 };
 
-class counting {
+/// What ranks draw in a round, once for all that is counted of it.
+class round_draws {
  public:
-  counting(const sparse_options& options, std::string algorithm,
-           const std::function<void(const std::string&, std::uint64_t)>& tell)
-      : options_(options), algorithm_(std::move(algorithm)), tell_(tell) {
-    const auto kind = gradient_kind_named(options.generator);
-    if (!kind) throw failed("there is no generator \"" + options.generator + "\"");
-    gradients_ = {
-        .kind = *kind, .seed = options.seed, .count = options.n, .ranks = options.ranks, .has_integers = false};
+  round_draws(const gradient_options& drawn, const sparse_problem& of) : of_(of), vectors_of_(drawn) {
+    for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i)
+      sources_.emplace_back(drawn, of.type, of.k);
   }
 
-  sparse_row count(const sparse_problem& problem, const std::string& policy) {
-    sparse_row row{.algorithm = algorithm_,
-                   .policy = policy,
-                   .generator = options_.generator,
-                   .ranks = static_cast<std::uint64_t>(options_.ranks),
-                   .n = problem.count,
-                   .k = most_items(problem),
-                   .rounds = options_.rounds,
-                   .bound_words = published_words(algorithm_, problem),
-                   .is_counted = true};
-    tally into(row, problem, most_messages(*find_sparse(algorithm_), problem) * k_header_words);
-    if (algorithm_ != "oktopk")
-      count_rival(problem, row, into);
-    else if (row.ranks <= k_most_residuals)
-      count_with_residuals(problem, row, into);
-    else
-      count_lists(problem, row, into);
-    row.us_median = summarise(us_).median;
-    return row;
+  void begin(round_no round) { round_ = round, has_lists_ = has_vectors_ = false; }
+
+  /// The k largest elements of each rank's gradient, which is drawn anew. Until the next round.
+  std::span<const item_list> lists() {
+    if (std::exchange(has_lists_, true)) return lists_;
+    lists_.resize(static_cast<std::size_t>(of_.place.size));
+    items_.resize(room() * lists_.size());
+    std::vector<std::jthread> drawers;  // that is most of the work
+    for (std::size_t i = 0; i < sources_.size(); ++i) drawers.emplace_back([this, i] { draw_lists(i); });
+    drawers.clear();
+    return lists_;
+  }
+
+  /// Pointers to each rank's gradient: n elements of f32 for each rank.
+  std::span<const void* const> vectors() {
+    if (std::exchange(has_vectors_, true)) return pointers_;
+    vectors_.resize(static_cast<std::size_t>(of_.place.size));
+    pointers_.clear();
+    for (std::vector<float>& one : vectors_) {
+      one.resize(of_.count);
+      vectors_of_.draw(static_cast<rank>(pointers_.size()), round_, std::span(one));
+      pointers_.push_back(one.data());
+    }
+    return pointers_;
+  }
+
+  void draw(rank of, std::span<float> to) { vectors_of_.draw(of, round_, to); }
+
+ private:
+  std::uint64_t room() const { return most_items(of_) * item_size(of_.type); }
+
+  /// Those of every so many-th rank.
+  void draw_lists(std::size_t part) {
+    for (std::size_t r = part; r < lists_.size(); r += sources_.size()) {
+      std::byte* const to = items_.data() + r * room();
+      const item_list drawn = sources_[part].draw(static_cast<rank>(r), round_);
+      if (drawn.count != 0) std::memcpy(to, drawn.items, drawn.count * item_size(of_.type));
+      lists_[r] = {to, drawn.count};
+    }
+  }
+
+  const sparse_problem of_;
+  round_no round_ = 0;
+  gradient_source vectors_of_;
+  std::vector<list_source> sources_;  ///< one for each thread
+  std::vector<std::byte> items_;
+  std::vector<item_list> lists_;
+  std::vector<std::vector<float>> vectors_;
+  std::vector<const void*> pointers_;
+  bool has_lists_ = false, has_vectors_ = false;
+};
+
+/// Counts one algorithm, round by round.
+class counter {
+ public:
+  counter(const sparse_options& options, const std::string& algorithm, const sparse_variant& how)
+      : problem_(how.problem),
+        row_{.algorithm = algorithm,
+             .policy = how.policy,
+             .generator = options.generator,
+             .ranks = static_cast<std::uint64_t>(options.ranks),
+             .n = how.problem.count,
+             .k = most_items(how.problem),
+             .rounds = options.rounds,
+             .bound_words = published_words(algorithm, how.problem),
+             .is_counted = true},
+        into_(row_, how.problem, most_messages(*find_sparse(algorithm), how.problem) * k_header_words) {}
+  counter(const counter&) = delete;  // into_ is of this row_
+  virtual ~counter() = default;
+
+  virtual void count(round_draws& drawn) = 0;
+
+  sparse_row finish() {
+    row_.us_median = summarise(us_).median;
+    return std::move(row_);
+  }
+
+ protected:
+  template <class Steps>
+  void timed(const Steps& steps) {
+    const auto before = clock::now();
+    steps();
+    us_.push_back(ns_between(before, clock::now()) / 1e3);
+  }
+
+  const sparse_problem problem_;
+  sparse_row row_;
+  tally into_;
+
+ private:
+  std::vector<double> us_;
+};
+
+class counter_with_residuals : public counter {
+ public:
+  counter_with_residuals(const sparse_options& options, const std::string& algorithm, const sparse_variant& how)
+      : counter(options, algorithm, how), ranks_(how.problem) {}
+
+  void count(round_draws& drawn) override {
+    const auto gradients = drawn.vectors();
+    timed([&] { row_.violations += ranks_.run(gradients) ? 1u : 0u; });
+    row_.violations += violations();
+    into_.add(ranks_.volume());
   }
 
  private:
-  /// A result is a list of at most k items, and what it took is no longer in residuals.
-  std::uint64_t violations_in(const lockstep& ranks, const sparse_problem& problem) const {
-    const item_list result = ranks.result();
-    std::uint64_t found = result.count > most_items(problem) ? 1 : 0;
+  /// A result is a list of at most k items, by index.
+  std::uint64_t violations() const {
+    const item_list result = ranks_.result();
+    std::uint64_t found = result.count > most_items(problem_) ? 1 : 0;
     std::uint32_t last = 0;
     for (std::uint64_t i = 0; i < result.count; ++i) {
       std::uint32_t index = 0;
-      std::memcpy(&index, result.items + i * item_size(problem.type), sizeof index);
-      found += (i != 0 && index <= last) || index >= problem.count ? 1 : 0;
+      std::memcpy(&index, result.items + i * item_size(problem_.type), sizeof index);
+      found += (i != 0 && index <= last) || index >= problem_.count ? 1 : 0;
       last = index;
     }
     return found;
   }
 
-  void count_with_residuals(const sparse_problem& problem, sparse_row& row, tally& into) {
-    lockstep ranks(problem);
-    gradient_source source(gradients_);
-    std::vector<std::vector<float>> drawn(row.ranks, std::vector<float>(problem.count));
-    std::vector<const void*> pointers;
-    for (const auto& one : drawn) pointers.push_back(one.data());
-    for (round_no round = 1; round <= row.rounds; ++round) {
-      for (rank r = 0; r < problem.place.size; ++r)
-        source.draw(r, round, std::span(drawn[static_cast<std::size_t>(r)]));
-      const auto before = clock::now();
-      if (const auto why = ranks.run(pointers)) ++row.violations;
-      us_.push_back(ns_between(before, clock::now()) / 1e3);
-      row.violations += violations_in(ranks, problem);
-      into.add(ranks.volume());
-      tell_(row.policy, round);
-    }
-  }
-
-  void count_lists(const sparse_problem& problem, sparse_row& row, tally& into) {
-    list_lockstep ranks(problem);
-    list_source source(gradients_, problem.type, problem.k);
-    for (round_no round = 1; round <= row.rounds; ++round) {
-      const auto before = clock::now();
-      ranks.run([&](rank r, round_no which) { return source.draw(r, which); });
-      us_.push_back(ns_between(before, clock::now()) / 1e3);
-      row.violations += ranks.result().count > most_items(problem) ? 1u : 0u;
-      into.add(ranks.volume());
-      tell_(row.policy, round);
-    }
-  }
-
-  /// Lists of gradients drawn anew.
-  void count_rival(const sparse_problem& problem, sparse_row& row, tally& into) {
-    list_source source(gradients_, problem.type, problem.k);
-    std::unique_ptr<gaussiank> guess;
-    std::vector<float> gradient, residual;
-    std::vector<std::byte> items;
-    if (algorithm_ == "gaussiank") {
-      guess = std::make_unique<gaussiank>(problem);
-      gradient.resize(problem.count), residual.resize(problem.count);
-      items.resize(guess->list_room() * item_size(problem.type));
-    }
-    gradient_source dense(gradients_);
-    for (round_no round = 1; round <= row.rounds; ++round) {
-      const auto before = clock::now();
-      std::vector<std::uint64_t> lengths;
-      topk_dsa_traffic blocks(problem);
-      gtopk_traffic tree(problem, algorithm_ == "gtopk" ? arrival_rule::exact : arrival_rule::published);
-      for (rank r = 0; r < problem.place.size; ++r) {
-        if (guess != nullptr) {
-          dense.draw(r, round, std::span(gradient));
-          std::ranges::fill(residual, 0.0f);
-          lengths.push_back(guess
-                                ->select(reinterpret_cast<std::byte*>(residual.data()),
-                                         reinterpret_cast<const std::byte*>(gradient.data()), items.data())
-                                .count);
-          continue;
-        }
-        const item_list list = source.draw(r, round);
-        if (algorithm_ == "topka") lengths.push_back(list.count);
-        if (algorithm_ == "topkdsa") blocks.add(r, list);
-        if (algorithm_.starts_with("gtopk")) tree.add(list);
-      }
-      into.add(algorithm_ == "topkdsa"           ? blocks.finish()
-               : algorithm_.starts_with("gtopk") ? tree.finish()
-                                                 : traffic_of_gathered_lists(problem.type, lengths));
-      us_.push_back(ns_between(before, clock::now()) / 1e3);
-      tell_(row.policy, round);
-    }
-  }
-
-  const sparse_options& options_;
-  const std::string algorithm_;
-  const std::function<void(const std::string&, std::uint64_t)>& tell_;
-  gradient_options gradients_;
-  std::vector<double> us_;
+  lockstep ranks_;
 };
+
+class counter_of_lists : public counter {
+ public:
+  counter_of_lists(const sparse_options& options, const std::string& algorithm, const sparse_variant& how)
+      : counter(options, algorithm, how), ranks_(how.problem) {}
+
+  void count(round_draws& drawn) override {
+    const auto lists = drawn.lists();
+    timed([&] { ranks_.run([&](rank r, round_no) { return lists[static_cast<std::size_t>(r)]; }); });
+    row_.violations += ranks_.result().count > most_items(problem_) ? 1u : 0u;
+    into_.add(ranks_.volume());
+  }
+
+ private:
+  list_lockstep ranks_;
+};
+
+class counter_of_rival : public counter {
+ public:
+  using counter::counter;
+
+  void count(round_draws& drawn) override {
+    const auto lists = drawn.lists();
+    timed([&] { into_.add(traffic_of(lists)); });
+  }
+
+ private:
+  world_traffic traffic_of(std::span<const item_list> lists) const {
+    if (row_.algorithm == "topkdsa") {
+      topk_dsa_traffic blocks(problem_);
+      for (std::size_t r = 0; r < lists.size(); ++r) blocks.add(static_cast<rank>(r), lists[r]);
+      return blocks.finish();
+    }
+    if (row_.algorithm.starts_with("gtopk")) {
+      gtopk_traffic tree(problem_, row_.algorithm == "gtopk" ? arrival_rule::exact : arrival_rule::published);
+      for (const item_list& one : lists) tree.add(one);
+      return tree.finish();
+    }
+    std::vector<std::uint64_t> lengths;
+    for (const item_list& one : lists) lengths.push_back(one.count);
+    return traffic_of_gathered_lists(problem_.type, lengths);
+  }
+};
+
+/// Of what exceeds a guessed threshold; without residuals. Guesses take several passes over a vector, and each round is
+/// like any other: of large worlds a few will do.
+class counter_of_guesses : public counter {
+ public:
+  counter_of_guesses(const sparse_options& options, const std::string& algorithm, const sparse_variant& how)
+      : counter(options, algorithm, how),
+        guess_(how.problem),
+        gradient_(how.problem.count),
+        residual_(how.problem.count),
+        items_(guess_.list_room() * item_size(how.problem.type)) {
+    if (is_large()) row_.rounds = std::min(row_.rounds, k_rounds_of_large);
+  }
+
+  void count(round_draws& drawn) override {
+    if (is_large() && ++rounds_ > k_rounds_of_large) return;
+    timed([&] {
+      std::vector<std::uint64_t> lengths;
+      for (rank r = 0; r < problem_.place.size; ++r) lengths.push_back(select(r, drawn));
+      into_.add(traffic_of_gathered_lists(problem_.type, lengths));
+    });
+  }
+
+ private:
+  static constexpr std::uint64_t k_rounds_of_large = 8;
+
+  bool is_large() const { return problem_.place.size > k_most_residuals; }
+
+  std::uint64_t select(rank of, round_draws& drawn) {
+    drawn.draw(of, gradient_);
+    std::ranges::fill(residual_, 0.0f);
+    return guess_
+        .select(reinterpret_cast<std::byte*>(residual_.data()), reinterpret_cast<const std::byte*>(gradient_.data()),
+                items_.data())
+        .count;
+  }
+
+  gaussiank guess_;
+  std::uint64_t rounds_ = 0;
+  std::vector<float> gradient_, residual_;
+  std::vector<std::byte> items_;
+};
+
+std::unique_ptr<counter> counter_for(const sparse_options& options, const std::string& algorithm,
+                                     const sparse_variant& how) {
+  if (algorithm == "gaussiank") return std::make_unique<counter_of_guesses>(options, algorithm, how);
+  if (algorithm != "oktopk") return std::make_unique<counter_of_rival>(options, algorithm, how);
+  if (how.problem.place.size <= k_most_residuals)
+    return std::make_unique<counter_with_residuals>(options, algorithm, how);
+  return std::make_unique<counter_of_lists>(options, algorithm, how);
+}
+
+gradient_options gradients_of(const sparse_options& options) {
+  const auto kind = gradient_kind_named(options.generator);
+  if (!kind) throw failed("there is no generator \"" + options.generator + "\"");
+  return {.kind = *kind, .seed = options.seed, .count = options.n, .ranks = options.ranks, .has_integers = false};
+}
 
 }  // namespace
 
-std::vector<sparse_row> count_sparse(const sparse_options& options, const std::string& algorithm,
-                                     const std::function<void(const std::string&, std::uint64_t)>& tell) {
-  if (find_sparse(algorithm) == nullptr) return {};
+std::vector<sparse_row> count_sparse(const sparse_options& options, std::span<const std::string> algorithms,
+                                     const std::function<void(std::uint64_t)>& tell) {
+  std::vector<std::unique_ptr<counter>> counters;
+  for (const std::string& algorithm : algorithms)
+    for (const sparse_variant& how : variants_of(options, algorithm))
+      counters.push_back(counter_for(options, algorithm, how));
   std::vector<sparse_row> rows;
-  for (const sparse_variant& it : variants_of(options, algorithm))
-    rows.push_back(counting(options, algorithm, tell).count(it.problem, it.policy));
+  if (counters.empty()) return rows;
+  round_draws drawn(gradients_of(options), variants_of(options, algorithms.front()).front().problem);
+  for (round_no round = 1; round <= options.rounds; ++round) {
+    drawn.begin(round);
+    for (const auto& one : counters) one->count(drawn);
+    tell(round);
+  }
+  for (const auto& one : counters) rows.push_back(one->finish());
   return rows;
 }
 

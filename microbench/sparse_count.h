@@ -3,17 +3,21 @@
 #pragma once
 
 #include <functional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "microbench/benchmarks.h"
 #include "microbench/sparse_row.h"
 
 namespace lsched::bench {
 
-/// Of options.ranks ranks. With residuals up to k_most_residuals ranks; beyond, every rank's list is that of a gradient
-/// drawn anew, and no vector is kept. Answers nothing for an algorithm that is not counted. `tell`: rounds done.
-std::vector<sparse_row> count_sparse(const sparse_options& options, const std::string& algorithm,
-                                     const std::function<void(const std::string&, std::uint64_t)>& tell);
+/// Of options.ranks ranks; with residuals up to k_most_residuals of them. Beyond, and of rivals, every rank's list is
+/// that of a gradient drawn anew, and no vector is kept. All algorithms, of those that find_sparse knows, count the
+/// same draws. `tell`: rounds done.
+std::vector<sparse_row> count_sparse(const sparse_options& options, std::span<const std::string> algorithms,
+                                     const std::function<void(std::uint64_t)>& tell);
 
-inline constexpr std::uint64_t k_most_residuals = 256;
+inline constexpr rank k_most_residuals = 256;
 
 }  // namespace lsched::bench
