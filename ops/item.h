@@ -21,6 +21,7 @@
 #pragma once
 
 #include <bit>
+#include <cstring>
 
 #include "ops/base.h"
 
@@ -33,8 +34,9 @@ constexpr std::size_t item_size(dtype type) { return sizeof(std::uint32_t) + siz
 constexpr dtype residual_of(dtype type) { return type == dtype::f64 ? dtype::f64 : dtype::f32; }
 
 /// In the total order, NaN come before all numbers, so that they are sent and everybody sees them; or they are passed
-/// over as if they were zero, and stay where they are.
-enum class nan_policy : std::uint8_t { propagate, ignore };
+/// over as if they were zero, and stay where they are. `error` is `propagate` to kernels; a round that has any in its
+/// result is refused then (sparse/judge.h).
+enum class nan_policy : std::uint8_t { propagate, ignore, error };
 
 /// Magnitudes of a residual, as bits of its type: from least to most, both included; none if least is above most.
 struct magnitude_range {
@@ -46,6 +48,23 @@ struct magnitude_range {
 constexpr std::uint64_t magnitude_in(dtype residual, double value) {
   if (residual == dtype::f32) return std::bit_cast<std::uint32_t>(static_cast<float>(value)) & 0x7FFFFFFFU;
   return std::bit_cast<std::uint64_t>(value) & ~(std::uint64_t{1} << 63);
+}
+
+/// Magnitude of an infinite value; of NaN it is above that.
+constexpr std::uint64_t infinite_magnitude(dtype type) {
+  switch (type) {
+    case dtype::f16: return 0x7C00;
+    case dtype::bf16: return 0x7F80;
+    case dtype::f32: return 0x7F800000;
+    default: return 0x7FF0000000000000;
+  }
+}
+
+/// Magnitude of an item's value.
+inline std::uint64_t magnitude_at(dtype type, const std::byte* item) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, item + sizeof(std::uint32_t), size_of(type));
+  return bits & ((std::uint64_t{1} << (8 * size_of(type) - 1)) - 1);
 }
 
 }  // namespace lsched

@@ -3,6 +3,7 @@
 
 #include "ops/residual.h"
 #include "sparse/dense_update.h"
+#include "sparse/judge.h"
 #include "sparse/list_sum.h"
 
 namespace lsched {
@@ -20,8 +21,10 @@ class gathered_lists {
   std::uint64_t add(std::span<const item_list> lists, std::byte* result) { return sum_.add(lists, result); }
 
   /// Takes what this rank sent from its residual, and writes result / P to `update`, of the items' type, which is zero
-  /// elsewhere, or nullptr.
+  /// elsewhere, or nullptr. Of a round that is refused (sparse/judge.h) the update is zero, and nothing was sent.
   void settle(item_list sent, item_list result, std::byte* residual, std::byte* update);
+  /// Of the last round that was settled.
+  std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
 
  private:
   std::uint64_t room_;
@@ -29,6 +32,7 @@ class gathered_lists {
   settle_fn settle_;
   list_sum sum_;
   dense_update update_;
+  result_judge judge_;
 };
 
 }  // namespace lsched

@@ -45,6 +45,7 @@ class gaussiank {
   void settle(item_list sent, item_list result, std::byte* residual, std::byte* update) {
     all_.settle(sent, result, residual, update);
   }
+  std::optional<std::uint32_t> spoilt_element() const { return all_.spoilt_element(); }
 
  private:
   double first_threshold(const std::byte* residual) const;

@@ -27,7 +27,8 @@ gtopk::gtopk(const sparse_problem& problem, arrival_rule rule, std::uint32_t chi
       own_(problem),
       merged_(2 * room_ * item_size(problem.type)),
       parts_(rule == arrival_rule::exact ? children + 1 : 0),
-      update_(problem.type, problem.count, room_) {
+      update_(problem.type, problem.count, room_),
+      judge_(problem) {
   for (part& it : parts_) {
     it.indices.reserve(room_);
     it.survivors.resize(bitmap_words(room_));
@@ -56,6 +57,7 @@ void gtopk::learn(item_list partial, std::span<const std::uint64_t> survivors) {
 }
 
 void gtopk::settle(item_list result, std::byte* residual, std::byte* update) {
+  if (!judge_.accepts(result, residual)) sent_ = result = {};
   const item_list what = rule_ == arrival_rule::exact ? arrived() : result;
   settle_(residual, sent_.items, sent_.count, what.items, what.count);
   update_.write(result, factor_, update);

@@ -22,6 +22,7 @@
 #include "ops/residual.h"
 #include "ops/sparse_sum.h"
 #include "sparse/dense_update.h"
+#include "sparse/judge.h"
 #include "sparse/own_top_k.h"
 
 namespace lsched {
@@ -58,8 +59,11 @@ class gtopk {
   /// words, bits behind the last item are zero.
   std::span<const std::uint64_t> survivors_of(std::uint32_t child) const { return parts_[child + 1].survivors; }
 
-  /// `result`: the root's partial result. update: count elements of the items' type, or nullptr.
+  /// `result`: the root's partial result. update: count elements of the items' type, or nullptr. Of a round that is
+  /// refused (sparse/judge.h) it is zero, and nothing was sent.
   void settle(item_list result, std::byte* residual, std::byte* update);
+  /// Of the last round that was settled.
+  std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
 
  private:
   /// A list that this rank has added to its partial result.
@@ -85,6 +89,7 @@ class gtopk {
   std::vector<part> parts_;        ///< this rank's own list, then those of its children
   std::size_t n_parts_ = 0;
   dense_update update_;
+  result_judge judge_;
 };
 
 }  // namespace lsched

@@ -31,6 +31,7 @@ oktopk_steps::oktopk_steps(const sparse_problem& of, sparse_state& state)
       next_boundaries_(boundaries_.size()),
       kept_(size_of_world(of)),
       plan_(of.place.size),
+      judge_(of),
       updated_() {
   updated_.reserve(most_items(of));
 }
@@ -105,6 +106,7 @@ std::uint64_t oktopk_steps::cut(item_list sums, std::byte* kept) const {
 }
 
 std::uint64_t oktopk_steps::settle(item_list result, void* update) {
+  if (!judge_.accepts(result, state_.residual())) result = {};
   const std::uint64_t settled =
       find_settle(of_.type)(state_.residual(), sent_.data(), sent_count_, result.items, result.count);
   sent_count_ = 0;

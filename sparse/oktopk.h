@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "sparse/balance.h"
+#include "sparse/judge.h"
 #include "sparse/quantiles.h"
 #include "sparse/region_sum.h"
 #include "sparse/state.h"
@@ -88,7 +89,11 @@ class oktopk_steps {
   /// update: `count` elements of the problem's type, or nullptr. It becomes result / P: the values times 1/P, which is
   /// rounded to the residual's type, the product rounded once; and zero elsewhere. If it is the `update` that was given
   /// last, zeros are written only where it had that result: nobody else writes there. Otherwise, they are everywhere.
+  ///
+  /// Of a round that is refused (sparse/judge.h) the update is zero, and nothing was sent.
   std::uint64_t settle(item_list result, void* update);
+  /// Of the last round that was settled.
+  std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
 
  private:
   std::byte* element_of(void* update, std::uint32_t index) const {
@@ -110,6 +115,7 @@ class oktopk_steps {
   std::vector<std::uint64_t> kept_;             ///< P: by owners
   std::uint64_t ties_ = 0;                      ///< that this rank keeps
   balance_plan plan_;
+  result_judge judge_;
   void* update_ = nullptr;  ///< whose elements at `updated_` may be other than zero, and no others
   std::vector<std::uint32_t> updated_;
 };

@@ -19,27 +19,11 @@ void rebase(dtype type, std::byte* items, std::uint64_t count, std::uint32_t bas
   }
 }
 
-/// Bits of a value as an unsigned number, without the sign.
-std::uint64_t magnitude_at(dtype type, const std::byte* item) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, item + sizeof(std::uint32_t), size_of(type));
-  return bits & ((std::uint64_t{1} << (8 * size_of(type) - 1)) - 1);
-}
-
-constexpr std::uint64_t infinity_of(dtype type) {
-  switch (type) {
-    case dtype::f16: return 0x7C00;
-    case dtype::bf16: return 0x7F80;
-    case dtype::f32: return 0x7F800000;
-    default: return 0x7FF0000000000000;
-  }
-}
-
 std::uint64_t drop_nan(dtype type, std::byte* items, std::uint64_t count) {
   const std::size_t bytes = item_size(type);
   std::uint64_t kept = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (magnitude_at(type, items + i * bytes) > infinity_of(type)) continue;
+    if (magnitude_at(type, items + i * bytes) > infinite_magnitude(type)) continue;
     if (kept != i) std::memcpy(items + kept * bytes, items + i * bytes, bytes);
     ++kept;
   }

@@ -43,7 +43,7 @@ status copy(item_list from, const function_output& to) {
 
 std::size_t ranks_of(const sparse_problem& problem) { return static_cast<std::size_t>(problem.place.size); }
 
-class oktopk_functions : public functions {
+class oktopk_functions : public judging_functions {
  public:
   oktopk_functions(const sparse_problem& problem, sparse_state& state)
       : steps_(problem, state), lists_(ranks_of(problem)), pieces_(lists_.size()), shares_(lists_.size()) {}
@@ -72,7 +72,10 @@ class oktopk_functions : public functions {
       case oktopk_step::shares: std::ranges::copy(shares_, target.numbers<std::uint64_t>().begin()); break;
       case oktopk_step::cut: steps_.cut(list_of(source), target.data); return lay_out(target, pieces_);
       case oktopk_step::share: return copy(whole(source), target);
-      case oktopk_step::settle: steps_.settle(whole(source), target.data); break;
+      case oktopk_step::settle:
+        steps_.settle(whole(source), target.data);
+        note(round, steps_.spoilt_element());
+        break;
       default: return status::internal;
     }
     return status::ok;
@@ -86,7 +89,7 @@ class oktopk_functions : public functions {
 
 /// TopkA and Gaussiank.
 template <class Steps>
-class gather_functions : public functions {
+class gather_functions : public judging_functions {
  public:
   gather_functions(const sparse_problem& problem, sparse_state& state)
       : steps_(problem),
@@ -94,7 +97,7 @@ class gather_functions : public functions {
         lists_(ranks_of(problem)),
         result_(steps_.result_room() * item_size(problem.type)) {}
 
-  status call(std::uint32_t number, round_no, const function_input& source, const function_input&,
+  status call(std::uint32_t number, round_no round, const function_input& source, const function_input&,
               const function_output& target) override {
     auto* const residual = static_cast<std::byte*>(state_.residual());
     if (static_cast<topka_step>(number) == topka_step::select) {
@@ -105,6 +108,7 @@ class gather_functions : public functions {
     const item_list all{result_.data(), steps_.add(lists_, result_.data())};
     steps_.settle(sent_, all, residual, target.data);
     state_.finish_round(state_.boundaries());
+    note(round, steps_.spoilt_element());
     return status::ok;
   }
 
@@ -123,7 +127,7 @@ class gather_functions : public functions {
   item_list sent_{};  ///< where the instance has it
 };
 
-class topk_dsa_functions : public functions {
+class topk_dsa_functions : public judging_functions {
  public:
   topk_dsa_functions(const sparse_problem& problem, sparse_state& state)
       : steps_(problem),
@@ -132,7 +136,7 @@ class topk_dsa_functions : public functions {
         lengths_(lists_.size()),
         result_(steps_.result_room() * item_size(problem.type)) {}
 
-  status call(std::uint32_t number, round_no, const function_input& source, const function_input&,
+  status call(std::uint32_t number, round_no round, const function_input& source, const function_input&,
               const function_output& target) override {
     auto* const residual = static_cast<std::byte*>(state_.residual());
     switch (static_cast<topk_dsa_step>(number)) {
@@ -145,6 +149,7 @@ class topk_dsa_functions : public functions {
     gather(source, lists_);
     steps_.settle(lists_, result_.data(), residual, target.data);
     state_.finish_round(state_.boundaries());
+    note(round, steps_.spoilt_element());
     return status::ok;
   }
 
@@ -156,12 +161,12 @@ class topk_dsa_functions : public functions {
   std::vector<std::byte> result_;
 };
 
-class gtopk_functions : public functions {
+class gtopk_functions : public judging_functions {
  public:
   gtopk_functions(const sparse_problem& problem, sparse_state& state, arrival_rule rule, std::uint32_t children)
       : steps_(problem, rule, children), state_(state) {}
 
-  status call(std::uint32_t number, round_no, const function_input& source, const function_input&,
+  status call(std::uint32_t number, round_no round, const function_input& source, const function_input&,
               const function_output& target) override {
     auto* const residual = static_cast<std::byte*>(state_.residual());
     switch (static_cast<gtopk_step>(number)) {
@@ -175,6 +180,7 @@ class gtopk_functions : public functions {
       case gtopk_step::settle:
         steps_.settle(list_of(source), residual, target.data);
         state_.finish_round(state_.boundaries());
+        note(round, steps_.spoilt_element());
         return status::ok;
       default: break;
     }
@@ -191,8 +197,18 @@ class gtopk_functions : public functions {
 
 }  // namespace
 
-std::shared_ptr<functions> sparse_functions(std::string_view algorithm, const sparse_problem& problem,
-                                            sparse_state& state, std::uint32_t children) {
+void judging_functions::note(round_no round, std::optional<std::uint32_t> spoilt_element) {
+  if (!spoilt_element) return;
+  spoilt_element_.store(*spoilt_element);
+  refused_round_.store(round);
+}
+
+std::optional<std::uint32_t> judging_functions::spoilt_element_of(round_no round) const {
+  return refused_round_.load() == round ? std::optional(spoilt_element_.load()) : std::nullopt;
+}
+
+std::shared_ptr<judging_functions> sparse_functions(std::string_view algorithm, const sparse_problem& problem,
+                                                    sparse_state& state, std::uint32_t children) {
   if (algorithm == "oktopk") return std::make_shared<oktopk_functions>(problem, state);
   if (algorithm == "topka") return std::make_shared<gather_functions<topka>>(problem, state);
   if (algorithm == "gaussiank") return std::make_shared<gather_functions<gaussiank>>(problem, state);

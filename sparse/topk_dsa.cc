@@ -63,7 +63,8 @@ topk_dsa::topk_dsa(const sparse_problem& problem)
       own_(problem),
       sum_(problem.type, regions_.size(index(problem.place.self))),
       sums_(std::min(regions_.size(index(problem.place.self)), result_room_) * item_size(problem.type)),
-      update_(problem.type, problem.count, result_room_) {}
+      update_(problem.type, problem.count, result_room_),
+      judge_(problem) {}
 
 std::uint64_t topk_dsa::list_room(rank region) const { return std::min(room_, regions_.size(index(region))); }
 
@@ -117,9 +118,11 @@ std::uint64_t topk_dsa::settle(std::span<const item_list> blocks, std::byte* res
       items += block.count;
     }
   }
+  const bool is_good = judge_.accepts({result, items}, residual);
+  if (!is_good) sent_ = {};
   // Where contributions cancel out, the result has no item; they were in it all the same.
   settle_(residual, sent_.items, sent_.count, sent_.items, sent_.count);
-  update_.write({result, items}, 1.0 / problem_.place.size, update);
+  update_.write({result, is_good ? items : 0}, 1.0 / problem_.place.size, update);
   return items;
 }
 

@@ -20,6 +20,7 @@
 #include "libsched/geometry.h"
 #include "ops/residual.h"
 #include "sparse/dense_update.h"
+#include "sparse/judge.h"
 #include "sparse/list_sum.h"
 #include "sparse/own_top_k.h"
 
@@ -61,8 +62,11 @@ class topk_dsa {
   }
 
   /// `blocks`: of all regions, in their order, counted in units. Writes their items to `result`, and answers how many
-  /// these are; takes what select found from the residual; update: count elements of the items' type, or nullptr.
+  /// these are; takes what select found from the residual; update: count elements of the items' type, or nullptr. Of a
+  /// round that is refused (sparse/judge.h) the update is zero, and nothing was sent.
   std::uint64_t settle(std::span<const item_list> blocks, std::byte* result, std::byte* residual, std::byte* update);
+  /// Of the last round that was settled.
+  std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
 
  private:
   static std::uint64_t index(rank region) { return static_cast<std::uint64_t>(region); }
@@ -77,6 +81,7 @@ class topk_dsa {
   list_sum sum_;
   std::vector<std::byte> sums_;  ///< of the own region
   dense_update update_;
+  result_judge judge_;
 };
 
 }  // namespace lsched

@@ -55,7 +55,7 @@ typedef enum lsched_status {
   LSCHED_OK = 0,
   LSCHED_PENDING = 1,          /* not finished yet; not an error */
   LSCHED_ERR_ARGUMENT = -1,    /* an argument is null, negative or meaningless */
-  LSCHED_ERR_BOUNDS = -2,      /* a region leaves its buffer */
+  LSCHED_ERR_BOUNDS = -2,      /* a region leaves its buffer; of a round: what came does not fit, or is not finite */
   LSCHED_ERR_STATE = -3,       /* the call does not fit the object's present state */
   LSCHED_ERR_CYCLE = -4,       /* the dependencies form a cycle */
   LSCHED_ERR_UNMATCHED = -5,   /* sends and receives of the world do not pair up */
@@ -462,6 +462,13 @@ typedef enum lsched_balance {
   LSCHED_BALANCE_NEVER
 } lsched_balance;
 
+/* What becomes of NaN, and under the last one of infinities, in gradients and sums. */
+typedef enum lsched_nan_policy {
+  LSCHED_NAN_PROPAGATE = 0, /* they count as the largest elements, so that they are sent, and all ranks see them */
+  LSCHED_NAN_IGNORE,        /* they stay in the residual */
+  LSCHED_NAN_ERROR          /* as the first, but a round whose sum is not finite is refused, on all ranks */
+} lsched_nan_policy;
+
 typedef struct lsched_sparse_desc {
   size_t struct_size;
   const void* gradient;  /* count elements, only read */
@@ -472,8 +479,7 @@ typedef struct lsched_sparse_desc {
   const char* algorithm; /* "oktopk", "topka", "topkdsa", "gtopk", "gtopk_published" or "gaussiank"; NULL or "auto":
                             one of the first three, whichever is expected to take least. It is in the schedule's name */
   double scale;          /* gradients enter the residual times this: 1, or the learning rate; 0 is 1 */
-  int32_t ignores_nan;   /* 0: NaN count as the largest elements, so that they are sent, and all ranks see them;
-                            1: they stay in the residual */
+  lsched_nan_policy nans;
   /* Of "oktopk", else zero: */
   lsched_capacity capacity;
   uint32_t period; /* rounds between two looks at the regions' boundaries; 0: 64 */
@@ -492,6 +498,16 @@ typedef struct lsched_sparse_desc {
  * "oktopk" and the two "gtopk" leave in the update the k largest sums, the others all of them (and then "topkdsa" and
  * "topka" give the same update). No element is ever lost but by "gtopk_published": what is not in the update is in some
  * rank's residual. A round that fails leaves residual + scale * gradient. docs/sparse.md has the rest.
+ *
+ * LSCHED_NAN_ERROR: a round ends with BOUNDS, on all ranks alike (lsched_run, lsched_wait, lsched_test; the diagnostic
+ * names the first such element), if anything that was sent is not finite, or the sum of it is not. NaN and infinities
+ * are the first to be sent, but k = 0 sends nothing, and LSCHED_DEFER may put them off for some rounds. The update of
+ * such a round is zero everywhere, and nothing leaves the residuals but what is not finite, or would not be as an
+ * element of `dtype`: that becomes zero, on every rank. The schedule is none the worse, and the next round like any
+ * other. Where finite elements add up to too much, they are in the residuals still, and the next round meets them
+ * again, unless gradients make up for them, or somebody writes to the residual. (Of all rounds that ended so, the last
+ * one is remembered: an older ticket, if asked again, answers OK.)
+ *
  * The schedule is run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind).  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a whole in
  * the first round and after lsched_rebind; from then on only where it changes, so it must not be written to.

@@ -18,6 +18,7 @@
 #include "offload/lane_choice.h"
 #include "offload/progress_thread.h"
 #include "sparse/coo_functions.h"
+#include "sparse/sparse_functions.h"
 #include "sparse/state.h"
 
 namespace lsched {
@@ -161,7 +162,8 @@ struct lsched_schedule {
   std::vector<lsched::source_part> offered{};      ///< of a partial one: its buckets, of the offer that is being made
   std::vector<lsched::target_part> collected{};    ///< likewise, of the collect
   meeting met{};
-  std::shared_ptr<lsched::sparse_state> residual{};  ///< of a sparse allreduce: what lives from round to round
-  std::shared_ptr<lsched::coo_functions> coo{};      ///< of a sum of users' sparse vectors: what judges its rounds
+  std::shared_ptr<lsched::sparse_state> residual{};     ///< of a sparse allreduce: what lives from round to round
+  std::shared_ptr<lsched::judging_functions> sparse{};  ///< likewise: what judges its rounds
+  std::shared_ptr<lsched::coo_functions> coo{};         ///< of a sum of users' sparse vectors: what judges its rounds
   bool is_partial() const { return it->program->is_partial(); }
 };

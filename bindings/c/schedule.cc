@@ -11,17 +11,24 @@ bool is_unstarted(const lsched_ticket& ticket) {
   return !ticket.schedule->is_partial() && ticket.round > ticket.schedule->it->called.load();
 }
 
-/// A round that has ended may have been none: nothing of the user's has changed then.
-coo_verdict verdict_on(const lsched_schedule& schedule, round_no round) {
-  return schedule.coo == nullptr ? coo_verdict{} : schedule.coo->verdict_of(round);
+/// A round that has ended may have been refused: OK or BOUNDS, the same on all ranks.
+lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
+  const bool is_refused = (schedule.coo != nullptr && schedule.coo->verdict_of(round).flaw != coo_flaw::none) ||
+                          (schedule.sparse != nullptr && schedule.sparse->spoilt_element_of(round).has_value());
+  return is_refused ? LSCHED_ERR_BOUNDS : LSCHED_OK;
+}
+
+failure refusal_of(const lsched_schedule& schedule, round_no round) {
+  if (schedule.coo != nullptr) return failure_of(schedule.coo->verdict_of(round), schedule.coo->problem());
+  const auto element = schedule.sparse->spoilt_element_of(round);
+  return {status::bounds, "element " + std::to_string(element.value_or(0)) + " of the sum is not finite"};
 }
 
 bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
-lsched_status explain_flaw(const lsched_schedule& schedule, const coo_verdict& verdict, round_no round,
-                           lsched_diagnostic* diagnostic) {
+lsched_status explain_refusal(const lsched_schedule& schedule, round_no round, lsched_diagnostic* diagnostic) {
   if (diagnostic == nullptr) return LSCHED_ERR_BOUNDS;
   return guarded(diagnostic, [&] {
-    failure why = failure_of(verdict, schedule.coo->problem());
+    failure why = refusal_of(schedule, round);
     why.text = schedule.it->label + ": " + why.text;
     return report(diagnostic, why, round);
   });
@@ -31,10 +38,8 @@ lsched_status explain_flaw(const lsched_schedule& schedule, const coo_verdict& v
 
 lsched_status explain(const lsched_schedule& schedule, const instance& it, status answer, round_no round,
                       lsched_diagnostic* diagnostic) {
-  if (answer == status::ok) {
-    const coo_verdict verdict = verdict_on(schedule, round);
-    return verdict.flaw == coo_flaw::none ? LSCHED_OK : explain_flaw(schedule, verdict, round, diagnostic);
-  }
+  if (answer == status::ok)
+    return verdict_on(schedule, round) == LSCHED_OK ? LSCHED_OK : explain_refusal(schedule, round, diagnostic);
   if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
   return guarded(diagnostic, [&] {
     failure why{answer, it.label, it.culprit.load()};
@@ -97,8 +102,7 @@ lsched_status lsched_test(lsched_ticket ticket) {
   if (is_unstarted(ticket)) return LSCHED_ERR_STATE;
   const instance& it = *ticket.schedule->it;
   if (it.finished.load() < ticket.round) (void)ticket.schedule->runtime->driver().progress();
-  if (it.finished.load() >= ticket.round)
-    return verdict_on(*ticket.schedule, ticket.round).flaw == coo_flaw::none ? LSCHED_OK : LSCHED_ERR_BOUNDS;
+  if (it.finished.load() >= ticket.round) return verdict_on(*ticket.schedule, ticket.round);
   const status verdict = it.verdict.load();
   return verdict == status::ok ? LSCHED_PENDING : static_cast<lsched_status>(verdict);
 }

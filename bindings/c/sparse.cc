@@ -7,7 +7,6 @@
 #include "bindings/c/words.h"
 #include "collectives/gtopk.h"
 #include "collectives/sparse_allreduce.h"
-#include "sparse/sparse_functions.h"
 
 namespace lsched {
 namespace {
@@ -28,7 +27,8 @@ result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc)
   if (desc.balance < LSCHED_BALANCE_BY_COST || desc.balance > LSCHED_BALANCE_NEVER)
     return refused("balance is not an lsched_balance");
   if (!std::isfinite(desc.scale)) return refused("scale is not finite");
-  if (desc.ignores_nan != 0 && desc.ignores_nan != 1) return refused("ignores_nan is 0 or 1");
+  if (desc.nans < LSCHED_NAN_PROPAGATE || desc.nans > LSCHED_NAN_ERROR)
+    return refused("nans is not an lsched_nan_policy");
   const sparse_problem problem{.count = desc.count,
                                .k = desc.k,
                                .place = place,
@@ -37,7 +37,7 @@ result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc)
                                .boundaries = static_cast<boundary_rule>(desc.boundaries),
                                .period = desc.period == 0 ? k_period : desc.period,
                                .scale = desc.scale == 0 ? 1 : desc.scale,
-                               .nans = desc.ignores_nan != 0 ? nan_policy::ignore : nan_policy::propagate,
+                               .nans = static_cast<nan_policy>(desc.nans),
                                .balance = static_cast<balance_rule>(desc.balance)};
   if (auto why = objection(problem)) return std::move(*why);
   return problem;
@@ -82,12 +82,13 @@ std::string agreement_of(const sparse_problem& it, std::string_view algorithm) {
 struct local_part {
   explicit local_part(const sparse_problem& problem) : state(problem) {}
   sparse_state state;
-  std::shared_ptr<functions> steps;
+  std::shared_ptr<judging_functions> steps;
 };
 
 struct described {
   commit_request request;
   std::shared_ptr<sparse_state> state{};
+  std::shared_ptr<judging_functions> steps{};
 };
 
 described describe(lsched_runtime* runtime, const lsched_sparse_desc& desc) {
@@ -99,11 +100,13 @@ described describe(lsched_runtime* runtime, const lsched_sparse_desc& desc) {
   if (!how) return {{nothing, how.error()}};
   const auto local = std::make_shared<local_part>(*problem);
   local->steps = sparse_functions((*how)->name, *problem, local->state, gtopk_children(problem->place));
+  const std::shared_ptr<judging_functions> steps(local, local->steps.get());
   return {{agreement_of(*problem, (*how)->name),
            (*how)->generate(*problem),
            {{static_cast<const std::byte*>(desc.gradient)}, {static_cast<std::byte*>(desc.update)}},
-           {.local = std::shared_ptr<functions>(local, local->steps.get())}},
-          std::shared_ptr<sparse_state>(local, &local->state)};
+           {.local = steps}},
+          std::shared_ptr<sparse_state>(local, &local->state),
+          steps};
 }
 
 lsched_status create(lsched_runtime* runtime, const lsched_sparse_desc* desc, lsched_schedule** schedule,
@@ -111,7 +114,9 @@ lsched_status create(lsched_runtime* runtime, const lsched_sparse_desc* desc, ls
   described all = desc == nullptr ? described{{"a sparse allreduce with bad arguments", refused("desc is null")}}
                                   : describe(runtime, *desc);
   const lsched_status answer = commit(runtime, std::move(all.request), false, schedule, diagnostic);
-  if (answer == LSCHED_OK) (*schedule)->residual = std::move(all.state);
+  if (answer != LSCHED_OK) return answer;
+  (*schedule)->residual = std::move(all.state);
+  (*schedule)->sparse = std::move(all.steps);
   return answer;
 }
 

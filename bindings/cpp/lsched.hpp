@@ -499,7 +499,7 @@ struct partial_options {
 struct sparse_options {
   const char* algorithm = nullptr;
   double scale = 1;
-  bool ignores_nan = false;
+  lsched_nan_policy nans = LSCHED_NAN_PROPAGATE;
   lsched_capacity capacity = LSCHED_STRICT;  ///< this and what follows: only of "oktopk"
   std::uint32_t period = 0;                  ///< 0: as many rounds as the library thinks right
   lsched_boundaries boundaries = LSCHED_POOLED;
@@ -739,7 +739,7 @@ class runtime {
     desc.dtype = dtype_of<T>::value;
     desc.algorithm = options.algorithm;
     desc.scale = options.scale;
-    desc.ignores_nan = options.ignores_nan ? 1 : 0;
+    desc.nans = options.nans;
     desc.capacity = options.capacity;
     desc.period = options.period;
     desc.boundaries = options.boundaries;

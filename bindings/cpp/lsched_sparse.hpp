@@ -68,26 +68,19 @@ enum class rate_place { inside, outside };
 
 /// The same on all ranks.
 struct sparse_sgd_options {
-  sparse_options allreduce{};  ///< its `scale` multiplies gradients besides the rate
+  /// Its `scale` multiplies gradients besides the rate. With `nans` = LSCHED_NAN_ERROR a step whose update is not
+  /// finite throws spoilt_update; else what is not finite is subtracted from the weights as anything else is.
+  sparse_options allreduce{};
   rate_place rate = rate_place::inside;
-  /// A step whose update has an element that is not finite throws spoilt_update, on all ranks, before any weight has
-  /// changed. Without it what is not finite is subtracted from the weights as anything else is.
-  bool refuses_spoilt = false;
   bool broadcasts_weights = true;  ///< begin with rank 0's; otherwise they are equal already, which nobody checks
 };
 
-/// An update is not finite, and no weight has changed. On all ranks alike. update() still has it, and what is in it has
-/// left the residuals: whoever just makes the next step does without this one.
-class spoilt_update : public std::runtime_error {
+/// A step has come to something that is not finite, and no weight has changed. On all ranks alike. update() is zero;
+/// the residuals have lost what is not finite, and nothing else (lsched_sparse_create says it exactly), so that the
+/// next step makes up for this one.
+class spoilt_update : public error {
  public:
-  explicit spoilt_update(std::size_t element)
-      : std::runtime_error("lsched: element " + std::to_string(element) + " of the update is not finite"),
-        element_(element) {}
-  /// The first one.
-  std::size_t element() const noexcept { return element_; }
-
- private:
-  std::size_t element_;
+  explicit spoilt_update(const error& why) : error(why) {}
 };
 
 /// Steps the replicas of a model together, by k elements of the gradient at a time.
@@ -98,8 +91,8 @@ class spoilt_update : public std::runtime_error {
 /// until the others have come, for at most `limit`, and the constructor as long as making schedules may take
 /// (lsched_config.commit_timeout_ns). All else is local, and never blocks.
 /// Errors: std::invalid_argument for a gradient of another size and a rate that is not finite, before anything is
-/// sent; spoilt_update, if asked for; lsched::error as elsewhere, and with MISMATCH, on all ranks, if they want
-/// different k or different allreduces.
+/// sent; spoilt_update, if the allreduce's `nans` ask for it; lsched::error as elsewhere, and with MISMATCH, on all
+/// ranks, if they want different k or different allreduces.
 template <element T>
 requires std::floating_point<T>
 class sparse_sgd {
@@ -107,7 +100,7 @@ class sparse_sgd {
   /// At most k elements of each rank's residual travel in a step; more than there are is all of them.
   sparse_sgd(runtime& world, std::span<T> weights, std::uint64_t k, const sparse_sgd_options& options = {},
              timeout limit = timeout::forever())
-      : weights_(weights), place_(options.rate), refuses_spoilt_(options.refuses_spoilt) {
+      : weights_(weights), place_(options.rate) {
     if (options.broadcasts_weights) detail::broadcast_weights(world, weights_, limit);
     exchange_ = detail::exchange_by<sparse_allreduce<T>>(world, 2 * weights_.size_bytes());
     exchange_.bind(world.sparse<T>(gradient(), written_update(), k, options.allreduce));
@@ -118,9 +111,8 @@ class sparse_sgd {
   /// the rate, as they have been taken.
   void step(std::span<const T> gradient, double rate, timeout limit = timeout::forever()) {
     if (!is_under_way_) begin(gradient, static_cast<T>(rate));
-    exchange_.wait(limit);
+    wait(limit);
     is_under_way_ = false;
-    if (refuses_spoilt_) expect_finite();
     descend();
   }
 
@@ -162,9 +154,14 @@ class sparse_sgd {
     is_under_way_ = true;
   }
 
-  void expect_finite() const {
-    const auto found = std::find_if(update().begin(), update().end(), [](T it) { return !std::isfinite(it); });
-    if (found != update().end()) throw spoilt_update(static_cast<std::size_t>(found - update().begin()));
+  void wait(timeout limit) {
+    try {
+      exchange_.wait(limit);
+    } catch (const error& why) {
+      if (why.status() != LSCHED_ERR_BOUNDS) throw;
+      is_under_way_ = false;
+      throw spoilt_update(why);
+    }
   }
 
   void descend() const {
@@ -174,7 +171,6 @@ class sparse_sgd {
 
   std::span<T> weights_{};
   rate_place place_ = rate_place::inside;
-  bool refuses_spoilt_ = false;
   bool is_under_way_ = false;
   T rate_of_update_ = 1;
   detail::exchange_by<sparse_allreduce<T>> exchange_{};  ///< the gradient, then the update

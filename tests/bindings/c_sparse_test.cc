@@ -198,6 +198,87 @@ TEST(c_sparse, nothing_is_a_count_like_any_other) {
   });
 }
 
+constexpr std::size_t k_bad = 17;
+constexpr const char* k_refusal = "element 17 of the sum is not finite";
+
+TEST(c_sparse, a_round_that_is_not_finite_is_refused_everywhere_and_the_next_one_is_right) {
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank"})
+    for (const std::int32_t size : {1, 2, 3, 5}) {
+      std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
+      as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+        const bool is_last = r + 1 == ranks.size();
+        lsched_sparse_desc desc = ranks[r].desc(algorithm, 30);
+        desc.nans = LSCHED_NAN_ERROR;
+        lsched_schedule* schedule = nullptr;
+        diagnostic why;
+        ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+        ranks[r].draw(r, 1);
+        ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+        const std::span<float> residual = residual_of(schedule);
+        std::vector<float> wanted(residual.begin(), residual.end());
+        ranks[r].draw(r, 2);
+        if (is_last) ranks[r].gradient[k_bad] = NAN;
+        for (std::size_t i = 0; i < k_count; ++i) wanted[i] += ranks[r].gradient[i];
+        if (is_last) wanted[k_bad] = 0;
+        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_ERR_BOUNDS) << algorithm;
+        EXPECT_NE(std::string(why.text).find(k_refusal), std::string::npos) << why.text;
+        EXPECT_EQ(why.status, LSCHED_ERR_BOUNDS);
+        EXPECT_EQ(why.round, 2u);
+        EXPECT_EQ(static_cast<std::uint64_t>(std::count(ranks[r].update.begin(), ranks[r].update.end(), 0.0f)),
+                  k_count);
+        EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), residual.begin())) << algorithm << ", rank " << r;
+        lsched_ticket spoilt, good;
+        if (is_last) ranks[r].gradient[k_bad] = INFINITY;
+        ASSERT_EQ(lsched_start(schedule, &spoilt), LSCHED_OK);
+        EXPECT_EQ(lsched_wait(spoilt, k_limit_ns, nullptr), LSCHED_ERR_BOUNDS);
+        EXPECT_EQ(lsched_test(spoilt), LSCHED_ERR_BOUNDS);
+        ranks[r].draw(r, 3);
+        ASSERT_EQ(lsched_start(schedule, &good), LSCHED_OK);
+        EXPECT_EQ(lsched_wait(good, k_limit_ns, &why), LSCHED_OK) << why.text;
+        EXPECT_EQ(lsched_test(good), LSCHED_OK);
+        EXPECT_GT(
+            k_count - static_cast<std::uint64_t>(std::count(ranks[r].update.begin(), ranks[r].update.end(), 0.0f)), 0u);
+        lsched_sparse_stats stats{.struct_size = sizeof stats};
+        ASSERT_EQ(lsched_sparse_get_stats(schedule, &stats), LSCHED_OK);
+        EXPECT_EQ(stats.rounds, 4u) << "refused ones have ended, too";
+        EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
+      });
+    }
+}
+
+/// 65504 is the largest number of f16. Two of them are too many for a sum; what is beyond it cannot be sent.
+TEST(c_sparse, a_narrow_sum_overflows_and_stays_where_it_was) {
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank"})
+    for (const double scale : {1.0, 2.0}) {
+      as_ranks(2, [&](lsched_runtime* runtime, std::size_t) {
+        std::vector<std::uint16_t> gradient(k_count), update(k_count, 1);
+        gradient[k_bad] = 0x7BFF;
+        lsched_sparse_desc desc{.struct_size = sizeof desc,
+                                .gradient = gradient.data(),
+                                .update = update.data(),
+                                .count = k_count,
+                                .k = 3,
+                                .dtype = LSCHED_F16,
+                                .algorithm = algorithm,
+                                .scale = scale,
+                                .nans = LSCHED_NAN_ERROR};
+        lsched_schedule* schedule = nullptr;
+        diagnostic why;
+        ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_ERR_BOUNDS) << algorithm;
+        EXPECT_NE(std::string(why.text).find(k_refusal), std::string::npos) << why.text;
+        EXPECT_EQ(residual_of(schedule)[k_bad], scale == 1 ? 65504.0f : 0.0f) << algorithm;
+        gradient[k_bad] = 0;
+        const lsched_status again = scale == 1 ? LSCHED_ERR_BOUNDS : LSCHED_OK;
+        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), again) << algorithm << ": it is there still";
+        for (float& it : residual_of(schedule)) it /= 4;
+        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << algorithm;
+        EXPECT_EQ(update[k_bad], scale == 1 ? 0x73FF : 0) << algorithm << ": a quarter of it";
+        EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
+      });
+    }
+}
+
 /// A number that no enum has, as only C can write it.
 template <class Enum>
 void make_wrong(Enum& it) {
@@ -230,7 +311,7 @@ TEST(c_sparse, a_wrong_desc_is_told_what_is_wrong) {
     expect(refusal([](auto& it) { make_wrong(it.balance); }), "balance");
     expect(refusal([](auto& it) { make_wrong(it.boundaries); }), "boundaries");
     expect(refusal([](auto& it) { it.scale = NAN; }), "scale is not finite");
-    expect(refusal([](auto& it) { it.ignores_nan = 2; }), "ignores_nan");
+    expect(refusal([](auto& it) { make_wrong(it.nans); }), "nans");
     expect(refusal([](auto& it) { it.period = 1u << 21; }), "2097152");
     expect(refusal([](auto& it) { it.algorithm = "topka", it.capacity = LSCHED_DEFER; }), "leave them 0");
     expect(refusal([](auto& it) { it.count = (std::uint64_t{1} << 32) + 1; }), "4294967297");
@@ -249,11 +330,14 @@ TEST(c_sparse, a_wrong_desc_is_told_what_is_wrong) {
 TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
   std::vector<rank_memory> ranks(2);
   as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
-    const lsched_sparse_desc desc = ranks[r].desc("oktopk", 10 + r);
+    lsched_sparse_desc desc = ranks[r].desc("oktopk", 10 + r);
     lsched_schedule* schedule = nullptr;
     diagnostic why;
     EXPECT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH) << why.text;
     EXPECT_NE(std::string(why.text).find("k 1"), std::string::npos) << why.text;
+    desc = ranks[r].desc("oktopk", 10);
+    desc.nans = r == 0 ? LSCHED_NAN_ERROR : LSCHED_NAN_PROPAGATE;
+    EXPECT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH) << why.text;
   });
 }
 

@@ -324,7 +324,7 @@ TEST_P(SparseSgd, nothing_is_a_count_like_any_other) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, k_count})
       for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2 * k_count}}) {
         std::vector<double> weights(count, 5);
-        lsched::sparse_sgd<double> training(world, weights, k, {.refuses_spoilt = true}, k_limit);
+        lsched::sparse_sgd<double> training(world, weights, k, {.allreduce = {.nans = LSCHED_NAN_ERROR}}, k_limit);
         for (std::size_t step = 0; step < 3; ++step) training.step(draw<double>(r, step, count), 1, k_limit);
         EXPECT_EQ(std::ranges::count(weights, 5.0) == static_cast<std::ptrdiff_t>(count), k == 0 || count == 0);
         training.load(training.save());
@@ -357,7 +357,7 @@ TEST(SparseSgd, takes_momentum_after_the_step_as_its_header_says) {
 
 constexpr std::size_t k_bad = 17;
 
-/// Steps once well, then with a NaN on the last rank, then well. Calls seen(training, weights, step).
+/// Steps once well, then with something bad on the last rank, then well. Calls seen(training, weights, step).
 using step_witness = std::function<void(lsched::sparse_sgd<float>&, const std::vector<float>&, std::size_t)>;
 void step_with(float bad, std::size_t ranks, const lsched::sparse_sgd_options& how, const step_witness& seen) {
   as_ranks(ranks, [&](lsched::runtime& world, std::size_t r) {
@@ -366,14 +366,14 @@ void step_with(float bad, std::size_t ranks, const lsched::sparse_sgd_options& h
     for (std::size_t step = 0; step < 3; ++step) {
       std::vector<float> gradient = draw<float>(r, step), before = weights;
       if (step == 1 && r + 1 == ranks) gradient[k_bad] = bad;
-      const bool is_refused = how.refuses_spoilt && step == 1;
+      const bool is_refused = how.allreduce.nans == LSCHED_NAN_ERROR && step == 1;
       try {
         training.step(gradient, 0.5, k_limit);
         EXPECT_FALSE(is_refused);
       } catch (const lsched::spoilt_update& why) {
         EXPECT_TRUE(is_refused);
-        EXPECT_EQ(why.element(), k_bad);
-        EXPECT_TRUE(is_part_of(why.what(), "element 17"));
+        EXPECT_EQ(why.status(), LSCHED_ERR_BOUNDS);
+        EXPECT_TRUE(is_part_of(why.what(), "element 17 of the sum is not finite"));
         EXPECT_TRUE(is_same(weights, before));
       }
       seen(training, weights, step);
@@ -394,16 +394,46 @@ TEST_P(SparseSgd, adds_nan_to_the_weights_of_all_ranks) {
 }
 
 TEST_P(SparseSgd, refuses_what_is_not_finite_on_all_ranks) {
-  for (const float bad : {NAN, INFINITY, -INFINITY})
-    step_with(bad, GetParam(), {.refuses_spoilt = true},
-              [&](auto& training, const std::vector<float>& weights, auto step) {
-                EXPECT_EQ(!std::isfinite(training.update()[k_bad]), step == 1);
-                for (const float it : weights) ASSERT_TRUE(std::isfinite(it));
-              });
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank"})
+    for (const float bad : {NAN, INFINITY, -INFINITY})
+      step_with(bad, GetParam(), {.allreduce = {.algorithm = algorithm, .nans = LSCHED_NAN_ERROR}},
+                [&](auto& training, const std::vector<float>& weights, auto step) {
+                  const auto zeros = std::ranges::count(training.update(), 0.0f);
+                  EXPECT_EQ(zeros == static_cast<std::ptrdiff_t>(k_count), step == 1) << algorithm;
+                  for (const float it : training.residual()) ASSERT_TRUE(std::isfinite(it));
+                  for (const float it : weights) ASSERT_TRUE(std::isfinite(it));
+                });
+}
+
+TEST_P(SparseSgd, makes_up_for_a_refused_step) {
+  by_rank<double> given(GetParam(), std::vector<double>(k_count)), weights = given, residuals = given;
+  as_ranks(GetParam(), [&](lsched::runtime& world, std::size_t r) {
+    lsched::sparse_sgd<double> training(world, weights[r], 20, {.allreduce = {.nans = LSCHED_NAN_ERROR}}, k_limit);
+    std::size_t refused = 0;
+    for (std::size_t step = 0; step < 5; ++step) {
+      std::vector<double> gradient = draw_integers<double>(r, step);
+      gradient[k_bad] = step == 2 && r == 0 ? NAN : 0;
+      try {
+        training.step(gradient, 1, k_limit);
+      } catch (const lsched::spoilt_update&) {
+        ++refused;
+      }
+      gradient[k_bad] = 0;
+      for (std::size_t i = 0; i < k_count; ++i) given[r][i] += gradient[i];
+    }
+    EXPECT_EQ(refused, 1u);
+    residuals[r] = copy_of<double>(training.residual());
+  });
+  expect_replicas(weights);
+  for (std::size_t i = 0; i < k_count; ++i) {
+    double in = 0, left = 0;
+    for (std::size_t r = 0; r < GetParam(); ++r) in += given[r][i], left += residuals[r][i];
+    ASSERT_NEAR(in, left - weights[0][i] * static_cast<double>(GetParam()), 1e-9) << "element " << i;
+  }
 }
 
 TEST_P(SparseSgd, keeps_nan_in_the_residual_if_they_are_ignored) {
-  const lsched::sparse_sgd_options how{.allreduce = {.algorithm = "oktopk", .ignores_nan = true}};
+  const lsched::sparse_sgd_options how{.allreduce = {.algorithm = "oktopk", .nans = LSCHED_NAN_IGNORE}};
   std::atomic<std::size_t> ranks_with_nan{0};
   step_with(NAN, GetParam(), how, [&](auto& training, const std::vector<float>& weights, std::size_t step) {
     for (const float it : training.update()) ASSERT_FALSE(std::isnan(it));

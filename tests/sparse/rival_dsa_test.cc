@@ -143,7 +143,7 @@ std::array<std::size_t, 2> run(const rival_case& what) {
     for (std::size_t r = 0; r < world.size(); ++r) {
       SCOPED_TRACE("rank " + std::to_string(r));
       expect_block(what, world, r, sum, forms);
-      settle(type, residuals[r], lists[r], [](std::uint32_t) { return true; });
+      settle(what, sum, residuals[r], lists[r], [](std::uint32_t) { return true; });
       const rank_memory& mine = world.memory(r);
       EXPECT_EQ(mine.result.content(mine.n_result), sum);
       EXPECT_EQ(mine.residual.content(), residuals[r]);

@@ -151,7 +151,7 @@ void run(const rival_case& what, const tree& in, arrival_rule rule) {
     ASSERT_EQ(world.partial(0), result.items);
     world.settle();
     for (std::size_t r = 0; r < in.size(); ++r) {
-      settle(type, residuals[r], lists[r], [&](std::uint32_t index) {
+      settle(what, result.items, residuals[r], lists[r], [&](std::uint32_t index) {
         return rule == arrival_rule::published ? has_index(result.items, index)
                                                : result.owners.contains(index) && result.owners.at(index).contains(r);
       });

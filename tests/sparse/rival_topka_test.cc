@@ -42,7 +42,7 @@ void add_and_settle(const rival_case& what, std::vector<Rival>& ranks, ranks_of_
     mine.n_result = ranks[r].add(views, mine.result.data());
     ASSERT_EQ(mine.result.content(mine.n_result), sum) << "rank " << r;
     ranks[r].settle(mine.sent_list(), mine.result_list(), mine.residual.data(), mine.update.data());
-    settle(type, world.residuals[r], lists[r], [](std::uint32_t) { return true; });
+    settle(what, sum, world.residuals[r], lists[r], [](std::uint32_t) { return true; });
     ASSERT_EQ(mine.residual.content(), world.residuals[r]) << "rank " << r;
     ASSERT_EQ(mine.update.content(), update_of(what, sum)) << "rank " << r;
     ASSERT_TRUE(mine.is_intact()) << "rank " << r;

@@ -28,7 +28,9 @@ struct rival_case {
   friend std::ostream& operator<<(std::ostream& out, const rival_case& it) {
     return out << name_of(it.problem.type) << ", P = " << it.problem.place.size << ", n = " << it.problem.count
                << ", k = " << it.problem.k << ", scale " << it.problem.scale << ", input " << it.input
-               << (it.problem.nans == nan_policy::ignore ? ", NaN ignored" : "");
+               << (it.problem.nans == nan_policy::ignore  ? ", NaN ignored"
+                   : it.problem.nans == nan_policy::error ? ", NaN refused"
+                                                          : "");
   }
 };
 
@@ -46,7 +48,7 @@ inline void for_each_rival_case(const std::function<void(const rival_case&)>& bo
                                           .place = {.self = 0, .size = ranks},
                                           .type = type,
                                           .scale = number % 3 == 0 ? 0.1 : 1,
-                                          .nans = number % 5 == 0 ? nan_policy::ignore : nan_policy::propagate},
+                                          .nans = static_cast<nan_policy>(number % 5 % 3)},
                               .input = number % k_rival_inputs};
           SCOPED_TRACE(::testing::Message() << it);
           body(it);
@@ -112,10 +114,25 @@ inline list sum_in_order(dtype type, const std::vector<list>& lists) {
   return made;
 }
 
-/// What was sent and has arrived leaves the residual.
-inline void settle(dtype type, elements& residual, const list& sent,
+inline bool is_finite(dtype type, std::uint64_t value) { return magnitude_of(type, value) < infinity_of(type); }
+
+inline bool is_refused(const rival_case& what, const list& result) {
+  return what.problem.nans == nan_policy::error && std::any_of(result.begin(), result.end(), [&](const entry& it) {
+           return !is_finite(what.problem.type, it.value);
+         });
+}
+
+/// Of a residual in a round that is refused.
+inline void drop_not_finite(dtype type, elements& residual) {
+  for (std::uint64_t& it : residual)
+    if (!is_finite(type, rounded(type, it))) it = 0;
+}
+
+/// What was sent and has arrived leaves the residual; nothing does of a round that is refused.
+inline void settle(const rival_case& what, const list& result, elements& residual, const list& sent,
                    const std::function<bool(std::uint32_t)>& arrived) {
-  const dtype wide = residual_of(type);
+  const dtype type = what.problem.type, wide = residual_of(type);
+  if (is_refused(what, result)) return drop_not_finite(type, residual);
   for (const entry& it : sent) {
     if (!arrived(it.index)) continue;
     const double rest = value_of(wide, residual[it.index]) - value_of(type, it.value);
@@ -130,10 +147,11 @@ inline bool has_index(const list& in, std::uint32_t index) {
   return at != in.end() && at->index == index;
 }
 
-/// The result / P as a vector.
+/// The result / P as a vector, zero of a round that is refused.
 inline elements update_of(const rival_case& what, const list& result) {
   const dtype type = what.problem.type;
   elements made(what.problem.count, 0);
+  if (is_refused(what, result)) return made;
   const double factor = 1.0 / what.problem.place.size;
   for (const entry& it : result)
     made[it.index] = type == dtype::f64
