@@ -149,6 +149,8 @@ struct sparse_options {
   std::string balance = "cost";           ///< or "published", "always", "never"
   std::uint32_t period = 64;              ///< between looks at the boundaries
   std::uint64_t rounds = 0;               ///< 0: twice the period
+  std::uint32_t buckets = 8;              ///< of denseovlp
+  double compute_us = 0;                  ///< arithmetic in each round, by which gradients become ready
   std::uint64_t seed = 1;
   bool pin = false;       ///< as coll's
   std::string transport;  ///< likewise

@@ -2,8 +2,9 @@
 // and how long they take.
 //
 // Run by ranks, each algorithm has a residual and gets the same gradients. Words are what engines have moved, phase by
-// phase; every rank's update has to be the same, bit for bit. Counted in one process, the same steps run without
-// messages (microbench/sparse_count.h), for worlds of thousands.
+// phase; every rank's update has to be the same, bit for bit. A gradient becomes ready from its end to its beginning,
+// as backpropagation makes it: all but DenseOvlp wait for all of it, which starts on each bucket as it is there.
+// Counted in one process, the same steps run without messages (microbench/sparse_count.h), for worlds of thousands.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "bindings/c/runtime.h"
 #include "collectives/registry.h"
 #include "microbench/benchmarks.h"
+#include "microbench/computing.h"
 #include "microbench/harness.h"
 #include "microbench/plot.h"
 #include "microbench/sparse_count.h"
@@ -27,6 +29,7 @@ namespace lsched::bench {
 namespace {
 
 constexpr double k_header_words = 4;
+constexpr int k_exact_ranks = 64;  ///< whose drawn integers have sums that f32 can hold
 
 /// Words that a rank has sent and received so far: payload by buffer of lists, in the order of the schedule, of which
 /// all ranks have as many (but in trees); and all else.
@@ -35,14 +38,15 @@ struct moved_words {
   double other_sent = 0, other_received = 0;
 };
 
-/// Of schedules without lists, all is payload.
-moved_words words_of(const lsched_schedule& schedule) {
-  moved_words all;
-  schedule.runtime->driver().with_engine([&] {
-    const auto buffers = schedule.it->program->buffers();
+using schedules = std::vector<schedule_handle>;
+
+/// Adds those of one schedule. Where there are no lists, all is payload.
+void add_words(moved_words& all, const lsched_schedule& it) {
+  it.runtime->driver().with_engine([&] {
+    const auto buffers = it.it->program->buffers();
     const bool has_lists = std::ranges::any_of(buffers, &buffer::has_lists);
     for (std::size_t b = 0; b < buffers.size(); ++b) {
-      const traffic& one = schedule.it->moved[b];
+      const traffic& one = it.it->moved[b];
       const double sent = static_cast<double>(one.bytes_sent) / 4,
                    received = static_cast<double>(one.bytes_received) / 4;
       const double headers_out = k_header_words * static_cast<double>(one.messages_sent);
@@ -53,6 +57,11 @@ moved_words words_of(const lsched_schedule& schedule) {
       all.other_received += headers_in + (is_payload ? 0 : received);
     }
   });
+}
+
+moved_words words_of(const schedules& of) {
+  moved_words all;
+  for (const schedule_handle& it : of) add_words(all, *it);
   return all;
 }
 
@@ -69,6 +78,17 @@ double digest_of(const std::vector<float>& update) {
   return static_cast<double>(hash >> 12);
 }
 
+/// Of denseovlp, that of each bucket in whole blocks.
+double bound_of(const std::string& algorithm, sparse_problem problem, const sparse_options& options) {
+  const cut buckets = buckets_of(options, algorithm);
+  double words = 0;
+  for (std::uint64_t i = 0; i < bucket_count(options, algorithm); ++i) {
+    problem.count = buckets.size(i);
+    words += published_words(algorithm, problem);
+  }
+  return words;
+}
+
 /// One algorithm, run by all ranks.
 class contest {
  public:
@@ -81,26 +101,28 @@ class contest {
         source_({.kind = *gradient_kind_named(options.generator),
                  .seed = options.seed,
                  .count = options.n,
-                 .ranks = ranks.size()}) {}
+                 .ranks = ranks.size()}),
+        steps_(options.compute_us > 0 ? steps_for(ranks, options.compute_us) : 0) {}
 
   sparse_row run(const std::string& algorithm, const sparse_variant& how) {
     sparse_row row = row_of(algorithm, how);
-    schedule_handle schedule = algorithm == "dense" ? make_dense() : make(algorithm, how);
+    schedules all = is_dense(algorithm) ? make_dense(algorithm) : make(algorithm, how);
     std::vector<double> us;
-    moved_words before = words_of(*schedule);
+    moved_words before = words_of(all);
     for (round_no round = 1; round <= row.rounds; ++round) {
       source_.draw(ranks_.rank(), round, std::span(gradient_));
       out_.progress("%s %s, round %llu of %llu", algorithm.c_str(), how.policy.c_str(),
                     static_cast<unsigned long long>(round), static_cast<unsigned long long>(row.rounds));
-      us.push_back(timed([&] { expect_ok(lsched_run(schedule.get(), k_patience_ns, nullptr), "lsched_run"); }));
-      const moved_words now = words_of(*schedule);
+      us.push_back(timed([&] { run_round(all); }));
+      const moved_words now = words_of(all);
       add_round(row, before, now);
       before = now;
-      if (algorithm != "dense") check(row);
+      if (!is_dense(algorithm)) check(row);
     }
     row.us_median = summarise(ranks_.combine(us, LSCHED_MAX)).median;
+    if (is_dense(algorithm)) check_sums(row, all);
     combine(row);
-    close(std::move(schedule));
+    for (schedule_handle& it : all) close(std::move(it));
     return row;
   }
 
@@ -113,7 +135,10 @@ class contest {
     std::vector<double> us;
     for (round_no round = 1; round <= row.rounds; ++round) {
       source_.draw(ranks_.rank(), round, std::span(gradient_));  // as the others: what is in caches is the same
-      us.push_back(timed([&] { rival.run(); }));
+      us.push_back(timed([&] {
+        compute(steps_);
+        rival.run();
+      }));
     }
     row.us_median = summarise(ranks_.combine(us, LSCHED_MAX)).median;
     return row;
@@ -131,10 +156,12 @@ class contest {
             .n = problem.count,
             .k = most_items(problem),
             .rounds = rounds_of(options_),
-            .bound_words = published_words(algorithm, problem)};
+            .bound_words = bound_of(algorithm, problem, options_),
+            .buckets = bucket_count(options_, algorithm),
+            .compute_us = options_.compute_us};
   }
 
-  schedule_handle make(const std::string& algorithm, const sparse_variant& how) {
+  schedules make(const std::string& algorithm, const sparse_variant& how) {
     const bool is_ours = algorithm == "oktopk";
     const sparse_problem& of = how.problem;
     const lsched_sparse_desc desc{.struct_size = sizeof desc,
@@ -151,20 +178,44 @@ class contest {
     lsched_schedule* made = nullptr;
     lsched_diagnostic why = fresh_diagnostic();
     expect_ok(lsched_sparse_create(ranks_.runtime(), &desc, &made, &why), "lsched_sparse_create", why);
-    return schedule_handle(made);
+    schedules all;
+    all.emplace_back(made);
+    return all;
   }
 
-  schedule_handle make_dense() {
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = gradient_.data(),
-                                     .output = update_.data(),
-                                     .count = options_.n,
-                                     .dtype = LSCHED_F32,
-                                     .reduction = LSCHED_SUM};
-    lsched_schedule* made = nullptr;
-    lsched_diagnostic why = fresh_diagnostic();
-    expect_ok(lsched_allreduce_create(ranks_.runtime(), &desc, &made, &why), "lsched_allreduce_create", why);
-    return schedule_handle(made);
+  /// One for each bucket.
+  schedules make_dense(const std::string& algorithm) {
+    const cut buckets = buckets_of(options_, algorithm);
+    schedules all;
+    for (std::uint64_t i = 0; i < bucket_count(options_, algorithm); ++i) {
+      const lsched_allreduce_desc desc{.struct_size = sizeof desc,
+                                       .input = gradient_.data() + buckets.begin(i),
+                                       .output = update_.data() + buckets.begin(i),
+                                       .count = buckets.size(i),
+                                       .dtype = LSCHED_F32,
+                                       .reduction = LSCHED_SUM};
+      lsched_schedule* made = nullptr;
+      lsched_diagnostic why = fresh_diagnostic();
+      expect_ok(lsched_allreduce_create(ranks_.runtime(), &desc, &made, &why), "lsched_allreduce_create", why);
+      all.emplace_back(made);
+    }
+    return all;
+  }
+
+  /// From the last bucket to the first: what it takes to make it ready, and its start. Then all are awaited.
+  void run_round(const schedules& all) const {
+    if (all.size() == 1) {
+      compute(steps_);
+      expect_ok(lsched_run(all.front().get(), k_patience_ns, nullptr), "lsched_run");
+      return;
+    }
+    std::vector<lsched_ticket> started(all.size());
+    for (std::size_t i = all.size(); i-- > 0;) {
+      compute(steps_ / all.size());
+      expect_ok(lsched_start(all[i].get(), &started[i]), "lsched_start");
+    }
+    for (std::size_t i = all.size(); i-- > 0;)
+      expect_ok(lsched_wait(started[i], k_patience_ns, nullptr), "lsched_wait");
   }
 
   double timed(const std::function<void()>& round) {
@@ -197,6 +248,23 @@ class contest {
     row.violations += options_.n - others > row.k ? 1 : 0;
   }
 
+  /// Of integers, which no order of sums changes: one round more, not counted, that all ranks can foretell.
+  void check_sums(sparse_row& row, const schedules& all) {
+    if (ranks_.size() > k_exact_ranks) return;
+    gradient_options integers = source_.options();
+    integers.has_integers = true;
+    gradient_source source(integers);
+    std::vector<float> wanted(options_.n);
+    for (int r = 0; r < ranks_.size(); ++r) {
+      source.draw(r, 1, std::span(gradient_));
+      for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += gradient_[i];
+    }
+    source.draw(ranks_.rank(), 1, std::span(gradient_));
+    std::ranges::fill(update_, -0.5f);
+    run_round(all);
+    row.violations += update_ == wanted ? 0u : 1u;
+  }
+
   /// Of all ranks; and phases are those in which anything came.
   void combine(sparse_row& row) {
     const std::vector<double> most =
@@ -204,7 +272,7 @@ class contest {
     row.words_sent_max = most[0], row.words_recv_max = most[1], row.words_meta_max = most[2];
     row.over_bound = static_cast<std::uint64_t>(ranks_.combine(static_cast<double>(row.over_bound), LSCHED_SUM));
     row.violations = static_cast<std::uint64_t>(ranks_.combine(static_cast<double>(row.violations), LSCHED_MAX));
-    if (row.algorithm.starts_with("gtopk") || row.algorithm == "dense") row.phase_words_max.clear();  // not the same
+    if (row.algorithm.starts_with("gtopk") || is_dense(row.algorithm)) row.phase_words_max.clear();  // not the same
     if (!row.phase_words_max.empty()) row.phase_words_max = ranks_.combine(row.phase_words_max, LSCHED_MAX);
     std::erase(row.phase_words_max, 0.0);
   }
@@ -214,6 +282,7 @@ class contest {
   reporter& out_;
   std::vector<float> gradient_, update_;
   gradient_source source_;
+  std::uint64_t steps_;  ///< of computing, in a round
 };
 
 // ---- report -----------------------------------------------------------------------------------------------
@@ -241,28 +310,31 @@ void explain(reporter& out, const sparse_options& options, std::uint64_t k) {
           static_cast<unsigned long long>(rounds_of(options)));
 }
 
-/// What a plain allreduce by the algorithm that moves least would, by its schedules.
-sparse_row count_dense(const sparse_options& options) {
-  const algorithm& how = *find("allreduce", "circulant");
-  const sparse_variant nothing{"-", {.count = options.n, .place = {0, options.ranks}}};
-  sparse_row row{.algorithm = "dense",
+/// What plain allreduces by the algorithm that moves least would, by their schedules.
+sparse_row count_dense(const sparse_options& options, const std::string& algorithm) {
+  const lsched::algorithm& how = *find("allreduce", "circulant");
+  const cut buckets = buckets_of(options, algorithm);
+  sparse_row row{.algorithm = algorithm,
                  .policy = "-",
                  .generator = options.generator,
                  .ranks = static_cast<std::uint64_t>(options.ranks),
                  .n = options.n,
                  .k = variants_of(options, "topka").front().problem.k,
                  .rounds = 1,
-                 .bound_words = published_words("dense", nothing.problem),
-                 .is_counted = true};
+                 .bound_words = bound_of(algorithm, {.count = options.n, .place = {0, options.ranks}}, options),
+                 .is_counted = true,
+                 .buckets = bucket_count(options, algorithm)};
   const rank last = options.ranks - 1;
   for (const rank r : {rank{0}, std::min(rank{1}, last), last}) {
-    const auto program =
-        how.generate({r, options.ranks}, {.count = options.n, .type = dtype::f32, .what = kernel::sum}, {});
-    if (!program) throw failed(program.error().text);
     double sent = 0, received = 0, messages = 0;
-    for (const op& it : (*program)->ops()) {
-      if (it.kind == op_kind::send) sent += static_cast<double>(it.count), ++messages;
-      if (it.kind == op_kind::recv) received += static_cast<double>(it.count);
+    for (std::uint64_t i = 0; i < row.buckets; ++i) {
+      const auto program =
+          how.generate({r, options.ranks}, {.count = buckets.size(i), .type = dtype::f32, .what = kernel::sum}, {});
+      if (!program) throw failed(program.error().text);
+      for (const op& it : (*program)->ops()) {
+        if (it.kind == op_kind::send) sent += static_cast<double>(it.count), ++messages;
+        if (it.kind == op_kind::recv) received += static_cast<double>(it.count);
+      }
     }
     row.words_sent_max = std::max(row.words_sent_max, sent);
     row.words_recv_max = std::max(row.words_recv_max, received);
@@ -311,12 +383,13 @@ int count_sparse_world(const sparse_options& asked) {
   if (!options.plot.empty()) expect_writable(options.plot);
   const std::vector<std::string> asked_for = algorithms_of(options);
   std::vector<std::string> sparse_ones;
-  std::ranges::copy_if(asked_for, std::back_inserter(sparse_ones), [](const auto& it) { return it != "dense"; });
+  std::ranges::copy_if(asked_for, std::back_inserter(sparse_ones), std::not_fn(is_dense));
   std::vector<sparse_row> rows = count_sparse(options, sparse_ones, [&](std::uint64_t round) {
     out.progress("round %llu of %llu", static_cast<unsigned long long>(round),
                  static_cast<unsigned long long>(options.rounds));
   });
-  if (sparse_ones.size() != asked_for.size()) rows.push_back(count_dense(options));
+  for (const std::string& algorithm : asked_for)
+    if (is_dense(algorithm)) rows.push_back(count_dense(options, algorithm));
   std::uint64_t violations = 0;
   table lines = headings();
   for (const sparse_row& row : rows) {

@@ -24,7 +24,9 @@ nlohmann::json json_of(const sparse_row& row) {
           {"generator", row.generator},
           {"iterations", row.rounds},
           {"words_recv_phases", row.phase_words_max},
-          {"counted", row.is_counted}};
+          {"counted", row.is_counted},
+          {"buckets", row.buckets},
+          {"compute_us", row.compute_us}};
 }
 
 double published_words(const std::string& algorithm, const sparse_problem& of) {

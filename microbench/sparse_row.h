@@ -25,6 +25,8 @@ struct sparse_row {
   double us_median = 0;     ///< of a round: of the slowest rank; where counted, of all ranks one after the other
   bool is_counted = false;  ///< in one process, without messages
   std::uint64_t violations = 0;
+  std::uint64_t buckets = 1;  ///< schedules that a round has
+  double compute_us = 0;      ///< of us_median, arithmetic
 };
 
 nlohmann::json json_of(const sparse_row& row);

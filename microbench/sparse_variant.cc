@@ -1,5 +1,6 @@
 #include "microbench/sparse_variant.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -39,12 +40,21 @@ std::vector<sparse_variant> variants_of(const sparse_options& options, const std
   return all;
 }
 
+std::uint64_t bucket_count(const sparse_options& options, const std::string& algorithm) {
+  return algorithm == "denseovlp" ? std::clamp<std::uint64_t>(options.n, 1, options.buckets) : 1;
+}
+
+cut buckets_of(const sparse_options& options, const std::string& algorithm) {
+  return {options.n, bucket_count(options, algorithm)};
+}
+
 std::vector<std::string> algorithms_of(const sparse_options& options) {
   if (!options.algorithms.empty()) return options.algorithms;
   std::vector<std::string> all;
   for (const sparse_algorithm& it : sparse_algorithms())
     if (it.name != "gtopk_published") all.emplace_back(it.name);
   all.emplace_back("dense");
+  all.emplace_back("denseovlp");
   return all;
 }
 

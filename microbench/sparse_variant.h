@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "libsched/geometry.h"
 #include "microbench/benchmarks.h"
 #include "sparse/problem.h"
 
@@ -14,10 +15,17 @@ struct sparse_variant {
   sparse_problem problem{};  ///< of rank 0
 };
 
+/// The plain allreduces: of the vector, and of its buckets.
+inline bool is_dense(const std::string& algorithm) { return algorithm == "dense" || algorithm == "denseovlp"; }
+
+/// In how many buckets, none of them empty but of an empty vector, and where these are.
+cut buckets_of(const sparse_options& options, const std::string& algorithm);
+std::uint64_t bucket_count(const sparse_options& options, const std::string& algorithm);
+
 /// One, or of oktopk one for each policy.
 std::vector<sparse_variant> variants_of(const sparse_options& options, const std::string& algorithm);
 
-/// As asked for; or all of them, the plain allreduce last.
+/// As asked for; or all of them, the plain allreduces last.
 std::vector<std::string> algorithms_of(const sparse_options& options);
 
 std::uint64_t rounds_of(const sparse_options& options);

@@ -480,6 +480,14 @@ void add_sparse(CLI::App& bench, command_context& context) {
   command->add_option("--iterations", options->rounds, "Rounds; 0: twice the period")
       ->check(whole_number(0, 1 << 30))
       ->capture_default_str();
+  command->add_option("--buckets", options->buckets, "Of denseovlp, each with a schedule of its own")
+      ->check(whole_number(1, 4096))
+      ->capture_default_str();
+  command
+      ->add_option("--compute-us", options->compute_us,
+                   "Computing in every round, by which gradients become ready, the last bucket first; not if counted")
+      ->check(number(0, 1e7))
+      ->capture_default_str();
   command->add_option("--seed", options->seed, "Of the gradients")->capture_default_str();
   add_pin_option(*command, options->pin);
   add_mpi_threads_option(*command, words->mpi_threads);
@@ -489,6 +497,8 @@ void add_sparse(CLI::App& bench, command_context& context) {
       "Examples:  lsched bench sparse --ranks 64 --generator layered\n"
       "           mpiexec.mpich -n 4 lsched bench sparse --density 0.01 --json sparse.jsonl --plot sparse.png");
   command->callback([&context, words, options] {
+    if (find_origin() == origin::alone && options->compute_us > 0)
+      throw CLI::ValidationError("--compute-us", "what is counted takes no time: start it by a launcher");
     context.action = [&context, words, options] {
       if (find_origin() == origin::alone) {
         options->ranks = words->ranks == 0 ? options->ranks : words->ranks;

@@ -298,6 +298,8 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "sparse", "--algorithm", "ring"}, "--algorithm"},
       {{"bench", "sparse", "--density", "2"}, "--density"},
       {{"bench", "sparse", "--period", "0"}, "--period"},
+      {{"bench", "sparse", "--buckets", "0"}, "--buckets"},
+      {{"bench", "sparse", "--compute-us", "10"}, "--compute-us"},
       {{"simulate", "--free-sums"}, "--free-sums"},
       {{"simulate", "--count", "5"}, "--collective sparse_allreduce"},
       {{"simulate", "--period", "5"}, "--collective sparse_allreduce"},
@@ -534,13 +536,49 @@ TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
       EXPECT_EQ(line["violations"], 0) << line;
       EXPECT_GT(line["words_recv_max"], 0) << line;
       EXPECT_EQ(line["counted"], launcher.empty());
-      const bool is_bound = line["algorithm"] != "gaussiank" && line["algorithm"] != "dense";  // short: in few hops
+      const bool is_dense = line["algorithm"] == "dense" || line["algorithm"] == "denseovlp";  // short: in few hops
+      const bool is_bound = line["algorithm"] != "gaussiank" && !is_dense;
       EXPECT_TRUE(!is_bound || line["over_bound"] == 0) << line;
+      EXPECT_EQ(line["buckets"], line["algorithm"] == "denseovlp" ? 8 : 1);
       ++rows[line["algorithm"]];
     }
     EXPECT_EQ(rows["oktopk"], 2);
-    EXPECT_EQ(rows.size(), 6u) << it.out;
+    EXPECT_EQ(rows.size(), 7u) << it.out;
   }
+}
+
+TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
+  const auto rows_of = [](const words& launcher, const words& options) {
+    words all = lsched(launcher),
+          ask = lsched({"bench", "sparse", "--algorithm", "dense,denseovlp", "--iterations", "2"});
+    if (launcher.empty()) all.clear();
+    all.insert(all.end(), ask.begin(), ask.end());
+    all.insert(all.end(), options.begin(), options.end());
+    all.emplace_back("--json");
+    const outcome it = run(all);
+    EXPECT_EQ(it.status, 0) << it.err;
+    std::map<std::string, json> rows;
+    for (const json& line : lines_of(it.out)) rows[line["algorithm"]] = line;
+    for (const char* name : {"dense", "denseovlp"}) EXPECT_EQ(rows[name].value("violations", 1), 0) << it.out;
+    return rows;
+  };
+  for (const char* ranks : {"1", "3"})
+    for (const char* n : {"1", "3", "1000"}) {
+      const words there{"run", "-n", ranks};
+      const json measured = rows_of(there, {"--n", n, "--buckets", "5", "--compute-us", "100"})["denseovlp"];
+      EXPECT_EQ(measured["buckets"], std::min(5, std::stoi(n)));
+      EXPECT_EQ(measured["compute_us"], 100);
+      EXPECT_GE(measured["us_median"], 30) << "nothing was computed";
+      const int size = std::stoi(ranks);
+      EXPECT_GE(measured["words_recv_max"], 2.0 * std::stoi(n) * (size - 1) / size) << "no allreduce does with less";
+      EXPECT_EQ(rows_of(there, {"--n", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
+      EXPECT_EQ(rows_of({}, {"--ranks", ranks, "--n", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
+    }
+  auto counted = rows_of({}, {"--ranks", "4", "--n", "3200", "--buckets", "10"});  // every bucket in equal blocks
+  EXPECT_EQ(counted["denseovlp"]["words_recv_max"], counted["dense"]["words_recv_max"]);
+  EXPECT_EQ(counted["denseovlp"]["words_recv_max"], 2 * 3200 * 3 / 4);
+  EXPECT_EQ(counted["denseovlp"]["words_meta_max"], 10 * counted["dense"]["words_meta_max"].get<double>());
+  EXPECT_EQ(counted["denseovlp"]["bound_words"], counted["dense"]["bound_words"]);
 }
 
 TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says) {
