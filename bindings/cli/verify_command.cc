@@ -291,7 +291,7 @@ void add_verify_command(CLI::App& app, command_context& context) {
       ->check(activation_words())
       ->excludes(file);
   auto* all = command->add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
-  command->add_flag("--sample", options->sample, "Every algorithm at a few sizes (seconds)")->excludes(all);
+  command->add_flag("--sample", options->sample, "Every algorithm at a few sizes (a minute)")->excludes(all);
   command->add_flag("--mutants", options->mutants, "Then break small worlds in every way, and count what is noticed")
       ->excludes(file);
   command->add_flag("--json", options->as_json, "Print JSON lines: one per world, then the totals");
