@@ -29,6 +29,7 @@ constexpr std::array k_table{
     entry{status::busy, "LSCHED_ERR_BUSY", "the object is still in use"},
     entry{status::version, "LSCHED_ERR_VERSION", "caller and library disagree about the ABI"},
     entry{status::internal, "LSCHED_ERR_INTERNAL", "an invariant of the library is broken"},
+    entry{status::not_finite, "LSCHED_ERR_NOT_FINITE", "the result is not finite, and refused"},
 };
 
 const entry* find(status code) {

@@ -28,9 +28,10 @@ enum class [[nodiscard]] status : int{
     transport = -10,  ///< the medium below failed
     peer = -11,       ///< a peer died or closed without leaving
     timeout = -12,
-    busy = -13,      ///< refused now, something still uses the object
-    version = -14,   ///< caller and library disagree about the ABI
-    internal = -15,  ///< a broken invariant of our own
+    busy = -13,        ///< refused now, something still uses the object
+    version = -14,     ///< caller and library disagree about the ABI
+    internal = -15,    ///< a broken invariant of our own
+    not_finite = -16,  ///< a round's result is not, and that was asked to be refused
 };
 
 /// "LSCHED_ERR_PEER" and the like.

@@ -55,7 +55,7 @@ typedef enum lsched_status {
   LSCHED_OK = 0,
   LSCHED_PENDING = 1,          /* not finished yet; not an error */
   LSCHED_ERR_ARGUMENT = -1,    /* an argument is null, negative or meaningless */
-  LSCHED_ERR_BOUNDS = -2,      /* a region leaves its buffer; of a round: what came does not fit, or is not finite */
+  LSCHED_ERR_BOUNDS = -2,      /* a region leaves its buffer; of a round: what came does not fit */
   LSCHED_ERR_STATE = -3,       /* the call does not fit the object's present state */
   LSCHED_ERR_CYCLE = -4,       /* the dependencies form a cycle */
   LSCHED_ERR_UNMATCHED = -5,   /* sends and receives of the world do not pair up */
@@ -66,9 +66,10 @@ typedef enum lsched_status {
   LSCHED_ERR_TRANSPORT = -10, /* the medium below failed */
   LSCHED_ERR_PEER = -11,      /* a rank died, or closed without leaving */
   LSCHED_ERR_TIMEOUT = -12,
-  LSCHED_ERR_BUSY = -13,    /* something still uses the object */
-  LSCHED_ERR_VERSION = -14, /* caller and library disagree about LSCHED_ABI */
-  LSCHED_ERR_INTERNAL = -15 /* an invariant of the library is broken: please report */
+  LSCHED_ERR_BUSY = -13,      /* something still uses the object */
+  LSCHED_ERR_VERSION = -14,   /* caller and library disagree about LSCHED_ABI */
+  LSCHED_ERR_INTERNAL = -15,  /* an invariant of the library is broken: please report */
+  LSCHED_ERR_NOT_FINITE = -16 /* a round's result is not, and LSCHED_NAN_ERROR refuses it */
 } lsched_status;
 
 /* "LSCHED_ERR_PEER". Thread: any. Blocks: never. Memory: static; never NULL. */
@@ -499,7 +500,7 @@ typedef struct lsched_sparse_desc {
  * "topka" give the same update). No element is ever lost but by "gtopk_published": what is not in the update is in some
  * rank's residual. A round that fails leaves residual + scale * gradient. docs/sparse.md has the rest.
  *
- * LSCHED_NAN_ERROR: a round ends with BOUNDS, on all ranks alike (lsched_run, lsched_wait, lsched_test; the diagnostic
+ * LSCHED_NAN_ERROR: a round ends with NOT_FINITE, on all ranks alike (lsched_run, lsched_wait, lsched_test; the diagnostic
  * names the first such element), if anything that was sent is not finite, or the sum of it is not. NaN and infinities
  * are the first to be sent, but k = 0 sends nothing, and LSCHED_DEFER may put them off for some rounds. The update of
  * such a round is zero everywhere, and nothing leaves the residuals but what is not finite, or would not be as an

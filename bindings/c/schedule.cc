@@ -11,22 +11,22 @@ bool is_unstarted(const lsched_ticket& ticket) {
   return !ticket.schedule->is_partial() && ticket.round > ticket.schedule->it->called.load();
 }
 
-/// A round that has ended may have been refused: OK or BOUNDS, the same on all ranks.
+/// A round that has ended may have been refused: OK, BOUNDS or NOT_FINITE, the same on all ranks.
 lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
-  const bool is_refused = (schedule.coo != nullptr && schedule.coo->verdict_of(round).flaw != coo_flaw::none) ||
-                          (schedule.sparse != nullptr && schedule.sparse->spoilt_element_of(round).has_value());
-  return is_refused ? LSCHED_ERR_BOUNDS : LSCHED_OK;
+  if (schedule.coo != nullptr && schedule.coo->verdict_of(round).flaw != coo_flaw::none) return LSCHED_ERR_BOUNDS;
+  if (schedule.sparse != nullptr && schedule.sparse->spoilt_element_of(round).has_value()) return LSCHED_ERR_NOT_FINITE;
+  return LSCHED_OK;
 }
 
 failure refusal_of(const lsched_schedule& schedule, round_no round) {
   if (schedule.coo != nullptr) return failure_of(schedule.coo->verdict_of(round), schedule.coo->problem());
   const auto element = schedule.sparse->spoilt_element_of(round);
-  return {status::bounds, "element " + std::to_string(element.value_or(0)) + " of the sum is not finite"};
+  return {status::not_finite, "element " + std::to_string(element.value_or(0)) + " of the sum is not finite"};
 }
 
 bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
 lsched_status explain_refusal(const lsched_schedule& schedule, round_no round, lsched_diagnostic* diagnostic) {
-  if (diagnostic == nullptr) return LSCHED_ERR_BOUNDS;
+  if (diagnostic == nullptr) return verdict_on(schedule, round);
   return guarded(diagnostic, [&] {
     failure why = refusal_of(schedule, round);
     why.text = schedule.it->label + ": " + why.text;

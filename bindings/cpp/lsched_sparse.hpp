@@ -158,7 +158,7 @@ class sparse_sgd {
     try {
       exchange_.wait(limit);
     } catch (const error& why) {
-      if (why.status() != LSCHED_ERR_BOUNDS) throw;
+      if (why.status() != LSCHED_ERR_NOT_FINITE) throw;
       is_under_way_ = false;
       throw spoilt_update(why);
     }

@@ -220,9 +220,9 @@ TEST(c_sparse, a_round_that_is_not_finite_is_refused_everywhere_and_the_next_one
         if (is_last) ranks[r].gradient[k_bad] = NAN;
         for (std::size_t i = 0; i < k_count; ++i) wanted[i] += ranks[r].gradient[i];
         if (is_last) wanted[k_bad] = 0;
-        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_ERR_BOUNDS) << algorithm;
+        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_ERR_NOT_FINITE) << algorithm;
         EXPECT_NE(std::string(why.text).find(k_refusal), std::string::npos) << why.text;
-        EXPECT_EQ(why.status, LSCHED_ERR_BOUNDS);
+        EXPECT_EQ(why.status, LSCHED_ERR_NOT_FINITE);
         EXPECT_EQ(why.round, 2u);
         EXPECT_EQ(static_cast<std::uint64_t>(std::count(ranks[r].update.begin(), ranks[r].update.end(), 0.0f)),
                   k_count);
@@ -230,8 +230,8 @@ TEST(c_sparse, a_round_that_is_not_finite_is_refused_everywhere_and_the_next_one
         lsched_ticket spoilt, good;
         if (is_last) ranks[r].gradient[k_bad] = INFINITY;
         ASSERT_EQ(lsched_start(schedule, &spoilt), LSCHED_OK);
-        EXPECT_EQ(lsched_wait(spoilt, k_limit_ns, nullptr), LSCHED_ERR_BOUNDS);
-        EXPECT_EQ(lsched_test(spoilt), LSCHED_ERR_BOUNDS);
+        EXPECT_EQ(lsched_wait(spoilt, k_limit_ns, nullptr), LSCHED_ERR_NOT_FINITE);
+        EXPECT_EQ(lsched_test(spoilt), LSCHED_ERR_NOT_FINITE);
         ranks[r].draw(r, 3);
         ASSERT_EQ(lsched_start(schedule, &good), LSCHED_OK);
         EXPECT_EQ(lsched_wait(good, k_limit_ns, &why), LSCHED_OK) << why.text;
@@ -265,11 +265,11 @@ TEST(c_sparse, a_narrow_sum_overflows_and_stays_where_it_was) {
         lsched_schedule* schedule = nullptr;
         diagnostic why;
         ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
-        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_ERR_BOUNDS) << algorithm;
+        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_ERR_NOT_FINITE) << algorithm;
         EXPECT_NE(std::string(why.text).find(k_refusal), std::string::npos) << why.text;
         EXPECT_EQ(residual_of(schedule)[k_bad], scale == 1 ? 65504.0f : 0.0f) << algorithm;
         gradient[k_bad] = 0;
-        const lsched_status again = scale == 1 ? LSCHED_ERR_BOUNDS : LSCHED_OK;
+        const lsched_status again = scale == 1 ? LSCHED_ERR_NOT_FINITE : LSCHED_OK;
         EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), again) << algorithm << ": it is there still";
         for (float& it : residual_of(schedule)) it /= 4;
         EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << algorithm;

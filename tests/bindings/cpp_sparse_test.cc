@@ -372,7 +372,7 @@ void step_with(float bad, std::size_t ranks, const lsched::sparse_sgd_options& h
         EXPECT_FALSE(is_refused);
       } catch (const lsched::spoilt_update& why) {
         EXPECT_TRUE(is_refused);
-        EXPECT_EQ(why.status(), LSCHED_ERR_BOUNDS);
+        EXPECT_EQ(why.status(), LSCHED_ERR_NOT_FINITE);
         EXPECT_TRUE(is_part_of(why.what(), "element 17 of the sum is not finite"));
         EXPECT_TRUE(is_same(weights, before));
       }
