@@ -105,10 +105,23 @@ class oktopk_rank {
     begin_tags(stretch_of_tags::parts);
     const op_id cut = to_.apply(kernel::split, number_of(oktopk_step::split), selected_, k_no_buffer, parts, {ready});
     const op_id all = to_.nop({to_.copy(at(parts, self_), at(received, self_), 1, {cut})});
-    for (rank distance = 1; distance < size_; ++distance) send(after(distance), at(parts, after(distance)), cut);
-    for (rank distance = 1; distance < size_; ++distance)
-      to_.dep(to_.recv(before(distance), 0, at(received, before(distance)), 1), all);
+    exchange(parts, received, cut, all);
     last_ = to_.apply(kernel::fold, number_of(oktopk_step::add), received, k_no_buffer, sums_, {all, cut});
+  }
+
+  /// A bucket's lists leave once those of the bucket before have come. Whoever waits for a list waits for a rank that
+  /// waits for an earlier bucket, if any; so none waits for itself.
+  void exchange(buffer_id parts, buffer_id received, op_id ready, op_id all) {
+    const std::int64_t each = problem_.bucket == 0 ? size_ : std::min<std::int64_t>(problem_.bucket, size_);
+    for (std::int64_t first = 1; first < size_; first += each) {
+      const auto begin = static_cast<rank>(first), end = static_cast<rank>(std::min<std::int64_t>(size_, first + each));
+      for (rank distance = begin; distance < end; ++distance) send(after(distance), at(parts, after(distance)), ready);
+      const op_id have = end == size_ ? all : to_.nop({ready});
+      for (rank distance = begin; distance < end; ++distance)
+        to_.dep(to_.recv(before(distance), 0, at(received, before(distance)), 1), have);
+      if (have == all && begin > 1) to_.dep(ready, all);
+      ready = have;
+    }
   }
 
   /// And how many sums every rank keeps by it.

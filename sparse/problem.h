@@ -49,6 +49,7 @@ struct sparse_problem {
   double scale = 1;           ///< of gradients as they enter the residual: 1, or the learning rate
   nan_policy nans = nan_policy::propagate;
   balance_rule balance = balance_rule::cost;
+  std::uint32_t bucket = 0;  ///< peers that a rank sends its lists to before it has those of as many; 0: all of them
 };
 
 /// Why nothing can be done for it, or for this rank of it; nothing if all is well.

@@ -53,6 +53,52 @@ TEST(SparseProof, every_region_is_in_the_result_once) {
   }
 }
 
+TEST(SparseProof, buckets_too) {
+  for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 13, 33}) {
+    if (sampled() && size > 13) continue;
+    for (const std::uint32_t bucket : {0u, 1u, 2u, 3u, 7u, 1000u}) {
+      const verification answer = proof_of(oktopk(), {.count = 1000, .k = 10, .period = 3, .bucket = bucket}, size);
+      ASSERT_TRUE(answer.holds()) << size << " ranks, bucket " << bucket << "\n" << first_words(answer);
+      ASSERT_TRUE(answer.notes.empty()) << answer.notes[0].text;
+    }
+  }
+}
+
+bool is_part(const op& it, op_kind kind) { return it.kind == kind && it.tag == 0; }
+
+bool leads_to(const schedule& it, op_id from, op_id to) {
+  std::vector<bool> seen(it.ops().size());
+  std::vector<op_id> open{from};
+  while (!open.empty()) {
+    const op_id now = open.back();
+    open.pop_back();
+    if (now == to) return true;
+    if (seen[now]) continue;
+    seen[now] = true;
+    open.insert(open.end(), it.successors(now).begin(), it.successors(now).end());
+  }
+  return false;
+}
+
+/// A list leaves once those of all buckets before have come, and no others.
+TEST(SparseProof, buckets_are_sent_one_after_the_other) {
+  for (const std::uint32_t bucket : {0u, 1u, 2u, 3u, 5u, 6u}) {
+    const auto world = world_of(oktopk(), {.count = 100, .k = 7, .bucket = bucket}, 7);
+    const schedule& it = *world[2];
+    std::size_t lists = 0;
+    for (op_id sends = 0; sends < it.ops().size(); ++sends) {
+      if (!is_part(it.ops()[sends], op_kind::send)) continue;
+      const auto distance = static_cast<std::uint32_t>((it.ops()[sends].peer - 2 + 7) % 7);
+      std::uint32_t waits_for = 0;
+      for (op_id comes = 0; comes < it.ops().size(); ++comes)
+        waits_for += is_part(it.ops()[comes], op_kind::recv) && leads_to(it, comes, sends) ? 1u : 0u;
+      EXPECT_EQ(waits_for, bucket == 0 ? 0 : (distance - 1) / bucket * bucket) << bucket << ", " << distance;
+      ++lists;
+    }
+    EXPECT_EQ(lists, 6u);
+  }
+}
+
 TEST(SparseProof, all_types_and_every_period) {
   for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64})
     for (const std::uint32_t period : {1u, 2u, 64u}) {
