@@ -26,12 +26,14 @@ class oktopk_rank {
         ranks_(wide(size_)),
         items_(item_of(problem.type)),
         k_(std::max<std::uint64_t>(1, most_items(problem))),
+        selected_room_(std::max<std::uint64_t>(1, most_selected(problem))),
+        gathered_room_(std::max<std::uint64_t>(1, gathered_room(problem))),
         exit_(to.nop()) {}
 
   void write() {
     const buffer_id gradient = to_.input(problem_.type, problem_.count);
     const buffer_id update = to_.output(problem_.type, problem_.count);
-    selected_ = to_.lists(buffer_role::scratch, items_, 1, {.room = k_, .typical = k_});
+    selected_ = to_.lists(buffer_role::scratch, items_, 1, {.room = selected_room_, .typical = k_});
     const op_id chosen = to_.apply(kernel::split, number_of(oktopk_step::select), gradient, k_no_buffer, selected_);
     split(follow(look(chosen)));
     find_threshold();
@@ -52,7 +54,9 @@ class oktopk_rank {
     to_.set_first_tag((static_cast<std::uint32_t>(which) + number) * k_tags_of_one);
   }
   /// What owners hand on for equal shares: typically nothing, since boundaries see to it.
-  buffer_id pieces() { return to_.lists(buffer_role::scratch, items_, ranks_, {.room = k_, .total = k_}); }
+  buffer_id pieces() {
+    return to_.lists(buffer_role::scratch, items_, ranks_, {.room = gathered_room_, .total = gathered_room_});
+  }
   void send(rank to, region list, op_id when, const guard* skips = nullptr) {
     const op_id it = to_.send(to, 0, list, 1, {when});
     if (skips != nullptr) to_.set_guard(it, *skips);
@@ -96,8 +100,9 @@ class oktopk_rank {
   void split(op_id ready) {
     const std::uint64_t room = std::max<std::uint64_t>(1, list_room(problem_));
     const std::uint64_t typical = std::min(room, typical_share(problem_, k_));
+    const std::uint64_t total = std::max<std::uint64_t>(1, sent_room(problem_));
     const buffer_id parts =
-        to_.lists(buffer_role::scratch, items_, ranks_, {.room = room, .total = k_, .typical = typical});
+        to_.lists(buffer_role::scratch, items_, ranks_, {.room = room, .total = total, .typical = typical});
     const buffer_id received = to_.lists(buffer_role::scratch, items_, ranks_, {.room = room, .typical = typical});
     const std::uint64_t most = std::max<std::uint64_t>(1, sum_room(problem_));
     const std::uint64_t sum = std::min(most, typical_share(problem_, typical_union(problem_)));
@@ -127,7 +132,7 @@ class oktopk_rank {
   /// And how many sums every rank keeps by it.
   void find_threshold() {
     buffer_id before = k_no_buffer;
-    for (unsigned pass = 0; pass < threshold_passes(problem_.type); ++pass) {
+    for (unsigned pass = 0; pass < threshold_passes(problem_); ++pass) {
       const std::uint64_t counters = threshold_bins(problem_.type, pass);
       const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
       begin_tags(stretch_of_tags::sums, pass);
@@ -147,7 +152,8 @@ class oktopk_rank {
     const buffer_id lengths = to_.scratch(dtype::u64, ranks_);
     shares_ = to_.scratch(dtype::u64, ranks_);
     const buffer_id leaving = pieces(), coming = pieces();
-    share_ = to_.lists(buffer_role::scratch, items_, 1, {.room = k_, .typical = typical_share(problem_, k_)});
+    share_ =
+        to_.lists(buffer_role::scratch, items_, 1, {.room = gathered_room_, .typical = typical_share(problem_, k_)});
     begin_tags(stretch_of_tags::pieces);
     const op_id plan = to_.apply(kernel::derive, number_of(oktopk_step::plan), tally_, tallies_, lengths, {last_});
     const op_id share = to_.apply(kernel::derive, number_of(oktopk_step::shares), tallies_, tallies_, shares_, {plan});
@@ -167,7 +173,8 @@ class oktopk_rank {
 
   void gather() {
     begin_tags(stretch_of_tags::shares);
-    const list_layout layout{.room = k_, .total = k_, .typical = typical_share(problem_, k_)};
+    const std::uint64_t room = gathered_room_;
+    const list_layout layout{.room = room, .total = room, .typical = typical_share(problem_, k_)};
     const gathered_lists all = add_list_gather(to_, share_, {shares_, 0}, layout, 0, last_, exit_);
     gathered_ = all.lists;
     last_ = all.done;
@@ -178,7 +185,7 @@ class oktopk_rank {
   const rank self_, size_;
   const std::uint64_t ranks_;
   const dtype items_;
-  const std::uint64_t k_;  ///< most items of a result; at least 1, since lists have room
+  const std::uint64_t k_, selected_room_, gathered_room_;  ///< items; at least 1, since lists have room
   buffer_id selected_ = k_no_buffer, sums_ = k_no_buffer, tally_ = k_no_buffer, tallies_ = k_no_buffer;
   buffer_id shares_ = k_no_buffer, share_ = k_no_buffer, gathered_ = k_no_buffer;
   op_id last_ = k_no_op;  ///< of what this rank computes

@@ -26,10 +26,10 @@ double k_of(const sparse_problem& of) { return static_cast<double>(most_items(of
 sparse_cost cost_of_oktopk(const sparse_problem& of) {
   const double share = others_of(of) / of.place.size;
   double counters = 0;
-  for (unsigned pass = 0; pass < threshold_passes(of.type); ++pass)
+  for (unsigned pass = 0; pass < threshold_passes(of); ++pass)
     counters += static_cast<double>(threshold_bins(of.type, pass));
   counters += static_cast<double>(drift_bins(of)) + static_cast<double>(position_bins(of)) / of.period;
-  const double passes = threshold_passes(of.type) + 1 + 1.0 / of.period;
+  const double passes = threshold_passes(of) + 1 + 1.0 / of.period;
   return {others_of(of) + (passes + 2) * steps_of(of),
           words_of(of, 2 * k_of(of) * share) + k_counter_words * (counters * steps_of(of) + 2 * others_of(of))};
 }

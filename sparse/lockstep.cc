@@ -35,7 +35,7 @@ struct lockstep::member {
   explicit member(const sparse_problem& of)
       : state(of),
         steps(of, state),
-        split_items(most_items(of) * item_size(of.type)),
+        split_items(sent_room(of) * item_size(of.type)),
         lengths(wide(of.place.size)),
         pieces(wide(of.place.size)),
         sources(wide(of.place.size)),
@@ -134,7 +134,7 @@ void lockstep::fold() {
 
 void lockstep::find_threshold() {
   numbers before;
-  for (unsigned pass = 0; pass < threshold_passes(of_.type); ++pass) {
+  for (unsigned pass = 0; pass < threshold_passes(of_); ++pass) {
     numbers sums, own(threshold_bins(of_.type, pass));
     for (const auto& it : members_) {
       it->steps.count_magnitudes(pass, it->sums(), before, own);
@@ -169,20 +169,21 @@ std::optional<failure> lockstep::keep() {
 
 void lockstep::gather() {
   const std::size_t bytes = item_size(of_.type);
-  result_.clear();
+  gathered_items_.clear();
   std::vector<const std::byte*> next;  // of each owner's pieces
   for (const auto& it : members_) next.push_back(it->kept_items.data());
   for (const auto& of : members_)
     for (std::size_t owner = 0; owner < members_.size(); ++owner) {
-      append(result_, next[owner], of->sources[owner] * bytes);
+      append(gathered_items_, next[owner], of->sources[owner] * bytes);
       next[owner] += of->sources[owner] * bytes;
     }
-  result_count_ = result_.size() / bytes;
+  gathered_ = {gathered_items_.data(), gathered_items_.size() / bytes};
+  result_ = members_.front()->steps.result_of(gathered_);
 }
 
 void lockstep::settle(std::span<void* const> updates) {
   for (std::size_t r = 0; r < members_.size(); ++r)
-    members_[r]->steps.settle(result(), updates.empty() ? nullptr : updates[r]);
+    members_[r]->steps.settle(gathered_, updates.empty() ? nullptr : updates[r]);
 }
 
 std::optional<failure> lockstep::run(std::span<const void* const> gradients, std::span<void* const> updates) {

@@ -33,7 +33,7 @@ class lockstep {
   void settle(std::span<void* const> updates = {});
 
   /// Of the last exchange; until the next one.
-  item_list result() const { return {result_.data(), result_count_}; }
+  item_list result() const { return result_; }
   item_list selected(rank r) const;
   /// P lengths, of the lists that a rank has split what it selected into, and all of them one behind the other.
   std::span<const std::uint64_t> split_lengths(rank r) const;
@@ -60,8 +60,8 @@ class lockstep {
   round_no round_ = 0;
   std::vector<std::unique_ptr<member>> members_;  ///< P
   volume_meter meter_;
-  std::vector<std::byte> result_;
-  std::uint64_t result_count_ = 0;
+  std::vector<std::byte> gathered_items_;
+  item_list gathered_{}, result_{};
 };
 
 class list_lockstep {
@@ -70,7 +70,7 @@ class list_lockstep {
   /// asked for twice, in rounds that look at the boundaries three times.
   using selections = std::function<item_list(rank, round_no)>;
 
-  /// As above. Memory: one vector, and one round's sum of all lists.
+  /// As above, of an exact selection. Memory: one vector, and one round's sum of all lists.
   explicit list_lockstep(const sparse_problem& of);
 
   void run(const selections& selected);

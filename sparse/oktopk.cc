@@ -25,26 +25,41 @@ oktopk_steps::oktopk_steps(const sparse_problem& of, sparse_state& state)
       state_(state),
       boundaries_(state.boundaries().begin(), state.boundaries().end()),
       selected_(selection_room(of) * item_size(of.type)),
-      sent_(most_items(of) * item_size(of.type)),
+      sent_(most_selected(of) * item_size(of.type)),
       sum_(of.type, of.count, of.nans),
       threshold_(of.type, most_items(of)),
       next_boundaries_(boundaries_.size()),
       kept_(size_of_world(of)),
       plan_(of.place.size),
       judge_(of),
+      by_threshold_(of),
+      best_(reuses() ? gathered_room(of) * item_size(of.type) : 0),
       updated_() {
-  updated_.reserve(most_items(of));
+  updated_.reserve(gathered_room(of));
 }
 
 item_list oktopk_steps::select(const void* gradient) {
   const accumulation from{
       .residual = state_.residual(), .gradient = gradient, .scale = of_.scale, .count = of_.count, .first_index = 0};
-  const top_k_fn top_k = find_top_k(of_.type);
-  const std::uint64_t room = selection_room(of_);
-  selected_count_ = top_k(from, most_items(of_), of_.nans, selected_.data(), room, state_.hint).count;
+  looks_ = !reuses() || state_.thresholds().left == 0;
+  selected_count_ = looks_ ? select_largest(from) : select_by_threshold(from);
   const auto settled = state_.boundaries();
   std::copy(settled.begin(), settled.end(), boundaries_.begin());
   return {selected_.data(), selected_count_};
+}
+
+std::uint64_t oktopk_steps::select_largest(const accumulation& from) {
+  const std::uint64_t k = most_items(of_), room = selection_room(of_);
+  const top_k_list found = find_top_k(of_.type)(from, k, of_.nans, selected_.data(), room, state_.hint);
+  next_ = {};
+  if (reuses()) next_ = {.local = found.count == k ? found.magnitude : 0, .left = of_.reuse - 1};
+  return found.count;
+}
+
+std::uint64_t oktopk_steps::select_by_threshold(const accumulation& from) {
+  next_ = state_.thresholds();
+  --next_.left;
+  return by_threshold_.select(from, next_.local, selected_.data());
 }
 
 void oktopk_steps::count_positions(std::span<std::uint64_t> bins) const {
@@ -63,8 +78,8 @@ void oktopk_steps::follow_drift(std::span<const std::uint64_t> sums) {
 }
 
 std::uint64_t oktopk_steps::split(round_no round, std::byte* items, std::span<std::uint64_t> lengths) {
-  sent_count_ = lsched::split(of_, round, {selected_.data(), selected_count_}, boundaries_, items, lengths);
-  if (sent_count_ > 0) std::memcpy(sent_.data(), items, sent_count_ * item_size(of_.type));
+  sent_count_ = lsched::split(of_, round, {selected_.data(), selected_count_}, boundaries_, sent_.data(), lengths);
+  if (sent_count_ > 0) std::memcpy(items, sent_.data(), sent_count_ * item_size(of_.type));
   return sent_count_;
 }
 
@@ -80,15 +95,17 @@ void oktopk_steps::count_magnitudes(unsigned pass, item_list sums, std::span<con
 }
 
 void oktopk_steps::tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers) {
-  const magnitude_tally mine = threshold_.finish(sums, last);
+  const magnitude_tally mine =
+      reuses() ? magnitude_tally{.above = items_from(of_.type, sums, least_gathered())} : threshold_.finish(sums, last);
   numbers[0] = mine.above;
   numbers[1] = mine.equal;
 }
 
 void oktopk_steps::plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces,
                         std::span<std::uint64_t> sources, std::span<std::uint64_t> shares) {
-  std::uint64_t ties = most_items(of_);  // that there is room for
-  for (std::size_t r = 0; r < kept_.size(); ++r) ties -= tallies[2 * r];
+  std::uint64_t above = 0;
+  for (std::size_t r = 0; r < kept_.size(); ++r) above += tallies[2 * r];
+  std::uint64_t ties = reuses() ? 0 : most_items(of_) - above;  // that there is room for
   for (std::size_t r = 0; r < kept_.size(); ++r) {
     const std::uint64_t taken = std::min(ties, tallies[2 * r + 1]);
     if (r == static_cast<std::size_t>(of_.place.self)) ties_ = taken;
@@ -102,16 +119,31 @@ void oktopk_steps::plan(std::span<const std::uint64_t> tallies, std::span<std::u
 }
 
 std::uint64_t oktopk_steps::cut(item_list sums, std::byte* kept) const {
-  return find_filter_items(of_.type)(sums.items, sums.count, threshold_.magnitude(), ties_, kept);
+  const std::uint64_t below = reuses() ? least_gathered() - 1 : threshold_.magnitude();
+  return find_filter_items(of_.type)(sums.items, sums.count, below, ties_, kept);
 }
 
-std::uint64_t oktopk_steps::settle(item_list result, void* update) {
+std::uint64_t oktopk_steps::least_gathered() const {
+  return looks_ ? 1 : std::max<std::uint64_t>(1, state_.thresholds().global);
+}
+
+item_list oktopk_steps::result_of(item_list gathered) {
+  if (!reuses() || !looks_) return gathered;
+  if (gathered.count > 0) std::memcpy(best_.data(), gathered.items, gathered.count * item_size(of_.type));
+  const std::uint64_t k = most_items(of_);
+  const kept_items kept = find_keep_largest(of_.type)(best_.data(), gathered.count, k);
+  next_.global = kept.count == k ? kept.magnitude : 0;
+  return {best_.data(), kept.count};
+}
+
+std::uint64_t oktopk_steps::settle(item_list gathered, void* update) {
+  item_list result = result_of(gathered);
   if (!judge_.accepts(result, state_.residual())) result = {};
   const std::uint64_t settled =
       find_settle(of_.type)(state_.residual(), sent_.data(), sent_count_, result.items, result.count);
   sent_count_ = 0;
   if (update != nullptr) write_update(result, update);
-  state_.finish_round(boundaries_);
+  state_.finish_round(boundaries_, next_);
   return settled;
 }
 

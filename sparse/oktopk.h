@@ -1,12 +1,13 @@
 // One rank's side of Ok-Topk: what it computes between messages, a method for each step.
 //
 //     select ─► [count_positions ═► set_boundaries] ─► count_drift ═► follow_drift ─► split ═► fold
-//            ─► count_magnitudes ═► … ═► tally ═► plan ─► cut ═► settle
+//            ─► [count_magnitudes ═► …] ═► tally ═► plan ─► cut ═► settle
 //
 //     ═► something travels, of which others know
 //
 // (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Other than there, the
-// threshold is exact in every round, regions are made by pooled quantiles, and the volume is bounded for every input.)
+// threshold is exact in every round, regions are made by pooled quantiles, and the volume is bounded for every input.
+// With selection_rule::reused thresholds are the paper's.)
 //
 // The steps of a round are called in that order, by one thread at a time. They do not block, and allocate nothing: all
 // memory is the object's, taken when it is made, or the caller's. Lists hold positions in the whole vector. Lists that
@@ -27,6 +28,7 @@
 #include "sparse/region_sum.h"
 #include "sparse/state.h"
 #include "sparse/threshold.h"
+#include "sparse/threshold_select.h"
 
 namespace lsched {
 
@@ -36,11 +38,13 @@ constexpr bool looks_at_boundaries(const sparse_problem& of, round_no round) { r
 class oktopk_steps {
  public:
   /// There is no objection to the problem. The state is of the same problem, and outlives the object. Memory: about 6 k
-  /// items, and of a vector and a bitmap as much as the regions take that the rank ever has. Throws std::bad_alloc.
+  /// items, and of a vector and a bitmap as much as the regions take that the rank ever has; of reused thresholds
+  /// 9 k items and gathered_room (sparse/split.h). Throws std::bad_alloc.
   oktopk_steps(const sparse_problem& of, sparse_state& state);
 
   /// residual += scale * gradient (ops/select.h), then the first k elements of it by magnitude, as a list that remains
-  /// until the next select. gradient: `count` elements of the problem's type, or nullptr: nothing is added.
+  /// until the next select; or in rounds that reuse a threshold, all that are not below it (threshold_select.h).
+  /// gradient: `count` elements of the problem's type, or nullptr: nothing is added.
   item_list select(const void* gradient);
 
   /// In rounds that look at the boundaries: writes this rank's position_bins(problem) numbers (sparse/quantiles.h) of
@@ -55,20 +59,21 @@ class oktopk_steps {
   std::span<const std::uint64_t> boundaries() const { return boundaries_; }
 
   /// Writes the lists for the owners of regions 0 … P-1, one behind the other, and their P lengths (sparse/split.h);
-  /// answers how many items they are. items: room for min(k, count). The round's number is what all ranks call it.
+  /// answers how many items they are. items: room for sent_room(problem). The round's number is what all ranks call it.
   std::uint64_t split(round_no round, std::byte* items, std::span<std::uint64_t> lengths);
 
   /// Writes the sum of the lists of ranks 0, 1, … for this rank's region, added in this order; answers its length.
   /// lists: P. sums: room for the region's size, or all their lengths, whichever is less; sum_room(problem) will do.
   std::uint64_t fold(std::span<const item_list> lists, std::byte* sums);
 
-  /// Writes the threshold_bins(type, pass) numbers of a pass. Passes are 0 … threshold_passes(type) - 1. sums: what
+  /// Writes the threshold_bins(type, pass) numbers of a pass. Passes are 0 … threshold_passes(problem) - 1. sums: what
   /// fold gave. before: all ranks' sums of the numbers of the pass before; empty in pass 0.
   void count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
                         std::span<std::uint64_t> bins);
 
   /// Writes 2 numbers, this rank's magnitude_tally: how many of the sums are above the k-th of all ranks', and how many
-  /// are equal to it. last: all ranks' sums of the last pass's numbers.
+  /// are equal to it. last: all ranks' sums of the last pass's numbers. Of reused thresholds, how many are to be
+  /// gathered, and 0: all in rounds that look for a threshold, else those that are not below the last one.
   void tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers);
 
   /// Works out who keeps what, and sends it where, of all ranks' tallies in rank order: 2 P numbers. Of items equal to
@@ -83,7 +88,11 @@ class oktopk_steps {
   /// are, one behind the other. kept: room for that; may be sums.items.
   std::uint64_t cut(item_list sums, std::byte* kept) const;
 
-  /// The round is over. result: all shares, one behind the other. What was sent, and is in the result, leaves the
+  /// What of all shares, one behind the other, is the result: all of it, but in rounds that look for a threshold to be
+  /// reused; then the first k of the order by magnitude, in memory that is good until the next call.
+  item_list result_of(item_list gathered);
+
+  /// The round is over. gathered: all shares, one behind the other. What was sent, and is in the result, leaves the
   /// residual (ops/residual.h); the answer is how many items that was.
   ///
   /// update: `count` elements of the problem's type, or nullptr. It becomes result / P: the values times 1/P, which is
@@ -91,11 +100,16 @@ class oktopk_steps {
   /// last, zeros are written only where it had that result: nobody else writes there. Otherwise, they are everywhere.
   ///
   /// Of a round that is refused (sparse/judge.h) the update is zero, and nothing was sent.
-  std::uint64_t settle(item_list result, void* update);
+  std::uint64_t settle(item_list gathered, void* update);
   /// Of the last round that was settled.
   std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
 
  private:
+  bool reuses() const { return of_.selection == selection_rule::reused; }
+  /// The least magnitude that is gathered of sums, where thresholds are reused.
+  std::uint64_t least_gathered() const;
+  std::uint64_t select_largest(const accumulation& from);
+  std::uint64_t select_by_threshold(const accumulation& from);
   std::byte* element_of(void* update, std::uint32_t index) const {
     return static_cast<std::byte*>(update) + index * size_of(of_.type);
   }
@@ -116,7 +130,11 @@ class oktopk_steps {
   std::uint64_t ties_ = 0;                      ///< that this rank keeps
   balance_plan plan_;
   result_judge judge_;
-  void* update_ = nullptr;  ///< whose elements at `updated_` may be other than zero, and no others
+  threshold_select by_threshold_;
+  bool looks_ = true;            ///< for thresholds, in this round
+  reused_thresholds next_{};     ///< after this round
+  std::vector<std::byte> best_;  ///< the result, in rounds that look
+  void* update_ = nullptr;       ///< whose elements at `updated_` may be other than zero, and no others
   std::vector<std::uint32_t> updated_;
 };
 

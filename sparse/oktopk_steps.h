@@ -7,7 +7,7 @@ namespace lsched {
 
 /// Functions, in the order in which a round calls them.
 enum class oktopk_step : std::uint32_t {
-  select,                  ///< gradient → the k largest elements of the residual, one list
+  select,                  ///< gradient → the largest elements of the residual, one list
   count_positions,         ///< selected → counters, or boundaries, to be added up over all ranks
   set_boundaries,          ///< these sums → a number that nobody reads
   count_drift,             ///< selected → counters of regions' parts, to be added up over all ranks

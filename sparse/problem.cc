@@ -19,6 +19,9 @@ std::optional<failure> objection(const sparse_problem& to) {
   if (to.period == 0 || to.period > k_longest_period)
     return because("boundaries looked at every " + std::to_string(to.period) + " rounds: use 1 to " +
                    std::to_string(k_longest_period));
+  if (to.reuse == 0 || to.reuse > k_longest_period)
+    return because("thresholds looked for every " + std::to_string(to.reuse) + " rounds: use 1 to " +
+                   std::to_string(k_longest_period));
   if (!std::isfinite(to.scale)) return because("scale is not finite");
   return std::nullopt;
 }

@@ -38,9 +38,17 @@ enum class balance_rule : std::uint8_t {
   never
 };
 
+/// Which elements a rank sends, and which sums are the result.
+enum class selection_rule : std::uint8_t {
+  exact,  ///< the first k by magnitude, in every round
+  reused  ///< as published: these in rounds 1, 1 + reuse, …, and in between all whose magnitude is not below the k-th
+          ///< of the last such round
+};
+
 struct sparse_problem {
   std::uint64_t count = 0;  ///< elements of the vector, up to 2^32
-  std::uint64_t k = 0;      ///< items that a rank sends, and that a result has, at most; beyond count is count
+  std::uint64_t k = 0;      ///< items that a rank sends, and that a result has, at most; beyond count is count. See
+                            ///< selection_rule
   world place{};
   dtype type = dtype::f32;  ///< of gradients, items and results; floating
   capacity_policy capacity = capacity_policy::strict;
@@ -49,14 +57,23 @@ struct sparse_problem {
   double scale = 1;           ///< of gradients as they enter the residual: 1, or the learning rate
   nan_policy nans = nan_policy::propagate;
   balance_rule balance = balance_rule::cost;
+  selection_rule selection = selection_rule::exact;
+  std::uint32_t reuse = 32;  ///< of `reused`: rounds between two looks for thresholds
   std::uint32_t bucket = 0;  ///< peers that a rank sends its lists to before it has those of as many; 0: all of them
 };
 
 /// Why nothing can be done for it, or for this rank of it; nothing if all is well.
 std::optional<failure> objection(const sparse_problem& to);
 
-/// Items that a rank sends, and that a result has, at most.
+/// k, or all there are. With `exact`, items that a rank sends, and that a result has, at most.
 constexpr std::uint64_t most_items(const sparse_problem& of) { return std::min(of.k, of.count); }
+
+/// Items that a rank selects, at most. Of `reused` 4 k: of more that a threshold selects, the first of the order by
+/// magnitude are, and the rest stays in the residual.
+constexpr std::uint64_t most_selected(const sparse_problem& of) {
+  const std::uint64_t k = most_items(of);
+  return of.selection == selection_rule::exact ? k : std::min(of.count, 4 * k);
+}
 
 /// Items of the sum of all ranks' lists, if their indices have nothing to do with each other.
 std::uint64_t typical_union(const sparse_problem& of);

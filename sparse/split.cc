@@ -30,13 +30,23 @@ std::uint64_t capacity_at(const sparse_problem& of, rank distance, round_no roun
 std::uint64_t list_room(const sparse_problem& of) {
   const auto size = static_cast<std::uint64_t>(of.place.size);
   const std::uint64_t k = most_items(of);
-  return of.capacity == capacity_policy::defer ? k / size + (k % size != 0 ? 1 : 0) : k;
+  return of.capacity == capacity_policy::defer ? k / size + (k % size != 0 ? 1 : 0) : most_selected(of);
+}
+
+std::uint64_t sent_room(const sparse_problem& of) {
+  return of.capacity == capacity_policy::defer ? most_items(of) : most_selected(of);
 }
 
 std::uint64_t sum_room(const sparse_problem& of) {
   const auto size = static_cast<std::uint64_t>(of.place.size);
-  const std::uint64_t k = most_items(of);
-  return of.capacity == capacity_policy::defer ? k : std::min(of.count, size * k);
+  const std::uint64_t sent = sent_room(of);
+  return of.capacity == capacity_policy::defer ? sent : std::min(of.count, size * sent);
+}
+
+std::uint64_t gathered_room(const sparse_problem& of) {
+  if (of.selection == selection_rule::exact) return most_items(of);
+  const auto size = static_cast<std::uint64_t>(of.place.size);
+  return std::min(of.count, size * sent_room(of));
 }
 
 std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::uint64_t position) {

@@ -19,11 +19,16 @@ namespace lsched {
 /// The same on all ranks, if these agree about the round.
 std::uint64_t capacity_at(const sparse_problem& of, rank distance, round_no round);
 
-/// Items of a list for an owner, at most: k, or with `defer` ceil(k/P).
+/// Items of a list for an owner, at most: all that a rank selects, or with `defer` ceil(k/P).
 std::uint64_t list_room(const sparse_problem& of);
+/// Items of all of a rank's lists together, at most: all that it selects, or with `defer` k.
+std::uint64_t sent_room(const sparse_problem& of);
 /// Items of an owner's sum, at most: as many as it can receive from all ranks, itself included, or `count` if that is
-/// less. With `defer` that is k, the sum of all capacities; else P k.
+/// less. With `defer` that is k, the sum of all capacities; else P sent_room.
 std::uint64_t sum_room(const sparse_problem& of);
+/// Items that all owners together keep and hand on, at most: k. Of reused thresholds all that ranks may have sent: then
+/// nothing of it has to be left out, in whatever round.
+std::uint64_t gathered_room(const sparse_problem& of);
 
 /// Items of the list below a position, looked for from item `from` on. O(log of the answer's distance from there).
 std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::uint64_t position);

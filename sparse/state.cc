@@ -11,7 +11,7 @@ namespace lsched {
 /// What an image begins with. Boundaries follow, then the residual.
 struct sparse_state::header {
   static constexpr std::array<char, 8> k_magic{'l', 's', 'p', 'a', 'r', 's', 'e', '\n'};
-  static constexpr std::uint32_t k_version = 1;
+  static constexpr std::uint32_t k_version = 2;
 
   std::array<char, 8> magic = k_magic;
   std::uint32_t version = k_version;
@@ -20,6 +20,7 @@ struct sparse_state::header {
   std::uint64_t size = 0;
   std::uint64_t rounds = 0;
   std::uint64_t least = 0;
+  reused_thresholds thresholds{};
 };
 
 namespace {
@@ -36,8 +37,9 @@ std::vector<std::uint64_t> equal_regions(const sparse_problem& of) {
 sparse_state::sparse_state(const sparse_problem& of)
     : type_(of.type), count_(of.count), boundaries_(equal_regions(of)), residual_(residual_bytes()) {}
 
-void sparse_state::finish_round(std::span<const std::uint64_t> boundaries) {
+void sparse_state::finish_round(std::span<const std::uint64_t> boundaries, const reused_thresholds& thresholds) {
   std::copy(boundaries.begin(), boundaries.end(), boundaries_.begin());
+  thresholds_ = thresholds;
   ++rounds_;
 }
 
@@ -48,6 +50,7 @@ sparse_state::header sparse_state::current_header() const {
   now.size = boundaries_.size() - 1;
   now.rounds = rounds_;
   now.least = hint.least;
+  now.thresholds = thresholds_;
   return now;
 }
 
@@ -88,6 +91,7 @@ std::optional<failure> sparse_state::load(std::span<const std::byte> image) {
   boundaries_ = std::move(boundaries);
   rounds_ = that.rounds;
   hint.least = that.least;
+  thresholds_ = that.thresholds;
   std::memcpy(residual(), image.data() + sizeof(header) + boundary_bytes, residual_bytes());
   return std::nullopt;
 }

@@ -11,6 +11,14 @@
 
 namespace lsched {
 
+/// Where selection_rule::reused has found the k-th magnitudes. The same on all ranks, but for `local`.
+struct reused_thresholds {
+  std::uint64_t local = 0;   ///< of this rank's residual, as bits of the items' type; 0: it had less than k elements
+  std::uint64_t global = 0;  ///< of all sums, likewise
+  std::uint64_t left = 0;    ///< rounds for which they are still good; 0: the next one looks
+  friend bool operator==(const reused_thresholds&, const reused_thresholds&) = default;
+};
+
 /// Belongs to one thread at a time. A round changes the residual when it selects, and again, with all the rest, when it
 /// settles (sparse/oktopk.h); so what a round leaves that got stuck between the two is a state to go on from, in which
 /// nothing is lost.
@@ -29,8 +37,10 @@ class sparse_state {
   /// Rounds that were settled.
   std::uint64_t rounds() const { return rounds_; }
 
-  /// A round is over that used these boundaries.
-  void finish_round(std::span<const std::uint64_t> boundaries);
+  const reused_thresholds& thresholds() const { return thresholds_; }
+
+  /// A round is over that used these boundaries, and leaves these thresholds to the next one.
+  void finish_round(std::span<const std::uint64_t> boundaries, const reused_thresholds& thresholds = {});
 
   /// Where the k-th magnitude was: saves a pass, and changes no result.
   top_k_hint hint{};
@@ -51,6 +61,7 @@ class sparse_state {
   std::uint64_t count_;
   std::vector<std::uint64_t> boundaries_;
   std::uint64_t rounds_ = 0;
+  reused_thresholds thresholds_{};
   zeroed_memory residual_;
 };
 

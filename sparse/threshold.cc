@@ -21,8 +21,18 @@ unsigned shift_of(dtype type, unsigned pass) {
 
 unsigned threshold_passes(dtype type) { return (magnitude_bits(type) + k_bits - 1) / k_bits; }
 
+unsigned threshold_passes(const sparse_problem& of) {
+  return of.selection == selection_rule::exact ? threshold_passes(of.type) : 0;
+}
+
 std::uint64_t threshold_bins(dtype type, unsigned pass) {
   return std::uint64_t{1} << (magnitude_bits(type) - pass * k_bits - shift_of(type, pass));
+}
+
+std::uint64_t items_from(dtype type, item_list list, std::uint64_t magnitude) {
+  std::uint64_t found = 0;
+  find_count_magnitudes(type)(list.items, list.count, {.low = magnitude, .shift = 0, .count = 1}, &found);
+  return found;
 }
 
 void global_threshold::count(unsigned pass, item_list list, std::span<const std::uint64_t> before,

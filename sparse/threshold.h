@@ -17,6 +17,8 @@ namespace lsched {
 
 /// How many passes there are, counted from 0.
 unsigned threshold_passes(dtype type);
+/// Likewise, of a problem: none where the k-th of all is looked for by gathering all there is (selection_rule).
+unsigned threshold_passes(const sparse_problem& of);
 /// How many bins, u64, a pass has.
 std::uint64_t threshold_bins(dtype type, unsigned pass);
 
@@ -25,6 +27,9 @@ struct magnitude_tally {
   std::uint64_t above = 0;
   std::uint64_t equal = 0;
 };
+
+/// How many items of a list have a magnitude, or more. O(list).
+std::uint64_t items_from(dtype type, item_list list, std::uint64_t magnitude);
 
 /// One rank's view of it; all ranks come to the same magnitude. It remembers a round from pass to pass.
 class global_threshold {

@@ -86,7 +86,7 @@ item_traffic volume_meter::metadata_of(rank r) const {
   constexpr std::uint64_t k_words_of_number = 2, k_words_of_tally = 4;
   const fold core(of_.place.size);
   std::uint64_t numbers = drift_bins(of_) + (volume_.looks ? position_bins(of_) : 0);
-  for (unsigned pass = 0; pass < threshold_passes(of_.type); ++pass) numbers += threshold_bins(of_.type, pass);
+  for (unsigned pass = 0; pass < threshold_passes(of_); ++pass) numbers += threshold_bins(of_.type, pass);
   const auto levels = static_cast<std::uint64_t>(core.levels());
   const std::uint64_t messages = core.is_extra(r) ? 1 : levels + (core.is_proxy(r) ? 1 : 0);
   const std::uint64_t words = messages * numbers * k_words_of_number + (wide(of_.place.size) - 1) * k_words_of_tally;

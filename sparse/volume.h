@@ -3,9 +3,9 @@
 // Payload is counted in items, what a rank keeps to itself not among them: `split` are the lists to regions' owners,
 // `balance` the pieces by which shares become equal, `gather` the dissemination of shares. An item is item_size / 4
 // words of 4 bytes. Metadata is counted in words: the allreduce of position bins in rounds that look at the boundaries,
-// that of drift's counters, and one of magnitude bins in each pass, all by recursive doubling (of 2^floor(log2 P)
-// ranks; the others hand theirs to a neighbour and are told the outcome), and the allgather of tallies, 4 words of each
-// rank, by dissemination.
+// that of drift's counters, and one of magnitude bins in each pass, if there are any, all by recursive doubling (of
+// 2^floor(log2 P) ranks; the others hand theirs to a neighbour and are told the outcome), and the allgather of tallies,
+// 4 words of each rank, by dissemination.
 #pragma once
 
 #include <span>
@@ -25,10 +25,10 @@ std::uint64_t bound_items(const sparse_problem& of);
 /// The same in words: for items of 8 bytes, 6 k (P-1)/P.
 double bound_words(const sparse_problem& of);
 
-/// What a rank sends, or receives, in a round, at most, whatever the gradients are, with policy `defer` and rule `cost`
-/// or `always`: in items, exactly as messages go. It is never above bound_items where P divides k, or where k (P-2) is
-/// at least 2 P ceil(log2 P); else shares cannot be equal, and some items go around more often than others. Less than
-/// 1 + ceil(log2 P) items are added by that.
+/// What a rank sends, or receives, in a round, at most, whatever the gradients are, with policy `defer`, an exact
+/// selection, and rule `cost` or `always`: in items, exactly as messages go. It is never above bound_items where P
+/// divides k, or where k (P-2) is at least 2 P ceil(log2 P); else shares cannot be equal, and some items go around more
+/// often than others. Less than 1 + ceil(log2 P) items are added by that.
 ///
 /// Let G <= k be the items of the result, f = (P-1)/P, m the numbers of shares in a step of the gathering; these add up
 /// to P-1. All send at most k - ceil(k/P) in the split, 1 if k = 1. Who keeps most, perhaps all, sends G - floor(G/P)
@@ -50,7 +50,7 @@ struct round_volume {
   round_no round = 0;
   bool looks = false;  ///< at the boundaries
   bool is_balanced = false;
-  std::uint64_t kept = 0;  ///< items of the result
+  std::uint64_t kept = 0;  ///< items that are gathered: the result, or more where reused thresholds are looked for
   phase_volume split{};    ///< items, as the next three are
   phase_volume balance{};
   phase_volume gather{};

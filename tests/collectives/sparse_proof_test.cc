@@ -53,14 +53,25 @@ TEST(SparseProof, every_region_is_in_the_result_once) {
   }
 }
 
-TEST(SparseProof, buckets_too) {
+TEST(SparseProof, reused_thresholds_and_buckets_too) {
   for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 13, 33}) {
     if (sampled() && size > 13) continue;
-    for (const std::uint32_t bucket : {0u, 1u, 2u, 3u, 7u, 1000u}) {
-      const verification answer = proof_of(oktopk(), {.count = 1000, .k = 10, .period = 3, .bucket = bucket}, size);
-      ASSERT_TRUE(answer.holds()) << size << " ranks, bucket " << bucket << "\n" << first_words(answer);
-      ASSERT_TRUE(answer.notes.empty()) << answer.notes[0].text;
-    }
+    for (const std::uint32_t bucket : {0u, 1u, 2u, 3u, 7u, 1000u})
+      for (const selection_rule selection : {selection_rule::exact, selection_rule::reused})
+        for (const capacity_policy capacity : {capacity_policy::strict, capacity_policy::defer})
+          for (const std::uint64_t k : {0u, 1u, 10u, 1000u}) {
+            const sparse_problem problem{.count = 1000,
+                                         .k = k,
+                                         .capacity = capacity,
+                                         .period = 3,
+                                         .selection = selection,
+                                         .reuse = 2,
+                                         .bucket = bucket};
+            const verification answer = proof_of(oktopk(), problem, size);
+            ASSERT_TRUE(answer.holds()) << size << " ranks, k " << k << ", bucket " << bucket << "\n"
+                                        << first_words(answer);
+            ASSERT_TRUE(answer.notes.empty()) << answer.notes[0].text;
+          }
   }
 }
 
@@ -128,10 +139,9 @@ TEST(SparseProof, no_message_goes_astray_unseen) {
     const bool is_of_lists = name.find("kernel") != std::string::npos;
     return all.how(k) == mutation::swap_peers || shifts || (all.how(k) == mutation::change_kernel && is_of_lists);
   };
-  for (const sparse_algorithm& how : sparse_algorithms()) {
-    if (how.name.starts_with("gtopk")) continue;  // all children get the same, and bitmaps are nobody's contribution
+  const auto expect_seen = [&](const sparse_algorithm& how, sparse_problem problem) {
     for (const rank size : {3, 5}) {
-      const sparse_problem problem{.count = 100, .k = 9, .place = {0, size}, .period = 3};
+      problem.place = {0, size};
       const mutant_list mutants(world_of(how, problem, size));
       std::size_t number = 0;
       for (std::size_t k = 0; k < mutants.size(); ++k) {
@@ -142,7 +152,12 @@ TEST(SparseProof, no_message_goes_astray_unseen) {
       }
       EXPECT_GT(number, 50u) << how.name;
     }
+  };
+  for (const sparse_algorithm& how : sparse_algorithms()) {
+    if (how.name.starts_with("gtopk")) continue;  // all children get the same, and bitmaps are nobody's contribution
+    expect_seen(how, {.count = 100, .k = 9, .period = 3});
   }
+  expect_seen(oktopk(), {.count = 100, .k = 9, .period = 3, .selection = selection_rule::reused, .bucket = 1});
 }
 
 TEST(SparseProof, its_text_is_read_back) {
@@ -162,6 +177,7 @@ TEST(SparseProof, what_cannot_be_is_refused) {
   EXPECT_NE(refusal({.count = 10, .k = 1, .type = dtype::i32}), "");
   EXPECT_NE(refusal({.count = (std::uint64_t{1} << 32) + 1, .k = 1}), "");
   EXPECT_NE(refusal({.count = 10, .k = 1, .period = 0}), "");
+  EXPECT_NE(refusal({.count = 10, .k = 1, .selection = selection_rule::reused, .reuse = 0}), "");
   EXPECT_NE(refusal({.count = 10, .k = 1, .place = {3, 3}}), "");
   EXPECT_EQ(refusal({.count = std::uint64_t{1} << 32, .k = 1}), "");
 }

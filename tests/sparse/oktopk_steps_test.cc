@@ -10,6 +10,7 @@
 
 #include "sparse/oktopk.h"
 #include "sparse/quantiles.h"
+#include "sparse/split.h"
 
 namespace {
 
@@ -53,7 +54,7 @@ class lonely_rank {
         of_(of),
         bins_(std::max({position_bins(of), threshold_bins(of.type, 0), drift_bins(of)})),
         before_(bins_.size()),
-        items_(most_items(of) * item_size(of.type)),
+        items_(sent_room(of) * item_size(of.type)),
         sums_(items_.size()) {}
 
   /// Of what is sent, only what the rank owns itself arrives; the others' regions sum up to nothing.
@@ -71,7 +72,7 @@ class lonely_rank {
     const std::array<item_list, 3> lists{item_list{items_.data(), lengths_[0]}};
     const item_list sums{sums_.data(), steps.fold(lists, sums_.data())};
     std::uint64_t known = 0;
-    for (unsigned pass = 0; pass < threshold_passes(of_.type); ++pass) {
+    for (unsigned pass = 0; pass < threshold_passes(of_); ++pass) {
       const std::span bins = std::span(bins_).first(threshold_bins(of_.type, pass));
       steps.count_magnitudes(pass, sums, std::span(before_).first(known), bins);
       std::copy(bins.begin(), bins.end(), before_.begin());
@@ -109,11 +110,15 @@ std::vector<float> some_gradient() {
 TEST(oktopk_steps, allocate_nothing_in_a_round) {
   const std::vector<float> gradient = some_gradient();
   std::vector<float> update(5000);
-  lonely_rank it(some_problem());
-  const std::uint64_t before = allocations;
-  EXPECT_GT(before, 0u);
-  for (round_no round = 1; round <= 5; ++round) it.run(round, gradient.data(), update.data());
-  EXPECT_EQ(allocations, before);
+  sparse_problem reuses = some_problem();
+  reuses.selection = selection_rule::reused, reuses.capacity = capacity_policy::strict, reuses.reuse = 3;
+  for (const sparse_problem& of : {some_problem(), reuses}) {
+    lonely_rank it(of);
+    const std::uint64_t before = allocations;
+    EXPECT_GT(before, 0u);
+    for (round_no round = 1; round <= 5; ++round) it.run(round, gradient.data(), update.data());
+    EXPECT_EQ(allocations, before);
+  }
 }
 
 TEST(oktopk_steps, clear_an_update_they_have_not_seen_everywhere_and_others_where_they_wrote) {

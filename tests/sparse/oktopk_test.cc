@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::array k_sizes{1, 2, 3, 5, 6, 7, 4, 8, 12};
 constexpr std::array k_policies{capacity_policy::strict, capacity_policy::defer};
+constexpr std::array k_selections{selection_rule::exact, selection_rule::reused};
 
 std::size_t wide(rank it) { return static_cast<std::size_t>(it); }
 
@@ -122,13 +123,15 @@ class definition {
       if (is_left_out(value)) continue;
       all.push_back({static_cast<std::uint32_t>(i), value});
     }
-    return largest_of(of_.type, all, of_.k);
+    if (looks()) return largest_of(of_.type, all, of_.k);
+    return largest_of(of_.type, at_least(local_[wide(r)], all), 4 * of_.k);
   }
 
   /// What ranks send, given the regions; then what everybody gets.
   void send(round_no round, std::span<const std::uint64_t> boundaries) {
     for (rank r = 0; r < of_.place.size; ++r) {
       sent_[wide(r)] = selected(r);
+      next_local_[wide(r)] = kth_of(sent_[wide(r)]);
       if (of_.capacity == capacity_policy::strict) continue;
       list sent;
       for (rank owner = 0; owner < of_.place.size; ++owner) {
@@ -156,10 +159,15 @@ class definition {
     return all;
   }
 
-  list result() const { return largest_of(of_.type, sums(), of_.k); }
+  list result() const { return looks() ? largest_of(of_.type, sums(), of_.k) : at_least(global_, sums()); }
 
   /// Answers whether the round is good.
   bool settle(const list& result) {
+    if (looks()) {
+      local_ = next_local_;
+      global_ = kth_of(result);
+    }
+    ++settled_;
     if (of_.nans == nan_policy::error && !std::ranges::all_of(result, [&](auto& it) { return is_finite(it.value); })) {
       for (elements& residual : residuals_)
         for (std::uint64_t& it : residual)
@@ -179,6 +187,14 @@ class definition {
 
  private:
   bool is_finite(std::uint64_t value) const { return magnitude_of(of_.type, value) < infinity_of(of_.type); }
+  bool looks() const { return of_.selection == selection_rule::exact || settled_ % of_.reuse == 0; }
+  std::uint64_t kth_of(const list& largest) const {
+    return largest.size() == std::min(of_.k, of_.count) ? least_magnitude_of(of_.type, largest) : 0;
+  }
+  list at_least(std::uint64_t threshold, list all) const {
+    std::erase_if(all, [&](const entry& it) { return magnitude_of(of_.type, it.value) < threshold; });
+    return all;
+  }
   bool is_left_out(std::uint64_t value) const {
     return magnitude_of(of_.type, value) == 0 || (of_.nans == nan_policy::ignore && is_nan(of_.type, value));
   }
@@ -192,6 +208,8 @@ class definition {
   sparse_problem of_;
   std::vector<elements> residuals_;  ///< P
   std::vector<list> sent_;           ///< P
+  std::vector<std::uint64_t> local_ = std::vector<std::uint64_t>(residuals_.size()), next_local_ = local_;
+  std::uint64_t global_ = 0, settled_ = 0;
 };
 
 elements update_of(const sparse_problem& of, const list& result) {
@@ -237,7 +255,8 @@ class compared_rounds {
       ASSERT_EQ(content_of(of_.type, world_.selected(r)), expected_.selected(r));
       ASSERT_EQ(content_of(of_.type, world_.sent(r)), expected_.sent(r));
       ASSERT_EQ(residual_of_rank(world_, of_, r), expected_.residual(r)) << "of rank " << r << ", before it is settled";
-      ASSERT_LE(world_.selected(r).count, of_.k);
+      ASSERT_LE(world_.selected(r).count, of_.selection == selection_rule::exact ? of_.k : 4 * of_.k);
+      most_selected_ = std::max(most_selected_, world_.selected(r).count);
     }
     ASSERT_EQ(content_of(of_.type, world_.result()), expected_.result());
   }
@@ -257,6 +276,8 @@ class compared_rounds {
 
   lockstep& world() { return world_; }
   definition& expected() { return expected_; }
+  /// By any rank in any round.
+  std::uint64_t most_selected() const { return most_selected_; }
 
  private:
   sparse_problem of_;
@@ -266,6 +287,7 @@ class compared_rounds {
   definition expected_;
   vectors updates_;
   round_no round_ = 0;
+  std::uint64_t most_selected_ = 0;
 };
 
 std::set<std::uint64_t> ks_for(std::uint64_t count) { return {0, 1, 3, count / 100, count / 10, count, count + 5}; }
@@ -274,6 +296,7 @@ std::string text_of(const sparse_problem& of) {
   std::ostringstream out;
   out << of.place.size << " ranks, " << of.count << " elements of " << name_of(of.type) << ", k = " << of.k
       << (of.capacity == capacity_policy::defer ? ", defer" : ", strict");
+  if (of.selection == selection_rule::reused) out << ", thresholds of " << of.reuse << " rounds";
   return out.str();
 }
 
@@ -317,6 +340,76 @@ TEST(oktopk, is_the_definition_in_every_type) {
               compare(of, gradients, ++seed, 4);
               if (HasFailure()) return;
             }
+}
+
+TEST(oktopk, is_the_definition_where_thresholds_are_reused) {
+  std::uint64_t seed = 0;
+  for (const rank size : k_sizes)
+    for (const std::uint64_t count : {0u, 1u, 2u, 7u, 64u, 1000u})
+      for (const std::uint64_t k : ks_for(count))
+        for (const capacity_policy policy : k_policies)
+          for (const std::uint32_t reuse : {1u, 2u, 5u}) {
+            ++seed;
+            if (testing::sampled() && seed % 8 != 0) continue;
+            const sparse_problem of{.count = count,
+                                    .k = k,
+                                    .place = {0, size},
+                                    .capacity = policy,
+                                    .period = 3,
+                                    .scale = 0.125,
+                                    .selection = selection_rule::reused,
+                                    .reuse = reuse};
+            compare(of, k_shapes[seed % k_shapes.size()], seed, 7);
+            if (HasFailure()) return;
+          }
+}
+
+TEST(oktopk, reuses_thresholds_in_every_type) {
+  std::uint64_t seed = 0;
+  for (const dtype type : k_floats)
+    for (const rank size : {1, 3, 6, 4})
+      for (const std::uint64_t count : {1u, 7u, 300u})
+        for (const std::uint64_t k : ks_for(count))
+          for (const shape gradients : {shape::not_finite, shape::uniform, shape::ties, shape::zeros, shape::skewed})
+            for (const nan_policy nans : {nan_policy::propagate, nan_policy::ignore}) {
+              const sparse_problem of{.count = count,
+                                      .k = k,
+                                      .place = {0, size},
+                                      .type = type,
+                                      .nans = nans,
+                                      .selection = selection_rule::reused,
+                                      .reuse = 3};
+              compare(of, gradients, ++seed, 5);
+              if (HasFailure()) return;
+            }
+}
+
+/// Gradients grow tenfold in the second round: by far more is above the threshold than there is room for.
+TEST(oktopk, sends_four_k_where_a_threshold_selects_more) {
+  for (const dtype type : k_floats)
+    for (const rank size : {1, 3, 5}) {
+      const sparse_problem of{
+          .count = 1000, .k = 20, .place = {0, size}, .type = type, .selection = selection_rule::reused, .reuse = 4};
+      compared_rounds rounds(of, shape::alternating, 1);
+      rounds.run(4);
+      EXPECT_EQ(rounds.most_selected(), 80u) << name_of(type);
+      EXPECT_GT(rounds.world().result().count, 20u) << name_of(type);
+    }
+}
+
+TEST(oktopk, with_thresholds_of_one_round_is_exact) {
+  for (const rank size : k_sizes)
+    for (const shape gradients : {shape::uniform, shape::ties, shape::zeros, shape::skewed}) {
+      sparse_problem of{.count = 1000, .k = 50, .place = {0, size}, .period = 2};
+      compared_rounds exact(of, gradients, 7);
+      exact.run(5);
+      of.selection = selection_rule::reused, of.reuse = 1;
+      compared_rounds reused(of, gradients, 7);
+      reused.run(5);
+      EXPECT_EQ(content_of(of.type, reused.world().result()), content_of(of.type, exact.world().result()));
+      for (rank r = 0; r < size; ++r)
+        EXPECT_EQ(residual_of_rank(reused.world(), of, r), residual_of_rank(exact.world(), of, r));
+    }
 }
 
 TEST(oktopk, gives_the_same_bits_whatever_the_balance_and_the_boundaries) {
@@ -367,39 +460,52 @@ TEST(oktopk, of_one_rank_is_its_top_k) {
 }
 
 /// What went in is what came out, or what still is there: sums of integers are exact.
+void expect_conserved(rank size, capacity_policy policy, selection_rule selection) {
+  for (const std::uint64_t k : {1u, 3u, 30u, 200u}) {
+    const sparse_problem of{
+        .count = 300, .k = k, .place = {0, size}, .capacity = policy, .period = 5, .selection = selection, .reuse = 4};
+    lockstep world(of);
+    std::vector<double> in(of.count), out(of.count);
+    std::uint64_t settled = 0;
+    for (round_no round = 1; round <= 25; ++round) {
+      const std::vector<elements> gradients = gradients_of(shape::integers, of, round, k);
+      for (const elements& of_rank : gradients)
+        for (std::size_t i = 0; i < of.count; ++i) in[i] += value_of(of.type, of_rank[i]);
+      ASSERT_FALSE(world.run(vectors(of.type, gradients).read()));
+      for (const entry& it : content_of(of.type, world.result())) {
+        out[it.index] += value_of(of.type, it.value);
+        ++settled;
+      }
+      std::vector<double> left(of.count);
+      for (rank r = 0; r < size; ++r) {
+        const elements residual = residual_of_rank(world, of, r);
+        for (std::size_t i = 0; i < of.count; ++i) left[i] += value_of(dtype::f32, residual[i]);
+      }
+      for (std::size_t i = 0; i < of.count; ++i)
+        ASSERT_EQ(in[i], out[i] + left[i]) << size << " ranks, k = " << k << ", element " << i;
+    }
+    EXPECT_GT(settled, 10u);
+  }
+}
+
 TEST(oktopk, loses_nothing_and_counts_nothing_twice) {
   for (const rank size : {1, 2, 3, 5, 6, 7, 8})
     for (const capacity_policy policy : k_policies)
-      for (const std::uint64_t k : {1u, 3u, 30u, 200u}) {
-        const sparse_problem of{.count = 300, .k = k, .place = {0, size}, .capacity = policy, .period = 5};
-        lockstep world(of);
-        std::vector<double> in(of.count), out(of.count);
-        std::uint64_t settled = 0;
-        for (round_no round = 1; round <= 25; ++round) {
-          const std::vector<elements> gradients = gradients_of(shape::integers, of, round, k);
-          for (const elements& of_rank : gradients)
-            for (std::size_t i = 0; i < of.count; ++i) in[i] += value_of(of.type, of_rank[i]);
-          ASSERT_FALSE(world.run(vectors(of.type, gradients).read()));
-          for (const entry& it : content_of(of.type, world.result())) {
-            out[it.index] += value_of(of.type, it.value);
-            ++settled;
-          }
-          std::vector<double> left(of.count);
-          for (rank r = 0; r < size; ++r) {
-            const elements residual = residual_of_rank(world, of, r);
-            for (std::size_t i = 0; i < of.count; ++i) left[i] += value_of(dtype::f32, residual[i]);
-          }
-          for (std::size_t i = 0; i < of.count; ++i)
-            ASSERT_EQ(in[i], out[i] + left[i]) << size << " ranks, k = " << k << ", element " << i;
-        }
-        EXPECT_GT(settled, 10u);
-      }
+      for (const selection_rule selection : k_selections) expect_conserved(size, policy, selection);
 }
 
 TEST(oktopk, goes_on_after_rounds_that_were_given_up) {
-  for (const capacity_policy policy : k_policies)
+  for (const auto& [policy, selection] : {std::pair(capacity_policy::strict, selection_rule::exact),
+                                          std::pair(capacity_policy::defer, selection_rule::exact),
+                                          std::pair(capacity_policy::strict, selection_rule::reused)})
     for (const rank size : {1, 3, 6}) {
-      const sparse_problem of{.count = 400, .k = 20, .place = {0, size}, .capacity = policy, .period = 2};
+      const sparse_problem of{.count = 400,
+                              .k = 20,
+                              .place = {0, size},
+                              .capacity = policy,
+                              .period = 2,
+                              .selection = selection,
+                              .reuse = 2};
       compared_rounds rounds(of, shape::alternating, 3);
       const auto regions = [&] {
         const auto now = rounds.world().boundaries();
@@ -430,6 +536,48 @@ TEST(oktopk, goes_on_from_an_image) {
   ASSERT_FALSE(other.run(vectors(of.type, gradients).read()));
   EXPECT_EQ(content_of(of.type, other.result()), content_of(of.type, one.result()));
   for (rank r = 0; r < 3; ++r) EXPECT_EQ(residual_of_rank(other, of, r), residual_of_rank(one, of, r));
+}
+
+/// Wherever in the life of a threshold the image was taken; and a new world looks at its boundaries in other rounds.
+TEST(oktopk, goes_on_from_an_image_with_its_thresholds) {
+  const sparse_problem of{
+      .count = 400, .k = 20, .place = {0, 3}, .period = 5, .selection = selection_rule::reused, .reuse = 4};
+  for (round_no taken = 1; taken <= 8; ++taken) {
+    lockstep one(of), other(of);
+    for (round_no round = 1; round <= taken + 6; ++round) {
+      const auto gradients = gradients_of(shape::alternating, of, round, 1);
+      ASSERT_FALSE(one.run(vectors(of.type, gradients).read()));
+      if (round > taken) {
+        ASSERT_FALSE(other.run(vectors(of.type, gradients).read()));
+        EXPECT_EQ(content_of(of.type, other.result()), content_of(of.type, one.result())) << taken << ", " << round;
+        for (rank r = 0; r < 3; ++r) EXPECT_EQ(residual_of_rank(other, of, r), residual_of_rank(one, of, r));
+      }
+      for (rank r = 0; round == taken && r < 3; ++r) ASSERT_FALSE(other.state(r).load(one.state(r).save()));
+    }
+  }
+}
+
+/// Exact rounds leave no thresholds: who reuses them from there on looks at once.
+TEST(oktopk, looks_for_thresholds_that_an_image_has_not) {
+  sparse_problem of{.count = 400, .k = 20, .place = {0, 3}};
+  lockstep exact(of);
+  of.selection = selection_rule::reused, of.reuse = 3;
+  lockstep reused(of), again(of);
+  const auto run = [&](lockstep& world, round_no round) {
+    ASSERT_FALSE(world.run(vectors(of.type, gradients_of(shape::uniform, of, round, 1)).read()));
+  };
+  const auto hand_on = [](lockstep& from, lockstep& to) {
+    for (rank r = 0; r < 3; ++r) ASSERT_FALSE(to.state(r).load(from.state(r).save()));
+  };
+  run(reused, 1);
+  EXPECT_EQ(reused.state(0).thresholds().left, 2u);
+  hand_on(reused, exact);
+  run(exact, 2);
+  EXPECT_EQ(exact.state(0).thresholds(), reused_thresholds{});
+  hand_on(exact, again);
+  run(again, 3);
+  EXPECT_EQ(again.result().count, 20u);
+  EXPECT_EQ(again.state(0).thresholds().left, 2u);
 }
 
 // --- volume ----------------------------------------------------------------------------------------------------------
@@ -503,6 +651,23 @@ TEST(oktopk_volume, counts_what_messages_would_carry) {
   EXPECT_EQ(it.metadata.total, (3u + 1 + 2 + 2 + 2) * 2 * (40 + 80 + 896) + 5 * 16);
   ASSERT_FALSE(world.run(vectors(of.type, gradients_of(shape::uniform, of, 2, 1)).read()));
   EXPECT_EQ(world.volume().metadata.most_sent, 3u * 2 * (80 + 896) + 4 * 4);
+}
+
+/// All gathered items are counted in rounds that look for thresholds; and there are no counters of magnitudes.
+TEST(oktopk_volume, shows_what_published_thresholds_cost) {
+  const sparse_problem of{.count = 4000, .k = 40, .place = {0, 8}, .selection = selection_rule::reused, .reuse = 4};
+  lockstep world(of);
+  std::vector<std::uint64_t> over(9);
+  for (round_no round = 1; round <= 8; ++round) {
+    ASSERT_FALSE(world.run(vectors(of.type, gradients_of(shape::uniform, of, round, 1)).read()));
+    over[round] = static_cast<std::uint64_t>(world.volume().over_bound);
+    const bool looks = round % 4 == 1;
+    EXPECT_EQ(world.volume().kept > world.result().count, looks) << round;
+    EXPECT_TRUE(!looks || world.result().count == 40) << round;
+    EXPECT_EQ(world.volume().metadata.most_sent, 3u * 2 * (128 + (round == 1 ? 2000 : 0)) + 4 * 7) << round;
+  }
+  EXPECT_EQ(over[1], 8u);
+  EXPECT_EQ(over[5], 8u);
 }
 
 void expect_equal(const phase_volume& a, const phase_volume& b) {

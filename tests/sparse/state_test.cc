@@ -17,7 +17,7 @@ void play(sparse_state& state, std::uint64_t count) {
   const std::array<std::uint64_t, 4> boundaries{0, 5, 500, count};
   state.hint.least = 77;
   state.finish_round(boundaries);
-  state.finish_round(boundaries);
+  state.finish_round(boundaries, {.local = 11, .global = 22, .left = 33});
   auto* const residual = static_cast<float*>(state.residual());
   for (std::uint64_t i = 0; i < count; ++i) residual[i] = static_cast<float>(i) - 3;
 }
@@ -64,6 +64,7 @@ TEST(sparse_state, comes_back_from_its_image) {
   EXPECT_FALSE(other.load(state.save()));
   EXPECT_EQ(other.rounds(), 2u);
   EXPECT_EQ(other.hint.least, 77u);
+  EXPECT_EQ(other.thresholds(), (reused_thresholds{11, 22, 33}));
   EXPECT_EQ(boundaries_of(other), boundaries_of(state));
   EXPECT_EQ(std::memcmp(other.residual(), state.residual(), 4000), 0);
 }
@@ -117,6 +118,8 @@ TEST(sparse_problem, is_objected_to_where_nothing_can_be_done) {
   EXPECT_EQ(code_of({.type = dtype::i32}), status::argument);
   EXPECT_EQ(code_of({.count = (std::uint64_t{1} << 32) + 1}), status::argument);
   EXPECT_EQ(code_of({.period = 0}), status::argument);
+  EXPECT_EQ(code_of({.reuse = 0}), status::argument);
+  EXPECT_EQ(code_of({.reuse = 1u << 21}), status::argument);
   EXPECT_EQ(code_of({.scale = HUGE_VAL}), status::argument);
 }
 

@@ -95,12 +95,21 @@ std::vector<rank> sizes() {
   return sampled() ? std::vector<rank>{1, 2, 3, 5, 7, 8} : std::vector<rank>{1, 2, 3, 5, 6, 7, 4, 8, 12};
 }
 
+/// The forms of Ok-Topk, of one problem.
+std::vector<sparse_problem> forms_of(sparse_problem problem) {
+  std::vector<sparse_problem> all(5, problem);
+  all[1].capacity = capacity_policy::defer;
+  all[2].selection = selection_rule::reused;
+  all[3].bucket = 1;
+  all[4].selection = selection_rule::reused, all[4].capacity = capacity_policy::defer, all[4].bucket = 3;
+  return all;
+}
+
 TEST(sparse_world, oktopk_is_its_steps_in_lockstep_bit_by_bit_and_word_by_word) {
   for (const rank size : sizes())
     for (const gradient_kind kind : k_all_gradient_kinds)
-      for (const capacity_policy capacity : {capacity_policy::strict, capacity_policy::defer}) {
-        const sparse_problem problem{
-            .count = 700, .k = 41, .place = {0, size}, .capacity = capacity, .period = 3, .scale = 0.5};
+      for (const sparse_problem& problem :
+           forms_of({.count = 700, .k = 41, .place = {0, size}, .period = 3, .scale = 0.5, .reuse = 4})) {
         sparse_world world("oktopk", problem, wide(size));
         ASSERT_TRUE(world.is_there());
         lockstep steps(problem);
@@ -129,31 +138,33 @@ TEST(sparse_world, oktopk_is_its_steps_in_lockstep_bit_by_bit_and_word_by_word) 
 }
 
 TEST(sparse_world, oktopk_moves_what_lockstep_counts) {
-  for (const rank size : sizes()) {
-    const sparse_problem problem{.count = 900, .k = 50, .place = {0, size}, .period = 2};
-    sparse_world world("oktopk", problem, 1);
-    ASSERT_TRUE(world.is_there());
-    lockstep steps(problem);
-    gradient_source from({.kind = gradient_kind::layered, .count = problem.count, .ranks = size});
-    std::vector<item_traffic> payload(wide(size));
-    std::uint64_t metadata = 0;
-    for (round_no round = 1; round <= 5; ++round) {
-      ASSERT_TRUE(world.run(from, round));
-      std::vector<const void*> gradients;
-      for (rank r = 0; r < size; ++r) gradients.push_back(world.gradient(r).data());
-      ASSERT_FALSE(steps.run(gradients));
-      for (rank r = 0; r < size; ++r) {
-        payload[wide(r)].sent += steps.payload_of(r).sent;
-        payload[wide(r)].received += steps.payload_of(r).received;
-        EXPECT_EQ(world.bytes(r, true, &traffic::bytes_sent), payload[wide(r)].sent * 8) << r << " of " << size;
-        EXPECT_EQ(world.bytes(r, true, &traffic::bytes_received), payload[wide(r)].received * 8) << r << " of " << size;
+  for (const rank size : sizes())
+    for (const sparse_problem& problem :
+         forms_of({.count = 900, .k = 50, .place = {0, size}, .period = 2, .reuse = 3})) {
+      sparse_world world("oktopk", problem, 1);
+      ASSERT_TRUE(world.is_there());
+      lockstep steps(problem);
+      gradient_source from({.kind = gradient_kind::layered, .count = problem.count, .ranks = size});
+      std::vector<item_traffic> payload(wide(size));
+      std::uint64_t metadata = 0;
+      for (round_no round = 1; round <= 5; ++round) {
+        ASSERT_TRUE(world.run(from, round));
+        std::vector<const void*> gradients;
+        for (rank r = 0; r < size; ++r) gradients.push_back(world.gradient(r).data());
+        ASSERT_FALSE(steps.run(gradients));
+        for (rank r = 0; r < size; ++r) {
+          payload[wide(r)].sent += steps.payload_of(r).sent;
+          payload[wide(r)].received += steps.payload_of(r).received;
+          EXPECT_EQ(world.bytes(r, true, &traffic::bytes_sent), payload[wide(r)].sent * 8) << r << " of " << size;
+          EXPECT_EQ(world.bytes(r, true, &traffic::bytes_received), payload[wide(r)].received * 8)
+              << r << " of " << size;
+        }
+        metadata += steps.volume().metadata.total;
+        std::uint64_t counted = 0;
+        for (rank r = 0; r < size; ++r) counted += world.bytes(r, false, &traffic::bytes_sent);
+        EXPECT_EQ(counted, metadata * 4) << size << " ranks, round " << round;
       }
-      metadata += steps.volume().metadata.total;
-      std::uint64_t counted = 0;
-      for (rank r = 0; r < size; ++r) counted += world.bytes(r, false, &traffic::bytes_sent);
-      EXPECT_EQ(counted, metadata * 4) << size << " ranks, round " << round;
     }
-  }
 }
 
 /// Integers, so that sums are exact: what was put in is in updates or residuals, index by index.
