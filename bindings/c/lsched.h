@@ -470,6 +470,14 @@ typedef enum lsched_nan_policy {
   LSCHED_NAN_ERROR          /* as the first, but a round whose sum is not finite is refused, on all ranks */
 } lsched_nan_policy;
 
+/* Which elements a rank sends, and which of the sums are the result. */
+typedef enum lsched_selection {
+  LSCHED_EXACT = 0, /* the k largest, in every round */
+  LSCHED_REUSED     /* as published: the k largest in rounds 1, 1 + reuse, ...; in between, all whose magnitude is not
+                       below the k-th of the last such round: of a rank's elements 4 k at most, of sums any number. In
+                       those rounds all sums are gathered, which is beyond the bound */
+} lsched_selection;
+
 typedef struct lsched_sparse_desc {
   size_t struct_size;
   const void* gradient;  /* count elements, only read */
@@ -486,6 +494,9 @@ typedef struct lsched_sparse_desc {
   uint32_t period; /* rounds between two looks at the regions' boundaries; 0: 64 */
   lsched_boundaries boundaries;
   lsched_balance balance;
+  lsched_selection selection;
+  uint32_t reuse;  /* of LSCHED_REUSED, else zero: rounds between two looks for thresholds; 0: 32 */
+  uint32_t bucket; /* lists that a rank sends to owners before it has those of as many; 0: all of them */
 } lsched_sparse_desc;
 
 /* An allreduce of the elements that matter most, with error feedback (Li and Hoefler, PPoPP 2022, Algorithm 2). In each
@@ -496,12 +507,13 @@ typedef struct lsched_sparse_desc {
  *     update = what has become of them / P, zero elsewhere: the same bits on every rank
  *     residual -= what of this rank's is in the update
  *
- * "oktopk" and the two "gtopk" leave in the update the k largest sums, the others all of them (and then "topkdsa" and
- * "topka" give the same update). No element is ever lost but by "gtopk_published": what is not in the update is in some
- * rank's residual. A round that fails leaves residual + scale * gradient. docs/sparse.md has the rest.
+ * "oktopk" and the two "gtopk" leave in the update the k largest sums (but see lsched_selection), the others all of
+ * them (and then "topkdsa" and "topka" give the same update). No element is ever lost but by "gtopk_published": what is
+ * not in the update is in some rank's residual. A round that fails leaves residual + scale * gradient. docs/sparse.md
+ * has the rest.
  *
- * LSCHED_NAN_ERROR: a round ends with NOT_FINITE, on all ranks alike (lsched_run, lsched_wait, lsched_test; the diagnostic
- * names the first such element), if anything that was sent is not finite, or the sum of it is not. NaN and infinities
+ * LSCHED_NAN_ERROR: a round ends with NOT_FINITE, on all ranks alike (lsched_run, lsched_wait, lsched_test; the
+ * diagnostic names the first such element), if anything that was sent is not finite, or the sum of it is not. NaN and infinities
  * are the first to be sent, but k = 0 sends nothing, and LSCHED_DEFER may put them off for some rounds. The update of
  * such a round is zero everywhere, and nothing leaves the residuals but what is not finite, or would not be as an
  * element of `dtype`: that becomes zero, on every rank. The schedule is none the worse, and the next round like any
@@ -540,7 +552,7 @@ LSCHED_API lsched_status lsched_sparse_residual(const lsched_schedule* schedule,
 
 /* All that lives from round to round, for a checkpoint: residual, boundaries, thresholds. *needed (optional) = its
  * bytes; written if there is room for all of it. And back, into a schedule that was created alike, on as many ranks;
- * an image that is none changes nothing.
+ * an image that is none changes nothing. All ranks load images of the same round.
  * Thread: not while a round runs.  Blocks: never.  Errors: ARGUMENT (too little room; no such image), VERSION,
  * MISMATCH (an image of another dtype, count or number of ranks), STATE while a round runs. */
 LSCHED_API lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed);

@@ -13,7 +13,7 @@ namespace {
 
 failure refused(std::string why) { return {status::argument, std::move(why)}; }
 
-constexpr std::uint32_t k_period = 64;
+constexpr std::uint32_t k_period = 64, k_reuse = 32;
 
 /// The problem of a rank, of which place and type are known to be right.
 result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc) {
@@ -26,6 +26,9 @@ result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc)
     return refused("boundaries is not an lsched_boundaries");
   if (desc.balance < LSCHED_BALANCE_BY_COST || desc.balance > LSCHED_BALANCE_NEVER)
     return refused("balance is not an lsched_balance");
+  if (desc.selection < LSCHED_EXACT || desc.selection > LSCHED_REUSED)
+    return refused("selection is not an lsched_selection");
+  if (desc.selection != LSCHED_REUSED && desc.reuse != 0) return refused("reuse is of LSCHED_REUSED: leave it 0");
   if (!std::isfinite(desc.scale)) return refused("scale is not finite");
   if (desc.nans < LSCHED_NAN_PROPAGATE || desc.nans > LSCHED_NAN_ERROR)
     return refused("nans is not an lsched_nan_policy");
@@ -38,7 +41,10 @@ result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc)
                                .period = desc.period == 0 ? k_period : desc.period,
                                .scale = desc.scale == 0 ? 1 : desc.scale,
                                .nans = static_cast<nan_policy>(desc.nans),
-                               .balance = static_cast<balance_rule>(desc.balance)};
+                               .balance = static_cast<balance_rule>(desc.balance),
+                               .selection = static_cast<selection_rule>(desc.selection),
+                               .reuse = desc.reuse == 0 ? k_reuse : desc.reuse,
+                               .bucket = desc.bucket};
   if (auto why = objection(problem)) return std::move(*why);
   return problem;
 }
@@ -62,10 +68,12 @@ result<const sparse_algorithm*> read_algorithm(const lsched_sparse_desc& desc, c
     return refused("there is no sparse allreduce \"" + std::string(wanted) + "\": choose auto" + names);
   }
   const bool is_plain = desc.capacity == LSCHED_STRICT && desc.period == 0 && desc.boundaries == LSCHED_POOLED &&
-                        desc.balance == LSCHED_BALANCE_BY_COST;
+                        desc.balance == LSCHED_BALANCE_BY_COST && desc.selection == LSCHED_EXACT && desc.bucket == 0;
   if (!is_plain && wanted != "oktopk")
     return refused(
-        "capacity, period, boundaries and balance are of \"oktopk\", which has to be asked for: leave them 0");
+        "capacity, period, boundaries, balance, selection and bucket are of \"oktopk\", which has to be asked for: "
+        "leave "
+        "them 0");
   return found;
 }
 
@@ -75,7 +83,9 @@ std::string agreement_of(const sparse_problem& it, std::string_view algorithm) {
          std::to_string(it.count) + " k " + std::to_string(it.k) + " capacity " +
          std::to_string(static_cast<int>(it.capacity)) + " boundaries " +
          std::to_string(static_cast<int>(it.boundaries)) + " balance " + std::to_string(static_cast<int>(it.balance)) +
-         " period " + std::to_string(it.period) + " nans " + std::to_string(static_cast<int>(it.nans));
+         " selection " + std::to_string(static_cast<int>(it.selection)) + " reuse " + std::to_string(it.reuse) +
+         " bucket " + std::to_string(it.bucket) + " period " + std::to_string(it.period) + " nans " +
+         std::to_string(static_cast<int>(it.nans));
 }
 
 /// What functions use lives as long as they do.

@@ -504,6 +504,9 @@ struct sparse_options {
   std::uint32_t period = 0;                  ///< 0: as many rounds as the library thinks right
   lsched_boundaries boundaries = LSCHED_POOLED;
   lsched_balance balance = LSCHED_BALANCE_BY_COST;
+  lsched_selection selection = LSCHED_EXACT;
+  std::uint32_t reuse = 0;  ///< of LSCHED_REUSED; 0: as many rounds as published
+  std::uint32_t bucket = 0;
 };
 
 class runtime {
@@ -744,6 +747,9 @@ class runtime {
     desc.period = options.period;
     desc.boundaries = options.boundaries;
     desc.balance = options.balance;
+    desc.selection = options.selection;
+    desc.reuse = options.reuse;
+    desc.bucket = options.bucket;
     lsched_schedule* made = nullptr;
     detail::call call;
     call(lsched_sparse_create(handle_, &desc, &made, call.diagnostic()));

@@ -158,6 +158,46 @@ TEST(c_sparse, what_lives_on_is_saved_and_brought_back) {
   });
 }
 
+/// Published thresholds, taken up in the midst of their lives by a schedule whose rounds begin anew.
+TEST(c_sparse, thresholds_live_on_too) {
+  std::vector<rank_memory> ranks(3), others(3);
+  as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
+    lsched_schedule *one = nullptr, *other = nullptr;
+    const auto create = [&](rank_memory& memory, lsched_schedule** into) {
+      lsched_sparse_desc desc = memory.desc("oktopk", 20);
+      desc.selection = LSCHED_REUSED;
+      desc.reuse = 4;
+      desc.bucket = 1;
+      diagnostic why;
+      ASSERT_EQ(lsched_sparse_create(runtime, &desc, into, &why), LSCHED_OK) << why.text;
+    };
+    create(ranks[r], &one);
+    create(others[r], &other);
+    std::vector<std::byte> image;
+    bool differs_from_k = false;
+    for (std::uint64_t round = 1; round <= 9; ++round) {
+      ranks[r].draw(r, round);
+      ASSERT_EQ(lsched_run(one, k_limit_ns, nullptr), LSCHED_OK);
+      if (round == 2) {
+        std::size_t needed = 0;
+        ASSERT_EQ(lsched_sparse_save(one, nullptr, 0, &needed), LSCHED_OK);
+        image.resize(needed);
+        ASSERT_EQ(lsched_sparse_save(one, image.data(), needed, nullptr), LSCHED_OK);
+        ASSERT_EQ(lsched_sparse_load(other, image.data(), needed), LSCHED_OK);
+      }
+      if (round <= 2) continue;
+      others[r].draw(r, round);
+      ASSERT_EQ(lsched_run(other, k_limit_ns, nullptr), LSCHED_OK);
+      EXPECT_EQ(ranks[r].update, others[r].update) << round;
+      const auto zeros = std::count(ranks[r].update.begin(), ranks[r].update.end(), 0.0f);
+      differs_from_k |= static_cast<std::uint64_t>(zeros) != k_count - 20;
+    }
+    EXPECT_TRUE(differs_from_k) << "these thresholds are exact";
+    EXPECT_EQ(lsched_schedule_destroy(one, 0, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_destroy(other, 0, nullptr), LSCHED_OK);
+  });
+}
+
 TEST(c_sparse, other_memory_gets_all_of_the_update) {
   std::vector<rank_memory> ranks(2), others(2);
   as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
@@ -310,10 +350,15 @@ TEST(c_sparse, a_wrong_desc_is_told_what_is_wrong) {
     expect(refusal([](auto& it) { make_wrong(it.capacity); }), "capacity");
     expect(refusal([](auto& it) { make_wrong(it.balance); }), "balance");
     expect(refusal([](auto& it) { make_wrong(it.boundaries); }), "boundaries");
+    expect(refusal([](auto& it) { make_wrong(it.selection); }), "selection");
+    expect(refusal([](auto& it) { it.reuse = 5; }), "LSCHED_REUSED");
+    expect(refusal([](auto& it) { it.selection = LSCHED_REUSED, it.reuse = 1u << 21; }), "2097152");
     expect(refusal([](auto& it) { it.scale = NAN; }), "scale is not finite");
     expect(refusal([](auto& it) { make_wrong(it.nans); }), "nans");
     expect(refusal([](auto& it) { it.period = 1u << 21; }), "2097152");
     expect(refusal([](auto& it) { it.algorithm = "topka", it.capacity = LSCHED_DEFER; }), "leave them 0");
+    expect(refusal([](auto& it) { it.algorithm = "topka", it.selection = LSCHED_REUSED; }), "leave them 0");
+    expect(refusal([](auto& it) { it.algorithm = nullptr, it.bucket = 4; }), "leave them 0");
     expect(refusal([](auto& it) { it.count = (std::uint64_t{1} << 32) + 1; }), "4294967297");
     diagnostic why;
     lsched_schedule* schedule = nullptr;
@@ -338,6 +383,12 @@ TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
     desc = ranks[r].desc("oktopk", 10);
     desc.nans = r == 0 ? LSCHED_NAN_ERROR : LSCHED_NAN_PROPAGATE;
     EXPECT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH) << why.text;
+    for (const auto& change : {+[](lsched_sparse_desc& it) { it.selection = LSCHED_REUSED; },
+                               +[](lsched_sparse_desc& it) { it.bucket = 1; }}) {
+      lsched_sparse_desc other = ranks[r].desc("oktopk", 10);
+      if (r == 1) change(other);
+      EXPECT_EQ(lsched_sparse_create(runtime, &other, &schedule, &why), LSCHED_ERR_MISMATCH) << why.text;
+    }
   });
 }
 

@@ -133,6 +133,8 @@ TEST(Sparse, options_are_those_of_the_desc) {
     EXPECT_NE(names({.algorithm = "oktopk"}), names({.algorithm = "oktopk", .capacity = LSCHED_DEFER}));
     EXPECT_NE(names({.algorithm = "oktopk"}), names({.algorithm = "oktopk", .period = 3}));
     EXPECT_NE(names({.algorithm = "oktopk"}), names({.algorithm = "oktopk", .boundaries = LSCHED_AVERAGED}));
+    EXPECT_NE(names({.algorithm = "oktopk"}), names({.algorithm = "oktopk", .selection = LSCHED_REUSED, .reuse = 3}));
+    EXPECT_NE(names({.algorithm = "oktopk"}), names({.algorithm = "oktopk", .bucket = 1}));
     const auto refusal = [&](const lsched::sparse_options& how) -> std::string {
       try {
         names(how);
@@ -144,6 +146,7 @@ TEST(Sparse, options_are_those_of_the_desc) {
     };
     EXPECT_TRUE(is_part_of(refusal({.algorithm = "ring"}), "there is no sparse allreduce \"ring\""));
     EXPECT_TRUE(is_part_of(refusal({.scale = INFINITY}), "scale is not finite"));
+    EXPECT_TRUE(is_part_of(refusal({.algorithm = "oktopk", .reuse = 3}), "LSCHED_REUSED"));
     EXPECT_TRUE(is_part_of(refusal({.algorithm = "topka", .balance = LSCHED_BALANCE_NEVER}), "leave them 0"));
     EXPECT_EQ(refusal({.algorithm = "oktopk", .balance = LSCHED_BALANCE_NEVER}), "none");
   });
