@@ -144,10 +144,12 @@ struct sparse_options {
   double density = 0.01;  ///< k of n
   std::string generator = "uniform";
   std::vector<std::string> algorithms{};  ///< empty: all
-  std::string policy = "both";            ///< of oktopk: "strict", "defer", "both"
+  std::string policy = "both";            ///< of oktopk: "strict", "defer", both of these, "reused", or "all"
   std::string boundaries = "pooled";      ///< or "averaged"
   std::string balance = "cost";           ///< or "published", "always", "never"
   std::uint32_t period = 64;              ///< between looks at the boundaries
+  std::uint32_t reuse = 32;               ///< of "reused": between looks for thresholds
+  std::uint32_t bucket = 0;               ///< of the split's messages; 0: all at once
   std::uint64_t rounds = 0;               ///< 0: twice the period
   std::uint32_t buckets = 8;              ///< of denseovlp
   double compute_us = 0;                  ///< arithmetic in each round, by which gradients become ready

@@ -107,7 +107,7 @@ class contest {
   sparse_row run(const std::string& algorithm, const sparse_variant& how) {
     sparse_row row = row_of(algorithm, how);
     schedules all = is_dense(algorithm) ? make_dense(algorithm) : make(algorithm, how);
-    std::vector<double> us;
+    std::vector<double> us, words;
     moved_words before = words_of(all);
     for (round_no round = 1; round <= row.rounds; ++round) {
       source_.draw(ranks_.rank(), round, std::span(gradient_));
@@ -115,12 +115,13 @@ class contest {
                     static_cast<unsigned long long>(round), static_cast<unsigned long long>(row.rounds));
       us.push_back(timed([&] { run_round(all); }));
       const moved_words now = words_of(all);
-      add_round(row, before, now);
+      words.push_back(add_round(row, before, now));
       before = now;
       if (!is_dense(algorithm)) check(row);
     }
     row.us_median = summarise(ranks_.combine(us, LSCHED_MAX)).median;
     if (is_dense(algorithm)) check_sums(row, all);
+    row.words_mean = sum_of(ranks_.combine(words, LSCHED_MAX)) / static_cast<double>(row.rounds);
     combine(row);
     for (schedule_handle& it : all) close(std::move(it));
     return row;
@@ -174,7 +175,10 @@ class contest {
                                   .capacity = static_cast<lsched_capacity>(of.capacity),
                                   .period = is_ours ? of.period : 0,
                                   .boundaries = static_cast<lsched_boundaries>(of.boundaries),
-                                  .balance = static_cast<lsched_balance>(of.balance)};
+                                  .balance = static_cast<lsched_balance>(of.balance),
+                                  .selection = static_cast<lsched_selection>(of.selection),
+                                  .reuse = of.selection == selection_rule::reused ? of.reuse : 0,
+                                  .bucket = of.bucket};
     lsched_schedule* made = nullptr;
     lsched_diagnostic why = fresh_diagnostic();
     expect_ok(lsched_sparse_create(ranks_.runtime(), &desc, &made, &why), "lsched_sparse_create", why);
@@ -225,7 +229,8 @@ class contest {
     return ns_between(before, clock::now()) / 1e3;
   }
 
-  static void add_round(sparse_row& row, const moved_words& before, const moved_words& now) {
+  /// Answers what this rank has sent or received, whichever is more.
+  static double add_round(sparse_row& row, const moved_words& before, const moved_words& now) {
     const double sent = sum_of(now.sent) - sum_of(before.sent),
                  received = sum_of(now.received) - sum_of(before.received);
     row.words_sent_max = std::max(row.words_sent_max, sent);
@@ -236,14 +241,15 @@ class contest {
     row.phase_words_max.resize(now.received.size());
     for (std::size_t b = 0; b < now.received.size(); ++b)
       row.phase_words_max[b] = std::max(row.phase_words_max[b], now.received[b] - before.received[b]);
+    return std::max(sent, received);
   }
 
-  /// All ranks have the same update, of as many elements as there may be.
+  /// All ranks have the same update, of as many elements as there may be (of reused thresholds, any number).
   void check(sparse_row& row) {
     const double mine = digest_of(update_);
     const std::vector<double> least = ranks_.combine(std::vector<double>{mine, -mine}, LSCHED_MIN);
     row.violations += least[0] != -least[1] ? 1u : 0u;
-    if (row.algorithm != "oktopk" && !row.algorithm.starts_with("gtopk")) return;
+    if ((row.algorithm != "oktopk" || row.policy == "reused") && !row.algorithm.starts_with("gtopk")) return;
     const auto others = static_cast<std::uint64_t>(std::ranges::count(update_, 0.0f));
     row.violations += options_.n - others > row.k ? 1 : 0;
   }
@@ -288,7 +294,7 @@ class contest {
 // ---- report -----------------------------------------------------------------------------------------------
 
 table headings() {
-  return table({"algorithm", "policy", "recv/k", "sent/k", "bound/k", "over", "meta words", "phases recv/k",
+  return table({"algorithm", "policy", "recv/k", "sent/k", "mean/k", "bound/k", "over", "meta words", "phases recv/k",
                 "median us", "violations"});
 }
 
@@ -298,16 +304,18 @@ void add_line(table& lines, const sparse_row& row) {
   for (const double words : row.phase_words_max) phases += (phases.empty() ? "" : " + ") + text("%.2f", words / k);
   const bool is_mpi = row.algorithm == "mpi_allreduce";
   lines.add({row.algorithm, row.policy, is_mpi ? "" : text("%.2f", row.words_recv_max / k),
-             is_mpi ? "" : text("%.2f", row.words_sent_max / k), is_mpi ? "" : text("%.2f", row.bound_words / k),
-             std::to_string(row.over_bound), is_mpi ? "" : text("%.0f", row.words_meta_max), phases,
-             text("%.1f", row.us_median),
+             is_mpi ? "" : text("%.2f", row.words_sent_max / k), is_mpi ? "" : text("%.2f", row.words_mean / k),
+             is_mpi ? "" : text("%.2f", row.bound_words / k), std::to_string(row.over_bound),
+             is_mpi ? "" : text("%.0f", row.words_meta_max), phases, text("%.1f", row.us_median),
              row.violations == 0 ? "0" : text("%llu WRONG", static_cast<unsigned long long>(row.violations))});
 }
 
 void explain(reporter& out, const sparse_options& options, std::uint64_t k) {
-  out.say("n = %llu, k = %llu, generator %s, %llu rounds; words of 4 bytes, the most that any rank had in any round",
-          static_cast<unsigned long long>(options.n), static_cast<unsigned long long>(k), options.generator.c_str(),
-          static_cast<unsigned long long>(rounds_of(options)));
+  out.say(
+      "n = %llu, k = %llu, generator %s, %llu rounds; words of 4 bytes, the most that any rank had in any "
+      "round; mean: of the busiest rank, over all rounds",
+      static_cast<unsigned long long>(options.n), static_cast<unsigned long long>(k), options.generator.c_str(),
+      static_cast<unsigned long long>(rounds_of(options)));
 }
 
 /// What plain allreduces by the algorithm that moves least would, by their schedules.
@@ -340,6 +348,7 @@ sparse_row count_dense(const sparse_options& options, const std::string& algorit
     row.words_recv_max = std::max(row.words_recv_max, received);
     row.words_meta_max = std::max(row.words_meta_max, k_header_words * messages);
   }
+  row.words_mean = std::max(row.words_sent_max, row.words_recv_max);
   row.over_bound = std::max(row.words_sent_max, row.words_recv_max) > row.bound_words ? 1 : 0;
   return row;
 }

@@ -59,21 +59,26 @@ class tally {
   void add(const round_volume& round) {
     add(words(round.payload.most_sent), words(round.payload.most_received),
         static_cast<double>(std::max(round.metadata.most_sent, round.metadata.most_received)));
+    end_round(words(std::max(round.payload.most_sent, round.payload.most_received)));
     add_phase(0, words(round.split.most_received));
     add_phase(1, words(round.balance.most_received));
     add_phase(2, words(round.gather.most_received));
     row_.over_bound += static_cast<std::uint64_t>(round.over_bound);
   }
   void add(const world_traffic& round) {
+    double busiest = 0;
     for (const rank_traffic& one : round.ranks) {
       const double sent = static_cast<double>(one.sent_bytes) / 4,
                    received = static_cast<double>(one.received_bytes) / 4;
       add(sent, received, static_cast<double>(std::max(one.sent_metadata_bytes, one.received_metadata_bytes)) / 4);
       row_.over_bound += std::max(sent, received) > row_.bound_words ? 1u : 0u;
+      busiest = std::max({busiest, sent, received});
     }
+    end_round(busiest);
   }
 
  private:
+  void end_round(double busiest) { row_.words_mean += busiest / static_cast<double>(row_.rounds); }
   double words(std::uint64_t items) const { return static_cast<double>(items) * word_; }
 
   sparse_row& row_;
@@ -195,10 +200,11 @@ class counter_with_residuals : public counter {
   }
 
  private:
-  /// A result is a list of at most k items, by index.
+  /// A result is a list by index, where thresholds are exact of at most k items.
   std::uint64_t violations() const {
     const item_list result = ranks_.result();
-    std::uint64_t found = result.count > most_items(problem_) ? 1 : 0;
+    const bool is_exact = problem_.selection == selection_rule::exact;
+    std::uint64_t found = is_exact && result.count > most_items(problem_) ? 1 : 0;
     std::uint32_t last = 0;
     for (std::uint64_t i = 0; i < result.count; ++i) {
       std::uint32_t index = 0;
@@ -215,7 +221,11 @@ class counter_with_residuals : public counter {
 class counter_of_lists : public counter {
  public:
   counter_of_lists(const sparse_options& options, const std::string& algorithm, const sparse_variant& how)
-      : counter(options, algorithm, how), ranks_(how.problem) {}
+      : counter(options, algorithm, how), ranks_(how.problem) {
+    if (how.problem.selection != selection_rule::exact)
+      throw failed("reused thresholds are of residuals, which are kept for up to " + std::to_string(k_most_residuals) +
+                   " ranks");
+  }
 
   void count(round_draws& drawn) override {
     const auto lists = drawn.lists();

@@ -17,6 +17,7 @@ nlohmann::json json_of(const sparse_row& row) {
           {"words_recv_max", row.words_recv_max},
           {"words_sent_max", row.words_sent_max},
           {"words_meta_max", row.words_meta_max},
+          {"words_mean", row.words_mean},
           {"bound_words", row.bound_words},
           {"over_bound", row.over_bound},
           {"us_median", row.us_median},

@@ -13,11 +13,12 @@ namespace lsched::bench {
 /// Words are of 4 bytes, as an index or a value of f32 is. Of each number the most that any rank had in any round.
 struct sparse_row {
   std::string algorithm;
-  std::string policy;  ///< "strict" or "defer" of oktopk, else "-"
+  std::string policy;  ///< "strict", "defer" or "reused" of oktopk, else "-"
   std::string generator;
   std::uint64_t ranks = 0, n = 0, k = 0;
   std::uint64_t rounds = 0;
   double words_recv_max = 0, words_sent_max = 0;  ///< payload: items, or elements of the dense allreduce
+  double words_mean = 0;                          ///< sent or received, of a round's busiest rank, over all rounds
   double words_meta_max = 0;                      ///< counters, lengths, bitmaps, and 4 words for each message
   double bound_words = 0;                         ///< of the published table
   std::uint64_t over_bound = 0;                   ///< how often a rank sent or received more in a round

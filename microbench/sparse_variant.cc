@@ -18,6 +18,18 @@ Rule named(const std::string& name, const std::array<std::string_view, N>& names
   throw failed("there is no \"" + name + "\"");
 }
 
+bool is_asked_for(const sparse_options& options, std::string_view policy) {
+  if (options.policy == "both") return policy != "reused";
+  return options.policy == "all" || options.policy == policy;
+}
+
+/// What the paper's thresholds select has room at its owner.
+sparse_problem with_policy(sparse_problem problem, std::string_view policy) {
+  if (policy == "defer") problem.capacity = capacity_policy::defer;
+  if (policy == "reused") problem.selection = selection_rule::reused;
+  return problem;
+}
+
 }  // namespace
 
 std::vector<sparse_variant> variants_of(const sparse_options& options, const std::string& algorithm) {
@@ -31,12 +43,11 @@ std::vector<sparse_variant> variants_of(const sparse_options& options, const std
   problem.balance =
       named<balance_rule>(options.balance, std::to_array<std::string_view>({"cost", "published", "always", "never"}));
   problem.period = options.period;
+  problem.reuse = options.reuse;
+  problem.bucket = options.bucket;
   std::vector<sparse_variant> all;
-  for (const char* policy : {"strict", "defer"}) {
-    if (options.policy != "both" && options.policy != policy) continue;
-    problem.capacity = named<capacity_policy>(policy, std::to_array<std::string_view>({"strict", "defer"}));
-    all.push_back({policy, problem});
-  }
+  for (const char* policy : {"strict", "defer", "reused"})
+    if (is_asked_for(options, policy)) all.push_back({policy, with_policy(problem, policy)});
   return all;
 }
 

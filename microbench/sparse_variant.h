@@ -11,7 +11,7 @@
 namespace lsched::bench {
 
 struct sparse_variant {
-  std::string policy;        ///< "strict" or "defer" of oktopk, else "-"
+  std::string policy;        ///< "strict", "defer" or "reused" of oktopk, else "-"
   sparse_problem problem{};  ///< of rank 0
 };
 
@@ -22,7 +22,7 @@ inline bool is_dense(const std::string& algorithm) { return algorithm == "dense"
 cut buckets_of(const sparse_options& options, const std::string& algorithm);
 std::uint64_t bucket_count(const sparse_options& options, const std::string& algorithm);
 
-/// One, or of oktopk one for each policy.
+/// One, or of oktopk one for each policy that is asked for.
 std::vector<sparse_variant> variants_of(const sparse_options& options, const std::string& algorithm);
 
 /// As asked for; or all of them, the plain allreduces last.

@@ -513,11 +513,11 @@ typedef struct lsched_sparse_desc {
  * has the rest.
  *
  * LSCHED_NAN_ERROR: a round ends with NOT_FINITE, on all ranks alike (lsched_run, lsched_wait, lsched_test; the
- * diagnostic names the first such element), if anything that was sent is not finite, or the sum of it is not. NaN and infinities
- * are the first to be sent, but k = 0 sends nothing, and LSCHED_DEFER may put them off for some rounds. The update of
- * such a round is zero everywhere, and nothing leaves the residuals but what is not finite, or would not be as an
- * element of `dtype`: that becomes zero, on every rank. The schedule is none the worse, and the next round like any
- * other. Where finite elements add up to too much, they are in the residuals still, and the next round meets them
+ * diagnostic names the first such element), if anything that was sent is not finite, or the sum of it is not. NaN and
+ * infinities are the first to be sent, but k = 0 sends nothing, and LSCHED_DEFER may put them off for some rounds. The
+ * update of such a round is zero everywhere, and nothing leaves the residuals but what is not finite, or would not be
+ * as an element of `dtype`: that becomes zero, on every rank. The schedule is none the worse, and the next round like
+ * any other. Where finite elements add up to too much, they are in the residuals still, and the next round meets them
  * again, unless gradients make up for them, or somebody writes to the residual. (Of all rounds that ended so, the last
  * one is remembered: an older ticket, if asked again, answers OK.)
  *

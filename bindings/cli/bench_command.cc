@@ -465,8 +465,11 @@ void add_sparse(CLI::App& bench, command_context& context) {
   command->add_option("--algorithm", options->algorithms, "Several are measured after each other [all]")
       ->delimiter(',')
       ->check(CLI::IsMember(bench::sparse_algorithm_names()));
-  command->add_option("--policy", options->policy, "What owners of regions have room for, of oktopk")
-      ->check(CLI::IsMember({"strict", "defer", "both"}))
+  command
+      ->add_option(
+          "--policy", options->policy,
+          "What owners of regions have room for, of oktopk; reused: with the paper's thresholds; all: all three")
+      ->check(CLI::IsMember({"strict", "defer", "both", "reused", "all"}))
       ->capture_default_str();
   command->add_option("--boundaries", options->boundaries, "How regions are found, of oktopk")
       ->check(CLI::IsMember({"pooled", "averaged"}))
@@ -476,6 +479,12 @@ void add_sparse(CLI::App& bench, command_context& context) {
       ->capture_default_str();
   command->add_option("--period", options->period, "Rounds between two looks at regions")
       ->check(whole_number(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--reuse", options->reuse, "Rounds between two looks for thresholds, of --policy reused")
+      ->check(whole_number(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--bucket", options->bucket, "Lists that oktopk sends at a time; 0: all")
+      ->check(whole_number(0, 1 << 20))
       ->capture_default_str();
   command->add_option("--iterations", options->rounds, "Rounds; 0: twice the period")
       ->check(whole_number(0, 1 << 30))

@@ -99,7 +99,10 @@ simulated_run run_of(const simulate_options& options, rank ranks, std::uint64_t 
   if (read) it.what.what = *read;
   if (options.collective == k_sparse_allreduce) {
     it.sparse = &sparse_named(options.algorithm);
-    it.problem = {.count = options.count, .k = items_of(options.sparse, options.count), .period = options.period};
+    it.problem = {.count = options.count,
+                  .k = items_of(options.sparse, options.count),
+                  .period = options.period,
+                  .bucket = options.bucket};
   }
   const algorithm* how = find(options.collective, options.algorithm);
   if (how != nullptr && how->of->adapts && how->looks_at.nodes)

@@ -220,7 +220,7 @@ void check_engine(const simulate_options& options) {
 /// What a sparse allreduce is of is counted in elements.
 void check_sparse(const CLI::App& command, simulate_options& options) {
   const bool is_sparse = options.collective == k_sparse_allreduce;
-  for (const char* name : {"--count", "--k", "--density", "--period"})
+  for (const char* name : {"--count", "--k", "--density", "--period", "--bucket"})
     expect(command, name, is_sparse, "--collective sparse_allreduce");
   if (!is_sparse) return;
   if (is_given(command, "--bytes"))
@@ -342,6 +342,9 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   command
       .add_option("--period", options.period, "Rounds between two looks at oktopk's boundaries; --instance 1 is one")
       ->check(whole_number(1, k_longest_period))
+      ->capture_default_str();
+  command.add_option("--bucket", options.bucket, "Lists that oktopk sends at a time, in its split; 0: all")
+      ->check(whole_number(0, k_most_simulated_ranks))
       ->capture_default_str();
   command.add_flag("--free-sums", options.free_sums,
                    "adasum/halving as if all ranks knew the sums, without the exchanges of them");

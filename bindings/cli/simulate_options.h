@@ -20,6 +20,7 @@ struct simulate_options {
   std::uint64_t count = 1 << 20;    ///< of a sparse allreduce
   sparse_data sparse;
   std::uint32_t period = 64;
+  std::uint32_t bucket = 0;
   bool schedules = false;
   bool alike = false;
   std::string goal;

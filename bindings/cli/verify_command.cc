@@ -84,7 +84,8 @@ json describe(const verify_case& it) {
             {"ranks", it.size},
             {"count", it.count},
             {"k", it.problem.k},
-            {"defers", it.problem.capacity == capacity_policy::defer}};
+            {"defers", it.problem.capacity == capacity_policy::defer},
+            {"reuses", it.problem.selection == selection_rule::reused}};
   return {
       {"collective", it.what->of->name}, {"algorithm", it.what->name},        {"ranks", it.size}, {"count", it.count},
       {"in_place", it.data.in_place},    {"activation", words_for(it.starts)}};

@@ -81,12 +81,17 @@ std::vector<rank> sizes_for(const verify_wish& wish, const sparse_algorithm& it)
   return sizes;
 }
 
-/// With `defer`, too, unless it asks for the same.
-void add_sparse(std::vector<verify_case>& to, verify_case next) {
-  to.push_back(next);
-  next.problem.capacity = capacity_policy::defer;
-  const auto strict = next.sparse->generate(to.back().problem), defer = next.sparse->generate(next.problem);
-  if (strict && defer && **strict != **defer) to.push_back(next);
+/// With `defer`, too, and with reused thresholds and buckets of lists, unless these ask for the same.
+void add_sparse(std::vector<verify_case>& to, verify_case plain) {
+  to.push_back(plain);
+  verify_case defers = plain, reuses = plain;
+  defers.problem.capacity = capacity_policy::defer;
+  reuses.problem.selection = selection_rule::reused;
+  reuses.problem.bucket = 2;
+  for (const verify_case& next : {defers, reuses}) {
+    const auto one = next.sparse->generate(plain.problem), other = next.sparse->generate(next.problem);
+    if (one && other && **one != **other) to.push_back(next);
+  }
 }
 
 std::vector<schedule_ptr> sparse_world(const verify_case& it) {
@@ -100,7 +105,8 @@ std::vector<schedule_ptr> sparse_world(const verify_case& it) {
 }
 
 std::string text_of(const sparse_problem& it) {
-  return ", k " + std::to_string(it.k) + (it.capacity == capacity_policy::defer ? ", defer" : "");
+  return ", k " + std::to_string(it.k) + (it.capacity == capacity_policy::defer ? ", defer" : "") +
+         (it.selection == selection_rule::reused ? ", reused" : "");
 }
 
 }  // namespace
