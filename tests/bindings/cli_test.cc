@@ -581,7 +581,9 @@ TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
   EXPECT_EQ(counted["denseovlp"]["words_meta_max"], 10 * counted["dense"]["words_meta_max"].get<double>());
   EXPECT_EQ(counted["denseovlp"]["bound_words"], counted["dense"]["bound_words"]);
   /// All sums are gathered in rounds 1, 5, …: beyond the bound, which is said.
-  TEST(CommandBench, published_thresholds_are_shown_when_asked_for) {
+}
+
+TEST(CommandBench, published_thresholds_are_shown_when_asked_for) {
     for (const words& launcher : {words{}, words{"run", "-n", "3"}}) {
       words all = launcher.empty() ? words{} : lsched({"run", "-n", "3"});
       const words command = lsched({"bench", "sparse", "--n", "2000", "--density", "0.02", "--algorithm", "oktopk",
