@@ -580,1033 +580,1034 @@ TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], 2 * 3200 * 3 / 4);
   EXPECT_EQ(counted["denseovlp"]["words_meta_max"], 10 * counted["dense"]["words_meta_max"].get<double>());
   EXPECT_EQ(counted["denseovlp"]["bound_words"], counted["dense"]["bound_words"]);
-  /// All sums are gathered in rounds 1, 5, …: beyond the bound, which is said.
 }
 
+/// All sums are gathered in rounds 1, 5, …: beyond the bound, which is said.
 TEST(CommandBench, published_thresholds_are_shown_when_asked_for) {
-    for (const words& launcher : {words{}, words{"run", "-n", "3"}}) {
-      words all = launcher.empty() ? words{} : lsched({"run", "-n", "3"});
-      const words command = lsched({"bench", "sparse", "--n", "2000", "--density", "0.02", "--algorithm", "oktopk",
-                                    "--policy", "all", "--reuse", "4", "--bucket", "1", "--json"});
-      all.insert(all.end(), command.begin(), command.end());
-      if (launcher.empty()) all.insert(all.end(), {"--ranks", "3"});
-      const outcome it = run(all);
-      ASSERT_EQ(it.status, 0) << it.err;
-      std::map<std::string, json> rows;
-      for (const json& line : lines_of(it.out))
-        if (line["algorithm"] == "oktopk") rows[line["policy"]] = line;
-      ASSERT_EQ(rows.size(), 3u) << it.out;
-      EXPECT_EQ(rows["reused"]["violations"], 0);
-      EXPECT_GT(rows["reused"]["over_bound"], 0);
-      EXPECT_GT(rows["reused"]["words_recv_max"], rows["strict"]["words_recv_max"]);
-      EXPECT_LT(rows["reused"]["words_meta_max"], rows["strict"]["words_meta_max"]);
-      for (const auto& [policy, row] : rows) {
-        EXPECT_GT(row["words_mean"], 0) << policy;
-        EXPECT_LE(row["words_mean"], std::max(row["words_recv_max"], row["words_sent_max"])) << policy;
-      }
-    }
-  }
-
-  TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says) {
-    const outcome it =
-        run(lsched({"bench", "partial", "-n", "3", "--skew", "rotating", "--skew-ms", "1", "--rounds", "6", "--bytes",
-                    "8", "--policy", "solo", "quorum(2)+every(4)", "quorum(3)", "full", "--stats", "--json"}));
+  for (const words& launcher : {words{}, words{"run", "-n", "3"}}) {
+    words all = launcher.empty() ? words{} : lsched({"run", "-n", "3"});
+    const words command = lsched({"bench", "sparse", "--n", "2000", "--density", "0.02", "--algorithm", "oktopk",
+                                  "--policy", "all", "--reuse", "4", "--bucket", "1", "--json"});
+    all.insert(all.end(), command.begin(), command.end());
+    if (launcher.empty()) all.insert(all.end(), {"--ranks", "3"});
+    const outcome it = run(all);
     ASSERT_EQ(it.status, 0) << it.err;
-    const auto lines = lines_of(it.out);
-    ASSERT_EQ(lines.size(), 4u) << it.out;
-    const std::vector<std::pair<std::string, double>> least{
-        {"solo", 1}, {"quorum(2)+every(4)", 2}, {"quorum(3)", 3}, {"full", 3}};
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      const json& line = lines[i];
-      EXPECT_EQ(line["bench"], "partial");
-      EXPECT_EQ(line["policy"], least[i].first);
-      EXPECT_EQ(line["skew"], "rotating");
-      EXPECT_EQ(line["ranks"], 3);
-      EXPECT_EQ(line["rounds"], 6);
-      EXPECT_EQ(line["violations"], 0) << line;
-      EXPECT_GE(line["nap_min"], least[i].second);
-      EXPECT_GE(line["nap_mean"], line["nap_min"]);
-      EXPECT_GT(line["ms_mean"], 0);
-      EXPECT_GT(line["ms_simulated"], 0);
-      ASSERT_EQ(line["stats"].size(), 3u);
-      std::uint64_t in_time = 0;
-      for (std::size_t r = 0; r < 3; ++r) {
-        const json& mine = line["stats"][r];
-        EXPECT_EQ(mine["rank"], r);
-        EXPECT_EQ(mine["in_time"].get<int>() + mine["late"].get<int>(), 6 + 2) << line;
-        EXPECT_EQ(mine["uncalled"], 0) << line;
-        EXPECT_TRUE(mine["lateness_ms"].is_number()) << line;
-        in_time += mine["in_time"].get<std::uint64_t>();
-      }
-      EXPECT_GE(in_time, 8 * least[i].second) << line;
-      EXPECT_TRUE(contains(it.err, "not called")) << it.err;
-    }
-  }
-
-  TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
-    const outcome it =
-        run(lsched({"bench", "partial", "-n", "3", "--skew", "k_of_p", "--skew-ms", "0.5", "--rounds", "30", "--bytes",
-                    "64", "--policy", "solo", "majority+every(5)", "--barrier-free", "--json"}));
-    ASSERT_EQ(it.status, 0) << it.err;
-    const auto lines = lines_of(it.out);
-    ASSERT_EQ(lines.size(), 2u) << it.out;
-    for (const json& line : lines) {
-      EXPECT_EQ(line["violations"], 0) << line;
-      EXPECT_EQ(line["ms_simulated"], nullptr);
-    }
-    EXPECT_LE(lines[1]["staleness_max"], 4);
-  }
-
-  TEST(CommandBench, kernels_have_a_line_for_every_type_and_level) {
-    const outcome it = run(lsched({"bench", "kernels", "--cell-seconds", "0.001", "--json"}));
-    ASSERT_EQ(it.status, 0) << it.err;
-    std::map<std::string, int> cells;
-    for (const json& line : lines_of(it.out)) {
-      EXPECT_EQ(line.size(), line.contains("density") ? 7u : 6u) << line;
-      EXPECT_EQ(line["bench"], "kernel");
-      EXPECT_GT(line["gbps"], 0) << line;
-      EXPECT_GT(line["limit_gbps"], 0) << line;
-      for (const char* key : {"name", "dtype", "level"}) ++cells[line[key]];
-    }
-    const std::map<std::string, int> wanted{{"dot_norms", 12},
-                                            {"scaled_add", 12},
-                                            {"sum", 12},
-                                            {"gram8", 12},
-                                            {"weighted_sum8", 12},
-                                            {"f16", 42},
-                                            {"bf16", 42},
-                                            {"f32", 42},
-                                            {"f64", 42},
-                                            {"L2", 56},
-                                            {"L3", 56},
-                                            {"DRAM", 56},
-                                            {"gram8_compensated", 12},
-                                            {"select", 24},
-                                            {"exact_kth", 24},
-                                            {"scatter_add", 24},
-                                            {"merge_add", 24}};
-    EXPECT_EQ(cells, wanted);
-  }
-
-  TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
-    const outcome it = run(lsched(
-        {"bench", "cost", "-n", "2", "--sizes", "8,16K", "--cell-seconds", "0.002", "--seconds", "0.02", "--json"}));
-    ASSERT_EQ(it.status, 0) << it.err;
-    std::map<std::string, int> ways;
-    for (const json& line : lines_of(it.out)) {
-      EXPECT_EQ(line["bench"], "cost");
-      EXPECT_EQ(line["wrong"], 0) << line;
-      if (line["part"] == "cpu") ++ways["cpu"];
-      if (line["part"] == "offer") ++ways["offer " + line["others"].get<std::string>()];
-      if (line["part"] == "balanced") ++ways[line["policy"].get<std::string>()];
-    }
-    const std::map<std::string, int> wanted{{"full", 4},       {"solo", 2},         {"majority", 2},
-                                            {"cpu", 2},        {"offer asleep", 2}, {"offer awake", 2},
-                                            {"offer last", 2}, {"offer merge", 2}};
-    EXPECT_EQ(ways, wanted);
-  }
-
-  TEST(CommandBench, what_cannot_be_compared_is_a_failure_in_one_line) {
-    for (const auto& [path, part] : std::map<std::string, std::string>{{"/no/such/file", "cannot read /no/such/file"},
-                                                                       {"/dev/null", "/dev/null: has no row of"}}) {
-      const outcome it = run(lsched({"bench", "compare", path}));
-      EXPECT_EQ(it.status, 1);
-      EXPECT_TRUE(contains(it.err, part)) << it.err;
-      EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
-    }
-  }
-
-#if LSCHED_HAVE_MPI
-  TEST(CommandBench, a_sweep_under_an_mpi_launcher_can_be_compared) {
-    const std::string path = testing::TempDir() + "lsched-coll-" + std::to_string(getpid()) + ".json";
-    words ask{LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "coll"};
-    ask.insert(ask.end(), k_short_sweep.begin(), k_short_sweep.end());
-    ask.push_back(path);
-    const outcome swept = run(ask);
-    ASSERT_EQ(swept.status, 0) << swept.err;
-    const outcome it = run(lsched({"bench", "compare", path}));
-    unlink(path.c_str());
-    ASSERT_EQ(it.status, 0) << it.err;
-    for (const char* part : {"allreduce", "barrier", "1 of 1", "MPI"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
-  }
-
-  TEST(CommandBench, both_ways_to_progress_are_measured_in_one_launch_of_mpi) {
-    const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "overlap", "--sizes", "1K",
-                            "--cell-seconds", "0.01", "--json"});
-    ASSERT_EQ(it.status, 0) << it.err;
-    std::map<std::string, int> ways;
+    std::map<std::string, json> rows;
     for (const json& line : lines_of(it.out))
-      ++ways[line["impl"].get<std::string>() + " " + line["progress"].get<std::string>()];
-    EXPECT_EQ(ways["libsched thread"], 2);
-    EXPECT_EQ(ways["libsched caller"], 2);
-    EXPECT_GE(ways["mpi "], 2);
+      if (line["algorithm"] == "oktopk") rows[line["policy"]] = line;
+    ASSERT_EQ(rows.size(), 3u) << it.out;
+    EXPECT_EQ(rows["reused"]["violations"], 0);
+    EXPECT_GT(rows["reused"]["over_bound"], 0);
+    EXPECT_GT(rows["reused"]["words_recv_max"], rows["strict"]["words_recv_max"]);
+    EXPECT_LT(rows["reused"]["words_meta_max"], rows["strict"]["words_meta_max"]);
+    for (const auto& [policy, row] : rows) {
+      EXPECT_GT(row["words_mean"], 0) << policy;
+      EXPECT_LE(row["words_mean"], std::max(row["words_recv_max"], row["words_sent_max"])) << policy;
+    }
   }
+}
+
+TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says) {
+  const outcome it =
+      run(lsched({"bench", "partial", "-n", "3", "--skew", "rotating", "--skew-ms", "1", "--rounds", "6", "--bytes",
+                  "8", "--policy", "solo", "quorum(2)+every(4)", "quorum(3)", "full", "--stats", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  const auto lines = lines_of(it.out);
+  ASSERT_EQ(lines.size(), 4u) << it.out;
+  const std::vector<std::pair<std::string, double>> least{
+      {"solo", 1}, {"quorum(2)+every(4)", 2}, {"quorum(3)", 3}, {"full", 3}};
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const json& line = lines[i];
+    EXPECT_EQ(line["bench"], "partial");
+    EXPECT_EQ(line["policy"], least[i].first);
+    EXPECT_EQ(line["skew"], "rotating");
+    EXPECT_EQ(line["ranks"], 3);
+    EXPECT_EQ(line["rounds"], 6);
+    EXPECT_EQ(line["violations"], 0) << line;
+    EXPECT_GE(line["nap_min"], least[i].second);
+    EXPECT_GE(line["nap_mean"], line["nap_min"]);
+    EXPECT_GT(line["ms_mean"], 0);
+    EXPECT_GT(line["ms_simulated"], 0);
+    ASSERT_EQ(line["stats"].size(), 3u);
+    std::uint64_t in_time = 0;
+    for (std::size_t r = 0; r < 3; ++r) {
+      const json& mine = line["stats"][r];
+      EXPECT_EQ(mine["rank"], r);
+      EXPECT_EQ(mine["in_time"].get<int>() + mine["late"].get<int>(), 6 + 2) << line;
+      EXPECT_EQ(mine["uncalled"], 0) << line;
+      EXPECT_TRUE(mine["lateness_ms"].is_number()) << line;
+      in_time += mine["in_time"].get<std::uint64_t>();
+    }
+    EXPECT_GE(in_time, 8 * least[i].second) << line;
+    EXPECT_TRUE(contains(it.err, "not called")) << it.err;
+  }
+}
+
+TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
+  const outcome it =
+      run(lsched({"bench", "partial", "-n", "3", "--skew", "k_of_p", "--skew-ms", "0.5", "--rounds", "30", "--bytes",
+                  "64", "--policy", "solo", "majority+every(5)", "--barrier-free", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  const auto lines = lines_of(it.out);
+  ASSERT_EQ(lines.size(), 2u) << it.out;
+  for (const json& line : lines) {
+    EXPECT_EQ(line["violations"], 0) << line;
+    EXPECT_EQ(line["ms_simulated"], nullptr);
+  }
+  EXPECT_LE(lines[1]["staleness_max"], 4);
+}
+
+TEST(CommandBench, kernels_have_a_line_for_every_type_and_level) {
+  const outcome it = run(lsched({"bench", "kernels", "--cell-seconds", "0.001", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  std::map<std::string, int> cells;
+  for (const json& line : lines_of(it.out)) {
+    EXPECT_EQ(line.size(), line.contains("density") ? 7u : 6u) << line;
+    EXPECT_EQ(line["bench"], "kernel");
+    EXPECT_GT(line["gbps"], 0) << line;
+    EXPECT_GT(line["limit_gbps"], 0) << line;
+    for (const char* key : {"name", "dtype", "level"}) ++cells[line[key]];
+  }
+  const std::map<std::string, int> wanted{{"dot_norms", 12},
+                                          {"scaled_add", 12},
+                                          {"sum", 12},
+                                          {"gram8", 12},
+                                          {"weighted_sum8", 12},
+                                          {"f16", 42},
+                                          {"bf16", 42},
+                                          {"f32", 42},
+                                          {"f64", 42},
+                                          {"L2", 56},
+                                          {"L3", 56},
+                                          {"DRAM", 56},
+                                          {"gram8_compensated", 12},
+                                          {"select", 24},
+                                          {"exact_kth", 24},
+                                          {"scatter_add", 24},
+                                          {"merge_add", 24}};
+  EXPECT_EQ(cells, wanted);
+}
+
+TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
+  const outcome it = run(lsched(
+      {"bench", "cost", "-n", "2", "--sizes", "8,16K", "--cell-seconds", "0.002", "--seconds", "0.02", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  std::map<std::string, int> ways;
+  for (const json& line : lines_of(it.out)) {
+    EXPECT_EQ(line["bench"], "cost");
+    EXPECT_EQ(line["wrong"], 0) << line;
+    if (line["part"] == "cpu") ++ways["cpu"];
+    if (line["part"] == "offer") ++ways["offer " + line["others"].get<std::string>()];
+    if (line["part"] == "balanced") ++ways[line["policy"].get<std::string>()];
+  }
+  const std::map<std::string, int> wanted{{"full", 4},       {"solo", 2},         {"majority", 2},
+                                          {"cpu", 2},        {"offer asleep", 2}, {"offer awake", 2},
+                                          {"offer last", 2}, {"offer merge", 2}};
+  EXPECT_EQ(ways, wanted);
+}
+
+TEST(CommandBench, what_cannot_be_compared_is_a_failure_in_one_line) {
+  for (const auto& [path, part] : std::map<std::string, std::string>{{"/no/such/file", "cannot read /no/such/file"},
+                                                                     {"/dev/null", "/dev/null: has no row of"}}) {
+    const outcome it = run(lsched({"bench", "compare", path}));
+    EXPECT_EQ(it.status, 1);
+    EXPECT_TRUE(contains(it.err, part)) << it.err;
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
+  }
+}
+
+#if LSCHED_HAVE_MPI
+TEST(CommandBench, a_sweep_under_an_mpi_launcher_can_be_compared) {
+  const std::string path = testing::TempDir() + "lsched-coll-" + std::to_string(getpid()) + ".json";
+  words ask{LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "coll"};
+  ask.insert(ask.end(), k_short_sweep.begin(), k_short_sweep.end());
+  ask.push_back(path);
+  const outcome swept = run(ask);
+  ASSERT_EQ(swept.status, 0) << swept.err;
+  const outcome it = run(lsched({"bench", "compare", path}));
+  unlink(path.c_str());
+  ASSERT_EQ(it.status, 0) << it.err;
+  for (const char* part : {"allreduce", "barrier", "1 of 1", "MPI"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
+}
+
+TEST(CommandBench, both_ways_to_progress_are_measured_in_one_launch_of_mpi) {
+  const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "overlap", "--sizes", "1K",
+                          "--cell-seconds", "0.01", "--json"});
+  ASSERT_EQ(it.status, 0) << it.err;
+  std::map<std::string, int> ways;
+  for (const json& line : lines_of(it.out))
+    ++ways[line["impl"].get<std::string>() + " " + line["progress"].get<std::string>()];
+  EXPECT_EQ(ways["libsched thread"], 2);
+  EXPECT_EQ(ways["libsched caller"], 2);
+  EXPECT_GE(ways["mpi "], 2);
+}
 #endif
 #endif
 
-  TEST(Command, failures_of_the_library_are_one_line_and_1) {
-    const std::vector<std::pair<words, std::string>> requests{
-        {{"show", "allsing"}, "lsched: LSCHED_ERR_ARGUMENT: "},
-        {{"show", "allreduce", "--op", "band", "--dtype", "f32"}, "lsched: LSCHED_ERR_ARGUMENT: "},
-        {{"show", "allreduce", "--algorithm", "magic"}, "lsched: LSCHED_ERR_ARGUMENT: "},
-        {{"show", "barrier", "--ranks", "3", "--rank", "3"}, "lsched: LSCHED_ERR_ARGUMENT: "},
-    };
-    for (const auto& [arguments, start] : requests) {
-      const outcome it = run(lsched(arguments));
-      EXPECT_EQ(it.status, 1) << it.err;
-      EXPECT_EQ(it.err.rfind(start, 0), 0u) << it.err;
-      EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
-    }
+TEST(Command, failures_of_the_library_are_one_line_and_1) {
+  const std::vector<std::pair<words, std::string>> requests{
+      {{"show", "allsing"}, "lsched: LSCHED_ERR_ARGUMENT: "},
+      {{"show", "allreduce", "--op", "band", "--dtype", "f32"}, "lsched: LSCHED_ERR_ARGUMENT: "},
+      {{"show", "allreduce", "--algorithm", "magic"}, "lsched: LSCHED_ERR_ARGUMENT: "},
+      {{"show", "barrier", "--ranks", "3", "--rank", "3"}, "lsched: LSCHED_ERR_ARGUMENT: "},
+  };
+  for (const auto& [arguments, start] : requests) {
+    const outcome it = run(lsched(arguments));
+    EXPECT_EQ(it.status, 1) << it.err;
+    EXPECT_EQ(it.err.rfind(start, 0), 0u) << it.err;
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
   }
+}
 
-  // --- info, list, show --------------------------------------------------------------------------------------
+// --- info, list, show --------------------------------------------------------------------------------------
 
-  TEST(Command, output_that_finds_no_room_is_a_failure) {
-    for (const std::string asked :
-         {"--help", "list", "show barrier --ranks 3", "verify barrier --ranks 3 --json", "simulate"}) {
-      const std::string line = LSCHED_TEST_COMMAND " " + asked + " 2>&1 > /dev/full";
-      std::FILE* told = popen(line.c_str(), "r");
-      ASSERT_NE(told, nullptr);
-      char text[200] = "";
-      static_cast<void>(std::fread(text, 1, sizeof text - 1, told));
-      EXPECT_EQ(WEXITSTATUS(pclose(told)), 1) << asked;
-      EXPECT_NE(std::strstr(text, "standard output: No space left"), nullptr) << asked << ": " << text;
-    }
+TEST(Command, output_that_finds_no_room_is_a_failure) {
+  for (const std::string asked :
+       {"--help", "list", "show barrier --ranks 3", "verify barrier --ranks 3 --json", "simulate"}) {
+    const std::string line = LSCHED_TEST_COMMAND " " + asked + " 2>&1 > /dev/full";
+    std::FILE* told = popen(line.c_str(), "r");
+    ASSERT_NE(told, nullptr);
+    char text[200] = "";
+    static_cast<void>(std::fread(text, 1, sizeof text - 1, told));
+    EXPECT_EQ(WEXITSTATUS(pclose(told)), 1) << asked;
+    EXPECT_NE(std::strstr(text, "standard output: No space left"), nullptr) << asked << ": " << text;
   }
+}
 
-  TEST(CommandInfo, json_tells_version_machine_and_environment) {
-    const outcome it = run(lsched({"info", "--json", "--ranks", "1000000"}), {{"LSCHED_IDLE", "yield"}});
-    ASSERT_EQ(it.status, 0) << it.err;
-    const json info = json::parse(it.out);
-    EXPECT_EQ(info["version"], lsched_version());
-    EXPECT_EQ(info["abi"], LSCHED_ABI);
-    EXPECT_GE(info["cores"]["usable"], 1);
-    EXPECT_LE(info["cores"]["usable"], info["cores"]["affinity"]);
-    EXPECT_FALSE(info["build"]["simd"].get<std::string>().empty());
-    EXPECT_EQ(info["idle"]["yield_ns"], "forever");
-    EXPECT_EQ(info["idle"]["ranks"], 1000000);
-    const auto& variables = info["environment"];
-    const auto idle =
-        std::find_if(variables.begin(), variables.end(), [](const json& v) { return v["name"] == "LSCHED_IDLE"; });
-    ASSERT_NE(idle, variables.end());
-    EXPECT_EQ((*idle)["value"], "yield");
-    EXPECT_EQ((*idle)["source"], "environment");
-  }
+TEST(CommandInfo, json_tells_version_machine_and_environment) {
+  const outcome it = run(lsched({"info", "--json", "--ranks", "1000000"}), {{"LSCHED_IDLE", "yield"}});
+  ASSERT_EQ(it.status, 0) << it.err;
+  const json info = json::parse(it.out);
+  EXPECT_EQ(info["version"], lsched_version());
+  EXPECT_EQ(info["abi"], LSCHED_ABI);
+  EXPECT_GE(info["cores"]["usable"], 1);
+  EXPECT_LE(info["cores"]["usable"], info["cores"]["affinity"]);
+  EXPECT_FALSE(info["build"]["simd"].get<std::string>().empty());
+  EXPECT_EQ(info["idle"]["yield_ns"], "forever");
+  EXPECT_EQ(info["idle"]["ranks"], 1000000);
+  const auto& variables = info["environment"];
+  const auto idle =
+      std::find_if(variables.begin(), variables.end(), [](const json& v) { return v["name"] == "LSCHED_IDLE"; });
+  ASSERT_NE(idle, variables.end());
+  EXPECT_EQ((*idle)["value"], "yield");
+  EXPECT_EQ((*idle)["source"], "environment");
+}
 
-  TEST(CommandInfo, says_where_arithmetic_would_run) {
-    const auto lane = [](const char* wish, const char* ranks) {
-      const outcome it = run(lsched({"info", "--json", "--ranks", ranks}), {{"LSCHED_LANE", wish}});
-      EXPECT_EQ(it.err, "");
-      return json::parse(it.out)["lane"];
-    };
-    EXPECT_EQ(lane("inline", "1")["kind"], "inline");
-    EXPECT_EQ(lane("inline", "1")["why"], "as asked for");
-    EXPECT_EQ(lane("auto", "1000000")["workers"], 0) << "no core is free for any of a million ranks";
+TEST(CommandInfo, says_where_arithmetic_would_run) {
+  const auto lane = [](const char* wish, const char* ranks) {
+    const outcome it = run(lsched({"info", "--json", "--ranks", ranks}), {{"LSCHED_LANE", wish}});
+    EXPECT_EQ(it.err, "");
+    return json::parse(it.out)["lane"];
+  };
+  EXPECT_EQ(lane("inline", "1")["kind"], "inline");
+  EXPECT_EQ(lane("inline", "1")["why"], "as asked for");
+  EXPECT_EQ(lane("auto", "1000000")["workers"], 0) << "no core is free for any of a million ranks";
 #if LSCHED_HAVE_TBB
-    EXPECT_EQ(lane("auto", "1000000")["why"], "no core is free");
-    EXPECT_EQ(lane("tbb:3", "1000000")["workers"], 3);
-    EXPECT_EQ(lane("tbb", "1000000")["workers"], 1);
+  EXPECT_EQ(lane("auto", "1000000")["why"], "no core is free");
+  EXPECT_EQ(lane("tbb:3", "1000000")["workers"], 3);
+  EXPECT_EQ(lane("tbb", "1000000")["workers"], 1);
 #endif
-    EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_LANE", "tbb:0"}}).err, "LSCHED_LANE=tbb:0 is not understood"));
+  EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_LANE", "tbb:0"}}).err, "LSCHED_LANE=tbb:0 is not understood"));
+}
+
+TEST(CommandInfo, warns_of_misspelt_variables_and_values) {
+  const outcome it =
+      run(lsched({"info"}), {{"LSCHED_PROGESS", "thread"}, {"LSCHED_IDLE", "snooze"}, {"LSCHED_Q", "1"}});
+  EXPECT_EQ(it.status, 0);
+  EXPECT_TRUE(contains(it.err, "did you mean LSCHED_PROGRESS?")) << it.err;
+  EXPECT_TRUE(contains(it.err, "LSCHED_IDLE=snooze is not understood")) << it.err;
+  EXPECT_TRUE(contains(it.err, "LSCHED_Q is not a variable of libsched\n")) << it.err;
+}
+
+TEST(CommandInfo, warns_of_values_that_a_runtime_would_refuse) {
+  const temporary_file table("libsched tuning 1\nallreduce ranks 9 near roomy bytes 0 max telepathy\n");
+  const outcome it = run(lsched({"info"}), {{"LSCHED_TUNING", table.path}, {"LSCHED_RANKS_PER_NODE", "0"}});
+  EXPECT_EQ(it.status, 0);
+  EXPECT_TRUE(contains(it.err, "line 2: there is no allreduce by telepathy")) << it.err;
+  EXPECT_TRUE(contains(it.err, "LSCHED_RANKS_PER_NODE is \"0\"")) << it.err;
+  const std::string named = run(lsched({"info"}), {{"LSCHED_ALGORITHM", "allreduce=telepathy"}}).err;
+  EXPECT_TRUE(contains(named, "LSCHED_ALGORITHM=allreduce=telepathy: \"allreduce\" has no algorithm")) << named;
+  for (const std::string path : {"/nonexistent", LSCHED_TEST_SOURCE_DIR, "/dev/zero"}) {
+    const std::string unreadable = run(lsched({"info"}), {{"LSCHED_TUNING", path}}).err;
+    EXPECT_TRUE(contains(unreadable, "LSCHED_TUNING=" + path + ": cannot be read")) << unreadable;
   }
+  const temporary_file empty("");
+  EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_TUNING", empty.path}}).err, "an empty tuning table"));
+  EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_TRACE", "/nonexistent/x"}}).err,
+                       "LSCHED_TRACE=/nonexistent/x cannot be written: /nonexistent/: "));
+  EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_RUN_RANK", "0"}}).err, "LSCHED_RUN_FD is not set"));
+  EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_RUN_FD", "x"}}).err, "LSCHED_RUN_FD is \"x\""));
+}
 
-  TEST(CommandInfo, warns_of_misspelt_variables_and_values) {
-    const outcome it =
-        run(lsched({"info"}), {{"LSCHED_PROGESS", "thread"}, {"LSCHED_IDLE", "snooze"}, {"LSCHED_Q", "1"}});
-    EXPECT_EQ(it.status, 0);
-    EXPECT_TRUE(contains(it.err, "did you mean LSCHED_PROGRESS?")) << it.err;
-    EXPECT_TRUE(contains(it.err, "LSCHED_IDLE=snooze is not understood")) << it.err;
-    EXPECT_TRUE(contains(it.err, "LSCHED_Q is not a variable of libsched\n")) << it.err;
-  }
+TEST(CommandInfo, is_silent_about_a_clean_environment) {
+  const outcome it = run(lsched({"info"}));
+  EXPECT_EQ(it.status, 0);
+  EXPECT_EQ(it.err, "");
+  EXPECT_TRUE(contains(it.out, "usable")) << it.out;
+  const std::map<std::string, std::string> as_good_as_clean{{"LSCHED_PROGRESS", ""},   {"LSCHED_LANE", ""},
+                                                            {"LSCHED_READ_PEERS", ""}, {"LSCHED_TUNING", ""},
+                                                            {"LSCHED_TRACE", ""},      {"LSCHED_TEST_MODEL_SEED", "3"}};
+  EXPECT_EQ(run(lsched({"info"}), as_good_as_clean).err, "");
+}
 
-  TEST(CommandInfo, warns_of_values_that_a_runtime_would_refuse) {
-    const temporary_file table("libsched tuning 1\nallreduce ranks 9 near roomy bytes 0 max telepathy\n");
-    const outcome it = run(lsched({"info"}), {{"LSCHED_TUNING", table.path}, {"LSCHED_RANKS_PER_NODE", "0"}});
-    EXPECT_EQ(it.status, 0);
-    EXPECT_TRUE(contains(it.err, "line 2: there is no allreduce by telepathy")) << it.err;
-    EXPECT_TRUE(contains(it.err, "LSCHED_RANKS_PER_NODE is \"0\"")) << it.err;
-    const std::string named = run(lsched({"info"}), {{"LSCHED_ALGORITHM", "allreduce=telepathy"}}).err;
-    EXPECT_TRUE(contains(named, "LSCHED_ALGORITHM=allreduce=telepathy: \"allreduce\" has no algorithm")) << named;
-    for (const std::string path : {"/nonexistent", LSCHED_TEST_SOURCE_DIR, "/dev/zero"}) {
-      const std::string unreadable = run(lsched({"info"}), {{"LSCHED_TUNING", path}}).err;
-      EXPECT_TRUE(contains(unreadable, "LSCHED_TUNING=" + path + ": cannot be read")) << unreadable;
-    }
-    const temporary_file empty("");
-    EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_TUNING", empty.path}}).err, "an empty tuning table"));
-    EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_TRACE", "/nonexistent/x"}}).err,
-                         "LSCHED_TRACE=/nonexistent/x cannot be written: /nonexistent/: "));
-    EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_RUN_RANK", "0"}}).err, "LSCHED_RUN_FD is not set"));
-    EXPECT_TRUE(contains(run(lsched({"info"}), {{"LSCHED_RUN_FD", "x"}}).err, "LSCHED_RUN_FD is \"x\""));
-  }
-
-  TEST(CommandInfo, is_silent_about_a_clean_environment) {
-    const outcome it = run(lsched({"info"}));
-    EXPECT_EQ(it.status, 0);
-    EXPECT_EQ(it.err, "");
-    EXPECT_TRUE(contains(it.out, "usable")) << it.out;
-    const std::map<std::string, std::string> as_good_as_clean{
-        {"LSCHED_PROGRESS", ""}, {"LSCHED_LANE", ""},  {"LSCHED_READ_PEERS", ""},
-        {"LSCHED_TUNING", ""},   {"LSCHED_TRACE", ""}, {"LSCHED_TEST_MODEL_SEED", "3"}};
-    EXPECT_EQ(run(lsched({"info"}), as_good_as_clean).err, "");
-  }
-
-  TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
-    for (const std::string ranks : {"1", "3", "6", "8"}) {
-      const outcome listed = run(lsched({"list", "--json", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
-      ASSERT_EQ(listed.status, 0) << listed.err;
-      for (const json& entry : json::parse(listed.out)) {
-        const auto collective = entry["collective"].get<std::string>();
-        if (collective == "sparse_allreduce") continue;  // estimates
-        const outcome shown = run(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks", ranks,
-                                          "--all", "--count", "10", "--dtype", "f64", "--json"}));
-        ASSERT_EQ(shown.status, 0) << shown.err;
-        std::uint64_t messages = 0;
-        std::uint64_t bytes = 0;
-        for (const json& program : json::parse(shown.out))
-          for (const json& op : program["ops"]) {
-            if (op["kind"] != "send") continue;
-            ++messages;
-            bytes += op["count"].get<std::uint64_t>() * 8;
-          }
-        EXPECT_EQ(entry["cost"]["messages"], messages) << collective << " on " << ranks;
-        EXPECT_EQ(entry["cost"]["bytes"], bytes) << collective << " on " << ranks;
-      }
-    }
-  }
-
-  TEST(CommandList, says_why_an_algorithm_cannot) {
-    const outcome it = run(lsched({"list", "--json", "--dtype", "f32", "--op", "bxor"}));
-    ASSERT_EQ(it.status, 0) << it.err;
-    for (const json& entry : json::parse(it.out)) {
-      if (entry["collective"] == "sparse_allreduce") continue;
-      const lsched::collective& of = *lsched::find_collective(entry["collective"].get<std::string>());
-      const bool reduces = of.reduces && !of.adapts;  // a partial adaptive sum merges by adasum then
-      EXPECT_EQ(entry["objection"].is_null(), !reduces);
-      EXPECT_EQ(entry["cost"].is_null(), reduces);
-    }
-    const outcome text = run(lsched({"list", "--ranks", "5"}));
-    EXPECT_TRUE(contains(text.out, "partial_allreduce")) << text.out;
-  }
-
-  TEST(CommandList, sparse_allreduces_have_estimates) {
-    const auto entries = [](words more) {
-      words ask{"list", "--json", "--ranks", "8", "--count", "10000"};
-      ask.insert(ask.end(), more.begin(), more.end());
-      std::vector<json> found;
-      for (const json& entry : json::parse(run(lsched(ask)).out))
-        if (entry["collective"] == "sparse_allreduce") found.push_back(entry);
-      return found;
-    };
-    for (const json& entry : entries({"--k", "40"})) {
-      EXPECT_EQ(entry["k"], 40);
-      EXPECT_EQ(entry["objection"], nullptr);
-      EXPECT_GT(entry["estimate"]["messages"], 0) << entry;
-      if (entry["algorithm"] == "topka") {
-        EXPECT_EQ(entry["estimate"]["words"], 2 * 40 * 7 + 2 * 7);
-      }
-    }
-    EXPECT_EQ(entries({}).size(), lsched::sparse_algorithms().size());
-    EXPECT_EQ(entries({})[0]["k"], 100);
-    for (const json& entry : entries({"--dtype", "i32"})) EXPECT_NE(entry["objection"], nullptr);
-    const outcome text = run(lsched({"list", "--density", "0.5"}));
-    EXPECT_TRUE(contains(text.out, "of k = 512:")) << text.out;
-    EXPECT_TRUE(contains(text.out, "in equal shares: at most 6 k words")) << text.out;
-  }
-
-  TEST(CommandShow, prints_sparse_allreduces) {
-    const outcome text = run(lsched(
-        {"show", "sparse_allreduce", "--algorithm", "topka", "--ranks", "3", "--all", "--count", "50", "--k", "7"}));
-    ASSERT_EQ(text.status, 0) << text.err;
-    EXPECT_TRUE(contains(text.out, "\nname \"sparse_allreduce/topka\"\n")) << text.out;
-    EXPECT_TRUE(contains(text.out, " lists 7 ")) << text.out;
-    EXPECT_TRUE(contains(text.out, "\nrank 2 of 3\n")) << text.out;
-    EXPECT_EQ(run(lsched({"show", "sparse_allreduce", "--ranks", "3"})).status, 0);
-    const outcome none = run(lsched({"show", "sparse_allreduce", "--algorithm", "ring"}));
-    EXPECT_EQ(none.status, 1);
-    EXPECT_TRUE(contains(none.err, "no sparse allreduce is called \"ring\"; there are oktopk")) << none.err;
-  }
-
-  TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
-    const outcome text = run(lsched({"show", "allreduce", "--ranks", "6", "--rank", "5"}));
-    EXPECT_EQ(text.status, 0) << text.err;
-    EXPECT_EQ(text.out.rfind("libsched schedule 2\n", 0), 0u);
-    EXPECT_TRUE(contains(text.out, "\nrank 5 of 6\n")) << text.out;
-
-    const outcome dot = run(lsched({"show", "barrier", "--ranks", "3", "--all", "--dot"}));
-    std::size_t graphs = 0;
-    for (auto at = dot.out.find("digraph"); at != std::string::npos; at = dot.out.find("digraph", at + 1)) ++graphs;
-    EXPECT_EQ(graphs, 3u) << dot.out;
-
-    const outcome parsed = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--rank", "2", "--activation",
-                                       "majority", "--seed", "9", "--json"}));
-    ASSERT_EQ(parsed.status, 0) << parsed.err;
-    const json program = json::parse(parsed.out);
-    EXPECT_EQ(program["rank"], 2);
-    EXPECT_EQ(program["activation"], "majority");
-    EXPECT_EQ(program["seed"], 9);
-    EXPECT_LT(program["exit"], program["ops"].size());
-  }
-
-  TEST(CommandShow, writes_a_world_as_goal_in_both_forms) {
-    const outcome text = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--goal", "--initiator", "2"}));
-    EXPECT_EQ(text.status, 0) << text.err;
-    EXPECT_EQ(text.out.rfind("num_ranks 3\n\nrank 0 {\n// libsched: partial_allreduce", 0), 0u) << text.out;
-    EXPECT_TRUE(contains(text.out, "rank 2 alone calls")) << text.out;
-    const outcome binary = run(lsched({"show", "barrier", "--ranks", "2", "--goal-binary"}));
-    EXPECT_EQ(binary.status, 0) << binary.err;
-    EXPECT_EQ(binary.out.substr(0, 2), "\x7f\x10");
-  }
-
-  // --- verify ------------------------------------------------------------------------------------------------
-
-  TEST(CommandVerify, says_what_it_has_proved) {
-    const outcome it = run(lsched({"verify", "allreduce", "--algorithm", "tree", "--ranks", "2-3", "--count", "1"}));
-    EXPECT_EQ(it.status, 0) << it.err;
-    EXPECT_TRUE(contains(it.out, "proved  allreduce/tree, 3 ranks, count 1, in place: 4 messages")) << it.out;
-    EXPECT_TRUE(contains(it.out, "\n4 worlds proved, 0 failed\n")) << it.out;
-  }
-
-  TEST(CommandVerify, json_ends_with_the_totals) {
-    const outcome it = run(
-        lsched({"verify", "partial_allreduce", "--algorithm", "tree", "--ranks", "1,5", "--count", "0,7", "--json"}));
-    EXPECT_EQ(it.status, 0) << it.err;
-    std::vector<json> lines;
-    std::istringstream text(it.out);
-    for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
-    ASSERT_EQ(lines.size(), 5u * 2 * 3 + 1);  // activations; sizes; 0, 7, and 7 in buckets
-    for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
-    EXPECT_EQ(lines.back(), json::parse(R"({"verified":30,"failed":0})"));
-  }
-
-  TEST(CommandVerify, proves_sparse_allreduces) {
-    const outcome it = run(lsched({"verify", "sparse_allreduce", "--ranks", "2-3", "--count", "100", "--k", "7"}));
-    EXPECT_EQ(it.status, 0) << it.err;
-    EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, defer: ")) << it.out;
-    EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/gtopk, 2 ranks, count 100, k 7: ")) << it.out;
-    EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, reused: ")) << it.out;
-    EXPECT_TRUE(contains(it.out, "\n16 worlds proved, 0 failed\n")) << it.out;
-    const outcome one = run(lsched({"verify", "sparse_allreduce", "--algorithm", "topka", "--ranks", "5", "--count",
-                                    "9", "--k", "0,3", "--json"}));
-    EXPECT_TRUE(contains(one.out, R"("count":9,"k":3,"defers":false,"reuses":false,"holds":true)")) << one.out;
-    EXPECT_TRUE(contains(one.out, R"({"verified":2,"failed":0})")) << one.out;
-  }
-
-  TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
-    const std::string world =
-        run(lsched({"show", "allreduce", "--algorithm", "recursive_doubling", "--ranks", "3", "--all"})).out;
-    {
-      const temporary_file good(world);
-      const outcome it = run(lsched({"verify", "--file", good.path}));
-      EXPECT_EQ(it.status, 0) << it.err << it.out;
-      EXPECT_TRUE(contains(it.out, "promised as allreduce/recursive_doubling")) << it.out;
-    }
-    {
-      std::string slip = world;
-      const auto place = slip.find("= sum b0[0 +1024] b");
-      ASSERT_NE(place, std::string::npos);
-      slip.replace(place + 18, 2, "b0");
-      slip.erase(slip.find(" releases_b", place), std::strlen(" releases_b 0"));
-      for (auto word = slip.find(" in_place"); word != std::string::npos; word = slip.find(" in_place"))
-        slip.erase(word, std::strlen(" in_place"));  // follows from the rest
-      const temporary_file bad(slip);
-      const outcome it = run(lsched({"verify", "--file", bad.path}));
-      EXPECT_EQ(it.status, 1) << it.out;
-      EXPECT_TRUE(contains(it.out, "the contribution of rank 0 is in it 2 times")) << it.out << it.err;
-    }
-    const temporary_file torn(world.substr(0, world.size() / 2));
-    const outcome it = run(lsched({"verify", "--file", torn.path}));
-    EXPECT_EQ(it.status, 1);
-    EXPECT_TRUE(contains(it.err, "line ")) << it.err;
-  }
-
-  TEST(CommandVerify, strange_files_are_told_of_in_one_line) {
-    for (const std::string& content : {std::string(), std::string("# nothing\n"), std::string("\x7f\x45\0\xff\n", 5)}) {
-      const temporary_file strange(content);
-      const outcome it = run(lsched({"verify", "--file", strange.path}));
-      EXPECT_EQ(it.status, 1);
-      EXPECT_TRUE(contains(it.err, "column 1: expected 'libsched' but found")) << it.err;
-      EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
+TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
+  for (const std::string ranks : {"1", "3", "6", "8"}) {
+    const outcome listed = run(lsched({"list", "--json", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
+    ASSERT_EQ(listed.status, 0) << listed.err;
+    for (const json& entry : json::parse(listed.out)) {
+      const auto collective = entry["collective"].get<std::string>();
+      if (collective == "sparse_allreduce") continue;  // estimates
+      const outcome shown = run(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks", ranks,
+                                        "--all", "--count", "10", "--dtype", "f64", "--json"}));
+      ASSERT_EQ(shown.status, 0) << shown.err;
+      std::uint64_t messages = 0;
+      std::uint64_t bytes = 0;
+      for (const json& program : json::parse(shown.out))
+        for (const json& op : program["ops"]) {
+          if (op["kind"] != "send") continue;
+          ++messages;
+          bytes += op["count"].get<std::uint64_t>() * 8;
+        }
+      EXPECT_EQ(entry["cost"]["messages"], messages) << collective << " on " << ranks;
+      EXPECT_EQ(entry["cost"]["bytes"], bytes) << collective << " on " << ranks;
     }
   }
+}
 
-  TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
-    const temporary_file named(
-        "libsched schedule 2\nname \"\\x1b[31mred\\xff\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
-        "op 0 nop\nexit 0\n");
-    EXPECT_TRUE(
-        contains(run(lsched({"verify", "--file", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, nothing"));
-    const outcome it = run(lsched({"verify", "--file", named.path, "--json"}));
-    EXPECT_EQ(it.status, 0) << it.err;
-    EXPECT_TRUE(contains(it.out, R"("world":"\\x1b[31mred\\xff, 1 rank)")) << it.out;
+TEST(CommandList, says_why_an_algorithm_cannot) {
+  const outcome it = run(lsched({"list", "--json", "--dtype", "f32", "--op", "bxor"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  for (const json& entry : json::parse(it.out)) {
+    if (entry["collective"] == "sparse_allreduce") continue;
+    const lsched::collective& of = *lsched::find_collective(entry["collective"].get<std::string>());
+    const bool reduces = of.reduces && !of.adapts;  // a partial adaptive sum merges by adasum then
+    EXPECT_EQ(entry["objection"].is_null(), !reduces);
+    EXPECT_EQ(entry["cost"].is_null(), reduces);
   }
+  const outcome text = run(lsched({"list", "--ranks", "5"}));
+  EXPECT_TRUE(contains(text.out, "partial_allreduce")) << text.out;
+}
 
-  TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
-    const auto named = [](const std::string& name) {
-      return "libsched schedule 2\nname \"" + name +
-             "\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
-             "buffer 0 input host f32 6\nbuffer 1 output host f32 6\nop 0 nop\nexit 0\n";
-    };
-    {
-      const temporary_file mistyped(named("partial_allreduce_x"));
-      const std::string out = run(lsched({"verify", "--file", mistyped.path})).out;
-      EXPECT_TRUE(contains(out, "nothing promised of its outputs (if it is meant to be partial_allreduce: --promise"))
-          << out;
-      EXPECT_TRUE(contains(out, "\n1 worlds proved, 1 of them without a promise, 0 failed\n")) << out;
-    }
-    const temporary_file other(named("telepathy"));
-    const std::string lines = run(lsched({"verify", "--file", other.path, "--json"})).out;
-    EXPECT_TRUE(contains(lines, "nothing promised of its outputs\"")) << lines;
-    EXPECT_TRUE(contains(lines, R"({"verified":1,"failed":0,"unpromised":1})")) << lines;
-    const std::string told = run(lsched({"verify", "--file", other.path, "--promise", "allreduce"})).out;
-    EXPECT_TRUE(contains(told, "\n0 worlds proved, 1 failed")) << told;
-  }
-
-  TEST(CommandVerify, a_file_that_never_ends_is_refused) {
-    for (const words& command : {words{"verify", "--file", "/dev/zero"}, words{"simulate", "--goal", "/dev/zero"}}) {
-      const outcome it = run(lsched(command));
-      EXPECT_EQ(it.status, 1) << it.out;
-      EXPECT_TRUE(contains(it.err, "/dev/zero: has more than the 256 MiB that a file may have")) << it.err;
-    }
-  }
-
-  TEST(CommandVerify, notes_are_told) {
-    const temporary_file fragile(
-        "libsched schedule 2\nname \"fragile\"\nrank 0 of 2\nflags\nactivation none seed 0\n"
-        "buffer 0 input host f32 6\nbuffer 1 output host f32 6\n"
-        "op 0 compute f32 b1[0 +6] = copy b0[0 +6] then 1\nop 1 signal_send to 1 tag 0 then 4\n"
-        "op 2 signal_recv from 1 tag 0 then 3\nop 3 compute f32 b1[0 +6] = copy b0[0 +6] then 4\nop 4 nop\nexit 4\n"
-        "libsched schedule 2\nname \"fragile\"\nrank 1 of 2\nflags\nactivation none seed 0\n"
-        "op 0 signal_recv from 0 tag 0 then 1\nop 1 signal_send to 0 tag 0\nexit 1\n");
-    const outcome it = run(lsched({"verify", "--file", fragile.path}));
-    EXPECT_EQ(it.status, 0) << it.err;
-    EXPECT_TRUE(contains(it.out, "\n        note: hazard: rank 0 op 0 (compute copy) and op 3: both write")) << it.out;
-    const outcome lines = run(lsched({"verify", "--file", fragile.path, "--json"}));
-    EXPECT_TRUE(contains(lines.out, R"("findings":[],"notes":[{"property":"hazard")")) << lines.out;
-  }
-
-  TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
-    const outcome it = run(lsched({"verify", "barrier", "--activation", "solo", "--ranks", "2"}));
-    EXPECT_EQ(it.status, 1);
-    EXPECT_TRUE(contains(it.err, "ordinary")) << it.err;
-  }
-
-  // --- run ---------------------------------------------------------------------------------------------------
-
-  json last_line_of(const std::string& text) {
-    const std::string lines = text.substr(0, text.find_last_not_of('\n') + 1);
-    return json::parse(lines.substr(lines.rfind('\n') + 1));
-  }
-
-  TEST(CommandSimulate, the_last_line_is_the_summary_whatever_the_engine) {
-    for (const char* engine : {"window", "sweep", "closed"}) {
-      const outcome it = run(lsched({"simulate", "--ranks", "64", "--bytes", "1024", "--engine", engine, "--json"}));
-      ASSERT_EQ(it.status, 0) << it.err;
-      const json summary = last_line_of(it.out);
-      EXPECT_EQ(summary["engine"], engine);
-      EXPECT_EQ(summary["ranks"], 64);
-      EXPECT_DOUBLE_EQ(summary["finish_us"].get<double>(), 69.828);  // six hops of 11.638 us
-      for (const char* key : {"messages_per_s", "bytes_per_rank", "seconds"}) EXPECT_TRUE(summary.contains(key)) << key;
-    }
-  }
-
-  TEST(CommandSimulate, a_barrier_has_messages_as_long_as_it_is_told) {
-    const words ask{"simulate", "--collective", "barrier",     "--algorithm", "dissemination",
-                    "--ranks",  "16",           "--semantics", "loggopsim",   "--json"};
-    words told = ask;
-    told.insert(told.end(), {"--bytes", "1"});
-    EXPECT_DOUBLE_EQ(last_line_of(run(lsched(told)).out)["finish_us"].get<double>(), 22);  // as published
-    EXPECT_TRUE(contains(run(lsched(ask)).out, R"("bytes":8)"));
-  }
-
-  TEST(CommandSimulate, one_rank_stands_for_all_of_a_sparse_allreduce) {
-    words ask{"simulate", "--collective", "sparse_allreduce", "--algorithm", "oktopk", "--ranks",
-              "16",       "--count",      "100000",           "--k",         "500",    "--json"};
-    const outcome whole = run(lsched(ask));
-    ASSERT_EQ(whole.status, 0) << whole.err;
-    EXPECT_TRUE(contains(whole.out, R"("count":100000,"k":500)")) << whole.out;
-    ask.push_back("--alike");
-    const outcome one = run(lsched(ask));
-    ASSERT_EQ(one.status, 0) << one.err;
-    EXPECT_EQ(last_line_of(one.out)["finish_us"], last_line_of(whole.out)["finish_us"]);
-    ask.insert(ask.end(), {"--instance", "2"});  // which does not look at boundaries
-    EXPECT_LT(last_line_of(run(lsched(ask)).out)["finish_us"], last_line_of(one.out)["finish_us"]);
-    const double in_one_go = last_line_of(run(lsched(ask)).out)["finish_us"].get<double>();
-    ask.insert(ask.end(), {"--bucket", "1"});  // a latency for each list
-    EXPECT_GT(last_line_of(run(lsched(ask)).out)["finish_us"].get<double>(), in_one_go + 13 * 2.5);
-    const outcome tree = run(lsched({"simulate", "--algorithm", "tree", "--alike", "--ranks", "4"}));
-    EXPECT_EQ(tree.status, 1);
-    EXPECT_TRUE(contains(tree.err, "rank 1 does not do what rank 0 does")) << tree.err;
-    const outcome skewed = run(lsched({"simulate", "--alike", "--skew", "linear"}));
-    EXPECT_TRUE(contains(skewed.err, "makes a difference")) << skewed.err;
-  }
-
-  /// Ok-Topk below gTopk, below Topk-DSA, below TopkA, which is as slow as a dense one at about one rank in a density.
-  TEST(CommandSimulate, sparse_allreduces_scale_as_published) {
-    const auto us = [](words what, const char* ranks) {
-      words ask{"simulate", "--json", "--ranks", ranks, "--L", "1", "--o", "750", "--g", "0", "--G", "0.1"};
-      ask.insert(ask.end(), what.begin(), what.end());
-      return last_line_of(run(lsched(ask)).out)["finish_us"].get<double>();
-    };
-    const auto sparse = [&](const char* algorithm, const char* ranks) {
-      return us({"--collective", "sparse_allreduce", "--algorithm", algorithm, "--count", "4000000", "--instance", "2"},
-                ranks);
-    };
-    for (const char* ranks : {"32", "64", "128"}) {
-      EXPECT_LT(sparse("oktopk", ranks), sparse("gtopk", ranks)) << ranks;
-      EXPECT_LT(sparse("gtopk", ranks), sparse("topkdsa", ranks)) << ranks;
-      EXPECT_LT(sparse("topkdsa", ranks), sparse("topka", ranks)) << ranks;
-    }
-    const words dense{"--algorithm", "rabenseifner", "--engine", "closed", "--bytes", "16000000"};
-    EXPECT_LT(sparse("topka", "64"), us(dense, "64"));
-    EXPECT_GT(sparse("topka", "128"), us(dense, "128"));
-  }
-
-  TEST(CommandSimulate, prints_what_is_done_before_it_says_what_cannot_be) {
-    const outcome it = run(lsched({"simulate", "--ranks", "8", "3", "--engine", "closed", "--json"}));
-    EXPECT_EQ(it.status, 1);
-    EXPECT_EQ(last_line_of(it.out)["ranks"], 8);
-    EXPECT_TRUE(contains(it.err, "powers of two")) << it.err;
-  }
-
-  TEST(CommandSimulate, remarks_on_an_adaptive_sum_that_is_a_mean) {
-    const std::string remark = "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
-    words ask{"simulate", "--collective", "adasum", "--algorithm", "two_level", "--ranks", "6"};
-    EXPECT_TRUE(contains(run(lsched(ask)).out, "remark: " + remark));
-    ask.push_back("--json");
-    const std::string out = run(lsched(ask)).out;
-    EXPECT_EQ(json::parse(out.substr(0, out.find('\n')))["report"]["remark"], remark);
-    ask.insert(ask.end(), {"--ranks-per-node", "3"});
-    const outcome several = run(lsched(ask));
-    EXPECT_EQ(several.status, 0) << several.err;
-    EXPECT_FALSE(contains(several.out, "remark")) << several.out;
-  }
-
-  TEST(CommandSimulate, starts_and_times_beyond_what_it_counts_are_errors) {
-    const temporary_file early("-1\n");
-    const std::vector<std::pair<words, std::string>> asks{
-        {{"--skew", "empirical", "--skew-file", early.path}, "rank 0 would begin at -1 us"},
-        {{"--skew", "linear", "--skew-us", "1e10", "--ranks", "1000"}, "rank 1 would begin at 1e+10 us"},
-        {{"--skew", "linear", "--skew-us", "1e8", "--ranks", "1000000"}, "would begin at"},
-        {{"--fig9", "--skew-us", "1e12", "--ranks", "32"}, "would begin at"},
-        {{"--schedules", "--skew", "linear", "--skew-us", "1e12", "--ranks", "2000"}, "would begin at"},
-        {{"--engine", "closed", "--bytes", "281474976710655", "--ranks", "1048576"}, "simulated time"},
-        {{"--engine", "sweep", "--G", "1e12", "--bytes", "60000"}, "simulated time"},
-        {{"--cpu-noise", "pareto", "--alpha", "0.01", "--schedules"}, "simulated time"},
-        {{"--cpu-noise", "pareto", "--alpha", "0.01", "--engine", "sweep"}, "simulated time"},
-        {{"--cpu-noise", "pareto", "--alpha", "0.01"}, "simulated time"},
-        {{"--schedules", "--G", "1e12", "--bytes", "10000000"}, "simulated time"}};
-    for (const auto& [ask, complaint] : asks) {
-      words all{"simulate"};
-      all.insert(all.end(), ask.begin(), ask.end());
-      const outcome it = run(lsched(all));
-      EXPECT_EQ(it.status, 1) << ask[1];
-      EXPECT_TRUE(contains(it.err, complaint)) << it.err;
-    }
-  }
-
-  TEST(CommandSimulate, any_generator_and_many_seeds) {
-    const outcome it = run(lsched({"simulate", "--collective", "partial_allreduce", "--algorithm", "tree", "--ranks",
-                                   "5", "9", "--seeds", "2", "--skew", "lognormal", "--json"}));
-    ASSERT_EQ(it.status, 0) << it.err;
-    EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 8);
-    EXPECT_EQ(last_line_of(it.out)["ranks"], 9);
-  }
-
-  TEST(CommandSimulate, counts_the_critical_path_of_schedules_and_of_programs) {
-    const words ask{"simulate", "--ranks", "16", "--bytes", "1000", "--S", "10", "--json", "--critical-path"};
-    words schedules = ask;
-    schedules.emplace_back("--schedules");
-    const outcome read = run(lsched(ask)), written = run(lsched(schedules));
-    ASSERT_EQ(read.status, 0) << read.err;
-    ASSERT_EQ(written.status, 0) << written.err;
-    const auto path_of = [](const outcome& it) {
-      return json::parse(it.out.substr(0, it.out.find('\n')))["report"]["critical_path"];
-    };
-    EXPECT_EQ(path_of(read), path_of(written));
-    EXPECT_EQ(path_of(read)["L"], 12);
-  }
-
-  TEST(CommandSimulate, traces_the_first_ranks_and_says_so) {
-    const temporary_file file("");
-    const outcome it = run(lsched({"simulate", "--ranks", "8", "--trace", file.path, "--trace-ranks", "4"}));
-    ASSERT_EQ(it.status, 0) << it.err;
-    EXPECT_TRUE(contains(it.err, "the first 4 of 8 ranks")) << it.err;
-    std::ifstream written(file.path);
-    const json trace = json::parse(written);
-    EXPECT_TRUE(contains(trace["otherData"]["remark"], "the first 4 of 8 ranks"));
-    EXPECT_TRUE(std::ranges::all_of(trace["traceEvents"], [](const json& event) { return event["pid"] < 4; }));
-  }
-
-  TEST(CommandSimulate, looks_whether_it_can_write_before_it_works) {
-    const outcome it = run(lsched({"simulate", "--ranks", "16777216", "--trace", "/nowhere/at/all.json"}));
-    EXPECT_EQ(it.status, 1);
-    EXPECT_TRUE(contains(it.err, "/nowhere/at/all.json: cannot be written")) << it.err;
-  }
-
-  TEST(CommandSimulate, goal_files_come_in_and_go_out) {
-    const temporary_file file("");
-    const outcome out =
-        run(lsched({"simulate", "--collective", "partial_allreduce", "--ranks", "5", "--activation", "majority",
-                    "--initiator", "3", "--skew", "linear", "--to-goal", file.path, "--json"}));
-    ASSERT_EQ(out.status, 0) << out.err;
-    std::ifstream written(file.path);
-    const std::string text{std::istreambuf_iterator<char>(written), {}};
-    EXPECT_TRUE(contains(text, "// resolved for one simulated scenario: skew linear, noise none, seed 1")) << text;
-    const outcome in = run(lsched({"simulate", "--goal", file.path, "--json"}));
-    ASSERT_EQ(in.status, 0) << in.err;
-    EXPECT_EQ(last_line_of(in.out)["finish_us"], last_line_of(out.out)["finish_us"]);
-  }
-
-  TEST(CommandSimulate, goal_files_it_cannot_time_are_refused) {
-    const std::vector<std::pair<std::string, std::string>> programs{
-        {"num_ranks 1\nrank 0 {\ncalc 5 cpu 1\n}\n", "second cpu"},
-        {"num_ranks 2\nrank 0 {\nrecv 5b from -1\n}\nrank 1 {\nsend 5b to 0\n}\n", "from any rank"},
-        {"num_ranks 2\nrank 0 {\nrecv 5b from 1\n}\nrank 1 {\n}\n", "which nobody sends"},
-        {"num_ranks 1\nrank 0 {\ncalk 5\n}\n", "line 3, column "}};
-    for (const auto& [text, complaint] : programs) {
-      const temporary_file file(text);
-      const outcome it = run(lsched({"simulate", "--goal", file.path}));
-      EXPECT_EQ(it.status, 1) << text;
-      EXPECT_TRUE(contains(it.err, complaint)) << it.err;
-    }
-  }
-
-  TEST(CommandSimulate, noise_traces_and_fixed_skew_are_read) {
-    const temporary_file trace("# remark\n0\t1000\n10000\t5000000\n");
-    const outcome noisy = run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", trace.path, "--json"}));
-    ASSERT_EQ(noisy.status, 0) << noisy.err;
-    EXPECT_GT(last_line_of(noisy.out)["finish_us"], 5000);
-    const outcome late =
-        run(lsched({"simulate", "--skew", "fixed", "--skew-ranks", "5", "2", "--skew-us", "7000", "--json"}));
-    ASSERT_EQ(late.status, 0) << late.err;
-    EXPECT_GT(last_line_of(late.out)["finish_us"], 7000);
-    const temporary_file torn("1000\n");
-    EXPECT_TRUE(contains(run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", torn.path})).err, "line 1: "));
-  }
-
-  TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
-    const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "32", "--json"}));
-    ASSERT_EQ(it.status, 0) << it.err;
-    const json solo = last_line_of(it.out);
-    EXPECT_EQ(solo["kind"], "modelled");
-    EXPECT_EQ(solo["nap"], 1);
-  }
-
-  TEST(CommandSimulate, what_was_measured_stands_in_columns_of_its_own) {
-    const auto row = [](const char* what, int bytes, double skew) {
-      return json{{"bench", "fig9"}, {"what", what}, {"ranks", 4},     {"bytes", bytes},
-                  {"mean_ms", 7.25}, {"nap", 2.5},   {"skew_ms", skew}}
-                 .dump() +
-             "\n";
-    };
-    const temporary_file file(row("solo", 64, 1) + row("solo", 8, 1) + row("majority", 64, 2));
-    const words ask{"simulate", "--fig9", "--ranks", "8", "--bytes", "64", "--measured", file.path};
-    const outcome table = run(lsched(ask));
-    ASSERT_EQ(table.status, 0) << table.err;
-    EXPECT_TRUE(contains(table.out, "|    measured ms measured NAP\n")) << table.out;
-    EXPECT_TRUE(contains(table.out, "|           7.25          2.5\n")) << table.out;
-    EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '|'), 2) << table.out;
-    words lines = ask;
-    lines.emplace_back("--json");
-    const std::string out = run(lsched(lines)).out;
-    const json first = json::parse(out.substr(0, out.find('\n')));
-    EXPECT_EQ(first["kind"], "measured");
-    EXPECT_EQ(first["ranks"], 4);
-    EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 7) << out;  // one measured, three modelled each at 4 and 8
-    const outcome other = run(lsched({"simulate", "--fig9", "--ranks", "8", "--bytes", "32", "--measured", file.path}));
-    EXPECT_EQ(other.status, 1);
-    EXPECT_TRUE(contains(other.err, "no row of 32 B")) << other.err;
-  }
-
-  TEST(CommandSimulate, a_plot_that_cannot_be_written_says_so_before_a_million_ranks) {
-    for (const char* name : {"/no/such/folder/file.png", "/no/such/folder/file.gp"}) {
-      const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "1000000", "--plot", name}));
-      EXPECT_EQ(it.status, 1);
-      EXPECT_EQ(it.out, "");
-      EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
-      EXPECT_TRUE(contains(it.err, name)) << it.err;
-    }
-  }
-
-  TEST(CommandSimulate, a_plot_may_have_any_name) {
-    const std::string base = testing::TempDir() + "lsched's " + std::to_string(getpid());
-    const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "8", "32", "--plot", base + ".png"}));
-    EXPECT_TRUE(it.status == 0 || contains(it.err, "gnuplot did not start")) << it.err;
-    EXPECT_EQ(access((base + ".png").c_str(), R_OK) == 0, it.status == 0);
-    EXPECT_TRUE(contains(it.out, "Modelled, not measured")) << it.out;
-    for (const char* extension : {".dat", ".gp"}) EXPECT_EQ(unlink((base + extension).c_str()), 0);
-    unlink((base + ".png").c_str());
-  }
-
-  TEST(CommandRun, gives_each_rank_its_place_and_its_own_words) {
-    const outcome it = run(shell_ranks({"-n", "3"},
-                                       "echo rank $LSCHED_RUN_RANK of $LSCHED_RUN_SIZE fd $LSCHED_RUN_FD; "
-                                       "test -e /proc/self/fd/$LSCHED_RUN_FD"));
-    EXPECT_EQ(it.status, 0) << it.err;
-    for (const char* line : {"rank 0 of 3 fd ", "rank 1 of 3 fd ", "rank 2 of 3 fd "})
-      EXPECT_TRUE(contains(it.out, line)) << it.out;
-
-    // Words after the program are the program's, even those that we know ourselves; so is a program called like
-    // a command.
-    const outcome echo = run(lsched({"run", "-n", "1", "echo", "list", "--help", "-n", "--version"}));
-    EXPECT_EQ(echo.out, "list --help -n --version\n") << echo.err;
-    const outcome named = run(lsched({"run", "-n1", "--", "info"}));
-    EXPECT_EQ(named.status, 127) << named.out;
-  }
-
-  TEST(CommandRun, standard_input_is_rank_0s) {
-    const outcome it = run({"/bin/sh", "-c",
-                            std::string("echo hello | ") + LSCHED_TEST_COMMAND +
-                                " run -n 2 /bin/sh -c 'read word; echo $LSCHED_RUN_RANK:$word'"});
-    EXPECT_EQ(it.status, 0) << it.err;
-    EXPECT_TRUE(contains(it.out, "0:hello\n")) << it.out;
-    EXPECT_TRUE(contains(it.out, "1:\n")) << it.out;
-  }
-
-  TEST(CommandRun, answers_the_status_of_the_rank_that_failed) {
-    const outcome it = run(shell_ranks({"-n", "3"}, "test $LSCHED_RUN_RANK != 1 || exit 7"));
-    EXPECT_EQ(it.status, 7) << it.err;
-    EXPECT_TRUE(contains(it.err, "rank 1 (pid ")) << it.err;
-    EXPECT_TRUE(contains(it.err, "exited with status 7")) << it.err;
-  }
-
-  TEST(CommandRun, tells_of_a_rank_that_was_killed) {
-    const outcome it = run(shell_ranks({"-n", "3"}, "test $LSCHED_RUN_RANK != 2 || kill -KILL $$"));
-    EXPECT_EQ(it.status, 128 + SIGKILL) << it.err;
-    EXPECT_TRUE(contains(it.err, "lsched run: rank 2 (pid ")) << it.err;
-    EXPECT_TRUE(contains(it.err, "was killed by signal 9 (Killed)\n")) << it.err;
-  }
-
-  /// Three ranks of a soak that would take for ever; before it joins, each does as `script` says.
-  words endless_ranks(const std::string& script) {
-    return shell_ranks({"-n", "3"},
-                       script + "; exec " + LSCHED_TEST_COMMAND + " soak --rounds 1000000000000 --progress");
-  }
-
-  TEST(CommandRun, survivors_of_a_killed_rank_learn_of_it_and_end) {
-    program it(endless_ranks("test $LSCHED_RUN_RANK != 1 || echo pid $$"));
-    ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
-    const pid_t victim = std::stoi(it.out().substr(4));
-    ASSERT_GT(victim, 1);
-    kill(victim, SIGKILL);
-    EXPECT_EQ(it.finish(), 128 + SIGKILL) << it.err();
-    EXPECT_TRUE(contains(it.err(), "rank 1 (pid " + std::to_string(victim) + ") was killed by signal 9")) << it.err();
-    EXPECT_TRUE(contains(it.err(), "lsched: LSCHED_ERR_PEER: ")) << it.err();
-  }
-
-  TEST(CommandRun, nobody_waits_for_a_rank_that_died_before_it_joined) {
-    const auto begin = clock::now();
-    const outcome it = run(endless_ranks("test $LSCHED_RUN_RANK != 1 || kill -KILL $$"));
-    EXPECT_EQ(it.status, 128 + SIGKILL) << it.err;
-    EXPECT_TRUE(contains(it.err, "lsched: LSCHED_ERR_PEER: ")) << it.err;
-    EXPECT_LT(clock::now() - begin, 30s);  // the limit for joining is a minute
-  }
-
-  TEST(CommandRun, ends_ranks_that_take_too_long) {
-    const outcome soft =
-        run(shell_ranks({"-n", "2", "--timeout", "0.2"}, "test $LSCHED_RUN_RANK = 0 || exec sleep 1000"));
-    EXPECT_EQ(soft.status, 124) << soft.err;
-    EXPECT_TRUE(contains(soft.err, "time limit of 0.2 s reached: ending 1 of 2 ranks\n")) << soft.err;
-    EXPECT_TRUE(contains(soft.err, "rank 1 (pid ")) << soft.err;
-
-    const outcome stubborn = run(shell_ranks({"-n", "1", "--timeout", "0.2"}, "trap '' TERM; exec sleep 1000"));
-    EXPECT_EQ(stubborn.status, 124) << stubborn.err;
-    EXPECT_TRUE(contains(stubborn.err, "was killed by signal 9")) << stubborn.err;
-  }
-
-  TEST(CommandRun, programs_that_do_not_exist_are_refused_before_anything_starts) {
-    const outcome missing = run(lsched({"run", "-n", "2", "no-such-program-anywhere"}));
-    EXPECT_EQ(missing.status, 127);
-    EXPECT_EQ(missing.err, "lsched: cannot run \"no-such-program-anywhere\": no such program\n");
-    EXPECT_EQ(run(lsched({"run", "-n", "2", "/tmp"})).status, 126);
-    const outcome forbidden = run(lsched({"run", "-n", "2", LSCHED_TEST_SOURCE_DIR "/CMakeLists.txt"}));
-    EXPECT_EQ(forbidden.status, 126);
-  }
-
-  TEST(CommandRun, programs_that_cannot_be_executed_fail_with_the_reason) {
-    std::array<char, 32> path{"/tmp/lsched-test-XXXXXX"};
-    const int file = mkstemp(path.data());
-    ASSERT_GE(file, 0);
-    ASSERT_EQ(write(file,
-                    "\x7f"
-                    "ELF, not really",
-                    16),
-              16);
-    fchmod(file, 0700);
-    close(file);
-    const outcome it = run(lsched({"run", "-n", "2", path.data()}));
-    unlink(path.data());
-    EXPECT_EQ(it.status, 1);
-    EXPECT_TRUE(contains(it.err, "lsched: cannot start rank 0: ")) << it.err;
-  }
-
-  TEST(CommandRun, passes_signals_on) {
-    for (const int signal : {SIGTERM, SIGINT}) {
-      program it(shell_ranks({"-n", "2"}, "trap 'exit 9' TERM INT; echo ready; while :; do sleep 0.02; done"));
-      ASSERT_TRUE(it.wait_for_output("ready\n", 2)) << it.err();
-      it.send(signal);
-      EXPECT_EQ(it.finish(), 9) << it.err();
-    }
-  }
-
-  TEST(CommandRun, no_rank_outlives_the_launcher) {
-    program it(shell_ranks({"-n", "3"}, "echo ready; exec sleep 1000"));
-    ASSERT_TRUE(it.wait_for_output("ready\n", 3)) << it.err();
-    it.send(SIGKILL);
-    EXPECT_EQ(it.finish(), 128 + SIGKILL);  // not before the last rank has closed its output
-  }
-
-  TEST(CommandRun, bind_gives_each_rank_one_core) {
-    const outcome it = run(shell_ranks({"-n", "3", "--bind"}, "nproc"));
-    EXPECT_EQ(it.status, 0) << it.err;
-    EXPECT_EQ(it.out, "1\n1\n1\n");
-  }
-
-  // --- soak --------------------------------------------------------------------------------------------------
-
-  /// The one line that a run over `ranks` ranks prints, having found nothing.
-  void expect_clean(const outcome& it, const std::string& policy, int ranks) {
-    ASSERT_EQ(it.status, 0) << it.err;
-    EXPECT_EQ(it.err, "");
-    const json line = json::parse(it.out);
-    EXPECT_EQ(line["bench"], "soak");
-    EXPECT_EQ(line["policy"], policy);
-    EXPECT_EQ(line["ranks"], ranks);
-    EXPECT_EQ(line["rounds"], 200);
-    EXPECT_EQ(line["violations"], 0);
-    EXPECT_GE(line["rounds_of_world"], 200);
-    EXPECT_GT(line["nap_mean"], 0.0);
-    EXPECT_LE(line["nap_mean"], ranks);
-  }
-
-  class CommandStress : public testing::TestWithParam<std::tuple<const char*, int>> {};
-
-  TEST_P(CommandStress, violates_nothing) {
-    const auto [policy, ranks] = GetParam();
-    expect_clean(run(lsched({"soak", "--policy", policy, "--ranks", std::to_string(ranks), "--rounds", "200",
-                             "--delay-us", "100", "--seed", "7"})),
-                 policy, ranks);
-  }
-
-  INSTANTIATE_TEST_SUITE_P(
-      policies, CommandStress, testing::Combine(testing::Values("solo", "majority", "full"), testing::Values(1, 2, 3)),
-      [](const auto& it) { return std::string(std::get<0>(it.param)) + std::to_string(std::get<1>(it.param)); });
-
-  TEST(CommandStress, quorums_and_bounds_hold_while_ranks_leave_one_after_the_other) {
-    for (const char* policy : {"quorum(2)", "all_of(2)+every(3)", "first_of(2)", "solo+every(2)", "full"}) {
-      const outcome it = run(lsched({"soak", "--policy", policy, "--ranks", "3", "--rounds", "200", "--delay-us", "100",
-                                     "--seed", "9", "--leave-early"}));
-      ASSERT_EQ(it.status, 0) << it.err;
-      EXPECT_EQ(json::parse(it.out)["violations"], 0) << policy;
-    }
-  }
-
-  TEST(CommandStress, ranks_that_are_stopped_now_and_then_violate_nothing) {
-    for (const char* policy : {"solo", "quorum(2)", "full"}) {
-      const outcome it = run(lsched({"soak", "--policy", policy, "--ranks", "3", "--rounds", "200", "--delay-us", "200",
-                                     "--seed", "7", "--stops", "5"}));
-      expect_clean(it, policy, 3);
-      EXPECT_GT(json::parse(it.out)["stops"], 0) << policy;
-    }
-  }
-
-  /// Processes that have this among their words.
-  std::vector<pid_t> processes_with(const std::string& word) {
-    std::vector<pid_t> found;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-      const std::string name = entry.path().filename();
-      if (name.find_first_not_of("0123456789") == std::string::npos &&
-          contains(content_of(entry.path() / "cmdline"), '\0' + word + '\0'))
-        found.push_back(std::stoi(name));
-    }
+TEST(CommandList, sparse_allreduces_have_estimates) {
+  const auto entries = [](words more) {
+    words ask{"list", "--json", "--ranks", "8", "--count", "10000"};
+    ask.insert(ask.end(), more.begin(), more.end());
+    std::vector<json> found;
+    for (const json& entry : json::parse(run(lsched(ask)).out))
+      if (entry["collective"] == "sparse_allreduce") found.push_back(entry);
     return found;
+  };
+  for (const json& entry : entries({"--k", "40"})) {
+    EXPECT_EQ(entry["k"], 40);
+    EXPECT_EQ(entry["objection"], nullptr);
+    EXPECT_GT(entry["estimate"]["messages"], 0) << entry;
+    if (entry["algorithm"] == "topka") {
+      EXPECT_EQ(entry["estimate"]["words"], 2 * 40 * 7 + 2 * 7);
+    }
   }
+  EXPECT_EQ(entries({}).size(), lsched::sparse_algorithms().size());
+  EXPECT_EQ(entries({})[0]["k"], 100);
+  for (const json& entry : entries({"--dtype", "i32"})) EXPECT_NE(entry["objection"], nullptr);
+  const outcome text = run(lsched({"list", "--density", "0.5"}));
+  EXPECT_TRUE(contains(text.out, "of k = 512:")) << text.out;
+  EXPECT_TRUE(contains(text.out, "in equal shares: at most 6 k words")) << text.out;
+}
 
-  /// The letter the system has for what a process is doing: T while it is stopped.
-  char state_of(pid_t process) {
-    const std::string text = content_of("/proc/" + std::to_string(process) + "/stat");
-    const auto end = text.rfind(')');
-    return end == std::string::npos ? '?' : text[end + 2];
+TEST(CommandShow, prints_sparse_allreduces) {
+  const outcome text = run(lsched(
+      {"show", "sparse_allreduce", "--algorithm", "topka", "--ranks", "3", "--all", "--count", "50", "--k", "7"}));
+  ASSERT_EQ(text.status, 0) << text.err;
+  EXPECT_TRUE(contains(text.out, "\nname \"sparse_allreduce/topka\"\n")) << text.out;
+  EXPECT_TRUE(contains(text.out, " lists 7 ")) << text.out;
+  EXPECT_TRUE(contains(text.out, "\nrank 2 of 3\n")) << text.out;
+  EXPECT_EQ(run(lsched({"show", "sparse_allreduce", "--ranks", "3"})).status, 0);
+  const outcome none = run(lsched({"show", "sparse_allreduce", "--algorithm", "ring"}));
+  EXPECT_EQ(none.status, 1);
+  EXPECT_TRUE(contains(none.err, "no sparse allreduce is called \"ring\"; there are oktopk")) << none.err;
+}
+
+TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
+  const outcome text = run(lsched({"show", "allreduce", "--ranks", "6", "--rank", "5"}));
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(text.out.rfind("libsched schedule 2\n", 0), 0u);
+  EXPECT_TRUE(contains(text.out, "\nrank 5 of 6\n")) << text.out;
+
+  const outcome dot = run(lsched({"show", "barrier", "--ranks", "3", "--all", "--dot"}));
+  std::size_t graphs = 0;
+  for (auto at = dot.out.find("digraph"); at != std::string::npos; at = dot.out.find("digraph", at + 1)) ++graphs;
+  EXPECT_EQ(graphs, 3u) << dot.out;
+
+  const outcome parsed = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--rank", "2", "--activation",
+                                     "majority", "--seed", "9", "--json"}));
+  ASSERT_EQ(parsed.status, 0) << parsed.err;
+  const json program = json::parse(parsed.out);
+  EXPECT_EQ(program["rank"], 2);
+  EXPECT_EQ(program["activation"], "majority");
+  EXPECT_EQ(program["seed"], 9);
+  EXPECT_LT(program["exit"], program["ops"].size());
+}
+
+TEST(CommandShow, writes_a_world_as_goal_in_both_forms) {
+  const outcome text = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--goal", "--initiator", "2"}));
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(text.out.rfind("num_ranks 3\n\nrank 0 {\n// libsched: partial_allreduce", 0), 0u) << text.out;
+  EXPECT_TRUE(contains(text.out, "rank 2 alone calls")) << text.out;
+  const outcome binary = run(lsched({"show", "barrier", "--ranks", "2", "--goal-binary"}));
+  EXPECT_EQ(binary.status, 0) << binary.err;
+  EXPECT_EQ(binary.out.substr(0, 2), "\x7f\x10");
+}
+
+// --- verify ------------------------------------------------------------------------------------------------
+
+TEST(CommandVerify, says_what_it_has_proved) {
+  const outcome it = run(lsched({"verify", "allreduce", "--algorithm", "tree", "--ranks", "2-3", "--count", "1"}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, "proved  allreduce/tree, 3 ranks, count 1, in place: 4 messages")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n4 worlds proved, 0 failed\n")) << it.out;
+}
+
+TEST(CommandVerify, json_ends_with_the_totals) {
+  const outcome it =
+      run(lsched({"verify", "partial_allreduce", "--algorithm", "tree", "--ranks", "1,5", "--count", "0,7", "--json"}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  std::vector<json> lines;
+  std::istringstream text(it.out);
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  ASSERT_EQ(lines.size(), 5u * 2 * 3 + 1);  // activations; sizes; 0, 7, and 7 in buckets
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
+  EXPECT_EQ(lines.back(), json::parse(R"({"verified":30,"failed":0})"));
+}
+
+TEST(CommandVerify, proves_sparse_allreduces) {
+  const outcome it = run(lsched({"verify", "sparse_allreduce", "--ranks", "2-3", "--count", "100", "--k", "7"}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, defer: ")) << it.out;
+  EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/gtopk, 2 ranks, count 100, k 7: ")) << it.out;
+  EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, reused: ")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n16 worlds proved, 0 failed\n")) << it.out;
+  const outcome one = run(lsched(
+      {"verify", "sparse_allreduce", "--algorithm", "topka", "--ranks", "5", "--count", "9", "--k", "0,3", "--json"}));
+  EXPECT_TRUE(contains(one.out, R"("count":9,"k":3,"defers":false,"reuses":false,"holds":true)")) << one.out;
+  EXPECT_TRUE(contains(one.out, R"({"verified":2,"failed":0})")) << one.out;
+}
+
+TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
+  const std::string world =
+      run(lsched({"show", "allreduce", "--algorithm", "recursive_doubling", "--ranks", "3", "--all"})).out;
+  {
+    const temporary_file good(world);
+    const outcome it = run(lsched({"verify", "--file", good.path}));
+    EXPECT_EQ(it.status, 0) << it.err << it.out;
+    EXPECT_TRUE(contains(it.out, "promised as allreduce/recursive_doubling")) << it.out;
   }
-
-  TEST(CommandStress, whatever_is_killed_while_ranks_are_stopped_leaves_nothing_behind) {
-    const std::string seed = "7000" + std::to_string(getpid());  // nobody else's word
-    program it(lsched({"soak", "--ranks", "3", "--rounds", "1000000000000", "--delay-us", "200", "--seed", seed,
-                       "--stops", "1", "--progress"}));
-    ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
-    const auto all = processes_with(seed);
-    ASSERT_EQ(all.size(), 1u + 3 * 3);  // a launcher; ranks, who stops each, who watches over that
-    pid_t stopped = 0;
-    for (const auto end = clock::now() + 10s; stopped == 0 && clock::now() < end;)
-      for (const pid_t each : all)
-        if (state_of(each) == 'T') stopped = each;
-    ASSERT_NE(stopped, 0);
-    kill(stopped, SIGKILL);
-    EXPECT_EQ(it.finish(), 128 + SIGKILL) << it.err();
-    for (const auto end = clock::now() + 10s; !processes_with(seed).empty() && clock::now() < end;) usleep(1000);
-    EXPECT_TRUE(processes_with(seed).empty());
+  {
+    std::string slip = world;
+    const auto place = slip.find("= sum b0[0 +1024] b");
+    ASSERT_NE(place, std::string::npos);
+    slip.replace(place + 18, 2, "b0");
+    slip.erase(slip.find(" releases_b", place), std::strlen(" releases_b 0"));
+    for (auto word = slip.find(" in_place"); word != std::string::npos; word = slip.find(" in_place"))
+      slip.erase(word, std::strlen(" in_place"));  // follows from the rest
+    const temporary_file bad(slip);
+    const outcome it = run(lsched({"verify", "--file", bad.path}));
+    EXPECT_EQ(it.status, 1) << it.out;
+    EXPECT_TRUE(contains(it.out, "the contribution of rank 0 is in it 2 times")) << it.out << it.err;
   }
+  const temporary_file torn(world.substr(0, world.size() / 2));
+  const outcome it = run(lsched({"verify", "--file", torn.path}));
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "line ")) << it.err;
+}
 
-  TEST(CommandJoin, a_world_of_the_launcher_is_used) {
-    const words soak{LSCHED_TEST_COMMAND, "soak", "--rounds", "200", "--delay", "busy"};
-    words command = lsched({"run", "-n", "2"});
-    command.insert(command.end(), soak.begin(), soak.end());
-    expect_clean(run(command), "solo", 2);
-
-    command.insert(command.end(), {"--ranks", "3"});
-    const outcome other = run(command);
-    EXPECT_EQ(other.status, 1);
-    EXPECT_TRUE(contains(other.err, "--ranks 3, but the launcher started 2")) << other.err;
+TEST(CommandVerify, strange_files_are_told_of_in_one_line) {
+  for (const std::string& content : {std::string(), std::string("# nothing\n"), std::string("\x7f\x45\0\xff\n", 5)}) {
+    const temporary_file strange(content);
+    const outcome it = run(lsched({"verify", "--file", strange.path}));
+    EXPECT_EQ(it.status, 1);
+    EXPECT_TRUE(contains(it.err, "column 1: expected 'libsched' but found")) << it.err;
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
   }
+}
 
-  TEST(CommandJoin, json_goes_to_the_file_that_was_named) {
-    const std::string path = testing::TempDir() + "lsched-soak-" + std::to_string(getpid()) + ".json";
-    const outcome it = run(lsched({"soak", "--ranks", "2", "--rounds", "200", "--json", path}));
+TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
+  const temporary_file named(
+      "libsched schedule 2\nname \"\\x1b[31mred\\xff\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+      "op 0 nop\nexit 0\n");
+  EXPECT_TRUE(
+      contains(run(lsched({"verify", "--file", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, nothing"));
+  const outcome it = run(lsched({"verify", "--file", named.path, "--json"}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, R"("world":"\\x1b[31mred\\xff, 1 rank)")) << it.out;
+}
+
+TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
+  const auto named = [](const std::string& name) {
+    return "libsched schedule 2\nname \"" + name +
+           "\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+           "buffer 0 input host f32 6\nbuffer 1 output host f32 6\nop 0 nop\nexit 0\n";
+  };
+  {
+    const temporary_file mistyped(named("partial_allreduce_x"));
+    const std::string out = run(lsched({"verify", "--file", mistyped.path})).out;
+    EXPECT_TRUE(contains(out, "nothing promised of its outputs (if it is meant to be partial_allreduce: --promise"))
+        << out;
+    EXPECT_TRUE(contains(out, "\n1 worlds proved, 1 of them without a promise, 0 failed\n")) << out;
+  }
+  const temporary_file other(named("telepathy"));
+  const std::string lines = run(lsched({"verify", "--file", other.path, "--json"})).out;
+  EXPECT_TRUE(contains(lines, "nothing promised of its outputs\"")) << lines;
+  EXPECT_TRUE(contains(lines, R"({"verified":1,"failed":0,"unpromised":1})")) << lines;
+  const std::string told = run(lsched({"verify", "--file", other.path, "--promise", "allreduce"})).out;
+  EXPECT_TRUE(contains(told, "\n0 worlds proved, 1 failed")) << told;
+}
+
+TEST(CommandVerify, a_file_that_never_ends_is_refused) {
+  for (const words& command : {words{"verify", "--file", "/dev/zero"}, words{"simulate", "--goal", "/dev/zero"}}) {
+    const outcome it = run(lsched(command));
+    EXPECT_EQ(it.status, 1) << it.out;
+    EXPECT_TRUE(contains(it.err, "/dev/zero: has more than the 256 MiB that a file may have")) << it.err;
+  }
+}
+
+TEST(CommandVerify, notes_are_told) {
+  const temporary_file fragile(
+      "libsched schedule 2\nname \"fragile\"\nrank 0 of 2\nflags\nactivation none seed 0\n"
+      "buffer 0 input host f32 6\nbuffer 1 output host f32 6\n"
+      "op 0 compute f32 b1[0 +6] = copy b0[0 +6] then 1\nop 1 signal_send to 1 tag 0 then 4\n"
+      "op 2 signal_recv from 1 tag 0 then 3\nop 3 compute f32 b1[0 +6] = copy b0[0 +6] then 4\nop 4 nop\nexit 4\n"
+      "libsched schedule 2\nname \"fragile\"\nrank 1 of 2\nflags\nactivation none seed 0\n"
+      "op 0 signal_recv from 0 tag 0 then 1\nop 1 signal_send to 0 tag 0\nexit 1\n");
+  const outcome it = run(lsched({"verify", "--file", fragile.path}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, "\n        note: hazard: rank 0 op 0 (compute copy) and op 3: both write")) << it.out;
+  const outcome lines = run(lsched({"verify", "--file", fragile.path, "--json"}));
+  EXPECT_TRUE(contains(lines.out, R"("findings":[],"notes":[{"property":"hazard")")) << lines.out;
+}
+
+TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
+  const outcome it = run(lsched({"verify", "barrier", "--activation", "solo", "--ranks", "2"}));
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "ordinary")) << it.err;
+}
+
+// --- run ---------------------------------------------------------------------------------------------------
+
+json last_line_of(const std::string& text) {
+  const std::string lines = text.substr(0, text.find_last_not_of('\n') + 1);
+  return json::parse(lines.substr(lines.rfind('\n') + 1));
+}
+
+TEST(CommandSimulate, the_last_line_is_the_summary_whatever_the_engine) {
+  for (const char* engine : {"window", "sweep", "closed"}) {
+    const outcome it = run(lsched({"simulate", "--ranks", "64", "--bytes", "1024", "--engine", engine, "--json"}));
+    ASSERT_EQ(it.status, 0) << it.err;
+    const json summary = last_line_of(it.out);
+    EXPECT_EQ(summary["engine"], engine);
+    EXPECT_EQ(summary["ranks"], 64);
+    EXPECT_DOUBLE_EQ(summary["finish_us"].get<double>(), 69.828);  // six hops of 11.638 us
+    for (const char* key : {"messages_per_s", "bytes_per_rank", "seconds"}) EXPECT_TRUE(summary.contains(key)) << key;
+  }
+}
+
+TEST(CommandSimulate, a_barrier_has_messages_as_long_as_it_is_told) {
+  const words ask{"simulate", "--collective", "barrier",     "--algorithm", "dissemination",
+                  "--ranks",  "16",           "--semantics", "loggopsim",   "--json"};
+  words told = ask;
+  told.insert(told.end(), {"--bytes", "1"});
+  EXPECT_DOUBLE_EQ(last_line_of(run(lsched(told)).out)["finish_us"].get<double>(), 22);  // as published
+  EXPECT_TRUE(contains(run(lsched(ask)).out, R"("bytes":8)"));
+}
+
+TEST(CommandSimulate, one_rank_stands_for_all_of_a_sparse_allreduce) {
+  words ask{"simulate", "--collective", "sparse_allreduce", "--algorithm", "oktopk", "--ranks",
+            "16",       "--count",      "100000",           "--k",         "500",    "--json"};
+  const outcome whole = run(lsched(ask));
+  ASSERT_EQ(whole.status, 0) << whole.err;
+  EXPECT_TRUE(contains(whole.out, R"("count":100000,"k":500)")) << whole.out;
+  ask.push_back("--alike");
+  const outcome one = run(lsched(ask));
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(last_line_of(one.out)["finish_us"], last_line_of(whole.out)["finish_us"]);
+  ask.insert(ask.end(), {"--instance", "2"});  // which does not look at boundaries
+  EXPECT_LT(last_line_of(run(lsched(ask)).out)["finish_us"], last_line_of(one.out)["finish_us"]);
+  const double in_one_go = last_line_of(run(lsched(ask)).out)["finish_us"].get<double>();
+  ask.insert(ask.end(), {"--bucket", "1"});  // a latency for each list
+  EXPECT_GT(last_line_of(run(lsched(ask)).out)["finish_us"].get<double>(), in_one_go + 13 * 2.5);
+  const outcome tree = run(lsched({"simulate", "--algorithm", "tree", "--alike", "--ranks", "4"}));
+  EXPECT_EQ(tree.status, 1);
+  EXPECT_TRUE(contains(tree.err, "rank 1 does not do what rank 0 does")) << tree.err;
+  const outcome skewed = run(lsched({"simulate", "--alike", "--skew", "linear"}));
+  EXPECT_TRUE(contains(skewed.err, "makes a difference")) << skewed.err;
+}
+
+/// Ok-Topk below gTopk, below Topk-DSA, below TopkA, which is as slow as a dense one at about one rank in a density.
+TEST(CommandSimulate, sparse_allreduces_scale_as_published) {
+  const auto us = [](words what, const char* ranks) {
+    words ask{"simulate", "--json", "--ranks", ranks, "--L", "1", "--o", "750", "--g", "0", "--G", "0.1"};
+    ask.insert(ask.end(), what.begin(), what.end());
+    return last_line_of(run(lsched(ask)).out)["finish_us"].get<double>();
+  };
+  const auto sparse = [&](const char* algorithm, const char* ranks) {
+    return us({"--collective", "sparse_allreduce", "--algorithm", algorithm, "--count", "4000000", "--instance", "2"},
+              ranks);
+  };
+  for (const char* ranks : {"32", "64", "128"}) {
+    EXPECT_LT(sparse("oktopk", ranks), sparse("gtopk", ranks)) << ranks;
+    EXPECT_LT(sparse("gtopk", ranks), sparse("topkdsa", ranks)) << ranks;
+    EXPECT_LT(sparse("topkdsa", ranks), sparse("topka", ranks)) << ranks;
+  }
+  const words dense{"--algorithm", "rabenseifner", "--engine", "closed", "--bytes", "16000000"};
+  EXPECT_LT(sparse("topka", "64"), us(dense, "64"));
+  EXPECT_GT(sparse("topka", "128"), us(dense, "128"));
+}
+
+TEST(CommandSimulate, prints_what_is_done_before_it_says_what_cannot_be) {
+  const outcome it = run(lsched({"simulate", "--ranks", "8", "3", "--engine", "closed", "--json"}));
+  EXPECT_EQ(it.status, 1);
+  EXPECT_EQ(last_line_of(it.out)["ranks"], 8);
+  EXPECT_TRUE(contains(it.err, "powers of two")) << it.err;
+}
+
+TEST(CommandSimulate, remarks_on_an_adaptive_sum_that_is_a_mean) {
+  const std::string remark = "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
+  words ask{"simulate", "--collective", "adasum", "--algorithm", "two_level", "--ranks", "6"};
+  EXPECT_TRUE(contains(run(lsched(ask)).out, "remark: " + remark));
+  ask.push_back("--json");
+  const std::string out = run(lsched(ask)).out;
+  EXPECT_EQ(json::parse(out.substr(0, out.find('\n')))["report"]["remark"], remark);
+  ask.insert(ask.end(), {"--ranks-per-node", "3"});
+  const outcome several = run(lsched(ask));
+  EXPECT_EQ(several.status, 0) << several.err;
+  EXPECT_FALSE(contains(several.out, "remark")) << several.out;
+}
+
+TEST(CommandSimulate, starts_and_times_beyond_what_it_counts_are_errors) {
+  const temporary_file early("-1\n");
+  const std::vector<std::pair<words, std::string>> asks{
+      {{"--skew", "empirical", "--skew-file", early.path}, "rank 0 would begin at -1 us"},
+      {{"--skew", "linear", "--skew-us", "1e10", "--ranks", "1000"}, "rank 1 would begin at 1e+10 us"},
+      {{"--skew", "linear", "--skew-us", "1e8", "--ranks", "1000000"}, "would begin at"},
+      {{"--fig9", "--skew-us", "1e12", "--ranks", "32"}, "would begin at"},
+      {{"--schedules", "--skew", "linear", "--skew-us", "1e12", "--ranks", "2000"}, "would begin at"},
+      {{"--engine", "closed", "--bytes", "281474976710655", "--ranks", "1048576"}, "simulated time"},
+      {{"--engine", "sweep", "--G", "1e12", "--bytes", "60000"}, "simulated time"},
+      {{"--cpu-noise", "pareto", "--alpha", "0.01", "--schedules"}, "simulated time"},
+      {{"--cpu-noise", "pareto", "--alpha", "0.01", "--engine", "sweep"}, "simulated time"},
+      {{"--cpu-noise", "pareto", "--alpha", "0.01"}, "simulated time"},
+      {{"--schedules", "--G", "1e12", "--bytes", "10000000"}, "simulated time"}};
+  for (const auto& [ask, complaint] : asks) {
+    words all{"simulate"};
+    all.insert(all.end(), ask.begin(), ask.end());
+    const outcome it = run(lsched(all));
+    EXPECT_EQ(it.status, 1) << ask[1];
+    EXPECT_TRUE(contains(it.err, complaint)) << it.err;
+  }
+}
+
+TEST(CommandSimulate, any_generator_and_many_seeds) {
+  const outcome it = run(lsched({"simulate", "--collective", "partial_allreduce", "--algorithm", "tree", "--ranks", "5",
+                                 "9", "--seeds", "2", "--skew", "lognormal", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 8);
+  EXPECT_EQ(last_line_of(it.out)["ranks"], 9);
+}
+
+TEST(CommandSimulate, counts_the_critical_path_of_schedules_and_of_programs) {
+  const words ask{"simulate", "--ranks", "16", "--bytes", "1000", "--S", "10", "--json", "--critical-path"};
+  words schedules = ask;
+  schedules.emplace_back("--schedules");
+  const outcome read = run(lsched(ask)), written = run(lsched(schedules));
+  ASSERT_EQ(read.status, 0) << read.err;
+  ASSERT_EQ(written.status, 0) << written.err;
+  const auto path_of = [](const outcome& it) {
+    return json::parse(it.out.substr(0, it.out.find('\n')))["report"]["critical_path"];
+  };
+  EXPECT_EQ(path_of(read), path_of(written));
+  EXPECT_EQ(path_of(read)["L"], 12);
+}
+
+TEST(CommandSimulate, traces_the_first_ranks_and_says_so) {
+  const temporary_file file("");
+  const outcome it = run(lsched({"simulate", "--ranks", "8", "--trace", file.path, "--trace-ranks", "4"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.err, "the first 4 of 8 ranks")) << it.err;
+  std::ifstream written(file.path);
+  const json trace = json::parse(written);
+  EXPECT_TRUE(contains(trace["otherData"]["remark"], "the first 4 of 8 ranks"));
+  EXPECT_TRUE(std::ranges::all_of(trace["traceEvents"], [](const json& event) { return event["pid"] < 4; }));
+}
+
+TEST(CommandSimulate, looks_whether_it_can_write_before_it_works) {
+  const outcome it = run(lsched({"simulate", "--ranks", "16777216", "--trace", "/nowhere/at/all.json"}));
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "/nowhere/at/all.json: cannot be written")) << it.err;
+}
+
+TEST(CommandSimulate, goal_files_come_in_and_go_out) {
+  const temporary_file file("");
+  const outcome out =
+      run(lsched({"simulate", "--collective", "partial_allreduce", "--ranks", "5", "--activation", "majority",
+                  "--initiator", "3", "--skew", "linear", "--to-goal", file.path, "--json"}));
+  ASSERT_EQ(out.status, 0) << out.err;
+  std::ifstream written(file.path);
+  const std::string text{std::istreambuf_iterator<char>(written), {}};
+  EXPECT_TRUE(contains(text, "// resolved for one simulated scenario: skew linear, noise none, seed 1")) << text;
+  const outcome in = run(lsched({"simulate", "--goal", file.path, "--json"}));
+  ASSERT_EQ(in.status, 0) << in.err;
+  EXPECT_EQ(last_line_of(in.out)["finish_us"], last_line_of(out.out)["finish_us"]);
+}
+
+TEST(CommandSimulate, goal_files_it_cannot_time_are_refused) {
+  const std::vector<std::pair<std::string, std::string>> programs{
+      {"num_ranks 1\nrank 0 {\ncalc 5 cpu 1\n}\n", "second cpu"},
+      {"num_ranks 2\nrank 0 {\nrecv 5b from -1\n}\nrank 1 {\nsend 5b to 0\n}\n", "from any rank"},
+      {"num_ranks 2\nrank 0 {\nrecv 5b from 1\n}\nrank 1 {\n}\n", "which nobody sends"},
+      {"num_ranks 1\nrank 0 {\ncalk 5\n}\n", "line 3, column "}};
+  for (const auto& [text, complaint] : programs) {
+    const temporary_file file(text);
+    const outcome it = run(lsched({"simulate", "--goal", file.path}));
+    EXPECT_EQ(it.status, 1) << text;
+    EXPECT_TRUE(contains(it.err, complaint)) << it.err;
+  }
+}
+
+TEST(CommandSimulate, noise_traces_and_fixed_skew_are_read) {
+  const temporary_file trace("# remark\n0\t1000\n10000\t5000000\n");
+  const outcome noisy = run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", trace.path, "--json"}));
+  ASSERT_EQ(noisy.status, 0) << noisy.err;
+  EXPECT_GT(last_line_of(noisy.out)["finish_us"], 5000);
+  const outcome late =
+      run(lsched({"simulate", "--skew", "fixed", "--skew-ranks", "5", "2", "--skew-us", "7000", "--json"}));
+  ASSERT_EQ(late.status, 0) << late.err;
+  EXPECT_GT(last_line_of(late.out)["finish_us"], 7000);
+  const temporary_file torn("1000\n");
+  EXPECT_TRUE(contains(run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", torn.path})).err, "line 1: "));
+}
+
+TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
+  const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "32", "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  const json solo = last_line_of(it.out);
+  EXPECT_EQ(solo["kind"], "modelled");
+  EXPECT_EQ(solo["nap"], 1);
+}
+
+TEST(CommandSimulate, what_was_measured_stands_in_columns_of_its_own) {
+  const auto row = [](const char* what, int bytes, double skew) {
+    return json{{"bench", "fig9"}, {"what", what}, {"ranks", 4},     {"bytes", bytes},
+                {"mean_ms", 7.25}, {"nap", 2.5},   {"skew_ms", skew}}
+               .dump() +
+           "\n";
+  };
+  const temporary_file file(row("solo", 64, 1) + row("solo", 8, 1) + row("majority", 64, 2));
+  const words ask{"simulate", "--fig9", "--ranks", "8", "--bytes", "64", "--measured", file.path};
+  const outcome table = run(lsched(ask));
+  ASSERT_EQ(table.status, 0) << table.err;
+  EXPECT_TRUE(contains(table.out, "|    measured ms measured NAP\n")) << table.out;
+  EXPECT_TRUE(contains(table.out, "|           7.25          2.5\n")) << table.out;
+  EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '|'), 2) << table.out;
+  words lines = ask;
+  lines.emplace_back("--json");
+  const std::string out = run(lsched(lines)).out;
+  const json first = json::parse(out.substr(0, out.find('\n')));
+  EXPECT_EQ(first["kind"], "measured");
+  EXPECT_EQ(first["ranks"], 4);
+  EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 7) << out;  // one measured, three modelled each at 4 and 8
+  const outcome other = run(lsched({"simulate", "--fig9", "--ranks", "8", "--bytes", "32", "--measured", file.path}));
+  EXPECT_EQ(other.status, 1);
+  EXPECT_TRUE(contains(other.err, "no row of 32 B")) << other.err;
+}
+
+TEST(CommandSimulate, a_plot_that_cannot_be_written_says_so_before_a_million_ranks) {
+  for (const char* name : {"/no/such/folder/file.png", "/no/such/folder/file.gp"}) {
+    const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "1000000", "--plot", name}));
+    EXPECT_EQ(it.status, 1);
     EXPECT_EQ(it.out, "");
-    std::FILE* file = std::fopen(path.c_str(), "r");
-    ASSERT_NE(file, nullptr) << it.err;
-    std::string text(4096, '\0');
-    text.resize(std::fread(text.data(), 1, text.size(), file));
-    std::fclose(file);
-    unlink(path.c_str());
-    expect_clean({it.status, text, it.err}, "solo", 2);
-
-    const outcome nowhere = run(lsched({"soak", "--ranks", "3", "--rounds", "1", "--json", "/no/such/folder/file"}));
-    EXPECT_EQ(nowhere.status, 1);
-    EXPECT_FALSE(contains(nowhere.err, "PEER")) << nowhere.err;
-    EXPECT_TRUE(contains(nowhere.err, "cannot write /no/such/folder/file")) << nowhere.err;
+    EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
+    EXPECT_TRUE(contains(it.err, name)) << it.err;
   }
+}
 
-  TEST(CommandJoin, contradictory_environments_are_errors) {
-    const outcome half = run(lsched({"soak", "--rounds", "1"}), {{"LSCHED_RUN_RANK", "0"}});
-    EXPECT_EQ(half.status, 1);
-    EXPECT_TRUE(contains(half.err, "only some are set")) << half.err;
-    const outcome stale = run(lsched({"soak", "--rounds", "1"}),
-                              {{"LSCHED_RUN_FD", "77"}, {"LSCHED_RUN_RANK", "0"}, {"LSCHED_RUN_SIZE", "2"}});
-    EXPECT_EQ(stale.status, 1);
-    EXPECT_TRUE(contains(stale.err, "lsched: LSCHED_ERR_")) << stale.err;
-    const outcome alone = run(lsched({"soak", "--rounds", "1", "--transport", "mpi"}));
-    EXPECT_EQ(alone.status, 1);
-    EXPECT_TRUE(contains(alone.err, "MPI launcher")) << alone.err;
+TEST(CommandSimulate, a_plot_may_have_any_name) {
+  const std::string base = testing::TempDir() + "lsched's " + std::to_string(getpid());
+  const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "8", "32", "--plot", base + ".png"}));
+  EXPECT_TRUE(it.status == 0 || contains(it.err, "gnuplot did not start")) << it.err;
+  EXPECT_EQ(access((base + ".png").c_str(), R_OK) == 0, it.status == 0);
+  EXPECT_TRUE(contains(it.out, "Modelled, not measured")) << it.out;
+  for (const char* extension : {".dat", ".gp"}) EXPECT_EQ(unlink((base + extension).c_str()), 0);
+  unlink((base + ".png").c_str());
+}
+
+TEST(CommandRun, gives_each_rank_its_place_and_its_own_words) {
+  const outcome it = run(shell_ranks({"-n", "3"},
+                                     "echo rank $LSCHED_RUN_RANK of $LSCHED_RUN_SIZE fd $LSCHED_RUN_FD; "
+                                     "test -e /proc/self/fd/$LSCHED_RUN_FD"));
+  EXPECT_EQ(it.status, 0) << it.err;
+  for (const char* line : {"rank 0 of 3 fd ", "rank 1 of 3 fd ", "rank 2 of 3 fd "})
+    EXPECT_TRUE(contains(it.out, line)) << it.out;
+
+  // Words after the program are the program's, even those that we know ourselves; so is a program called like
+  // a command.
+  const outcome echo = run(lsched({"run", "-n", "1", "echo", "list", "--help", "-n", "--version"}));
+  EXPECT_EQ(echo.out, "list --help -n --version\n") << echo.err;
+  const outcome named = run(lsched({"run", "-n1", "--", "info"}));
+  EXPECT_EQ(named.status, 127) << named.out;
+}
+
+TEST(CommandRun, standard_input_is_rank_0s) {
+  const outcome it = run({"/bin/sh", "-c",
+                          std::string("echo hello | ") + LSCHED_TEST_COMMAND +
+                              " run -n 2 /bin/sh -c 'read word; echo $LSCHED_RUN_RANK:$word'"});
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, "0:hello\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "1:\n")) << it.out;
+}
+
+TEST(CommandRun, answers_the_status_of_the_rank_that_failed) {
+  const outcome it = run(shell_ranks({"-n", "3"}, "test $LSCHED_RUN_RANK != 1 || exit 7"));
+  EXPECT_EQ(it.status, 7) << it.err;
+  EXPECT_TRUE(contains(it.err, "rank 1 (pid ")) << it.err;
+  EXPECT_TRUE(contains(it.err, "exited with status 7")) << it.err;
+}
+
+TEST(CommandRun, tells_of_a_rank_that_was_killed) {
+  const outcome it = run(shell_ranks({"-n", "3"}, "test $LSCHED_RUN_RANK != 2 || kill -KILL $$"));
+  EXPECT_EQ(it.status, 128 + SIGKILL) << it.err;
+  EXPECT_TRUE(contains(it.err, "lsched run: rank 2 (pid ")) << it.err;
+  EXPECT_TRUE(contains(it.err, "was killed by signal 9 (Killed)\n")) << it.err;
+}
+
+/// Three ranks of a soak that would take for ever; before it joins, each does as `script` says.
+words endless_ranks(const std::string& script) {
+  return shell_ranks({"-n", "3"}, script + "; exec " + LSCHED_TEST_COMMAND + " soak --rounds 1000000000000 --progress");
+}
+
+TEST(CommandRun, survivors_of_a_killed_rank_learn_of_it_and_end) {
+  program it(endless_ranks("test $LSCHED_RUN_RANK != 1 || echo pid $$"));
+  ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
+  const pid_t victim = std::stoi(it.out().substr(4));
+  ASSERT_GT(victim, 1);
+  kill(victim, SIGKILL);
+  EXPECT_EQ(it.finish(), 128 + SIGKILL) << it.err();
+  EXPECT_TRUE(contains(it.err(), "rank 1 (pid " + std::to_string(victim) + ") was killed by signal 9")) << it.err();
+  EXPECT_TRUE(contains(it.err(), "lsched: LSCHED_ERR_PEER: ")) << it.err();
+}
+
+TEST(CommandRun, nobody_waits_for_a_rank_that_died_before_it_joined) {
+  const auto begin = clock::now();
+  const outcome it = run(endless_ranks("test $LSCHED_RUN_RANK != 1 || kill -KILL $$"));
+  EXPECT_EQ(it.status, 128 + SIGKILL) << it.err;
+  EXPECT_TRUE(contains(it.err, "lsched: LSCHED_ERR_PEER: ")) << it.err;
+  EXPECT_LT(clock::now() - begin, 30s);  // the limit for joining is a minute
+}
+
+TEST(CommandRun, ends_ranks_that_take_too_long) {
+  const outcome soft =
+      run(shell_ranks({"-n", "2", "--timeout", "0.2"}, "test $LSCHED_RUN_RANK = 0 || exec sleep 1000"));
+  EXPECT_EQ(soft.status, 124) << soft.err;
+  EXPECT_TRUE(contains(soft.err, "time limit of 0.2 s reached: ending 1 of 2 ranks\n")) << soft.err;
+  EXPECT_TRUE(contains(soft.err, "rank 1 (pid ")) << soft.err;
+
+  const outcome stubborn = run(shell_ranks({"-n", "1", "--timeout", "0.2"}, "trap '' TERM; exec sleep 1000"));
+  EXPECT_EQ(stubborn.status, 124) << stubborn.err;
+  EXPECT_TRUE(contains(stubborn.err, "was killed by signal 9")) << stubborn.err;
+}
+
+TEST(CommandRun, programs_that_do_not_exist_are_refused_before_anything_starts) {
+  const outcome missing = run(lsched({"run", "-n", "2", "no-such-program-anywhere"}));
+  EXPECT_EQ(missing.status, 127);
+  EXPECT_EQ(missing.err, "lsched: cannot run \"no-such-program-anywhere\": no such program\n");
+  EXPECT_EQ(run(lsched({"run", "-n", "2", "/tmp"})).status, 126);
+  const outcome forbidden = run(lsched({"run", "-n", "2", LSCHED_TEST_SOURCE_DIR "/CMakeLists.txt"}));
+  EXPECT_EQ(forbidden.status, 126);
+}
+
+TEST(CommandRun, programs_that_cannot_be_executed_fail_with_the_reason) {
+  std::array<char, 32> path{"/tmp/lsched-test-XXXXXX"};
+  const int file = mkstemp(path.data());
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(write(file,
+                  "\x7f"
+                  "ELF, not really",
+                  16),
+            16);
+  fchmod(file, 0700);
+  close(file);
+  const outcome it = run(lsched({"run", "-n", "2", path.data()}));
+  unlink(path.data());
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "lsched: cannot start rank 0: ")) << it.err;
+}
+
+TEST(CommandRun, passes_signals_on) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    program it(shell_ranks({"-n", "2"}, "trap 'exit 9' TERM INT; echo ready; while :; do sleep 0.02; done"));
+    ASSERT_TRUE(it.wait_for_output("ready\n", 2)) << it.err();
+    it.send(signal);
+    EXPECT_EQ(it.finish(), 9) << it.err();
   }
+}
+
+TEST(CommandRun, no_rank_outlives_the_launcher) {
+  program it(shell_ranks({"-n", "3"}, "echo ready; exec sleep 1000"));
+  ASSERT_TRUE(it.wait_for_output("ready\n", 3)) << it.err();
+  it.send(SIGKILL);
+  EXPECT_EQ(it.finish(), 128 + SIGKILL);  // not before the last rank has closed its output
+}
+
+TEST(CommandRun, bind_gives_each_rank_one_core) {
+  const outcome it = run(shell_ranks({"-n", "3", "--bind"}, "nproc"));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(it.out, "1\n1\n1\n");
+}
+
+// --- soak --------------------------------------------------------------------------------------------------
+
+/// The one line that a run over `ranks` ranks prints, having found nothing.
+void expect_clean(const outcome& it, const std::string& policy, int ranks) {
+  ASSERT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(it.err, "");
+  const json line = json::parse(it.out);
+  EXPECT_EQ(line["bench"], "soak");
+  EXPECT_EQ(line["policy"], policy);
+  EXPECT_EQ(line["ranks"], ranks);
+  EXPECT_EQ(line["rounds"], 200);
+  EXPECT_EQ(line["violations"], 0);
+  EXPECT_GE(line["rounds_of_world"], 200);
+  EXPECT_GT(line["nap_mean"], 0.0);
+  EXPECT_LE(line["nap_mean"], ranks);
+}
+
+class CommandStress : public testing::TestWithParam<std::tuple<const char*, int>> {};
+
+TEST_P(CommandStress, violates_nothing) {
+  const auto [policy, ranks] = GetParam();
+  expect_clean(run(lsched({"soak", "--policy", policy, "--ranks", std::to_string(ranks), "--rounds", "200",
+                           "--delay-us", "100", "--seed", "7"})),
+               policy, ranks);
+}
+
+INSTANTIATE_TEST_SUITE_P(policies, CommandStress,
+                         testing::Combine(testing::Values("solo", "majority", "full"), testing::Values(1, 2, 3)),
+                         [](const auto& it) {
+                           return std::string(std::get<0>(it.param)) + std::to_string(std::get<1>(it.param));
+                         });
+
+TEST(CommandStress, quorums_and_bounds_hold_while_ranks_leave_one_after_the_other) {
+  for (const char* policy : {"quorum(2)", "all_of(2)+every(3)", "first_of(2)", "solo+every(2)", "full"}) {
+    const outcome it = run(lsched({"soak", "--policy", policy, "--ranks", "3", "--rounds", "200", "--delay-us", "100",
+                                   "--seed", "9", "--leave-early"}));
+    ASSERT_EQ(it.status, 0) << it.err;
+    EXPECT_EQ(json::parse(it.out)["violations"], 0) << policy;
+  }
+}
+
+TEST(CommandStress, ranks_that_are_stopped_now_and_then_violate_nothing) {
+  for (const char* policy : {"solo", "quorum(2)", "full"}) {
+    const outcome it = run(lsched({"soak", "--policy", policy, "--ranks", "3", "--rounds", "200", "--delay-us", "200",
+                                   "--seed", "7", "--stops", "5"}));
+    expect_clean(it, policy, 3);
+    EXPECT_GT(json::parse(it.out)["stops"], 0) << policy;
+  }
+}
+
+/// Processes that have this among their words.
+std::vector<pid_t> processes_with(const std::string& word) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") == std::string::npos &&
+        contains(content_of(entry.path() / "cmdline"), '\0' + word + '\0'))
+      found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+/// The letter the system has for what a process is doing: T while it is stopped.
+char state_of(pid_t process) {
+  const std::string text = content_of("/proc/" + std::to_string(process) + "/stat");
+  const auto end = text.rfind(')');
+  return end == std::string::npos ? '?' : text[end + 2];
+}
+
+TEST(CommandStress, whatever_is_killed_while_ranks_are_stopped_leaves_nothing_behind) {
+  const std::string seed = "7000" + std::to_string(getpid());  // nobody else's word
+  program it(lsched({"soak", "--ranks", "3", "--rounds", "1000000000000", "--delay-us", "200", "--seed", seed,
+                     "--stops", "1", "--progress"}));
+  ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
+  const auto all = processes_with(seed);
+  ASSERT_EQ(all.size(), 1u + 3 * 3);  // a launcher; ranks, who stops each, who watches over that
+  pid_t stopped = 0;
+  for (const auto end = clock::now() + 10s; stopped == 0 && clock::now() < end;)
+    for (const pid_t each : all)
+      if (state_of(each) == 'T') stopped = each;
+  ASSERT_NE(stopped, 0);
+  kill(stopped, SIGKILL);
+  EXPECT_EQ(it.finish(), 128 + SIGKILL) << it.err();
+  for (const auto end = clock::now() + 10s; !processes_with(seed).empty() && clock::now() < end;) usleep(1000);
+  EXPECT_TRUE(processes_with(seed).empty());
+}
+
+TEST(CommandJoin, a_world_of_the_launcher_is_used) {
+  const words soak{LSCHED_TEST_COMMAND, "soak", "--rounds", "200", "--delay", "busy"};
+  words command = lsched({"run", "-n", "2"});
+  command.insert(command.end(), soak.begin(), soak.end());
+  expect_clean(run(command), "solo", 2);
+
+  command.insert(command.end(), {"--ranks", "3"});
+  const outcome other = run(command);
+  EXPECT_EQ(other.status, 1);
+  EXPECT_TRUE(contains(other.err, "--ranks 3, but the launcher started 2")) << other.err;
+}
+
+TEST(CommandJoin, json_goes_to_the_file_that_was_named) {
+  const std::string path = testing::TempDir() + "lsched-soak-" + std::to_string(getpid()) + ".json";
+  const outcome it = run(lsched({"soak", "--ranks", "2", "--rounds", "200", "--json", path}));
+  EXPECT_EQ(it.out, "");
+  std::FILE* file = std::fopen(path.c_str(), "r");
+  ASSERT_NE(file, nullptr) << it.err;
+  std::string text(4096, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  unlink(path.c_str());
+  expect_clean({it.status, text, it.err}, "solo", 2);
+
+  const outcome nowhere = run(lsched({"soak", "--ranks", "3", "--rounds", "1", "--json", "/no/such/folder/file"}));
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_FALSE(contains(nowhere.err, "PEER")) << nowhere.err;
+  EXPECT_TRUE(contains(nowhere.err, "cannot write /no/such/folder/file")) << nowhere.err;
+}
+
+TEST(CommandJoin, contradictory_environments_are_errors) {
+  const outcome half = run(lsched({"soak", "--rounds", "1"}), {{"LSCHED_RUN_RANK", "0"}});
+  EXPECT_EQ(half.status, 1);
+  EXPECT_TRUE(contains(half.err, "only some are set")) << half.err;
+  const outcome stale = run(lsched({"soak", "--rounds", "1"}),
+                            {{"LSCHED_RUN_FD", "77"}, {"LSCHED_RUN_RANK", "0"}, {"LSCHED_RUN_SIZE", "2"}});
+  EXPECT_EQ(stale.status, 1);
+  EXPECT_TRUE(contains(stale.err, "lsched: LSCHED_ERR_")) << stale.err;
+  const outcome alone = run(lsched({"soak", "--rounds", "1", "--transport", "mpi"}));
+  EXPECT_EQ(alone.status, 1);
+  EXPECT_TRUE(contains(alone.err, "MPI launcher")) << alone.err;
+}
 
 #if LSCHED_HAVE_MPI
 
-  TEST(CommandJoin, a_launcher_of_another_mpi_is_named_instead_of_running_singletons) {
-    const outcome it =
-        run(lsched({"soak", "--rounds", "1"}), {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}});
-    EXPECT_EQ(it.status, 1);
-    EXPECT_TRUE(contains(it.err, "the launcher started 2 ranks, but MPI_COMM_WORLD has 1 rank")) << it.err;
-  }
+TEST(CommandJoin, a_launcher_of_another_mpi_is_named_instead_of_running_singletons) {
+  const outcome it =
+      run(lsched({"soak", "--rounds", "1"}), {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}});
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "the launcher started 2 ranks, but MPI_COMM_WORLD has 1 rank")) << it.err;
+}
 
-  TEST(CommandJoin, an_mpi_world_is_used_over_both_transports) {
-    for (const std::string transport : {"auto", "mpi"}) {
-      const outcome it = run(
-          {LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "soak", "--rounds", "200", "--transport", transport});
-      expect_clean(it, "solo", 2);
-      EXPECT_EQ(json::parse(it.out)["transport"], transport == "mpi" ? "mpi" : "shm+mpi");
-    }
+TEST(CommandJoin, an_mpi_world_is_used_over_both_transports) {
+  for (const std::string transport : {"auto", "mpi"}) {
+    const outcome it =
+        run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "soak", "--rounds", "200", "--transport", transport});
+    expect_clean(it, "solo", 2);
+    EXPECT_EQ(json::parse(it.out)["transport"], transport == "mpi" ? "mpi" : "shm+mpi");
   }
+}
 
 #else
 
