@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "collectives/activation.h"
 #include "collectives/gtopk.h"
 #include "collectives/oktopk.h"
 #include "collectives/topk_dsa.h"
 #include "collectives/topka.h"
+#include "collectives/with_activation.h"
 #include "libsched/geometry.h"
 #include "sparse/quantiles.h"
 #include "sparse/threshold.h"
@@ -85,6 +87,19 @@ const sparse_algorithm& choose_sparse(const sparse_problem& problem) {
 postcondition promise_of_sparse(const sparse_problem& problem) {
   postcondition promise = reduced_everywhere(problem.place.size, problem.count, kernel::fold, true);
   promise.is_synchronising = true;
+  return promise;
+}
+
+result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
+                                              const activation& starts) {
+  const auto body = how.generate(problem);
+  return body ? with_activation(std::span(&*body, 1), starts, kernel::sum) : body;
+}
+
+postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts) {
+  postcondition promise = promise_of_sparse(problem);
+  for (promised_range& it : promise.ranges) it.merged = kernel::sum;
+  promise.signals_of_one = price_of(starts, problem.place.size).least;
   return promise;
 }
 

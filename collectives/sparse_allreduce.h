@@ -36,4 +36,10 @@ const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 /// Every rank's output is made of every rank's contribution, once, in rank order, and the same everywhere.
 postcondition promise_of_sparse(const sparse_problem& problem);
 
+/// The same behind an activation (collectives/with_activation.h). A rank whose call has not come brings no gradient to
+/// the round, but takes part with what its residual has. Failures: those of `how` and of an activation.
+result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
+                                              const activation& starts);
+postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts);
+
 }  // namespace lsched

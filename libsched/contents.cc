@@ -76,7 +76,8 @@ contents::node_id contents::add_leaf(rank contributor, std::uint32_t input) {
                     .tree = leaf_tree(contributor, input),
                     .lowest = contributor,
                     .highest = contributor,
-                    .input = input});
+                    .input = input,
+                    .census = weight_of(contributor, input)});
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
@@ -94,7 +95,9 @@ contents::node_id contents::add_join(world_op by, kernel how, const segment& low
                     .lowest = std::min(x.lowest, y.lowest),
                     .highest = std::max(x.highest, y.highest),
                     .kernels = x.kernels | y.kernels | bit_of(how),
-                    .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest});
+                    .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest,
+                    .is_there = x.is_there || y.is_there,
+                    .census = {modular_sum(x.census[0], y.census[0]), modular_sum(x.census[1], y.census[1])}});
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
@@ -330,11 +333,17 @@ void contents::read(world_op it, world_op reader, region part, std::uint64_t cou
                     std::to_string(part.buffer()) + ", which nothing has written"});
 }
 
+/// Whether both are there or not, and count the same ranks, whoever contributes.
+bool contents::counts_as(const node& one, const node& other) {
+  if (one.is_there != other.is_there) return false;
+  return one.is_there ? one.census == other.census : one.weight == other.weight;
+}
+
 /// What a rank did not contribute is null. What a partial schedule reads as one value has to be there as a whole or not
 /// at all, and to count the same ranks throughout, whoever contributes.
 void contents::check_presence(world_op reader, region part, const memory& pieces) {
   if (!all_.program(all_.rank_of(reader)).is_partial()) return;
-  const auto differs = [&](const segment& it) { return nodes_[it.what].weight != nodes_[pieces.front().what].weight; };
+  const auto differs = [&](const segment& it) { return !counts_as(nodes_[it.what], nodes_[pieces.front().what]); };
   const auto other = std::ranges::find_if(pieces, differs);
   if (other == pieces.end()) return;
   out_.add({.what = property::contents,
@@ -413,7 +422,8 @@ bool contents::lays_out(std::uint64_t begin, std::uint64_t end, const segment& l
 void contents::measure(world_op by, const memory& lists) {
   joined_.clear();
   for (const segment& it : lists) {
-    nodes_.push_back({.tree = joined_tree(kernel::measure, nodes_[it.what].tree, 0), .input = k_no_input});
+    const std::uint64_t tree = joined_tree(kernel::measure, nodes_[it.what].tree, 0);
+    nodes_.push_back({.tree = tree, .input = k_no_input, .is_there = true});
     joined_.push_back({it.begin, it.end, it.shift, static_cast<node_id>(nodes_.size() - 1)});
   }
   write(all_.rank_of(by), all_.at(by).c, all_.at(by).count, joined_);
@@ -499,6 +509,9 @@ void contents::call(world_op it) {
     default: made = derived(tree); break;
   }
   if (made) {
+    node& result = nodes_[made->what];
+    result.is_there = true;
+    result.census = higher_.empty() ? sums{} : nodes_[higher_.front().what].census;
     made->begin = 0, made->end = what.count;
     return write(r, what.c, what.count, {*made});
   }
@@ -702,6 +715,8 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
     return bad(property::expression, "an operand of a higher rank comes before one of a lower rank");
   if (wanted.tree != 0 && it.tree != wanted.tree)
     return bad(property::expression, "combined in another shape than the one promised");
+  if (it.is_there && all_.program(wanted.holder).is_partial() && it.census != expected(wanted))
+    return bad(property::contents, "those who are counted are others than those whose contributions it has");
   return true;
 }
 

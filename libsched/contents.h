@@ -22,7 +22,8 @@
 // part of all the parts of one. What functions go by, beside what they make something of, is
 // the same on all ranks. Numbers that are derived are nobody's contribution; of lengths that are derived, element i is
 // taken for that of part i of what was taken apart, or of element i, and it is the engine that holds messages against
-// them.
+// them. In partial schedules what a function makes is there in any case, and who is counted as being in it are those who
+// are in what it goes by: of a result, all whose contributions it has.
 //
 // One order is enough if no hazards exist: every read then follows the same write in all executions.
 #pragma once
@@ -72,6 +73,8 @@ class contents {
     bool is_derived = false;  ///< numbers, by a function
     std::uint64_t whole = 0;  ///< of what a split has made of one element: the expression which that is an element of
     std::uint64_t part = 0;   ///< likewise: which element
+    bool is_there = false;    ///< in partial schedules, whoever contributes: a function has made it
+    sums census{};            ///< of a leaf its weight, of a join both; of what a function has made: of what it goes by
   };
   /// Which elements of which vectors have been multiplied with each other. No vectors: of no use, since in what was
   /// multiplied an element met another one, or a vector did not have one expression.
@@ -106,6 +109,7 @@ class contents {
   void capture(rank r, const op& what, std::uint64_t count);
   void read(world_op it, world_op reader, region part, std::uint64_t count, memory& into);
   void check_presence(world_op reader, region part, const memory& pieces);
+  static bool counts_as(const node& one, const node& other);
   static void write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces);
   void write(rank r, region part, std::uint64_t count, const memory& pieces);
   void put(world_op by, region part, std::uint64_t count, const memory& pieces);

@@ -704,17 +704,20 @@ bool engine::weigh(const instance& it, const op& what, double* weights) {
   return adasum_weights(folded_adasum_tree(vectors), total.data(), weights).cancels;
 }
 
+// What it makes is there, whatever was absent of what it reads; and who is in it is what it goes by to say.
 void engine::fire_function(instance& it, op_id id, const op& what) {
-  const auto source_of = [&](region at) {
+  const auto source_of = [&](region at, piece_range op_pieces::*operand) {
     if (!at.exists()) return function_input{};
     const buffer& under = it.program->buffers()[at.buffer()];
-    return function_input{it.cells[at.buffer()].data, under.count, lists_of(it, at), size_of(under.type)};
+    const std::byte* const data = presence_of(it, operand, id).null ? nullptr : it.cells[at.buffer()].data;
+    return function_input{data, under.count, lists_of(it, at), size_of(under.type)};
   };
-  const function_input source = source_of(what.a), by = source_of(what.b);
+  const function_input source = source_of(what.a, &op_pieces::a), by = source_of(what.b, &op_pieces::b);
   const function_output target{it.cells[what.c.buffer()].home, what.count, lists_of(it, what.c), size_of(what.type)};
   if (typical_bytes(*it.program, what) >= k_long_bytes) begin_long();
   const status verdict = it.local->call(what.tag, it.round, source, by, target);
   if (verdict != status::ok) return fail(it, verdict, k_no_rank);
+  set_presence(it, id, {.tally = what.b.exists() ? presence_of(it, &op_pieces::b, id).tally : census{}});
   combined(it, id, what);
 }
 

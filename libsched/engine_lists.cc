@@ -65,8 +65,10 @@ bool engine::is_void(const instance& it, const op& what) {
   return when.skips_empty && run_of(it, what.a.exists() ? what.a : what.c, what.count).count == 0;
 }
 
-/// A list that would have been received holds nothing; and who would have read a payload has read it.
+/// A list that would have been received holds nothing, and lists that are empty are there; and who would have read a
+/// payload has read it.
 void engine::pass_over(instance& it, op_id id, const op& what) {
+  if (it.program->guard_of(what)->skips_empty) set_presence(it, id, {});
   const bool receives_list = what.kind == op_kind::recv && !it.lists.empty() && it.lists[what.c.buffer()];
   if (receives_list && what.count == 1 && !it.lists[what.c.buffer()]->is_packed())
     it.lists[what.c.buffer()]->set_length(what.c.offset(), 0);
@@ -76,6 +78,9 @@ void engine::pass_over(instance& it, op_id id, const op& what) {
 }
 
 // --- ops ------------------------------------------------------------------------------------------------------------
+//
+// Lists are of functions' making, and these are always there: in partial schedules, too, where a rank that contributes
+// nothing has lists of what it had kept.
 
 /// Where a region's items lie in its buffer.
 item_run engine::run_of(const instance& it, region part, std::uint64_t count) {
@@ -116,6 +121,7 @@ void engine::fire_lists(instance& it, op_id id, const op& what) {
     for (std::uint64_t i = 0; i < what.count; ++i) lengths[i] = it.lists[what.a.buffer()]->length(what.a.offset() + i);
   }
   if (!fits) return fail(it, status::bounds, k_no_rank);
+  set_presence(it, id, {});
   combined(it, id, what);
 }
 

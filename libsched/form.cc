@@ -99,8 +99,6 @@ void form_check::check_op(op_id id) {
   check_presence(id, &op::a, it.kind == op_kind::send || it.kind == op_kind::compute);
   if (it.kind != op_kind::compute || !is_function(it.what))
     check_presence(id, &op::b, is_reducing && is_binary(it.what));
-  else if (program_.is_partial())
-    object(id, "calls a function, but the schedule is partial");
   check_presence(id, &op::s, it.kind == op_kind::compute && goes_by_sums(it.what));
   check_presence(id, &op::c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
   if (const auto why = objection_to_row(it); !why.empty()) return object(id, "has no row: " + std::string(why));

@@ -6,6 +6,11 @@
 // joins them, or derives numbers; verify goes by that. What it computes is between whoever wrote the generator and
 // whoever wrote the functions. Functions may keep a state of their own from round to round, and are therefore never
 // called at the same time, and always in the same order: verify demands that deps order all function ops of a rank.
+//
+// In a partial schedule what a function reads may be null. What it makes never is: it has its state to make it of. Who
+// contributed to that does not follow from what it reads, since a message may hold lists of several ranks, or be left
+// out. So the function that makes the result goes by a value that all contributions are in, and the census is that
+// value's (collectives/with_activation.h).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +24,7 @@ namespace lsched {
 
 /// All of a buffer that a function reads: elements, or lists of items. Valid until the function returns.
 struct function_input {
-  const std::byte* data = nullptr;
+  const std::byte* data = nullptr;    ///< nullptr: it is null, as what a rank did not contribute to a partial round
   std::uint64_t count = 0;            ///< elements, or lists
   const list_table* lists = nullptr;  ///< nullptr: its elements are no lists
   std::size_t width = 1;              ///< bytes of an element, or of an item

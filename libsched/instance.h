@@ -90,7 +90,7 @@ struct instance_options {
   user_kernel user{};  ///< for ops of kernel::user; ordinary schedules only
   /// Of captures that merge by kernel::adasum: what is combined as one. Empty: the contribution is one.
   std::vector<tensor> tensors{};
-  /// For ops that call functions; ordinary schedules only. Kept as long as the instance.
+  /// For ops that call functions. Kept as long as the instance.
   std::shared_ptr<functions> local{};
 };
 

@@ -71,8 +71,8 @@ std::string objection_to_lists(const op& what, std::span<const buffer> buffers, 
 
 std::string objection_to_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
                                bool is_partial) {
-  const bool has_lists = std::ranges::any_of(buffers, &buffer::has_lists);
-  if (is_partial && (has_lists || !guards.empty())) return "a partial schedule has neither lists nor guards";
+  const auto crosses = [](const buffer& it) { return it.has_lists() && it.role != buffer_role::scratch; };
+  if (is_partial && std::ranges::any_of(buffers, crosses)) return "a partial schedule takes and gives no lists";
   if (!guards.empty() && !is_synchronising) return "guards are for synchronising schedules";
   return {};
 }

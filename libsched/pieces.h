@@ -4,7 +4,8 @@
 // piece is the longest range of one that no op uses a part of. Whether a value is there, and the census of who is in
 // it, is known of every piece. An op reads its operand as one value: verify() proves that all pieces of what is read as
 // one are made of the contributions of the same ranks, so the first speaks for all. An empty operand has no piece, and
-// is null; an empty buffer has one.
+// is null; an empty buffer has one. What functions have made is always there, and so are all lists
+// (libsched/functions.h).
 #pragma once
 
 #include <cstdint>

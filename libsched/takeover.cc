@@ -66,6 +66,11 @@ class analysis {
   const op& at(op_id id) const { return program_.ops()[id]; }
   const std::vector<op_id>& writers_of(op_id id) const { return writers_[at(id).c.buffer()]; }
 
+  /// Lists and what is made of others' lengths are written where they are; functions write all that they make.
+  bool may_take_over(const op& it) const {
+    return !makes_sums(it.what) && it.what != kernel::divide && !is_function(it.what) && !is_about_lengths(it.what) &&
+           !program_.buffers()[it.c.buffer()].has_lists();
+  }
   bool is_whole(const op& it, region part) const {
     return it.count == program_.buffers()[part.buffer()].count && pieces_.of_buffer(part.buffer()).size() == 1;
   }
@@ -76,7 +81,7 @@ class analysis {
   void find_candidates() {
     all_.resize(program_.ops().size());
     for (op_id id = 0; id < all_.size(); ++id)
-      if (const op& it = at(id); it.kind == op_kind::compute && !makes_sums(it.what) && it.what != kernel::divide)
+      if (const op& it = at(id); it.kind == op_kind::compute && may_take_over(it))
         all_[id] = {is_candidate(it, it.a), it.what != kernel::copy && is_candidate(it, it.b)};
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "collectives/sparse_allreduce.h"
+#include "collectives/with_activation.h"
 #include "libsched/mutant.h"
 #include "libsched/schedule_file.h"
 #include "libsched/verify.h"
@@ -130,6 +131,69 @@ TEST(SparseProof, rivals_too) {
         }
 }
 
+std::vector<schedule_ptr> partial_world_of(const sparse_algorithm& how, sparse_problem problem, rank size,
+                                           const activation& starts) {
+  std::vector<schedule_ptr> world;
+  for (rank self = 0; self < size; ++self) {
+    problem.place = {self, size};
+    const auto made = partial_sparse_allreduce(how, problem, starts);
+    if (!made) ADD_FAILURE() << how.name << ": " << made.error().text;
+    if (!made) return {};
+    world.push_back(*made);
+  }
+  return world;
+}
+
+verification partial_proof_of(const sparse_algorithm& how, sparse_problem problem, rank size,
+                              const activation& starts) {
+  const std::vector<schedule_ptr> world = partial_world_of(how, problem, size, starts);
+  problem.place = {0, size};
+  return verify(world, promise_of_partial_sparse(problem, starts));
+}
+
+TEST(SparseProof, whoever_starts_a_round_all_are_in_it_and_are_counted_once) {
+  for (const sparse_algorithm& how : sparse_algorithms())
+    for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 9}) {
+      if (sampled() && size > 7) continue;
+      for (const std::string_view words : {"full", "solo", "majority+every(8)", "quorum", "all_of"}) {
+        const bool takes_number = words == "quorum" || words == "all_of";
+        const std::string number = "(" + std::to_string(words == "quorum" ? (size + 1) / 2 : size) + ")+every(4)";
+        const auto starts = read_activation(std::string(words) + (takes_number ? number : ""));
+        ASSERT_TRUE(starts) << starts.error().text;
+        for (const std::uint64_t count : {0u, 1u, 300u})
+          for (const std::uint64_t k : {0u, 1u, 10u}) {
+            const verification answer = partial_proof_of(how, {.count = count, .k = k, .period = 3}, size, *starts);
+            ASSERT_TRUE(answer.holds()) << how.name << " " << words << ", " << size << " ranks, " << count << ", k "
+                                        << k << "\n"
+                                        << first_words(answer);
+            ASSERT_TRUE(answer.notes.empty()) << answer.notes[0].text;
+          }
+      }
+    }
+}
+
+/// Where the function that makes the result goes by something else, or by nothing.
+TEST(SparseProof, counts_of_others_are_seen) {
+  const sparse_problem problem{.count = 100, .k = 9, .place = {0, 3}, .period = 3};
+  const activation starts{.policy = activation_policy::solo};
+  for (const sparse_algorithm& how : sparse_algorithms()) {
+    std::vector<schedule_ptr> world;
+    for (const schedule_ptr& it : partial_world_of(how, problem, 3, starts)) {
+      std::string text = to_text(*it);
+      const std::size_t result = text.find("f32 b1[0 +100] = ");
+      ASSERT_NE(result, std::string::npos);
+      const std::size_t by = text.find(" by b", result);
+      ASSERT_LT(by, text.find('\n', result)) << text.substr(result, 80);
+      const auto read = parse_schedule(text.erase(by, text.find(']', by) + 1 - by));
+      ASSERT_TRUE(read) << read.error().text;
+      world.push_back(*read);
+    }
+    const verification answer = verify(world, promise_of_partial_sparse(problem, starts));
+    ASSERT_FALSE(answer.holds());
+    EXPECT_NE(first_words(answer).find("those who are counted are others"), std::string::npos) << first_words(answer);
+  }
+}
+
 /// Of the faults of a world, those that cannot be harmless.
 TEST(SparseProof, no_message_goes_astray_unseen) {
   const auto is_grave = [](const mutant_list& all, std::size_t k) {
@@ -166,6 +230,58 @@ TEST(SparseProof, its_text_is_read_back) {
     ASSERT_TRUE(read) << read.error().text;
     EXPECT_EQ(**read, *it);
   }
+}
+
+/// The gate and the census aside, ops are those of the body, with their guards.
+TEST(SparseProof, a_partial_one_has_its_body_in_it) {
+  for (const sparse_algorithm& how : sparse_algorithms()) {
+    const sparse_problem problem{.count = 100, .k = 7, .period = 3};
+    const std::vector<schedule_ptr> bodies = world_of(how, problem, 5);
+    const std::vector<schedule_ptr> whole = partial_world_of(how, problem, 5, {.policy = activation_policy::full});
+    for (std::size_t r = 0; r < whole.size(); ++r) {
+      const auto guarded = [](const schedule_ptr& it) {
+        std::vector<std::pair<std::string_view, guard>> all;
+        for (const op& one : it->ops())
+          if (const guard* const when = it->guard_of(one)) all.emplace_back(name_of(one.kind), *when);
+        return all;
+      };
+      EXPECT_EQ(guarded(whole[r]), guarded(bodies[r])) << how.name << ", rank " << r;
+      EXPECT_EQ(guarded(whole[r]).empty(), how.name != "oktopk");
+      EXPECT_EQ(whole[r]->name(), "partial_" + bodies[r]->name());
+    }
+  }
+}
+
+TEST(SparseProof, the_text_of_a_partial_one_is_read_back) {
+  for (const sparse_algorithm& how : sparse_algorithms())
+    for (const schedule_ptr& it : partial_world_of(how, {.count = 100, .k = 7, .period = 3}, 3,
+                                                   {.policy = activation_policy::quorum, .number = 2})) {
+      const auto read = parse_schedule(to_text(*it));
+      ASSERT_TRUE(read) << read.error().text;
+      EXPECT_EQ(**read, *it);
+    }
+}
+
+TEST(SparseProof, what_cannot_be_partial_is_refused) {
+  const activation starts{.policy = activation_policy::solo};
+  const auto refusal = [&](std::vector<schedule_ptr> bodies) {
+    const auto made = with_activation(bodies, starts, kernel::sum);
+    return made ? "" : made.error().text;
+  };
+  const schedule_ptr sum = world_of(oktopk(), {.count = 10, .k = 1}, 2).front();
+  EXPECT_EQ(refusal({sum}), "");
+  EXPECT_NE(refusal({sum, sum}).find("goes with no other body"), std::string::npos) << refusal({sum, sum});
+  const auto of_lists = [](bool has_function) {
+    builder to({0, 1});
+    const buffer_id in = to.input(dtype::f32, 1), out = to.output(dtype::f32, 1);
+    (void)to.lists(buffer_role::scratch, dtype::f32, 1, {.room = 1});
+    const op_id made = has_function ? to.apply(kernel::join, 1, in, in, out) : to.copy({in, 0}, {out, 0}, 1);
+    to.set_exit(made);
+    to.declare_synchronising();
+    return *to.compile();
+  };
+  EXPECT_NE(refusal({of_lists(true)}).find("not of one function alone"), std::string::npos);
+  EXPECT_NE(refusal({of_lists(false)}).find("no functions that see to what is absent"), std::string::npos);
 }
 
 /// A problem that cannot be.

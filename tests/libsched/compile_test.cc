@@ -176,9 +176,9 @@ TEST(compile, knows_what_ops_may_do_with_lists) {
 
 TEST(compile, has_lists_in_ordinary_schedules_and_guards_in_synchronising_ones) {
   builder partial({1, 3});
-  partial.lists(buffer_role::scratch, dtype::f32, 1, {.room = 1});
+  partial.lists(buffer_role::output, dtype::f32, 1, {.room = 1});
   partial.set_activation({activation_policy::solo});
-  EXPECT_EQ(refusal_of(partial).text, "a partial schedule has neither lists nor guards");
+  EXPECT_EQ(refusal_of(partial).text, "a partial schedule takes and gives no lists");
   builder ahead({1, 3});
   ahead.set_guard(ahead.send(0, 0, {ahead.scratch(dtype::f32, 1), 0}, 1), {.every = 2});
   EXPECT_EQ(refusal_of(ahead).text, "guards are for synchronising schedules");

@@ -210,7 +210,7 @@ const fault k_faults[] = {
     {"u8 5", "u8 5 lists 281474976710656 typical 0", 10, 34,
      "expected a number up to 281474976710655 but found '281474976710656'"},
     {"u8 5", "u8 5 lists 2", 10, 35, "expected 'typical' but found the end of the line"},
-    {"u8 5", "u8 5 lists 2 typical 2", 1, 1, "a partial schedule has neither lists nor guards"},
+    {"scratch host u8 5", "output host u8 5 lists 2 typical 2", 1, 1, "a partial schedule takes and gives no lists"},
     {"u8 5", "u8 5\nguard 2 every 1", 11, 7, "expected '1' but found '2'"},
     {"u8 5", "u8 5\nguard 1 every 2", 11, 1, "'guard' contradicts"},
     {"send f32 b1[2 +2] to 2 tag 8", "send f32 b1[2 +2] to 2 tag 8 guard 1", 19, 41, "there is no guard 1"},
