@@ -1,6 +1,7 @@
 // The ready-made schedules of the C interface: check, describe, commit.
 #include "bindings/c/request.h"
 #include "bindings/c/runtime.h"
+#include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
 #include "collectives/remark.h"
 
@@ -113,8 +114,8 @@ result<shape> read_partial_shape(const lsched_partial_desc& desc) {
     return failure{status::argument, "struct_size is not sizeof(lsched_partial_desc)"};
   if (find_collective(partial_name(desc)) == nullptr)
     return failure{status::argument, "\"" + std::string(collective_of(desc)) +
-                                         "\" is not partial: choose allreduce, reduce_scatter_block, allgather or "
-                                         "adasum"};
+                                         "\" is not partial: choose allreduce, reduce_scatter_block, allgather, "
+                                         "adasum, or sparse_allreduce with a desc of its own"};
   const bool merges_by_adasum = collective_of(desc) == k_adasum.name && static_cast<int>(desc.reduction) == 0;
   auto data =
       merges_by_adasum ? read_shape(desc.count, desc.dtype) : read_shape(desc.count, desc.dtype, desc.reduction);
@@ -144,7 +145,51 @@ std::string text_of_buckets(const shape& data) {
   return text;
 }
 
-commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_desc& desc) {
+struct described_partial {
+  commit_request request;
+  std::shared_ptr<sparse_state> state{};  ///< of a sparse one
+};
+
+/// Why the rest of the desc does not go with the sparse allreduce in it.
+std::optional<failure> objection_to_sparse(const lsched_partial_desc& desc) {
+  const auto refused = [](std::string why) {
+    return failure{status::argument, "a sparse allreduce " + std::move(why)};
+  };
+  const lsched_sparse_desc& sparse = *desc.sparse;
+  if (desc.collective != nullptr && desc.collective != std::string_view("sparse_allreduce"))
+    return failure{status::argument, "sparse: \"" + std::string(desc.collective) + "\" is no sparse_allreduce"};
+  if (sparse.struct_size != sizeof sparse) return refused("whose struct_size is not sizeof(lsched_sparse_desc)");
+  if (sparse.count != desc.count || sparse.dtype != desc.dtype) return refused("of another count or dtype");
+  if (sparse.gradient != nullptr || sparse.update != nullptr)
+    return refused("that is partial owns its memory: leave gradient and update NULL");
+  if (desc.algorithm != nullptr) return refused("has its algorithm in its own desc");
+  if (desc.reduction != LSCHED_SUM) return refused("is a sum: LSCHED_SUM");
+  if (desc.divisor != LSCHED_DIVIDE_BY_NONE) return refused("divides by the ranks itself: leave divisor 0");
+  if (desc.buckets != nullptr || desc.bucket_count != 0) return refused("has no buckets");
+  if (desc.tensors != nullptr || desc.tensor_count != 0) return refused("has no tensors");
+  if (desc.averages_weights != 0) return refused("averages no weights: leave averages_weights 0");
+  return std::nullopt;
+}
+
+lag_rule lag_of(const lsched_partial_desc& desc) {
+  return {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)};
+}
+
+described_partial describe_sparse(lsched_runtime* runtime, const lsched_partial_desc& desc) {
+  const std::string nothing = "partial sparse allreduce with bad arguments";
+  if (auto why = objection_to_sparse(desc)) return {{nothing, *why}};
+  const auto starts = read_start(*runtime, desc);
+  if (!starts) return {{nothing, starts.error()}};
+  auto asked = read_request(runtime->place(), *desc.sparse);
+  if (!asked) return {{nothing, asked.error()}};
+  return {{"partial_" + asked->agreement + " " + words_for(*starts) + " seed " + std::to_string(starts->seed),
+           partial_sparse_allreduce(*asked->how, asked->problem, *starts),
+           {},
+           {.lag = lag_of(desc), .local = std::move(asked->steps)}},
+          std::move(asked->state)};
+}
+
+commit_request describe_dense(lsched_runtime* runtime, const lsched_partial_desc& desc) {
   const auto data = read_partial_shape(desc);
   if (!data) return {"partial collective with bad arguments", data.error()};
   const std::string name = partial_name(desc);
@@ -157,10 +202,13 @@ commit_request describe_partial(lsched_runtime* runtime, const lsched_partial_de
   const std::string agreement = what + " " + std::string(made->chosen.how->name) + " " + words_for(*starts) + " seed " +
                                 std::to_string(starts->seed) + (desc.averages_weights != 0 ? " averages" : "") +
                                 text_of_buckets(*data) + text_of_tensors(*data);
-  return {agreement,
-          made->program,
-          {},
-          {.lag = {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)}, .tensors = data->tensors}};
+  return {agreement, made->program, {}, {.lag = lag_of(desc), .tensors = data->tensors}};
+}
+
+described_partial describe_partial(lsched_runtime* runtime, const lsched_partial_desc* desc) {
+  if (desc == nullptr) return {{"partial collective with bad arguments", failure{status::argument, "desc is null"}}};
+  const bool is_sparse = desc->struct_size == sizeof *desc && desc->sparse != nullptr;
+  return is_sparse ? describe_sparse(runtime, *desc) : described_partial{describe_dense(runtime, *desc)};
 }
 
 /// How long ranks serve each other where a partial schedule could not be completed.
@@ -240,17 +288,16 @@ lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partia
                                     lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    commit_request request = desc == nullptr ? commit_request{"partial collective with bad arguments",
-                                                              failure{status::argument, "desc is null"}}
-                                             : describe_partial(runtime, *desc);
+    described_partial all = describe_partial(runtime, desc);
     lsched_schedule* made = nullptr;
-    if (schedule == nullptr) request.program = failure{status::argument, "schedule is null"};
-    lsched_status answer = commit(runtime, std::move(request), false, &made, diagnostic);
+    if (schedule == nullptr) all.request.program = failure{status::argument, "schedule is null"};
+    lsched_status answer = commit(runtime, std::move(all.request), false, &made, diagnostic);
     if (answer == LSCHED_OK) answer = commit_companions(*made, *desc, diagnostic);
     if (answer != LSCHED_OK) (void)lsched_schedule_destroy(made, k_farewell_ns, nullptr);
     if (answer != LSCHED_OK) return answer;
     set_buckets(*made, *desc);
     made->divisor = desc->divisor;
+    made->residual = std::move(all.state);
     *schedule = made;
     return answer;
   });

@@ -535,26 +535,32 @@ typedef struct lsched_sparse_stats {
   uint64_t rounds;              /* that have ended */
   uint64_t item_bytes_sent;     /* indices and values; what a rank keeps for itself is not sent */
   uint64_t item_bytes_received; /* likewise */
-  uint64_t other_bytes_sent;    /* counters, lengths, bitmaps */
+  uint64_t other_bytes_sent;    /* counters, lengths, bitmaps; of partial ones an element that counts contributors */
   uint64_t other_bytes_received;
   uint64_t messages_sent; /* those without any bytes included */
   uint64_t messages_received;
 } lsched_sparse_stats;
 
 /* Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT (also for schedules that were not made by
- * lsched_sparse_create or lsched_coo_allreduce_create). */
+ * lsched_sparse_create, lsched_coo_allreduce_create or with `sparse`). */
 LSCHED_API lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
 
 /* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written.
- * Thread: not while a round runs.  Blocks: never.  Memory: the schedule's.  Errors: ARGUMENT, STATE while a round runs.
- */
+ * Of a partial schedule a round is under way from when this rank's contribution is taken until it is over, and any rank
+ * may start the next. So all ranks flush, look, save or load, and only when all have done so offer again: it takes a
+ * barrier in between, or another lsched_flush.
+ * Thread: not while a round runs.  Blocks: never; for at most one step of the engine if partial.  Memory: the
+ * schedule's.  Errors: ARGUMENT, STATE while a round runs. */
 LSCHED_API lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual, lsched_dtype* dtype);
 
 /* All that lives from round to round, for a checkpoint: residual, boundaries, thresholds. *needed (optional) = its
  * bytes; written if there is room for all of it. And back, into a schedule that was created alike, on as many ranks;
  * an image that is none changes nothing. All ranks load images of the same round.
- * Thread: not while a round runs.  Blocks: never.  Errors: ARGUMENT (too little room; no such image), VERSION,
- * MISMATCH (an image of another dtype, count or number of ranks), STATE while a round runs. */
+ * Partial schedules: as of lsched_sparse_residual; an image is of one moment in any case, but images of several ranks
+ * belong together only if no round ran in between.
+ * Thread: not while a round runs.  Blocks: never; as lsched_sparse_residual if partial.  Errors: ARGUMENT (too little
+ * room; no such image), VERSION, MISMATCH (an image of another dtype, count or number of ranks), STATE while a round
+ * runs. */
 LSCHED_API lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed);
 LSCHED_API lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes);
 
@@ -654,7 +660,8 @@ typedef struct lsched_partial_desc {
                                "adasum"                n      -> n, adaptive sum over all, tensor by tensor
                                "allgather"             n      -> P * n, block r from rank r, zero if that rank has
                                                                  contributed nothing; other lags than LSCHED_LATEST
-                                                                 combine results, and that is for LSCHED_SUM only */
+                                                                 combine results, and that is for LSCHED_SUM only
+                               "sparse_allreduce"      n      -> n, gradient -> update; needs `sparse` */
   uint64_t count;
   const uint64_t* buckets; /* of an allreduce, if not NULL: elements of each of bucket_count parts of the vector, which
                               are reduced side by side: with one call, one draw, one set of contributors and one report
@@ -673,12 +680,16 @@ typedef struct lsched_partial_desc {
                                ranks; sums of f32 and f64 only */
   const lsched_tensor* tensors; /* of an adasum, as in lsched_collective_desc, but without gaps */
   uint64_t tensor_count;
+  const lsched_sparse_desc*
+      sparse; /* of a sparse_allreduce, which NULL for `collective` then means; NULL for others. Its
+                                       gradient and update are NULL, its count and dtype those above; the algorithm is
+                                       named in it, not above. LSCHED_SUM, no divisor (an update is divided by P) */
 } lsched_partial_desc;
 
 /* What a round was: the same bytes on every rank that has collected just up to it. */
 typedef struct lsched_round_report {
   uint64_t round;
-  uint64_t contributors; /* ranks whose contribution is in it; 0: there is no result of it */
+  uint64_t contributors; /* ranks whose contribution is in it; 0: there is no result of it, but of sparse_allreduce */
   uint64_t offers;       /* calls of lsched_offer inside */
   uint64_t ranks;        /* size of the world */
 } lsched_round_report;
@@ -693,12 +704,16 @@ typedef struct lsched_report {
   uint64_t offers;    /* calls of lsched_offer inside the result */
   uint64_t mine;      /* of this rank's, those sent in rounds (from, to] */
   uint64_t staleness; /* of these: rounds between the one called for and the one it was in, at most */
-  int32_t has_result; /* 0: nobody contributed anything, the result is untouched */
+  int32_t has_result; /* 0: nobody contributed anything, or (all there is of a sparse_allreduce) nothing is new; the
+                         result is untouched */
 } lsched_report;
 
 /* A collective in which nobody waits for the slowest (Li et al., PPoPP 2020). It owns its buffers and is served in
  * the background from creation on: with any policy but full a rank takes part in a round even if it has not called,
  * with what it has offered so far, or with nothing (null), which moves no bytes.  Collective.
+ * Of a sparse allreduce a rank that has offered nothing sends what its residual has (lsched_sparse_create), so every
+ * round has an update, and 0 contributors is one with no new gradient. lsched_sparse_get_stats, _residual, _save and
+ * _load are for these, too.
  * Thread, Blocks, Memory: as lsched_barrier_create.
  * Errors: as lsched_allreduce_create; UNSUPPORTED for other policies than full without a progress thread, unless the
  * configuration asks for LSCHED_PROGRESS_CALLER on purpose. */

@@ -4,9 +4,9 @@
 #include <cstring>
 
 #include "bindings/c/runtime.h"
+#include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
 #include "collectives/gtopk.h"
-#include "collectives/sparse_allreduce.h"
 
 namespace lsched {
 namespace {
@@ -103,20 +103,15 @@ struct described {
 
 described describe(lsched_runtime* runtime, const lsched_sparse_desc& desc) {
   const std::string nothing = "a sparse allreduce with bad arguments";
-  const auto problem = read_problem(runtime->place(), desc);
-  if (!problem) return {{nothing, problem.error()}};
-  if (auto why = objection_to_memory(desc, *problem)) return {{nothing, *why}};
-  const auto how = read_algorithm(desc, *problem);
-  if (!how) return {{nothing, how.error()}};
-  const auto local = std::make_shared<local_part>(*problem);
-  local->steps = sparse_functions((*how)->name, *problem, local->state, gtopk_children(problem->place));
-  const std::shared_ptr<judging_functions> steps(local, local->steps.get());
-  return {{agreement_of(*problem, (*how)->name),
-           (*how)->generate(*problem),
+  auto asked = read_request(runtime->place(), desc);
+  if (!asked) return {{nothing, asked.error()}};
+  if (auto why = objection_to_memory(desc, asked->problem)) return {{nothing, *why}};
+  return {{std::move(asked->agreement),
+           asked->how->generate(asked->problem),
            {{static_cast<const std::byte*>(desc.gradient)}, {static_cast<std::byte*>(desc.update)}},
-           {.local = steps}},
-          std::shared_ptr<sparse_state>(local, &local->state),
-          steps};
+           {.local = asked->steps}},
+          std::move(asked->state),
+          asked->steps};
 }
 
 lsched_status create(lsched_runtime* runtime, const lsched_sparse_desc* desc, lsched_schedule** schedule,
@@ -130,8 +125,13 @@ lsched_status create(lsched_runtime* runtime, const lsched_sparse_desc* desc, ls
   return answer;
 }
 
+round_no rounds_of(const instance& it) {
+  const round_no finished = it.finished.load();
+  return finished == k_last_round ? it.round : finished;
+}
+
 lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
-  lsched_sparse_stats all{.struct_size = sizeof all, .rounds = schedule.it->finished.load()};
+  lsched_sparse_stats all{.struct_size = sizeof all, .rounds = rounds_of(*schedule.it)};
   const auto buffers = schedule.it->program->buffers();
   for (std::size_t b = 0; b < buffers.size(); ++b) {
     const traffic& one = schedule.it->moved[b];
@@ -148,13 +148,42 @@ bool has_items(const lsched_schedule* schedule) {
   return is_sparse(schedule) || (schedule != nullptr && schedule->coo != nullptr);
 }
 
-/// Between rounds the state is the caller's; OK then.
-lsched_status look(const lsched_schedule* schedule) {
+/// Of a partial instance a round is open at any time, but under way only from its capture on.
+bool is_between_rounds(const instance& it) {
+  const round_no finished = it.finished.load();
+  if (!it.program->is_partial()) return finished == it.called.load();
+  return finished == k_last_round || finished == it.gated.load();
+}
+
+/// Between rounds the state is the caller's. What begins rounds of a partial schedule is not his alone: nothing does
+/// while he looks.
+template <class Look>
+lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
   if (!is_sparse(schedule)) return LSCHED_ERR_ARGUMENT;
-  return schedule->it->finished.load() == schedule->it->called.load() ? LSCHED_OK : LSCHED_ERR_STATE;
+  const auto answer_of = [&] {
+    return is_between_rounds(*schedule->it) ? guarded(nullptr, [&] { return look(*schedule->residual); })
+                                            : LSCHED_ERR_STATE;
+  };
+  if (!schedule->is_partial()) return answer_of();
+  lsched_status answer = LSCHED_ERR_STATE;
+  schedule->runtime->driver().with_engine([&] { answer = answer_of(); });
+  return answer;
 }
 
 }  // namespace
+
+result<sparse_request> read_request(world place, const lsched_sparse_desc& desc) {
+  const auto problem = read_problem(place, desc);
+  if (!problem) return problem.error();
+  const auto how = read_algorithm(desc, *problem);
+  if (!how) return how.error();
+  const auto local = std::make_shared<local_part>(*problem);
+  local->steps = sparse_functions((*how)->name, *problem, local->state, gtopk_children(place));
+  return sparse_request{*problem, *how, agreement_of(*problem, (*how)->name),
+                        std::shared_ptr<sparse_state>(local, &local->state),
+                        std::shared_ptr<judging_functions>(local, local->steps.get())};
+}
+
 }  // namespace lsched
 
 using namespace lsched;
@@ -177,16 +206,16 @@ lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sp
 
 lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual, lsched_dtype* dtype) {
   if (residual == nullptr || dtype == nullptr) return LSCHED_ERR_ARGUMENT;
-  if (const lsched_status answer = look(schedule); answer != LSCHED_OK) return answer;
-  *residual = schedule->residual->residual();
-  *dtype = schedule->residual->residual_type() == lsched::dtype::f64 ? LSCHED_F64 : LSCHED_F32;
-  return LSCHED_OK;
+  return between_rounds(schedule, [&](sparse_state& state) {
+    *residual = state.residual();
+    *dtype = state.residual_type() == lsched::dtype::f64 ? LSCHED_F64 : LSCHED_F32;
+    return LSCHED_OK;
+  });
 }
 
 lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed) {
-  if (const lsched_status answer = look(schedule); answer != LSCHED_OK) return answer;
-  return guarded(nullptr, [&] {
-    const std::vector<std::byte> all = schedule->residual->save();
+  return between_rounds(schedule, [&](const sparse_state& state) {
+    const std::vector<std::byte> all = state.save();
     if (needed != nullptr) *needed = all.size();
     if (image == nullptr) return needed != nullptr ? LSCHED_OK : LSCHED_ERR_ARGUMENT;
     if (bytes < all.size()) return LSCHED_ERR_ARGUMENT;
@@ -196,10 +225,9 @@ lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, s
 }
 
 lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes) {
-  if (const lsched_status answer = look(schedule); answer != LSCHED_OK) return answer;
-  if (image == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
-    const auto why = schedule->residual->load({static_cast<const std::byte*>(image), bytes});
+  return between_rounds(schedule, [&](sparse_state& state) {
+    if (image == nullptr) return LSCHED_ERR_ARGUMENT;
+    const auto why = state.load({static_cast<const std::byte*>(image), bytes});
     return why ? report(nullptr, *why) : LSCHED_OK;
   });
 }

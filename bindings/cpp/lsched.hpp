@@ -403,6 +403,34 @@ class partial_collective : public partial_base {
   std::vector<std::uint64_t> buckets_{};
 };
 
+namespace detail {
+
+/// What lives from round to round in a sparse allreduce, partial or not; and what it has moved.
+template <element T>
+std::span<T> residual_of(lsched_schedule* schedule, std::uint64_t count) {
+  void* lies_at = nullptr;
+  lsched_dtype type{};
+  expect(lsched_sparse_residual(schedule, &lies_at, &type));
+  return {static_cast<T*>(lies_at), static_cast<std::size_t>(count)};
+}
+
+inline std::vector<std::byte> saved_state_of(const lsched_schedule* schedule) {
+  std::size_t needed = 0;
+  expect(lsched_sparse_save(schedule, nullptr, 0, &needed));
+  std::vector<std::byte> image(needed);
+  expect(lsched_sparse_save(schedule, image.data(), image.size(), nullptr));
+  return image;
+}
+
+inline lsched_sparse_stats traffic_of(const lsched_schedule* schedule) {
+  lsched_sparse_stats figures{};
+  figures.struct_size = sizeof figures;
+  expect(lsched_sparse_get_stats(schedule, &figures));
+  return figures;
+}
+
+}  // namespace detail
+
 /// A sparse allreduce of vectors of type T (runtime::sparse). What a round does, lsched_sparse_create says.
 template <element T>
 requires std::floating_point<T>
@@ -421,28 +449,12 @@ class sparse_allreduce : public schedule {
   }
 
   /// Between rounds: what this rank keeps for later. It may be written. Lies where it is as long as the schedule lives.
-  std::span<T> residual() const {
-    void* lies_at = nullptr;
-    lsched_dtype type{};
-    detail::expect(lsched_sparse_residual(handle(), &lies_at, &type));
-    return {static_cast<T*>(lies_at), static_cast<std::size_t>(count_)};
-  }
+  std::span<T> residual() const { return detail::residual_of<T>(handle(), count_); }
 
-  lsched_sparse_stats stats() const {
-    lsched_sparse_stats figures{};
-    figures.struct_size = sizeof figures;
-    detail::expect(lsched_sparse_get_stats(handle(), &figures));
-    return figures;
-  }
+  lsched_sparse_stats stats() const { return detail::traffic_of(handle()); }
 
   /// Between rounds: all that lives on, for a checkpoint of this rank.
-  std::vector<std::byte> save() const {
-    std::size_t needed = 0;
-    detail::expect(lsched_sparse_save(handle(), nullptr, 0, &needed));
-    std::vector<std::byte> image(needed);
-    detail::expect(lsched_sparse_save(handle(), image.data(), image.size(), nullptr));
-    return image;
-  }
+  std::vector<std::byte> save() const { return detail::saved_state_of(handle()); }
   /// Of a schedule that was made alike, by the same rank of as many. An image that is none changes nothing.
   void load(std::span<const std::byte> image) {
     detail::expect(lsched_sparse_load(handle(), image.data(), image.size()));
@@ -450,6 +462,24 @@ class sparse_allreduce : public schedule {
 
  private:
   std::uint64_t count_ = 0;
+};
+
+/// A sparse allreduce in which nobody waits for the slowest (runtime::partial_sparse): gradients are offered, updates
+/// collected. What lives on is the caller's while no round is under way on any rank (lsched_sparse_residual).
+template <element T>
+requires std::floating_point<T>
+class partial_sparse_allreduce : public partial_collective<T> {
+ public:
+  partial_sparse_allreduce() = default;
+  partial_sparse_allreduce(lsched_schedule* handle, std::uint64_t count)
+      : partial_collective<T>(handle, count, count, {count}) {}
+
+  std::span<T> residual() const { return detail::residual_of<T>(this->handle(), this->result_count()); }
+  lsched_sparse_stats traffic() const { return detail::traffic_of(this->handle()); }
+  std::vector<std::byte> save() const { return detail::saved_state_of(this->handle()); }
+  void load(std::span<const std::byte> image) {
+    detail::expect(lsched_sparse_load(this->handle(), image.data(), image.size()));
+  }
 };
 
 // --- arithmetic of the program's own -----------------------------------------------------------------------
@@ -733,11 +763,49 @@ class runtime {
   requires std::floating_point<T> sparse_allreduce<T> sparse(std::span<const T> gradient, std::span<T> update,
                                                              std::uint64_t k, const sparse_options& options = {}) {
     if (gradient.size() != update.size()) throw std::invalid_argument("lsched: gradient and update differ in size");
-    lsched_sparse_desc desc{};
-    desc.struct_size = sizeof desc;
+    lsched_sparse_desc desc = desc_of<T>(update.size(), k, options);
     desc.gradient = gradient.data();
     desc.update = update.data();
-    desc.count = update.size();
+    lsched_schedule* made = nullptr;
+    detail::call call;
+    call(lsched_sparse_create(handle_, &desc, &made, call.diagnostic()));
+    return {made, desc.count};
+  }
+
+  template <element T>
+  partial_collective<T> partial(std::uint64_t count, const partial_options& options = {}) {
+    const lsched_partial_desc desc = desc_of<T>(count, options);
+    lsched_schedule* made = nullptr;
+    detail::call call;
+    call(lsched_partial_create(handle_, &desc, &made, call.diagnostic()));
+    const std::uint64_t all = count * static_cast<std::uint64_t>(size());
+    const bool is_scattered = options.collective == "reduce_scatter_block";
+    return {made, is_scattered ? all : count, options.collective == "allgather" ? all : count,
+            options.buckets.empty() ? std::vector{count} : options.buckets};
+  }
+
+  /// A sparse allreduce of gradients of `count` elements, k of them in a round, whose rounds start by an activation. Of
+  /// `options`, activation, seed, lag and history may be other than they are by default. Collective.
+  template <element T>
+  requires std::floating_point<T> partial_sparse_allreduce<T> partial_sparse(std::uint64_t count, std::uint64_t k,
+                                                                             const partial_options& options = {},
+                                                                             const sparse_options& how = {}) {
+    const lsched_sparse_desc sparse = desc_of<T>(count, k, how);
+    lsched_partial_desc desc = desc_of<T>(count, options);
+    if (options.collective == partial_options{}.collective) desc.collective = nullptr;
+    desc.sparse = &sparse;
+    lsched_schedule* made = nullptr;
+    detail::call call;
+    call(lsched_partial_create(handle_, &desc, &made, call.diagnostic()));
+    return {made, count};
+  }
+
+ private:
+  template <element T>
+  static lsched_sparse_desc desc_of(std::uint64_t count, std::uint64_t k, const sparse_options& options) {
+    lsched_sparse_desc desc{};
+    desc.struct_size = sizeof desc;
+    desc.count = count;
     desc.k = k;
     desc.dtype = dtype_of<T>::value;
     desc.algorithm = options.algorithm;
@@ -750,14 +818,12 @@ class runtime {
     desc.selection = options.selection;
     desc.reuse = options.reuse;
     desc.bucket = options.bucket;
-    lsched_schedule* made = nullptr;
-    detail::call call;
-    call(lsched_sparse_create(handle_, &desc, &made, call.diagnostic()));
-    return {made, desc.count};
+    return desc;
   }
 
+  /// Points into the options.
   template <element T>
-  partial_collective<T> partial(std::uint64_t count, const partial_options& options = {}) {
+  static lsched_partial_desc desc_of(std::uint64_t count, const partial_options& options) {
     lsched_partial_desc desc{};
     desc.struct_size = sizeof desc;
     desc.collective = options.collective.c_str();
@@ -773,16 +839,9 @@ class runtime {
     desc.divisor = options.divisor;
     desc.averages_weights = options.averages_weights ? 1 : 0;
     desc.algorithm = options.algorithm;
-    lsched_schedule* made = nullptr;
-    detail::call call;
-    call(lsched_partial_create(handle_, &desc, &made, call.diagnostic()));
-    const std::uint64_t all = count * static_cast<std::uint64_t>(size());
-    const bool is_scattered = options.collective == "reduce_scatter_block";
-    return {made, is_scattered ? all : count, options.collective == "allgather" ? all : count,
-            options.buckets.empty() ? std::vector{count} : options.buckets};
+    return desc;
   }
 
- private:
   lsched_runtime* handle_ = nullptr;
 };
 

@@ -119,6 +119,48 @@ TEST_P(Sparse, what_goes_in_comes_out_or_stays) {
   }
 }
 
+static_assert(std::is_nothrow_move_constructible_v<lsched::partial_sparse_allreduce<float>>);
+
+TEST_P(Sparse, what_is_offered_comes_out_or_stays) {
+  by_rank<double> given(GetParam(), std::vector<double>(k_count)), updates = given, residuals = given;
+  as_ranks(GetParam(), [&](lsched::runtime& world, std::size_t r) {
+    auto reduce = world.partial_sparse<double>(
+        k_count, 20, {.activation = "majority", .lag = LSCHED_ACCUMULATE, .seed = 3}, {.algorithm = "topka"});
+    std::vector<double> update(k_count);
+    const auto take = [&](const lsched::report& told) {
+      for (std::size_t i = 0; i < k_count && told.has_result; ++i) updates[r][i] += update[i];
+      return told;
+    };
+    for (std::size_t round = 1; round <= 4; ++round) {
+      const std::vector<double> gradient = draw_integers<double>(r, round);
+      for (std::size_t i = 0; i < k_count; ++i) given[r][i] += gradient[i];
+      take(reduce.collect(reduce.offer(gradient), update, k_limit));
+    }
+    EXPECT_EQ(take(reduce.flush(update, k_limit)).last.ranks, GetParam());
+    residuals[r] = copy_of<double>(reduce.residual());
+    const std::vector<std::byte> image = reduce.save();
+    reduce.load(image);
+    EXPECT_EQ(residuals[r], copy_of<double>(reduce.residual()));
+    EXPECT_EQ(reduce.traffic().item_bytes_sent > 0, world.size() > 1);
+    EXPECT_TRUE(is_part_of(reduce.print(), "partial_sparse_allreduce/topka"));
+    reduce.flush(update, k_limit);  // no round begins before all have looked
+    reduce.close(k_limit);
+  });
+  const auto ranks = static_cast<double>(GetParam());
+  for (std::size_t i = 0; i < k_count; ++i) {
+    double in = 0, left = 0;
+    for (std::size_t r = 0; r < GetParam(); ++r) in += given[r][i], left += residuals[r][i];
+    for (std::size_t r = 0; r < GetParam(); ++r) ASSERT_NEAR(in, ranks * updates[r][i] + left, 1e-9) << "element " << i;
+  }
+}
+
+TEST(Sparse, of_a_partial_one_no_other_options_are_taken) {
+  as_ranks(1, [&](lsched::runtime& world, std::size_t) {
+    EXPECT_THROW(world.partial_sparse<float>(k_count, 2, {.collective = "adasum"}), lsched::error);
+    EXPECT_THROW(world.partial_sparse<float>(k_count, 2, {.buckets = {k_count}}), lsched::error);
+  });
+}
+
 TEST(Sparse, options_are_those_of_the_desc) {
   as_ranks(3, [&](lsched::runtime& world, std::size_t r) {
     std::vector<float> gradient(k_count), update(k_count);

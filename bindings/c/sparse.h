@@ -1,0 +1,26 @@
+// Sparse allreduces as C callers ask for them: checked, and with what lives from round to round.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "bindings/c/lsched.h"
+#include "collectives/sparse_allreduce.h"
+#include "sparse/sparse_functions.h"
+#include "sparse/state.h"
+
+namespace lsched {
+
+struct sparse_request {
+  sparse_problem problem;
+  const sparse_algorithm* how = nullptr;
+  std::string agreement;  ///< all that ranks have to agree about, in words
+  std::shared_ptr<sparse_state> state;
+  std::shared_ptr<judging_functions> steps;  ///< keep the state, too
+};
+
+/// Reads the desc of a rank, but for its memory. ARGUMENT for whatever is out of range or does not belong to the
+/// algorithm.
+result<sparse_request> read_request(world place, const lsched_sparse_desc& desc);
+
+}  // namespace lsched

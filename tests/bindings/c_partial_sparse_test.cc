@@ -1,0 +1,325 @@
+// Partial sparse allreduces through the C interface, with threads as ranks: nothing is lost, nobody is waited for, what
+// lives on can be looked at between rounds, and a wrong desc is told what is wrong. Every wait has a timeout.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+
+namespace {
+
+constexpr std::uint64_t k_limit_ns = 30'000'000'000;
+constexpr std::uint64_t k_count = 300;
+
+using vector = std::vector<float>;
+
+struct diagnostic : lsched_diagnostic {
+  diagnostic() { lsched_diagnostic_init(this); }
+};
+
+/// Runs `body` as each rank of a world of threads.
+void as_ranks(std::int32_t size, const std::function<void(lsched_runtime*, std::size_t)>& body) {
+  lsched_config config;
+  lsched_config_init(&config);
+  config.commit_timeout_ns = k_limit_ns;
+  std::vector<lsched_runtime*> world(static_cast<std::size_t>(size));
+  diagnostic why;
+  ASSERT_EQ(lsched_runtime_open_threads(size, &config, world.data(), &why), LSCHED_OK) << why.text;
+  {
+    std::vector<std::jthread> all;
+    for (std::size_t r = 0; r < world.size(); ++r) all.emplace_back([&, r] { body(world[r], r); });
+  }
+  for (lsched_runtime* one : world) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
+}
+
+/// Both descs, which point to each other.
+struct request {
+  explicit request(const char* algorithm, const char* activation, std::uint64_t k = 20) {
+    sparse = {.struct_size = sizeof sparse, .count = k_count, .k = k, .dtype = LSCHED_F32, .algorithm = algorithm};
+    partial = {.struct_size = sizeof partial,
+               .collective = "sparse_allreduce",
+               .count = k_count,
+               .dtype = LSCHED_F32,
+               .reduction = LSCHED_SUM,
+               .activation = activation,
+               .lag = LSCHED_ACCUMULATE};
+    partial.sparse = &sparse;
+  }
+  request(const request&) = delete;
+  lsched_sparse_desc sparse{};
+  lsched_partial_desc partial{};
+};
+
+lsched_schedule* create(lsched_runtime* runtime, const request& what) {
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_partial_create(runtime, &what.partial, &schedule, &why), LSCHED_OK) << why.text;
+  return schedule;
+}
+
+void destroy(lsched_schedule* schedule) {
+  diagnostic why;
+  EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+}
+
+/// Integers of different sizes.
+vector drawn(std::size_t rank, std::uint64_t round) {
+  vector gradient(k_count);
+  for (std::size_t i = 0; i < k_count; ++i)
+    gradient[i] =
+        static_cast<float>(static_cast<std::int64_t>((i * 2654435761u + rank * 40503u + round * 9973u) % 201) - 100);
+  return gradient;
+}
+
+void add(std::vector<double>& to, std::span<const float> what, double factor = 1) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += factor * static_cast<double>(what[i]);
+}
+
+std::span<float> residual_of(lsched_schedule* schedule) {
+  void* residual = nullptr;
+  lsched_dtype type = LSCHED_F64;
+  EXPECT_EQ(lsched_sparse_residual(schedule, &residual, &type), LSCHED_OK);
+  EXPECT_EQ(type, LSCHED_F32);
+  return {static_cast<float*>(residual), residual == nullptr ? 0 : k_count};
+}
+
+lsched_report empty_report() { return {.struct_size = sizeof(lsched_report)}; }
+
+/// What a rank has given and got.
+struct account {
+  std::vector<double> given = std::vector<double>(k_count), taken = given, kept = given;
+};
+
+void expect_nothing_lost(const std::vector<account>& all, const std::string& where) {
+  const auto size = static_cast<double>(all.size());
+  for (std::size_t i = 0; i < k_count; ++i) {
+    double given = 0, kept = 0;
+    for (const account& it : all) given += it.given[i], kept += it.kept[i];
+    for (const account& it : all) ASSERT_EQ(given, std::round(size * it.taken[i]) + kept) << where << ", element " << i;
+  }
+}
+
+/// Every rank steps when it likes; some steps have no gradient in them.
+TEST(c_partial_sparse, what_is_offered_is_in_updates_or_residuals) {
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank", "auto"})
+    for (const char* activation : {"solo", "majority+every(4)", "quorum(1)", "full"})
+      for (const std::int32_t size : {1, 2, 3, 5}) {
+        const std::string where = std::string(algorithm) + " " + activation + ", " + std::to_string(size) + " ranks";
+        std::vector<account> all(static_cast<std::size_t>(size));
+        as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+          lsched_schedule* schedule = create(runtime, request(algorithm, activation));
+          ASSERT_NE(schedule, nullptr) << where;
+          vector update(k_count);
+          diagnostic why;
+          lsched_report report = empty_report();
+          const auto take = [&] {
+            if (report.has_result != 0) add(all[r].taken, update);
+          };
+          for (std::uint64_t round = 1; round <= 6; ++round) {
+            const vector gradient = drawn(r, round);
+            lsched_ticket ticket{};
+            ASSERT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+            add(all[r].given, gradient);
+            ASSERT_EQ(lsched_collect(ticket, update.data(), k_limit_ns, &report, &why), LSCHED_OK) << where << why.text;
+            take();
+          }
+          ASSERT_EQ(lsched_flush(schedule, update.data(), k_limit_ns, &report, &why), LSCHED_OK) << where << why.text;
+          take();
+          add(all[r].kept, residual_of(schedule));
+          lsched_sparse_stats stats{.struct_size = sizeof stats};
+          EXPECT_EQ(lsched_sparse_get_stats(schedule, &stats), LSCHED_OK);
+          EXPECT_EQ(stats.rounds, report.round) << where;
+          EXPECT_EQ(stats.item_bytes_sent > 0, size > 1) << where;
+          // A flush is a barrier: until all have looked, no round begins.
+          ASSERT_EQ(lsched_flush(schedule, nullptr, k_limit_ns, &report, &why), LSCHED_OK) << where << why.text;
+          EXPECT_EQ(report.has_result, 1) << "with no gradient at all";
+          EXPECT_EQ(report.last.contributors, 0u);
+          destroy(schedule);
+        });
+        ASSERT_NO_FATAL_FAILURE(expect_nothing_lost(all, where));
+      }
+}
+
+TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
+  constexpr std::int32_t size = 3;
+  std::barrier in_step(size);
+  std::vector<account> all(size);
+  as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+    lsched_schedule* schedule = create(runtime, request("oktopk", "solo"));
+    ASSERT_NE(schedule, nullptr);
+    vector update(k_count);
+    diagnostic why;
+    lsched_report report = empty_report();
+    lsched_ticket ticket{};
+    if (r == 0) {
+      for (std::uint64_t round = 1; round <= 10; ++round) {
+        const vector gradient = drawn(0, round);
+        ASSERT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+        add(all[r].given, gradient);
+        ASSERT_EQ(lsched_collect(ticket, update.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+        EXPECT_EQ(report.last.round, round);
+        EXPECT_EQ(report.last.contributors, 1u);
+        EXPECT_EQ(std::count_if(update.begin(), update.end(), [](float it) { return it != 0; }), 20);
+        add(all[r].taken, update);
+      }
+    }
+    in_step.arrive_and_wait();
+    if (r != 0) {  // its first call finds ten rounds over, or the tenth not quite, and all that became of them
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::nanoseconds(k_limit_ns);
+      void* residual = nullptr;
+      lsched_dtype type{};
+      while (lsched_sparse_residual(schedule, &residual, &type) != LSCHED_OK)
+        ASSERT_LT(std::chrono::steady_clock::now(), limit) << "rounds that it has not called for are over, too";
+      const vector gradient = drawn(r, 1);
+      ASSERT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
+      add(all[r].given, gradient);
+      ASSERT_EQ(lsched_collect(ticket, update.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+      EXPECT_GE(report.to, 9u);
+      EXPECT_LE(report.to, 10u);
+      add(all[r].taken, update);
+    }
+    ASSERT_EQ(lsched_flush(schedule, update.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(report.last.contributors, 2u);
+    EXPECT_EQ(report.last.offers, 2u);
+    EXPECT_EQ(report.mine, r == 0 ? 0u : 1u);
+    add(all[r].taken, update);
+    add(all[r].kept, residual_of(schedule));
+    in_step.arrive_and_wait();
+    destroy(schedule);
+  });
+  expect_nothing_lost(all, "");
+}
+
+/// Two schedules in the same state give the same bits.
+TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
+  constexpr std::int32_t size = 3;
+  std::barrier in_step(size);
+  as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+    lsched_schedule* one = create(runtime, request("topka", "solo"));
+    lsched_schedule* other = create(runtime, request("topka", "solo"));
+    ASSERT_TRUE(one != nullptr && other != nullptr);
+    diagnostic why;
+    lsched_ticket ticket{};
+    for (std::uint64_t round = 1; round <= 3; ++round)
+      ASSERT_EQ(lsched_offer(one, drawn(r, round).data(), &ticket), LSCHED_OK);
+    ASSERT_EQ(lsched_flush(one, nullptr, k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+    std::size_t needed = 0;
+    ASSERT_EQ(lsched_sparse_save(one, nullptr, 0, &needed), LSCHED_OK);
+    std::vector<std::byte> image(needed);
+    EXPECT_EQ(lsched_sparse_save(one, image.data(), needed - 1, nullptr), LSCHED_ERR_ARGUMENT);
+    ASSERT_EQ(lsched_sparse_save(one, image.data(), needed, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_sparse_load(other, image.data(), needed - 1), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_sparse_load(other, nullptr, needed), LSCHED_ERR_ARGUMENT);
+    ASSERT_EQ(lsched_sparse_load(other, image.data(), needed), LSCHED_OK);
+    EXPECT_GT(std::ranges::count_if(residual_of(one), [](float it) { return it != 0; }), 0);
+    EXPECT_TRUE(std::ranges::equal(residual_of(one), residual_of(other)));
+    in_step.arrive_and_wait();
+    vector first(k_count), second(k_count);
+    ASSERT_EQ(lsched_flush(one, first.data(), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_flush(other, second.data(), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(first, second);
+    destroy(one);
+    destroy(other);
+  });
+}
+
+/// Rank 1 sleeps in the middle of a round: rank 0 waits for it, and may not look.
+TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
+  lsched_config config;
+  lsched_config_init(&config);
+  config.commit_timeout_ns = k_limit_ns;
+  config.progress = LSCHED_PROGRESS_CALLER;  // a rank that does not call sleeps
+  std::vector<lsched_runtime*> world(2);
+  ASSERT_EQ(lsched_runtime_open_threads(2, &config, world.data(), nullptr), LSCHED_OK);
+  std::vector<lsched_schedule*> its(2);
+  {
+    std::jthread other([&] { its[1] = create(world[1], request("oktopk", "solo")); });
+    its[0] = create(world[0], request("oktopk", "solo"));
+  }
+  lsched_ticket ticket{};
+  ASSERT_EQ(lsched_offer(its[0], drawn(0, 1).data(), &ticket), LSCHED_OK);
+  EXPECT_EQ(lsched_test(ticket), LSCHED_PENDING);
+  void* residual = nullptr;
+  lsched_dtype type{};
+  std::size_t needed = 0;
+  EXPECT_EQ(lsched_sparse_residual(its[0], &residual, &type), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_sparse_save(its[0], nullptr, 0, &needed), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_sparse_load(its[0], &needed, 1), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_sparse_residual(its[1], &residual, &type), LSCHED_OK) << "its part has not begun";
+  std::atomic<bool> is_over{false};
+  {
+    std::jthread other([&] {
+      lsched_ticket mine{};
+      EXPECT_EQ(lsched_offer(its[1], drawn(1, 1).data(), &mine), LSCHED_OK);
+      EXPECT_EQ(lsched_collect(mine, nullptr, k_limit_ns, nullptr, nullptr), LSCHED_OK);
+      while (!is_over) (void)lsched_test(mine);
+    });
+    EXPECT_EQ(lsched_collect(ticket, nullptr, k_limit_ns, nullptr, nullptr), LSCHED_OK);
+    is_over = true;
+  }
+  {
+    std::jthread other([&] { destroy(its[1]); });
+    destroy(its[0]);
+  }
+  for (lsched_runtime* one : world) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
+}
+
+TEST(c_partial_sparse, a_wrong_desc_is_told_what_is_wrong) {
+  as_ranks(1, [&](lsched_runtime* runtime, std::size_t) {
+    const auto expect_refusal = [&](const char* words, const std::function<void(request&)>& spoil) {
+      request what("oktopk", "solo");
+      spoil(what);
+      lsched_schedule* schedule = nullptr;
+      diagnostic why;
+      EXPECT_EQ(lsched_partial_create(runtime, &what.partial, &schedule, &why), LSCHED_ERR_ARGUMENT) << words;
+      EXPECT_NE(std::string(why.text).find(words), std::string::npos) << why.text;
+      EXPECT_EQ(schedule, nullptr);
+    };
+    const float nobody = 0;
+    const std::uint64_t all = k_count;
+    const lsched_tensor tensor{0, k_count};
+    expect_refusal("struct_size", [](request& it) { it.partial.struct_size = 1; });
+    expect_refusal("struct_size", [](request& it) { it.sparse.struct_size = 1; });
+    expect_refusal("\"adasum\" is no sparse_allreduce", [](request& it) { it.partial.collective = "adasum"; });
+    expect_refusal("sparse_allreduce with a desc of its own", [](request& it) { it.partial.sparse = nullptr; });
+    expect_refusal("another count or dtype", [](request& it) { it.sparse.count = 1; });
+    expect_refusal("another count or dtype", [](request& it) { it.sparse.dtype = LSCHED_F64; });
+    expect_refusal("owns its memory", [&](request& it) { it.sparse.gradient = &nobody; });
+    expect_refusal("algorithm", [](request& it) { it.partial.algorithm = "oktopk"; });
+    expect_refusal("LSCHED_SUM", [](request& it) { it.partial.reduction = LSCHED_MAX; });
+    expect_refusal("divisor", [](request& it) { it.partial.divisor = LSCHED_DIVIDE_BY_RANKS; });
+    expect_refusal("buckets", [&](request& it) { it.partial.buckets = &all, it.partial.bucket_count = 1; });
+    expect_refusal("tensors", [&](request& it) { it.partial.tensors = &tensor, it.partial.tensor_count = 1; });
+    expect_refusal("averages", [](request& it) { it.partial.averages_weights = 1; });
+    expect_refusal("starts no rounds", [](request& it) { it.partial.activation = "alone"; });
+    expect_refusal("quorum(2) needs", [](request& it) { it.partial.activation = "quorum(2)"; });
+    expect_refusal("only LSCHED_HISTORY has a history", [](request& it) { it.partial.history = 3; });
+    expect_refusal("there is no sparse allreduce \"ring\"", [](request& it) { it.sparse.algorithm = "ring"; });
+    expect_refusal("scale is not finite", [](request& it) { it.sparse.scale = NAN; });
+    request by_default("oktopk", "solo");
+    by_default.partial.collective = nullptr;
+    destroy(create(runtime, by_default));
+  });
+}
+
+TEST(c_partial_sparse, ranks_that_ask_for_different_things_learn_it) {
+  as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
+    const request what("oktopk", r == 0 ? "solo" : "majority", 10);
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_partial_create(runtime, &what.partial, &schedule, &why), LSCHED_ERR_MISMATCH) << why.text;
+    EXPECT_EQ(schedule, nullptr);
+  });
+}
+
+}  // namespace
