@@ -93,6 +93,7 @@ void print_sparse(const json& list, const list_options& options) {
       std::printf("%10.0f %14.0f  %s\n", price["messages"].get<double>(), price["words"].get<double>(),
                   it["constraints"]["summary"].get<std::string>().c_str());
   }
+  std::printf("\n%s has the same ones, behind an activation.\n", std::string(k_partial_sparse_allreduce).c_str());
 }
 
 void print(const json& list, const list_options& options) {

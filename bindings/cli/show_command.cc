@@ -81,11 +81,13 @@ schedule_ptr compile_sparse(const show_options& options, std::int32_t rank) {
   sparse_problem problem = problem_of(options.data, options.sparse, options.ranks);
   const sparse_algorithm& how = options.algorithm == "auto" ? choose_sparse(problem) : sparse_named(options.algorithm);
   problem.place.self = rank;
-  return require(how.generate(problem));
+  if (options.collective == k_sparse_allreduce) return require(how.generate(problem));
+  return require(partial_sparse_allreduce(how, problem, activation_of(options.activation, options.seed)));
 }
 
 schedule_ptr compile(const show_options& options, std::int32_t rank) {
-  if (options.collective == k_sparse_allreduce) return compile_sparse(options, rank);
+  const bool is_sparse = options.collective == k_sparse_allreduce || options.collective == k_partial_sparse_allreduce;
+  if (is_sparse) return compile_sparse(options, rank);
   const collective& of = collective_of(options.collective);
   return require(generate(options.collective, options.algorithm, {.self = rank, .size = options.ranks},
                           shape_of(of, options.ranks, options.data),

@@ -9,6 +9,7 @@
 namespace lsched::cli {
 
 inline constexpr std::string_view k_sparse_allreduce = "sparse_allreduce";
+inline constexpr std::string_view k_partial_sparse_allreduce = "partial_sparse_allreduce";
 
 /// --k and --density; not both.
 struct sparse_data {

@@ -79,8 +79,9 @@ json describe(const finding& it) {
 
 json describe(const verify_case& it) {
   if (it.sparse != nullptr)
-    return {{"collective", k_sparse_allreduce},
+    return {{"collective", collective_of(it)},
             {"algorithm", it.sparse->name},
+            {"activation", words_for(it.starts)},
             {"ranks", it.size},
             {"count", it.count},
             {"k", it.problem.k},
@@ -205,10 +206,10 @@ void expect_sense(const verify_command_options& options) {
   const int wishes =
       (options.collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) + (options.all || options.sample ? 1 : 0);
   if (wishes != 1) throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --file, --all or --sample");
-  const bool is_sparse = options.collective == k_sparse_allreduce;
+  const bool is_sparse = options.collective == k_sparse_allreduce || options.collective == k_partial_sparse_allreduce;
   if (!options.items.empty() && !options.collective.empty() && !is_sparse)
-    throw CLI::ValidationError("--k", "changes nothing but of sparse_allreduce");
-  if (is_sparse && options.mutants) throw CLI::ValidationError("--mutants", "are not made of sparse_allreduce");
+    throw CLI::ValidationError("--k", "changes nothing but of sparse_allreduce and partial_sparse_allreduce");
+  if (is_sparse && options.mutants) throw CLI::ValidationError("--mutants", "are not made of " + options.collective);
   if (is_sparse && options.algorithm == "all") return;
   if ((is_sparse || options.collective.empty()) && find_sparse(options.algorithm) != nullptr) return;
   const auto known = algorithms();

@@ -24,9 +24,8 @@ bool is_quadratic(const algorithm& it) {
 }
 
 /// Ops differ by how many arrivals it takes, and by whether some rounds wait for everybody.
-std::vector<activation> activations_for(const algorithm& it, const std::string& words, rank size) {
-  if (!it.of->activates) return words.empty() ? std::vector<activation>{{}} : std::vector<activation>{};
-  if (!words.empty()) return {activation_of(*it.of, words, k_seed)};
+std::vector<activation> activations_for(const std::string& words, rank size) {
+  if (!words.empty()) return {activation_of(words, k_seed)};
   return {{.policy = activation_policy::full, .seed = k_seed},
           {.policy = activation_policy::solo, .seed = k_seed},
           {.policy = activation_policy::majority, .seed = k_seed, .full_every = 8},
@@ -35,6 +34,11 @@ std::vector<activation> activations_for(const algorithm& it, const std::string& 
            .seed = k_seed,
            .number = static_cast<std::uint32_t>(size),
            .full_every = 8}};
+}
+
+std::vector<activation> activations_for(const algorithm& it, const std::string& words, rank size) {
+  if (it.of->activates) return activations_for(words, size);
+  return words.empty() ? std::vector<activation>{{}} : std::vector<activation>{};
 }
 
 std::vector<rank> sizes_for(const verify_wish& wish, const algorithm& it) {
@@ -81,6 +85,17 @@ std::vector<rank> sizes_for(const verify_wish& wish, const sparse_algorithm& it)
   return sizes;
 }
 
+/// Their bodies are proved of more ranks without an activation.
+std::vector<rank> sizes_for_partial(const verify_wish& wish, const sparse_algorithm& it) {
+  std::vector<rank> sizes = sizes_for(wish, it);
+  if (wish.sizes.empty()) std::erase_if(sizes, [](rank size) { return size > 129; });
+  return sizes;
+}
+
+std::vector<std::uint64_t> given_or(const std::vector<std::uint64_t>& given, std::vector<std::uint64_t> usual) {
+  return given.empty() ? std::move(usual) : given;
+}
+
 /// With `defer`, too, and with reused thresholds and buckets of lists, unless these ask for the same.
 void add_sparse(std::vector<verify_case>& to, verify_case plain) {
   to.push_back(plain);
@@ -99,7 +114,9 @@ std::vector<schedule_ptr> sparse_world(const verify_case& it) {
   sparse_problem problem = it.problem;
   for (rank self = 0; self < it.size; ++self) {
     problem.place.self = self;
-    world.push_back(require(it.sparse->generate(problem)));
+    const bool is_partial = it.starts.policy != activation_policy::none;
+    world.push_back(
+        require(is_partial ? partial_sparse_allreduce(*it.sparse, problem, it.starts) : it.sparse->generate(problem)));
   }
   return world;
 }
@@ -139,28 +156,53 @@ std::vector<verify_case> plan(const verify_wish& wish) {
   return all;
 }
 
+namespace {
+
+void plan_ordinary_sparse(const verify_wish& wish, const sparse_algorithm& it, std::vector<verify_case>& all) {
+  for (const rank size : sizes_for(wish, it))
+    for (const std::uint64_t count : given_or(wish.counts, {0, 1, k_large_count}))
+      for (const std::uint64_t k : given_or(wish.items, {0, 1, 10})) {
+        const sparse_problem problem{.count = count, .k = k, .place = {0, size}};
+        add_sparse(all, {.sparse = &it, .problem = problem, .size = size, .count = count});
+      }
+}
+
+void plan_partial_sparse(const verify_wish& wish, const sparse_algorithm& it, std::vector<verify_case>& all) {
+  for (const rank size : sizes_for_partial(wish, it))
+    for (const activation& starts : activations_for(wish.activation, size)) {
+      if (objection(starts, size)) continue;
+      for (const std::uint64_t count : given_or(wish.counts, {k_large_count}))
+        for (const std::uint64_t k : given_or(wish.items, {10})) {
+          const sparse_problem problem{.count = count, .k = k, .place = {0, size}};
+          add_sparse(all, {.sparse = &it, .problem = problem, .size = size, .count = count, .starts = starts});
+        }
+    }
+}
+
+}  // namespace
+
 std::vector<verify_case> plan_sparse(const verify_wish& wish) {
   std::vector<verify_case> all;
-  if ((!wish.collective.empty() && wish.collective != k_sparse_allreduce) || !wish.activation.empty()) return all;
-  const std::vector<std::uint64_t> counts =
-      wish.counts.empty() ? std::vector<std::uint64_t>{0, 1, k_large_count} : wish.counts;
-  const std::vector<std::uint64_t> items = wish.items.empty() ? std::vector<std::uint64_t>{0, 1, 10} : wish.items;
+  const auto is_wanted = [&](std::string_view name) { return wish.collective.empty() || wish.collective == name; };
   for (const sparse_algorithm& it : sparse_algorithms()) {
     if (!wish.algorithm.empty() && wish.algorithm != it.name) continue;
-    for (const rank size : sizes_for(wish, it))
-      for (const std::uint64_t count : counts)
-        for (const std::uint64_t k : items) {
-          const sparse_problem problem{.count = count, .k = k, .place = {0, size}};
-          add_sparse(all, {.sparse = &it, .problem = problem, .size = size, .count = count});
-        }
+    if (is_wanted(k_sparse_allreduce) && wish.activation.empty()) plan_ordinary_sparse(wish, it, all);
+    if (is_wanted(k_partial_sparse_allreduce)) plan_partial_sparse(wish, it, all);
   }
   return all;
 }
 
+std::string_view collective_of(const verify_case& it) {
+  if (it.sparse == nullptr) return it.what->of->name;
+  return it.starts.policy == activation_policy::none ? k_sparse_allreduce : k_partial_sparse_allreduce;
+}
+
 std::string text_of(const verify_case& it) {
   if (it.sparse != nullptr)
-    return std::string(k_sparse_allreduce) + "/" + std::string(it.sparse->name) + ", " + std::to_string(it.size) +
-           (it.size == 1 ? " rank" : " ranks") + ", count " + std::to_string(it.count) + text_of(it.problem);
+    return std::string(collective_of(it)) + "/" + std::string(it.sparse->name) +
+           (it.starts.policy == activation_policy::none ? "" : " " + words_for(it.starts)) + ", " +
+           std::to_string(it.size) + (it.size == 1 ? " rank" : " ranks") + ", count " + std::to_string(it.count) +
+           text_of(it.problem);
   std::string text(it.what->of->name);
   text.append("/").append(it.what->name);
   if (it.starts.policy != activation_policy::none) text.append(" ").append(words_for(it.starts));
@@ -177,7 +219,8 @@ std::string text_of(const verify_case& it) {
 }
 
 postcondition promise_of(const verify_case& it) {
-  if (it.sparse != nullptr) return promise_of_sparse(it.problem);
+  if (it.sparse != nullptr && it.starts.policy == activation_policy::none) return promise_of_sparse(it.problem);
+  if (it.sparse != nullptr) return promise_of_partial_sparse(it.problem, it.starts);
   return lsched::promise_of(*it.what, it.size, it.data, it.starts);
 }
 

@@ -46,8 +46,11 @@ std::vector<rank> sample_sizes();
 std::vector<verify_case> plan(const verify_wish& wish);
 
 /// Likewise of sparse allreduces: without items 0, 1 and 10, with room for everything and, where that makes a
-/// difference, for equal shares.
+/// difference, for equal shares. Of partial ones without counts 1000 alone, without items 10, and up to 129 ranks.
 std::vector<verify_case> plan_sparse(const verify_wish& wish);
+
+/// What the case is one of.
+std::string_view collective_of(const verify_case& it);
 
 /// "allreduce/tree, 7 ranks, count 1000, in place"
 std::string text_of(const verify_case& it);

@@ -107,7 +107,12 @@ CLI::Validator activation_words() {
 }
 
 activation activation_of(const collective& of, const std::string& name, std::uint64_t seed) {
-  activation starts{.policy = of.activates ? activation_policy::solo : activation_policy::none};
+  if (of.activates || !name.empty()) return activation_of(name, seed);
+  return {.seed = seed};
+}
+
+activation activation_of(const std::string& name, std::uint64_t seed) {
+  activation starts{.policy = activation_policy::solo};
   if (!name.empty()) starts = require(read_activation(name));
   starts.seed = seed;
   return starts;

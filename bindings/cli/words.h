@@ -68,5 +68,7 @@ CLI::Validator activation_words();
 
 /// The activation a collective is asked for: none for ordinary ones if `name` is empty. Partial ones default to solo.
 activation activation_of(const collective& of, const std::string& name, std::uint64_t seed);
+/// Likewise, of a collective that has one.
+activation activation_of(const std::string& name, std::uint64_t seed);
 
 }  // namespace lsched::cli

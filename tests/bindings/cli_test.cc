@@ -991,6 +991,24 @@ TEST(CommandVerify, proves_sparse_allreduces) {
   EXPECT_TRUE(contains(one.out, R"({"verified":2,"failed":0})")) << one.out;
 }
 
+TEST(CommandVerify, proves_partial_sparse_allreduces) {
+  const std::string name = "partial_sparse_allreduce";
+  const outcome it = run(lsched({"verify", name, "--ranks", "2-3", "--count", "100", "--k", "7"}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_TRUE(contains(it.out, "proved  partial_sparse_allreduce/oktopk solo, 3 ranks, count 100, k 7, defer: "))
+      << it.out;
+  EXPECT_TRUE(contains(it.out, "proved  partial_sparse_allreduce/gtopk quorum(1), 2 ranks, count 100, k 7: "))
+      << it.out;
+  EXPECT_TRUE(contains(it.out, "\n70 worlds proved, 0 failed\n")) << it.out;
+  const outcome one = run(
+      lsched({"verify", name, "--algorithm", "topka", "--ranks", "5", "--activation", "quorum(3)+every(4)", "--json"}));
+  EXPECT_TRUE(contains(one.out, R"_("activation":"quorum(3)+every(4)")_")) << one.out;
+  EXPECT_TRUE(contains(one.out, R"({"verified":1,"failed":0})")) << one.out;
+  const outcome text = run(lsched({"show", name, "--algorithm", "topka", "--activation", "quorum(2)", "--ranks", "3"}));
+  EXPECT_TRUE(contains(text.out, "\nname \"partial_sparse_allreduce/topka\"\n")) << text.out;
+  EXPECT_TRUE(contains(text.out, "\nactivation quorum 2 seed ")) << text.out;
+}
+
 TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
   const std::string world =
       run(lsched({"show", "allreduce", "--algorithm", "recursive_doubling", "--ranks", "3", "--all"})).out;
