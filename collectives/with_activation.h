@@ -27,9 +27,9 @@ namespace lsched {
 /// `bodies`, each of one input and one output, behind one activation: a round has one draw, one capture and one set of
 /// contributors for all of them. The input is the bodies' inputs one after the other, and so is the output. What was a
 /// root waits for the gate. `merge` combines offers that missed their round; a sum where functions are called. The name
-/// is "partial_" and that of the first body. Failures: ARGUMENT (no policy, no bodies, of different places or types, not
-/// one input and one output, already partial; a body that calls functions and is not the only one, or whose result is
-/// of another making than one function's that has no operand b), CONSTRAINT (not declared synchronising, unless the
+/// is "partial_" and that of the first body. Failures: ARGUMENT (no policy, no bodies, of different places or types,
+/// not one input and one output, already partial; a body that calls functions and is not the only one, or whose result
+/// is of another making than one function's that has no operand b), CONSTRAINT (not declared synchronising, unless the
 /// policy is full).
 result<schedule_ptr> with_activation(std::span<const schedule_ptr> bodies, const activation& starts, kernel merge);
 

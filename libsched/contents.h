@@ -19,11 +19,11 @@
 // What functions make of their operands is between them and their generator; here they are what their kernels say. A
 // split leaves each contribution whole: it has elements, the first part first. A fold takes the same element of several
 // nodes and adds their contributions, in order. A join puts parts together again: all elements of one node, or the same
-// part of all the parts of one. What functions go by, beside what they make something of, is
-// the same on all ranks. Numbers that are derived are nobody's contribution; of lengths that are derived, element i is
-// taken for that of part i of what was taken apart, or of element i, and it is the engine that holds messages against
-// them. In partial schedules what a function makes is there in any case, and who is counted as being in it are those who
-// are in what it goes by: of a result, all whose contributions it has.
+// part of all the parts of one. What functions go by, beside what they make something of, is the same on all ranks.
+// Numbers that are derived are nobody's contribution; of lengths that are derived, element i is taken for that of part
+// i of what was taken apart, or of element i, and it is the engine that holds messages against them. In partial
+// schedules what a function makes is there in any case, and who is counted as being in it are those who are in what it
+// goes by: of a result, all whose contributions it has.
 //
 // One order is enough if no hazards exist: every read then follows the same write in all executions.
 #pragma once

@@ -275,6 +275,7 @@ status engine::bind(instance& it, const binding& memory) {
   if (it.phase != phase::idle || it.called.load() != it.finished.load()) return status::state;
   if (objection_to_lengths(*it.program, memory)) return status::argument;
   set_binding(it, memory);
+  if (it.local != nullptr) it.local->rebound();
   return status::ok;
 }
 

@@ -58,6 +58,10 @@ class functions {
   /// no operand b. Anything but ok fails the instance. It does not block, and does not allocate.
   virtual status call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
                       const function_output& target) = 0;
+
+  /// The application has bound memory to the instance's inputs and outputs, perhaps the same again: what functions
+  /// remember of it no longer holds. No round runs. On a thread that owns the engine, as above.
+  virtual void rebound() {}
 };
 
 }  // namespace lsched

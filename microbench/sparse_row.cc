@@ -37,8 +37,9 @@ double published_words(const std::string& algorithm, const sparse_problem& of) {
   if (algorithm == "oktopk") return 6 * k * share;
   if (algorithm == "topkdsa") return (2 * k + dense) * share;
   if (algorithm.starts_with("gtopk")) return 4 * k * ceil_log2(of.place.size);
-  if (algorithm == "topka" || algorithm == "gaussiank") return 2 * k * (ranks - 1);
-  return 2 * (ranks - 1) * std::ceil(dense / ranks);  // in whole blocks
+  if (algorithm == "topka") return 2 * k * (ranks - 1);
+  if (algorithm == "gaussiank") return 4 * k * (ranks - 1);  // lists of up to 2 k items
+  return 2 * (ranks - 1) * std::ceil(dense / ranks);         // in whole blocks
 }
 
 }  // namespace lsched::bench

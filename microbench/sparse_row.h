@@ -32,8 +32,9 @@ struct sparse_row {
 
 nlohmann::json json_of(const sparse_row& row);
 
-/// Of what a rank sends, and of what it receives: 6 k (P-1)/P of oktopk, 2 k (P-1) of topka and gaussiank, of gtopk
-/// 4 k ceil(log2 P), of dense ones 2 n (P-1)/P; of topkdsa the most that its phases come to, (2 k + n)(P-1)/P.
+/// Of what a rank sends, and of what it receives: 6 k (P-1)/P of oktopk, 2 k (P-1) of topka, twice that of gaussiank,
+/// whose lists may have 2 k items, of gtopk 4 k ceil(log2 P) for both together, of dense ones 2 n (P-1)/P; of topkdsa
+/// the most that its phases come to where regions are balanced, (2 k + n)(P-1)/P.
 double published_words(const std::string& algorithm, const sparse_problem& of);
 
 }  // namespace lsched::bench

@@ -73,6 +73,8 @@ class coo {
   void give_values(std::span<const item_list> sums, std::byte* values) const;
   /// All of the vector, if it is another one than the last time; else only what was not zero, or will not be.
   void give_dense(std::span<const item_list> sums, std::byte* vector);
+  /// The next vector is zeroed as a whole, whichever it is.
+  void forget_vector() { last_vector_ = nullptr; }
 
  private:
   /// An item of the user's: where it is among them.

@@ -18,6 +18,8 @@ class coo_functions final : public functions {
   status call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
               const function_output& target) override;
 
+  void rebound() override { steps_.forget_vector(); }
+
   const coo_problem& problem() const { return steps_.problem(); }
 
   /// There is no flaw but in the last round that was not good. Any thread, once the round has ended.

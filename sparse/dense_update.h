@@ -18,6 +18,9 @@ class dense_update {
   /// vector is the same one and nobody else wrote to it; another one is zeroed as a whole. nullptr: nothing is done.
   void write(item_list result, double factor, std::byte* vector);
 
+  /// The next vector is zeroed as a whole, whichever it is.
+  void forget() { last_vector_ = nullptr; }
+
  private:
   dtype type_;
   std::uint64_t count_;

@@ -23,6 +23,8 @@ class gathered_lists {
   /// Takes what this rank sent from its residual, and writes result / P to `update`, of the items' type, which is zero
   /// elsewhere, or nullptr. Of a round that is refused (sparse/judge.h) the update is zero, and nothing was sent.
   void settle(item_list sent, item_list result, std::byte* residual, std::byte* update);
+  /// As dense_update::forget.
+  void forget_update() { update_.forget(); }
   /// Of the last round that was settled.
   std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
 

@@ -45,6 +45,7 @@ class gaussiank {
   void settle(item_list sent, item_list result, std::byte* residual, std::byte* update) {
     all_.settle(sent, result, residual, update);
   }
+  void forget_update() { all_.forget_update(); }
   std::optional<std::uint32_t> spoilt_element() const { return all_.spoilt_element(); }
 
  private:

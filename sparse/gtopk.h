@@ -62,6 +62,8 @@ class gtopk {
   /// `result`: the root's partial result. update: count elements of the items' type, or nullptr. Of a round that is
   /// refused (sparse/judge.h) it is zero, and nothing was sent.
   void settle(item_list result, std::byte* residual, std::byte* update);
+  /// As dense_update::forget.
+  void forget_update() { update_.forget(); }
   /// Of the last round that was settled.
   std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
 

@@ -83,6 +83,20 @@ std::uint64_t oktopk_steps::split(round_no round, std::byte* items, std::span<st
   return sent_count_;
 }
 
+bool oktopk_steps::is_of_own_region(std::span<const item_list> lists) const {
+  const auto region = static_cast<std::size_t>(of_.place.self);
+  const std::size_t width = item_size(of_.type);
+  const auto index_at = [&](const item_list& list, std::uint64_t i) {
+    std::uint32_t index = 0;
+    std::memcpy(&index, list.items + i * width, sizeof index);
+    return index;
+  };
+  return std::ranges::all_of(lists, [&](const item_list& list) {  // by index
+    return list.count == 0 ||
+           (index_at(list, 0) >= boundaries_[region] && index_at(list, list.count - 1) < boundaries_[region + 1]);
+  });
+}
+
 std::uint64_t oktopk_steps::fold(std::span<const item_list> lists, std::byte* sums) {
   for (const item_list& list : lists) sum_.add(list);
   const auto region = static_cast<std::size_t>(of_.place.self);

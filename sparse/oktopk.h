@@ -62,6 +62,9 @@ class oktopk_steps {
   /// answers how many items they are. items: room for sent_room(problem). The round's number is what all ranks call it.
   std::uint64_t split(round_no round, std::byte* items, std::span<std::uint64_t> lengths);
 
+  /// Whether all that came is of this rank's region. It is not where ranks have loaded states that do not belong
+  /// together, and then nothing is to be added.
+  bool is_of_own_region(std::span<const item_list> lists) const;
   /// Writes the sum of the lists of ranks 0, 1, … for this rank's region, added in this order; answers its length.
   /// lists: P. sums: room for the region's size, or all their lengths, whichever is less; sum_room(problem) will do.
   std::uint64_t fold(std::span<const item_list> lists, std::byte* sums);
@@ -101,6 +104,8 @@ class oktopk_steps {
   ///
   /// Of a round that is refused (sparse/judge.h) the update is zero, and nothing was sent.
   std::uint64_t settle(item_list gathered, void* update);
+  /// The next update is written as a whole, wherever it is.
+  void forget_update() { update_ = nullptr; }
   /// Of the last round that was settled.
   std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
 

@@ -62,7 +62,10 @@ class oktopk_functions : public judging_functions {
       case oktopk_step::count_drift: steps_.count_drift(target.numbers<std::uint64_t>()); break;
       case oktopk_step::follow_drift: steps_.follow_drift(by.numbers<std::uint64_t>()); break;
       case oktopk_step::split: steps_.split(round, target.data, pieces_); return lay_out(target, pieces_);
-      case oktopk_step::add: gather(source, lists_); return set_length(target, steps_.fold(lists_, target.data));
+      case oktopk_step::add:
+        gather(source, lists_);
+        if (!steps_.is_of_own_region(lists_)) return status::mismatch;
+        return set_length(target, steps_.fold(lists_, target.data));
       case oktopk_step::tally:
         steps_.tally(list_of(source), by.numbers<std::uint64_t>(), target.numbers<std::uint64_t>());
         break;
@@ -80,6 +83,8 @@ class oktopk_functions : public judging_functions {
     }
     return status::ok;
   }
+
+  void rebound() override { steps_.forget_update(); }
 
  private:
   oktopk_steps steps_;
@@ -111,6 +116,8 @@ class gather_functions : public judging_functions {
     note(round, steps_.spoilt_element());
     return status::ok;
   }
+
+  void rebound() override { steps_.forget_update(); }
 
  private:
   std::uint64_t select(std::byte* residual, const std::byte* gradient, std::byte* items) {
@@ -153,6 +160,8 @@ class topk_dsa_functions : public judging_functions {
     return status::ok;
   }
 
+  void rebound() override { steps_.forget_update(); }
+
  private:
   topk_dsa steps_;
   sparse_state& state_;
@@ -188,6 +197,8 @@ class gtopk_functions : public judging_functions {
     std::ranges::copy(steps_.survivors_of(child), target.numbers<std::uint64_t>().begin());
     return status::ok;
   }
+
+  void rebound() override { steps_.forget_update(); }
 
  private:
   gtopk steps_;

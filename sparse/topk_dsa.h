@@ -65,6 +65,8 @@ class topk_dsa {
   /// these are; takes what select found from the residual; update: count elements of the items' type, or nullptr. Of a
   /// round that is refused (sparse/judge.h) the update is zero, and nothing was sent.
   std::uint64_t settle(std::span<const item_list> blocks, std::byte* result, std::byte* residual, std::byte* update);
+  /// As dense_update::forget.
+  void forget_update() { update_.forget(); }
   /// Of the last round that was settled.
   std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
 

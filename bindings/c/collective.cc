@@ -167,6 +167,7 @@ std::optional<failure> objection_to_sparse(const lsched_partial_desc& desc) {
   if (desc.divisor != LSCHED_DIVIDE_BY_NONE) return refused("divides by the ranks itself: leave divisor 0");
   if (desc.buckets != nullptr || desc.bucket_count != 0) return refused("has no buckets");
   if (desc.tensors != nullptr || desc.tensor_count != 0) return refused("has no tensors");
+  if (sparse.nans == LSCHED_NAN_ERROR) return refused("that is partial has no rounds to refuse: LSCHED_NAN_ERROR");
   if (desc.averages_weights != 0) return refused("averages no weights: leave averages_weights 0");
   return std::nullopt;
 }

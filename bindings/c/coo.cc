@@ -40,7 +40,7 @@ user_memory memory_of(const lsched_coo_desc& desc) {
 }
 
 /// Whether any output overlaps with an input, or another output.
-bool has_overlaps(const user_memory& memory, const coo_problem& of) {
+bool has_overlaps_in(const user_memory& memory, const coo_problem& of) {
   const std::uint64_t width = size_of(of.type);
   const std::array<std::uint64_t, 3> in_bytes{of.room * sizeof(std::uint64_t), of.room * width, sizeof(std::uint64_t)};
   const std::array<std::uint64_t, 4> out_bytes{of.result_room * sizeof(std::uint64_t), of.result_room * width,
@@ -76,7 +76,7 @@ described describe(world place, const lsched_coo_desc& desc) {
   const user_memory memory = memory_of(desc);
   described all{bound(agreement_of(*problem), coo_schedule(*problem), memory.inputs.data(), memory.outputs.data())};
   if (!all.request.program) return all;
-  if (has_overlaps(memory, *problem)) return {{nothing, refused("an output overlaps with other memory")}};
+  if (has_overlaps_in(memory, *problem)) return {{nothing, refused("an output overlaps with other memory")}};
   try {
     all.steps = std::make_shared<coo_functions>(*problem);
   } catch (const std::bad_alloc&) {
@@ -96,6 +96,12 @@ lsched_status create(lsched_runtime* runtime, const lsched_coo_desc* desc, lsche
 }
 
 }  // namespace
+
+bool has_overlaps(const coo_problem& of, const void* const* inputs, void* const* outputs) {
+  return has_overlaps_in(
+      {{inputs[0], inputs[1], inputs[2]}, {outputs[0], outputs[1], outputs[2], of.has_dense ? outputs[3] : nullptr}},
+      of);
+}
 
 failure failure_of(const coo_verdict& verdict, const coo_problem& of) {
   const std::string who = "rank " + std::to_string(verdict.culprit);

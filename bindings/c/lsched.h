@@ -448,7 +448,8 @@ LSCHED_API lsched_status lsched_spoilt_tensors(const lsched_schedule* schedule, 
 typedef enum lsched_capacity {
   LSCHED_STRICT = 0, /* there is room for all: exactly the k largest of every rank are in */
   LSCHED_DEFER       /* a rank sends every owner at most its share of k, the largest first; the rest stays in its
-                        residual. No rank then sends or receives more than 6 k (P-1)/P words, whatever the gradients */
+                        residual. No rank then sends or receives more than 6 k (P-1)/P words, whatever the gradients,
+                        if it is balanced by cost or always; for k below some hundreds, 1 + log2 P items more */
 } lsched_capacity;
 
 typedef enum lsched_boundaries {
@@ -466,7 +467,7 @@ typedef enum lsched_balance {
 /* What becomes of NaN, and under the last one of infinities, in gradients and sums. */
 typedef enum lsched_nan_policy {
   LSCHED_NAN_PROPAGATE = 0, /* they count as the largest elements, so that they are sent, and all ranks see them */
-  LSCHED_NAN_IGNORE,        /* they stay in the residual */
+  LSCHED_NAN_IGNORE,        /* they stay in the residual, where they are until somebody writes to it */
   LSCHED_NAN_ERROR          /* as the first, but a round whose sum is not finite is refused, on all ranks */
 } lsched_nan_policy;
 
@@ -523,7 +524,11 @@ typedef struct lsched_sparse_desc {
  *
  * The schedule is run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind).  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a whole in
- * the first round and after lsched_rebind; from then on only where it changes, so it must not be written to.
+ * the first round and after lsched_rebind; from then on only where it changes, so it must not be written to. Besides
+ * the residual the schedule has a dense vector for sums (but "gtopk") and lists of about 2 P k items (LSCHED_DEFER and
+ * "gtopk": of some k).
+ * F16 and BF16: sums travel as such. What rounding a sum cuts off is lost, and a sum beyond the type is infinite, even
+ * if the P-th part of it would not be: scale gradients accordingly.
  * Errors: ARGUMENT (also for members that the algorithm does not look at and that are not zero), MISMATCH (ranks
  * disagree about anything but memory and scale), else as barrier. */
 LSCHED_API lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_desc* desc,
@@ -549,13 +554,15 @@ LSCHED_API lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule
  * Of a partial schedule a round is under way from when this rank's contribution is taken until it is over, and any rank
  * may start the next. So all ranks flush, look, save or load, and only when all have done so offer again: it takes a
  * barrier in between, or another lsched_flush.
+ * After a round has failed there is no other, and the residual is still there to be saved.
  * Thread: not while a round runs.  Blocks: never; for at most one step of the engine if partial.  Memory: the
  * schedule's.  Errors: ARGUMENT, STATE while a round runs. */
 LSCHED_API lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual, lsched_dtype* dtype);
 
 /* All that lives from round to round, for a checkpoint: residual, boundaries, thresholds. *needed (optional) = its
  * bytes; written if there is room for all of it. And back, into a schedule that was created alike, on as many ranks;
- * an image that is none changes nothing. All ranks load images of the same round.
+ * an image that is none changes nothing. All ranks load images of the same round; if they do not, "oktopk" fails with
+ * MISMATCH as soon as an item reaches a rank that is not its owner.
  * Partial schedules: as of lsched_sparse_residual; an image is of one moment in any case, but images of several ranks
  * belong together only if no round ran in between.
  * Thread: not while a round runs.  Blocks: never; as lsched_sparse_residual if partial.  Errors: ARGUMENT (too little
@@ -596,10 +603,11 @@ typedef struct lsched_coo_desc {
  * for F16 and BF16, which are rounded once, at the end. The same bits on every rank.
  *
  * A round to which any rank brings more than `room` items, or an index that is not below count, and one whose result
- * has more than out_room items, ends on all ranks with BOUNDS (lsched_run, lsched_wait, lsched_test; the diagnostic
- * says whose items, or how many). It has changed nothing but *out_count, which is the number of items that the result
- * would have, or 0 if a rank's items were wrong. The schedule is none the worse, and the next round may be good. (Of
- * all rounds that ended so, the last one is remembered: an older ticket, if asked again, answers OK.)
+ * has more than out_room items, ends on all ranks with BOUNDS (lsched_run, lsched_wait, lsched_test; the
+ * diagnostic, where there is one, says whose items, or how many). It has changed nothing but *out_count, which is the
+ * number of items that the result would have, or 0 if a rank's items were wrong. The schedule is none the worse, and
+ * the next round may be good. (Of all rounds that ended so, the last one is remembered: an older ticket, if asked again,
+ * answers OK.)
  *
  * Inputs for lsched_rebind are indices, values and item_count, outputs out_indices, out_values, out_count and, if there
  * was one, dense. What was sent and received is in lsched_sparse_get_stats.  Collective.

@@ -70,6 +70,9 @@ lsched_status explain(const lsched_schedule& schedule, const instance& it, statu
 lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, driver::clock::time_point until,
                        lsched_diagnostic* diagnostic);
 
+/// Whether any output overlaps with an input, or another output: memory for such a sum, as lsched_rebind takes it.
+bool has_overlaps(const coo_problem& of, const void* const* inputs, void* const* outputs);
+
 /// What was wrong with a round of a sum of users' sparse vectors, in words; nothing: ok.
 failure failure_of(const coo_verdict& verdict, const coo_problem& of);
 

@@ -164,6 +164,7 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
       last = {static_cast<const std::byte*>(is_input ? inputs[next_input++] : outputs[next_output++]), data.bytes()};
       if (last.place == nullptr && last.bytes > 0) return LSCHED_ERR_ARGUMENT;
     }
+    if (schedule->coo != nullptr && has_overlaps(schedule->coo->problem(), inputs, outputs)) return LSCHED_ERR_ARGUMENT;
     if (input_count == 1 && output_count == 1 && !lie_alike(*schedule, input, output)) return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
     schedule->runtime->driver().with_engine([&] { answer = schedule->runtime->engine().bind(*schedule->it, memory); });

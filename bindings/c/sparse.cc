@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <new>
 
 #include "bindings/c/runtime.h"
 #include "bindings/c/sparse.h"
@@ -14,6 +16,17 @@ namespace {
 failure refused(std::string why) { return {status::argument, std::move(why)}; }
 
 constexpr std::uint32_t k_period = 64, k_reuse = 32;
+
+/// Zero is 1. Residuals are f32, but of f64.
+bool is_scale(double scale, dtype type) {
+  const auto is_within = [&](double least, double most) {
+    return scale == 0 || (std::abs(scale) >= least && std::abs(scale) <= most);
+  };
+  using narrow = std::numeric_limits<float>;
+  using wide = std::numeric_limits<double>;
+  return residual_of(type) == dtype::f64 ? is_within(wide::denorm_min(), wide::max())
+                                         : is_within(narrow::denorm_min(), narrow::max());
+}
 
 /// The problem of a rank, of which place and type are known to be right.
 result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc) {
@@ -29,7 +42,7 @@ result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc)
   if (desc.selection < LSCHED_EXACT || desc.selection > LSCHED_REUSED)
     return refused("selection is not an lsched_selection");
   if (desc.selection != LSCHED_REUSED && desc.reuse != 0) return refused("reuse is of LSCHED_REUSED: leave it 0");
-  if (!std::isfinite(desc.scale)) return refused("scale is not finite");
+  if (!is_scale(desc.scale, data->type)) return refused("scale is not finite, or nothing, as a number of the residual");
   if (desc.nans < LSCHED_NAN_PROPAGATE || desc.nans > LSCHED_NAN_ERROR)
     return refused("nans is not an lsched_nan_policy");
   const sparse_problem problem{.count = desc.count,
@@ -148,8 +161,10 @@ bool has_items(const lsched_schedule* schedule) {
   return is_sparse(schedule) || (schedule != nullptr && schedule->coo != nullptr);
 }
 
+/// A round that has failed is over: nothing runs any more, and what has waited is worth saving.
 /// Of a partial instance a round is open at any time, but under way only from its capture on.
 bool is_between_rounds(const instance& it) {
+  if (it.verdict.load() != status::ok) return true;
   const round_no finished = it.finished.load();
   if (!it.program->is_partial()) return finished == it.called.load();
   return finished == k_last_round || finished == it.gated.load();
@@ -177,8 +192,14 @@ result<sparse_request> read_request(world place, const lsched_sparse_desc& desc)
   if (!problem) return problem.error();
   const auto how = read_algorithm(desc, *problem);
   if (!how) return how.error();
-  const auto local = std::make_shared<local_part>(*problem);
-  local->steps = sparse_functions((*how)->name, *problem, local->state, gtopk_children(place));
+  std::shared_ptr<local_part> local;
+  try {
+    local = std::make_shared<local_part>(*problem);
+    local->steps = sparse_functions((*how)->name, *problem, local->state, gtopk_children(place));
+  } catch (const std::bad_alloc&) {
+    return failure{status::no_memory, "there is no memory for a residual of " + std::to_string(problem->count) +
+                                          " elements and lists of " + std::to_string(problem->k)};
+  }
   return sparse_request{*problem, *how, agreement_of(*problem, (*how)->name),
                         std::shared_ptr<sparse_state>(local, &local->state),
                         std::shared_ptr<judging_functions>(local, local->steps.get())};

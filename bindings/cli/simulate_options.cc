@@ -225,6 +225,7 @@ void check_sparse(const CLI::App& command, simulate_options& options) {
   if (!is_sparse) return;
   if (is_given(command, "--bytes"))
     throw CLI::ValidationError("--bytes", "a sparse allreduce is of --count f32 elements");
+  if (!is_given(command, "--algorithm")) options.algorithm = "oktopk";
   options.bytes = {options.count * size_of(dtype::f32)};
 }
 
@@ -319,8 +320,10 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
           ->capture_default_str();
   auto* algorithm =
       command
-          .add_option("--algorithm", options.algorithm,
-                      "recursive_doubling, tree, ring; dissemination; binomial; linear; or what `lsched list` shows")
+          .add_option(
+              "--algorithm", options.algorithm,
+              "recursive_doubling, tree, ring; dissemination; binomial; linear; or what `lsched list` shows; of "
+              "sparse_allreduce by default oktopk")
           ->capture_default_str();
   auto* ranks = command.add_option("--ranks", options.ranks, "Sizes of the world")
                     ->check(whole_number(1, k_most_simulated_ranks))

@@ -187,6 +187,14 @@ TEST(c_coo_desc, other_memory_is_bound) {
     ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
     ASSERT_NO_FATAL_FAILURE(expect_sum(mine, expected(2, 2), true));
     ASSERT_NO_FATAL_FAILURE(expect_sum(ranks[r], expected(2, 1), true));
+    std::ranges::fill(mine.dense, -1.0f);
+    ASSERT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_OK) << "the same again: all of the vector is written";
+    ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+    ASSERT_NO_FATAL_FAILURE(expect_sum(mine, expected(2, 2), true));
+    outputs[1] = mine.values.data();
+    EXPECT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_ERR_ARGUMENT) << "an output where an input is";
+    outputs[1] = mine.out_indices.data() + 1;
+    EXPECT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_ERR_ARGUMENT) << "an output in another one";
     EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
   });
 }

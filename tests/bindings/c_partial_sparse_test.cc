@@ -300,6 +300,7 @@ TEST(c_partial_sparse, a_wrong_desc_is_told_what_is_wrong) {
     expect_refusal("divisor", [](request& it) { it.partial.divisor = LSCHED_DIVIDE_BY_RANKS; });
     expect_refusal("buckets", [&](request& it) { it.partial.buckets = &all, it.partial.bucket_count = 1; });
     expect_refusal("tensors", [&](request& it) { it.partial.tensors = &tensor, it.partial.tensor_count = 1; });
+    expect_refusal("LSCHED_NAN_ERROR", [](request& it) { it.sparse.nans = LSCHED_NAN_ERROR; });
     expect_refusal("averages", [](request& it) { it.partial.averages_weights = 1; });
     expect_refusal("starts no rounds", [](request& it) { it.partial.activation = "alone"; });
     expect_refusal("quorum(2) needs", [](request& it) { it.partial.activation = "quorum(2)"; });

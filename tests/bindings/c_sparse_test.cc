@@ -219,6 +219,27 @@ TEST(c_sparse, other_memory_gets_all_of_the_update) {
   });
 }
 
+TEST(c_sparse, the_same_memory_bound_again_gets_all_of_the_update) {
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank"}) {
+    std::vector<rank_memory> ranks(2);
+    as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
+      lsched_schedule* schedule = nullptr;
+      const lsched_sparse_desc desc = ranks[r].desc(algorithm, 20);
+      diagnostic why;
+      ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+      ranks[r].draw(r, 1);
+      ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+      std::ranges::fill(ranks[r].update, -1.0f);
+      const void* input = desc.gradient;
+      void* output = desc.update;
+      ASSERT_EQ(lsched_rebind(schedule, &input, &output), LSCHED_OK);
+      ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+      EXPECT_EQ(std::count(ranks[r].update.begin(), ranks[r].update.end(), -1.0f), 0) << algorithm;
+      EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
+    });
+  }
+}
+
 TEST(c_sparse, nothing_is_a_count_like_any_other) {
   std::vector<rank_memory> ranks(3);
   as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
@@ -353,7 +374,8 @@ TEST(c_sparse, a_wrong_desc_is_told_what_is_wrong) {
     expect(refusal([](auto& it) { make_wrong(it.selection); }), "selection");
     expect(refusal([](auto& it) { it.reuse = 5; }), "LSCHED_REUSED");
     expect(refusal([](auto& it) { it.selection = LSCHED_REUSED, it.reuse = 1u << 21; }), "2097152");
-    expect(refusal([](auto& it) { it.scale = NAN; }), "scale is not finite");
+    for (const double scale : {std::nan(""), 1e39, -1e39, 1e-50})
+      expect(refusal([scale](auto& it) { it.scale = scale; }), "scale is not finite");
     expect(refusal([](auto& it) { make_wrong(it.nans); }), "nans");
     expect(refusal([](auto& it) { it.period = 1u << 21; }), "2097152");
     expect(refusal([](auto& it) { it.algorithm = "topka", it.capacity = LSCHED_DEFER; }), "leave them 0");

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <map>
 #include <set>
@@ -457,6 +458,26 @@ TEST(oktopk, of_one_rank_is_its_top_k) {
   EXPECT_EQ(content_of(of.type, world.result()), expected);
   EXPECT_EQ(world.volume().payload.total, 0u);
   EXPECT_EQ(world.volume().metadata.total, 0u);
+}
+
+TEST(oktopk, sees_items_of_another_region) {
+  for (const dtype type : {dtype::f16, dtype::f32, dtype::f64}) {
+    const sparse_problem of{.count = 300, .k = 10, .place = {1, 3}, .type = type};
+    sparse_state state(of);
+    const oktopk_steps steps(of, state);
+    const auto is_own = [&](std::initializer_list<std::uint32_t> indices) {
+      std::vector<std::byte> items(std::max<std::size_t>(1, indices.size()) * item_size(type));
+      for (std::size_t i = 0; i < indices.size(); ++i)
+        std::memcpy(items.data() + i * item_size(type), indices.begin() + i, sizeof(std::uint32_t));
+      const std::vector<item_list> lists{{items.data(), 0}, {items.data(), indices.size()}, {items.data(), 0}};
+      return steps.is_of_own_region(lists);
+    };
+    EXPECT_TRUE(is_own({}));
+    EXPECT_TRUE(is_own({100}));
+    EXPECT_TRUE(is_own({100, 150, 199}));
+    EXPECT_FALSE(is_own({99, 150}));
+    EXPECT_FALSE(is_own({150, 200}));
+  }
 }
 
 /// What went in is what came out, or what still is there: sums of integers are exact.
