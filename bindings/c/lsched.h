@@ -606,8 +606,8 @@ typedef struct lsched_coo_desc {
  * has more than out_room items, ends on all ranks with BOUNDS (lsched_run, lsched_wait, lsched_test; the
  * diagnostic, where there is one, says whose items, or how many). It has changed nothing but *out_count, which is the
  * number of items that the result would have, or 0 if a rank's items were wrong. The schedule is none the worse, and
- * the next round may be good. (Of all rounds that ended so, the last one is remembered: an older ticket, if asked again,
- * answers OK.)
+ * the next round may be good. (Of all rounds that ended so, the last one is remembered: an older ticket, if asked
+ * again, answers OK.)
  *
  * Inputs for lsched_rebind are indices, values and item_count, outputs out_indices, out_values, out_count and, if there
  * was one, dense. What was sent and received is in lsched_sparse_get_stats.  Collective.
