@@ -94,17 +94,29 @@ void place_boundaries(const sparse_problem& of, std::span<const std::uint64_t> s
 }
 
 std::uint64_t drift_bins(const sparse_problem& of) {
-  constexpr std::uint64_t k_parts = 16, k_total = 2048;
+  constexpr std::uint64_t k_parts = 16, k_total = 4096;
   const std::uint64_t size = size_of_world(of);
   return of.boundaries == boundary_rule::averaged ? 0 : size * std::clamp<std::uint64_t>(k_total / size, 1, k_parts);
 }
 
 namespace {
 
-/// Where part i of so many begins, of a region.
+/// Where part i of so many begins, of a region of 2^16. Half of the parts are equal. The other half divides the two
+/// outermost of these, each a quarter as long as the one before: what is dense may end just behind a boundary, and be
+/// part of a region that is empty otherwise.
+std::uint64_t part_offset(std::uint64_t parts, std::uint64_t i) {
+  constexpr std::uint64_t k_whole = 1 << 16;
+  if (parts < 4) return k_whole * i / parts;
+  const std::uint64_t cuts = parts / 4, equal = parts - 2 * cuts, length = k_whole / equal;
+  if (i == 0 || i == parts) return k_whole * i / parts;
+  if (i <= cuts) return length >> 2 * (cuts + 1 - i);
+  if (i >= parts - cuts) return k_whole - (length >> 2 * (i - (parts - cuts) + 1));
+  return length * (i - cuts);
+}
+
 std::uint64_t part_begin(std::span<const std::uint64_t> boundaries, std::uint64_t parts, std::uint64_t bin) {
   const std::uint64_t region = bin / parts, begin = boundaries[region];
-  return begin + (boundaries[region + 1] - begin) * (bin % parts) / parts;
+  return begin + (boundaries[region + 1] - begin) * part_offset(parts, bin % parts) / part_offset(parts, parts);
 }
 
 }  // namespace

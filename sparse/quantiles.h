@@ -25,11 +25,12 @@ void count_positions(const sparse_problem& of, item_list selected, std::span<std
 void place_boundaries(const sparse_problem& of, std::span<const std::uint64_t> sums,
                       std::span<std::uint64_t> boundaries);
 
-// In every round, boundaries follow what is selected, which drifts: each rank counts its items in a few equal parts of
-// each region, and by the sums of these counters the boundaries become quantiles again. That is fewer words than a
-// look, and it needs one behind it: a region that holds everything is cut in no more parts than another.
+// In every round, boundaries follow what is selected, which drifts: each rank counts its items in a few parts of each
+// region, the shorter the nearer they are to its ends, and by the sums of these counters the boundaries become
+// quantiles again. That is fewer words than a look, and it needs one behind it: a region that holds everything is cut
+// in no more parts than another.
 
-/// How many counters, u64: 16 for each region, fewer in worlds of more than 128 ranks, at least 1; none if the rule is
+/// How many counters, u64: 16 for each region, fewer in worlds of more than 256 ranks, at least 1; none if the rule is
 /// `averaged`.
 std::uint64_t drift_bins(const sparse_problem& of);
 

@@ -164,12 +164,28 @@ TEST(drift, boundaries_move_to_equal_shares_from_wherever_they_are) {
   }
 }
 
+/// Of the last region only a hundredth is dense, next to its beginning: equal parts of it would all but miss that.
+TEST(drift, an_end_of_what_is_dense_is_found_at_once) {
+  const sparse_problem of = problem_of(4, 1 << 20);
+  const auto dense_from = [&](std::uint32_t begin) {
+    list all;
+    for (std::uint32_t i = 0; i < 8000; ++i) all.push_back({begin + i * 2, bits_of(dtype::f32, 1)});
+    return all;
+  };
+  const numbers now{0, 504000, 508000, 512000, 1 << 20};  // quarters of what is dense: 500000 … 516000
+  for (const std::uint32_t begin : {500000u, 500600u, 499400u, 501000u}) {
+    const std::vector<list> by_rank(4, dense_from(begin));
+    EXPECT_LE(most_in_a_region(by_rank, followed(of, by_rank, now)), 8000u + 1600u) << begin;
+  }
+}
+
 TEST(drift, boundaries_stay_where_there_is_nothing_to_go_by) {
   const sparse_problem of = problem_of(3, 1000);
   const numbers now{0, 10, 900, 1000};
   EXPECT_EQ(followed(of, {{}, {}, {}}, now), now);
   EXPECT_EQ(drift_bins(problem_of(3, 1000, boundary_rule::averaged)), 0u);
-  EXPECT_EQ(drift_bins(problem_of(129, 1000)), 129u * 15);
+  EXPECT_EQ(drift_bins(problem_of(257, 1000)), 257u * 15);
+  EXPECT_EQ(drift_bins(problem_of(5000, 1000)), 5000u);
   EXPECT_EQ(drift_bins(problem_of(4096, 1000)), 4096u);
   EXPECT_EQ(drift_bins(problem_of(128, 1000)), 2048u);
   std::mt19937_64 draw(4);
