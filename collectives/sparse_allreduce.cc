@@ -57,7 +57,7 @@ result<schedule_ptr> gtopk_published(const sparse_problem& of) { return gtopk_sc
 
 constexpr std::array k_all{
     sparse_algorithm{"oktopk", oktopk_schedule, cost_of_oktopk,
-                     "regions, each added up by its owner; the k largest of all, in equal shares: at most 6 k words"},
+                     "regions, each added up by its owner; the k largest of all, in equal shares: about 4 k words"},
     sparse_algorithm{"topka", topka_schedule, cost_of_topka, "every rank gets every list: 2 k (P-1) words"},
     sparse_algorithm{"topkdsa", topk_dsa_schedule, cost_of_topk_dsa,
                      "regions, each added up by its owner; all of it, as items or as a vector"},

@@ -665,11 +665,11 @@ void add_async(CLI::App& bench, command_context& context) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, command_context& context) {
-  CLI::App* command =
-      app.add_subcommand("bench",
-                         "Measure: fig9, partial, coll, adasum, sparse, tune, compare, overlap, cost, idle, "
-                         "engine, commit, limits, kernels, lane, "
-                         "async");
+  CLI::App* command = app.add_subcommand(
+      "bench",
+      "Measure: fig9, partial, coll, adasum, sparse, sparse-figures, tune, compare, overlap, cost, idle, "
+      "engine, commit, limits, kernels, lane, "
+      "async");
   command->require_subcommand(1);
   add_fig9(*command, context);
   add_partial(*command, context);

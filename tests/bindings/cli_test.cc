@@ -910,7 +910,7 @@ TEST(CommandList, sparse_allreduces_have_estimates) {
   for (const json& entry : entries({"--dtype", "i32"})) EXPECT_NE(entry["objection"], nullptr);
   const outcome text = run(lsched({"list", "--density", "0.5"}));
   EXPECT_TRUE(contains(text.out, "of k = 512:")) << text.out;
-  EXPECT_TRUE(contains(text.out, "in equal shares: at most 6 k words")) << text.out;
+  EXPECT_TRUE(contains(text.out, "in equal shares: about 4 k words")) << text.out;
 }
 
 TEST(CommandShow, prints_sparse_allreduces) {
