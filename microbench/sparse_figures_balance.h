@@ -12,7 +12,7 @@ namespace lsched::bench {
 /// Words of 4 bytes, of the busiest rank of a round.
 struct balance_row {
   std::string phase;    ///< "split": received from all; "gather": sent or received, whichever is more, pieces included
-  std::string regions;  ///< "equal", "averaged", "pooled", "drift" (pooled, and followed between two looks)
+  std::string regions;  ///< "equal", "averaged", "pooled", "drift" (pooled, and followed in every round)
   std::string rule;     ///< of gather: "never" (direct), "published", "cost"; else "-"
   std::string generator;
   std::uint64_t ranks = 0, n = 0, k = 0;
