@@ -152,7 +152,7 @@ item_list oktopk_steps::result_of(item_list gathered) {
 
 std::uint64_t oktopk_steps::settle(item_list gathered, void* update) {
   item_list result = result_of(gathered);
-  if (!judge_.accepts(result, state_.residual())) result = {};
+  if (!judge_.accepts(result, state_.residual())) result = {}, next_ = {};
   const std::uint64_t settled =
       find_settle(of_.type)(state_.residual(), sent_.data(), sent_count_, result.items, result.count);
   sent_count_ = 0;

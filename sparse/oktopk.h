@@ -102,7 +102,8 @@ class oktopk_steps {
   /// rounded to the residual's type, the product rounded once; and zero elsewhere. If it is the `update` that was given
   /// last, zeros are written only where it had that result: nobody else writes there. Otherwise, they are everywhere.
   ///
-  /// Of a round that is refused (sparse/judge.h) the update is zero, and nothing was sent.
+  /// Of a round that is refused (sparse/judge.h) the update is zero, and nothing was sent; its thresholds, which may be
+  /// those of what is not finite, are not reused.
   std::uint64_t settle(item_list gathered, void* update);
   /// The next update is written as a whole, wherever it is.
   void forget_update() { update_ = nullptr; }

@@ -173,6 +173,7 @@ class definition {
       for (elements& residual : residuals_)
         for (std::uint64_t& it : residual)
           if (!is_finite(rounded(of_.type, it))) it = 0;
+      settled_ = 0;  // the next round looks
       return false;
     }
     std::vector<bool> has_arrived(of_.count);
@@ -358,6 +359,7 @@ TEST(oktopk, is_the_definition_where_thresholds_are_reused) {
                                     .capacity = policy,
                                     .period = 3,
                                     .scale = 0.125,
+                                    .nans = seed / k_shapes.size() % 2 == 0 ? nan_policy::propagate : nan_policy::error,
                                     .selection = selection_rule::reused,
                                     .reuse = reuse};
             compare(of, k_shapes[seed % k_shapes.size()], seed, 7);
