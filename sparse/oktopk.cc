@@ -85,15 +85,9 @@ std::uint64_t oktopk_steps::split(round_no round, std::byte* items, std::span<st
 
 bool oktopk_steps::is_of_own_region(std::span<const item_list> lists) const {
   const auto region = static_cast<std::size_t>(of_.place.self);
-  const std::size_t width = item_size(of_.type);
-  const auto index_at = [&](const item_list& list, std::uint64_t i) {
-    std::uint32_t index = 0;
-    std::memcpy(&index, list.items + i * width, sizeof index);
-    return index;
-  };
-  return std::ranges::all_of(lists, [&](const item_list& list) {  // by index
-    return list.count == 0 ||
-           (index_at(list, 0) >= boundaries_[region] && index_at(list, list.count - 1) < boundaries_[region + 1]);
+  return std::ranges::all_of(lists, [&](const item_list& list) {
+    return items_below(of_.type, list, 0, boundaries_[region]) == 0 &&
+           items_below(of_.type, list, 0, boundaries_[region + 1]) == list.count;
   });
 }
 

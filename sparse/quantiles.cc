@@ -101,14 +101,15 @@ std::uint64_t drift_bins(const sparse_problem& of) {
 
 namespace {
 
+constexpr unsigned k_offset_bits = 16;
+
 /// Where part i of so many begins, of a region of 2^16. Half of the parts are equal. The other half divides the two
 /// outermost of these, each a quarter as long as the one before: what is dense may end just behind a boundary, and be
-/// part of a region that is empty otherwise.
+/// part of a region that is empty otherwise. Of less than four parts, all are equal.
 std::uint64_t part_offset(std::uint64_t parts, std::uint64_t i) {
-  constexpr std::uint64_t k_whole = 1 << 16;
-  if (parts < 4) return k_whole * i / parts;
-  const std::uint64_t cuts = parts / 4, equal = parts - 2 * cuts, length = k_whole / equal;
-  if (i == 0 || i == parts) return k_whole * i / parts;
+  constexpr std::uint64_t k_whole = 1 << k_offset_bits;
+  const std::uint64_t cuts = parts / 4, length = k_whole / (parts - 2 * cuts);
+  if (i == 0) return 0;
   if (i <= cuts) return length >> 2 * (cuts + 1 - i);
   if (i >= parts - cuts) return k_whole - (length >> 2 * (i - (parts - cuts) + 1));
   return length * (i - cuts);
@@ -116,7 +117,7 @@ std::uint64_t part_offset(std::uint64_t parts, std::uint64_t i) {
 
 std::uint64_t part_begin(std::span<const std::uint64_t> boundaries, std::uint64_t parts, std::uint64_t bin) {
   const std::uint64_t region = bin / parts, begin = boundaries[region];
-  return begin + (boundaries[region + 1] - begin) * part_offset(parts, bin % parts) / part_offset(parts, parts);
+  return begin + ((boundaries[region + 1] - begin) * part_offset(parts, bin % parts) >> k_offset_bits);
 }
 
 }  // namespace

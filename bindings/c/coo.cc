@@ -39,25 +39,6 @@ user_memory memory_of(const lsched_coo_desc& desc) {
           {desc.out_indices, desc.out_values, desc.out_count, desc.dense}};
 }
 
-/// Whether any output overlaps with an input, or another output.
-bool has_overlaps_in(const user_memory& memory, const coo_problem& of) {
-  const std::uint64_t width = size_of(of.type);
-  const std::array<std::uint64_t, 3> in_bytes{of.room * sizeof(std::uint64_t), of.room * width, sizeof(std::uint64_t)};
-  const std::array<std::uint64_t, 4> out_bytes{of.result_room * sizeof(std::uint64_t), of.result_room * width,
-                                               sizeof(std::uint64_t), of.has_dense ? of.count * width : 0};
-  const auto overlap = [](const void* one, std::uint64_t bytes, const void* other, std::uint64_t other_bytes) {
-    const auto x = reinterpret_cast<std::uintptr_t>(one), y = reinterpret_cast<std::uintptr_t>(other);
-    return bytes != 0 && other_bytes != 0 && x < y + other_bytes && y < x + bytes;
-  };
-  for (std::size_t o = 0; o < out_bytes.size(); ++o) {
-    for (std::size_t i = 0; i < in_bytes.size(); ++i)
-      if (overlap(memory.inputs[i], in_bytes[i], memory.outputs[o], out_bytes[o])) return true;
-    for (std::size_t i = 0; i < o; ++i)
-      if (overlap(memory.outputs[i], out_bytes[i], memory.outputs[o], out_bytes[o])) return true;
-  }
-  return false;
-}
-
 /// All that ranks have to agree about, in words.
 std::string agreement_of(const coo_problem& it) {
   return "coo_allreduce " + std::string(name_of(it.type)) + " count " + std::to_string(it.count) + " room " +
@@ -76,7 +57,8 @@ described describe(world place, const lsched_coo_desc& desc) {
   const user_memory memory = memory_of(desc);
   described all{bound(agreement_of(*problem), coo_schedule(*problem), memory.inputs.data(), memory.outputs.data())};
   if (!all.request.program) return all;
-  if (has_overlaps_in(memory, *problem)) return {{nothing, refused("an output overlaps with other memory")}};
+  if (has_overlaps(*problem, memory.inputs.data(), memory.outputs.data()))
+    return {{nothing, refused("an output overlaps with other memory")}};
   try {
     all.steps = std::make_shared<coo_functions>(*problem);
   } catch (const std::bad_alloc&) {
@@ -98,9 +80,21 @@ lsched_status create(lsched_runtime* runtime, const lsched_coo_desc* desc, lsche
 }  // namespace
 
 bool has_overlaps(const coo_problem& of, const void* const* inputs, void* const* outputs) {
-  return has_overlaps_in(
-      {{inputs[0], inputs[1], inputs[2]}, {outputs[0], outputs[1], outputs[2], of.has_dense ? outputs[3] : nullptr}},
-      of);
+  const std::uint64_t width = size_of(of.type);
+  const std::array<std::uint64_t, 3> in_bytes{of.room * sizeof(std::uint64_t), of.room * width, sizeof(std::uint64_t)};
+  const std::array<std::uint64_t, 4> out_bytes{of.result_room * sizeof(std::uint64_t), of.result_room * width,
+                                               sizeof(std::uint64_t), of.count * width};
+  const auto overlap = [](const void* one, std::uint64_t bytes, const void* other, std::uint64_t other_bytes) {
+    const auto x = reinterpret_cast<std::uintptr_t>(one), y = reinterpret_cast<std::uintptr_t>(other);
+    return bytes != 0 && other_bytes != 0 && x < y + other_bytes && y < x + bytes;
+  };
+  for (std::size_t o = 0; o < out_bytes.size() - (of.has_dense ? 0 : 1); ++o) {
+    for (std::size_t i = 0; i < in_bytes.size(); ++i)
+      if (overlap(inputs[i], in_bytes[i], outputs[o], out_bytes[o])) return true;
+    for (std::size_t i = 0; i < o; ++i)
+      if (overlap(outputs[i], out_bytes[i], outputs[o], out_bytes[o])) return true;
+  }
+  return false;
 }
 
 failure failure_of(const coo_verdict& verdict, const coo_problem& of) {

@@ -85,8 +85,7 @@ result<const sparse_algorithm*> read_algorithm(const lsched_sparse_desc& desc, c
   if (!is_plain && wanted != "oktopk")
     return refused(
         "capacity, period, boundaries, balance, selection and bucket are of \"oktopk\", which has to be asked for: "
-        "leave "
-        "them 0");
+        "leave them 0");
   return found;
 }
 

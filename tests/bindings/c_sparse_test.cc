@@ -8,34 +8,18 @@
 #include <cstring>
 #include <functional>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "tests/support/thread_ranks.h"
 
 namespace {
 
-constexpr std::uint64_t k_limit_ns = 30'000'000'000;
+using lsched::testing::as_ranks;
+using lsched::testing::diagnostic;
+using lsched::testing::k_limit_ns;
+
 constexpr std::uint64_t k_count = 500;
-
-struct diagnostic : lsched_diagnostic {
-  diagnostic() { lsched_diagnostic_init(this); }
-};
-
-/// Runs `body` as each rank of a world of threads.
-void as_ranks(std::int32_t size, const std::function<void(lsched_runtime*, std::size_t)>& body) {
-  lsched_config config;
-  lsched_config_init(&config);
-  config.commit_timeout_ns = k_limit_ns;
-  std::vector<lsched_runtime*> world(static_cast<std::size_t>(size));
-  diagnostic why;
-  ASSERT_EQ(lsched_runtime_open_threads(size, &config, world.data(), &why), LSCHED_OK) << why.text;
-  {
-    std::vector<std::jthread> all;
-    for (std::size_t r = 0; r < world.size(); ++r) all.emplace_back([&, r] { body(world[r], r); });
-  }
-  for (lsched_runtime* one : world) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
-}
 
 struct rank_memory {
   std::vector<float> gradient = std::vector<float>(k_count);
