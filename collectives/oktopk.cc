@@ -6,6 +6,7 @@
 #include "libsched/geometry.h"
 #include "sparse/oktopk_steps.h"
 #include "sparse/quantiles.h"
+#include "sparse/region_parts.h"
 #include "sparse/split.h"
 #include "sparse/threshold.h"
 

@@ -11,6 +11,7 @@
 #include "collectives/with_activation.h"
 #include "libsched/geometry.h"
 #include "sparse/quantiles.h"
+#include "sparse/region_parts.h"
 #include "sparse/threshold.h"
 
 namespace lsched {

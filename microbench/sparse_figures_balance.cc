@@ -9,6 +9,7 @@
 #include "sparse/gradient_source.h"
 #include "sparse/lockstep.h"
 #include "sparse/quantiles.h"
+#include "sparse/region_parts.h"
 #include "sparse/split.h"
 
 namespace lsched::bench {

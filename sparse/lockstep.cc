@@ -5,6 +5,7 @@
 #include "libsched/geometry.h"
 #include "ops/top_k.h"
 #include "sparse/quantiles.h"
+#include "sparse/region_parts.h"
 #include "sparse/split.h"
 
 namespace lsched {
@@ -197,6 +198,7 @@ std::optional<failure> lockstep::run(std::span<const void* const> gradients, std
 list_lockstep::list_lockstep(const sparse_problem& of)
     : of_(of),
       boundaries_(wide(of.place.size) + 1),
+      parts_(of),
       split_(most_items(of) * item_size(of.type)),
       lengths_(wide(of.place.size)),
       sum_(of.type, of.count, of.nans),
@@ -228,12 +230,12 @@ void list_lockstep::place_regions(const selections& selected) {
 
 void list_lockstep::follow(const selections& selected) {
   numbers sums(drift_bins(of_)), own(drift_bins(of_));
+  parts_.divide(boundaries_);
   for (rank r = 0; r < of_.place.size && !own.empty(); ++r) {
-    count_drift(of_, selected(r, round_), boundaries_, own);
+    parts_.count(selected(r, round_), own);
     add_to(sums, own);
   }
-  const numbers now = boundaries_;
-  follow_drift(of_, sums, now, boundaries_);
+  parts_.move(sums, boundaries_);
 }
 
 // Regions are disjoint: the sum of whole lists, in rank order, is all owners' sums at once.

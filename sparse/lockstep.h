@@ -89,8 +89,9 @@ class list_lockstep {
   sparse_problem of_;
   round_no round_ = 0;
   std::vector<std::uint64_t> boundaries_;  ///< P+1
-  std::vector<std::byte> split_;           ///< of one rank after the other
-  std::vector<std::uint64_t> lengths_;     ///< P
+  region_parts parts_;
+  std::vector<std::byte> split_;        ///< of one rank after the other
+  std::vector<std::uint64_t> lengths_;  ///< P
   region_sum sum_;
   std::vector<std::byte> result_;
   balance_plan plan_;

@@ -24,11 +24,11 @@ oktopk_steps::oktopk_steps(const sparse_problem& of, sparse_state& state)
     : of_(of),
       state_(state),
       boundaries_(state.boundaries().begin(), state.boundaries().end()),
+      parts_(of),
       selected_(selection_room(of) * item_size(of.type)),
       sent_(most_selected(of) * item_size(of.type)),
       sum_(of.type, of.count, of.nans),
       threshold_(of.type, most_items(of)),
-      next_boundaries_(boundaries_.size()),
       kept_(size_of_world(of)),
       plan_(of.place.size),
       judge_(of),
@@ -68,14 +68,12 @@ void oktopk_steps::count_positions(std::span<std::uint64_t> bins) const {
 
 void oktopk_steps::set_boundaries(std::span<const std::uint64_t> sums) { place_boundaries(of_, sums, boundaries_); }
 
-void oktopk_steps::count_drift(std::span<std::uint64_t> bins) const {
-  lsched::count_drift(of_, {selected_.data(), selected_count_}, boundaries_, bins);
+void oktopk_steps::count_drift(std::span<std::uint64_t> bins) {
+  parts_.divide(boundaries_);
+  parts_.count({selected_.data(), selected_count_}, bins);
 }
 
-void oktopk_steps::follow_drift(std::span<const std::uint64_t> sums) {
-  lsched::follow_drift(of_, sums, boundaries_, next_boundaries_);
-  std::swap(boundaries_, next_boundaries_);
-}
+void oktopk_steps::follow_drift(std::span<const std::uint64_t> sums) { parts_.move(sums, boundaries_); }
 
 std::uint64_t oktopk_steps::split(round_no round, std::byte* items, std::span<std::uint64_t> lengths) {
   sent_count_ = lsched::split(of_, round, {selected_.data(), selected_count_}, boundaries_, sent_.data(), lengths);

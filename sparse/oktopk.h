@@ -25,6 +25,7 @@
 #include "sparse/balance.h"
 #include "sparse/judge.h"
 #include "sparse/quantiles.h"
+#include "sparse/region_parts.h"
 #include "sparse/region_sum.h"
 #include "sparse/state.h"
 #include "sparse/threshold.h"
@@ -51,9 +52,9 @@ class oktopk_steps {
   /// what is selected; then takes all ranks' sums of these, and makes the round's boundaries of them.
   void count_positions(std::span<std::uint64_t> bins) const;
   void set_boundaries(std::span<const std::uint64_t> sums);
-  /// In all rounds, unless the rule is `averaged`: writes this rank's drift_bins(problem) numbers (sparse/quantiles.h);
-  /// then takes all ranks' sums of these, and moves the round's boundaries by them.
-  void count_drift(std::span<std::uint64_t> bins) const;
+  /// In all rounds, unless the rule is `averaged`: writes this rank's drift_bins(problem) numbers
+  /// (sparse/region_parts.h); then takes all ranks' sums of these, and moves the round's boundaries by them.
+  void count_drift(std::span<std::uint64_t> bins);
   void follow_drift(std::span<const std::uint64_t> sums);
   /// The round's: P+1 positions. The state has them when the round is settled.
   std::span<const std::uint64_t> boundaries() const { return boundaries_; }
@@ -125,15 +126,15 @@ class oktopk_steps {
   sparse_problem of_;
   sparse_state& state_;
   std::vector<std::uint64_t> boundaries_;  ///< P+1
+  region_parts parts_;                     ///< of the regions between them
   std::vector<std::byte> selected_;        ///< what select works in, more than k items
   std::uint64_t selected_count_ = 0;
   std::vector<std::byte> sent_;  ///< what split gave away
   std::uint64_t sent_count_ = 0;
   region_sum sum_;
   global_threshold threshold_;
-  std::vector<std::uint64_t> next_boundaries_;  ///< P+1
-  std::vector<std::uint64_t> kept_;             ///< P: by owners
-  std::uint64_t ties_ = 0;                      ///< that this rank keeps
+  std::vector<std::uint64_t> kept_;  ///< P: by owners
+  std::uint64_t ties_ = 0;           ///< that this rank keeps
   balance_plan plan_;
   result_judge judge_;
   threshold_select by_threshold_;

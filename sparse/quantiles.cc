@@ -6,7 +6,6 @@
 
 #include "libsched/geometry.h"
 #include "ops/item_list.h"
-#include "sparse/split.h"
 
 namespace lsched {
 namespace {
@@ -52,12 +51,6 @@ void place_averaged(const sparse_problem& of, std::span<const std::uint64_t> sum
   boundaries.back() = of.count;
 }
 
-/// a * b / c, rounded down; a <= c, b <= 2^32. Of large numbers approximately.
-std::uint64_t part_of(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-  for (; c >> 31 != 0; c /= 2) a /= 2;
-  return a * b / c;
-}
-
 /// The item that is the quantile is the first of the region behind the boundary.
 void count_own_quantiles(const sparse_problem& of, item_list selected, std::span<std::uint64_t> bins) {
   const cut parts(selected.count, size_of_world(of));
@@ -91,68 +84,6 @@ void place_boundaries(const sparse_problem& of, std::span<const std::uint64_t> s
     place_averaged(of, sums, boundaries);
   else
     place_pooled(of, sums, boundaries);
-}
-
-std::uint64_t drift_bins(const sparse_problem& of) {
-  constexpr std::uint64_t k_parts = 16, k_total = 4096;
-  const std::uint64_t size = size_of_world(of);
-  return of.boundaries == boundary_rule::averaged ? 0 : size * std::clamp<std::uint64_t>(k_total / size, 1, k_parts);
-}
-
-namespace {
-
-constexpr unsigned k_offset_bits = 16;
-
-/// Where part i of so many begins, of a region of 2^16. Half of the parts are equal. The other half divides the two
-/// outermost of these, each a quarter as long as the one before: what is dense may end just behind a boundary, and be
-/// part of a region that is empty otherwise. Of less than four parts, all are equal.
-std::uint64_t part_offset(std::uint64_t parts, std::uint64_t i) {
-  constexpr std::uint64_t k_whole = 1 << k_offset_bits;
-  const std::uint64_t cuts = parts / 4, length = k_whole / (parts - 2 * cuts);
-  if (i == 0) return 0;
-  if (i <= cuts) return length >> 2 * (cuts + 1 - i);
-  if (i >= parts - cuts) return k_whole - (length >> 2 * (i - (parts - cuts) + 1));
-  return length * (i - cuts);
-}
-
-std::uint64_t part_begin(std::span<const std::uint64_t> boundaries, std::uint64_t parts, std::uint64_t bin) {
-  const std::uint64_t region = bin / parts, begin = boundaries[region];
-  return begin + ((boundaries[region + 1] - begin) * part_offset(parts, bin % parts) >> k_offset_bits);
-}
-
-}  // namespace
-
-void count_drift(const sparse_problem& of, item_list selected, std::span<const std::uint64_t> boundaries,
-                 std::span<std::uint64_t> bins) {
-  std::fill(bins.begin(), bins.end(), 0);
-  if (bins.empty()) return;
-  const std::uint64_t parts = bins.size() / size_of_world(of);
-  std::uint64_t from = 0;
-  for (std::uint64_t bin = 0; bin < bins.size(); ++bin) {
-    const std::uint64_t end = bin + 1 < bins.size()
-                                  ? items_below(of.type, selected, from, part_begin(boundaries, parts, bin + 1))
-                                  : selected.count;
-    bins[bin] = end - from;
-    from = end;
-  }
-}
-
-void follow_drift(const sparse_problem& of, std::span<const std::uint64_t> sums, std::span<const std::uint64_t> now,
-                  std::span<std::uint64_t> next) {
-  std::copy(now.begin(), now.end(), next.begin());
-  const std::uint64_t total = std::reduce(sums.begin(), sums.end(), std::uint64_t{0});
-  if (total == 0) return;
-  const std::uint64_t parts = sums.size() / size_of_world(of);
-  const cut wanted(total, size_of_world(of));
-  std::uint64_t below = 0;  // items in bins before this one
-  std::size_t bin = 0;
-  for (std::size_t i = 1; i + 1 < next.size(); ++i) {
-    const std::uint64_t items = std::min(wanted.begin(i), total - 1);
-    while (below + sums[bin] <= items) below += sums[bin++];
-    const std::uint64_t begin = part_begin(now, parts, bin);
-    const std::uint64_t end = bin + 1 < sums.size() ? part_begin(now, parts, bin + 1) : of.count;
-    next[i] = begin + part_of(items - below, end - begin, sums[bin]);
-  }
 }
 
 }  // namespace lsched

@@ -4,6 +4,7 @@
 
 #include "libsched/geometry.h"
 #include "sparse/quantiles.h"
+#include "sparse/region_parts.h"
 #include "sparse/threshold.h"
 
 namespace lsched {

@@ -8,6 +8,7 @@
 #include "libsched/geometry.h"
 #include "libsched/schedule_world.h"
 #include "sparse/quantiles.h"
+#include "sparse/region_parts.h"
 #include "sparse/threshold.h"
 
 namespace lsched::testing {

@@ -10,6 +10,7 @@
 
 #include "sparse/oktopk.h"
 #include "sparse/quantiles.h"
+#include "sparse/region_parts.h"
 #include "sparse/split.h"
 
 namespace {
