@@ -355,7 +355,7 @@ TEST(partial_sparse, soak_in_drawn_orders) {
     for (const rank size : {3, 5, 7}) {
       const sparse_problem problem{.count = 64, .k = 5, .place = {0, size}, .period = 4};
       partial_sparse_world world(how, problem, {.policy = activation_policy::solo}, lag_policy::latest, 7);
-      for (round_no round = 1; round <= 20'000; ++round) {
+      for (round_no round = 1; round <= 60'000; ++round) {
         ASSERT_TRUE(world.run_round(round)) << round;
         (void)collect_round(world, round);
         ASSERT_FALSE(HasFailure()) << how.name << ", round " << round;
