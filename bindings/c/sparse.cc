@@ -1,5 +1,6 @@
 // Sparse allreduces of the C interface: check, describe, commit; and what lives from round to round.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -90,14 +91,18 @@ result<const sparse_algorithm*> read_algorithm(const lsched_sparse_desc& desc, c
 }
 
 /// All that ranks have to agree about, in words.
+/// All that ranks have to agree about, as a reader of the message that they do not may want to see it.
 std::string agreement_of(const sparse_problem& it, std::string_view algorithm) {
+  constexpr std::array k_capacities{"strict", "defer"}, k_boundaries{"pooled", "averaged"};
+  constexpr std::array k_selections{"exact", "reused"};
+  constexpr std::array k_nans{"propagate", "ignore", "error"};
+  constexpr std::array k_balances{"cost", "published", "always", "never"};
+  const auto named = [](const auto& names, auto which) { return std::string(names[static_cast<std::size_t>(which)]); };
   return "sparse_allreduce " + std::string(algorithm) + " " + std::string(name_of(it.type)) + " count " +
-         std::to_string(it.count) + " k " + std::to_string(it.k) + " capacity " +
-         std::to_string(static_cast<int>(it.capacity)) + " boundaries " +
-         std::to_string(static_cast<int>(it.boundaries)) + " balance " + std::to_string(static_cast<int>(it.balance)) +
-         " selection " + std::to_string(static_cast<int>(it.selection)) + " reuse " + std::to_string(it.reuse) +
-         " bucket " + std::to_string(it.bucket) + " period " + std::to_string(it.period) + " nans " +
-         std::to_string(static_cast<int>(it.nans));
+         std::to_string(it.count) + " k " + std::to_string(it.k) + ", " + named(k_capacities, it.capacity) + ", " +
+         named(k_boundaries, it.boundaries) + " every " + std::to_string(it.period) + ", balance " +
+         named(k_balances, it.balance) + ", " + named(k_selections, it.selection) + " " + std::to_string(it.reuse) +
+         ", bucket " + std::to_string(it.bucket) + ", nans " + named(k_nans, it.nans);
 }
 
 /// What functions use lives as long as they do.

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <initializer_list>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "bindings/c/lsched.h"
@@ -389,11 +391,18 @@ TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
     desc = ranks[r].desc("oktopk", 10);
     desc.nans = r == 0 ? LSCHED_NAN_ERROR : LSCHED_NAN_PROPAGATE;
     EXPECT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH) << why.text;
-    for (const auto& change : {+[](lsched_sparse_desc& it) { it.selection = LSCHED_REUSED; },
-                               +[](lsched_sparse_desc& it) { it.bucket = 1; }}) {
+    EXPECT_NE(std::string(why.text).find("nans error"), std::string::npos) << why.text;
+    using change = void (*)(lsched_sparse_desc&);
+    for (const auto& [made, named] : std::initializer_list<std::pair<change, const char*>>{
+             {[](lsched_sparse_desc& it) { it.selection = LSCHED_REUSED; }, "reused 32"},
+             {[](lsched_sparse_desc& it) { it.bucket = 1; }, "bucket 1"},
+             {[](lsched_sparse_desc& it) { it.capacity = LSCHED_DEFER; }, "defer"},
+             {[](lsched_sparse_desc& it) { it.boundaries = LSCHED_AVERAGED; }, "averaged every"},
+             {[](lsched_sparse_desc& it) { it.balance = LSCHED_BALANCE_NEVER; }, "balance never"}}) {
       lsched_sparse_desc other = ranks[r].desc("oktopk", 10);
-      if (r == 1) change(other);
+      if (r == 1) made(other);
       EXPECT_EQ(lsched_sparse_create(runtime, &other, &schedule, &why), LSCHED_ERR_MISMATCH) << why.text;
+      EXPECT_NE(std::string(why.text).find(named), std::string::npos) << why.text;
     }
   });
 }
