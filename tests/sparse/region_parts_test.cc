@@ -3,29 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/ops/lists.h"
+#include "tests/sparse/positions.h"
 
 namespace lsched {
 namespace {
-
-using numbers = std::vector<std::uint64_t>;
-
-sparse_problem problem_of(rank size, std::uint64_t count, boundary_rule rule = boundary_rule::pooled) {
-  return {.count = count, .k = count, .place = {0, size}, .boundaries = rule};
-}
-
-/// Positions that a rank has, of a vector of `count`: evenly, crowded, or all at one place.
-list positions(int shape, std::uint64_t count, std::mt19937_64& draw) {
-  list all;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const bool is_in = shape == 0   ? draw() % 8 == 0
-                       : shape == 1 ? draw() % (1 + 200 * i / count) == 0
-                       : shape == 2 ? i == count / 3
-                                    : i > count / 2 && i < count / 2 + 9;
-    if (is_in) all.push_back({i, bits_of(dtype::f32, 1)});
-  }
-  return all;
-}
 
 /// What all ranks have counted, added up.
 numbers counted(const sparse_problem& of, const region_parts& parts, const std::vector<list>& by_rank) {
