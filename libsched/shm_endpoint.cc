@@ -128,7 +128,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
   for (; next_id_ < id; ++next_id_) publish_released(next_id_);
   next_id_ = id + 1;
   const std::uint32_t slot = id % shm_page::k_ids;
-  if (occupies(slot)) return failure{status::no_memory, "too many schedules exist at once"};
+  if (occupies(slot)) return failure{status::busy, "an older schedule has the place of number " + std::to_string(id)};
   for (const edge_spec& edge : edges)
     if (edge.peer < 0 || edge.peer >= segment_->ranks()) {
       publish_released(id);

@@ -257,8 +257,18 @@ lsched_runtime::~lsched_runtime() {
   net_->close();
 }
 
+// A number whose place at some rank's endpoint an older schedule has is passed over, by all ranks alike.
 result<instance*> lsched_runtime::commit(const commit_request& request) {
+  constexpr int k_numbers = 4096;  // no endpoint has more places
   const std::lock_guard lock(commit_guard_);
+  for (int tried = 0; tried < k_numbers; ++tried) {
+    auto answer = commit_once(request);
+    if (answer || answer.error().code != status::busy) return answer;
+  }
+  return failure{status::no_memory, "too many schedules exist at once"};
+}
+
+result<instance*> lsched_runtime::commit_once(const commit_request& request) {
   if (is_out_of_step_)
     return failure{status::state, "an earlier commit timed out; this runtime cannot commit any more, only close"};
   const auto deadline = driver::clock::now() + options_.commit_timeout;

@@ -108,6 +108,8 @@ struct lsched_runtime {
 
   /// Commits, waiting for all ranks up to the configured limit. One thread at a time.
   lsched::result<lsched::instance*> commit(const lsched::commit_request& request);
+  /// Under the next number. BUSY: an older schedule has its place.
+  lsched::result<lsched::instance*> commit_once(const lsched::commit_request& request);
 
   lsched::world place() const { return net_->place(); }
   lsched::schedule_cache& schedules_made() { return cache_; }

@@ -402,6 +402,25 @@ TEST(c_runtime, is_not_closed_while_it_has_schedules) {
   for (lsched_schedule* one : barriers) destroy(one);
 }
 
+// Schedules have numbers, whose places are used again in turn: one that lives keeps its own.
+TEST(c_runtime, a_schedule_that_lives_is_in_no_others_way) {
+  const world_of_threads world(3);
+  world.each([&](lsched_runtime* runtime, int32_t r) {
+    const integers input(1, r);
+    integers output(1), other(1);
+    lsched_schedule* lasting = create(runtime, describe(input, output));
+    ASSERT_NE(lasting, nullptr);
+    for (int i = 0; i < 4200; ++i) {
+      lsched_schedule* passing = create(runtime, describe(input, other));
+      ASSERT_NE(passing, nullptr) << i;
+      destroy(passing);
+    }
+    EXPECT_EQ(lsched_run(lasting, k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(output, integers(1, 3));
+    destroy(lasting);
+  });
+}
+
 // --- creating: this rank's arguments -------------------------------------------------------------------------
 
 TEST(c_allreduce, bad_arguments_are_named_and_change_nothing) {
