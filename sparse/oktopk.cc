@@ -13,7 +13,8 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_workspace = 4;  // times k: a pass over the residual will mostly do
+constexpr std::uint64_t k_workspace = 4;               // times k: a pass over the residual will mostly do
+constexpr std::uint64_t k_strays = ~std::uint64_t{0};  // a tally of nothing: items of another region have come
 
 std::uint64_t selection_room(const sparse_problem& of) { return std::min(of.count, k_workspace * most_items(of)); }
 std::size_t size_of_world(const sparse_problem& of) { return static_cast<std::size_t>(of.place.size); }
@@ -90,6 +91,8 @@ bool oktopk_steps::is_of_own_region(std::span<const item_list> lists) const {
 }
 
 std::uint64_t oktopk_steps::fold(std::span<const item_list> lists, std::byte* sums) {
+  has_strays_ = !is_of_own_region(lists);
+  if (has_strays_) return 0;
   for (const item_list& list : lists) sum_.add(list);
   const auto region = static_cast<std::size_t>(of_.place.self);
   return sum_.take(boundaries_[region], boundaries_[region + 1], sums);
@@ -103,20 +106,28 @@ void oktopk_steps::count_magnitudes(unsigned pass, item_list sums, std::span<con
 void oktopk_steps::tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers) {
   const magnitude_tally mine =
       reuses() ? magnitude_tally{.above = items_from(of_.type, sums, least_gathered())} : threshold_.finish(sums, last);
-  numbers[0] = mine.above;
+  numbers[0] = has_strays_ ? k_strays : mine.above;
   numbers[1] = mine.equal;
 }
 
 void oktopk_steps::plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces,
                         std::span<std::uint64_t> sources, std::span<std::uint64_t> shares) {
+  are_regions_alike_ = true;
   std::uint64_t above = 0;
-  for (std::size_t r = 0; r < kept_.size(); ++r) above += tallies[2 * r];
+  for (std::size_t r = 0; r < kept_.size(); ++r) {
+    above += tallies[2 * r];
+    if (tallies[2 * r] == k_strays) are_regions_alike_ = false;
+  }
   std::uint64_t ties = reuses() ? 0 : most_items(of_) - above;  // that there is room for
   for (std::size_t r = 0; r < kept_.size(); ++r) {
     const std::uint64_t taken = std::min(ties, tallies[2 * r + 1]);
     if (r == static_cast<std::size_t>(of_.place.self)) ties_ = taken;
     kept_[r] = tallies[2 * r] + taken;
     ties -= taken;
+  }
+  if (!are_regions_alike_) {
+    std::ranges::fill(kept_, 0);
+    ties_ = 0;
   }
   plan_.make(kept_, of_.balance);
   plan_.pieces_of(of_.place.self, pieces);

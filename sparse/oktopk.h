@@ -63,11 +63,10 @@ class oktopk_steps {
   /// answers how many items they are. items: room for sent_room(problem). The round's number is what all ranks call it.
   std::uint64_t split(round_no round, std::byte* items, std::span<std::uint64_t> lengths);
 
-  /// Whether all that came is of this rank's region. It is not where ranks have loaded states that do not belong
-  /// together, and then nothing is to be added.
-  bool is_of_own_region(std::span<const item_list> lists) const;
   /// Writes the sum of the lists of ranks 0, 1, … for this rank's region, added in this order; answers its length.
   /// lists: P. sums: room for the region's size, or all their lengths, whichever is less; sum_room(problem) will do.
+  /// Where ranks have loaded states that do not belong together, there may be items of another region among them: then
+  /// nothing is added, and its tally says so.
   std::uint64_t fold(std::span<const item_list> lists, std::byte* sums);
 
   /// Writes the threshold_bins(type, pass) numbers of a pass. Passes are 0 … threshold_passes(problem) - 1. sums: what
@@ -87,6 +86,9 @@ class oktopk_steps {
   void plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces, std::span<std::uint64_t> sources,
             std::span<std::uint64_t> shares);
   const balance_plan& planned() const { return plan_; }
+  /// After plan: whether every rank has got items of its own region only. Else nobody keeps anything, all ranks know,
+  /// and the round is not to be settled.
+  bool are_regions_alike() const { return are_regions_alike_; }
 
   /// Writes what this rank keeps of the sums, by index, and answers how many items it is: all that the plan's pieces
   /// are, one behind the other. kept: room for that; may be sums.items.
@@ -113,6 +115,7 @@ class oktopk_steps {
 
  private:
   bool reuses() const { return of_.selection == selection_rule::reused; }
+  bool is_of_own_region(std::span<const item_list> lists) const;
   /// The least magnitude that is gathered of sums, where thresholds are reused.
   std::uint64_t least_gathered() const;
   std::uint64_t select_largest(const accumulation& from);
@@ -132,6 +135,8 @@ class oktopk_steps {
   std::vector<std::byte> sent_;  ///< what split gave away
   std::uint64_t sent_count_ = 0;
   region_sum sum_;
+  bool has_strays_ = false;  ///< fold was given items of another region
+  bool are_regions_alike_ = true;
   global_threshold threshold_;
   std::vector<std::uint64_t> kept_;  ///< P: by owners
   std::uint64_t ties_ = 0;           ///< that this rank keeps

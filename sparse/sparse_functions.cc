@@ -62,10 +62,7 @@ class oktopk_functions : public judging_functions {
       case oktopk_step::count_drift: steps_.count_drift(target.numbers<std::uint64_t>()); break;
       case oktopk_step::follow_drift: steps_.follow_drift(by.numbers<std::uint64_t>()); break;
       case oktopk_step::split: steps_.split(round, target.data, pieces_); return lay_out(target, pieces_);
-      case oktopk_step::add:
-        gather(source, lists_);
-        if (!steps_.is_of_own_region(lists_)) return status::mismatch;
-        return set_length(target, steps_.fold(lists_, target.data));
+      case oktopk_step::add: gather(source, lists_); return set_length(target, steps_.fold(lists_, target.data));
       case oktopk_step::tally:
         steps_.tally(list_of(source), by.numbers<std::uint64_t>(), target.numbers<std::uint64_t>());
         break;
@@ -76,6 +73,7 @@ class oktopk_functions : public judging_functions {
       case oktopk_step::cut: steps_.cut(list_of(source), target.data); return lay_out(target, pieces_);
       case oktopk_step::share: return copy(whole(source), target);
       case oktopk_step::settle:
+        if (!steps_.are_regions_alike()) return status::mismatch;  // on all ranks
         steps_.settle(whole(source), target.data);
         note(round, steps_.spoilt_element());
         break;

@@ -562,7 +562,7 @@ LSCHED_API lsched_status lsched_sparse_residual(const lsched_schedule* schedule,
 /* All that lives from round to round, for a checkpoint: residual, boundaries, thresholds. *needed (optional) = its
  * bytes; written if there is room for all of it. And back, into a schedule that was created alike, on as many ranks;
  * an image that is none changes nothing. All ranks load images of the same round; if they do not, "oktopk" fails with
- * MISMATCH as soon as an item reaches a rank that is not its owner.
+ * MISMATCH, on all ranks in the same round, as soon as an item reaches one that is not its owner.
  * Partial schedules: as of lsched_sparse_residual; an image is of one moment in any case, but images of several ranks
  * belong together only if no round ran in between.
  * Thread: not while a round runs.  Blocks: never; as lsched_sparse_residual if partial.  Errors: ARGUMENT (too little

@@ -407,4 +407,37 @@ TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
   });
 }
 
+// The rank whose item went astray is not the only one that is told: the others would wait for ever.
+TEST(c_sparse, ranks_that_have_loaded_different_rounds_all_learn_it) {
+  for (const lsched_selection selection : {LSCHED_EXACT, LSCHED_REUSED}) {
+    std::vector<rank_memory> ranks(3);
+    as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
+      lsched_schedule* schedule = nullptr;
+      diagnostic why;
+      lsched_sparse_desc desc = ranks[r].desc("oktopk", 30);
+      desc.selection = selection;
+      ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+      const auto run = [&](std::size_t dense_from) {
+        std::fill(ranks[r].gradient.begin(), ranks[r].gradient.end(), 0.0f);
+        for (std::size_t i = 0; i < 60; ++i) ranks[r].gradient[dense_from + i] = static_cast<float>(i + 1);
+        return lsched_run(schedule, k_limit_ns, &why);
+      };
+      ASSERT_EQ(run(0), LSCHED_OK) << why.text;
+      std::size_t bytes = 0;
+      (void)lsched_sparse_save(schedule, nullptr, 0, &bytes);
+      std::vector<std::byte> image(bytes);
+      ASSERT_EQ(lsched_sparse_save(schedule, image.data(), image.size(), nullptr), LSCHED_OK);
+      for (int round = 0; round < 10; ++round) ASSERT_EQ(run(400), LSCHED_OK) << why.text;
+      if (r == 0) {
+        ASSERT_EQ(lsched_sparse_load(schedule, image.data(), image.size()), LSCHED_OK);
+      }
+      lsched_status answer = LSCHED_OK;
+      for (int round = 0; round < 20 && answer == LSCHED_OK; ++round) answer = run(400);
+      EXPECT_EQ(answer, LSCHED_ERR_MISMATCH) << why.text;
+      EXPECT_NE(std::string(why.text).find("lsched_sparse_load"), std::string::npos) << why.text;
+      EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    });
+  }
+}
+
 }  // namespace

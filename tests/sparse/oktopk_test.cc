@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -462,17 +464,26 @@ TEST(oktopk, of_one_rank_is_its_top_k) {
   EXPECT_EQ(world.volume().metadata.total, 0u);
 }
 
+/// Then nobody keeps anything, and all ranks know by their tallies.
 TEST(oktopk, sees_items_of_another_region) {
   for (const dtype type : {dtype::f16, dtype::f32, dtype::f64}) {
-    const sparse_problem of{.count = 300, .k = 10, .place = {1, 3}, .type = type};
+    const sparse_problem of{.count = 300, .k = 10, .place = {1, 3}, .type = type, .selection = selection_rule::reused};
     sparse_state state(of);
-    const oktopk_steps steps(of, state);
+    oktopk_steps steps(of, state);
+    std::vector<std::byte> sums(100 * item_size(type));
     const auto is_own = [&](std::initializer_list<std::uint32_t> indices) {
       std::vector<std::byte> items(std::max<std::size_t>(1, indices.size()) * item_size(type));
       for (std::size_t i = 0; i < indices.size(); ++i)
         std::memcpy(items.data() + i * item_size(type), indices.begin() + i, sizeof(std::uint32_t));
       const std::vector<item_list> lists{{items.data(), 0}, {items.data(), indices.size()}, {items.data(), 0}};
-      return steps.is_of_own_region(lists);
+      const item_list sum{sums.data(), steps.fold(lists, sums.data())};
+      std::array<std::uint64_t, 6> tallies{0, 0, 0, 0, 4, 0};
+      std::array<std::uint64_t, 3> pieces{}, sources{}, shares{};
+      steps.tally(sum, {}, std::span(tallies).subspan(2, 2));
+      steps.plan(tallies, pieces, sources, shares);
+      // these items are zeros; rank 2 has four that are not
+      EXPECT_EQ(std::accumulate(shares.begin(), shares.end(), std::uint64_t{0}), steps.are_regions_alike() ? 4u : 0u);
+      return steps.are_regions_alike();
     };
     EXPECT_TRUE(is_own({}));
     EXPECT_TRUE(is_own({100}));
