@@ -22,13 +22,14 @@ std::uint64_t most_parts(std::span<const std::uint64_t> boundaries, std::uint64_
 }
 
 /// A region in parts. Of equal ones, the first and the last are divided once more, into parts each a quarter as long as
-/// the next one inwards: a quarter of all parts each, 8 at most, and none that is shorter than an element.
+/// the next one inwards: a quarter of all parts each, 8 at most, and none that is empty.
 class division {
  public:
   division(std::uint64_t width, std::uint64_t parts) : width_(width), parts_(parts) {
-    outer_ = std::min<std::uint64_t>(parts / 4, 8);
-    while (outer_ > 0 && width / (parts - 2 * outer_) >> 2 * outer_ == 0) --outer_;
-    equal_ = k_whole / (parts - 2 * outer_);
+    for (outer_ = std::min<std::uint64_t>(parts / 4, 8);; --outer_) {
+      equal_ = k_whole / (parts - 2 * outer_);
+      if (outer_ == 0 || at(outermost(1)) > 0) break;
+    }
   }
 
   /// Where part i ends, counted from where the region begins.
@@ -52,7 +53,7 @@ class division {
 };
 
 /// a * b / c, rounded down; a <= c, b <= 2^32. Of large numbers approximately.
-std::uint64_t part_of(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+std::uint64_t in_proportion(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   for (; c >> 31 != 0; c /= 2) a /= 2;
   return a * b / c;
 }
@@ -103,7 +104,7 @@ void region_parts::move(std::span<const std::uint64_t> sums, std::span<std::uint
       below += sums[part];
       begin = ends_[part];
     }
-    boundaries[i] = begin + part_of(items - below, ends_[part] - begin, sums[part]);
+    boundaries[i] = begin + in_proportion(items - below, ends_[part] - begin, sums[part]);
   }
 }
 

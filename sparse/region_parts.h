@@ -3,8 +3,9 @@
 // (sparse/quantiles.h), and it needs one behind it: it finds only what differs from part to part.
 //
 // Parts are dealt out by width: a region of so few elements that each is a part has no more, and what it spares, wider
-// ones have. In a wide one half of the parts are equal; the others divide the two outermost of these, and get shorter
-// towards the ends: what is dense may end just behind a boundary, and be part of a region that is empty otherwise.
+// ones have. In a wide one most parts are equal; up to half of them, or 16, divide the two outermost of these, and get
+// shorter towards the ends: what is dense may end just behind a boundary, and be part of a region that is empty
+// otherwise.
 #pragma once
 
 #include <span>

@@ -114,6 +114,16 @@ TEST(region_parts, are_those_of_all_regions_in_their_order) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_LE(counts[47 - i], counts[46 - i] + 1) << i;
 }
 
+/// 120 elements in 32 parts: an outermost one would be an element, but for rounding.
+TEST(region_parts, are_never_empty) {
+  const sparse_problem of = problem_of(2, 120);
+  list all;
+  for (std::uint32_t i = 0; i < of.count; ++i) all.push_back({i, bits_of(dtype::f32, 1)});
+  region_parts parts(of);
+  parts.divide(numbers{0, 0, 120});
+  for (const std::uint64_t it : counted(of, parts, {all})) EXPECT_GT(it, 0u);
+}
+
 TEST(region_parts, boundaries_stay_where_there_is_nothing_to_go_by) {
   const sparse_problem of = problem_of(3, 1000), averaged = problem_of(3, 1000, boundary_rule::averaged);
   const numbers now{0, 10, 900, 1000};
@@ -123,6 +133,30 @@ TEST(region_parts, boundaries_stay_where_there_is_nothing_to_go_by) {
   EXPECT_EQ(followed(averaged, {some, some, {}}, now), now);
   EXPECT_NE(followed(of, {some, some, {}}, now), now);
   EXPECT_EQ(followed(problem_of(3, 0), {{}, {}, {}}, {0, 0, 0, 0}), (numbers{0, 0, 0, 0}));
+}
+
+/// Empty vectors, more regions than elements, regions of 2^32.
+TEST(region_parts, are_of_any_size) {
+  std::mt19937_64 draw(5);
+  for (const rank size : {1, 3, 5, 7, 600, 9000})
+    for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{6}, std::uint64_t{1} << 32}) {
+      const sparse_problem of = problem_of(size, count);
+      std::vector<list> by_rank(2);
+      for (std::uint64_t i = 0; i < std::min<std::uint64_t>(count, 300); ++i)
+        by_rank[i % 2].push_back({static_cast<std::uint32_t>(count > 300 ? draw() : i), bits_of(dtype::f32, 1)});
+      for (list& all : by_rank) std::ranges::sort(all, {}, &entry::index);
+      numbers now(static_cast<std::size_t>(size) + 1, 0);
+      now.back() = count;
+      for (int round = 0; round < 4; ++round) {
+        now = followed(of, by_rank, now);
+        ASSERT_TRUE(std::is_sorted(now.begin(), now.end())) << size << " ranks, " << count;
+        ASSERT_EQ(now.front(), 0u);
+        ASSERT_EQ(now.back(), count);
+      }
+      if (count < 300) {
+        EXPECT_LE(most_in_a_region(by_rank, now), (count + static_cast<std::uint64_t>(size) - 1) / std::uint64_t(size));
+      }
+    }
 }
 
 // Sums of ranks that have other boundaries may be of parts that this rank does not have.
