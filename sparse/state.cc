@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "libsched/geometry.h"
+#include "libsched/guard.h"
 
 namespace lsched {
 
@@ -88,6 +89,7 @@ std::optional<failure> sparse_state::load(std::span<const std::byte> image) {
   std::memcpy(boundaries.data(), image.data() + sizeof(header), boundary_bytes);
   if (boundaries.front() != 0 || boundaries.back() != count_ || !std::is_sorted(boundaries.begin(), boundaries.end()))
     return because("a sparse state whose regions are none");
+  if (that.thresholds.left > k_longest_period) return because("a sparse state whose thresholds are good for ever");
   boundaries_ = std::move(boundaries);
   rounds_ = that.rounds;
   hint.least = that.least;
