@@ -6,7 +6,7 @@
 #include <lsched.h>
 #include <stdio.h>
 
-enum { k_words = 4, k_columns = 2, k_room = k_words * k_columns, k_most = 64 };
+enum { k_words = 4, k_columns = 2, k_room = k_words * k_columns, k_most = 1024 };
 
 static const uint64_t k_rows = 3ull << 30; /* so that the table's indices have more than 32 bits */
 
