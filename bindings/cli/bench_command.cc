@@ -146,6 +146,7 @@ void add_fig9(CLI::App& bench, command_context& context) {
       ->check(whole_number(1));
   command->add_option("--seed", options->seed, "Seed of majority's draws")
       ->check(whole_number(0))
+      ->check(whole_number(0))
       ->capture_default_str();
   add_sizes_option(*command, options->sizes);
   command->add_option("--only", options->only, "Measure one of the three")
@@ -497,7 +498,7 @@ void add_sparse(CLI::App& bench, command_context& context) {
                    "Computing in every round, by which gradients become ready, the last bucket first; not if counted")
       ->check(number(0, 1e7))
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Of the gradients")->capture_default_str();
+  command->add_option("--seed", options->seed, "Of the gradients")->check(whole_number(0))->capture_default_str();
   add_pin_option(*command, options->pin);
   add_mpi_threads_option(*command, words->mpi_threads);
   command->add_option("--plot", options->plot, "Draw the results with gnuplot")->type_name("FILE.png");

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <string>
 
 #include "bindings/cli/commands.h"
@@ -79,6 +80,13 @@ bool is_spokesman() {
   return true;
 }
 
+int fail(const char* why) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "lsched: %s\n", why);
+  session::abort_failed_world();
+  return k_exit_failure;
+}
+
 int act(CLI::App& app, command_context& context) {
   try {
     expect_known_command(app, context);
@@ -91,11 +99,10 @@ int act(CLI::App& app, command_context& context) {
     if (is_spokesman())
       std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", mistake.what(), help_hint(app, context).c_str());
     return k_exit_usage;
+  } catch (const std::bad_alloc&) {
+    return fail("there is not enough memory for that");
   } catch (const std::exception& why) {
-    std::fflush(stdout);
-    std::fprintf(stderr, "lsched: %s\n", why.what());
-    session::abort_failed_world();
-    return k_exit_failure;
+    return fail(why.what());
   }
 }
 
