@@ -98,11 +98,14 @@ std::string agreement_of(const sparse_problem& it, std::string_view algorithm) {
   constexpr std::array k_nans{"propagate", "ignore", "error"};
   constexpr std::array k_balances{"cost", "published", "always", "never"};
   const auto named = [](const auto& names, auto which) { return std::string(names[static_cast<std::size_t>(which)]); };
-  return "sparse_allreduce " + std::string(algorithm) + " " + std::string(name_of(it.type)) + " count " +
-         std::to_string(it.count) + " k " + std::to_string(it.k) + ", " + named(k_capacities, it.capacity) + ", " +
-         named(k_boundaries, it.boundaries) + " every " + std::to_string(it.period) + ", balance " +
-         named(k_balances, it.balance) + ", " + named(k_selections, it.selection) + " " + std::to_string(it.reuse) +
-         ", bucket " + std::to_string(it.bucket) + ", nans " + named(k_nans, it.nans);
+  std::string text = "sparse_allreduce " + std::string(algorithm) + " " + std::string(name_of(it.type)) + " count " +
+                     std::to_string(it.count) + " k " + std::to_string(it.k) + ", nans " + named(k_nans, it.nans);
+  if (algorithm != "oktopk") return text;
+  text += ", " + named(k_capacities, it.capacity) + ", " + named(k_boundaries, it.boundaries) + " every " +
+          std::to_string(it.period) + ", balance " + named(k_balances, it.balance) + ", " +
+          named(k_selections, it.selection);
+  if (it.selection == selection_rule::reused) text += " " + std::to_string(it.reuse);
+  return text + ", bucket " + std::to_string(it.bucket);
 }
 
 /// What functions use lives as long as they do.
