@@ -52,7 +52,7 @@ class gradient_source {
   const gradient_options& options() const { return options_; }
 
   /// The gradient of a rank in a round. to.size() is the count. Drawing all ranks of a round after each other saves
-  /// `layered` half the work.
+  /// `layered` half of the draws.
   void draw(rank of, round_no round, std::span<float> to);
 
   /// The same, rounded to a floating type, f16 to f64; `to` has count elements. The first call allocates.

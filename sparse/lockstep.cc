@@ -62,7 +62,6 @@ lockstep::lockstep(const sparse_problem& of) : of_(of), meter_(of) {
 lockstep::~lockstep() = default;
 
 item_list lockstep::selected(rank r) const { return members_[wide(r)]->selected; }
-std::span<const std::uint64_t> lockstep::split_lengths(rank r) const { return members_[wide(r)]->lengths; }
 std::span<const std::uint64_t> lockstep::boundaries() const { return members_.front()->steps.boundaries(); }
 sparse_state& lockstep::state(rank r) { return members_[wide(r)]->state; }
 

@@ -35,8 +35,7 @@ class lockstep {
   /// Of the last exchange; until the next one.
   item_list result() const { return result_; }
   item_list selected(rank r) const;
-  /// P lengths, of the lists that a rank has split what it selected into, and all of them one behind the other.
-  std::span<const std::uint64_t> split_lengths(rank r) const;
+  /// What a rank has split, one list behind the other.
   item_list sent(rank r) const;
   /// P+1.
   std::span<const std::uint64_t> boundaries() const;
@@ -67,7 +66,7 @@ class lockstep {
 class list_lockstep {
  public:
   /// What a rank has selected in a round: a list of at most k items. It is read before the next one is asked for, and
-  /// asked for twice, in rounds that look at the boundaries three times.
+  /// asked for once, and again to follow and to look.
   using selections = std::function<item_list(rank, round_no)>;
 
   /// As above, of an exact selection. Memory: one vector, and one round's sum of all lists.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "ops/item_list.h"
 #include "ops/residual.h"
@@ -34,8 +33,7 @@ oktopk_steps::oktopk_steps(const sparse_problem& of, sparse_state& state)
       plan_(of.place.size),
       judge_(of),
       by_threshold_(of),
-      best_(reuses() ? gathered_room(of) * item_size(of.type) : 0),
-      updated_() {
+      best_(reuses() ? gathered_room(of) * item_size(of.type) : 0) {
   updated_.reserve(gathered_room(of));
 }
 

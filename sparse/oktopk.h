@@ -24,7 +24,6 @@
 
 #include "sparse/balance.h"
 #include "sparse/judge.h"
-#include "sparse/quantiles.h"
 #include "sparse/region_parts.h"
 #include "sparse/region_sum.h"
 #include "sparse/state.h"

@@ -24,8 +24,8 @@ void place_equally(std::uint64_t count, std::span<std::uint64_t> boundaries) {
 }
 
 /// A boundary has as many items below it as a cut of all of them into P runs has. A bin of b items of which i belong
-/// below is cut at i/b of its width. (No rank has more items in a bin than the bin is wide, so the product is below
-/// P width^2, at most 2^48.)
+/// below is cut at i/b of its width. (No rank has more items in a bin than the bin is wide, which is 2^18 at most, so
+/// the product is at most P 2^36.)
 void place_pooled(const sparse_problem& of, std::span<const std::uint64_t> bins, std::span<std::uint64_t> boundaries) {
   const std::uint64_t total = std::reduce(bins.begin(), bins.end(), std::uint64_t{0}), width = bin_width(of);
   if (total == 0) return place_equally(of.count, boundaries);
