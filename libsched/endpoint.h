@@ -104,7 +104,8 @@ class endpoint {
   // --- commit: collective, in the same order on every rank --------------------------------------------------
 
   /// Reserves the edges of instance `id` (ids count up from 0 in commit order). `credits`: the schedule is not
-  /// synchronising, so the send of round t+2 waits until round t was consumed. Answers one link per edge.
+  /// synchronising, so the send of round t+2 waits until round t was consumed. Answers one link per edge. BUSY: an
+  /// older instance has this number's place; the next number's may be free.
   virtual result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) = 0;
 
   /// Publishes this rank's record (record_bytes of them) for the next exchange.
