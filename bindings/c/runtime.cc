@@ -259,9 +259,8 @@ lsched_runtime::~lsched_runtime() {
 
 // A number whose place at some rank's endpoint an older schedule has is passed over, by all ranks alike.
 result<instance*> lsched_runtime::commit(const commit_request& request) {
-  constexpr int k_numbers = 4096;  // no endpoint has more places
   const std::lock_guard lock(commit_guard_);
-  for (int tried = 0; tried < k_numbers; ++tried) {
+  for (std::size_t tried = 0; tried < shm_page::k_ids; ++tried) {
     auto answer = commit_once(request);
     if (answer || answer.error().code != status::busy) return answer;
   }

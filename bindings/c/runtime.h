@@ -108,8 +108,6 @@ struct lsched_runtime {
 
   /// Commits, waiting for all ranks up to the configured limit. One thread at a time.
   lsched::result<lsched::instance*> commit(const lsched::commit_request& request);
-  /// Under the next number. BUSY: an older schedule has its place.
-  lsched::result<lsched::instance*> commit_once(const lsched::commit_request& request);
 
   lsched::world place() const { return net_->place(); }
   lsched::schedule_cache& schedules_made() { return cache_; }
@@ -130,6 +128,9 @@ struct lsched_runtime {
   std::atomic<std::uint64_t> schedules{0};
 
  private:
+  /// Under the next number. BUSY: an older schedule has its place.
+  lsched::result<lsched::instance*> commit_once(const lsched::commit_request& request);
+
   lsched::runtime_options options_;
   std::unique_ptr<lsched::endpoint> net_;
   lsched::schedule_cache cache_;

@@ -91,7 +91,6 @@ result<const sparse_algorithm*> read_algorithm(const lsched_sparse_desc& desc, c
 }
 
 /// All that ranks have to agree about, in words.
-/// All that ranks have to agree about, as a reader of the message that they do not may want to see it.
 std::string agreement_of(const sparse_problem& it, std::string_view algorithm) {
   constexpr std::array k_capacities{"strict", "defer"}, k_boundaries{"pooled", "averaged"};
   constexpr std::array k_selections{"exact", "reused"};

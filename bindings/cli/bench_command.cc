@@ -146,7 +146,6 @@ void add_fig9(CLI::App& bench, command_context& context) {
       ->check(whole_number(1));
   command->add_option("--seed", options->seed, "Seed of majority's draws")
       ->check(whole_number(0))
-      ->check(whole_number(0))
       ->capture_default_str();
   add_sizes_option(*command, options->sizes);
   command->add_option("--only", options->only, "Measure one of the three")

@@ -7,7 +7,6 @@
 #include "collectives/sparse_allreduce.h"
 #include "libsched/geometry.h"
 #include "libsched/schedule_world.h"
-#include "sparse/quantiles.h"
 #include "sparse/region_parts.h"
 #include "sparse/threshold.h"
 

@@ -13,7 +13,6 @@
 #include <sstream>
 
 #include "sparse/lockstep.h"
-#include "sparse/quantiles.h"
 #include "sparse/split.h"
 #include "tests/ops/lists.h"
 #include "tests/support/sampling.h"
