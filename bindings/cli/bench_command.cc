@@ -1,4 +1,5 @@
 // `lsched bench`: the benchmarks of microbench/, from the command line.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>

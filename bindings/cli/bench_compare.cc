@@ -1,8 +1,10 @@
 #include "bindings/cli/bench_compare.h"
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
+#include "bindings/cli/errors.h"
 #include "bindings/cli/input_file.h"
 #include "microbench/coll_comparison.h"
 #include "microbench/harness.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "collectives/selection.h"
 #include "libsched/schedule_world.h"
 

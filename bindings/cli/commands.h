@@ -2,19 +2,18 @@
 //
 // A subcommand adds its options to the parser and leaves an action behind; main() runs the action of the one
 // that was named. Usage errors are the parser's exceptions (exit status 2). An action answers with the exit
-// status, or throws command_failure: one line on standard error, exit status 1.
+// status, or throws command_failure (errors.h). The parser's own header takes long to compile: only files that add
+// options include it.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
+#include <cstddef>
 #include <functional>
-#include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "bindings/c/lsched.h"
-#include "ops/status.h"
+namespace CLI {
+class App;
+}
 
 namespace lsched::cli {
 
@@ -24,25 +23,6 @@ struct command_context {
   std::vector<std::string> program;    ///< of `run`: the words from PROGRAM on, which are not ours to parse
   std::function<int()> action;         ///< set by the subcommand that was named; answers the exit status
 };
-
-/// Why a command could not be carried out. what() is the line a person reads, without the leading "lsched: ".
-class command_failure : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-  /// "LSCHED_ERR_PEER: rank 3 …"
-  command_failure(lsched_status code, std::string_view detail);
-  explicit command_failure(const failure& why);
-};
-
-/// Throws unless `code` is LSCHED_OK; the detail comes from `diagnostic` if the call filled it in.
-void require(lsched_status code, std::string_view call, const lsched_diagnostic* diagnostic = nullptr);
-
-/// The value, or a command_failure.
-template <class T>
-T require(result<T> outcome) {
-  if (!outcome) throw command_failure(outcome.error());
-  return std::move(*outcome);
-}
 
 void add_bench_command(CLI::App& app, command_context& context);
 void add_info_command(CLI::App& app, command_context& context);

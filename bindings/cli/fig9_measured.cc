@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bindings/cli/errors.h"
 #include "bindings/cli/input_file.h"
 #include "bindings/cli/simulate_options.h"
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdio>
 
-#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "bindings/cli/simulation_batch.h"
 #include "bindings/gnuplot.h"
 #include "libsched/closed_form.h"

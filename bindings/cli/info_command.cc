@@ -1,5 +1,6 @@
 // `lsched info`: what this build is, what this machine offers it, and what the environment tells it.
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 
 namespace lsched::cli {
 

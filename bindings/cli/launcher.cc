@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "libsched/shm_segment.h"
 #include "offload/cores.h"
 

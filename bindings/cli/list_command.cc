@@ -1,10 +1,13 @@
 // `lsched list`: the registry, with each algorithm's constraints and what it declares to cost.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "bindings/cli/sparse_words.h"
 #include "bindings/selection_environment.h"
 #include "offload/cores.h"

@@ -2,6 +2,7 @@
 //
 //   0  done        1  failed: one line on standard error        2  the command line makes no sense
 // `run` answers what its program answers.
+#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -113,26 +114,7 @@ int with_output_written(int answer) {
   return answer == 0 ? k_exit_failure : answer;
 }
 
-std::string text_of_failure(lsched_status code, std::string_view detail) {
-  std::string text = lsched_status_name(code);
-  text += ": ";
-  return text.append(detail);
-}
-
 }  // namespace
-
-command_failure::command_failure(lsched_status code, std::string_view detail)
-    : std::runtime_error(text_of_failure(code, detail)) {}
-
-command_failure::command_failure(const failure& why)
-    : command_failure(static_cast<lsched_status>(why.code), why.text) {}
-
-void require(lsched_status code, std::string_view call, const lsched_diagnostic* diagnostic) {
-  if (code == LSCHED_OK) return;
-  const bool has_detail = diagnostic != nullptr && diagnostic->status == code && diagnostic->text[0] != '\0';
-  const std::string plain = std::string(call) + ": " + lsched_status_text(code);
-  throw command_failure(code, has_detail ? diagnostic->text : plain.c_str());
-}
 
 }  // namespace lsched::cli
 

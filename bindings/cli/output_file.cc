@@ -1,6 +1,6 @@
 #include "bindings/cli/output_file.h"
 
-#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 
 namespace lsched::cli {
 

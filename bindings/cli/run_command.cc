@@ -1,4 +1,5 @@
 // `lsched run`: a program as P ranks on this machine, without any MPI.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "bindings/cli/errors.h"
 #include "bindings/cli/launcher.h"
 #if LSCHED_HAVE_MPI
 #include "bindings/cli/mpi_session.h"

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bindings/c/lsched.h"
 #include "bindings/cli/commands.h"
 
 namespace lsched::cli {

@@ -1,10 +1,13 @@
 // `lsched show`: the compiled schedule of one rank, or of all of them, also in the words of others.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "bindings/cli/sparse_words.h"
 #include "libsched/goal_world.h"
 

@@ -1,8 +1,11 @@
 // `lsched simulate`: how long a collective takes on a machine that need not exist.
+#include <CLI/CLI.hpp>
 #include <bit>
 #include <memory>
 
 #include "bindings/cli/calibration_report.h"
+#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "bindings/cli/fig9_report.h"
 #include "bindings/cli/input_file.h"
 #include "bindings/cli/simulation_batch.h"

@@ -1,10 +1,12 @@
 #include "bindings/cli/simulate_options.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <fstream>
 
+#include "bindings/cli/errors.h"
 #include "bindings/cli/input_file.h"
 #include "bindings/cli/words.h"
 

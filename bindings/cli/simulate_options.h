@@ -1,7 +1,6 @@
 // The options of `lsched simulate`: what they may say, which of them go together, and what the model makes of them.
 #pragma once
 
-#include "bindings/cli/commands.h"
 #include "bindings/cli/sparse_words.h"
 #include "libsched/simulation.h"
 

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "bindings/cli/parallel.h"
 
 namespace lsched::cli {

@@ -1,7 +1,9 @@
 #include "bindings/cli/simulation_files.h"
 
+#include <CLI/Error.hpp>
 #include <cstdio>
 
+#include "bindings/cli/errors.h"
 #include "libsched/goal_world.h"
 #include "libsched/simulated_trace.h"
 

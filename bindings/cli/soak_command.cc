@@ -5,6 +5,7 @@
 //   then         totals of all results == totals of all offers, by ordinary allreduces; equal on every rank
 #include <sched.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <array>
 #include <chrono>
@@ -16,6 +17,8 @@
 #include <optional>
 #include <thread>
 
+#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "bindings/cli/session.h"
 #include "bindings/cli/soak_ledger.h"
 #include "bindings/cli/stopper.h"

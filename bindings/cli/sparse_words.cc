@@ -1,5 +1,7 @@
 #include "bindings/cli/sparse_words.h"
+#include "bindings/cli/errors.h"
 
+#include <CLI/CLI.hpp>
 #include <string>
 
 namespace lsched::cli {

@@ -18,7 +18,7 @@
 #include <string>
 #include <utility>
 
-#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "libsched/draw.h"
 
 namespace lsched::cli {

@@ -1,4 +1,5 @@
 // `lsched trace`: the traces of single ranks put together, so that messages between them become arrows.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 
 namespace lsched::cli {
 namespace {

@@ -1,5 +1,6 @@
 // `lsched verify`: proves schedules, for whole worlds of ranks.
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "bindings/cli/mutant_run.h"
 #include "bindings/cli/parallel.h"
 #include "bindings/cli/verify_file.h"

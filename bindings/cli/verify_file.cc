@@ -1,6 +1,6 @@
 #include "bindings/cli/verify_file.h"
 
-#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "bindings/cli/input_file.h"
 #include "bindings/cli/words.h"
 #include "collectives/promise.h"

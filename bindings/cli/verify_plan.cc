@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "bindings/cli/commands.h"
+#include "bindings/cli/errors.h"
 #include "bindings/cli/words.h"
 
 namespace lsched::cli {

@@ -1,5 +1,7 @@
 #include "bindings/cli/words.h"
+#include "bindings/cli/errors.h"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <sstream>
 

@@ -9,8 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "bindings/cli/commands.h"
 #include "collectives/selection.h"
+
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace lsched::cli {
 

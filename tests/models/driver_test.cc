@@ -8,7 +8,7 @@ namespace models {
 namespace {
 
 void expect_right(std::string_view scenario, const limits& most = {}) {
-  const report found = run("code", scenario, {.most = most});
+  const report found = run(scenario, {.most = most});
   EXPECT_EQ(found.fault, "") << scenario << ": " << to_text(found);
   EXPECT_GT(found.ends, 0u);
   ::testing::Test::RecordProperty(std::string(scenario), to_text(found));
@@ -68,7 +68,7 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
            planted{"slot_given_away_too_early", "job for waiter"},
            planted{"closes_without_waiting", "end of lane"},
        }) {
-    const report found = run(bug, scenario);
+    const report found = run(scenario, {.bug = bug});
     EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);
   }
 }
@@ -77,20 +77,20 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
 // locked instruction there; one that sends in the middle of a round has not.)
 TEST(driver_model_bug, messages_published_without_a_fence_are_caught) {
   for (const std::string_view scenario : {"message for waiter", "messages for waiter"}) {
-    const report found = run("looks_without_a_fence", scenario);
+    const report found = run(scenario, {.bug = "looks_without_a_fence"});
     EXPECT_NE(found.fault.find("a wake-up is lost"), std::string::npos) << scenario << ": " << to_text(found);
-    EXPECT_EQ(run("looks_without_a_fence", scenario, {.model = memory::sc}).fault, "") << scenario;
+    EXPECT_EQ(run(scenario, {.bug = "looks_without_a_fence", .model = memory::sc}).fault, "") << scenario;
   }
 }
 
 // Of the stores, these may not be weaker. (`wanted` and `finished` may: a locked instruction follows them.)
 TEST(driver_model_bug, a_weaker_store_is_caught) {
   for (const auto& [variable, scenario] : {planted{"polling", "message for waiter"}, planted{"owner", "two posts"}}) {
-    const report found = run("code", scenario, {.weakened = variable});
+    const report found = run(scenario, {.weakened = variable});
     EXPECT_NE(found.path, "") << variable << " is not caught: " << to_text(found);
   }
   for (const auto& [variable, scenario] : {planted{"wanted", "message for auxiliary"}, planted{"finished", "two runs"}})
-    EXPECT_EQ(run("code", scenario, {.weakened = variable}).fault, "") << variable;
+    EXPECT_EQ(run(scenario, {.weakened = variable}).fault, "") << variable;
 }
 
 }  // namespace

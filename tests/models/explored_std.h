@@ -2,7 +2,7 @@
 // are the explorer's. So a model is not a likeness of the code but the code, compiled once more.
 //
 // The library's namespace is another one there (`lsched` is defined as a macro by CMakeLists.txt), because the program
-// also contains the library as it is.
+// also contains the library as it is. CMakeLists.txt plants bugs into the text (bug.h).
 #pragma once
 
 #include <linux/futex.h>
@@ -33,6 +33,7 @@
 #include <variant>
 #include <vector>
 
+#include "tests/models/bug.h"
 #include "tests/models/threads.h"
 
 namespace std {

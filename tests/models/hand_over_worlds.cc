@@ -232,14 +232,14 @@ models::report times_of_calls(const circumstances& around) {
 }
 
 const models::known_world k_worlds[] = {
-    models::known_world({LSCHED_VARIANT, "offer", offer_against_capture<false>}),
-    models::known_world({LSCHED_VARIANT, "withdraw", offer_against_capture<true>}),
-    models::known_world({LSCHED_VARIANT, "latest", deliver_and_collect<lag_policy::latest>}),
-    models::known_world({LSCHED_VARIANT, "accumulate", deliver_and_collect<lag_policy::accumulate>}),
-    models::known_world({LSCHED_VARIANT, "history", deliver_and_collect<lag_policy::history>}),
-    models::known_world({LSCHED_VARIANT, "lend latest", deliver_and_collect<lag_policy::latest, true>}),
-    models::known_world({LSCHED_VARIANT, "lend history", deliver_and_collect<lag_policy::history, true>}),
-    models::known_world({LSCHED_VARIANT, "calls", times_of_calls}),
+    models::known_world({"offer", offer_against_capture<false>}),
+    models::known_world({"withdraw", offer_against_capture<true>}),
+    models::known_world({"latest", deliver_and_collect<lag_policy::latest>}),
+    models::known_world({"accumulate", deliver_and_collect<lag_policy::accumulate>}),
+    models::known_world({"history", deliver_and_collect<lag_policy::history>}),
+    models::known_world({"lend latest", deliver_and_collect<lag_policy::latest, true>}),
+    models::known_world({"lend history", deliver_and_collect<lag_policy::history, true>}),
+    models::known_world({"calls", times_of_calls}),
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "tests/models/worlds.h"
 
+#include "tests/models/bug.h"
+
 namespace models {
 namespace {
 
@@ -12,11 +14,12 @@ std::vector<world>& all() {
 
 known_world::known_world(const world& it) { all().push_back(it); }
 
-report run(std::string_view variant, std::string_view scenario, const circumstances& around) {
+report run(std::string_view scenario, const circumstances& around) {
+  planted = bug_of(around.bug);
   for (const world& it : all())
-    if (it.variant == variant && it.scenario == scenario) return it.run(around);
+    if (it.scenario == scenario) return it.run(around);
   report none;
-  none.fault = "there is no scenario " + std::string(scenario) + " of variant " + std::string(variant);
+  none.fault = "there is no scenario " + std::string(scenario);
   return none;
 }
 

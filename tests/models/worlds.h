@@ -1,6 +1,4 @@
-// What every variant of the library offers to the tests: scenarios, explored.
-//
-// A variant is the library's text, as it is or with one line changed for the worse; CMakeLists.txt makes them.
+// What the explorer's copy of the library offers to the tests: scenarios, explored, with a planted bug or without.
 #pragma once
 
 #include <string_view>
@@ -11,13 +9,13 @@ namespace models {
 
 /// How a scenario is run.
 struct circumstances {
+  std::string_view bug;  ///< planted by CMakeLists.txt; empty: the code as it ships
   memory model = memory::tso;
   std::string_view weakened;  ///< this variable's sequentially consistent stores become plain ones
   limits most{};
 };
 
 struct world {
-  std::string_view variant;
   std::string_view scenario;
   report (*run)(const circumstances& around);
 };
@@ -28,6 +26,6 @@ struct known_world {
 };
 
 /// A report of a world that does not exist is a fault that says so.
-report run(std::string_view variant, std::string_view scenario, const circumstances& around = {});
+report run(std::string_view scenario, const circumstances& around = {});
 
 }  // namespace models
