@@ -153,13 +153,10 @@ int run_all(const simulate_options& options) {
     tasks.emplace_back(
         [&options, &it, &files](const auto& progress) { return play(options, it, progress, files.record()); });
 
-  run_batch(
-      tasks,
-      [&](std::size_t i, const simulation_report& report) {
-        files.write(runs[i], report);
-        print(options, runs[i], report);
-      },
-      options.as_json);
+  run_batch(tasks, [&](std::size_t i, const simulation_report& report) {
+    files.write(runs[i], report);
+    print(options, runs[i], report);
+  });
   return 0;
 }
 

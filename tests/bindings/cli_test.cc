@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -1100,6 +1101,45 @@ TEST(CommandVerify, notes_are_told) {
   EXPECT_TRUE(contains(it.out, "\n        note: hazard: rank 0 op 0 (compute copy) and op 3: both write")) << it.out;
   const outcome lines = run(lsched({"verify", "--file", fragile.path, "--json"}));
   EXPECT_TRUE(contains(lines.out, R"("findings":[],"notes":[{"property":"hazard")")) << lines.out;
+}
+
+/// What a terminal gets on which the command runs with both outputs.
+std::string on_terminal(const words& command) {
+  int reader = -1;
+  const pid_t process = forkpty(&reader, nullptr, nullptr, nullptr);
+  if (process == 0) {
+    alarm(static_cast<unsigned>(k_limit.count()));
+    std::vector<char*> arguments;
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    execv(arguments[0], arguments.data());
+    _exit(125);
+  }
+  std::string text;
+  std::array<char, 4096> piece{};
+  for (ssize_t got = 0; (got = read(reader, piece.data(), piece.size())) > 0;)
+    text.append(piece.data(), static_cast<std::size_t>(got));
+  close(reader);
+  waitpid(process, nullptr, 0);
+  return text;
+}
+
+TEST(CommandVerify, shows_its_progress_on_a_line_of_its_own) {
+  const auto begin = clock::now();
+  const std::string text = on_terminal(lsched({"verify", "alltoall", "--ranks", "100-105", "--count", "1"}));
+  const double seconds = std::chrono::duration<double>(clock::now() - begin).count();
+  int shown = 0, proved = 0;
+  for (auto at = text.find(" of 36 worlds "); at != std::string::npos; at = text.find(" of 36 worlds ", at + 1))
+    ++shown;
+  std::istringstream rows(text);
+  for (std::string row; std::getline(rows, row);) {
+    row.erase(0, row.rfind("\r\033[K") == std::string::npos ? 0 : row.rfind("\r\033[K") + 4);
+    proved += row.starts_with("proved  alltoall/");
+    EXPECT_TRUE(row.starts_with("proved  alltoall/") || row == "36 worlds proved, 0 failed\r") << row;
+  }
+  EXPECT_EQ(proved, 36);
+  EXPECT_TRUE(shown > 0 || seconds < 1.5) << "took " << seconds << " s";
+  EXPECT_LE(shown, 5 * seconds);
 }
 
 TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
