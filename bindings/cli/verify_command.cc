@@ -259,10 +259,8 @@ void add_verify_command(CLI::App& app, command_context& context) {
       app.add_subcommand("verify", "Prove the schedules of a collective, or of a file, for all ranks at once");
   const auto options = std::make_shared<verify_command_options>();
   command->add_option("COLLECTIVE", options->collective, "A collective that `lsched list` shows");
-  auto* file = command
-                   ->add_option("--file", options->file,
-                                "A file with the schedules of all ranks, as `lsched show --all` prints it")
-                   ->check(CLI::ExistingFile);
+  auto* file = command->add_option("--file", options->file,
+                                   "A file with the schedules of all ranks, as `lsched show --all` prints it");
   command
       ->add_option("--promise", options->promised,
                    "The collective that the file's outputs are held against (default: the one it is named after)")

@@ -245,7 +245,6 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"verify", "--all", "--algorithm", "magic"}, "--algorithm: \"magic\" is none"},
       {{"verify", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched", "--ranks", "4"},
        "--file excludes --ranks"},
-      {{"verify", "--file", LSCHED_TEST_SOURCE_DIR}, "directory"},
       {{"verify", "allreduce", "--ranks", "5-1"}, "\"5-1\" is not a list of numbers and ranges"},
       {{"verify", "allreduce", "--ranks", "1-"}, "--ranks"},
       {{"verify", "allreduce", "--count", "1,,2"}, "--count"},
@@ -708,8 +707,8 @@ TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
 }
 
 TEST(CommandBench, what_cannot_be_compared_is_a_failure_in_one_line) {
-  for (const auto& [path, part] : std::map<std::string, std::string>{{"/no/such/file", "cannot read /no/such/file"},
-                                                                     {"/dev/null", "/dev/null: has no row of"}}) {
+  for (const auto& [path, part] : std::map<std::string, std::string>{
+           {"/no/such/file", "/no/such/file: no such file or directory"}, {"/dev/null", "/dev/null: has no row of"}}) {
     const outcome it = run(lsched({"bench", "compare", path}));
     EXPECT_EQ(it.status, 1);
     EXPECT_TRUE(contains(it.err, part)) << it.err;
@@ -1080,12 +1079,29 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
   EXPECT_TRUE(contains(told, "\n0 worlds proved, 1 failed")) << told;
 }
 
-TEST(CommandVerify, a_file_that_never_ends_is_refused) {
-  for (const words& command : {words{"verify", "--file", "/dev/zero"}, words{"simulate", "--goal", "/dev/zero"}}) {
-    const outcome it = run(lsched(command));
-    EXPECT_EQ(it.status, 1) << it.out;
-    EXPECT_TRUE(contains(it.err, "/dev/zero: has more than the 256 MiB that a file may have")) << it.err;
-  }
+TEST(Command, says_why_a_file_cannot_be_read) {
+  const std::vector<words> readers {
+    {"verify", "--file"}, {"trace"}, {"simulate", "--goal"}, {"simulate", "--skew", "empirical", "--skew-file"},
+        {"simulate", "--cpu-noise", "trace", "--noise-file"}, {"simulate", "--fig9", "--measured"},
+#if LSCHED_HAVE_BENCH
+    {
+      "bench", "compare"
+    }
+#endif
+  };
+  const std::vector<std::pair<std::string, std::string>> files{
+      {"/dev", "/dev: is a directory\n"},
+      {"/no/such/file", "/no/such/file: no such file or directory\n"},
+      {"/dev/zero", "/dev/zero: has more than the 256 MiB that a file may have\n"}};
+  for (const words& reader : readers)
+    for (const auto& [path, why] : files) {
+      words command = reader;
+      command.push_back(path);
+      const outcome it = run(lsched(command));
+      EXPECT_EQ(it.status, 1) << reader.back() << " " << path;
+      EXPECT_EQ(it.out, "") << reader.back() << " " << path;
+      EXPECT_EQ(it.err, "lsched: LSCHED_ERR_ARGUMENT: " + why) << reader.back();
+    }
 }
 
 TEST(CommandVerify, notes_are_told) {
