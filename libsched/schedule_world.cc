@@ -118,12 +118,7 @@ class world_engine {
   static std::size_t at(rank r) { return static_cast<std::size_t>(r); }
   const schedule& program(rank r) const { return *programs_[at(r)]; }
   const op& op_of(rank r, op_id id) const { return program(r).ops()[id]; }
-  /// Lists that are typically empty are.
-  bool is_void(rank r, const op& what) const {
-    const guard* const when = program(r).guard_of(what);
-    if (when == nullptr) return false;
-    return !is_due(*when, what_.instance) || (when->skips_empty && typical_bytes(program(r), what) == 0);
-  }
+  bool is_void(rank r, const op& what) const { return lsched::is_void(program(r), what, what_.instance); }
   static bool is_call(const op& what, rank r) { return what.kind == op_kind::signal_recv && what.peer == r; }
 
   /// As all ranks do in that round.

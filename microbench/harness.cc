@@ -2,7 +2,6 @@
 
 #include <sched.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -347,15 +346,11 @@ void table::print_markdown(std::FILE* to) const {
 
 // ---- reporter ----
 
-reporter::reporter(std::string_view name, std::string_view json, team& ranks)
-    : name_(name), is_root_(ranks.is_root()), on_terminal_(isatty(STDERR_FILENO) != 0) {
+reporter::reporter(std::string_view name, std::string_view json, team& ranks) : name_(name), is_root_(ranks.is_root()) {
   on_root(ranks, [&] { open(json); });
 }
 
-reporter::reporter(std::string_view name, std::string_view json)
-    : name_(name), is_root_(true), on_terminal_(isatty(STDERR_FILENO) != 0) {
-  open(json);
-}
+reporter::reporter(std::string_view name, std::string_view json) : name_(name), is_root_(true) { open(json); }
 
 void reporter::open(std::string_view json) {
   if (json.empty()) return;
@@ -371,6 +366,7 @@ void reporter::open(std::string_view json) {
 
 void reporter::json(nlohmann::json line) {
   if (json_ == nullptr) return;
+  const auto held = line_.erase();
   if (spin_ns_ > 0) line["spin_ns"] = std::round(spin_ns_ * 10) / 10;
   if (std::fprintf(json_, "%s\n", line.dump().c_str()) < 0 || std::fflush(json_) != 0)
     throw failed("the results cannot be written: " + std::string(std::strerror(errno)));
@@ -378,7 +374,7 @@ void reporter::json(nlohmann::json line) {
 
 void reporter::print(const table& rows) {
   if (!is_root_) return;
-  end_progress();
+  const auto held = line_.erase();
   rows.print(text_);
   std::fflush(text_);
 }
@@ -402,7 +398,7 @@ void reporter::introduce(team& ranks) {
 
 void reporter::say(const char* layout, ...) {
   if (!is_root_) return;
-  end_progress();
+  const auto held = line_.erase();
   std::va_list arguments;
   va_start(arguments, layout);
   std::fprintf(text_, "%s\n", format(layout, arguments).c_str());
@@ -412,22 +408,10 @@ void reporter::say(const char* layout, ...) {
 
 void reporter::progress(const char* layout, ...) {
   if (!is_root_) return;
-  const auto now = clock::now();
-  if (now - last_progress_ < (on_terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000))) return;
-  last_progress_ = now;
   std::va_list arguments;
   va_start(arguments, layout);
-  const std::string line = format(layout, arguments);
+  line_.show([&] { return name_ + ": " + format(layout, arguments); });
   va_end(arguments);
-  std::fprintf(stderr, on_terminal_ ? "\r%s: %s\033[K" : "%s: %s\n", name_.c_str(), line.c_str());
-  std::fflush(stderr);
-  in_progress_ = on_terminal_;
-}
-
-void reporter::end_progress() {
-  if (!in_progress_) return;
-  std::fprintf(stderr, "\r\033[K");
-  in_progress_ = false;
 }
 
 void pin_application(const team& ranks, reporter& out) {

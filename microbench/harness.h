@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "bindings/progress_line.h"
 
 namespace lsched::bench {
 
@@ -166,8 +167,7 @@ class reporter {
   void introduce(team& ranks);
   /// One line for the reader of the table.
   [[gnu::format(printf, 2, 3)]] void say(const char* format, ...);
-  /// What is going on now, on standard error: overwrites itself on a terminal, a line every five seconds
-  /// elsewhere.
+  /// What is going on now, on standard error if that is a terminal (bindings/progress_line.h).
   [[gnu::format(printf, 2, 3)]] void progress(const char* format, ...);
 
  private:
@@ -175,17 +175,14 @@ class reporter {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   void open(std::string_view json);
-  void end_progress();
 
   std::string name_;
   bool is_root_;
   std::unique_ptr<std::FILE, file_closer> file_;
   std::FILE* json_ = nullptr;
   std::FILE* text_ = stdout;
-  bool on_terminal_;
-  bool in_progress_ = false;
   double spin_ns_ = 0;
-  clock::time_point last_progress_{};
+  progress_line line_;
 };
 
 /// Binds the calling thread of rank r to the r-th of the cores that the ranks of its machine may use, round robin, and

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
-#include <sstream>
 
+#include "bindings/input_file.h"
 #include "collectives/selection.h"
 #include "microbench/benchmarks.h"
 #include "microbench/coll_sweep.h"
@@ -62,12 +62,11 @@ std::vector<tuning_rule> rules_of(const tuning_rule& about, const std::vector<wi
 /// What the file holds already; an empty table if there is no file, or nothing in it. Throws `failed` for a file that
 /// holds something else, or that could not be written.
 tuning_table read(const std::string& path) {
-  if (!std::ofstream(path, std::ios::app).is_open()) throw failed(path + " cannot be written");
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (file.is_open() && file.peek() == std::ifstream::traits_type::eof()) return {};
-  if (!file.is_open() || !(text << file.rdbuf())) throw failed(path + " cannot be read");
-  auto table = parse_tuning(text.str());
+  if (!std::ofstream(path, std::ios::app).is_open()) throw failed(path + ": cannot be written: " + reason_of(errno));
+  const auto text = content_of(path);
+  if (!text) throw failed(text.error().text);
+  if (text->empty()) return {};
+  auto table = parse_tuning(*text);
   if (!table) throw failed(path + ": " + table.error().text);
   return std::move(*table);
 }
@@ -89,7 +88,8 @@ void write(const std::string& path, const tuning_table& table) {
   const std::string next = path + ".new";
   std::ofstream file(next);
   file << to_text(table);
-  if (!file.flush() || std::rename(next.c_str(), path.c_str()) != 0) throw failed(path + " cannot be written");
+  if (!file.flush() || std::rename(next.c_str(), path.c_str()) != 0)
+    throw failed(path + ": cannot be written: " + reason_of(errno));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "bindings/cli/errors.h"
-#include "bindings/cli/input_file.h"
+#include "bindings/input_file.h"
 #include "microbench/coll_comparison.h"
 #include "microbench/harness.h"
 
@@ -39,7 +39,7 @@ bench::table table_of(const std::vector<bench::compared_cell>& cells) {
 
 int compare(const compare_words& words) {
   bench::coll_comparison all;
-  for (const std::string& path : words.files) all.add_launch(path, content_of(path));
+  for (const std::string& path : words.files) all.add_launch(path, require(content_of(path)));
   std::size_t incomplete = 0;
   const std::vector<bench::compared_cell> cells = all.cells(&incomplete);
   if (cells.empty()) throw command_failure("no cell was measured for both MPI and libsched");

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "bindings/cli/errors.h"
-#include "bindings/cli/input_file.h"
 #include "bindings/cli/simulate_options.h"
+#include "bindings/input_file.h"
 
 namespace lsched::cli {
 namespace {
@@ -25,7 +25,7 @@ double number_or_zero(const nlohmann::json& row, const char* key) {
 }  // namespace
 
 std::vector<fig9_measurement> read_fig9_measurements(const std::string& path, std::uint64_t bytes, double skew_ms) {
-  std::istringstream file(content_of(path));
+  std::istringstream file(require(content_of(path)));
   std::vector<fig9_measurement> found;
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {

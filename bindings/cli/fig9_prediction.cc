@@ -67,18 +67,15 @@ std::vector<fig9_point> predict_fig9(const fig9_request& what) {
       it.progress = messages;
       return simulate_window(it);
     });
-  run_batch(
-      tasks,
-      [&](std::size_t i, const simulation_report& report) {
-        const simulation& round = rounds[i];
-        fig9_point& point = points[point_of[i]];
-        const auto share = static_cast<double>(point.rounds);
-        const start_times calls(round.skew, point.ranks);
-        point.latency_ms += static_cast<double>(mean_latency(report, calls)) / k_ms / share;
-        point.active += report.active / share;
-        point.formula_ms += formula_ms(point.policy, point.ranks, what.skew, cost_of_round(round, report)) / share;
-      },
-      what.is_quiet);
+  run_batch(tasks, [&](std::size_t i, const simulation_report& report) {
+    const simulation& round = rounds[i];
+    fig9_point& point = points[point_of[i]];
+    const auto share = static_cast<double>(point.rounds);
+    const start_times calls(round.skew, point.ranks);
+    point.latency_ms += static_cast<double>(mean_latency(report, calls)) / k_ms / share;
+    point.active += report.active / share;
+    point.formula_ms += formula_ms(point.policy, point.ranks, what.skew, cost_of_round(round, report)) / share;
+  });
   return points;
 }
 

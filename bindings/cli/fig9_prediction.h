@@ -25,7 +25,6 @@ struct fig9_request {
   std::uint64_t bytes = 64;
   machine where{};
   picoseconds skew = 1'000'000'000;
-  bool is_quiet = false;
 };
 
 /// Three points for each number of ranks. Majority is averaged over initiators: all of them up to 64 ranks, else 16 (8

@@ -58,7 +58,7 @@ void add_measured(std::vector<rank>& ranks, const std::vector<fig9_measurement>&
 }  // namespace
 
 int predict(const simulate_options& options, bool has_ranks) {
-  fig9_request what{.bytes = options.bytes.front(), .where = machine_from(options), .is_quiet = options.as_json};
+  fig9_request what{.bytes = options.bytes.front(), .where = machine_from(options)};
   what.skew = rounded(options.skew_us * k_ps_per_us);
   if (has_ranks) what.ranks.assign(options.ranks.begin(), options.ranks.end());
   std::vector<fig9_measurement> measured;

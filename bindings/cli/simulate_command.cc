@@ -7,11 +7,11 @@
 #include "bindings/cli/commands.h"
 #include "bindings/cli/errors.h"
 #include "bindings/cli/fig9_report.h"
-#include "bindings/cli/input_file.h"
 #include "bindings/cli/simulation_batch.h"
 #include "bindings/cli/simulation_files.h"
 #include "bindings/cli/simulation_print.h"
 #include "bindings/cli/words.h"
+#include "bindings/input_file.h"
 #include "collectives/registry.h"
 #include "collectives/remark.h"
 #include "libsched/closed_form.h"
@@ -57,7 +57,7 @@ constexpr goal_scenario k_goal_times{.ns_per_byte = 1};
 constexpr double k_goal_compute = 1;  // ns per byte
 
 std::vector<schedule_ptr> read_goal(const std::string& path) {
-  const auto program = parse_goal(content_of(path));
+  const auto program = parse_goal(require(content_of(path)));
   if (!program) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + program.error().text);
   for (std::size_t r = 0; r < program->ranks.size(); ++r)
     for (const goal_op& it : program->ranks[r].ops)
@@ -156,13 +156,10 @@ int run_all(const simulate_options& options) {
     tasks.emplace_back(
         [&options, &it, &files](const auto& progress) { return play(options, it, progress, files.record()); });
 
-  run_batch(
-      tasks,
-      [&](std::size_t i, const simulation_report& report) {
-        files.write(runs[i], report);
-        print(options, runs[i], report);
-      },
-      options.as_json);
+  run_batch(tasks, [&](std::size_t i, const simulation_report& report) {
+    files.write(runs[i], report);
+    print(options, runs[i], report);
+  });
   return 0;
 }
 

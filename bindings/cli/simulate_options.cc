@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
+#include <sstream>
 
 #include "bindings/cli/errors.h"
-#include "bindings/cli/input_file.h"
 #include "bindings/cli/words.h"
+#include "bindings/input_file.h"
 
 namespace lsched::cli {
 namespace {
@@ -53,7 +53,7 @@ constexpr std::array k_noises{noise_kind::none, noise_kind::periodic, noise_kind
 
 /// Microseconds, one number a line.
 std::vector<picoseconds> read_samples(const std::string& path) {
-  std::ifstream file(path);
+  std::istringstream file(require(content_of(path)));
   std::vector<picoseconds> samples;
   for (double sample = 0; file >> sample;) samples.push_back(rounded(sample * k_ps_per_us));
   if (!file.eof() || samples.empty()) throw command_failure(path + " does not hold numbers");
@@ -61,7 +61,7 @@ std::vector<picoseconds> read_samples(const std::string& path) {
 }
 
 noise_trace read_noise_trace(const std::string& path) {
-  auto trace = parse_noise_trace(content_of(path));
+  auto trace = parse_noise_trace(require(content_of(path)));
   if (!trace) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + trace.error().text);
   return std::move(*trace);
 }
@@ -114,7 +114,6 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
       ->capture_default_str()
       ->group("Skew and noise");
   command.add_option("--skew-file", options.skew_file, "Starts in us, one a line, for empirical skew")
-      ->check(CLI::ExistingFile)
       ->group("Skew and noise");
   command.add_option("--skew-ranks", options.skew_ranks, "Who begins late under fixed skew")
       ->check(whole_number(0, k_most_simulated_ranks))
@@ -133,7 +132,6 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
       ->capture_default_str()
       ->group("Skew and noise");
   command.add_option("--noise-file", options.noise_file, "Trace noise: lines of start and duration, ns (LogGOPSim's)")
-      ->check(CLI::ExistingFile)
       ->group("Skew and noise");
   command.add_flag("--cosched", options.cosched, "Trace noise: all ranks are away together")->group("Skew and noise");
   time("--jitter-us", options.jitter_us, "Mean of what the wire adds to L");
@@ -358,7 +356,6 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
                   "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
       ->check(whole_number(1, k_most_simulated_ranks));
   auto* goal = command.add_option("--goal", options.goal, "Simulate a GOAL program, text or binary, instead")
-                   ->check(CLI::ExistingFile)
                    ->excludes(collective)
                    ->excludes(algorithm)
                    ->excludes(ranks)
@@ -392,7 +389,6 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
       .add_option(
           "--measured", options.measured,
           "Beside it, in columns of their own, what `lsched bench fig9 --json FILE` measured at this size and skew")
-      ->check(CLI::ExistingFile)
       ->needs(fig9);
   command.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off")
       ->excludes(fig9)

@@ -16,6 +16,6 @@ using simulation_task = std::function<result<simulation_report>(const std::funct
 /// Runs all of them, at most one per core at a time, and answers with `done` applied to each report, in order. A report
 /// does not outlive its `done`. Throws command_failure with the first failure in that order.
 void run_batch(const std::vector<simulation_task>& tasks,
-               const std::function<void(std::size_t task, const simulation_report&)>& done, bool is_quiet);
+               const std::function<void(std::size_t task, const simulation_report&)>& done);
 
 }  // namespace lsched::cli

@@ -4,7 +4,6 @@
 //   then         leave; collect until every rank has left and nothing is on its way
 //   then         totals of all results == totals of all offers, by ordinary allreduces; equal on every rank
 #include <sched.h>
-#include <unistd.h>
 #include <CLI/CLI.hpp>
 
 #include <array>
@@ -23,6 +22,7 @@
 #include "bindings/cli/soak_ledger.h"
 #include "bindings/cli/stopper.h"
 #include "bindings/cli/words.h"
+#include "bindings/progress_line.h"
 #include "libsched/draw.h"
 
 namespace lsched::cli {
@@ -105,9 +105,8 @@ class soak {
                 require(read_activation(options.policy)), least_calls(options, here.size()),
                 [this](std::uint64_t call, const std::string& what) { complain(call, what); }) {
     lsched_diagnostic_init(&detail_);
-    const bool has_terminal = isatty(STDERR_FILENO) != 0;
-    reports_progress_ = here.rank() == 0 && (options.progress || has_terminal);
-    overwrites_ = has_terminal;
+    if (here.rank() == 0)
+      line_.emplace(options.progress ? progress_line::elsewhere::lines : progress_line::elsewhere::nothing);
   }
 
   /// Whether any rank says so. Collective.
@@ -121,8 +120,9 @@ class soak {
     for (std::uint64_t call = 1; call <= calls_; ++call) {
       wait(options_, draw_delay(options_, here_.rank(), call));
       play_round();
-      if (reports_progress_) report_progress();
+      if (line_) line_->show([&] { return words_for_progress(); });
     }
+    line_.reset();
     drain();
     seconds_ = std::chrono::duration<double>(clock::now() - begin_).count();
     destroy();
@@ -144,7 +144,7 @@ class soak {
   std::vector<std::uint64_t> combine(std::vector<std::uint64_t> values, lsched_reduction how);
   void expect(lsched_status code, const char* call) const;
   void complain(std::uint64_t call, const std::string& what);
-  void report_progress();
+  std::string words_for_progress() const;
 
   const soak_options& options_;
   session& here_;
@@ -155,11 +155,9 @@ class soak {
   lsched_schedule* schedule_ = nullptr;
   lsched_diagnostic detail_{};
   clock::time_point begin_{};
-  clock::time_point last_line_{};
   double seconds_ = 0;
-  std::uint64_t stops_ = 0;  ///< of all ranks
-  bool reports_progress_ = false;
-  bool overwrites_ = false;
+  std::uint64_t stops_ = 0;            ///< of all ranks
+  std::optional<progress_line> line_;  ///< of rank 0
   std::uint64_t lines_ = 0;
 };
 
@@ -253,22 +251,20 @@ std::uint64_t soak::settle() {
 
 void soak::complain(std::uint64_t call, const std::string& what) {
   if (++lines_ > k_most_lines) return;
+  const auto held = line_ ? line_->erase() : std::unique_lock<std::mutex>();
   std::fprintf(stderr, "lsched soak: violation on rank %d, call %llu: %s\n", here_.rank(),
                static_cast<unsigned long long>(call), what.c_str());
   if (lines_ == k_most_lines) std::fprintf(stderr, "lsched soak: rank %d counts the others silently\n", here_.rank());
 }
 
-void soak::report_progress() {
-  const auto now = clock::now();
+std::string soak::words_for_progress() const {
   const std::uint64_t done = ledger_.calls();
-  const bool is_last = done == calls_;
-  if (now - std::max(begin_, last_line_) < 1s && !(is_last && overwrites_)) return;
-  last_line_ = now;
-  const double rate = static_cast<double>(done) / std::chrono::duration<double>(now - begin_).count();
-  std::fprintf(stderr, "%slsched soak: %s, %llu of %llu rounds, %.0f rounds/s, %.0f s left%s",
-               overwrites_ ? "\r\033[K" : "", options_.policy.c_str(), static_cast<unsigned long long>(done),
-               static_cast<unsigned long long>(calls_), rate, static_cast<double>(calls_ - done) / rate,
-               overwrites_ && !is_last ? "" : "\n");
+  const double rate = static_cast<double>(done) / std::chrono::duration<double>(clock::now() - begin_).count();
+  std::array<char, 200> text{};
+  std::snprintf(text.data(), text.size(), "lsched soak: %s, %llu of %llu rounds, %.0f rounds/s, %.0f s left",
+                options_.policy.c_str(), static_cast<unsigned long long>(done), static_cast<unsigned long long>(calls_),
+                rate, static_cast<double>(calls_ - done) / rate);
+  return text.data();
 }
 
 json soak::summary(std::uint64_t violations) const {
@@ -375,7 +371,7 @@ void add_soak_command(CLI::App& app, command_context& context) {
       ->expected(0, 1);
   command->add_flag("--leave-early", options->leaves_early,
                     "Each rank leaves after a number of calls of its own, from half of --rounds on");
-  command->add_flag("--progress", options->progress, "Report every second, even if standard error is no terminal");
+  command->add_flag("--progress", options->progress, "Report every second where standard error is no terminal, too");
   command->footer(
       "Prints one JSON line when done; exit status 1 if any check failed.\n"
       "Example:  lsched soak --policy majority --ranks 8 --rounds 1000000\n"

@@ -1,9 +1,6 @@
 // `lsched verify`: proves schedules, for whole worlds of ranks.
-#include <unistd.h>
 #include <CLI/CLI.hpp>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +13,7 @@
 #include "bindings/cli/verify_file.h"
 #include "bindings/cli/verify_plan.h"
 #include "bindings/cli/words.h"
+#include "bindings/progress_line.h"
 #include "libsched/verify.h"
 
 namespace lsched::cli {
@@ -128,17 +126,8 @@ void print(const std::string& world, const verification& answer) {
     std::printf("        note: %s: %s\n", std::string(name_of(note.what)).c_str(), note.text.c_str());
 }
 
-/// After each world where a person is watching, else every ten seconds.
-void show_progress(const char* what, std::size_t done, std::size_t all) {
-  using clock = std::chrono::steady_clock;
-  static clock::time_point last_line = clock::now();
-  const bool has_terminal = isatty(STDERR_FILENO) != 0;
-  std::fflush(stdout);
-  if (!has_terminal && clock::now() - last_line < std::chrono::seconds(10)) return;
-  last_line = clock::now();
-  std::fprintf(stderr, "%s%zu of %zu worlds %s%s", has_terminal ? "\r" : "", done, all, what,
-               !has_terminal || done == all ? "\n" : "");
-  std::fflush(stderr);
+std::string words_for_progress(std::size_t done, std::size_t all, const char* what) {
+  return std::to_string(done) + " of " + std::to_string(all) + " worlds " + what;
 }
 
 /// One line a world; of many worlds only those that fail.
@@ -147,10 +136,12 @@ class teller {
   teller(const verify_command_options& options, std::size_t worlds)
       : as_json_(options.as_json), is_brief_(worlds > k_most_lines) {}
 
-  void tell(const verify_case& it, const verification& answer) {
+  void tell(const verify_case& it, const verification& answer, progress_line& line) {
     ++(answer.holds() ? verified_ : failed_);
+    if (!as_json_ && is_brief_ && answer.holds()) return;
+    const auto held = line.erase();
     if (as_json_) return void(std::printf("%s\n", describe(describe(it), answer).dump().c_str()));
-    if (!is_brief_ || !answer.holds()) print(text_of(it), answer);
+    print(text_of(it), answer);
   }
 
   void tell(const world_file& it, const verification& answer) {
@@ -248,16 +239,19 @@ int verify_all(const verify_command_options& options) {
         "no algorithm can serve this: ordinary collectives have no activation policy, the number in a policy is of "
         "ranks that exist, and `lsched list` shows further constraints");
   teller out(options, cases.size());
+  progress_line line;
   in_order(
       cases.size(), [&](std::size_t i) { return prove(cases[i]); },
       [&](std::size_t i, const verification& answer) {
-        out.tell(cases[i], answer);
-        show_progress("proved", i + 1, cases.size());
+        out.tell(cases[i], answer, line);
+        line.show([&] { return words_for_progress(i + 1, cases.size(), "proved"); });
       });
   std::optional<mutant_results> mutants;
   if (options.mutants)
-    mutants = try_mutants(plan(mutant_wish(wish_of(options))),
-                          [](std::size_t done, std::size_t all) { show_progress("broken", done, all); });
+    mutants = try_mutants(plan(mutant_wish(wish_of(options))), [&](std::size_t done, std::size_t all) {
+      line.show([&] { return words_for_progress(done, all, "broken"); });
+    });
+  const auto held = line.erase();
   return out.conclude(mutants);
 }
 
@@ -268,10 +262,8 @@ void add_verify_command(CLI::App& app, command_context& context) {
       app.add_subcommand("verify", "Prove the schedules of a collective, or of a file, for all ranks at once");
   const auto options = std::make_shared<verify_command_options>();
   command->add_option("COLLECTIVE", options->collective, "A collective that `lsched list` shows");
-  auto* file = command
-                   ->add_option("--file", options->file,
-                                "A file with the schedules of all ranks, as `lsched show --all` prints it")
-                   ->check(CLI::ExistingFile);
+  auto* file = command->add_option("--file", options->file,
+                                   "A file with the schedules of all ranks, as `lsched show --all` prints it");
   command
       ->add_option("--promise", options->promised,
                    "The collective that the file's outputs are held against (default: the one it is named after)")

@@ -1,8 +1,8 @@
 #include "bindings/cli/verify_file.h"
 
 #include "bindings/cli/errors.h"
-#include "bindings/cli/input_file.h"
 #include "bindings/cli/words.h"
+#include "bindings/input_file.h"
 #include "collectives/promise.h"
 #include "libsched/schedule_file.h"
 
@@ -37,7 +37,7 @@ std::string words_for(const world_promise& promise, const std::string& name) {
 }  // namespace
 
 world_file read_world(const std::string& path, const std::string& promised) {
-  auto parsed = parse_world(content_of(path));
+  auto parsed = parse_world(require(content_of(path)));
   if (!parsed)
     throw command_failure(static_cast<lsched_status>(parsed.error().code), path + ": " + parsed.error().text);
   auto promise = require(promise_for(*parsed, promised));

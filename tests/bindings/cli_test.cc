@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -244,7 +245,6 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"verify", "--all", "--algorithm", "magic"}, "--algorithm: \"magic\" is none"},
       {{"verify", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched", "--ranks", "4"},
        "--file excludes --ranks"},
-      {{"verify", "--file", LSCHED_TEST_SOURCE_DIR}, "directory"},
       {{"verify", "allreduce", "--ranks", "5-1"}, "\"5-1\" is not a list of numbers and ranges"},
       {{"verify", "allreduce", "--ranks", "1-"}, "--ranks"},
       {{"verify", "allreduce", "--count", "1,,2"}, "--count"},
@@ -707,8 +707,8 @@ TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
 }
 
 TEST(CommandBench, what_cannot_be_compared_is_a_failure_in_one_line) {
-  for (const auto& [path, part] : std::map<std::string, std::string>{{"/no/such/file", "cannot read /no/such/file"},
-                                                                     {"/dev/null", "/dev/null: has no row of"}}) {
+  for (const auto& [path, part] : std::map<std::string, std::string>{
+           {"/no/such/file", "/no/such/file: no such file or directory"}, {"/dev/null", "/dev/null: has no row of"}}) {
     const outcome it = run(lsched({"bench", "compare", path}));
     EXPECT_EQ(it.status, 1);
     EXPECT_TRUE(contains(it.err, part)) << it.err;
@@ -1079,12 +1079,29 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
   EXPECT_TRUE(contains(told, "\n0 worlds proved, 1 failed")) << told;
 }
 
-TEST(CommandVerify, a_file_that_never_ends_is_refused) {
-  for (const words& command : {words{"verify", "--file", "/dev/zero"}, words{"simulate", "--goal", "/dev/zero"}}) {
-    const outcome it = run(lsched(command));
-    EXPECT_EQ(it.status, 1) << it.out;
-    EXPECT_TRUE(contains(it.err, "/dev/zero: has more than the 256 MiB that a file may have")) << it.err;
-  }
+TEST(Command, says_why_a_file_cannot_be_read) {
+  const std::vector<words> readers {
+    {"verify", "--file"}, {"trace"}, {"simulate", "--goal"}, {"simulate", "--skew", "empirical", "--skew-file"},
+        {"simulate", "--cpu-noise", "trace", "--noise-file"}, {"simulate", "--fig9", "--measured"},
+#if LSCHED_HAVE_BENCH
+    {
+      "bench", "compare"
+    }
+#endif
+  };
+  const std::vector<std::pair<std::string, std::string>> files{
+      {"/dev", "/dev: is a directory\n"},
+      {"/no/such/file", "/no/such/file: no such file or directory\n"},
+      {"/dev/zero", "/dev/zero: has more than the 256 MiB that a file may have\n"}};
+  for (const words& reader : readers)
+    for (const auto& [path, why] : files) {
+      words command = reader;
+      command.push_back(path);
+      const outcome it = run(lsched(command));
+      EXPECT_EQ(it.status, 1) << reader.back() << " " << path;
+      EXPECT_EQ(it.out, "") << reader.back() << " " << path;
+      EXPECT_EQ(it.err, "lsched: LSCHED_ERR_ARGUMENT: " + why) << reader.back();
+    }
 }
 
 TEST(CommandVerify, notes_are_told) {
@@ -1100,6 +1117,45 @@ TEST(CommandVerify, notes_are_told) {
   EXPECT_TRUE(contains(it.out, "\n        note: hazard: rank 0 op 0 (compute copy) and op 3: both write")) << it.out;
   const outcome lines = run(lsched({"verify", "--file", fragile.path, "--json"}));
   EXPECT_TRUE(contains(lines.out, R"("findings":[],"notes":[{"property":"hazard")")) << lines.out;
+}
+
+/// What a terminal gets on which the command runs with both outputs.
+std::string on_terminal(const words& command) {
+  int reader = -1;
+  const pid_t process = forkpty(&reader, nullptr, nullptr, nullptr);
+  if (process == 0) {
+    alarm(static_cast<unsigned>(k_limit.count()));
+    std::vector<char*> arguments;
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    execv(arguments[0], arguments.data());
+    _exit(125);
+  }
+  std::string text;
+  std::array<char, 4096> piece{};
+  for (ssize_t got = 0; (got = read(reader, piece.data(), piece.size())) > 0;)
+    text.append(piece.data(), static_cast<std::size_t>(got));
+  close(reader);
+  waitpid(process, nullptr, 0);
+  return text;
+}
+
+TEST(CommandVerify, shows_its_progress_on_a_line_of_its_own) {
+  const auto begin = clock::now();
+  const std::string text = on_terminal(lsched({"verify", "alltoall", "--ranks", "100-105", "--count", "1"}));
+  const double seconds = std::chrono::duration<double>(clock::now() - begin).count();
+  int shown = 0, proved = 0;
+  for (auto at = text.find(" of 36 worlds "); at != std::string::npos; at = text.find(" of 36 worlds ", at + 1))
+    ++shown;
+  std::istringstream rows(text);
+  for (std::string row; std::getline(rows, row);) {
+    row.erase(0, row.rfind("\r\033[K") == std::string::npos ? 0 : row.rfind("\r\033[K") + 4);
+    proved += row.starts_with("proved  alltoall/");
+    EXPECT_TRUE(row.starts_with("proved  alltoall/") || row == "36 worlds proved, 0 failed\r") << row;
+  }
+  EXPECT_EQ(proved, 36);
+  EXPECT_TRUE(shown > 0 || seconds < 1.5) << "took " << seconds << " s";
+  EXPECT_LE(shown, 5 * seconds);
 }
 
 TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {

@@ -125,21 +125,38 @@ TEST(Trace, of_everything_that_could_not_be_written_is_refused_when_the_runtime_
 
 TEST(Trace, files_that_are_none_are_told_before_anything_is_written) {
   const scratch_folder folder;
-  const std::string deep(100'000, '[');
-  for (const std::string& text :
-       {std::string("{\"traceEvents\":[{}],\"otherData\":{\"lost\":-3}}"),
-        std::string("{\"traceEvents\":[{}],\"otherData\":7}"), std::string("{\"traceEvents\":7}"), std::string("[]"),
-        std::string(), "{\"traceEvents\":[" + deep + std::string(100'000, ']') + "]}"}) {
-    std::ofstream(folder.file("good")) << "{\"traceEvents\":[{\"ph\":\"X\"}]}";
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const std::string name = R"({"ph":"M","pid":0,"tid":0,"name":"process_name"})";
+  const std::string slice = R"("ph":"X","pid":0,"tid":0,"ts":1.5,"dur":2,"name":"send")";
+  const std::vector<std::pair<std::string, std::string>> mistakes{
+      {R"({"traceEvents":[],"otherData":{"lost":-3}})", "is not a trace"},
+      {R"({"traceEvents":[],"otherData":7})", "is not a trace"},
+      {R"({"traceEvents":7})", "is not a trace"},
+      {R"({"traceEvents":[7]})", "line 1: no event: not an object"},
+      {"[]", "is not a trace"},
+      {"", "line 1: no JSON"},
+      {"{\"traceEvents\":[\n" + name + ",\n\n]}", "line 4: no JSON"},
+      {"{\"traceEvents\":[\n" + name + ",\n" + deep + "]}", "line 3: nested too deep"},
+      {"{\"traceEvents\":[\n" + name + ",\n[" + name + "]]}", "line 3: no event: not an object"},
+      {"{\"traceEvents\":[\n" + name + ",\n8\n,9]}", "line 3: no event: not an object"},
+      {"{\"traceEvents\":[\n" + name + ",\n{}]}", "line 3: no event: no \"ph\", or no word"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"tid":"main"}]})", "line 2: no event: no \"tid\", or no whole number"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"ts":"now"}]})", "line 2: no event: no \"ts\", or no number"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"dur":null}]})", "line 2: no event: no \"dur\", or no number"},
+      {R"({"ph":"X","traceEvents":[{"ph":"s","pid":0,"tid":0,"ts":3}]})", "line 1: no event: no \"name\", or no word"}};
+  for (const auto& [text, complaint] : mistakes) {
+    std::ofstream(folder.file("good")) << "{\"traceEvents\":[\n" << name << ",\n{" << slice << "}]}";
     std::ofstream(folder.file("bad")) << text;
     const std::string command = LSCHED_TEST_COMMAND " trace " + folder.file("good") + " " + folder.file("bad") + " > " +
                                 folder.file("out") + " 2> " + folder.file("why");
-    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1) << text.substr(0, 80);
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1) << complaint << ": " << text.substr(0, 80);
     EXPECT_EQ(std::filesystem::file_size(folder.file("out")), 0u) << text.substr(0, 80);
     std::stringstream told;
     told << std::ifstream(folder.file("why")).rdbuf();
-    EXPECT_NE(told.str().find("bad: is not a trace"), std::string::npos) << told.str();
+    EXPECT_NE(told.str().find("bad: " + complaint), std::string::npos) << complaint << ": " << told.str();
   }
+  EXPECT_EQ(std::system((LSCHED_TEST_COMMAND " trace " + folder.file("good") + " > " + folder.file("out")).c_str()), 0);
+  EXPECT_EQ(read(folder.file("out"))["traceEvents"], read(folder.file("good"))["traceEvents"]);
 }
 
 TEST(Trace, says_how_much_it_could_not_take) {
