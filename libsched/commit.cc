@@ -14,7 +14,8 @@ struct record {
   std::int32_t code;     ///< this rank's own verdict on its arguments
   std::int32_t is_synchronising;
   std::uint64_t agreement_hash;  ///< of all of it
-  char agreement[168];           ///< as much as there is room for
+  std::uint64_t reductions;      ///< as reductions_of packs them
+  char agreement[160];           ///< as much as there is room for
   char detail[320];              ///< the text that goes with an error, or the edge_balance
 };
 static_assert(sizeof(record) <= endpoint::record_bytes);
@@ -42,6 +43,76 @@ static_assert(std::is_trivially_copyable_v<edge_balance> && sizeof(edge_balance)
 
 std::string rank_text(rank r) { return "rank " + std::to_string(r); }
 
+// --- reductions --------------------------------------------------------------------------------------------
+
+/// Four bits for each dtype: the one reduction by which a rank combines its elements, or none of these.
+constexpr std::uint64_t k_no_reduction = 0, k_several = 15;
+constexpr std::uint64_t number_of(kernel what) { return static_cast<std::uint64_t>(what) - 1; }
+static_assert(number_of(kernel::sum) > k_no_reduction && number_of(kernel::user) < k_several);
+static_assert(4 * k_all_dtypes.size() <= 64);
+
+constexpr int shift_of(dtype type) { return 4 * static_cast<int>(type); }
+constexpr std::uint64_t reduction_of(std::uint64_t all, dtype type) { return all >> shift_of(type) & 15; }
+
+std::uint64_t reductions_of(const schedule& program) {
+  std::uint64_t all = 0;
+  for (const op& it : program.ops()) {
+    if (it.kind != op_kind::compute || !is_reduction(it.what)) continue;
+    const std::uint64_t known = reduction_of(all, it.type);
+    const bool is_first = known == k_no_reduction || known == number_of(it.what);
+    all |= (is_first ? number_of(it.what) : k_several) << shift_of(it.type);
+  }
+  return all;
+}
+
+/// "f32 by sum, i64 by several reductions"
+std::string text_of(std::uint64_t reductions) {
+  std::string text;
+  for (const dtype type : k_all_dtypes) {
+    const std::uint64_t number = reduction_of(reductions, type);
+    if (number == k_no_reduction) continue;
+    text += (text.empty() ? "" : ", ") + std::string(name_of(type)) + " by " +
+            (number == k_several ? "several reductions" : std::string(name_of(static_cast<kernel>(number + 1))));
+  }
+  return text;
+}
+
+/// A rank, and the first one of the world that does otherwise.
+struct two_ranks {
+  rank first, other;
+};
+
+/// Two ranks each of which combines elements of the same dtype by one reduction alone, and not by the same.
+std::optional<two_ranks> find_disagreement(const std::vector<record>& all) {
+  for (const dtype type : k_all_dtypes) {
+    rank first = k_no_rank;
+    for (rank r = 0; r < static_cast<rank>(all.size()); ++r) {
+      const std::uint64_t number = reduction_of(all[static_cast<std::size_t>(r)].reductions, type);
+      if (number == k_no_reduction || number == k_several) continue;
+      if (first == k_no_rank) first = r;
+      if (number != reduction_of(all[static_cast<std::size_t>(first)].reductions, type)) return two_ranks{first, r};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Two ranks that combine, but different things: likely why their edges do not pair up.
+std::optional<two_ranks> find_difference(const std::vector<record>& all) {
+  const auto combines = [](const record& of) { return of.reductions != 0; };
+  const auto first = std::ranges::find_if(all, combines);
+  const auto other = std::find_if(first, all.end(),
+                                  [&](const record& of) { return combines(of) && of.reductions != first->reductions; });
+  if (other == all.end()) return std::nullopt;
+  return two_ranks{static_cast<rank>(first - all.begin()), static_cast<rank>(other - all.begin())};
+}
+
+std::string text_of(const two_ranks& they, const std::vector<record>& all) {
+  const auto side = [&](rank r) {
+    return rank_text(r) + " reduces " + text_of(all[static_cast<std::size_t>(r)].reductions);
+  };
+  return side(they.first) + ", but " + side(they.other);
+}
+
 }  // namespace
 
 commitment::commitment(engine& where, const commit_request& request)
@@ -53,6 +124,7 @@ commitment::commitment(engine& where, const commit_request& request)
     edge_balance edges;
     edges.add(**request.program);
     std::memcpy(mine.detail, &edges, sizeof edges);
+    mine.reductions = reductions_of(**request.program);
     mine.is_synchronising = (*request.program)->is_synchronising() ? 1 : 0;
     auto added = engine_.add(*request.program, request.memory, request.options);
     if (added)
@@ -118,9 +190,15 @@ status commitment::judge() {
                    : ""),
           other});
   }
-  if (why_.code == status::ok && !world.is_even())
+  if (const auto they = find_disagreement(all); they && why_.code == status::ok)
+    undo({status::mismatch, text_of(*they, all), they->first == self ? they->other : they->first});
+  if (why_.code == status::ok && !world.is_even()) {
+    const auto they = find_difference(all);
     undo({status::unmatched,
-          world.odd_end().value_or("many sends and receives of the world do not pair up in peer, tag, kind and size")});
+          world.odd_end().value_or(
+              "many sends and receives of the world do not pair up in peer, tag, kind, dtype and size") +
+              (they ? "; " + text_of(*they, all) : "")});
+  }
   if (why_.code == status::ok)
     if (const status answer = engine_.open(*it_); answer != status::ok)
       undo({answer, "the edges of " + it_->label + " could not be connected"});

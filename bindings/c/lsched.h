@@ -871,7 +871,9 @@ LSCHED_API lsched_status lsched_add_send(lsched_builder* b, int32_t to, uint32_t
                                          lsched_op* op);
 LSCHED_API lsched_status lsched_add_recv(lsched_builder* b, int32_t from, uint32_t tag, lsched_region target,
                                          lsched_op* op);
-/* target = lower (reduction) higher, elementwise; `count` of all three must be equal. Regions are equal or disjoint. */
+/* target = lower (reduction) higher, elementwise; `count` of all three must be equal. Regions are equal or disjoint.
+ * Ranks whose ops combine elements of a dtype by one reduction alone must all have the same one: commit compares them.
+ * A rank that combines none, or by several reductions, goes with any. */
 LSCHED_API lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
                                            lsched_region higher, lsched_region target, lsched_op* op);
 /* The same by the caller's own arithmetic: one for all such ops of a schedule. Offsets and counts are multiples of its
@@ -889,8 +891,9 @@ LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32
 
 /* Compiles, binds and connects. Consumes the builder, also on failure.  Collective, also for ranks whose builder has an
  * error.  Thread, Blocks, Memory: as lsched_allreduce_create; `inputs` and `outputs` hold one pointer per slot.
- * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT; UNMATCHED (sends and receives of the world do not pair up; the
- * diagnostic names one that is left over); MISMATCH. */
+ * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT; UNMATCHED (sends and receives of the world do not pair up in
+ * peer, tag, dtype and size; the diagnostic names one that is left over); MISMATCH (ranks combine by different
+ * reductions, among others). */
 LSCHED_API lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs, void* const* outputs,
                                                lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 

@@ -1852,13 +1852,53 @@ TEST(c_builder, a_tag_is_used_once_per_peer_and_direction) {
 }
 
 TEST(c_builder, a_send_without_a_receive_is_unmatched_on_every_rank) {
-  expect_disagreement(LSCHED_ERR_UNMATCHED, {"rank 0", "rank 1", "32 bytes with tag"},
+  expect_disagreement(LSCHED_ERR_UNMATCHED, {"rank 0", "rank 1", "32 bytes of i64 with tag"},
                       [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                         hand h(runtime);
                         if (r == 0) lsched_add_send(h.b, 1, 0, {h.in, 0, 4}, nullptr);
                         if (r == 1) lsched_add_recv(h.b, 0, 1, {h.out, 0, 4}, nullptr);
                         return h.commit(schedule, why);
                       });
+}
+
+/// By hand: what all ranks have, combined.
+lsched_status commit_combination(lsched_runtime* runtime, lsched_dtype dtype, lsched_reduction by,
+                                 lsched_schedule** schedule, lsched_diagnostic* why) {
+  lsched_builder* b = nullptr;
+  lsched_slot own{}, all{};
+  EXPECT_EQ(lsched_builder_create(runtime, "by_hand", &b), LSCHED_OK);
+  EXPECT_EQ(lsched_slot_scratch(b, dtype, 4, &own), LSCHED_OK);
+  EXPECT_EQ(lsched_slot_scratch(b, dtype, 4, &all), LSCHED_OK);
+  lsched_op last{};
+  EXPECT_EQ(lsched_add_copy(b, {own, 0, 4}, {all, 0, 4}, &last), LSCHED_OK);
+  for (int32_t r = 0; r < lsched_size(runtime); ++r) {
+    if (r == lsched_rank(runtime)) continue;
+    lsched_slot theirs{};
+    lsched_op got{}, sum{};
+    EXPECT_EQ(lsched_slot_scratch(b, dtype, 4, &theirs), LSCHED_OK);
+    EXPECT_EQ(lsched_add_send(b, r, 0, {own, 0, 4}, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_add_recv(b, r, 0, {theirs, 0, 4}, &got), LSCHED_OK);
+    EXPECT_EQ(lsched_add_reduce(b, by, {all, 0, 4}, {theirs, 0, 4}, {all, 0, 4}, &sum), LSCHED_OK);
+    EXPECT_EQ(lsched_add_dep(b, got, sum), LSCHED_OK);
+    EXPECT_EQ(lsched_add_dep(b, last, sum), LSCHED_OK);
+    last = sum;
+  }
+  return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
+}
+
+TEST(c_builder, dtypes_and_reductions_must_agree) {
+  for (int32_t odd = 0; odd < 3; ++odd) {
+    expect_disagreement(LSCHED_ERR_UNMATCHED, {"f32", "i32"},
+                        [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                          return commit_combination(runtime, r == odd ? LSCHED_I32 : LSCHED_F32,
+                                                    r == odd ? LSCHED_MAX : LSCHED_SUM, schedule, why);
+                        });
+    expect_disagreement(LSCHED_ERR_MISMATCH, {"f32 by sum", "rank " + std::to_string(odd) + " reduces f32 by max"},
+                        [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                          return commit_combination(runtime, LSCHED_F32, r == odd ? LSCHED_MAX : LSCHED_SUM, schedule,
+                                                    why);
+                        });
+  }
 }
 
 TEST(c_builder, names_must_agree) {
@@ -2042,7 +2082,7 @@ TEST(c_load, text_for_another_rank_or_world_is_a_mismatch) {
 }
 
 TEST(c_load, a_world_that_does_not_pair_up_is_unmatched) {
-  expect_refused_load(LSCHED_ERR_UNMATCHED, {"rank 0", "rank 1", "32 bytes with tag"}, [](int32_t r) {
+  expect_refused_load(LSCHED_ERR_UNMATCHED, {"rank 0", "rank 1", "32 bytes of i64 with tag"}, [](int32_t r) {
     return r == 0 ? replaced(shift_text(r, 3), "tag 0", "tag 7") : shift_text(r, 3);
   });
 }

@@ -67,7 +67,7 @@ TEST(edge_balance, names_the_one_end_that_is_left_over) {
     const edge_balance sum = balance_of(ends);
     EXPECT_FALSE(sum.is_even());
     const end& it = all[gone];
-    const std::string what = std::to_string(it.count * 4) + " bytes with tag " + std::to_string(it.tag);
+    const std::string what = std::to_string(it.count * 4) + " bytes of f32 with tag " + std::to_string(it.tag);
     const std::string self = "rank " + std::to_string(it.self);
     const std::string peer = "rank " + std::to_string(it.peer);
     const std::string left = it.is_send ? peer + " receives " + what + " from " + self + ", which does not send that"
@@ -85,6 +85,17 @@ TEST(edge_balance, differences_in_tag_size_peer_and_direction_count) {
   }
 }
 
+TEST(edge_balance, names_both_ends_that_differ_in_size_alone) {
+  auto ends = pairs();
+  for (const std::size_t longer : {std::size_t{1}, std::size_t{6}}) ends[longer].count += 1;
+  const edge_balance sum = balance_of(ends);
+  const auto named = sum.odd_end();
+  ASSERT_TRUE(named);
+  EXPECT_TRUE(*named == "rank 0 sends 40 bytes of f32 with tag 0 to rank 1, which receives 44 bytes of f32 instead" ||
+              *named == "rank 0 sends 56 bytes of f32 with tag 3 to rank 1, which receives 52 bytes of f32 instead")
+      << *named;
+}
+
 /// With many left over, no cell need hold just one; what it does name is really left over.
 TEST(edge_balance, never_names_an_end_that_has_its_opposite) {
   std::mt19937_64 random(5);
@@ -98,8 +109,8 @@ TEST(edge_balance, never_names_an_end_that_has_its_opposite) {
         ends.push_back(all[i + 1]);
       } else {
         left.push_back("rank " + std::to_string(all[i].self) + " sends " + std::to_string(all[i].count * 4) +
-                       " bytes with tag " + std::to_string(all[i].tag) + " to rank " + std::to_string(all[i].peer) +
-                       ", which does not receive that");
+                       " bytes of f32 with tag " + std::to_string(all[i].tag) + " to rank " +
+                       std::to_string(all[i].peer) + ", which does not receive that");
       }
     }
     const edge_balance sum = balance_of(ends);

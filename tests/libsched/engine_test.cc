@@ -763,7 +763,85 @@ TEST(engine_commit, sends_and_receives_that_do_not_pair_up_are_unmatched_on_ever
   const auto peer = [](rank r) { return commit_request{"m", one_message(r == 0 ? 2 : r, 0, 4, dtype::i32, false)}; };
   expect_refusal(world, tag, status::unmatched, "with tag");
   expect_refusal(world, size, status::unmatched, "bytes");
-  expect_refusal(world, peer, status::unmatched, "16 bytes with tag 0");
+  expect_refusal(world, peer, status::unmatched, "16 bytes of i32 with tag 0");
+}
+
+TEST(engine_commit, both_ends_of_an_edge_have_the_same_dtype) {
+  for (const auto& [sent, received] : {std::pair{dtype::i64, dtype::f64}, std::pair{dtype::f16, dtype::bf16}}) {
+    lockstep_world world(3, 35);
+    const auto what = [&](rank r) {
+      return commit_request{"m", one_message(r, 0, 4, r == 0 ? sent : received, false)};
+    };
+    const std::string bytes = std::to_string(4 * size_of(sent)) + " bytes of ";
+    expect_refusal(world, what, status::unmatched,
+                   "rank 0 sends " + bytes + std::string(name_of(sent)) + " with tag 0 to rank 1, which receives " +
+                       bytes + std::string(name_of(received)) + " instead");
+  }
+}
+
+/// By hand: every rank sends what it has to all others, and combines what it gets by the reductions in turn.
+result<schedule_ptr> combine_all(world place, dtype type, const std::vector<kernel>& by) {
+  builder to(place, "by hand");
+  const buffer_id own = to.scratch(type, 4), sum = to.scratch(type, 4);
+  op_id last = to.copy({own, 0}, {sum, 0}, 4);
+  for (rank r = 0; r < place.size; ++r) {
+    if (r == place.self) continue;
+    const buffer_id theirs = to.scratch(type, 4);
+    to.send(r, 0, {own, 0}, 4);
+    const op_id got = to.recv(r, 0, {theirs, 0}, 4);
+    for (const kernel what : by) last = to.reduce(what, {sum, 0}, {theirs, 0}, {sum, 0}, 4, {last, got});
+  }
+  return to.compile();
+}
+
+TEST(engine_commit, ranks_that_combine_by_different_reductions_all_learn_both_sides) {
+  for (const rank size : {2, 3, 5, 8})
+    for (rank odd = 0; odd < size; ++odd) {
+      lockstep_world world(size, 39);
+      const auto what = [&](rank r) {
+        return commit_request{"m", combine_all({r, size}, dtype::f32, {r == odd ? kernel::max : kernel::sum})};
+      };
+      expect_refusal(world, what, status::mismatch, "reduces f32 by sum");
+      expect_refusal(world, what, status::mismatch, "reduces f32 by max");
+      expect_refusal(world, what, status::mismatch, "rank " + std::to_string(odd) + " reduces f32 by max");
+    }
+}
+
+TEST(engine_commit, ranks_that_combine_different_dtypes_all_learn_both_sides) {
+  for (const rank size : {2, 3, 5, 8})
+    for (rank odd = 0; odd < size; ++odd) {
+      lockstep_world world(size, 40);
+      const auto what = [&](rank r) {
+        return commit_request{"m", r == odd ? combine_all({r, size}, dtype::i32, {kernel::max})
+                                            : combine_all({r, size}, dtype::f32, {kernel::sum})};
+      };
+      expect_refusal(world, what, status::unmatched, "i32");
+      expect_refusal(world, what, status::unmatched, "f32");
+    }
+}
+
+/// Some ranks compute nothing, some by one reduction, some by several: nobody can tell that this is not meant.
+TEST(engine_commit, a_rank_with_no_reduction_or_several_goes_with_any) {
+  for (const rank size : {2, 3, 5}) {
+    lockstep_world world(size, 41);
+    const auto what = [&](rank r) {
+      const std::vector<kernel> by[] = {{}, {kernel::sum}, {kernel::sum, kernel::max}};
+      return commit_request{"m", combine_all({r, size}, dtype::f32, by[r % 3])};
+    };
+    for (const auto& outcome : world.try_commit(what)) EXPECT_EQ(outcome.why.code, status::ok) << outcome.why.text;
+  }
+}
+
+TEST(engine_commit, reductions_of_different_dtypes_may_differ) {
+  lockstep_world world(2, 42);
+  const auto what = [&](rank r) {
+    builder to({r, 2});
+    const dtype type = r == 0 ? dtype::f32 : dtype::i64;
+    const buffer_id data = to.scratch(type, 4);
+    to.reduce(r == 0 ? kernel::sum : kernel::max, {data, 0}, {data, 0}, {data, 0}, 4);
+    return commit_request{"m", to.compile()};
+  };
+  for (const auto& outcome : world.try_commit(what)) EXPECT_EQ(outcome.why.code, status::ok) << outcome.why.text;
 }
 
 TEST(engine_commit, ranks_must_agree_on_whether_a_schedule_synchronises) {
