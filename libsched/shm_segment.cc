@@ -91,6 +91,13 @@ result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
     ::close(descriptor);
     return why;
   }
+  // A core dump would fault in every page that any rank has touched, and would keep the dying rank alive for as long.
+  if (madvise(base, bytes, MADV_DONTDUMP) != 0) {
+    const failure why = system_failure("keeping the segment out of core dumps");
+    munmap(base, bytes);
+    ::close(descriptor);
+    return why;
+  }
   return std::shared_ptr<shm_segment>(new shm_segment(descriptor, static_cast<std::byte*>(base), bytes));
 }
 

@@ -6,7 +6,8 @@
 //
 //     | header | page 0 | page 1 | … | region 0 | region 1 | …          region r starts at data_offset + r * stride
 //
-// Regions are sparse: `stride` is address space, not memory; pages are taken when touched.
+// Regions are sparse: `stride` is address space, not memory; pages are taken when touched. Core dumps leave the segment
+// out.
 #pragma once
 
 #include <atomic>

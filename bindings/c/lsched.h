@@ -232,8 +232,8 @@ LSCHED_API lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t r
 LSCHED_API lsched_status lsched_progress(lsched_runtime* runtime, int* moved);
 
 /* Memory that local ranks can read directly: from such buffers even large messages are sent without a copy.
- * 64-byte aligned, contents unspecified.  Thread: any. Blocks: never. Memory: until lsched_free or close.
- * Errors: NOMEM, ARGUMENT. */
+ * 64-byte aligned, contents unspecified, left out of core dumps.  Thread: any. Blocks: never. Memory: until lsched_free
+ * or close.  Errors: NOMEM, ARGUMENT. */
 LSCHED_API lsched_status lsched_alloc(lsched_runtime* runtime, uint64_t bytes, void** memory);
 /* Thread: any. Blocks: never. NULL is OK. No schedule may be bound to the memory any more. */
 LSCHED_API lsched_status lsched_free(lsched_runtime* runtime, void* memory);

@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <thread>
@@ -474,6 +476,28 @@ TEST(shm_segment, has_no_name) {
   EXPECT_EQ(file.rfind("/memfd:", 0), 0u) << file;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
     EXPECT_EQ(entry.path().string().find("sched"), std::string::npos) << entry.path();
+}
+
+/// The flags that the system shows for each mapping of a segment: proc(5), VmFlags.
+std::vector<std::string> flags_of_segments() {
+  std::vector<std::string> all;
+  std::ifstream maps("/proc/self/smaps");
+  bool is_segment = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (std::isdigit(line[0]) != 0 || std::islower(line[0]) != 0)
+      is_segment = line.find("/memfd:libsched") != std::string::npos;
+    if (is_segment && line.starts_with("VmFlags:")) all.push_back(line);
+  }
+  return all;
+}
+
+TEST(shm_segment, is_left_out_of_core_dumps_of_all_that_map_it) {
+  const auto mine = segment_for(2);
+  const auto of_a_peer = shm_segment::adopt(dup(mine->descriptor()));
+  ASSERT_TRUE(of_a_peer);
+  const std::vector<std::string> all = flags_of_segments();
+  EXPECT_EQ(all.size(), 2u);
+  for (const std::string& flags : all) EXPECT_NE(flags.find(" dd"), std::string::npos) << flags;
 }
 
 TEST(shm_segment, refuses_worlds_that_cannot_be) {
