@@ -1,7 +1,6 @@
 #include "collectives/algorithm.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 
 #include "collectives/nodes.h"
@@ -56,15 +55,6 @@ std::vector<shape> variants_of(const algorithm& what, rank size, const shape& da
   if (what.looks_at.is_visible) add([](shape& it) { it.is_visible = false; });
   if (what.looks_at.is_visible && what.looks_at.segment) add([](shape& it) { it.is_visible = false, it.segment = 1; });
   return all;
-}
-
-std::uint64_t saturating_product(std::uint64_t x, std::uint64_t y) {
-  constexpr std::uint64_t k_most = std::numeric_limits<std::uint64_t>::max();
-  return y != 0 && x > k_most / y ? k_most : x * y;
-}
-
-std::uint64_t saturating_sum(std::uint64_t x, std::uint64_t y) {
-  return x + y < x ? std::numeric_limits<std::uint64_t>::max() : x + y;
 }
 
 cost price_of(const algorithm& what, rank size, const shape& data, const activation& starts) {

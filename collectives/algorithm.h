@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/generator.h"
+#include "libsched/saturating.h"
 
 namespace lsched {
 
@@ -54,11 +55,6 @@ result<schedule_ptr> generated(world place, const shape& data, const activation&
 
 /// The same request with every knob that the algorithm has turned this way and that, one at a time: itself first.
 std::vector<shape> variants_of(const algorithm& what, rank size, const shape& data);
-
-// --- arithmetic of costs: what passes 2^64-1 stays there ------------------------------------------------------------
-
-std::uint64_t saturating_product(std::uint64_t x, std::uint64_t y);
-std::uint64_t saturating_sum(std::uint64_t x, std::uint64_t y);
 
 /// Bytes of that many elements.
 std::uint64_t bytes_of(std::uint64_t count, const shape& data);

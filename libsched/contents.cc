@@ -9,9 +9,6 @@
 namespace lsched {
 namespace {
 
-/// What a shift by one multiplies each of the two sums with.
-constexpr std::array<std::uint64_t, 2> k_step{0x0b5297a4d3e16c97, 0x1c60cb3729fe4d05};
-
 std::uint32_t bit_of(kernel what) { return 1u << static_cast<unsigned>(what); }
 
 constexpr std::uint32_t k_no_input = ~std::uint32_t{0};
@@ -25,24 +22,29 @@ std::string range_text(std::uint64_t begin, std::uint64_t end) {
 
 }  // namespace
 
-contents::sums contents::weight_of(rank contributor, std::uint32_t input) {
-  const std::uint64_t seed = leaf_tree(contributor, input);
-  return {joined_tree(kernel::none, seed, 1) % k_prime, joined_tree(kernel::none, seed, 2) % k_prime};
+fingerprint contents::leaf_of(rank contributor, std::uint32_t input) const {
+  return {weight_of_leaf(weights_, leaf_tree(contributor, input)), 1};
 }
 
 /// The order of the group is the prime less one, so that many steps less are as many steps back.
-contents::sums contents::shifted(sums weight, std::int64_t by) {
-  if (by == 0) return weight;
+fingerprint contents::shifted(fingerprint it, std::int64_t by) const {
+  if (by == 0) return it;
   const std::uint64_t steps = by > 0 ? static_cast<std::uint64_t>(by) : k_prime - 1 - static_cast<std::uint64_t>(-by);
-  for (std::size_t i = 0; i < weight.size(); ++i)
-    weight[i] = modular_product(weight[i], modular_power(k_step[i], steps));
-  return weight;
+  for (std::size_t i = 0; i < it.weights.size(); ++i)
+    it.weights[i] = modular_product(it.weights[i], modular_power(weights_.shift_steps[i], steps));
+  return it;
 }
 
 // --- setting up --------------------------------------------------------------------------------------------
 
 contents::contents(const assembly& all, const overlay& in_place, round_no round, finding_list& out)
-    : all_(all), round_(round), out_(out), nodes_{{.input = k_no_input}}, products_(1), grams_(1) {
+    : all_(all),
+      weights_(the_weights()),
+      round_(round),
+      out_(out),
+      nodes_{{.input = k_no_input}},
+      products_(1),
+      grams_(1) {
   for (rank r = 0; r < all.size(); ++r) set_up(r, in_place);
   layouts_.resize(memories_.size());
 }
@@ -71,13 +73,12 @@ void contents::set_up(rank r, const overlay& in_place) {
 }
 
 contents::node_id contents::add_leaf(rank contributor, std::uint32_t input) {
-  nodes_.push_back({.weight = weight_of(contributor, input),
-                    .leaves = 1,
+  nodes_.push_back({.contributions = leaf_of(contributor, input),
                     .tree = leaf_tree(contributor, input),
                     .lowest = contributor,
                     .highest = contributor,
                     .input = input,
-                    .census = weight_of(contributor, input)});
+                    .census = leaf_of(contributor, input)});
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
@@ -85,9 +86,8 @@ contents::node_id contents::add_leaf(rank contributor, std::uint32_t input) {
 contents::node_id contents::add_join(world_op by, kernel how, const segment& lower, const segment& higher) {
   const node& x = nodes_[lower.what];
   const node& y = nodes_[higher.what];
-  const sums other = shifted(y.weight, lower.shift - higher.shift);
-  nodes_.push_back({.weight = {modular_sum(x.weight[0], other[0]), modular_sum(x.weight[1], other[1])},
-                    .leaves = x.leaves + y.leaves,
+  const fingerprint other = shifted(y.contributions, lower.shift - higher.shift);
+  nodes_.push_back({.contributions = joined(x.contributions, other),
                     .tree = joined_tree(how, x.tree, y.tree),
                     .lower = lower.what,
                     .higher = higher.what,
@@ -97,7 +97,7 @@ contents::node_id contents::add_join(world_op by, kernel how, const segment& low
                     .kernels = x.kernels | y.kernels | bit_of(how),
                     .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest,
                     .is_there = x.is_there || y.is_there,
-                    .census = {modular_sum(x.census[0], y.census[0]), modular_sum(x.census[1], y.census[1])}});
+                    .census = joined(x.census, y.census)});
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
@@ -110,7 +110,7 @@ contents::node_id contents::add_adaptive(world_op op, const segment& lower, cons
 }
 
 contents::node_id contents::add_gram(gram of) {
-  std::uint64_t tree = joined_tree(kernel::gram, of.elements[0], of.elements[1]);
+  std::uint64_t tree = joined_tree(kernel::gram, of.elements.weights[0], of.elements.weights[1]);
   for (const std::uint64_t vector : of.vectors) tree = joined_tree(kernel::gram, tree, vector);
   nodes_.push_back({.tree = tree, .input = k_no_input, .gram = static_cast<std::uint32_t>(grams_.size())});
   grams_.push_back(std::move(of));
@@ -121,7 +121,7 @@ contents::node_id contents::add_gram(gram of) {
 contents::node_id contents::add_products(const products& of) {
   products_.push_back(of);
   const auto number = static_cast<std::uint32_t>(products_.size() - 1);
-  nodes_.push_back({.tree = of[0], .input = k_no_input, .products = number});
+  nodes_.push_back({.tree = of.weights[0], .input = k_no_input, .products = number});
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
@@ -336,7 +336,7 @@ void contents::read(world_op it, world_op reader, region part, std::uint64_t cou
 /// Whether both are there or not, and count the same ranks, whoever contributes.
 bool contents::counts_as(const node& one, const node& other) {
   if (one.is_there != other.is_there) return false;
-  return one.is_there ? one.census == other.census : one.weight == other.weight;
+  return one.is_there ? one.census == other.census : one.contributions == other.contributions;
 }
 
 /// What a rank did not contribute is null. What a partial schedule reads as one value has to be there as a whole or not
@@ -511,7 +511,7 @@ void contents::call(world_op it) {
   if (made) {
     node& result = nodes_[made->what];
     result.is_there = true;
-    result.census = higher_.empty() ? sums{} : nodes_[higher_.front().what].census;
+    result.census = higher_.empty() ? fingerprint{} : nodes_[higher_.front().what].census;
     made->begin = 0, made->end = what.count;
     return write(r, what.c, what.count, {*made});
   }
@@ -677,30 +677,23 @@ void contents::check_range(const promised_range& wanted, const postcondition& pr
   if (wanted.what == promised_content::reduced && promise.is_same_everywhere) compare_expression(wanted, found, number);
 }
 
-/// Sum of the weights of all contributors, for elements that have not moved.
-contents::sums contents::expected(const promised_range& wanted) {
-  if (wanted.what == promised_content::moved) return weight_of(wanted.source, wanted.input);
-  const auto add = [&](sums& to, rank r) {
-    const sums one = weight_of(r, wanted.input);
-    to = {modular_sum(to[0], one[0]), modular_sum(to[1], one[1])};
-  };
-  sums few{};
-  for (const rank r : wanted.among) add(few, r);
+/// All contributors, of elements that have not moved.
+fingerprint contents::expected(const promised_range& wanted) {
+  if (wanted.what == promised_content::moved) return leaf_of(wanted.source, wanted.input);
+  fingerprint few;
+  for (const rank r : wanted.among) few = joined(few, leaf_of(r, wanted.input));
   if (!wanted.among.empty()) return few;
   const auto [place, is_new] = everybody_.try_emplace(wanted.input);
-  for (rank r = 0; is_new && r < all_.size(); ++r) add(place->second, r);
+  for (rank r = 0; is_new && r < all_.size(); ++r) place->second = joined(place->second, leaf_of(r, wanted.input));
   return place->second;
 }
 
 bool contents::check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer) {
   const node& it = nodes_[found.what];
   const bool is_moved = wanted.what == promised_content::moved;
-  const std::uint64_t leaves = is_moved               ? 1
-                               : wanted.among.empty() ? static_cast<std::uint64_t>(all_.size())
-                                                      : wanted.among.size();
   // A leaf of element i - shift belongs where element input_begin + i - begin is wanted.
   const auto moved = static_cast<std::int64_t>(wanted.input_begin) - static_cast<std::int64_t>(wanted.begin);
-  const bool is_right = it.leaves == leaves && it.weight == shifted(expected(wanted), moved + found.shift);
+  const bool is_right = it.contributions == shifted(expected(wanted), moved + found.shift);
   const auto bad = [&](property what, const std::string& why) {
     object(what, wanted, buffer, found.begin, found.end, why);
     return false;
@@ -738,7 +731,7 @@ void contents::compare_expression(const promised_range& wanted, const memory& fo
 
 // --- explaining --------------------------------------------------------------------------------------------
 
-/// By rank: how often its input is in the node. Operands have lower numbers than what they were joined to.
+/// By rank: how often its input is in the node; the largest number: that often, or more. Operands have lower numbers than what they were joined to.
 std::vector<std::uint64_t> contents::copies_in(node_id top, std::uint32_t input) const {
   std::vector<std::uint64_t> uses(top + std::size_t{1}, 0);
   std::vector<std::uint64_t> copies(static_cast<std::size_t>(all_.size()), 0);
@@ -747,10 +740,11 @@ std::vector<std::uint64_t> contents::copies_in(node_id top, std::uint32_t input)
     if (uses[at] == 0) continue;
     const node& it = nodes_[at];
     if (it.joined_by != k_no_world_op) {
-      uses[it.lower] += uses[at];
-      uses[it.higher] += uses[at];
+      uses[it.lower] = saturating_sum(uses[it.lower], uses[at]);
+      uses[it.higher] = saturating_sum(uses[it.higher], uses[at]);
     } else if (it.input == input) {
-      copies[static_cast<std::size_t>(it.lowest)] += uses[at];
+      std::uint64_t& there = copies[static_cast<std::size_t>(it.lowest)];
+      there = saturating_sum(there, uses[at]);
     }
   }
   return copies;
@@ -765,8 +759,9 @@ std::string contents::explain(const promised_range& wanted, const segment& found
   for (rank r = 0; r < all_.size(); ++r) {
     const std::uint64_t there = copies[static_cast<std::size_t>(r)];
     const std::string whose = "the contribution of rank " + std::to_string(r);
+    const bool is_least = there == k_saturated;
     if (there > 1)
-      return whose + " is in it " + std::to_string(there) + " times, " +
+      return whose + " is in it " + (is_least ? "at least " : "") + std::to_string(there) + " times, " +
              words_for_two_ways(found.what, r, wanted.input);
     if (there == 0 && is_wanted(r)) return whose + " is missing; " + words_for_loss(r, wanted.input);
     if (there == 1 && !is_wanted(r)) return whose + " is in it, but should not be";
@@ -816,7 +811,8 @@ std::string contents::words_for_loss(rank contributor, std::uint32_t input) cons
     if (it.joined_by != k_no_world_op) is_used[it.lower] = is_used[it.higher] = true;
   const node* last = nullptr;
   for (node_id at = 0; at < nodes_.size(); ++at)
-    if (holds[at] && !is_used[at] && (last == nullptr || nodes_[at].leaves < last->leaves)) last = &nodes_[at];
+    if (holds[at] && !is_used[at] && (last == nullptr || nodes_[at].contributions.size < last->contributions.size))
+      last = &nodes_[at];
   if (last == nullptr || last->joined_by == k_no_world_op) return "no op has combined it with another";
   return "it got as far as " + all_.words_for(last->joined_by);
 }

@@ -1,13 +1,14 @@
 // Contents: what went into every element, by running a world once on symbols.
 //
 // A segment of memory holds a node: a leaf (a rank's input) or a join (one node combined with another). A node has a
-// fingerprint of the multiset of its leaves, which adds up when nodes are joined: a count and two independent sums
-// modulo 2^61-1 of random weights. A leaf that is missing, there twice or there from another place is overlooked with a
+// fingerprint of the multiset of its leaves (libsched/fingerprint.h), which adds up when nodes are joined. More leaves
+// than are promised are told exactly; as many, of which some are missing or from another place, are overlooked with a
 // probability of about 2^-120. Nodes also remember how they were joined, so that a failure can be explained exactly,
 // and equal expressions can be told by their hash.
 //
 // Where the data moved: a node says nothing about elements; a segment says by how much its elements have been shifted
-// against the first leaf's, and a leaf that is shifted by d against that weighs x^d times as much, x random.
+// against the first leaf's, and a leaf that is shifted by d against that weighs x^d times as much, x random. No power of
+// x up to the number of all elements is 1.
 //
 // The sums that an adaptive sum goes by are nodes, too. They hold which products are in them (libsched/products.h), and
 // the expression of an adaptive sum holds that; so it is the promised one only if they were complete.
@@ -28,7 +29,6 @@
 // One order is enough if no hazards exist: every read then follows the same write in all executions.
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <span>
@@ -36,9 +36,11 @@
 #include <vector>
 
 #include "libsched/assembly.h"
+#include "libsched/fingerprint.h"
 #include "libsched/overlay.h"
 #include "libsched/postcondition.h"
 #include "libsched/products.h"
+#include "libsched/weights.h"
 
 namespace lsched {
 
@@ -55,12 +57,10 @@ class contents {
 
  private:
   using node_id = std::uint32_t;
-  using sums = std::array<std::uint64_t, 2>;
   static constexpr node_id k_nothing = 0;  ///< a node that nothing is in
 
   struct node {
-    sums weight{};
-    std::uint64_t leaves = 0;
+    fingerprint contributions{};
     std::uint64_t tree = 0;
     node_id lower = 0, higher = 0;       ///< of a join; of a quotient, the other is k_nothing
     world_op joined_by = k_no_world_op;  ///< k_no_world_op: a leaf
@@ -74,7 +74,7 @@ class contents {
     std::uint64_t whole = 0;  ///< of what a split has made of one element: the expression which that is an element of
     std::uint64_t part = 0;   ///< likewise: which element
     bool is_there = false;    ///< in partial schedules, whoever contributes: a function has made it
-    sums census{};            ///< of a leaf its weight, of a join both; of what a function has made: of what it goes by
+    fingerprint census{};     ///< contributions wherever they are from; of what a function made: those it goes by
   };
   /// Which elements of which vectors have been multiplied with each other. No vectors: of no use, since in what was
   /// multiplied an element met another one, or a vector did not have one expression.
@@ -102,8 +102,8 @@ class contents {
   node_id add_gram(gram of);
   node_id add_products(const products& of);
   node_id add_quotient(world_op op, const segment& sum);
-  static sums weight_of(rank contributor, std::uint32_t input);
-  static sums shifted(sums weight, std::int64_t by);
+  fingerprint leaf_of(rank contributor, std::uint32_t input) const;
+  fingerprint shifted(fingerprint it, std::int64_t by) const;
 
   void execute(world_op it);
   void capture(rank r, const op& what, std::uint64_t count);
@@ -142,7 +142,7 @@ class contents {
 
   void check_range(const promised_range& wanted, const postcondition& promise);
   bool check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer);
-  sums expected(const promised_range& wanted);
+  fingerprint expected(const promised_range& wanted);
   void compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer);
   void object(property what, const promised_range& wanted, std::uint16_t buffer, std::uint64_t begin, std::uint64_t end,
               const std::string& why);
@@ -155,6 +155,7 @@ class contents {
   std::string words_for_loss(rank contributor, std::uint32_t input) const;
 
   const assembly& all_;
+  const random_weights& weights_;
   const round_no round_;
   finding_list& out_;
   std::vector<node> nodes_;
@@ -164,10 +165,10 @@ class contents {
   std::vector<std::size_t> first_buffer_;  ///< by rank, in
   std::vector<placement> placements_;      ///< by rank and buffer
   std::vector<memory> memories_;
-  std::vector<memory> layouts_;                    ///< the lengths that packed lists have been given; of others nothing
-  memory lower_, higher_, sums_, joined_;          ///< of the op being executed; offsets from its regions
-  std::map<std::uint32_t, sums> everybody_;        ///< by input: all ranks' leaves
-  std::map<std::uint32_t, std::uint64_t> agreed_;  ///< by function: the expression of what it goes by
+  std::vector<memory> layouts_;            ///< the lengths that packed lists have been given; of others nothing
+  memory lower_, higher_, sums_, joined_;  ///< of the op being executed; offsets from its regions
+  std::map<std::uint32_t, fingerprint> everybody_;  ///< by input: all ranks' leaves
+  std::map<std::uint32_t, std::uint64_t> agreed_;   ///< by function: the expression of what it goes by
   /// By output, begin and end: the first holder, and what it holds.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
 };

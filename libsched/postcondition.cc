@@ -2,6 +2,7 @@
 
 #include "libsched/draw.h"
 #include "libsched/products.h"
+#include "libsched/weights.h"
 
 namespace lsched {
 
@@ -17,7 +18,7 @@ postcondition reduced_everywhere(rank size, std::uint64_t count, kernel how, boo
 }
 
 std::uint64_t leaf_tree(rank contributor, std::uint32_t input) {
-  return mix(std::uint64_t{input} << 32 | static_cast<std::uint32_t>(contributor));
+  return mix((std::uint64_t{input} << 32 | static_cast<std::uint32_t>(contributor)) ^ the_weights().tree_key);
 }
 
 std::uint64_t joined_tree(kernel how, std::uint64_t lower, std::uint64_t higher) {

@@ -1,17 +1,18 @@
 // Which products of elements are in a sum, as a fingerprint that adds up.
 //
 // The sums of an adaptive sum (kernel::dot_norms) are made part by part, by several ranks, and added. Whether all
-// elements of two vectors are in them, each once, is told by the sum over the elements e of r^e times a number that
-// stands for the two vectors, modulo 2^61-1, with two random r. A set of elements that is not the right one is
-// overlooked with a probability of about 2^-120 times the length of the vectors squared.
+// elements of two vectors are in them, each once, is told by how many they are, and by the sum over the elements e of r^e
+// times a number that stands for the two vectors, modulo 2^61-1, with two random r. As many elements of vectors of length
+// n that are not the right ones are overlooked with a probability of at most (n / 2^61)^2.
 #pragma once
 
-#include <array>
 #include <cstdint>
+
+#include "libsched/fingerprint.h"
 
 namespace lsched {
 
-using products = std::array<std::uint64_t, 2>;
+using products = fingerprint;
 
 /// Which elements: those that are counted in, whatever the vectors.
 products elements_of(std::uint64_t begin, std::uint64_t end);
@@ -19,7 +20,6 @@ products products_of(std::uint64_t lower, std::uint64_t higher, const products& 
 
 /// Of elements [begin, end) of two vectors, given by the hashes of their expressions (libsched/postcondition.h).
 products products_of(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end);
-products joined(const products& x, const products& y);
 
 /// The expression of the adaptive sum of the two by such sums.
 std::uint64_t adaptive_tree(std::uint64_t lower, std::uint64_t higher, const products& by);

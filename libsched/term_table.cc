@@ -21,10 +21,9 @@ term_id term_table::leaf(rank contributor, std::uint32_t input, std::uint64_t in
 term_id term_table::sum_of(const products& all, std::uint64_t number) { return sum_of(all, 0, number); }
 
 term_id term_table::sum_of(const products& all, std::uint32_t row, std::uint64_t number) {
-  const auto [place, is_new] =
-      sums_.try_emplace({key{all[0], all[1], number}, row}, static_cast<term_id>(terms_.size()));
+  const auto [place, is_new] = sums_.try_emplace({all, row, number}, static_cast<term_id>(terms_.size()));
   if (!is_new) return place->second;
-  term it{.index = number, .tree = all[0], .is_uniform = false, .is_sum = true, .of = all, .row = row};
+  term it{.index = number, .tree = all.weights[0], .is_uniform = false, .is_sum = true, .of = all, .row = row};
   it.copies.assign(size_, 0);
   terms_.push_back(std::move(it));
   return place->second;
@@ -150,7 +149,7 @@ term_table::term term_table::joined(kernel how, term_id lower, term_id higher) c
             .how = how,
             .is_uniform = fits(x) && fits(y),
             .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest};
-  for (std::size_t r = 0; r < size_; ++r) both.copies.push_back(static_cast<std::uint16_t>(x.copies[r] + y.copies[r]));
+  for (std::size_t r = 0; r < size_; ++r) both.copies.push_back(saturating_sum(x.copies[r], y.copies[r]));
   return both;
 }
 

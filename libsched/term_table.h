@@ -53,7 +53,7 @@ class term_table {
 
  private:
   struct term {
-    std::vector<std::uint16_t> copies{};  ///< by rank
+    std::vector<std::uint64_t> copies{};  ///< by rank; the largest number: that many, or more
     std::uint32_t input = 0;
     std::uint64_t index = 0;
     std::uint64_t tree = 0;
@@ -74,7 +74,7 @@ class term_table {
   std::size_t size_;
   std::vector<term> terms_;
   std::map<key, term_id> leaves_, joins_;
-  std::map<std::pair<key, std::uint32_t>, term_id> sums_;
+  std::map<std::tuple<products, std::uint32_t, std::uint64_t>, term_id> sums_;
   std::map<std::vector<std::uint64_t>, std::uint32_t> rows_;  ///< the trees of vectors
   std::map<std::pair<key, products>, term_id> adaptive_;
 };
