@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "libsched/draw.h"
-#include "libsched/firing.h"
+#include "libsched/round.h"
 #include "libsched/geometry.h"
 #include "libsched/goal_world.h"
 #include "libsched/simulation.h"
