@@ -91,6 +91,7 @@ class round_player {
     player& me = players_[at(r)];
     const op& what = program(r).ops()[id];
     me.fired[id] = true;
+    if (is_void(program(r), what, k_round)) return complete(r, id);
     if (what.kind == op_kind::send || what.kind == op_kind::signal_send) post(r, what);
     const bool is_call = what.kind == op_kind::signal_recv && what.peer == r;
     const bool waits = what.kind == op_kind::recv || (what.kind == op_kind::signal_recv && !is_call);
@@ -191,11 +192,12 @@ rank initiator_of(std::span<const schedule_ptr> world, const goal_scenario& arou
 struct traits {
   std::uint64_t signal_tag = 0;  ///< the first above all payload's
   std::uint64_t last_tag = 0;
-  bool has_signals = false, has_lists = false, has_empty = false, has_choice = false;
+  round_no round = k_round;  ///< that is written
+  bool has_signals = false, has_lists = false, has_empty = false, has_choice = false, has_void = false;
 };
 
-traits traits_of(std::span<const schedule_ptr> world) {
-  traits all;
+traits traits_of(std::span<const schedule_ptr> world, round_no round) {
+  traits all{.round = round};
   std::uint64_t last_signal = 0;
   for (const schedule_ptr& program : world) {
     all.has_lists |= std::ranges::any_of(program->buffers(), &buffer::has_lists);
@@ -205,8 +207,9 @@ traits traits_of(std::span<const schedule_ptr> world) {
     for (op_id id = 0; id < degrees.size(); ++id) {
       const op& it = program->ops()[id];
       all.has_choice |= it.need < degrees[id];
+      all.has_void |= is_void(*program, it, round);
       if (is_payload(it.kind)) {
-        all.has_empty |= most_bytes(*program, it) == 0;
+        all.has_empty |= typical_bytes(*program, it) == 0 && !is_void(*program, it, round);
         all.signal_tag = std::max<std::uint64_t>(all.signal_tag, std::uint64_t{it.tag} + 1);
       } else if (is_signal(it.kind) && it.peer != program->place().self) {
         all.has_signals = true;
@@ -244,6 +247,7 @@ std::optional<failure> objection(std::span<const schedule_ptr> world, double ns_
 
 /// How ops are written.
 struct wording {
+  round_no round = k_round;
   double ns_per_byte = 0;
   std::uint64_t signal_bytes = 1;
   std::uint64_t signal_tag = 0;  ///< added to the tags of signals
@@ -257,6 +261,7 @@ struct waits {
 goal_op translate(const schedule& program, const op& it, const wording& words, const waits& start) {
   const std::uint64_t bytes = bytes_of_work(program, it);
   const bool is_message = is_communication(it.kind) && it.peer != program.place().self;
+  if (is_void(program, it, words.round)) return {};
   if (it.kind == op_kind::signal_recv && !is_message) return {.size = start.of_calls};
   if (!is_message) return {.size = it.kind == op_kind::compute ? time_of(bytes, words.ns_per_byte) : 0};
   const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
@@ -294,7 +299,8 @@ std::string number_text(double number) {
 
 /// What holds whatever the scenario.
 std::string describe(std::span<const schedule_ptr> world, const wording& words, const traits& all) {
-  std::string text = "libsched: " + world.front()->name() + ", " + std::to_string(world.size()) + " ranks, one round\n";
+  std::string text = "libsched: " + world.front()->name() + ", " + std::to_string(world.size()) + " ranks, round " +
+                     std::to_string(all.round) + "\n";
   text += "times in ns; computes take " + number_text(words.ns_per_byte) + " ns for each byte they write";
   if (all.has_signals)
     text += "\nsignals are messages of " + std::to_string(words.signal_bytes) +
@@ -302,6 +308,7 @@ std::string describe(std::span<const schedule_ptr> world, const wording& words, 
             " on";
   if (all.has_empty) text += "\nmessages of 0 bytes are written as 1 byte";
   if (all.has_lists) text += "\nlists are of typical length";
+  if (all.has_void) text += "\nops whose guard does not hold in this round are calcs of 0";
   return text;
 }
 
@@ -376,7 +383,7 @@ goal_rank translate(const schedule& program, played_rank me, const wording& word
 
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& around) {
   if (auto why = objection(world, around)) return *why;
-  const traits all = traits_of(world);
+  const traits all = traits_of(world, k_round);
   if (auto why = objection(all)) return *why;
   if (auto why = objection(world, around.ns_per_byte)) return *why;
   const rank initiator = initiator_of(world, around);
@@ -392,12 +399,13 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record) {
   if (auto why = objection(world)) return *why;
-  const traits all = traits_of(world);
+  const traits all = traits_of(world, what.instance);
   if (auto why = objection(all)) return *why;
   if (auto why = objection(world, static_cast<double>(what.where.compute) / 1e6)) return *why;
   if (const std::int64_t open = left_over(record); open != 0)
     return failure{status::unmatched, std::to_string(open) + " messages are sent and never taken"};
-  const wording words{.ns_per_byte = static_cast<double>(what.where.compute) / 1e6,
+  const wording words{.round = what.instance,
+                      .ns_per_byte = static_cast<double>(what.where.compute) / 1e6,
                       .signal_bytes = k_signal_bytes,
                       .signal_tag = all.signal_tag};
   const auto played = played_in(world, record);

@@ -24,8 +24,9 @@ struct goal_export {
   std::string remark;  ///< what was decided; for to_goal_text
 };
 
-/// One round of a world (rank r runs world[r]) as GOAL. A send stays a send, a receive a receive, of lists of
-/// typical length and at least 1 byte; computes become calcs, nops, calls and captures calcs of 0.
+/// Round 1 of a world (rank r runs world[r]) as GOAL. A send stays a send, a receive a receive, of lists of
+/// typical length and at least 1 byte; computes become calcs; nops, calls, captures and ops whose guard does not hold
+/// calcs of 0. A guard takes a list of typical length 0 for empty.
 ///
 /// GOAL has no or-dependencies, no signals and no ops that do not fire, so the round is played through once: the
 /// scenario's rank calls (policy full: every rank), every rank has a contribution, a message takes one unit of time
@@ -36,8 +37,8 @@ struct goal_export {
 /// names rank and op), `constraint` (tags that leave no room for signals).
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& around = {});
 
-/// The round that simulate_schedules(world, what, &record) played, in the words above: what fired first there is what
-/// is required. Computes take what.where.compute, signals have the bytes they had there; a rank that begins late, or
+/// The round what.instance that simulate_schedules(world, what, &record) played, in the words above: what fired first
+/// there is what is required, and guards hold as they did there. Computes take what.where.compute, signals have the bytes they had there; a rank that begins late, or
 /// whose call set something off, has a calc of that time first. Noise and jitter are in the order of things only.
 /// `record` is of all ranks. Failures as above; `unmatched` if a message was sent that nobody took.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,

@@ -1,7 +1,11 @@
 // GOAL programs that are simulated, and simulations that become GOAL programs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "collectives/selection.h"
+#include "collectives/sparse_allreduce.h"
 #include "libsched/goal_world.h"
 #include "libsched/schedule_world.h"
 #include "tests/support/symbolic_world.h"
@@ -137,6 +141,108 @@ TEST(goal_of_a_simulation, begins_when_its_ranks_do) {
       EXPECT_NEAR(static_cast<double>(replayed[r]), static_cast<double>(report.finish[r]), slack)
           << it.of->name << " " << it.name << " rank " << r;
   }
+}
+
+// --- messages that are in the simulation, and no others ------------------------------------------------------
+
+std::uint64_t count_of(const goal& program, goal_kind kind) {
+  std::uint64_t count = 0;
+  for (const goal_rank& me : program.ranks)
+    count += static_cast<std::uint64_t>(std::ranges::count(me.ops, kind, &goal_op::kind));
+  return count;
+}
+
+std::uint64_t sent_bytes(const goal& program) {
+  std::uint64_t bytes = 0;
+  for (const goal_rank& me : program.ranks)
+    for (const goal_op& it : me.ops) bytes += it.kind == goal_kind::send ? it.size : 0;
+  return bytes;
+}
+
+/// Exports three rounds of the world, and has each simulated again.
+void expect_the_same_messages(const std::vector<schedule_ptr>& ranks, const std::string& name) {
+  const auto is_empty = [](const schedule& it, const op& one) {  // of void ops another promise is made
+    return is_payload(one.kind) && it.guard_of(one) == nullptr && typical_bytes(it, one) == 0;
+  };
+  const bool has_empty = std::ranges::any_of(ranks, [&](const schedule_ptr& it) {
+    return std::ranges::any_of(it->ops(), [&](const op& one) { return is_empty(*it, one); });
+  });
+  for (const round_no instance : {1u, 2u, 3u}) {
+    simulation what{.where = goal_machine(), .instance = instance};
+    what.starts = ranks.front()->starts();
+    simulation_report report;
+    const goal_export made = exported(ranks, what, report);
+    const std::string where = name + ", " + std::to_string(ranks.size()) + " ranks, round " + std::to_string(instance);
+    EXPECT_EQ(count_of(made.program, goal_kind::send), report.messages + report.signals) << where;
+    EXPECT_EQ(count_of(made.program, goal_kind::recv), report.messages + report.signals) << where;
+    if (!has_empty) {
+      EXPECT_EQ(sent_bytes(made.program), report.bytes + k_signal_bytes * report.signals) << where;
+    }
+    const auto again = import_goal(made.program, k_exact);
+    ASSERT_TRUE(again) << where << ": " << again.error().text;
+    const auto replayed = simulate_schedules(*again, {.where = what.where});
+    ASSERT_TRUE(replayed) << where << ": " << replayed.error().text;
+    EXPECT_EQ(replayed->messages, report.messages + report.signals) << where;
+  }
+}
+
+constexpr std::array<rank, 7> k_sizes{3, 5, 6, 7, 4, 8, 13};
+
+/// Every policy, but those of more ranks than there are.
+std::vector<activation> policies_of(rank size) {
+  const auto some = static_cast<std::uint32_t>(size + 1) / 2;
+  return {{.policy = activation_policy::solo},
+          {.policy = activation_policy::majority},
+          {.policy = activation_policy::quorum, .number = some},
+          {.policy = activation_policy::full},
+          {.policy = activation_policy::solo, .full_every = 2}};
+}
+
+TEST(goal_of_a_simulation, has_the_messages_that_were_simulated) {
+  for (const algorithm& it : algorithms())
+    for (const rank size : k_sizes)
+      for (const std::uint64_t count : {0u, 1u, 100u})
+        for (const activation& starts : it.of->activates ? policies_of(size) : std::vector{activation{}}) {
+          const shape data = typical_shape(*it.of, size, count, dtype::f32, kernel::sum);
+          if (objection(it, {0, size}, data, starts)) continue;
+          const auto ranks = testing::whole_world(size, [&](world place) { return it.generate(place, data, starts); });
+          expect_the_same_messages(ranks, std::string(it.of->name) + "/" + std::string(it.name) + ", " +
+                                              words_for(starts) + ", count " + std::to_string(count));
+        }
+}
+
+/// Round 1 of the world, written without a simulation.
+void expect_the_messages_of_round_1(const std::vector<schedule_ptr>& ranks, const std::string& name) {
+  const auto made = export_goal(ranks, k_exact);
+  ASSERT_TRUE(made) << name << ": " << made.error().text;
+  const auto report = simulate_schedules(ranks, {.where = goal_machine()});
+  ASSERT_TRUE(report) << name << ": " << report.error().text;
+  EXPECT_EQ(count_of(made->program, goal_kind::send), report->messages) << name;
+  EXPECT_EQ(count_of(made->program, goal_kind::recv), report->messages) << name;
+}
+
+/// Lists of typical length 0, and messages of some rounds only.
+TEST(goal_of_a_simulation, has_no_messages_of_ops_whose_guards_do_not_hold) {
+  for (const sparse_algorithm& how : sparse_algorithms())
+    for (const rank size : k_sizes)
+      for (const std::uint64_t k : {0u, 1u, 10u})
+        for (const balance_rule balance : {balance_rule::cost, balance_rule::always}) {
+          sparse_problem problem{.count = 1000, .k = k, .period = 2, .balance = balance};
+          const std::string name = std::string(how.name) + ", k " + std::to_string(k);
+          const auto ranks = testing::whole_world(size, [&](world place) {
+            problem.place = place;
+            return how.generate(problem);
+          });
+          expect_the_same_messages(ranks, name);
+          expect_the_messages_of_round_1(ranks, name);
+          for (const activation& starts : policies_of(size))
+            expect_the_same_messages(testing::whole_world(size,
+                                                          [&](world place) {
+                                                            problem.place = place;
+                                                            return partial_sparse_allreduce(how, problem, starts);
+                                                          }),
+                                     name + ", " + words_for(starts));
+        }
 }
 
 TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {

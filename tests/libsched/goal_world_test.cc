@@ -51,7 +51,7 @@ TEST(export_goal, keeps_messages_and_deps_of_an_allreduce_of_two) {
   ASSERT_TRUE(made) << made.error().text;
   const std::string text = to_goal_text(made->program, made->remark);
   EXPECT_TRUE(contains(text,
-                       "// libsched: allreduce/recursive_doubling, 2 ranks, one round\n"
+                       "// libsched: allreduce/recursive_doubling, 2 ranks, round 1\n"
                        "// times in ns; computes take 0.5 ns for each byte they write\n"))
       << text;
   EXPECT_FALSE(contains(text, "scenario")) << text;
