@@ -200,8 +200,7 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
   const op* combining = nullptr;
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& what = program.ops()[id];
-    if (is_call(what, program.place().self))
-      it.calls.push_back(id);
+    if (is_call(what, program.place().self)) it.calls.push_back(id);
     if (what.kind == op_kind::capture) {
       it.input_buffer = what.c.buffer();
       combining = &what;
@@ -580,8 +579,7 @@ outcome engine::arrived(instance& it, op_id id, const op& what, const arrival& n
   set_presence(it, id, {news.tally, news.null});
   it.held[id] = !news.null && what.in_place && net_.receives_in_place() ? it.payloads[id].readers : 0;
   if (!news.null) target.data = it.held[id] != 0 ? news.data : target.home;
-  if (!it.lists.empty() && it.lists[what.c.buffer()] && !note_lengths(it, what, news.bytes))
-    return outcome::failed;
+  if (!it.lists.empty() && it.lists[what.c.buffer()] && !note_lengths(it, what, news.bytes)) return outcome::failed;
   if (it.held[id] != 0 && !it.program->is_holding()) take_home(it, id, what);
   return outcome::done;
 }

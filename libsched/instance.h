@@ -12,11 +12,11 @@
 
 #include "libsched/contribution.h"
 #include "libsched/endpoint.h"
-#include "libsched/round.h"
 #include "libsched/functions.h"
 #include "libsched/list_table.h"
 #include "libsched/partial_stats.h"
 #include "libsched/pieces.h"
+#include "libsched/round.h"
 #include "libsched/schedule.h"
 #include "libsched/takeover.h"
 #include "ops/gram_pairs.h"

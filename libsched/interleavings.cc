@@ -78,7 +78,7 @@ state_hash hash_of(const state& now) {
 class interleaving_player {
  public:
   interleaving_player(const stage& on, const postcondition& promise, const interleaving_options& options, scene which,
-         term_table& terms)
+                      term_table& terms)
       : on_(on),
         promise_(promise),
         options_(options),
@@ -274,7 +274,7 @@ class interleaving_player {
 
   bool is_void(stage_op it) const {
     const guard* const when = on_.of(on_.at(it).owner).program->guard_of(*on_.at(it).what);
-    return when != nullptr && round_player<interpreter>::is_void(*when, scene_.round, [] { return 1; });
+    return when != nullptr && lsched::is_void(*when, scene_.round, [] { return 1; });
   }
 
   /// What the op must not do when it fires.

@@ -186,7 +186,8 @@ world_op progress::reader_of(world_op send) const {
 
 /// Its receive, or a reader of its payload, has completed: all may be needed.
 void progress::release(world_op send) {
-  if (was_void(send) || reader_of(send) != k_no_world_op || has_completed(send) || !has_completed(all_.partner(send))) return;
+  if (was_void(send) || reader_of(send) != k_no_world_op || has_completed(send) || !has_completed(all_.partner(send)))
+    return;
   completed_[send] = round_;  // so that it is not queued again
   queue_.push_back(send);
 }

@@ -4,8 +4,8 @@
 //
 //   1. An op has one integer, `need`: how many of its incoming tokens it waits for.
 //      need == in-degree is "all", need == 1 is "any", anything between is a quorum; need == 0 is a root.
-//   2. In one round an op fires at most once: when its need-th token arrives. Tokens that arrive later in that round are
-//      absorbed. A round begins with the roots.
+//   2. In one round an op fires at most once: when its need-th token arrives. Tokens that arrive later in that round
+//      are absorbed. A round begins with the roots.
 //   3. A completed op gives one token to each of its successors. Tokens never cross rounds: a counter carries the round
 //      it belongs to, so re-arming a schedule touches no counter.
 //   4. An op whose guard does not hold is void: it fires as ever, moves and computes nothing, and completes.
@@ -50,6 +50,15 @@ constexpr bool fires_at(std::uint32_t tokens, std::uint32_t need) { return token
 /// Whether an op has the tokens that it waits for.
 constexpr bool is_enabled(std::uint32_t tokens, std::uint32_t need) { return tokens >= need; }
 
+// --- guards --------------------------------------------------------------------------------------------------
+
+/// Whether an op with that guard is void in the round. `items`: how many are in the lists that the op moves, asked only
+/// where the guard skips empty lists.
+template <class Items>
+constexpr bool is_void(const guard& when, round_no round, const Items& items) {
+  return !is_due(when, round) || (when.skips_empty && items() == 0);
+}
+
 // --- registers and calls -------------------------------------------------------------------------------------
 
 /// A register holds the highest round known active; it satisfies every round up to that.
@@ -58,9 +67,7 @@ constexpr bool satisfies(std::uint64_t register_value, round_no round) { return 
 /// What a register holds once its writer will never signal again.
 inline constexpr round_no k_last_round = ~round_no{0};
 
-constexpr bool is_call(const op& what, rank self) {
-  return what.kind == op_kind::signal_recv && what.peer == self;
-}
+constexpr bool is_call(const op& what, rank self) { return what.kind == op_kind::signal_recv && what.peer == self; }
 
 /// Whose calls count in a round. A rank has one call op, or a second one for rounds that wait for every rank.
 ///
@@ -126,20 +133,22 @@ enum class outcome : std::uint8_t {
   failed,   ///< the interpreter has ended the round
 };
 
-/// Plays rounds by the rule. The interpreter keeps the state and carries ops out; none of its functions throws or calls
-/// back into the player, but from its own loop. `number` is what the interpreter numbers ops by, of one rank or a world.
+/// Plays rounds by the rule. The interpreter keeps the state and carries ops out; its functions do not throw, and do
+/// not call the player back while it is at work. A `number` names an op, of one rank or of a world.
 ///
-///   ops        const op& at(number), std::uint32_t need(number), successors(number), bool is_exit(number)
-///   state      std::uint32_t add_token(number, number from) answers how many tokens the op has now; void mark(number) notes
-///              that it has completed; void add_outstanding(number, ±1); void exited(number)
-///   queue      void enqueue(number): the op is to be fired; first come, first served where order matters
-///   rounds     const guard* guard_of(number, op), round_no round(), std::uint64_t items_of(number, op): items in the lists that
-///              the op moves, asked only where a guard skips empty lists
-///   ops, done  outcome nop, send, receive, compute, capture, signal, take_signal, pass_over (number, op); the last one
-///              is for void ops
-///   registers  round_no listen(number, op): what the register of a signal receive, or of the rank's own call, holds, at
-///              least as far as it satisfies the round
-///   calls      const round_calls& calls(), rank rank_of(number), const std::vector<rank>* present()
+///   the schedule   const op& at(number) · std::uint32_t need(number) · successors(number) · bool is_exit(number)
+///                  const guard* guard_of(number, op)
+///   its state      std::uint32_t add_token(number to, number from): how many tokens `to` has with this one
+///                  void mark(number): the op has completed · void exited(number): the exit op has
+///                  void add_outstanding(number, int): so many more ops of the rank have fired and not completed
+///   its queue      void enqueue(number): the op has its tokens, and fire() is to be called for it; where the order in
+///                  which ops fire shows, first come, first served
+///   the round      round_no round() · std::uint64_t items_of(number, op): items in the lists that the op moves
+///   calls          const round_calls& calls() · rank rank_of(number) · const std::vector<rank>* present()
+///   registers      round_no listen(number, op): what the register of a signal receive, or of the rank's call, holds;
+///                  any number that satisfies the same rounds up to this one will do
+///   carrying out   outcome nop, send, receive, compute, capture, signal (number, op); take_signal, of a signal receive
+///                  whose register satisfies the round; pass_over, of an op that is void
 template <class Interpreter>
 class round_player {
  public:
@@ -152,7 +161,7 @@ class round_player {
     for (const auto root : roots) by_.enqueue(root);
   }
 
-  /// An op that was enqueued. Void receives of signals do not exist: signals have no guards.
+  /// An op that was enqueued.
   void fire(number id) {
     const op& what = by_.at(id);
     if (what.guard != 0 && is_void(id, what)) return settle(id, by_.pass_over(id, what));
@@ -163,12 +172,11 @@ class round_player {
       case op_kind::compute: return settle(id, by_.compute(id, what));
       case op_kind::capture: return settle(id, by_.capture(id, what));
       case op_kind::signal_send: return settle(id, by_.signal(id, what));
-      case op_kind::signal_recv:
-        return hear(id);  // if the register does not satisfy the round yet, the op is armed
+      case op_kind::signal_recv: return hear(id);  // if the register does not satisfy the round yet, the op is armed
     }
   }
 
-  /// The register of a signal receive that is armed may have changed; or holds at least `value`.
+  /// The register of a signal receive that is armed may have changed, or is known to hold `value`.
   void hear(number id) { hear(id, by_.listen(id, by_.at(id))); }
   void hear(number id, round_no value) {
     const op& what = by_.at(id);
@@ -186,11 +194,7 @@ class round_player {
 
   bool is_void(number id, const op& what) const {
     const guard* const when = by_.guard_of(id, what);
-    return when != nullptr && is_void(*when, by_.round(), [&] { return by_.items_of(id, what); });
-  }
-  template <class Items>
-  static constexpr bool is_void(const guard& when, round_no round, const Items& items) {
-    return !is_due(when, round) || (when.skips_empty && items() == 0);
+    return when != nullptr && lsched::is_void(*when, by_.round(), [&] { return by_.items_of(id, what); });
   }
 
   /// Of a rank: whether its exit has completed and how many of its ops have fired and not completed.

@@ -282,21 +282,24 @@ class world_engine {
     outcome nop(op_id id, const op& what) {
       return carry_out(id, what, [] { return true; });
     }
-    outcome pass_over(op_id id, const op&) { return nop(id, {}); }
+    outcome pass_over(op_id id, const op&) {
+      if (in.is_recorded(self)) in.record(self, id, op_kind::nop, instant_of(me().cpu), true);
+      return outcome::done;
+    }
     outcome send(op_id id, const op& what) {
       return carry_out(id, what, [&] { return in.send(self, id, what); });
     }
     outcome signal(op_id id, const op& what) { return send(id, what); }
     outcome receive(op_id id, const op& what) {
       if (me().ops[id].has_arrived)
-        return carry_out(id, what, [&] { return in.is_foreign_ || in.charge_cpu(self, id, in.cost_at(self, id).receiver); });
+        return carry_out(id, what,
+                         [&] { return in.is_foreign_ || in.charge_cpu(self, id, in.cost_at(self, id).receiver); });
       if (me().ops[id].announced_by != k_no_op) in.ask_for(self, id);
       return outcome::pending;
     }
     outcome take_signal(op_id id, const op& what) {
-      return carry_out(id, what, [&] {
-        return is_call(what, self) || in.charge_cpu(self, id, in.cost_at(self, id).receiver);
-      });
+      return carry_out(id, what,
+                       [&] { return is_call(what, self) || in.charge_cpu(self, id, in.cost_at(self, id).receiver); });
     }
     outcome compute(op_id id, const op& what) {
       return carry_out(id, what, [&] { return in.charge_cpu(self, id, in.cost_at(self, id).combination); });
@@ -340,10 +343,10 @@ class world_engine {
 
   bool is_recorded(rank r) const { return record_ != nullptr && r < record_->ranks; }
 
-  void record(rank r, op_id id, op_kind kind, picoseconds begin) {
+  void record(rank r, op_id id, op_kind kind, picoseconds begin, bool is_void = false) {
     const op& what = op_of(r, id);
     const rank peer = is_communication(what.kind) ? what.peer : k_no_rank;
-    record_->ops.push_back({r, id, kind, peer, what.tag, begin, instant_of(ranks_[at(r)].cpu)});
+    record_->ops.push_back({r, id, kind, peer, what.tag, begin, instant_of(ranks_[at(r)].cpu), is_void});
   }
 
   /// A receive whose message has been announced: its sender may move it.

@@ -8,12 +8,6 @@
 
 namespace lsched {
 
-/// Whether the op is void in that round; a list of typical length 0 is empty.
-inline bool is_void(const schedule& mine, const op& what, round_no round) {
-  const guard* const when = mine.guard_of(what);
-  return when != nullptr && (!is_due(*when, round) || (when->skips_empty && typical_bytes(mine, what) == 0));
-}
-
 /// Bytes of a copy or reduction that takes about as long. Of a row each vector is multiplied with each, where dot_norms
 /// makes three products of two, or added to the others.
 inline std::uint64_t bytes_of_work(const schedule& mine, const op& what) {
