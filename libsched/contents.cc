@@ -37,10 +37,9 @@ fingerprint contents::shifted(fingerprint it, std::int64_t by) const {
 
 // --- setting up --------------------------------------------------------------------------------------------
 
-contents::contents(const assembly& all, const overlay& in_place, round_no round, finding_list& out)
+contents::contents(const assembly& all, const overlay& in_place, finding_list& out)
     : all_(all),
       weights_(the_weights()),
-      round_(round),
       out_(out),
       nodes_{{.input = k_no_input}},
       products_(1),
@@ -139,15 +138,15 @@ contents::node_id contents::add_quotient(world_op op, const segment& sum) {
 
 // --- executing ---------------------------------------------------------------------------------------------
 
-void contents::run(const std::vector<world_op>& order) {
-  for (const world_op it : order) execute(it);
+void contents::run(const progress& round) {
+  for (const world_op it : round.order())
+    if (!round.was_void(it)) execute(it);
 }
 
 void contents::execute(world_op it) {
   const op& what = all_.at(it);
   const rank r = all_.rank_of(it);
   const std::uint64_t count = what.count;
-  if (const guard* const when = all_.program(r).guard_of(what); when != nullptr && !is_due(*when, round_)) return;
   if (what.kind == op_kind::compute && what.what == kernel::dot_norms) return multiply(it, count);
   if (what.kind == op_kind::compute && what.what == kernel::gram) return multiply_row(it, count);
   if (count == 0) return;

@@ -40,17 +40,18 @@
 #include "libsched/overlay.h"
 #include "libsched/postcondition.h"
 #include "libsched/products.h"
+#include "libsched/progress.h"
 #include "libsched/weights.h"
 
 namespace lsched {
 
 class contents {
  public:
-  /// Of rounds in which the same guards are due as in `round`.
-  contents(const assembly& all, const overlay& in_place, round_no round, finding_list& out);
+  contents(const assembly& all, const overlay& in_place, finding_list& out);
 
-  /// Executes ops in an order in which they may complete. Reading what nothing has written is a finding.
-  void run(const std::vector<world_op>& order);
+  /// Executes the ops that were not void in that round, in the order in which they completed. Reading what nothing has
+  /// written is a finding.
+  void run(const progress& round);
 
   /// What the outputs hold against what they should. Properties `contents` and `expression`.
   void check(const postcondition& promise);
@@ -156,7 +157,6 @@ class contents {
 
   const assembly& all_;
   const random_weights& weights_;
-  const round_no round_;
   finding_list& out_;
   std::vector<node> nodes_;
   std::vector<products> products_;

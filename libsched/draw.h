@@ -45,7 +45,13 @@ class drawn_ranks {
     }
   }
 
-  bool holds(rank r) const { return is_in_[index(r)]; }
+  void set_only(rank one) {
+    if (is_in_.size() <= index(one)) is_in_.resize(index(one) + 1);
+    std::fill(is_in_.begin(), is_in_.end(), false);
+    is_in_[index(one)] = true;
+  }
+
+  bool holds(rank r) const { return index(r) < is_in_.size() && is_in_[index(r)]; }
 
  private:
   static std::size_t index(rank r) { return static_cast<std::size_t>(r); }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "libsched/adaptive_merge.h"
-#include "libsched/draw.h"
 #include "libsched/shared_sources.h"
 #include "ops/adasum.h"
 #include "ops/gram_pairs.h"
@@ -77,6 +76,53 @@ trace_event event_of(const instance& it, op_id id, std::uint64_t begin_ns, std::
 }
 
 }  // namespace
+
+/// Ops are carried out as they fire, in the order in which they got their tokens.
+struct engine::interpreter {
+  using number = op_id;
+  engine& in;
+  instance& it;
+
+  const op& at(op_id id) const { return it.program->ops()[id]; }
+  std::uint32_t need(op_id id) const { return at(id).need; }
+  std::span<const op_id> successors(op_id id) const { return it.program->successors(id); }
+  bool is_exit(op_id id) const { return id == it.program->exit(); }
+  rank rank_of(op_id) const { return it.program->place().self; }
+
+  std::uint32_t add_token(op_id id, op_id) const { return it.counts[id].add(it.round); }
+  void mark(op_id id) const { it.completed[id] = it.round; }
+  void add_outstanding(op_id, int by) const {
+    it.outstanding += static_cast<std::uint32_t>(by);
+    in.outstanding_ += static_cast<std::uint64_t>(std::int64_t{by});
+  }
+  void exited(op_id) const { it.exited = true; }
+  void enqueue(op_id id) const { it.ready[it.ready_tail++] = id; }
+
+  const guard* guard_of(op_id, const op& what) const { return it.program->guard_of(what); }
+  round_no round() const { return it.round; }
+  std::uint64_t items_of(op_id, const op& what) const {
+    return run_of(it, what.a.exists() ? what.a : what.c, what.count).count;
+  }
+  const round_calls& calls() const { return it.whose; }
+  const std::vector<rank>* present() const { return &it.present; }
+  round_no listen(op_id id, const op& what) const {
+    if (is_call(what, rank_of(id))) return it.called.load();
+    return in.net_.arm(it.links[id], it.round) ? it.round : 0;
+  }
+
+  static outcome nop(op_id, const op&) { return outcome::done; }
+  static outcome take_signal(op_id, const op&) { return outcome::done; }
+  outcome signal(op_id id, const op&) const {
+    ++in.counters_.signals_sent;
+    in.net_.signal(it.links[id], it.round);
+    return outcome::done;
+  }
+  outcome send(op_id id, const op& what) const { return in.send(it, id, what); }
+  outcome receive(op_id id, const op& what) const { return in.receive(it, id, what); }
+  outcome compute(op_id id, const op& what) const { return in.compute(it, id, what); }
+  outcome capture(op_id id, const op& what) const { return in.capture(it, id, what); }
+  outcome pass_over(op_id id, const op& what) const { return in.pass_over(it, id, what); }
+};
 
 engine::engine(endpoint& net, lane* beside)
     : net_(net),
@@ -154,8 +200,7 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
   const op* combining = nullptr;
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& what = program.ops()[id];
-    if (what.kind == op_kind::signal_recv && what.peer == program.place().self)
-      (what.tag == k_full_call_tag ? it.full_call : it.call) = id;
+    if (is_call(what, program.place().self)) it.calls.push_back(id);
     if (what.kind == op_kind::capture) {
       it.input_buffer = what.c.buffer();
       combining = &what;
@@ -163,7 +208,7 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
   }
   for (std::uint16_t b = 0; b < program.buffers().size(); ++b)
     if (program.buffers()[b].role == buffer_role::output) it.output_buffer = b;
-  if (it.call == k_no_op || combining == nullptr || it.output_buffer == k_no_buffer)
+  if (it.calls.empty() || combining == nullptr || it.output_buffer == k_no_buffer)
     return failure{status::argument, "a partial schedule needs a call, a capture and an output"};
 
   // Results that nobody has collected are added up, however contributions are merged: they are steps.
@@ -183,7 +228,7 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
     if (memory.back() == nullptr)
       return failure{status::no_memory, "no memory left for contribution and result buffers"};
   }
-  it.drawn = drawn_ranks(program.place().size);
+  it.whose = round_calls(program.starts(), program.place().size);
   it.pieces = piece_map(program);
   it.presences.resize(it.pieces.count());
   it.takeovers = takeovers_of(program, it.pieces);
@@ -341,11 +386,12 @@ bool engine::poll_endpoint() {
     }
     if (it->phase != phase::running || news.round != it->round) continue;  // armed for a round that is over
     const op& what = it->program->ops()[id];
-    if (is_payload(what.kind)) --it->outstanding, --outstanding_;
-    if (what.kind == op_kind::recv)
-      arrived(*it, id, what, news.what);
-    else
-      complete(*it, id);
+    interpreter me{*this, *it};
+    round_player player(me);
+    if (what.kind == op_kind::signal_recv)
+      player.hear(id, news.round);
+    else if (what.kind != op_kind::recv || arrived(*it, id, what, news.what) == outcome::done)
+      player.finish(id);
     if (trace_ != nullptr) note_end(*it, id);
     advance(*it);
   }
@@ -359,13 +405,16 @@ bool engine::poll_lane() {
   for (std::size_t i = 0; i < count; ++i) {
     instance& it = *instances_[ended[i] >> 32];  // remove() waits for its jobs
     const auto id = static_cast<op_id>(ended[i]);
-    --it.jobs, --jobs_, --it.outstanding, --outstanding_;
+    --it.jobs, --jobs_;
     if (it.phase == phase::running) {
-      combined(it, id, it.program->ops()[id]);
+      combined(it, it.program->ops()[id]);
+      interpreter me{*this, it};
+      round_player(me).finish(id);
       if (trace_ != nullptr) note_end(it, id);
       advance(it);
-    } else if (it.jobs == 0) {
-      publish_failure(it);
+    } else {
+      --it.outstanding, --outstanding_;
+      if (it.jobs == 0) publish_failure(it);
     }
   }
   return count != 0;
@@ -373,26 +422,31 @@ bool engine::poll_lane() {
 
 // The application may have called since.
 void engine::look(instance& it) {
-  if (it.phase == phase::idle && it.called.load() > it.round) begin_round(it);
-  if (it.phase != phase::running || it.call == k_no_op) return;
-  const op_id call = it.full_call != k_no_op && it.program->starts().is_full(it.round) ? it.full_call : it.call;
-  if (it.completed[call] == it.round || !satisfies(it.called.load(), it.round) || !counts(it, call)) return;
-  complete(it, call);
-  if (trace_ != nullptr) note_end(it, call);
+  if (it.phase == phase::idle && satisfies(it.called.load(), it.round + 1)) begin_round(it);
+  interpreter me{*this, it};
+  for (const op_id call : it.calls) {
+    const bool is_armed = it.completed[call] != it.round && is_enabled(it.counts[call].in(it.round), me.need(call));
+    if (it.phase != phase::running || !is_armed) continue;
+    round_player(me).hear(call);
+    if (trace_ != nullptr && it.completed[call] == it.round) note_end(it, call);
+  }
 }
 
 // Runs the instance until it has to wait. A finished round of a partial instance opens the next.
 void engine::advance(instance& it) {
   const bool is_noted = trace_ != nullptr;  // in a register: the loop is the fastest path there is
+  interpreter me{*this, it};
+  round_player player(me);
   for (;;) {
     while (it.ready_head != it.ready_tail) {
       const op_id id = it.ready[it.ready_head++];
       const std::uint64_t begin_ns = is_noted ? trace_buffer::now_ns() : 0;
-      fire(it, id);
+      ++counters_.ops;
+      player.fire(id);
       if (is_noted) note_firing(it, id, begin_ns);
       if (it.phase != phase::running) return;
     }
-    if (it.phase != phase::running || !it.exited || it.outstanding != 0) return;
+    if (it.phase != phase::running || !player.is_over(it.exited, it.outstanding)) return;
     end_round(it);
     if (!it.program->is_partial() || it.phase != phase::idle) return;
     begin_round(it);
@@ -407,13 +461,12 @@ void engine::begin_round(instance& it) {
   it.ready_head = it.ready_tail = 0;
   if (it.results != nullptr) {
     std::ranges::fill(it.presences, presence{.null = true});
-    const activation& starts = it.program->starts();
-    const rank size = it.program->place().size, candidates = quota_of(starts, size).candidates;
-    if (candidates < size) it.drawn.draw(starts.seed, it.round, it.present, candidates);
+    it.whose.open(it.round, it.present);
     it.cells[it.output_buffer].home = it.results->writing();
   }
   if (!it.lengths.empty() && !take_lengths(it)) return;
-  for (const op_id root : it.program->roots()) it.ready[it.ready_tail++] = root;
+  interpreter me{*this, it};
+  round_player(me).begin(it.program->roots());
   if (trace_ != nullptr) trace_->note(event_of(it, k_no_op, trace_buffer::now_ns(), 0));
 }
 
@@ -483,32 +536,6 @@ void engine::last_signal_seen(instance& it) {
 
 // --- firing ---------------------------------------------------------------------------------------------------------
 
-void engine::complete(instance& it, op_id id) {
-  it.completed[id] = it.round;
-  if (id == it.program->exit()) it.exited = true;
-  const auto ops = it.program->ops();
-  for (const op_id after : it.program->successors(id))
-    if (deliver(it.counts[after], ops[after].need, it.round)) it.ready[it.ready_tail++] = after;
-}
-
-void engine::fire(instance& it, op_id id) {
-  ++counters_.ops;
-  const op& what = it.program->ops()[id];
-  if (what.guard != 0 && is_void(it, what)) return pass_over(it, id, what);
-  switch (what.kind) {
-    case op_kind::nop: return complete(it, id);
-    case op_kind::send: return fire_send(it, id, what);
-    case op_kind::recv: return fire_recv(it, id, what);
-    case op_kind::compute: return fire_compute(it, id, what);
-    case op_kind::capture: return fire_capture(it, id, what);
-    case op_kind::signal_recv: return fire_signal_recv(it, id, what);
-    case op_kind::signal_send:
-      ++counters_.signals_sent;
-      net_.signal(it.links[id], it.round);
-      return complete(it, id);
-  }
-}
-
 // What is read as one is null as one, so its first piece speaks for all of it (libsched/pieces.h).
 presence engine::presence_of(const instance& it, piece_range op_pieces::*operand, op_id id) {
   if (it.presences.empty()) return {};
@@ -522,7 +549,7 @@ void engine::set_presence(instance& it, op_id id, const presence& now) {
   std::fill(it.presences.begin() + pieces.first, it.presences.begin() + pieces.end, now);
 }
 
-void engine::fire_send(instance& it, op_id id, const op& what) {
+outcome engine::send(instance& it, op_id id, const op& what) {
   const cell& source = it.cells[what.a.buffer()];
   const item_run items = run_of(it, what.a, what.count);
   const std::uint64_t bytes = items.count * size_of(what.type);
@@ -534,42 +561,35 @@ void engine::fire_send(instance& it, op_id id, const op& what) {
   it.moved[what.a.buffer()].bytes_sent += is_null ? 0 : bytes;
   const message letter{is_null ? nullptr : source.data + items.begin * size_of(what.type), is_null ? 0 : bytes, tally,
                        is_null};
-  if (net_.send(it.links[id], it.round, letter))
-    complete(it, id);
-  else
-    ++it.outstanding, ++outstanding_;
+  return net_.send(it.links[id], it.round, letter) ? outcome::done : outcome::pending;
 }
 
-void engine::fire_recv(instance& it, op_id id, const op& what) {
+outcome engine::receive(instance& it, op_id id, const op& what) {
   const cell& target = it.cells[what.c.buffer()];
   const std::uint64_t begin = run_of(it, what.c, what.count).begin;
   std::byte* into = target.home == nullptr ? nullptr : target.home + begin * size_of(what.type);
   arrival news;
-  if (net_.receive(it.links[id], it.round, into, news))
-    arrived(it, id, what, news);
-  else
-    ++it.outstanding, ++outstanding_;
+  return net_.receive(it.links[id], it.round, into, news) ? arrived(it, id, what, news) : outcome::pending;
 }
 
-void engine::arrived(instance& it, op_id id, const op& what, const arrival& news) {
+outcome engine::arrived(instance& it, op_id id, const op& what, const arrival& news) {
   cell& target = it.cells[what.c.buffer()];
   ++it.moved[what.c.buffer()].messages_received;
   it.moved[what.c.buffer()].bytes_received += news.bytes;
   set_presence(it, id, {news.tally, news.null});
   it.held[id] = !news.null && what.in_place && net_.receives_in_place() ? it.payloads[id].readers : 0;
   if (!news.null) target.data = it.held[id] != 0 ? news.data : target.home;
-  if (!it.lists.empty() && it.lists[what.c.buffer()] && !note_lengths(it, what, news.bytes)) return;
-  complete(it, id);
+  if (!it.lists.empty() && it.lists[what.c.buffer()] && !note_lengths(it, what, news.bytes)) return outcome::failed;
   if (it.held[id] != 0 && !it.program->is_holding()) take_home(it, id, what);
+  return outcome::done;
 }
 
-// The payload lies where the sender has it, and the sender waits until it is released. If its reader cannot fire at
-// once, what the reader still waits for may in turn wait for that sender: so the payload is copied and released. So it
-// is where there are several readers, of whom one may wait for another.
+// The payload lies where the sender has it, and the sender waits until it is released. If its reader cannot fire with
+// the receive's token, what the reader still waits for may in turn wait for that sender: so the payload is copied and
+// released. So it is where there are several readers, of whom one may wait for another.
 void engine::take_home(instance& it, op_id id, const op& what) {
   const auto [reader, readers] = it.payloads[id];
-  const token_count& tokens = it.counts[reader];
-  if (readers == 1 && tokens.stamp == it.round && tokens.tokens >= it.program->ops()[reader].need) return;
+  if (readers == 1 && is_enabled(it.counts[reader].in(it.round) + 1, it.program->ops()[reader].need)) return;
   cell& target = it.cells[what.c.buffer()];
   if (const std::uint64_t bytes = run_of(it, what.c, what.count).count * size_of(what.type); bytes > 0)
     std::memcpy(target.home, target.data, bytes);
@@ -578,32 +598,8 @@ void engine::take_home(instance& it, op_id id, const op& what) {
   release_payload(it, id);
 }
 
-void engine::fire_signal_recv(instance& it, op_id id, const op& what) {
-  const bool is_call = what.peer == it.program->place().self;
-  const bool is_satisfied =
-      is_call ? satisfies(it.called.load(), it.round) && counts(it, id) : net_.arm(it.links[id], it.round);
-  if (is_satisfied) complete(it, id);
-}
-
-// Whether this rank's call counts in this round. A rank whose leave is agreed has called in every round; if that
-// started rounds, they would follow each other without end for as long as anybody stays. So it counts only where the
-// round waits for everybody, or where too few are left: then all of them are waited for, and of those who have left the
-// first ones fill the number up.
-bool engine::counts(const instance& it, op_id call) {
-  const activation& starts = it.program->starts();
-  if (!starts.is_woken()) return true;
-  if (starts.is_full(it.round) != (call == it.full_call)) return false;
-  if (call == it.full_call) return true;
-  const auto [self, size] = it.program->place();
-  const auto [candidates, arrivals] = quota_of(starts, size);
-  const auto place = std::ranges::lower_bound(it.present, self);
-  if (place != it.present.end() && *place == self) return candidates == size || it.drawn.holds(self);
-  const auto left_before = self - static_cast<rank>(place - it.present.begin());
-  return left_before < arrivals - static_cast<rank>(it.present.size());
-}
-
 // Takes what the application has offered so far; nothing offered is a null contribution.
-void engine::fire_capture(instance& it, op_id id, const op& what) {
+outcome engine::capture(instance& it, op_id id, const op& what) {
   const rank self = it.program->place().self;
   const bool is_present = std::binary_search(it.present.begin(), it.present.end(), self);
   it.stats->enter(it.round, trace_buffer::now_ns());
@@ -618,10 +614,10 @@ void engine::fire_capture(instance& it, op_id id, const op& what) {
     mine.tally.offers = offered.offers;
   }
   set_presence(it, id, mine);
-  complete(it, id);
+  return outcome::done;
 }
 
-void engine::fire_compute(instance& it, op_id id, const op& what) {
+outcome engine::compute(instance& it, op_id id, const op& what) {
   if (what.what == kernel::dot_norms) return fire_dot_norms(it, id, what);
   if (takes_row(what.what)) return fire_row(it, id, what);
   if (what.what == kernel::divide) return fire_divide(it, id, what);
@@ -636,16 +632,16 @@ void engine::fire_compute(instance& it, op_id id, const op& what) {
     set_presence(it, id, {merge(a.tally, b.tally), a.null && b.null});
     if (!a.null && !b.null) {
       const std::uint64_t count = what.count;
-      if (count * size_of(what.type) >= long_bytes_ && is_taken_by_lane(it, id, what, count)) return;
+      if (count * size_of(what.type) >= long_bytes_ && is_taken_by_lane(it, id, what, count)) return outcome::pending;
       if (count > 0) combine(it, id, what, count);
-      return combined(it, id, what);
+      return combined(it, what);
     }
     if (!a.null) select(it, what, what.a, what.releases_a, may_take_over(it, id).of_a);
     if (!b.null) select(it, what, what.b, what.releases_b, may_take_over(it, id).of_b);
   }
   release_payload(it, what.releases_a);
   release_payload(it, what.releases_b);
-  if (it.phase == phase::running) complete(it, id);
+  return outcome::done;
 }
 
 void engine::combine(instance& it, op_id id, const op& what, std::uint64_t count) {
@@ -659,7 +655,7 @@ void engine::combine(instance& it, op_id id, const op& what, std::uint64_t count
 
 // The sums of what is not there are zeros, and they are there: messages hold the sums of several vectors, and adasum
 // asks its operands who is missing.
-void engine::fire_dot_norms(instance& it, op_id id, const op& what) {
+outcome engine::fire_dot_norms(instance& it, op_id id, const op& what) {
   const std::uint64_t count = what.count;
   const bool is_null = presence_of(it, &op_pieces::a, id).null || presence_of(it, &op_pieces::b, id).null;
   cell& target = it.cells[what.c.buffer()];
@@ -670,11 +666,11 @@ void engine::fire_dot_norms(instance& it, op_id id, const op& what) {
                                count, sums.data());
   std::memcpy(target.home + what.c.offset() * sizeof(double), sums.data(), sizeof sums);
   set_presence(it, id, {});
-  combined(it, id, what);
+  return combined(it, what);
 }
 
 // Ordinary schedules only, in which everything is there.
-void engine::fire_row(instance& it, op_id id, const op& what) {
+outcome engine::fire_row(instance& it, op_id id, const op& what) {
   const auto [vectors, matrices] = row_of(what);
   const std::uint64_t count = what.count;
   const cell& source = it.cells[what.a.buffer()];
@@ -692,7 +688,7 @@ void engine::fire_row(instance& it, op_id id, const op& what) {
     const weighted_sum_fn sum = cancels ? it.adaptives[id].compensated_sum : it.adaptives[id].weighted_sum;
     sum(weights.data(), row.data(), vectors, target.home + what.c.offset() * size_of(what.type), count);
   }
-  combined(it, id, what);
+  return combined(it, what);
 }
 
 // Answers whether the weighted sum cancels.
@@ -706,7 +702,7 @@ bool engine::weigh(const instance& it, const op& what, double* weights) {
 }
 
 // What it makes is there, whatever was absent of what it reads; and who is in it is what it goes by to say.
-void engine::fire_function(instance& it, op_id id, const op& what) {
+outcome engine::fire_function(instance& it, op_id id, const op& what) {
   const auto source_of = [&](region at, piece_range op_pieces::*operand) {
     if (!at.exists()) return function_input{};
     const buffer& under = it.program->buffers()[at.buffer()];
@@ -717,12 +713,12 @@ void engine::fire_function(instance& it, op_id id, const op& what) {
   const function_output target{it.cells[what.c.buffer()].home, what.count, lists_of(it, what.c), size_of(what.type)};
   if (typical_bytes(*it.program, what) >= k_long_bytes) begin_long();
   const status verdict = it.local->call(what.tag, it.round, source, by, target);
-  if (verdict != status::ok) return fail(it, verdict, k_no_rank);
+  if (verdict != status::ok) return fail(it, verdict, k_no_rank), outcome::failed;
   set_presence(it, id, {.tally = what.b.exists() ? presence_of(it, &op_pieces::b, id).tally : census{}});
-  combined(it, id, what);
+  return combined(it, what);
 }
 
-void engine::fire_divide(instance& it, op_id id, const op& what) {
+outcome engine::fire_divide(instance& it, op_id id, const op& what) {
   const presence a = presence_of(it, &op_pieces::a, id);
   const std::uint64_t count = what.count;
   set_presence(it, id, a);
@@ -730,7 +726,7 @@ void engine::fire_divide(instance& it, op_id id, const op& what) {
   if (count > 0 && !a.null)
     it.adaptives[id].divide(at(it.cells[what.a.buffer()], what.a, what),
                             it.cells[what.c.buffer()].home + what.c.offset() * size_of(what.type), count, what.tag);
-  combined(it, id, what);
+  return combined(it, what);
 }
 
 takeover engine::may_take_over(const instance& it, op_id id) {
@@ -760,17 +756,17 @@ bool engine::is_taken_by_lane(instance& it, op_id id, const op& what, std::uint6
                      .cookie = cookie_of(it, id)};
   if (!lane_->submit(job)) return false;
   ++counters_.lane_jobs;
-  ++it.jobs, ++jobs_, ++it.outstanding, ++outstanding_;
+  ++it.jobs, ++jobs_;
   return true;
 }
 
 // Both operands have been read for the last time.
-void engine::combined(instance& it, op_id id, const op& what) {
+outcome engine::combined(instance& it, const op& what) {
   cell& target = it.cells[what.c.buffer()];
   target.data = target.home;
   release_payload(it, what.releases_a);
   release_payload(it, what.releases_b);
-  if (it.phase == phase::running) complete(it, id);
+  return outcome::done;
 }
 
 // target = the one operand there is. In a partial schedule, where this happens whenever a contribution is null, the
@@ -861,7 +857,7 @@ std::string describe_start(const instance& it, rank* waits_for) {
   if (starts.policy == activation_policy::solo) return " not started: no rank has called for it";
   const auto [candidates, arrivals] = quota_of(starts, size);
   std::vector<rank> some = it.present;
-  if (candidates < size) std::erase_if(some, [&](rank r) { return !it.drawn.holds(r); });
+  if (candidates < size) std::erase_if(some, [&](rank r) { return !it.whose.is_candidate(r); });
   const auto number = std::min<std::size_t>(static_cast<std::size_t>(arrivals), some.size());
   if (some.size() == 1 && waits_for != nullptr) *waits_for = some.front();
   if (some.size() == 1)
@@ -880,14 +876,13 @@ std::string describe_start(const instance& it, rank* waits_for) {
 std::string engine::describe_wait(const instance& it, rank* waits_for) const {
   const schedule& program = *it.program;
   std::string text = it.label + ", round " + std::to_string(open_round(it)) + ":";
-  if (it.call != k_no_op && it.phase == phase::running && !has_begun(it)) return text + describe_start(it, waits_for);
+  if (!it.calls.empty() && it.phase == phase::running && !has_begun(it)) return text + describe_start(it, waits_for);
   std::size_t unfired = 0;
   std::vector<rank> ranks;
   for (op_id id = 0; id < program.ops().size() && it.phase == phase::running; ++id) {
     const op& what = program.ops()[id];
     if (it.completed[id] == it.round) continue;
-    const bool is_root = what.need == 0;
-    const bool has_fired = is_root || (it.counts[id].stamp == it.round && it.counts[id].tokens >= what.need);
+    const bool has_fired = is_enabled(it.counts[id].in(it.round), what.need);
     if (!has_fired && ++unfired <= 8) text += (unfired == 1 ? " unfired ops " : ",") + std::to_string(id);
     if (has_fired && is_communication(what.kind) && what.peer != program.place().self) ranks.push_back(what.peer);
   }

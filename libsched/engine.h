@@ -14,6 +14,7 @@
 #include "libsched/endpoint.h"
 #include "libsched/instance.h"
 #include "libsched/lane.h"
+#include "libsched/round.h"
 #include "libsched/trace_buffer.h"
 
 namespace lsched {
@@ -111,33 +112,33 @@ class engine {
   void fail(instance& it, status why, rank culprit);
   void publish_failure(instance& it);
 
-  void fire(instance& it, op_id id);
-  void fire_send(instance& it, op_id id, const op& what);
-  void fire_recv(instance& it, op_id id, const op& what);
-  void fire_compute(instance& it, op_id id, const op& what);
+  /// How the round player sees an instance.
+  struct interpreter;
+  friend struct interpreter;
+
+  outcome send(instance& it, op_id id, const op& what);
+  outcome receive(instance& it, op_id id, const op& what);
+  outcome compute(instance& it, op_id id, const op& what);
   void begin_long();
   bool is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count);
-  void fire_dot_norms(instance& it, op_id id, const op& what);
-  void fire_row(instance& it, op_id id, const op& what);
+  outcome fire_dot_norms(instance& it, op_id id, const op& what);
+  outcome fire_row(instance& it, op_id id, const op& what);
   static bool weigh(const instance& it, const op& what, double* weights);
-  void fire_function(instance& it, op_id id, const op& what);
-  void fire_divide(instance& it, op_id id, const op& what);
+  outcome fire_function(instance& it, op_id id, const op& what);
+  outcome fire_divide(instance& it, op_id id, const op& what);
   void combine(instance& it, op_id id, const op& what, std::uint64_t count);
-  void combined(instance& it, op_id id, const op& what);
+  outcome combined(instance& it, const op& what);
   static presence presence_of_result(const instance& it);
   static presence presence_of(const instance& it, piece_range op_pieces::*operand, op_id id);
   static void set_presence(instance& it, op_id id, const presence& now);
-  void fire_capture(instance& it, op_id id, const op& what);
-  void fire_signal_recv(instance& it, op_id id, const op& what);
+  outcome capture(instance& it, op_id id, const op& what);
   static takeover may_take_over(const instance& it, op_id id);
   void select(instance& it, const op& what, region from, op_id payload, bool may_take_over);
   void release_payload(instance& it, op_id receive);
-  void arrived(instance& it, op_id id, const op& what, const arrival& news);
+  outcome arrived(instance& it, op_id id, const op& what, const arrival& news);
   void take_home(instance& it, op_id id, const op& what);
-  void complete(instance& it, op_id id);
   void note_firing(const instance& it, op_id id, std::uint64_t begin_ns);
   void note_end(const instance& it, op_id id);
-  static bool counts(const instance& it, op_id call);
 
   // libsched/engine_lists.cc
   static std::optional<failure> objection_to_lengths(const schedule& program, const binding& memory);
@@ -147,11 +148,10 @@ class engine {
   static void give_lengths(const instance& it);
   static list_table* lists_of(instance& it, region at);
   static item_run run_of(const instance& it, region part, std::uint64_t count);
-  static bool is_void(const instance& it, const op& what);
-  void pass_over(instance& it, op_id id, const op& what);
+  outcome pass_over(instance& it, op_id id, const op& what);
   bool note_lengths(instance& it, const op& what, std::uint64_t bytes);
   static bool is_about_lists(const instance& it, const op& what);
-  void fire_lists(instance& it, op_id id, const op& what);
+  outcome fire_lists(instance& it, op_id id, const op& what);
   static bool copy_lists(instance& it, const op& what);
 
   endpoint& net_;

@@ -59,22 +59,16 @@ void engine::give_lengths(const instance& it) {
 
 // --- guards ---------------------------------------------------------------------------------------------------------
 
-bool engine::is_void(const instance& it, const op& what) {
-  const guard& when = *it.program->guard_of(what);
-  if (!is_due(when, it.round)) return true;
-  return when.skips_empty && run_of(it, what.a.exists() ? what.a : what.c, what.count).count == 0;
-}
-
 /// A list that would have been received holds nothing, and lists that are empty are there; and who would have read a
 /// payload has read it.
-void engine::pass_over(instance& it, op_id id, const op& what) {
+outcome engine::pass_over(instance& it, op_id id, const op& what) {
   if (it.program->guard_of(what)->skips_empty) set_presence(it, id, {});
   const bool receives_list = what.kind == op_kind::recv && !it.lists.empty() && it.lists[what.c.buffer()];
   if (receives_list && what.count == 1 && !it.lists[what.c.buffer()]->is_packed())
     it.lists[what.c.buffer()]->set_length(what.c.offset(), 0);
   release_payload(it, what.releases_a);
   release_payload(it, what.releases_b);
-  complete(it, id);
+  return outcome::done;
 }
 
 // --- ops ------------------------------------------------------------------------------------------------------------
@@ -108,7 +102,7 @@ bool engine::is_about_lists(const instance& it, const op& what) {
   return is_about_lengths(what.what) || it.lists[what.c.buffer()].has_value();
 }
 
-void engine::fire_lists(instance& it, op_id id, const op& what) {
+outcome engine::fire_lists(instance& it, op_id id, const op& what) {
   bool fits = true;
   cell& target = it.cells[what.c.buffer()];
   if (what.what == kernel::copy) {
@@ -120,9 +114,9 @@ void engine::fire_lists(instance& it, op_id id, const op& what) {
     auto* lengths = reinterpret_cast<std::uint64_t*>(target.home) + what.c.offset();
     for (std::uint64_t i = 0; i < what.count; ++i) lengths[i] = it.lists[what.a.buffer()]->length(what.a.offset() + i);
   }
-  if (!fits) return fail(it, status::bounds, k_no_rank);
+  if (!fits) return fail(it, status::bounds, k_no_rank), outcome::failed;
   set_presence(it, id, {});
-  combined(it, id, what);
+  return combined(it, what);
 }
 
 /// False: there is no room for them, or they are not as long as was laid out.

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "libsched/draw.h"
-#include "libsched/firing.h"
 #include "libsched/geometry.h"
 #include "libsched/goal_world.h"
+#include "libsched/round.h"
 #include "libsched/simulation.h"
 #include "libsched/work.h"
 
@@ -32,6 +32,7 @@ struct inlet {
 /// What one rank did in a round.
 struct played_rank {
   std::vector<bool> done;        ///< by op
+  std::vector<bool> is_void;     ///< by op: done, and its guard did not hold
   std::vector<goal_edge> edges;  ///< tokens that a firing waited for, by op ids
 };
 
@@ -42,16 +43,22 @@ struct player : played_rank {
   std::vector<inlet> inlets;         ///< ascending
 };
 
-class round_player {
+/// A round in which a message takes one unit of time and all else none.
+class unit_time_round {
  public:
-  round_player(std::span<const schedule_ptr> world, rank initiator) : world_(world), initiator_(initiator) {}
+  unit_time_round(std::span<const schedule_ptr> world, rank initiator)
+      : world_(world), initiator_(initiator), whose_(world.front()->starts(), static_cast<rank>(world.size())) {
+    whose_.open_scenario(false);
+  }
 
   /// Plays the round. Answers what is wrong with it, if anything.
   std::optional<failure> run() {
     players_.resize(world_.size());
     for (rank r = 0; at(r) < world_.size(); ++r) prepare(r);
-    for (rank r = 0; at(r) < world_.size(); ++r)
-      for (const op_id root : program(r).roots()) ready_.push_back({r, root});
+    for (rank r = 0; at(r) < world_.size(); ++r) {
+      interpreter me{*this, r};
+      round_player(me).begin(program(r).roots());
+    }
     while (!ready_.empty() || !under_way_.empty()) {
       for (std::size_t i = 0; i < ready_.size(); ++i) fire(ready_[i].who, ready_[i].id);  // grows meanwhile
       ready_.clear();
@@ -64,12 +71,64 @@ class round_player {
     return std::nullopt;
   }
 
-  const player& of(rank r) const { return players_[at(r)]; }
+  std::vector<played_rank> played() && {
+    return {std::make_move_iterator(players_.begin()), std::make_move_iterator(players_.end())};
+  }
 
  private:
   struct place {
     rank who;
     op_id id;
+  };
+
+  /// How the round player sees a rank.
+  struct interpreter {
+    using number = op_id;
+    unit_time_round& in;
+    rank self;
+
+    player& me() const { return in.players_[static_cast<std::size_t>(self)]; }
+    const op& at(op_id id) const { return in.program(self).ops()[id]; }
+    std::uint32_t need(op_id id) const { return at(id).need; }
+    std::span<const op_id> successors(op_id id) const { return in.program(self).successors(id); }
+    bool is_exit(op_id id) const { return id == in.program(self).exit(); }
+    rank rank_of(op_id) const { return self; }
+
+    std::uint32_t add_token(op_id id, op_id from) const {
+      const std::uint32_t tokens = me().tokens[id].add(k_round);
+      if (tokens <= need(id)) me().edges.push_back({from, id, false});
+      return tokens;
+    }
+    void mark(op_id id) const { me().done[id] = true; }
+    void add_outstanding(op_id, int) const {}
+    void exited(op_id) const {}
+    void enqueue(op_id id) const { in.ready_.push_back({self, id}); }
+
+    const guard* guard_of(op_id, const op& what) const { return in.program(self).guard_of(what); }
+    static round_no round() { return k_round; }
+    /// Lists that are typically empty are.
+    std::uint64_t items_of(op_id, const op& what) const { return typical_bytes(in.program(self), what); }
+    const round_calls& calls() const { return in.whose_; }
+    static const std::vector<rank>* present() { return nullptr; }
+    round_no listen(op_id id, const op& what) const {
+      const bool is_heard = is_call(what, self) ? in.calls(self) : me().arrived[id];
+      return is_heard ? k_round : 0;
+    }
+
+    static outcome nop(op_id, const op&) { return outcome::done; }
+    static outcome compute(op_id, const op&) { return outcome::done; }
+    static outcome capture(op_id, const op&) { return outcome::done; }
+    static outcome take_signal(op_id, const op&) { return outcome::done; }
+    outcome pass_over(op_id id, const op&) const {
+      me().is_void[id] = true;
+      return outcome::done;
+    }
+    outcome send(op_id, const op& what) const {
+      in.post(self, what);
+      return outcome::done;
+    }
+    outcome signal(op_id id, const op& what) const { return send(id, what); }
+    outcome receive(op_id id, const op&) const { return me().arrived[id] ? outcome::done : outcome::pending; }
   };
 
   const schedule& program(rank r) const { return *world_[at(r)]; }
@@ -81,6 +140,7 @@ class round_player {
     me.fired.resize(ops.size());
     me.arrived.resize(ops.size());
     me.done.resize(ops.size());
+    me.is_void.resize(ops.size());
     for (op_id id = 0; id < ops.size(); ++id)
       if ((ops[id].kind == op_kind::recv || ops[id].kind == op_kind::signal_recv) && ops[id].peer != r)
         me.inlets.push_back({ops[id].peer, ops[id].tag, is_signal(ops[id].kind), id});
@@ -88,14 +148,9 @@ class round_player {
   }
 
   void fire(rank r, op_id id) {
-    player& me = players_[at(r)];
-    const op& what = program(r).ops()[id];
-    me.fired[id] = true;
-    if (is_void(program(r), what, k_round)) return complete(r, id);
-    if (what.kind == op_kind::send || what.kind == op_kind::signal_send) post(r, what);
-    const bool is_call = what.kind == op_kind::signal_recv && what.peer == r;
-    const bool waits = what.kind == op_kind::recv || (what.kind == op_kind::signal_recv && !is_call);
-    if (is_call ? calls(r) && what.tag == k_call_tag : !waits || me.arrived[id]) complete(r, id);
+    players_[at(r)].fired[id] = true;
+    interpreter me{*this, r};
+    round_player(me).fire(id);
   }
 
   /// The initiator, and as many ranks after it as it takes.
@@ -120,23 +175,19 @@ class round_player {
   }
 
   void arrive(rank r, op_id id) {
-    players_[at(r)].arrived[id] = true;
-    if (players_[at(r)].fired[id]) complete(r, id);
-  }
-
-  void complete(rank r, op_id id) {
     player& me = players_[at(r)];
-    me.done[id] = true;
-    for (const op_id after : program(r).successors(id)) {
-      const std::uint32_t need = program(r).ops()[after].need;
-      if (deliver(me.tokens[after], need, k_round)) ready_.push_back({r, after});
-      if (me.tokens[after].tokens <= need) me.edges.push_back({id, after, false});
-    }
+    me.arrived[id] = true;
+    if (!me.fired[id]) return;
+    interpreter by{*this, r};
+    if (is_signal(program(r).ops()[id].kind))
+      round_player(by).hear(id);
+    else
+      round_player(by).finish(id);
   }
 
   std::optional<failure> fault_of(rank r) const {
     if (stray_) return stray_;
-    const player& me = of(r);
+    const player& me = players_[at(r)];
     const auto ops = program(r).ops();
     for (op_id id = 0; id < ops.size(); ++id) {
       const bool is_stuck = is_payload(ops[id].kind) && me.fired[id] && !me.done[id];
@@ -154,6 +205,7 @@ class round_player {
 
   std::span<const schedule_ptr> world_;
   rank initiator_;
+  round_calls whose_;
   std::vector<player> players_;
   std::vector<place> ready_;
   std::vector<place> under_way_;
@@ -196,7 +248,7 @@ struct traits {
   bool has_signals = false, has_lists = false, has_empty = false, has_choice = false, has_void = false;
 };
 
-traits traits_of(std::span<const schedule_ptr> world, round_no round) {
+traits traits_of(std::span<const schedule_ptr> world, std::span<const played_rank> played, round_no round) {
   traits all{.round = round};
   std::uint64_t last_signal = 0;
   for (const schedule_ptr& program : world) {
@@ -207,9 +259,10 @@ traits traits_of(std::span<const schedule_ptr> world, round_no round) {
     for (op_id id = 0; id < degrees.size(); ++id) {
       const op& it = program->ops()[id];
       all.has_choice |= it.need < degrees[id];
-      all.has_void |= is_void(*program, it, round);
+      const bool is_void = played[at(program->place().self)].is_void[id];
+      all.has_void |= is_void;
       if (is_payload(it.kind)) {
-        all.has_empty |= typical_bytes(*program, it) == 0 && !is_void(*program, it, round);
+        all.has_empty |= typical_bytes(*program, it) == 0 && !is_void;
         all.signal_tag = std::max<std::uint64_t>(all.signal_tag, std::uint64_t{it.tag} + 1);
       } else if (is_signal(it.kind) && it.peer != program->place().self) {
         all.has_signals = true;
@@ -247,7 +300,6 @@ std::optional<failure> objection(std::span<const schedule_ptr> world, double ns_
 
 /// How ops are written.
 struct wording {
-  round_no round = k_round;
   double ns_per_byte = 0;
   std::uint64_t signal_bytes = 1;
   std::uint64_t signal_tag = 0;  ///< added to the tags of signals
@@ -261,7 +313,6 @@ struct waits {
 goal_op translate(const schedule& program, const op& it, const wording& words, const waits& start) {
   const std::uint64_t bytes = bytes_of_work(program, it);
   const bool is_message = is_communication(it.kind) && it.peer != program.place().self;
-  if (is_void(program, it, words.round)) return {};
   if (it.kind == op_kind::signal_recv && !is_message) return {.size = start.of_calls};
   if (!is_message) return {.size = it.kind == op_kind::compute ? time_of(bytes, words.ns_per_byte) : 0};
   const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
@@ -280,7 +331,7 @@ goal_rank translate(const schedule& program, const played_rank& me, const wordin
   for (op_id id = 0; id < number_of.size(); ++id) {
     if (!me.done[id]) continue;
     number_of[id] = static_cast<std::uint32_t>(out.ops.size());
-    out.ops.push_back(translate(program, program.ops()[id], words, start));
+    out.ops.push_back(me.is_void[id] ? goal_op{} : translate(program, program.ops()[id], words, start));
     if (start.before_all > 0 && !has_cause[id]) out.edges.push_back({0, number_of[id], false});
   }
   for (const goal_edge& it : me.edges)
@@ -341,8 +392,14 @@ std::string describe_simulated(const simulation& what, const traits& all) {
 
 std::vector<played_rank> played_in(std::span<const schedule_ptr> world, const simulation_record& record) {
   std::vector<played_rank> all(world.size());
-  for (std::size_t r = 0; r < world.size(); ++r) all[r].done.resize(world[r]->ops().size());
-  for (const simulated_op& it : record.ops) all[at(it.who)].done[it.op] = true;
+  for (std::size_t r = 0; r < world.size(); ++r) {
+    all[r].done.resize(world[r]->ops().size());
+    all[r].is_void.resize(world[r]->ops().size());
+  }
+  for (const simulated_op& it : record.ops) {
+    all[at(it.who)].done[it.op] = true;
+    all[at(it.who)].is_void[it.op] = it.is_void;
+  }
   for (const simulated_dep& it : record.deps) all[at(it.who)].edges.push_back({it.before, it.after, false});
   return all;
 }
@@ -383,15 +440,17 @@ goal_rank translate(const schedule& program, played_rank me, const wording& word
 
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& around) {
   if (auto why = objection(world, around)) return *why;
-  const traits all = traits_of(world, k_round);
-  if (auto why = objection(all)) return *why;
   if (auto why = objection(world, around.ns_per_byte)) return *why;
   const rank initiator = initiator_of(world, around);
-  round_player round(world, initiator);
+  unit_time_round round(world, initiator);
   if (auto why = round.run()) return *why;
+  const std::vector<played_rank> played = std::move(round).played();
+  const traits all = traits_of(world, played, k_round);
+  if (auto why = objection(all)) return *why;
   const wording words{.ns_per_byte = around.ns_per_byte, .signal_tag = all.signal_tag};
   goal_export out;
-  for (rank r = 0; at(r) < world.size(); ++r) out.program.ranks.push_back(translate(*world[at(r)], round.of(r), words));
+  for (rank r = 0; at(r) < world.size(); ++r)
+    out.program.ranks.push_back(translate(*world[at(r)], played[at(r)], words));
   out.remark = describe(world, words, all) + describe_unit_times(*world.front(), initiator, all);
   return out;
 }
@@ -399,16 +458,15 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record) {
   if (auto why = objection(world)) return *why;
-  const traits all = traits_of(world, what.instance);
+  const auto played = played_in(world, record);
+  const traits all = traits_of(world, played, what.instance);
   if (auto why = objection(all)) return *why;
   if (auto why = objection(world, static_cast<double>(what.where.compute) / 1e6)) return *why;
   if (const std::int64_t open = left_over(record); open != 0)
     return failure{status::unmatched, std::to_string(open) + " messages are sent and never taken"};
-  const wording words{.round = what.instance,
-                      .ns_per_byte = static_cast<double>(what.where.compute) / 1e6,
+  const wording words{.ns_per_byte = static_cast<double>(what.where.compute) / 1e6,
                       .signal_bytes = k_signal_bytes,
                       .signal_tag = all.signal_tag};
-  const auto played = played_in(world, record);
   const start_times starts(what.skew, static_cast<rank>(world.size()), what.instance);
   goal_export out;
   for (rank r = 0; at(r) < world.size(); ++r)

@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "libsched/contribution.h"
-#include "libsched/draw.h"
 #include "libsched/endpoint.h"
-#include "libsched/firing.h"
 #include "libsched/functions.h"
 #include "libsched/list_table.h"
 #include "libsched/partial_stats.h"
 #include "libsched/pieces.h"
+#include "libsched/round.h"
 #include "libsched/schedule.h"
 #include "libsched/takeover.h"
 #include "ops/gram_pairs.h"
@@ -142,9 +141,8 @@ struct instance {
   std::vector<result_block> result_blocks;
   std::vector<takeover> takeovers;  ///< by op
   std::optional<std::uint32_t> captured;
-  op_id call = k_no_op;
-  op_id full_call = k_no_op;  ///< counts instead, in rounds that wait for everybody
-  drawn_ranks drawn;          ///< for this round, where there are fewer candidates than ranks
+  std::vector<op_id> calls;  ///< one; or two, of which the second counts in rounds that wait for every rank
+  round_calls whose;         ///< calls count in this round
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
   std::vector<rank> present;       ///< ranks whose leave is not yet agreed

@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "libsched/draw.h"
-#include "libsched/firing.h"
+#include "libsched/round.h"
 #include "libsched/stage.h"
 #include "libsched/term_table.h"
 
 namespace lsched {
 namespace {
 
-constexpr round_no k_the_round = 1;
 constexpr round_no k_most_rounds = 12;  ///< of different guards
 
 /// Which of the orders are played.
@@ -40,7 +39,7 @@ struct event {
 
 struct state {
   std::vector<phase> phases;            ///< by op
-  std::vector<token_count> tokens;      ///< by op
+  std::vector<std::uint32_t> tokens;    ///< by op
   std::vector<std::uint8_t> registers;  ///< by op, of signal receives: the round heard of
   std::vector<bool> landed;             ///< by op, of signal sends
   std::vector<term_id> cells;
@@ -76,16 +75,19 @@ state_hash hash_of(const state& now) {
   return sum;
 }
 
-class player {
+class interleaving_player {
  public:
-  player(const stage& on, const postcondition& promise, const interleaving_options& options, scene which,
-         term_table& terms)
+  interleaving_player(const stage& on, const postcondition& promise, const interleaving_options& options, scene which,
+                      term_table& terms)
       : on_(on),
         promise_(promise),
         options_(options),
         scene_(std::move(which)),
         terms_(terms),
-        events_(events_on(on)) {}
+        whose_(on.of(0).program->starts(), on.size()),
+        events_(events_on(on)) {
+    whose_.open_scenario(scene_.is_full);
+  }
 
   /// Plays every order. Answers whether it got through all of them.
   bool run() {
@@ -147,18 +149,18 @@ class player {
     const rank owner = on_.at(it.part).owner;
     switch (it.what) {
       case occasion::begin: return !now.begun[at(owner)];
-      case occasion::call: return scene_.calls[at(owner)] && now.registers[it.part] == 0 && counts(it.part);
+      case occasion::call:
+        return scene_.calls[at(owner)] && now.registers[it.part] == 0 &&
+               whose_.counts(owner, on_.at(it.part).what->tag, nullptr);
       case occasion::land: return now.phases[it.part] != phase::waiting && !now.landed[it.part];
       case occasion::complete: return now.phases[it.part] == phase::fired && can_complete(now, it.part);
     }
     return false;
   }
 
-  bool counts(stage_op call) const { return (on_.at(call).what->tag == k_full_call_tag) == scene_.is_full; }
-
   bool can_complete(const state& now, stage_op it) const {
     const stage_part& part = on_.at(it);
-    if (is_void(part)) return true;
+    if (is_void(it)) return true;
     if (part.what->kind == op_kind::recv) return now.phases[part.partner] != phase::waiting;
     if (part.what->kind != op_kind::send || !scene_.sends_wait) return true;
     if (now.phases[part.partner] == phase::waiting) return false;
@@ -201,33 +203,86 @@ class player {
     if (!me.captures)
       for (std::size_t b = 0; b < me.cells.size(); ++b)
         if (me.program->buffers()[b].role == buffer_role::input) fill(now, r, b, 0, me.program->buffers()[b].count);
-    for (const op_id root : me.program->roots()) arm(now, me.first + root);
+    std::vector<stage_op> roots;
+    for (const op_id root : me.program->roots()) roots.push_back(me.first + root);
+    interpreter by{*this, now};
+    round_player(by).begin(roots);
     end_if_over(now, r);
   }
 
+  /// How the round player sees a state: an op that fires is in flight until an event completes it.
+  struct interpreter {
+    using number = stage_op;
+    interleaving_player& in;
+    state& now;
+
+    const op& at(stage_op it) const { return *in.on_.at(it).what; }
+    const stage_rank& rank_at(stage_op it) const { return in.on_.of(in.on_.at(it).owner); }
+    std::uint32_t need(stage_op it) const { return at(it).need; }
+    std::vector<stage_op> successors(stage_op it) const {
+      std::vector<stage_op> all;
+      for (const op_id after : rank_at(it).program->successors(in.on_.at(it).id))
+        all.push_back(rank_at(it).first + after);
+      return all;
+    }
+    bool is_exit(stage_op it) const { return in.on_.at(it).id == rank_at(it).program->exit(); }
+    rank rank_of(stage_op it) const { return in.on_.at(it).owner; }
+
+    std::uint32_t add_token(stage_op it, stage_op) const { return ++now.tokens[it]; }
+    void mark(stage_op it) const { now.phases[it] = phase::completed; }
+    void add_outstanding(stage_op it, int by) const {
+      now.in_flight[in.at(rank_of(it))] += static_cast<std::uint32_t>(by);
+    }
+    void exited(stage_op) const {}
+    void enqueue(stage_op it) const {
+      if (!now.over[in.at(rank_of(it))]) round_player(*this).fire(it);
+    }
+
+    const guard* guard_of(stage_op it, const op& what) const { return rank_at(it).program->guard_of(what); }
+    round_no round() const { return in.scene_.round; }
+    static std::uint64_t items_of(stage_op, const op&) { return 1; }
+    const round_calls& calls() const { return in.whose_; }
+    static const std::vector<rank>* present() { return nullptr; }
+    round_no listen(stage_op it, const op&) const { return now.registers[it] * round(); }
+
+    outcome launch(stage_op it) const {
+      now.phases[it] = phase::fired;
+      return outcome::pending;
+    }
+    outcome work(stage_op it) const {
+      in.fire(now, it);
+      return launch(it);
+    }
+    outcome pass_over(stage_op it, const op&) const { return launch(it); }
+    outcome nop(stage_op it, const op&) const { return work(it); }
+    outcome send(stage_op it, const op&) const { return work(it); }
+    outcome receive(stage_op it, const op&) const { return work(it); }
+    outcome compute(stage_op it, const op&) const { return work(it); }
+    outcome capture(stage_op it, const op&) const { return work(it); }
+    outcome signal(stage_op it, const op&) const { return work(it); }
+    outcome take_signal(stage_op it, const op&) const { return work(it); }
+  };
+
   void hear(state& now, stage_op receive) {
-    now.registers[receive] = k_the_round;
-    arm(now, receive);
+    const stage_part& part = on_.at(receive);
+    now.registers[receive] = 1;
+    const bool is_armed = now.begun[at(part.owner)] && !now.over[at(part.owner)] &&
+                          now.phases[receive] == phase::waiting && is_enabled(now.tokens[receive], part.what->need);
+    interpreter by{*this, now};
+    if (is_armed) round_player(by).hear(receive);
   }
 
-  /// The op has its tokens, or its register has changed.
-  void arm(state& now, stage_op it) {
-    const stage_part& part = on_.at(it);
-    const std::uint32_t need = part.what->need;
-    const bool has_tokens = is_root(part) || (need > 0 && now.tokens[it].tokens >= need);
-    const bool is_heard = part.what->kind != op_kind::signal_recv || satisfies(now.registers[it], k_the_round);
-    if (!now.begun[at(part.owner)] || now.over[at(part.owner)] || now.phases[it] != phase::waiting) return;
-    if (has_tokens && is_heard) fire(now, it);
+  bool is_void(stage_op it) const {
+    const guard* const when = on_.of(on_.at(it).owner).program->guard_of(*on_.at(it).what);
+    return when != nullptr && lsched::is_void(*when, scene_.round, [] { return 1; });
   }
 
+  /// What the op must not do when it fires.
   void fire(state& now, stage_op it) {
     const stage_part& part = on_.at(it);
     const op& what = *part.what;
-    now.phases[it] = phase::fired;
-    ++now.in_flight[at(part.owner)];
-    if (is_void(part)) return;
     for (const stage_op other : part.conflicts)
-      if (now.phases[other] == phase::fired && !is_void(on_.at(other)))
+      if (now.phases[other] == phase::fired && !is_void(other))
         object(it, "uses memory that " + on_.words_for(other) + " is still using");
     for (const operand& source : operands_of(what, on_.of(part.owner).program->buffers()))
       for (std::uint64_t i = 0; !source.is_written && i < source.count; ++i)
@@ -257,18 +312,16 @@ class player {
     const stage_part& part = on_.at(it);
     const stage_rank& me = on_.of(part.owner);
     const bool computes = part.what->kind == op_kind::compute;
-    if (is_void(part)) {
+    if (is_void(it)) {
     } else if (computes && part.what->what == kernel::dot_norms)
       write_sums(now, part);
     else if (computes && takes_row(part.what->what))
       write_row(now, part);
     else
       for (std::uint64_t i = 0; part.what->c.exists() && i < part.what->count; ++i) write(now, part, i);
-    now.phases[it] = phase::completed;
-    --now.in_flight[at(part.owner)];
     if (it == me.entry) ++now.entered;
-    for (const op_id after : me.program->successors(part.id))
-      if (deliver(now.tokens[me.first + after], me.program->ops()[after].need, k_the_round)) arm(now, me.first + after);
+    interpreter by{*this, now};
+    round_player(by).finish(it);
     end_if_over(now, part.owner);
   }
 
@@ -350,7 +403,8 @@ class player {
   void end_if_over(state& now, rank r) {
     const stage_rank& me = on_.of(r);
     const auto count = static_cast<stage_op>(me.program->ops().size());
-    if (now.in_flight[at(r)] != 0 || now.phases[me.first + me.program->exit()] != phase::completed) return;
+    const bool has_exited = now.phases[me.first + me.program->exit()] == phase::completed;
+    if (!round_player<interpreter>::is_over(has_exited, now.in_flight[at(r)])) return;
     now.over[at(r)] = true;
     if ((me.program->is_synchronising() || promise_.is_synchronising) && now.entered < at(on_.size()))
       fault_ = "rank " + std::to_string(r) + "'s round ends when only " + std::to_string(now.entered) +
@@ -400,15 +454,8 @@ class player {
   }
 
   static std::size_t at(rank r) { return static_cast<std::size_t>(r); }
-  bool is_void(const stage_part& part) const {
-    const guard* const when = on_.of(part.owner).program->guard_of(*part.what);
-    return when != nullptr && !is_due(*when, scene_.round);
-  }
   bool is_full(const stage_rank& me) const {
     return scene_.is_full || me.program->starts().policy == activation_policy::full;
-  }
-  bool is_root(const stage_part& part) const {
-    return std::ranges::binary_search(on_.of(part.owner).program->roots(), part.id);
   }
 
   const stage& on_;
@@ -416,6 +463,7 @@ class player {
   const interleaving_options& options_;
   const scene scene_;
   term_table& terms_;
+  round_calls whose_;
   const std::vector<event> events_;  ///< all that can ever happen
   std::set<state_hash> seen_;
   std::string fault_;
@@ -463,7 +511,7 @@ interleaving_verdict play(std::span<const schedule_ptr> world, const postconditi
   interleaving_verdict verdict{.what = conclusion::holds};
   term_table terms(on.size());
   for (scene& which : scenes_for(on, options.is_reduced)) {
-    player one(on, promise, options, std::move(which), terms);
+    interleaving_player one(on, promise, options, std::move(which), terms);
     const bool is_through = one.run();
     verdict.states += one.states();
     if (is_through) continue;

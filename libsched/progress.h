@@ -1,7 +1,7 @@
 // Progress: which ops fire in one round of a world, and in what order they may complete.
 //
 // Firing is monotone, so the answer does not depend on the order of events and one linear pass finds it: the least
-// fixpoint of libsched/firing.h and of what messages do.
+// fixpoint of the round rule (libsched/round.h) and of what messages do.
 //
 //   recv completes      when it and its send have fired
 //   send completes      eager: at once.  rendezvous: when its receive has completed.  held: if the payload stays in
@@ -12,12 +12,13 @@
 // under all of them. (For rendezvous: Siegel and Avrunin, "Analysis of MPI programs", 2003.)
 #pragma once
 
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "libsched/assembly.h"
-#include "libsched/firing.h"
+#include "libsched/round.h"
 
 namespace lsched {
 
@@ -30,6 +31,7 @@ struct round_start {
   bool is_woken = false;               ///< captures are given; calls and signals they usually wait for are not needed
   bool stops_at_captures = false;      ///< nothing follows from a capture
   std::span<const world_op> unsent{};  ///< signals that nobody hears, though they fire
+  std::optional<round_no> guards{};    ///< of which guards speak; none: all of them hold, and no list is empty
 };
 
 class progress {
@@ -41,6 +43,8 @@ class progress {
 
   bool has_fired(world_op it) const { return fired_[it] == round_; }
   bool has_completed(world_op it) const { return completed_[it] == round_; }
+  /// Whether it fired and did nothing, since its guard does not hold.
+  bool was_void(world_op it) const { return void_[it] == round_; }
   /// Messages and signals on the shortest way to its completion that gives it its tokens, if it has completed.
   std::uint32_t hops_to(world_op it) const { return hops_[it]; }
   /// What has completed, each op after all it had to wait for.
@@ -50,10 +54,12 @@ class progress {
   std::string words_for_wait(world_op it) const;
 
  private:
+  /// How the round player sees the world.
+  struct interpreter;
+  friend struct interpreter;
+
   void begin();
-  bool has_called(world_op call) const;
   void drain();
-  void enable(world_op it);
   void fire(world_op it);
   void arrive(world_op it);
   void finish(world_op it);
@@ -68,13 +74,14 @@ class progress {
   round_start start_;
   std::uint32_t round_ = 0;
   std::uint32_t now_ = 0;
-  std::vector<world_op> roots_;  ///< those that need no signal, then calls and captures
+  std::vector<world_op> roots_;  ///< receives of signals last
   std::vector<world_op> calls_;
   std::vector<world_op> captures_;
   std::vector<world_op> reader_;  ///< held: of a send's payload, if it is held for one; the last of several
   std::unordered_multimap<world_op, world_op> more_readers_;  ///< by send
+  round_calls whose_;
   std::vector<token_count> tokens_;
-  std::vector<std::uint32_t> enabled_, arrived_, fired_, completed_, hops_;
+  std::vector<std::uint32_t> enabled_, arrived_, fired_, completed_, void_, hops_;
   std::vector<bool> is_unsent_;          ///< empty: none is
   std::vector<world_op> queue_, later_;  ///< completed; arrive one hop from now
   std::vector<world_op> order_;

@@ -8,8 +8,7 @@
 #include <unordered_map>
 
 #include "libsched/calendar.h"
-#include "libsched/draw.h"
-#include "libsched/firing.h"
+#include "libsched/round.h"
 #include "libsched/transfer.h"
 #include "libsched/work.h"
 
@@ -39,8 +38,8 @@ struct arrival_event {
 struct op_state {
   token_count tokens;
   op_id announced_by = k_no_op;  ///< rendezvous: the send that waits for this receive
-  bool is_armed = false;         ///< a receive that has its tokens
-  bool has_arrived = false;
+  bool has_fired = false;
+  bool has_arrived = false;  ///< of a receive its message, of a call or a signal that its register satisfies the round
   bool is_done = false;
 };
 
@@ -59,6 +58,8 @@ struct rank_state {
   std::unordered_map<std::uint64_t, op_id> receiver_of{};  ///< by peer, tag and kind
   std::vector<op_id> ready{};
   std::vector<departure> leaving{};  ///< in the order of time; few
+  std::uint64_t outstanding = 0;     ///< ops that have fired and not completed
+  bool has_exited = false;
   bool has_ended = false;
 };
 
@@ -104,7 +105,7 @@ class world_engine {
 
   result<simulation_report> run() {
     report_.finish.assign(ranks_.size(), 0);
-    draw_candidates();
+    open_calls();
     for (rank r = 0; at(r) < ranks_.size(); ++r) prepare(r);
     while (!calendar_.is_empty() && fault_.empty())
       for (const event& it : calendar_.take(calendar_.first_window())) handle(it);
@@ -118,20 +119,15 @@ class world_engine {
   static std::size_t at(rank r) { return static_cast<std::size_t>(r); }
   const schedule& program(rank r) const { return *programs_[at(r)]; }
   const op& op_of(rank r, op_id id) const { return program(r).ops()[id]; }
-  bool is_void(rank r, const op& what) const { return lsched::is_void(program(r), what, what_.instance); }
-  static bool is_call(const op& what, rank r) { return what.kind == op_kind::signal_recv && what.peer == r; }
 
-  /// As all ranks do in that round.
-  void draw_candidates() {
-    const activation& starts = program(0).starts();
+  /// As all ranks do in that round; but a scenario says who is drawn where it is one rank.
+  void open_calls() {
     const auto size = static_cast<rank>(ranks_.size());
-    waits_for_all_ = starts.is_woken() && starts.is_full(what_.instance);
-    const rank candidates = quota_of(starts, size).candidates;
-    if (candidates == size) return;
     std::vector<rank> all(ranks_.size());
     std::iota(all.begin(), all.end(), 0);
-    drawn_ = drawn_ranks(size);
-    drawn_.draw(starts.seed, what_.instance, all, candidates);
+    whose_ = round_calls(program(0).starts(), size);
+    whose_.open(what_.instance, all);
+    if (program(0).starts().policy == activation_policy::majority) whose_.appoint(what_.initiator);
   }
 
   /// A partial round is open before the rank calls; any other begins with its start.
@@ -147,7 +143,8 @@ class world_engine {
   }
 
   void begin(rank r) {
-    for (const op_id root : program(r).roots()) arm(r, root);
+    interpreter me{*this, r};
+    round_player(me).begin(program(r).roots());
     work(r);
   }
 
@@ -172,22 +169,14 @@ class world_engine {
       ++report_.active;
       return begin(r);
     }
-    if (me.has_ended || !may_start(r)) return;
-    me.cpu = later(me.cpu, time);
+    if (me.has_ended) return;
     for (op_id id = 0; id < me.ops.size(); ++id) {
-      if (!is_call(op_of(r, id), r) || (op_of(r, id).tag == k_full_call_tag) != waits_for_all_) continue;
+      if (!is_call(op_of(r, id), r) || !whose_.counts(r, op_of(r, id).tag, nullptr)) continue;
+      me.cpu = later(me.cpu, time);
       me.ops[id].has_arrived = true;
-      if (me.ops[id].is_armed) me.ready.push_back(id);
+      if (me.ops[id].has_fired) me.ready.push_back(id);
     }
     work(r);
-  }
-
-  bool may_start(rank r) const {
-    const activation& starts = program(r).starts();
-    if (!starts.is_woken() || waits_for_all_) return true;
-    if (starts.policy == activation_policy::majority) return r == what_.initiator;
-    const auto size = static_cast<rank>(ranks_.size());
-    return quota_of(starts, size).candidates == size || drawn_.holds(r);
   }
 
   void arrive(const event& it) {
@@ -213,7 +202,7 @@ class world_engine {
   /// If the receive is all that its message, or the announcement of it, has been waiting for.
   void go_on_with(const event& it, const Time& time) {
     state& me = ranks_[at(it.who)];
-    if (!me.ops[it.op].is_armed) return;
+    if (!me.ops[it.op].has_fired) return;
     me.cpu = later(me.cpu, time);
     me.ready.push_back(it.op);
     work(it.who);
@@ -241,8 +230,10 @@ class world_engine {
     while (!me.leaving.empty() && instant_of(me.leaving.front().end) <= now) {
       const auto [end, send] = me.leaving.front();
       me.leaving.erase(me.leaving.begin());
-      if (me.has_ended) end_at(r, end);
-      if (!complete(r, send)) continue;
+      interpreter by{*this, r};
+      round_player(by).finish(send);
+      end_if_over(r, end);
+      if (me.ready.empty()) continue;
       me.cpu = later(me.cpu, end);
       work(r);
     }
@@ -250,55 +241,112 @@ class world_engine {
 
   // --- ops -----------------------------------------------------------------------------------------------------
 
-  /// The op has its tokens.
-  void arm(rank r, op_id id) {
-    state& me = ranks_[at(r)];
-    op_state& it = me.ops[id];
-    const op_kind kind = op_of(r, id).kind;
-    it.is_armed = true;
-    const bool waits = (kind == op_kind::recv && !is_void(r, op_of(r, id))) || kind == op_kind::signal_recv;
-    if (!waits || it.has_arrived || it.announced_by != k_no_op) me.ready.push_back(id);
-  }
+  /// How the round player sees a rank: ops are carried out at once, by its CPU, first come, first served.
+  struct interpreter {
+    using number = op_id;
+    world_engine& in;
+    rank self;
 
-  /// Gives the op's tokens. Answers whether that armed any.
-  bool complete(rank r, op_id id) {
-    bool has_armed = false;
-    for (const op_id after : program(r).successors(id)) {
-      const std::uint32_t need = op_of(r, after).need;
-      token_count& count = ranks_[at(r)].ops[after].tokens;
-      const bool fires = deliver(count, need, k_round);
-      if (record_ != nullptr && r < record_->ranks && count.tokens <= need) record_->deps.push_back({r, id, after});
-      if (!fires) continue;
-      arm(r, after);
-      has_armed = true;
+    state& me() const { return in.ranks_[static_cast<std::size_t>(self)]; }
+    const op& at(op_id id) const { return in.op_of(self, id); }
+    std::uint32_t need(op_id id) const { return at(id).need; }
+    std::span<const op_id> successors(op_id id) const { return in.program(self).successors(id); }
+    bool is_exit(op_id id) const { return id == in.program(self).exit(); }
+    rank rank_of(op_id) const { return self; }
+
+    std::uint32_t add_token(op_id id, op_id from) {
+      const std::uint32_t tokens = me().ops[id].tokens.add(k_round);
+      if (in.is_recorded(self) && tokens <= need(id)) in.record_->deps.push_back({self, from, id});
+      return tokens;
     }
-    return has_armed;
-  }
+    void mark(op_id id) { me().ops[id].is_done = true; }
+    void add_outstanding(op_id, int by) { me().outstanding += static_cast<std::uint64_t>(by); }
+    void exited(op_id) { me().has_exited = true; }
+    void enqueue(op_id id) { me().ready.push_back(id); }
 
-  /// Carries out what is ready, first come first served.
+    const guard* guard_of(op_id, const op& what) const { return in.program(self).guard_of(what); }
+    round_no round() const { return in.what_.instance; }
+    /// Lists that are typically empty are.
+    std::uint64_t items_of(op_id, const op& what) const { return typical_bytes(in.program(self), what); }
+    const round_calls& calls() const { return in.whose_; }
+    static const std::vector<rank>* present() { return nullptr; }
+    round_no listen(op_id id, const op&) const { return me().ops[id].has_arrived ? round() : 0; }
+
+    template <class Work>
+    outcome carry_out(op_id id, const op& what, const Work& work) {
+      const picoseconds begin = instant_of(me().cpu);
+      const bool is_over = work();
+      if (in.is_recorded(self)) in.record(self, id, what.kind, begin);
+      return is_over ? outcome::done : outcome::pending;
+    }
+    outcome nop(op_id id, const op& what) {
+      return carry_out(id, what, [] { return true; });
+    }
+    outcome pass_over(op_id id, const op&) {
+      if (in.is_recorded(self)) in.record(self, id, op_kind::nop, instant_of(me().cpu), true);
+      return outcome::done;
+    }
+    outcome send(op_id id, const op& what) {
+      return carry_out(id, what, [&] { return in.send(self, id, what); });
+    }
+    outcome signal(op_id id, const op& what) { return send(id, what); }
+    outcome receive(op_id id, const op& what) {
+      if (me().ops[id].has_arrived)
+        return carry_out(id, what,
+                         [&] { return in.is_foreign_ || in.charge_cpu(self, id, in.cost_at(self, id).receiver); });
+      if (me().ops[id].announced_by != k_no_op) in.ask_for(self, id);
+      return outcome::pending;
+    }
+    outcome take_signal(op_id id, const op& what) {
+      return carry_out(id, what,
+                       [&] { return is_call(what, self) || in.charge_cpu(self, id, in.cost_at(self, id).receiver); });
+    }
+    outcome compute(op_id id, const op& what) {
+      return carry_out(id, what, [&] { return in.charge_cpu(self, id, in.cost_at(self, id).combination); });
+    }
+    outcome capture(op_id id, const op& what) {
+      return carry_out(id, what, [&] {
+        if (in.starts_(self) <= instant_of(me().cpu)) ++in.report_.active;
+        return true;
+      });
+    }
+  };
+
+  /// Carries out what is ready, first come, first served.
   void work(rank r) {
     state& me = ranks_[at(r)];
     for (std::size_t i = 0; i < me.ready.size(); ++i) {
       const op_id id = me.ready[i];
       if (me.ops[id].is_done) continue;
-      if (op_of(r, id).kind == op_kind::recv && !me.ops[id].has_arrived && !is_void(r, op_of(r, id))) {
-        ask_for(r, id);
-        continue;
-      }
-      me.ops[id].is_done = true;
-      const picoseconds begin = instant_of(me.cpu);
-      const bool is_over = carry_out(r, id, op_of(r, id));
-      if (record_ != nullptr && r < record_->ranks) record(r, id, begin);
-      if (is_over) complete(r, id);
+      go_on(r, id);
+      end_if_over(r, me.cpu);
     }
     me.ready.clear();
   }
 
-  void record(rank r, op_id id, picoseconds begin) {
+  /// An op that has its tokens, or that has fired and what it waited for has come.
+  void go_on(rank r, op_id id) {
+    op_state& it = ranks_[at(r)].ops[id];
+    interpreter me{*this, r};
+    round_player player(me);
+    if (!std::exchange(it.has_fired, true)) return player.fire(id);
+    if (op_of(r, id).kind == op_kind::signal_recv) return player.hear(id);
+    if (me.receive(id, op_of(r, id)) == outcome::done) player.finish(id);
+  }
+
+  void end_if_over(rank r, const Time& time) {
+    state& me = ranks_[at(r)];
+    if (me.has_ended || !round_player<interpreter>::is_over(me.has_exited, me.outstanding)) return;
+    me.has_ended = true;
+    end_at(r, time);
+  }
+
+  bool is_recorded(rank r) const { return record_ != nullptr && r < record_->ranks; }
+
+  void record(rank r, op_id id, op_kind kind, picoseconds begin, bool is_void = false) {
     const op& what = op_of(r, id);
     const rank peer = is_communication(what.kind) ? what.peer : k_no_rank;
-    record_->ops.push_back(
-        {r, id, is_void(r, what) ? op_kind::nop : what.kind, peer, what.tag, begin, instant_of(ranks_[at(r)].cpu)});
+    record_->ops.push_back({r, id, kind, peer, what.tag, begin, instant_of(ranks_[at(r)].cpu), is_void});
   }
 
   /// A receive whose message has been announced: its sender may move it.
@@ -313,32 +361,6 @@ class world_engine {
                     .other = id,
                     .tag = what.tag,
                     .kind = event_kind::grant});
-  }
-
-  /// Answers whether the op is complete with it.
-  bool carry_out(rank r, op_id id, const op& what) {
-    state& me = ranks_[at(r)];
-    bool is_over = true;
-    switch (is_void(r, what) ? op_kind::nop : what.kind) {
-      case op_kind::send:
-      case op_kind::signal_send: is_over = send(r, id, what); break;
-      case op_kind::recv:
-        if (!is_foreign_) charge_cpu(r, id, cost_at(r, id).receiver);
-        break;
-      case op_kind::signal_recv:
-        if (!is_call(what, r)) charge_cpu(r, id, cost_at(r, id).receiver);
-        break;
-      case op_kind::compute: charge_cpu(r, id, cost_at(r, id).combination); break;
-      case op_kind::capture:
-        if (starts_(r) <= instant_of(me.cpu)) ++report_.active;
-        break;
-      case op_kind::nop: break;
-    }
-    if (id == program(r).exit()) {
-      me.has_ended = true;
-      end_at(r, me.cpu);
-    }
-    return is_over;
   }
 
   /// Answers whether the buffer is free at once.
@@ -371,9 +393,11 @@ class world_engine {
     return cost.is_eager;
   }
 
-  void charge_cpu(rank r, op_id id, const charge& cost) {
+  /// True, as what takes time of the CPU only is complete then.
+  bool charge_cpu(rank r, op_id id, const charge& cost) {
     Time& cpu = ranks_[at(r)].cpu;
     cpu = cpu + cost + lost(noise(r, id, cpu, cost.time));
+    return true;
   }
 
   picoseconds noise(rank r, op_id id, const Time& begin, picoseconds cost) const {
@@ -427,7 +451,7 @@ class world_engine {
   failure stuck(rank r) const {
     for (op_id id = 0; id < ranks_[at(r)].ops.size(); ++id) {
       const op_state& it = ranks_[at(r)].ops[id];
-      if (!it.is_armed || it.is_done || op_of(r, id).kind != op_kind::recv) continue;
+      if (!it.has_fired || it.is_done || op_of(r, id).kind != op_kind::recv) continue;
       return {status::state,
               "rank " + std::to_string(r) + " waits forever for a message of rank " + std::to_string(op_of(r, id).peer),
               r, id};
@@ -443,8 +467,7 @@ class world_engine {
   const start_times starts_;
   calendar<event> calendar_;
   std::vector<state> ranks_;
-  bool waits_for_all_ = false;
-  drawn_ranks drawn_;  ///< whose call counts, where that is not all ranks
+  round_calls whose_;
   std::string fault_;
   Time last_ = at_instant<Time>(0);
   simulation_report report_;

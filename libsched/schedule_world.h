@@ -1,6 +1,6 @@
 // The windowed event engine for schedules: any generator's output, all ranks of it, one round.
 //
-// Ops fire by libsched/firing.h: any triggers, quorums, signals, captures. The cost of a message is LogGOPS's, as in
+// Ops fire by libsched/round.h: any triggers, quorums, signals, captures. The cost of a message is LogGOPS's, as in
 // window.h; the difference is that a receive is matched as soon as it has fired and its message is there, so messages
 // are taken in the order of arrival, then source, then tag, while a program takes them in its own order. An op is
 // carried out at once, in the order in which ops fire, and what a message makes possible before the next message

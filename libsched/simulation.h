@@ -39,6 +39,7 @@ struct simulated_op {
   rank peer = k_no_rank;           ///< of communication; the rank itself: its own call
   std::uint32_t tag = 0;           ///< in programs the number of the receive
   picoseconds begin = 0, end = 0;  ///< a receive: from match to done, a program's combination included
+  bool is_void = false;            ///< its guard did not hold
 };
 
 /// A dep whose token an op waited for: `need` of them an op that fired.

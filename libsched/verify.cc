@@ -59,7 +59,8 @@ class proof {
   void check_full_round(const assembly& all, const std::vector<world_op>& captures);
   std::vector<std::uint32_t> hops_from_here(const assembly& all, const std::vector<world_op>& order) const;
   std::vector<round_no> kinds_of_rounds();
-  void check_contents(const assembly& all, const std::vector<world_op>& order, round_no round);
+  bool has_guards() const;
+  void check_contents(const assembly& all, const progress& round);
   void check_knowledge(const assembly& all, const std::vector<world_op>& order);
   void check_price();
 
@@ -104,7 +105,11 @@ void proof::prove() {
   if (!out_.is_empty()) return;
   check_unsure_signals(all, dangers.unsure_signals());
   if (!out_.is_empty()) return;
-  for (const round_no kind : kinds_of_rounds()) check_contents(all, round.order(), kind);
+  for (const round_no kind : kinds_of_rounds()) {
+    if (has_guards()) round.run({.is_woken = start.is_woken, .guards = kind});
+    if (!check_progress(all, round)) return;
+    check_contents(all, round);
+  }
   check_knowledge(all, eager.order());
   check_price();
 }
@@ -128,9 +133,13 @@ std::vector<round_no> proof::kinds_of_rounds() {
   return kinds;
 }
 
-void proof::check_contents(const assembly& all, const std::vector<world_op>& order, round_no round) {
-  contents symbols(all, options_.in_place, round, out_);
-  symbols.run(order);
+bool proof::has_guards() const {
+  return std::ranges::any_of(world_, [](const schedule_ptr& it) { return !it->guards().empty(); });
+}
+
+void proof::check_contents(const assembly& all, const progress& round) {
+  contents symbols(all, options_.in_place, out_);
+  symbols.run(round);
   symbols.check(promise_);
 }
 

@@ -1,5 +1,4 @@
-// What ops do and take in models of time, which know lists by their typical length, and a price per byte of a copy or
-// of a reduction of two vectors.
+// What computes take in models of time, which know a price per byte of a copy or of a reduction of two vectors.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +6,6 @@
 #include "libsched/schedule.h"
 
 namespace lsched {
-
-/// Whether the op is void in that round; a list of typical length 0 is empty.
-inline bool is_void(const schedule& mine, const op& what, round_no round) {
-  const guard* const when = mine.guard_of(what);
-  return when != nullptr && (!is_due(*when, round) || (when->skips_empty && typical_bytes(mine, what) == 0));
-}
 
 /// Bytes of a copy or reduction that takes about as long. Of a row each vector is multiplied with each, where dot_norms
 /// makes three products of two, or added to the others.

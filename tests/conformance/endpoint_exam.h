@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "libsched/firing.h"
+#include "libsched/round.h"
 #include "tests/conformance/exam_bench.h"
 #include "tests/support/sampling.h"
 

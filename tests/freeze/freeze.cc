@@ -167,10 +167,10 @@ std::string simulated(const world_of_schedules& world, std::string& goal) {
       for (const simulated_op& it : record.ops) out << it.who << it.op << it.begin << it.end;
       out << "\n";
       const auto made = export_goal(world, what, record);
-      goals << (made ? to_goal_text(made->program, made->remark) : made.error().text);
+      goals << (made ? to_goal_text(made->program, "") : made.error().text);
     }
   const auto made = export_goal(world);
-  goals << (made ? to_goal_text(made->program, made->remark) : made.error().text);
+  goals << (made ? to_goal_text(made->program, "") : made.error().text);
   goal = goals.text();
   return out.text();
 }

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "collectives/partial.h"
-#include "libsched/firing.h"
+#include "libsched/round.h"
 #include "libsched/geometry.h"
 #include "tests/models/explorer.h"
 #include "tests/support/symbolic_world.h"
@@ -198,7 +198,7 @@ class activation_system final : public models::system {
     for (const op_id after : programs_[r]->successors(id)) {
       if (after >= ops_[r]) continue;
       token_count count{it.round, it.tokens[after]};
-      const bool fires = deliver(count, op_of(r, after).need, it.round);
+      const bool fires = fires_at(count.add(it.round), op_of(r, after).need);
       it.tokens[after] = static_cast<std::uint8_t>(count.tokens);
       if (fires) fire(r, after);
     }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "libsched/endpoint.h"
-#include "libsched/firing.h"
+#include "libsched/round.h"
 
 namespace lsched::testing {
 

@@ -208,7 +208,7 @@ void symbolic_world::end_if_over(rank r) {
 
 void symbolic_world::give_token(rank r, op_id id) {
   rank_state& me = ranks_[at(r)];
-  if (deliver(me.ops[id].tokens, op_of(r, id).need, me.round)) arm(r, id);
+  if (fires_at(me.ops[id].tokens.add(me.round), op_of(r, id).need)) arm(r, id);
 }
 
 /// The op has its tokens, or its register has changed. Receives of signals wait for their register.

@@ -1,6 +1,6 @@
 // A whole world of schedules in one object, executed symbolically in any order a seed can think of.
 //
-// Every op fires by libsched/firing.h. A buffer's content is a term: which ranks contributed how often, and a
+// Every op fires by libsched/round.h. A buffer's content is a term: which ranks contributed how often, and a
 // hash of the expression that combined them. Sends are read, arrive and complete at separate moments; signals
 // land some time after they were sent; ranks begin their rounds when they like and run ahead as far as the
 // schedules let them.
@@ -24,7 +24,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "libsched/firing.h"
+#include "libsched/round.h"
 #include "libsched/schedule.h"
 #include "ops/status.h"
 
