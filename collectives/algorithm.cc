@@ -4,6 +4,7 @@
 #include <string>
 
 #include "collectives/nodes.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -23,7 +24,7 @@ std::optional<failure> objection(const algorithm& what, world place, const shape
   const std::size_t tensors = tensors_of(data).size();
   if (tensors <= what.most_tensors) return std::nullopt;
   return failure{status::constraint, std::string(what.of->name) + "/" + std::string(what.name) + " takes " +
-                                         std::to_string(what.most_tensors) + " tensors at most, not " +
+                                         counted(what.most_tensors, "tensor") + " at most, not " +
                                          std::to_string(tensors) + ": choose another algorithm, or \"auto\""};
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/nodes.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -21,7 +22,7 @@ std::optional<failure> objection_to_place(const constraints& needs, world place)
     return argument("rank " + std::to_string(place.self) + " is outside its world: use 0 to " +
                     std::to_string(place.size - 1));
   if (place.size > needs.most_ranks)
-    return constraint("this algorithm serves " + std::to_string(needs.most_ranks) + " ranks at most, not " +
+    return constraint("this algorithm serves " + counted(needs.most_ranks, "rank") + " at most, not " +
                       std::to_string(place.size) + ": choose another, or \"auto\"");
   if (needs.power_of_two && !std::has_single_bit(static_cast<std::uint32_t>(place.size)))
     return constraint("this algorithm serves 2^k ranks only, not " + std::to_string(place.size) +
@@ -34,8 +35,7 @@ std::optional<failure> objection_to_user(const collective& of, const constraints
     if (data.unit == 1 && !data.commutes) return std::nullopt;
     return argument("only user-defined arithmetic has a unit, and may say that it commutes");
   }
-  if (data.unit == 0 || data.unit > k_max_count)
-    return argument("a unit of " + std::to_string(data.unit) + " elements");
+  if (data.unit == 0 || data.unit > k_max_count) return argument("a unit of " + counted(data.unit, "element"));
   const auto is_cut = [&](std::uint64_t count) { return count % data.unit != 0; };
   if (is_cut(data.count) || std::ranges::any_of(data.counts, is_cut))
     return argument("a count is no multiple of the unit of " + std::to_string(data.unit) + " elements");
@@ -88,7 +88,7 @@ std::optional<failure> objection_to_buckets(const collective& of, const shape& d
     rest -= count;
   }
   if (rest == 0) return std::nullopt;
-  return argument("the last " + std::to_string(rest) + " elements of the vector are in no bucket");
+  return argument("the last bucket ends " + counted(rest, "element") + " before the vector");
 }
 
 std::optional<failure> objection_to_tensors(const collective& of, const shape& data) {
@@ -116,20 +116,21 @@ std::optional<failure> objection_to_tensors(const collective& of, const shape& d
 
 /// No buffer may be larger than k_max_count, nor may adding up its blocks overflow.
 std::optional<failure> objection_to_size(const collective& of, world place, const shape& data) {
-  const auto too_large = [](std::uint64_t count) {
-    return argument("a count of " + std::to_string(count) + " is above the largest, " + std::to_string(k_max_count));
+  const auto too_large = [](const std::string& count) {
+    return argument("a vector of " + count + " elements is above the largest, of " + std::to_string(k_max_count));
   };
-  if (data.count > k_max_count) return too_large(data.count);
+  if (data.count > k_max_count) return too_large(std::to_string(data.count));
   std::uint64_t sum = 0;
   for (const std::uint64_t count : data.counts)
-    if (count > k_max_count || (sum += count) > k_max_count) return too_large(std::max(sum, count));
+    if (count > k_max_count || (sum += count) > k_max_count) return too_large(std::to_string(std::max(sum, count)));
   sum = 0;
   for (const exchanged_block& it : data.blocks)
-    if (it.count > k_max_count || (sum += it.count) > k_max_count) return too_large(std::max(sum, it.count));
+    if (it.count > k_max_count || (sum += it.count) > k_max_count)
+      return too_large(std::to_string(std::max(sum, it.count)));
   if (of.has_counts || of.has_blocks) return std::nullopt;
   const extents ones = of.extents_of({.self = data.root, .size = place.size}, {.count = 1, .root = data.root});
   const std::uint64_t blocks = std::max({ones.input.value_or(1), ones.output.value_or(1), std::uint64_t{1}});
-  if (data.count > k_max_count / blocks) return too_large(data.count);
+  if (data.count > k_max_count / blocks) return too_large(std::to_string(blocks) + " x " + std::to_string(data.count));
   return std::nullopt;
 }
 
@@ -141,9 +142,8 @@ std::optional<failure> objection_to_nodes(const collective& of, world place, con
   const std::size_t least = ranks_of_smallest(nodes_of(data, place.size));
   if (static_cast<std::size_t>(data.root) < least) return std::nullopt;
   return argument("root " + std::to_string(data.root) +
-                  " is the place of an owner on every node, and the smallest has " + std::to_string(least) +
-                  (least == 1 ? " rank" : " ranks") + ": use 0" +
-                  (least == 1 ? "" : " to " + std::to_string(least - 1)));
+                  " is the place of an owner on every node, and the smallest has " + counted(least, "rank") +
+                  ": use 0" + (least == 1 ? "" : " to " + std::to_string(least - 1)));
 }
 
 std::optional<failure> objection_to_data(const collective& of, const constraints& needs, world place,

@@ -10,6 +10,7 @@
 #include "libsched/builder.h"
 #include "libsched/in_place.h"
 #include "libsched/list_rules.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -178,7 +179,7 @@ bool compiler::check_read(op_id id, const operand& part) {
                       std::string(name_of(part.type)));
   if (part.at.offset() > under.count || part.count > under.count - part.at.offset())
     return refuse(status::bounds, id,
-                  which + ", " + std::to_string(part.count) + " elements at " + text_of(part.at) +
+                  which + ", " + counted(part.count, "element") + " at " + text_of(part.at) +
                       ", leaves its buffer of " + std::to_string(under.count));
   return true;
 }
@@ -279,7 +280,7 @@ bool compiler::settle_needs() {
     std::uint32_t& need = ops_[id].need;
     if (need > in_degree_[id])
       return refuse(status::argument, id,
-                    "needs " + std::to_string(need) + " tokens but has " + std::to_string(in_degree_[id]) + " deps");
+                    "needs " + counted(need, "token") + " but has " + counted(in_degree_[id], "dep"));
     if (need == 0) need = in_degree_[id];
   }
   return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libsched/draw.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "libsched/list_rules.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -82,7 +83,7 @@ void form_check::count_deps() {
 void form_check::check_op(op_id id) {
   const op& it = at(id);
   if (it.need > in_degree_[id] || (it.need == 0 && in_degree_[id] != 0))
-    object(id, "needs " + std::to_string(it.need) + " tokens but has " + std::to_string(in_degree_[id]) + " deps");
+    object(id, "needs " + counted(it.need, "token") + " but has " + counted(in_degree_[id], "dep"));
   if (is_communication(it.kind) && (it.peer < 0 || it.peer >= place_.size))
     return object(id, "has a peer outside the world of " + std::to_string(place_.size));
   if (is_communication(it.kind) && it.peer == place_.self && it.kind != op_kind::signal_recv)
@@ -123,9 +124,8 @@ void form_check::check_region(op_id id, const operand& part) {
   const buffer& under = program_.buffers()[part.at.buffer()];
   if (under.type != part.type) object(id, "has a " + name + " of another type than its own");
   if (part.at.offset() > under.count || part.count > under.count - part.at.offset())
-    object(id, "has " + std::to_string(part.count) + " elements in " + name + " at " +
-                   std::to_string(part.at.offset()) + " of buffer " + std::to_string(part.at.buffer()) +
-                   ", which has " + std::to_string(under.count));
+    object(id, "has " + counted(part.count, "element") + " in " + name + " at " + std::to_string(part.at.offset()) +
+                   " of buffer " + std::to_string(part.at.buffer()) + ", which has " + std::to_string(under.count));
   if (part.is_written && under.role == buffer_role::input && at(id).kind != op_kind::capture)
     object(id, "writes input buffer " + std::to_string(part.at.buffer()));
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "libsched/goal.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -159,7 +160,7 @@ bool goal_reader::read_head() {
   size_ = word(8);
   if (size_ == 0) return refuse(8, "a program has at least one rank");
   if (size_ > (file_.size() - k_base - k_head_bytes) / k_rank_bytes)
-    return refuse(8, "the file is too short for " + std::to_string(size_) + " ranks");
+    return refuse(8, "the file is too short for " + counted(size_, "rank"));
   begin_ = k_base + k_head_bytes + k_rank_bytes * size_;
   return true;
 }
@@ -225,7 +226,7 @@ bool goal_reader::read_node(const layout& at, std::size_t id) {
     it.tag = static_cast<std::uint32_t>(number(where + 17, 4));
     it.nic = static_cast<std::uint8_t>(number(where + 22, 1));
     const bool is_any = it.kind == goal_kind::recv && it.peer == k_goal_any;
-    if (it.peer >= size_ && !is_any) return refuse(where + 5, "there are only " + std::to_string(size_) + " ranks");
+    if (it.peer >= size_ && !is_any) return refuse(where + 5, "the program has " + counted(size_, "rank"));
   }
   if (it.cpu > number(k_base + 4, 1)) return refuse(where + 21, "a cpu above the highest of the head");
   if (it.nic > number(k_base + 5, 1)) return refuse(where + 22, "a nic above the highest of the head");

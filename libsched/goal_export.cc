@@ -12,6 +12,7 @@
 #include "libsched/round.h"
 #include "libsched/simulation.h"
 #include "libsched/work.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -350,13 +351,12 @@ std::string number_text(double number) {
 
 /// What holds whatever the scenario.
 std::string describe(std::span<const schedule_ptr> world, const wording& words, const traits& all) {
-  std::string text = "libsched: " + world.front()->name() + ", " + std::to_string(world.size()) + " ranks, round " +
+  std::string text = "libsched: " + world.front()->name() + ", " + counted(world.size(), "rank") + ", round " +
                      std::to_string(all.round) + "\n";
   text += "times in ns; computes take " + number_text(words.ns_per_byte) + " ns for each byte they write";
   if (all.has_signals)
-    text += "\nsignals are messages of " + std::to_string(words.signal_bytes) +
-            (words.signal_bytes == 1 ? " byte" : " bytes") + " with tags from " + std::to_string(words.signal_tag) +
-            " on";
+    text += "\nsignals are messages of " + counted(words.signal_bytes, "byte") + " with tags from " +
+            std::to_string(words.signal_tag) + " on";
   if (all.has_empty) text += "\nmessages of 0 bytes are written as 1 byte";
   if (all.has_lists) text += "\nlists are of typical length";
   if (all.has_void) text += "\nops whose guard does not hold in this round are calcs of 0";
@@ -370,7 +370,7 @@ std::string describe_unit_times(const schedule& first, rank initiator, const tra
   const rank callers = quota_of(first.starts(), first.place().size).arrivals;
   if (first.starts().is_woken())
     text += "rank " + std::to_string(initiator) +
-            (callers == 1 ? "" : " and the " + std::to_string(callers - 1) + " ranks after it") +
+            (callers == 1 ? "" : " and the " + counted(callers - 1, "rank") + " after it") +
             (callers == 1 ? " alone calls" : " alone call") + ", every rank contributes; ";
   return text +
          "a message takes one unit of time, all else none;\n"
@@ -463,7 +463,7 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const simul
   if (auto why = objection(all)) return *why;
   if (auto why = objection(world, static_cast<double>(what.where.compute) / 1e6)) return *why;
   if (const std::int64_t open = left_over(record); open != 0)
-    return failure{status::unmatched, std::to_string(open) + " messages are sent and never taken"};
+    return failure{status::unmatched, "messages sent and never taken: " + std::to_string(open)};
   const wording words{.ns_per_byte = static_cast<double>(what.where.compute) / 1e6,
                       .signal_bytes = k_signal_bytes,
                       .signal_tag = all.signal_tag};

@@ -6,6 +6,7 @@
 
 #include "libsched/builder.h"
 #include "libsched/goal_world.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -52,8 +53,7 @@ std::uint64_t bytes_of(const goal& program, const message_end& it) {
 }
 
 std::string describe(const goal& program, const message_end& it) {
-  return name_of_op(it.who(), it.id) + (it.is_recv ? " receives " : " sends ") + std::to_string(bytes_of(program, it)) +
-         " bytes";
+  return name_of_op(it.who(), it.id) + (it.is_recv ? " receives " : " sends ") + counted(bytes_of(program, it), "byte");
 }
 
 /// All sends and receives of one (source, target, tag), each list in the order of the file: the k-th belong together.

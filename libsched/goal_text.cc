@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "libsched/goal.h"
+#include "ops/counted.h"
 
 namespace lsched {
 
@@ -256,7 +257,7 @@ bool goal_parser::read_peer(goal_op& it) {
   skip_blanks();
   const std::size_t start = at_;
   if (!read_number("a rank", k_goal_any, number)) return false;
-  if (number >= size_) return refuse(start, "there are only " + std::to_string(size_) + " ranks");
+  if (number >= size_) return refuse(start, "the program has " + counted(size_, "rank"));
   it.peer = static_cast<std::uint32_t>(number);
   return true;
 }

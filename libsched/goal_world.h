@@ -40,8 +40,8 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_
 /// The round what.instance that simulate_schedules(world, what, &record) played, in the words above: what fired first
 /// there is what is required, and guards hold as they did there. Computes take what.where.compute, signals have the
 /// bytes they had there; a rank that begins late, or whose call set something off, has a calc of that time first. Noise
-/// and jitter are in the order of things only. `record` is of all ranks. Failures as above; `unmatched` if a message was
-/// sent that nobody took.
+/// and jitter are in the order of things only. `record` is of all ranks. Failures as above; `unmatched` if a message
+/// was sent that nobody took.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record);
 

@@ -407,8 +407,8 @@ class interleaving_player {
     if (!round_player<interpreter>::is_over(has_exited, now.in_flight[at(r)])) return;
     now.over[at(r)] = true;
     if ((me.program->is_synchronising() || promise_.is_synchronising) && now.entered < at(on_.size()))
-      fault_ = "rank " + std::to_string(r) + "'s round ends when only " + std::to_string(now.entered) +
-               " ranks have entered";
+      fault_ = "rank " + std::to_string(r) + "'s round ends when only " + std::to_string(now.entered) + " of " +
+               std::to_string(on_.size()) + " ranks have entered";
     for (stage_op it = me.first; it < me.first + count; ++it)
       if (on_.at(it).is_data && now.phases[it] != phase::completed) object(it, "has not fired when the round ends");
   }

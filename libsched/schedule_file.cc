@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "libsched/builder.h"
+#include "ops/counted.h"
 
 // Two passes over the words of a schedule. The first tells the builder what it has to know, and compiles. The second
 // walks along the text and along what to_text makes of the result, and refuses any word that differs: nothing that
@@ -625,8 +626,8 @@ result<std::vector<schedule_ptr>> world_of(std::string_view text, std::vector<pa
   for (const part& it : parts) {
     if (it.program->place().size != first.place().size)
       return located(text, it.at,
-                     "this schedule is of a world of " + std::to_string(it.program->place().size) +
-                         " ranks, and the first one of " + std::to_string(first.place().size));
+                     "this schedule is of a world of " + counted(it.program->place().size, "rank") +
+                         ", and the first one of " + std::to_string(first.place().size));
     if (it.program->name() != first.name())
       return located(text, it.at, "this schedule has another name than the first one");
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "libsched/draw.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -218,7 +219,7 @@ class trace_writer {
     begin_event("i", chosen_.empty() ? trace_event{} : events_[chosen_.front()], 0);
     out_ += ",\"s\":\"g\",\"ts\":";
     append_time(out_, last);
-    out_ += ",\"name\":\"trace ends early: " + std::to_string(around_.lost) + " events not recorded, " +
+    out_ += ",\"name\":\"trace ends early: " + counted(around_.lost, "event") + " not recorded, " +
             std::to_string(cut()) + " not written\"}";
   }
 

@@ -13,6 +13,7 @@
 #include "libsched/hazards.h"
 #include "libsched/knowledge.h"
 #include "libsched/progress.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -292,7 +293,7 @@ const std::vector<bool>& proof::called(rank first, rank number) {
   for (rank i = 0; i < number; ++i)
     callers_[static_cast<std::size_t>(ring_after(first, i, static_cast<rank>(world_.size())))] = true;
   first_caller_ = first;
-  const std::string others = number == 1 ? "" : " and of the " + std::to_string(number - 1) + " ranks after it";
+  const std::string others = number == 1 ? "" : " and of the " + counted(number - 1, "rank") + " after it";
   calls_in_words_ = "a call of " + rank_text(first) + others + " alone";
   return callers_;
 }
@@ -333,7 +334,7 @@ void proof::check_signals(const assembly& all, const progress& wake) {
   if (!declared || counted == *declared) return;
   out_.add({.what = property::activation,
             .where = first_caller_,
-            .text = calls_in_words_ + " takes " + std::to_string(signals) + " signals, not " +
+            .text = calls_in_words_ + " takes " + lsched::counted(signals, "signal") + ", not " +
                     std::to_string(*declared - (is_spared ? 1 : 0))});
 }
 

@@ -18,6 +18,7 @@
 
 #include "offload/cores.h"
 #include "offload/pinning.h"
+#include "ops/counted.h"
 
 namespace lsched::bench {
 
@@ -387,8 +388,9 @@ void reporter::introduce(team& ranks) {
     std::array<char, 256> about{};
     expect_ok(lsched_runtime_describe(ranks.runtime(), about.data(), about.size()), "lsched_runtime_describe");
     say("%s: %s", name_.c_str(), about.data());
-    say("%d ranks, %d of them on this machine, %d cores: %s; spin probe %.0f ns one way%s", ranks.size(),
-        ranks.local_ranks(), ranks.cores(), ranks.is_oversubscribed() ? "oversubscribed" : "a core for each", spin_ns_,
+    say("%s, %d of them on this machine, %s: %s; spin probe %.0f ns one way%s", counted(ranks.size(), "rank").c_str(),
+        ranks.local_ranks(), counted(ranks.cores(), "core").c_str(),
+        ranks.is_oversubscribed() ? "oversubscribed" : "a core for each", spin_ns_,
         spin_ns_ > 1000  ? " (a single core, or a busy machine)"
         : spin_ns_ > 100 ? " (the slow mode of a virtual machine, or far apart cores)"
                          : "");

@@ -11,6 +11,7 @@
 #include "microbench/benchmarks.h"
 #include "microbench/coll_sweep.h"
 #include "microbench/exercise.h"
+#include "ops/counted.h"
 
 namespace lsched::bench {
 namespace {
@@ -117,8 +118,8 @@ int run_tune(lsched_runtime* runtime, const tune_options& options) {
   }
   replace(table, rules);
   on_root(ranks, [&] { write(options.table, table); });
-  out.say("%zu rules for %d ranks are in %s; LSCHED_TUNING=%s makes the library go by them", rules.size(), ranks.size(),
-          options.table.c_str(), options.table.c_str());
+  out.say("%s for %s in %s; LSCHED_TUNING=%s makes the library go by them", counted(rules.size(), "rule").c_str(),
+          counted(ranks.size(), "rank").c_str(), options.table.c_str(), options.table.c_str());
   return 0;
 }
 

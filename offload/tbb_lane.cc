@@ -9,6 +9,8 @@
 #include <chrono>
 #include <optional>
 
+#include "ops/counted.h"
+
 namespace lsched {
 
 // The arena has no place for the thread that submits: it goes on polling. oneTBB's own limit is one worker less than
@@ -38,9 +40,7 @@ tbb_lane::~tbb_lane() {
   board_->let_go();
 }
 
-std::string tbb_lane::name() const {
-  return std::to_string(workers_) + (workers_ == 1 ? " oneTBB worker" : " oneTBB workers");
-}
+std::string tbb_lane::name() const { return counted(workers_, "oneTBB worker"); }
 
 // Three operands of this size are beyond a core's second-level cache, and take several times a wake-up.
 std::uint64_t tbb_lane::least_bytes() const { return 1 << 20; }

@@ -4,6 +4,7 @@
 #include "bindings/c/runtime.h"
 #include "bindings/c/words.h"
 #include "collectives/coo_allreduce.h"
+#include "ops/counted.h"
 #include "sparse/coo_functions.h"
 
 namespace lsched {
@@ -102,12 +103,12 @@ failure failure_of(const coo_verdict& verdict, const coo_problem& of) {
   switch (verdict.flaw) {
     case coo_flaw::none: return {status::ok, {}};
     case coo_flaw::many_items:
-      return {status::bounds, who + " brings more than " + std::to_string(of.room) + " items", verdict.culprit};
+      return {status::bounds, who + " brings more than " + counted(of.room, "item"), verdict.culprit};
     case coo_flaw::large_index:
       return {status::bounds, who + " has an index that is not below " + std::to_string(of.count), verdict.culprit};
     case coo_flaw::large_result: break;
   }
-  return {status::bounds, "the result has " + std::to_string(verdict.items) + " items, and there is room for " +
+  return {status::bounds, "the result has " + counted(verdict.items, "item") + ", and there is room for " +
                               std::to_string(of.result_room)};
 }
 

@@ -4,6 +4,7 @@
 
 #include "bindings/c/words.h"
 #include "collectives/selection.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -72,7 +73,7 @@ result<std::vector<exchanged_block>> merged(const half& sent, const half& receiv
       return argument("this rank sends itself more or fewer blocks than it receives from itself");
     if (!is_sent) return all;
     if (sent.counts[i] != received.counts[k])
-      return argument("this rank sends itself " + std::to_string(sent.counts[i]) + " elements but receives " +
+      return argument("this rank sends itself " + counted(sent.counts[i], "element") + " but receives " +
                       std::to_string(received.counts[k]));
     all.push_back({self, self, sent.counts[i]});
   }
@@ -123,7 +124,7 @@ result<shape> read_data(const collective& of, world place, const lsched_collecti
 // --- memory ------------------------------------------------------------------------------------------------
 
 std::string missing(std::string_view which, std::uint64_t count) {
-  return std::string(which) + " is null but has " + std::to_string(count) + " elements";
+  return std::string(which) + " is null but has " + counted(count, "element");
 }
 
 std::optional<failure> objection_to_memory(const collective_request& asked, const extents& buffers) {
@@ -187,7 +188,7 @@ std::string text_of_tensors(const shape& data) {
   if (data.tensors.empty()) return {};
   std::vector<std::uint64_t> cuts;
   for (const tensor& it : data.tensors) cuts.insert(cuts.end(), {it.begin, it.count});
-  return " in " + std::to_string(data.tensors.size()) + " tensors (" + digest_of(cuts) + ")";
+  return " in " + counted(data.tensors.size(), "tensor") + " (" + digest_of(cuts) + ")";
 }
 
 std::string agreement_of(const collective_request& asked, std::string_view algorithm) {

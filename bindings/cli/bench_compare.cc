@@ -8,6 +8,7 @@
 #include "bindings/input_file.h"
 #include "microbench/coll_comparison.h"
 #include "microbench/harness.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -46,7 +47,8 @@ int compare(const compare_words& words) {
   const bench::table lines = table_of(cells);
   words.as_markdown ? lines.print_markdown(stdout) : lines.print(stdout);
   if (incomplete > 0)
-    std::fprintf(stderr, "%zu cells are left out: nothing right was measured for MPI, or for libsched\n", incomplete);
+    std::fprintf(stderr, "left out: %s for which nothing right was measured for MPI, or for libsched\n",
+                 counted(incomplete, "cell").c_str());
   return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "bindings/cli/errors.h"
 #include "libsched/shm_segment.h"
 #include "offload/cores.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -243,7 +244,7 @@ void world_launcher::time_is_up() {
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), "%g s", seconds);
     tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(running()) + " of " +
-         std::to_string(request_.ranks) + " ranks");
+         counted(request_.ranks, "rank"));
     if (exit_status_ == 0) exit_status_ = k_exit_timeout;
   }
   for (const child& it : children_)

@@ -11,6 +11,7 @@
 #include "bindings/cli/sparse_words.h"
 #include "bindings/selection_environment.h"
 #include "offload/cores.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -100,7 +101,7 @@ void print_sparse(const json& list, const list_options& options) {
 }
 
 void print(const json& list, const list_options& options) {
-  std::printf("One round of the whole world: %d ranks, %llu x %s.\n\n", options.ranks,
+  std::printf("One round of the whole world: %s, %llu x %s.\n\n", counted(options.ranks, "rank").c_str(),
               static_cast<unsigned long long>(options.data.count), options.data.type.c_str());
   std::printf("%-18s %-20s %10s %14s %10s %6s  %s\n", "collective", "algorithm", "messages", "bytes", "signals", "hops",
               "constraints");
@@ -173,7 +174,7 @@ int explain(const list_options& options) {
   else
     for (const json& entry : all) print(entry);
   if (!options.as_json)
-    std::printf("\nFor %d ranks on one node, %d to a core (--ranks-per-core).\n", options.ranks,
+    std::printf("\nFor %s on one node, %d to a core (--ranks-per-core).\n", counted(options.ranks, "rank").c_str(),
                 by.around.ranks_per_core);
   return 0;
 }

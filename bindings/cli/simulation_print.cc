@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "ops/counted.h"
+
 namespace lsched::cli {
 namespace {
 
@@ -53,8 +55,8 @@ json details(const simulate_options& options, const simulated_run& it, const sim
 void print_text(const simulate_options& options, const simulated_run& it, const simulation_report& report) {
   std::string what = it.goal.empty() ? std::to_string(it.bytes) + " B" : options.goal;
   if (it.sparse != nullptr) what += ", k " + std::to_string(it.problem.k);
-  std::printf("%s, %d ranks, %s, seed %llu\n", std::string(report.engine).c_str(), it.ranks, what.c_str(),
-              static_cast<unsigned long long>(it.seed));
+  std::printf("%s, %s, %s, seed %llu\n", std::string(report.engine).c_str(), counted(it.ranks, "rank").c_str(),
+              what.c_str(), static_cast<unsigned long long>(it.seed));
   if (!it.remark.empty()) std::printf("  remark: %s\n", std::string(it.remark).c_str());
   std::printf("  finish us: first %.3f, half %.3f, 90%% %.3f, 99%% %.3f, last %.3f\n", us(report.quantile(0)),
               us(report.quantile(0.5)), us(report.quantile(0.9)), us(report.quantile(0.99)), us(report.last()));

@@ -24,6 +24,7 @@
 #include "bindings/cli/words.h"
 #include "bindings/progress_line.h"
 #include "libsched/draw.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -324,8 +325,7 @@ int run_soak(const command_context& context, const soak_options& options) {
   if (here.rank() == 0) {
     const std::string name = file == nullptr ? "standard output" : options.json_file;
     write_line(file == nullptr ? stdout : file.get(), name, work.summary(violations));
-    if (violations != 0)
-      std::fprintf(stderr, "lsched soak: %llu violations\n", static_cast<unsigned long long>(violations));
+    if (violations != 0) std::fprintf(stderr, "lsched soak: %s\n", counted(violations, "violation").c_str());
   }
   here.close();
   return violations == 0 ? 0 : 1;

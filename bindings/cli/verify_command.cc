@@ -15,6 +15,7 @@
 #include "bindings/cli/words.h"
 #include "bindings/progress_line.h"
 #include "libsched/verify.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -114,10 +115,9 @@ json describe(json entry, const verification& answer) {
 void print(const std::string& world, const verification& answer) {
   const unexpected_bound worst = worst_unexpected(answer);
   if (answer.holds())
-    std::printf("proved  %s: %llu messages, %llu signals, %llu hops; at most %llu unexpected messages at a rank\n",
-                world.c_str(), static_cast<unsigned long long>(answer.price.messages),
-                static_cast<unsigned long long>(answer.price.signals),
-                static_cast<unsigned long long>(answer.price.hops), static_cast<unsigned long long>(worst.messages));
+    std::printf("proved  %s: %s, %s, %s; at most %s at a rank\n", world.c_str(),
+                counted(answer.price.messages, "message").c_str(), counted(answer.price.signals, "signal").c_str(),
+                counted(answer.price.hops, "hop").c_str(), counted(worst.messages, "unexpected message").c_str());
   else
     std::printf("FAILED  %s\n", world.c_str());
   for (const finding& why : answer.findings)
@@ -166,7 +166,8 @@ class teller {
     if (as_json_)
       std::printf("%s\n", totals.dump().c_str());
     else
-      std::printf("%zu worlds proved%s, %zu failed\n", verified_, words_for_unpromised().c_str(), failed_);
+      std::printf("%s proved%s, %zu failed\n", counted(verified_, "world").c_str(), words_for_unpromised().c_str(),
+                  failed_);
     return failed_ == 0 && (!mutants || mutants->survivors.empty()) ? 0 : 1;
   }
 

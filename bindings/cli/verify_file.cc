@@ -5,6 +5,7 @@
 #include "bindings/input_file.h"
 #include "collectives/promise.h"
 #include "libsched/schedule_file.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -43,7 +44,7 @@ world_file read_world(const std::string& path, const std::string& promised) {
   auto promise = require(promise_for(*parsed, promised));
   const auto size = parsed->size();
   std::string title = escaped(parsed->front()->name());
-  title += ", " + std::to_string(size) + (size == 1 ? " rank" : " ranks");
+  title += ", " + counted(size, "rank");
   title += ", " + words_for(promise, parsed->front()->name());
   return {.world = std::move(*parsed),
           .promise = std::move(promise.what),

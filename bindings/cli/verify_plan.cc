@@ -5,6 +5,7 @@
 
 #include "bindings/cli/errors.h"
 #include "bindings/cli/words.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -201,12 +202,11 @@ std::string text_of(const verify_case& it) {
   if (it.sparse != nullptr)
     return std::string(collective_of(it)) + "/" + std::string(it.sparse->name) +
            (it.starts.policy == activation_policy::none ? "" : " " + words_for(it.starts)) + ", " +
-           std::to_string(it.size) + (it.size == 1 ? " rank" : " ranks") + ", count " + std::to_string(it.count) +
-           text_of(it.problem);
+           counted(it.size, "rank") + ", count " + std::to_string(it.count) + text_of(it.problem);
   std::string text(it.what->of->name);
   text.append("/").append(it.what->name);
   if (it.starts.policy != activation_policy::none) text.append(" ").append(words_for(it.starts));
-  text += ", " + std::to_string(it.size) + (it.size == 1 ? " rank" : " ranks");
+  text += ", " + counted(it.size, "rank");
   if (it.what->of->moves_data) text += ", count " + std::to_string(it.count);
   if (it.what->of->is_rooted) text += ", root " + std::to_string(it.data.root);
   if (it.data.segment != 0) text += ", segments of " + std::to_string(it.data.segment);

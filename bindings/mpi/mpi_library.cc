@@ -6,13 +6,14 @@
 #include <array>
 
 #include "bindings/environment.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
 
 std::string mismatch(const std::string& started, int size) {
-  return "the launcher started " + started + ", but MPI_COMM_WORLD has " + std::to_string(size) +
-         (size == 1 ? " rank" : " ranks") + ": the program was built with one MPI and started by another's mpiexec";
+  return "the launcher started " + started + ", but MPI_COMM_WORLD has " + counted(size, "rank") +
+         ": the program was built with one MPI and started by another's mpiexec";
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ std::string launcher_mismatch() {
   if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS) return {};
   for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
     if (const auto started = number_in_environment(variable, 1); started && *started && **started != size)
-      return mismatch(std::to_string(**started) + " ranks", size);
+      return mismatch(counted(**started, "rank"), size);
   for (const char* variable : {"PMI_RANK", "PMIX_RANK"})  // PMIx does not put the size into the environment
     if (const auto self = number_in_environment(variable); self && *self && **self >= size)
       return mismatch("rank " + std::to_string(**self), size);

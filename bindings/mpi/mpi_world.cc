@@ -10,6 +10,7 @@
 #include "bindings/mpi/hybrid_endpoint.h"
 #include "bindings/mpi/node_segment.h"
 #include "offload/cores.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -106,11 +107,9 @@ std::optional<std::vector<rank>> members_of(MPI_Comm node, rank self) {
   return members;
 }
 
-std::string ranks_in_words(std::size_t count) { return std::to_string(count) + (count == 1 ? " rank" : " ranks"); }
-
 std::string sharing_in_words(std::size_t local, std::size_t size) {
-  const std::string near = "shared memory with " + ranks_in_words(local - 1);
-  return local == size ? near : near + ", MPI with " + ranks_in_words(size - local);
+  const std::string near = "shared memory with " + counted(local - 1, "rank");
+  return local == size ? near : near + ", MPI with " + counted(size - local, "rank");
 }
 
 /// With whom every rank shares memory. `lowest`: of those this one shares with, itself included.
@@ -145,7 +144,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
   }
   auto near = share_segment(node.comm, options.region_bytes, options.shm);
   if (!near) {
-    found.text = "MPI with everybody: " + ranks_in_words(members->size()) + " cannot share memory, rank " +
+    found.text = "MPI with everybody: " + counted(members->size(), "rank") + " cannot share memory, rank " +
                  std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +
                  " says: " + near.error().text;
     return std::unique_ptr<endpoint>(std::move(far));

@@ -1069,7 +1069,7 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
     const std::string out = run(lsched({"verify", "--file", mistyped.path})).out;
     EXPECT_TRUE(contains(out, "nothing promised of its outputs (if it is meant to be partial_allreduce: --promise"))
         << out;
-    EXPECT_TRUE(contains(out, "\n1 worlds proved, 1 of them without a promise, 0 failed\n")) << out;
+    EXPECT_TRUE(contains(out, "\n1 world proved, 1 of them without a promise, 0 failed\n")) << out;
   }
   const temporary_file other(named("telepathy"));
   const std::string lines = run(lsched({"verify", "--file", other.path, "--json"})).out;

@@ -216,6 +216,19 @@ TEST(registry, bad_requests_say_what_to_change) {
   EXPECT_NE(refusal("allreduce", "auto", {.self = -1, .size = 3}, sum).find("use 0 to 2"), std::string::npos);
 }
 
+TEST(registry, a_vector_that_is_too_large_is_said_to_be_as_large_as_it_is) {
+  shape data{.count = k_max_count};
+  EXPECT_EQ(refusal("gather", "auto", {0, 3}, data),
+            "LSCHED_ERR_ARGUMENT: a vector of 3 x 281474976710655 elements is above the largest, of 281474976710655");
+  EXPECT_EQ(refusal("gather", "auto", {0, 1}, data), "accepted");
+  ++data.count;
+  EXPECT_EQ(refusal("bcast", "auto", {0, 1}, data),
+            "LSCHED_ERR_ARGUMENT: a vector of 281474976710656 elements is above the largest, of 281474976710655");
+  data.counts = {k_max_count, 1, 0}, data.count = 0;
+  EXPECT_EQ(refusal("allgatherv", "auto", {0, 3}, data),
+            "LSCHED_ERR_ARGUMENT: a vector of 281474976710656 elements is above the largest, of 281474976710655");
+}
+
 /// Algorithms to come will have constraints that none of today's has.
 TEST(objection, knows_worlds_of_powers_of_two_and_least_counts) {
   const constraints picky{.power_of_two = true, .min_count = 8, .summary = ""};

@@ -24,7 +24,7 @@ endfunction()
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${staging})
 file(RENAME ${staging} ${PREFIX})
 foreach(file include/lsched.h include/lsched.hpp include/lsched_delta.hpp include/lsched_partition.hpp include/lsched_sparse.hpp
-        ${LIBDIR}/libsched.so bin/lsched)
+        ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE)
   if(NOT EXISTS ${PREFIX}/${file})
     message(FATAL_ERROR "${file} was not installed")
   endif()

@@ -349,8 +349,8 @@ TEST(compile, refuses_a_need_above_the_in_degree) {
   const op_id first = b.nop();
   b.set_need(b.nop({first}), 2);
   root.any(root.nop());
-  EXPECT_TRUE(refuses(b, status::argument, 1, "needs 2 tokens but has 1 deps"));
-  EXPECT_TRUE(refuses(root, status::argument, 0, "needs 1 tokens but has 0 deps"));
+  EXPECT_TRUE(refuses(b, status::argument, 1, "needs 2 tokens but has 1 dep"));
+  EXPECT_TRUE(refuses(root, status::argument, 0, "needs 1 token but has 0 deps"));
 }
 
 TEST(compile, refuses_the_same_dep_twice) {

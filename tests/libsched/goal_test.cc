@@ -124,7 +124,7 @@ TEST(goal_text, names_line_column_and_reason_of_what_it_refuses) {
       {in_block("send 8 to 1\n"), "line 3, column 8: expected \"b\""},
       {in_block("send 8b from 1\n"), "line 3, column 9: expected \"to\""},
       {in_block("send 8b to -1\n"), "line 3, column 12: expected a rank, a number"},
-      {in_block("send 8b to 2\n"), "line 3, column 12: there are only 2 ranks"},
+      {in_block("send 8b to 2\n"), "line 3, column 12: the program has 2 ranks"},
       {in_block("send 8b to 1 cpu 1 tag 1\n"), "line 3, column 20: expected the end of the line"},
       {in_block("send 8b to 1 tag 4294967296\n"), "line 3, column 18: a tag is above 4294967295"},
       {in_block("send 8b to 1 cpu 256\n"), "line 3, column 18: a cpu is above 255"},
@@ -235,7 +235,7 @@ TEST(goal_binary, names_offset_and_reason_of_what_it_refuses) {
       {54, 1, "offset 50: node 0 is a root and not listed as one, in order"},
       {58, 1, "offset 58: the in-degree is not the number of edges that lead here"},
       {62, 4, "offset 62: kind 4 is none of send, recv, calc"},
-      {102, 2, "offset 102: there are only 2 ranks"},
+      {102, 2, "offset 102: the program has 2 ranks"},
   }};
   for (const fault& it : faults) {
     std::string file = small_file().text();
