@@ -9,6 +9,19 @@
 namespace lsched {
 namespace {
 
+/// What a kernel makes, to a promise about contributions.
+enum class making : std::uint8_t {
+  contributions,  ///< those of its operands
+  by_function,    ///< likewise, but what has become of them only functions know: for promises by functions
+  nobodys,        ///< numbers that may steer what becomes of contributions, but are in no promised range
+};
+
+/// This is the one rule. A value is the last of these that anything in it is (contents::add).
+making making_of(kernel what) {
+  if (makes_sums(what) || what == kernel::measure || what == kernel::derive) return making::nobodys;
+  return is_function(what) ? making::by_function : making::contributions;
+}
+
 std::uint32_t bit_of(kernel what) { return 1u << static_cast<unsigned>(what); }
 
 constexpr std::uint32_t k_no_input = ~std::uint32_t{0};
@@ -43,7 +56,8 @@ contents::contents(const assembly& all, const overlay& in_place, finding_list& o
       out_(out),
       nodes_{{.input = k_no_input}},
       products_(1),
-      grams_(1) {
+      grams_(1),
+      parts_(1) {
   for (rank r = 0; r < all.size(); ++r) set_up(r, in_place);
   layouts_.resize(memories_.size());
 }
@@ -67,18 +81,44 @@ void contents::set_up(rank r, const overlay& in_place) {
     const std::uint32_t number = inputs++;
     if (is_captured[b] || it.count == 0) continue;
     const auto shift = static_cast<std::int64_t>(begin);
-    memories_[placements_.back().memory].push_back({begin, begin + it.count, shift, add_leaf(r, number)});
+    memories_[placements_.back().memory].push_back({begin, begin + it.count, shift, add_leaf(r, number, it.count)});
   }
 }
 
-contents::node_id contents::add_leaf(rank contributor, std::uint32_t input) {
+contents::node_id contents::add_leaf(rank contributor, std::uint32_t input, std::uint64_t extent) {
   nodes_.push_back({.contributions = leaf_of(contributor, input),
                     .tree = leaf_tree(contributor, input),
                     .lowest = contributor,
                     .highest = contributor,
                     .input = input,
+                    .extent = extent,
                     .census = leaf_of(contributor, input)});
   return static_cast<node_id>(nodes_.size() - 1);
+}
+
+/// Every node that an op makes. `of`: what becomes part of it; not what the op goes by.
+contents::node_id contents::add(world_op by, node made, std::initializer_list<node_id> of) {
+  made.least_by = k_no_world_op;
+  for (const node_id it : of) made.least_by = least_of(made.least_by, nodes_[it].least_by);
+  if (making_of(all_.at(by).what) != making::contributions) made.least_by = least_of(made.least_by, by);
+  nodes_.push_back(made);
+  return static_cast<node_id>(nodes_.size() - 1);
+}
+
+/// Of two that are alike, the one that came first.
+world_op contents::least_of(world_op x, world_op y) const {
+  if (x == k_no_world_op || y == k_no_world_op) return std::min(x, y);
+  return making_of(all_.at(x).what) >= making_of(all_.at(y).what) ? x : y;
+}
+
+/// The same contributions, as `by` hands them on; and nothing of what they were besides, as sums or a part.
+contents::node contents::copy_of(node_id original, world_op by) const {
+  node it = nodes_[original];
+  it.lower = original, it.higher = k_nothing;
+  it.joined_by = by;
+  it.products = it.gram = it.part = 0;
+  it.is_derived = false;
+  return it;
 }
 
 /// The result is shifted as its lower operand is.
@@ -86,18 +126,21 @@ contents::node_id contents::add_join(world_op by, kernel how, const segment& low
   const node& x = nodes_[lower.what];
   const node& y = nodes_[higher.what];
   const fingerprint other = shifted(y.contributions, lower.shift - higher.shift);
-  nodes_.push_back({.contributions = joined(x.contributions, other),
-                    .tree = joined_tree(how, x.tree, y.tree),
-                    .lower = lower.what,
-                    .higher = higher.what,
-                    .joined_by = by,
-                    .lowest = std::min(x.lowest, y.lowest),
-                    .highest = std::max(x.highest, y.highest),
-                    .kernels = x.kernels | y.kernels | bit_of(how),
-                    .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest,
-                    .is_there = x.is_there || y.is_there,
-                    .census = joined(x.census, y.census)});
-  return static_cast<node_id>(nodes_.size() - 1);
+  return add(by,
+             {.contributions = joined(x.contributions, other),
+              .tree = joined_tree(how, x.tree, y.tree),
+              .lower = lower.what,
+              .higher = higher.what,
+              .joined_by = by,
+              .lowest = std::min(x.lowest, y.lowest),
+              .highest = std::max(x.highest, y.highest),
+              .kernels = x.kernels | y.kernels | bit_of(how),
+              .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest,
+              .is_there = x.is_there || y.is_there,
+              .shares = std::max(x.shares, y.shares),
+              .extent = x.extent == y.extent ? x.extent : 0,
+              .census = joined(x.census, y.census)},
+             {lower.what, higher.what});
 }
 
 /// `by`: what the coefficients follow from.
@@ -108,32 +151,27 @@ contents::node_id contents::add_adaptive(world_op op, const segment& lower, cons
   return joined;
 }
 
-contents::node_id contents::add_gram(gram of) {
+contents::node_id contents::add_gram(world_op by, gram of) {
   std::uint64_t tree = joined_tree(kernel::gram, of.elements.weights[0], of.elements.weights[1]);
   for (const std::uint64_t vector : of.vectors) tree = joined_tree(kernel::gram, tree, vector);
-  nodes_.push_back({.tree = tree, .input = k_no_input, .gram = static_cast<std::uint32_t>(grams_.size())});
+  const auto number = static_cast<std::uint32_t>(grams_.size());
   grams_.push_back(std::move(of));
-  return static_cast<node_id>(nodes_.size() - 1);
+  return add(by, {.tree = tree, .input = k_no_input, .gram = number}, {});
 }
 
-/// The three sums, elements 0 to 2. Nobody's contribution is in them, so that parts of them may be of any.
-contents::node_id contents::add_products(const products& of) {
-  products_.push_back(of);
-  const auto number = static_cast<std::uint32_t>(products_.size() - 1);
-  nodes_.push_back({.tree = of.weights[0], .input = k_no_input, .products = number});
-  return static_cast<node_id>(nodes_.size() - 1);
+/// The three sums, elements 0 to 2. `of`: the sums that these are the sums of.
+contents::node_id contents::add_products(world_op by, const products& all, std::initializer_list<node_id> of) {
+  const auto number = static_cast<std::uint32_t>(products_.size());
+  products_.push_back(all);
+  return add(by, {.tree = all.weights[0], .input = k_no_input, .products = number}, of);
 }
 
 /// The same contributions; by what they are divided, the expression says.
 contents::node_id contents::add_quotient(world_op op, const segment& sum) {
-  node it = nodes_[sum.what];
+  node it = copy_of(sum.what, op);
   it.tree = divided_tree(it.tree, all_.at(op).tag);
-  it.lower = sum.what, it.higher = k_nothing;
-  it.joined_by = op;
-  it.products = 0;
   it.kernels |= bit_of(kernel::divide);
-  nodes_.push_back(it);
-  return static_cast<node_id>(nodes_.size() - 1);
+  return add(op, it, {sum.what});
 }
 
 // --- executing ---------------------------------------------------------------------------------------------
@@ -190,7 +228,7 @@ void contents::multiply(world_op it, std::uint64_t count) {
       all = joined(all, products_of(nodes_[x.what].tree, higher, first, first + (end - begin)));
     });
   }
-  write(all_.rank_of(it), what.c, k_dot_sums, {{.end = k_dot_sums, .what = add_products(all)}});
+  write(all_.rank_of(it), what.c, k_dot_sums, {{.end = k_dot_sums, .what = add_products(it, all, {})}});
 }
 
 /// The products that the sums just read are of.
@@ -244,7 +282,7 @@ void contents::multiply_row(world_op it, std::uint64_t count) {
   if (!is_sound) all.vectors.clear();
   const op& what = all_.at(it);
   const std::uint64_t length = gram_sums(row_of(what).vectors);
-  write(all_.rank_of(it), what.c, length, {{.end = length, .what = add_gram(std::move(all))}});
+  write(all_.rank_of(it), what.c, length, {{.end = length, .what = add_gram(it, std::move(all))}});
 }
 
 /// The matrices just read, added up; of no vectors if they are not whole, or not of the same.
@@ -296,10 +334,11 @@ void contents::combine_row(world_op it, std::uint64_t count) {
 
 /// What is captured may have been merged from several calls of its rank, by the capture's kernel.
 void contents::capture(rank r, const op& what, std::uint64_t count) {
-  const auto before = all_.program(r).buffers().first(what.c.buffer());
+  const auto mine = all_.program(r).buffers();
+  const auto before = mine.first(what.c.buffer());
   const auto number =
       std::count_if(before.begin(), before.end(), [](const buffer& it) { return it.role == buffer_role::input; });
-  const node_id leaf = add_leaf(r, static_cast<std::uint32_t>(number));
+  const node_id leaf = add_leaf(r, static_cast<std::uint32_t>(number), mine[what.c.buffer()].count);
   nodes_[leaf].kernels = bit_of(what.what);
   lower_.assign(1, {.end = count, .shift = -static_cast<std::int64_t>(what.c.offset()), .what = leaf});
 }
@@ -411,8 +450,8 @@ void contents::put(world_op by, region part, std::uint64_t count, const memory& 
 /// was taken apart, or else for element i.
 bool contents::lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const {
   const node& what = nodes_[list.what];
-  if (nodes_[length.what].is_derived && what.whole != 0)
-    return end - begin == 1 && number_at(begin, length.shift) == static_cast<std::int64_t>(what.part);
+  if (nodes_[length.what].is_derived && what.part != 0)
+    return end - begin == 1 && number_at(begin, length.shift) == parts_[what.part].number;
   const std::uint64_t measured = joined_tree(kernel::measure, what.tree, 0);
   return (nodes_[length.what].is_derived || nodes_[length.what].tree == measured) && length.shift == list.shift;
 }
@@ -422,8 +461,8 @@ void contents::measure(world_op by, const memory& lists) {
   joined_.clear();
   for (const segment& it : lists) {
     const std::uint64_t tree = joined_tree(kernel::measure, nodes_[it.what].tree, 0);
-    nodes_.push_back({.tree = tree, .input = k_no_input, .is_there = true});
-    joined_.push_back({it.begin, it.end, it.shift, static_cast<node_id>(nodes_.size() - 1)});
+    const node_id length = add(by, {.tree = tree, .input = k_no_input, .is_there = true}, {});
+    joined_.push_back({it.begin, it.end, it.shift, length});
   }
   write(all_.rank_of(by), all_.at(by).c, all_.at(by).count, joined_);
 }
@@ -456,7 +495,7 @@ void contents::combine(world_op by, const memory& lower, const memory& higher) {
   for_each_pair(lower, higher, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
     const std::uint32_t one = nodes_[x.what].products, other = nodes_[y.what].products;
     const bool adds_sums = how == kernel::sum && one != 0 && other != 0 && x.shift == y.shift;
-    const node_id both = adds_sums ? add_products(joined(products_[one], products_[other]))
+    const node_id both = adds_sums ? add_products(by, joined(products_[one], products_[other]), {x.what, y.what})
                          : given   ? add_adaptive(by, x, y, *given)
                                    : add_join(by, how, x, y);
     joined_.push_back({begin, end, x.shift, both});
@@ -505,7 +544,7 @@ void contents::call(world_op it) {
     case kernel::split: made = split(it, tree); break;
     case kernel::fold: made = folded(it, tree); break;
     case kernel::join: made = joined_parts(it, tree); break;
-    default: made = derived(tree); break;
+    default: made = derived(it, tree); break;
   }
   if (made) {
     node& result = nodes_[made->what];
@@ -560,19 +599,28 @@ void contents::check_agreement(world_op it) {
 std::optional<contents::segment> contents::split(world_op it, std::uint64_t tree) {
   if (lower_.size() > 1) return std::nullopt;
   const segment from = lower_.empty() ? segment{} : lower_.front();  // of nothing there is nothing
+  const std::uint64_t extent = nodes_[from.what].extent;
   const std::int64_t number = number_at(0, from.shift);
-  if (from.end != 1 && number != 0) return std::nullopt;
-  node made = nodes_[from.what];
-  made.whole = made.tree;
-  made.part = static_cast<std::uint64_t>(number);
+  const bool is_all = number == 0 && from.end == extent;
+  if (!is_all && (from.end != 1 || extent == 0)) return std::nullopt;
+  node made = copy_of(from.what, it);
+  made.part = static_cast<std::uint32_t>(parts_.size());
+  parts_.push_back({.whole = made.tree, .number = number, .of = is_all ? 1 : extent});
+  if (!is_all) ++made.shares;
+  made.extent = all_.at(it).count;
   made.tree = tree;
-  made.lower = from.what, made.higher = k_nothing;
-  made.joined_by = it;
-  nodes_.push_back(made);
-  return segment{.what = static_cast<node_id>(nodes_.size() - 1)};
+  return segment{.what = add(it, made, {from.what})};
 }
 
-/// The result is that element, or if it is several numbers, of element 0.
+/// Of element `number` of `of`: that element, or if it is all there is, as many as there are in the target.
+std::optional<contents::segment> contents::made_of(world_op it, node made, std::int64_t number, std::uint64_t of) {
+  const std::uint64_t count = all_.at(it).count;
+  if (count != 1 && of != 1) return std::nullopt;
+  made.extent = count == 1 ? of : count;
+  return segment{.shift = count == 1 ? -number : 0, .what = add(it, made, {made.lower})};
+}
+
+/// That element of all of them together.
 std::optional<contents::segment> contents::folded(world_op it, std::uint64_t tree) {
   if (lower_.empty()) return std::nullopt;
   const std::int64_t number = number_at(lower_.front().begin, lower_.front().shift);
@@ -585,27 +633,25 @@ std::optional<contents::segment> contents::folded(world_op it, std::uint64_t tre
     all = all ? segment{.end = 1, .shift = -number, .what = add_join(it, kernel::fold, *all, one)} : one;
   }
   for (const segment& run : higher_) tree = joined_tree(kernel::fold, tree, nodes_[run.what].tree);
-  if (all_.at(it).count != 1 && number != 0) return std::nullopt;
-  node made = nodes_[all->what];
-  if (lower_.size() == 1) made.lower = all->what, made.higher = k_nothing, made.joined_by = it;
+  node made = copy_of(all->what, it);
   made.kernels |= bit_of(kernel::fold);
   made.tree = tree;
-  made.whole = 0;
-  nodes_.push_back(made);
-  return segment{.shift = -number, .what = static_cast<node_id>(nodes_.size() - 1)};
+  return made_of(it, made, number, made.extent);
 }
 
 /// Element q of what a split has made of each element of one node, elements in order: element q of that node, shared
-/// out in another way. Or all elements of a node: the node.
+/// out in another way. Or all elements of a node: what a split has made it of, or the node.
 std::optional<contents::segment> contents::joined_parts(world_op it, std::uint64_t tree) {
   if (lower_.empty()) return std::nullopt;
   const node& first = nodes_[lower_.front().what];
+  const split_element taken = parts_[first.part];
   const std::int64_t number = number_at(lower_.front().begin, lower_.front().shift);
-  bool are_parts = first.whole != 0, are_elements = true;
+  bool are_parts = first.part != 0 && lower_.size() == taken.of, are_elements = lower_.back().end == first.extent;
   for (const segment& run : lower_) {
     const node& one = nodes_[run.what];
-    are_parts = are_parts && run.end - run.begin == 1 && one.whole == first.whole && one.part == run.begin &&
-                number_at(run.begin, run.shift) == number;
+    const split_element& other = parts_[one.part];
+    are_parts = are_parts && run.end - run.begin == 1 && other.whole == taken.whole &&
+                other.number == static_cast<std::int64_t>(run.begin) && number_at(run.begin, run.shift) == number;
     are_elements = are_elements && run.shift == 0 && one.tree == first.tree;
   }
   if (!are_parts && !are_elements) return std::nullopt;
@@ -613,19 +659,16 @@ std::optional<contents::segment> contents::joined_parts(world_op it, std::uint64
     tree = joined_tree(kernel::join, all_.at(it).tag, lower_.size());
     for (const segment& run : lower_) tree = joined_tree(kernel::join, tree, nodes_[run.what].tree);
   }
-  if (are_parts && all_.at(it).count != 1 && number != 0) return std::nullopt;
-  node made = first;
+  node made = copy_of(lower_.front().what, it);
   made.tree = tree;
-  made.whole = 0;
-  made.lower = lower_.front().what, made.higher = k_nothing;
-  made.joined_by = it;
-  nodes_.push_back(made);
-  return segment{.shift = are_parts ? -number : 0, .what = static_cast<node_id>(nodes_.size() - 1)};
+  if (taken.of > 1) --made.shares;
+  if (are_parts) return made_of(it, made, number, made.extent);
+  return made_of(it, made, taken.number, first.part == 0 ? 1 : taken.of);
 }
 
-contents::segment contents::derived(std::uint64_t tree) {
-  nodes_.push_back({.tree = tree, .input = k_no_input, .is_derived = true});
-  return {.what = static_cast<node_id>(nodes_.size() - 1)};
+contents::segment contents::derived(world_op it, std::uint64_t tree) {
+  const node made{.tree = tree, .input = k_no_input, .is_derived = true, .extent = all_.at(it).count};
+  return {.what = add(it, made, {})};
 }
 
 // --- checking ----------------------------------------------------------------------------------------------
@@ -698,6 +741,8 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
     return false;
   };
   if (!is_right) return bad(property::contents, explain(wanted, found));
+  if (const std::string why = words_for_least(wanted, it); !why.empty()) return bad(property::contents, why);
+  if (it.shares != 0) return bad(property::contents, "what functions have made of one element of several is in it");
   if (is_moved && it.joined_by != k_no_world_op) return bad(property::contents, "divided, and not as it was");
   if (is_moved) return true;
   const std::uint32_t of_means = wanted.has_means ? bit_of(kernel::sum) | bit_of(kernel::divide) : 0;
@@ -747,6 +792,15 @@ std::vector<std::uint64_t> contents::copies_in(node_id top, std::uint32_t input)
     }
   }
   return copies;
+}
+
+/// Why a range may not hold what is least of a contribution in it; or an empty string.
+std::string contents::words_for_least(const promised_range& wanted, const node& found) const {
+  if (found.least_by == k_no_world_op) return {};
+  const making least = making_of(all_.at(found.least_by).what);
+  if (least == making::by_function && is_function(wanted.how)) return {};
+  return "what " + all_.words_for(found.least_by) + " made is in it, and " +
+         (least == making::nobodys ? "that is nobody's contribution" : "a function may make anything of contributions");
 }
 
 std::string contents::explain(const promised_range& wanted, const segment& found) const {

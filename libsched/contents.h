@@ -29,6 +29,7 @@
 // One order is enough if no hazards exist: every read then follows the same write in all executions.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -65,17 +66,26 @@ class contents {
     std::uint64_t tree = 0;
     node_id lower = 0, higher = 0;       ///< of a join; of a quotient, the other is k_nothing
     world_op joined_by = k_no_world_op;  ///< k_no_world_op: a leaf
-    rank lowest = 0, highest = 0;        ///< contributors
-    std::uint32_t input = 0;             ///< of a leaf
-    std::uint32_t products = 0;          ///< of sums: which, in products_; 0: it is no such node
-    std::uint32_t gram = 0;              ///< likewise, of a Gram matrix, in grams_
-    std::uint32_t kernels = 0;           ///< bit k: kernel k, of joins and of captures that merge
+    world_op least_by =
+        k_no_world_op;             ///< who made what of all that is in it is least of a contribution, if it is none
+    rank lowest = 0, highest = 0;  ///< contributors
+    std::uint32_t input = 0;       ///< of a leaf
+    std::uint32_t products = 0;    ///< of sums: which, in products_; 0: it is no such node
+    std::uint32_t gram = 0;        ///< likewise, of a Gram matrix, in grams_
+    std::uint32_t kernels = 0;     ///< bit k: kernel k, of joins and of captures that merge
     bool is_in_rank_order = true;
-    bool is_derived = false;  ///< numbers, by a function
-    std::uint64_t whole = 0;  ///< of what a split has made of one element: the expression which that is an element of
-    std::uint64_t part = 0;   ///< likewise: which element
-    bool is_there = false;    ///< in partial schedules, whoever contributes: a function has made it
-    fingerprint census{};     ///< contributions wherever they are from; of what a function made: those it goes by
+    bool is_derived = false;   ///< numbers, by a function
+    bool is_there = false;     ///< in partial schedules, whoever contributes: a function has made it
+    std::uint32_t part = 0;    ///< of what a split has made: of which element, in parts_
+    std::uint32_t shares = 0;  ///< its elements are shares of one element of several, which may be a share, and so on
+    std::uint64_t extent = 0;  ///< elements in all; if operands had different ones, 0
+    fingerprint census{};      ///< contributions wherever they are from; of what a function made: those it goes by
+  };
+  /// What a split has taken apart: an element of several, or all of a node, which is then the only one.
+  struct split_element {
+    std::uint64_t whole = 0;  ///< the expression that it is an element of
+    std::int64_t number = 0;  ///< which
+    std::uint64_t of = 0;     ///< how many
   };
   /// Which elements of which vectors have been multiplied with each other. No vectors: of no use, since in what was
   /// multiplied an element met another one, or a vector did not have one expression.
@@ -97,11 +107,14 @@ class contents {
     return placements_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()];
   }
   void set_up(rank r, const overlay& in_place);
-  node_id add_leaf(rank contributor, std::uint32_t input);
+  node_id add_leaf(rank contributor, std::uint32_t input, std::uint64_t extent);
+  node_id add(world_op by, node made, std::initializer_list<node_id> of);
+  world_op least_of(world_op x, world_op y) const;
+  node copy_of(node_id original, world_op by) const;
   node_id add_join(world_op by, kernel how, const segment& lower, const segment& higher);
   node_id add_adaptive(world_op op, const segment& lower, const segment& higher, const products& by);
-  node_id add_gram(gram of);
-  node_id add_products(const products& of);
+  node_id add_gram(world_op by, gram of);
+  node_id add_products(world_op by, const products& all, std::initializer_list<node_id> of);
   node_id add_quotient(world_op op, const segment& sum);
   fingerprint leaf_of(rank contributor, std::uint32_t input) const;
   fingerprint shifted(fingerprint it, std::int64_t by) const;
@@ -137,7 +150,8 @@ class contents {
   std::optional<segment> split(world_op it, std::uint64_t tree);
   std::optional<segment> folded(world_op it, std::uint64_t tree);
   std::optional<segment> joined_parts(world_op it, std::uint64_t tree);
-  segment derived(std::uint64_t tree);
+  std::optional<segment> made_of(world_op it, node made, std::int64_t number, std::uint64_t of);
+  segment derived(world_op it, std::uint64_t tree);
   std::uint64_t size_of_source(world_op it) const;
   void object_to_sums(world_op reader);
 
@@ -148,6 +162,7 @@ class contents {
   void object(property what, const promised_range& wanted, std::uint16_t buffer, std::uint64_t begin, std::uint64_t end,
               const std::string& why);
 
+  std::string words_for_least(const promised_range& wanted, const node& found) const;
   std::string explain(const promised_range& wanted, const segment& found) const;
   std::vector<bool> holders_of(rank contributor, std::uint32_t input) const;
   std::vector<std::uint64_t> copies_in(node_id top, std::uint32_t input) const;
@@ -161,6 +176,7 @@ class contents {
   std::vector<node> nodes_;
   std::vector<products> products_;
   std::vector<gram> grams_;
+  std::vector<split_element> parts_;
   std::vector<memory> row_;                ///< of the op being executed
   std::vector<std::size_t> first_buffer_;  ///< by rank, in
   std::vector<placement> placements_;      ///< by rank and buffer

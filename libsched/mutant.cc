@@ -10,8 +10,8 @@ namespace lsched {
 
 std::string_view name_of(mutation how) {
   constexpr std::array<std::string_view, k_all_mutations.size()> names{
-      "drop_dep",      "swap_peers",     "shift_offset", "change_extent", "duplicate",   "merge_tags",
-      "change_kernel", "exchange_order", "change_need",  "lose_signal",   "change_guard"};
+      "drop_dep",      "swap_peers",     "shift_offset", "change_extent", "duplicate",    "merge_tags",
+      "change_kernel", "exchange_order", "change_need",  "lose_signal",   "change_guard", "insert_op"};
   return names[static_cast<std::size_t>(how)];
 }
 
@@ -93,6 +93,26 @@ void duplicate(draft& in, op_id id) {
   in.head.ops.insert(in.head.ops.begin() + id, op(in.head.ops[id]));
 }
 
+/// Comes directly after op `id`, so later ops move up by one; whoever waited for that op waits for it.
+void insert_after(draft& in, op_id id, const op& what) {
+  const auto moved = [&](op_id other) { return other > id && other != k_no_op ? other + 1 : other; };
+  for (auto& [before, after] : in.deps) {
+    before = before == id ? id + 1 : moved(before);
+    after = moved(after);
+  }
+  in.deps.emplace_back(id, id + 1);
+  in.head.exit = in.head.exit == id ? id + 1 : moved(in.head.exit);
+  in.head.ops.insert(in.head.ops.begin() + id + 1, what);
+}
+
+/// Comes after everything, and ends the round.
+void append_op(draft& in, const op& what) {
+  const auto id = static_cast<op_id>(in.head.ops.size());
+  in.deps.emplace_back(in.head.exit, id);
+  in.head.ops.push_back(what);
+  in.head.exit = id;
+}
+
 /// The ops change places; each place keeps its deps and what it needs of them.
 void exchange(draft& in, op_id x, op_id y) {
   std::swap(in.head.ops[x], in.head.ops[y]);
@@ -124,7 +144,7 @@ class mutant_list::enumeration {
       program_ = world_[static_cast<std::size_t>(r)].get();
       for (op_id id = 0; id < program_->ops().size(); ++id) write_faults_at(id);
       for (std::size_t b = 0; b < program_->buffers().size(); ++b)
-        if (program_->buffers()[b].has_lists()) change_room(b);
+        program_->buffers()[b].has_lists() ? change_room(b) : change_output(b);
     }
   }
 
@@ -146,6 +166,7 @@ class mutant_list::enumeration {
     change_kernel(id);
     exchange_orders(id);
     change_needs(id);
+    double_target(id);
     if (moves_data(at(id))) shift_offsets(id), change_extents(id);
     if (at(id).guard != 0) change_guard(id);
     if (!is_communication(at(id).kind)) return;
@@ -179,6 +200,70 @@ class mutant_list::enumeration {
     } while (!supports(*next, at(id).type));
     add(mutation::change_kernel, words(id) + " has kernel " + std::string(name_of(*next)),
         [id, other = *next](draft& in) { in.head.ops[id].what = other; });
+  }
+
+  void double_target(op_id id) {
+    if (at(id).kind == op_kind::capture) return;
+    for (const operand& part : operands_of(at(id), program_->buffers())) {
+      if (!part.is_written || part.count == 0 || !supports(kernel::sum, part.type)) continue;
+      add(mutation::insert_op, words(id) + " has its result doubled",
+          [id, extra = sum_of(part.at, part.at, part.type, part.count)](draft& in) { insert_after(in, id, extra); });
+    }
+  }
+
+  static op sum_of(region target, region other, dtype type, std::uint64_t count) {
+    return {.kind = op_kind::compute,
+            .what = kernel::sum,
+            .type = type,
+            .need = 1,
+            .count = count,
+            .a = target,
+            .b = other,
+            .c = target};
+  }
+
+  /// An output that ops write: what functions make of it replaces it, or what is no contribution is added to it.
+  void change_output(std::size_t b) {
+    const buffer& out = program_->buffers()[b];
+    const auto writes = [b](const op& it) { return it.c.exists() && it.c.buffer() == b; };
+    if (out.role != buffer_role::output || out.count == 0 || std::ranges::none_of(program_->ops(), writes)) return;
+    const region all(static_cast<std::uint16_t>(b), 0);
+    const auto function = [&](kernel how) {
+      return op{.what = how, .type = out.type, .tag = k_new_function, .count = out.count, .a = all};
+    };
+    for (const kernel how : {kernel::split, kernel::fold, kernel::join, kernel::derive})
+      change_output(b, function(how), out.count, false);
+    if (!supports(kernel::sum, out.type)) return;
+    change_output(b, function(kernel::derive), out.count, true);
+    const region next(all.buffer(), 1);
+    const op norms{.what = kernel::dot_norms, .type = out.type, .count = out.count, .a = all, .b = all};
+    const op gram{.what = kernel::gram, .type = out.type, .tag = tag_of({2, 0}), .count = 1, .a = all, .b = next};
+    if (out.type == dtype::f64) change_output(b, norms, k_dot_sums, true);
+    if (out.type == dtype::f64 && out.count > 1) change_output(b, gram, gram_sums(2), true);
+    const auto lists = std::ranges::find_if(program_->buffers(), &buffer::has_lists);
+    if (out.type != dtype::u64 || lists == program_->buffers().end()) return;
+    const region first(static_cast<std::uint16_t>(lists - program_->buffers().begin()), 0);
+    change_output(b, {.what = kernel::measure, .type = lists->type, .count = 1, .a = first}, 1, true);
+  }
+
+  /// `extra` makes so many `elements` of the output's type.
+  void change_output(std::size_t b, op extra, std::uint64_t elements, bool is_added) {
+    const buffer& out = program_->buffers()[b];
+    const region made(static_cast<std::uint16_t>(program_->buffers().size()), 0);
+    const region all(static_cast<std::uint16_t>(b), 0);
+    extra.kind = op_kind::compute;
+    extra.need = 1;
+    extra.c = made;
+    op last = sum_of(all, made, out.type, std::min(out.count, elements));
+    if (!is_added) last.what = kernel::copy, last.a = made, last.b = {};
+    add(mutation::insert_op,
+        "a " + std::string(name_of(extra.what)) + " is " + (is_added ? "added to" : "put into") + " buffer " +
+            std::to_string(b),
+        [extra, last, scratch = buffer{.type = out.type, .count = elements}](draft& in) {
+          in.head.buffers.push_back(scratch);
+          append_op(in, extra);
+          append_op(in, last);
+        });
   }
 
   void exchange_orders(op_id id) {
@@ -302,6 +387,8 @@ class mutant_list::enumeration {
         ops, [&](const op& it) { return it.kind == wanted && it.peer == self_ && it.tag == out.tag; });
     return found == ops.end() ? k_no_op : static_cast<op_id>(found - ops.begin());
   }
+
+  static constexpr std::uint32_t k_new_function = 0xffffffff;  ///< a number that no schedule has
 
   mutant_list& out_;
   const std::vector<schedule_ptr>& world_;

@@ -28,12 +28,13 @@ enum class mutation : std::uint8_t {
   change_need,     ///< an op waits for any, for all, for one token more or for one fewer
   lose_signal,     ///< a signal is not sent, not waited for, or nothing triggers it
   change_guard,    ///< an op is void in other rounds, or in none
+  insert_op,       ///< what an op has written is doubled; or an output is changed in the end, by ops of any kernel
 };
 
-inline constexpr std::array<mutation, 11> k_all_mutations{
+inline constexpr std::array<mutation, 12> k_all_mutations{
     mutation::drop_dep,    mutation::swap_peers,  mutation::shift_offset,  mutation::change_extent,
     mutation::duplicate,   mutation::merge_tags,  mutation::change_kernel, mutation::exchange_order,
-    mutation::change_need, mutation::lose_signal, mutation::change_guard};
+    mutation::change_need, mutation::lose_signal, mutation::change_guard,  mutation::insert_op};
 
 std::string_view name_of(mutation how);
 

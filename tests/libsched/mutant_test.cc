@@ -24,10 +24,10 @@ struct subject {
 };
 
 /// What an algorithm is asked for, in all ways that make a difference to its ops.
-std::vector<subject> subjects_of(const algorithm& it, rank size) {
+std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dtype::f32) {
   std::vector<subject> all;
   const auto add = [&](const activation& starts, bool in_place) {
-    shape data = typical_shape(*it.of, size, static_cast<std::uint64_t>(size) + 2, dtype::f32, kernel::sum);
+    shape data = typical_shape(*it.of, size, static_cast<std::uint64_t>(size) + 2, type, kernel::sum);
     data.in_place = in_place;
     subject one{std::string(it.of->name) + "/" + std::string(it.name) + " " + words_for(starts) +
                     (in_place ? " in place" : "") + " P=" + std::to_string(size),
@@ -93,6 +93,13 @@ std::size_t changed_ops(mutation how, const draft& before, draft after) {
 
 /// One rank's part in a mutant.
 void expect_what_it_says(mutation how, const draft& before, const draft& after) {
+  if (how == mutation::insert_op) {
+    const std::size_t extra = after.head.ops.size() - before.head.ops.size();
+    EXPECT_EQ(after.deps.size(), before.deps.size() + extra);
+    EXPECT_EQ(after.head.buffers.size(), before.head.buffers.size() + extra - 1);
+    EXPECT_TRUE(extra == 1 || extra == 2);
+    return;
+  }
   if (how == mutation::duplicate) {
     EXPECT_EQ(after.head.ops.size(), before.head.ops.size() + 1);
     EXPECT_GE(after.deps.size(), before.deps.size());
@@ -224,6 +231,22 @@ TEST(mutant_trial, what_breaks_the_promise_is_never_equivalent) {
     EXPECT_EQ(try_mutant(world, it.world, it.promise, it.options).what, fate::killed) << list.name(k);
   }
   EXPECT_GT(broken, 20u);
+}
+
+/// An output holds what is promised and nothing else, whatever made the rest, and everything once.
+TEST(mutant_trial, no_op_is_inserted_unseen) {
+  for (const rank size : {3, 5, 2})
+    for (const algorithm* of :
+         {find("allreduce", "recursive_doubling"), find("bcast", "binomial"), find("reduce_scatter_block", "ring")})
+      for (const dtype type : {dtype::f32, dtype::f64, dtype::u64})
+        for (const subject& it : subjects_of(*of, size, type)) {
+          const mutant_list list(it.world);
+          for (std::size_t k = 0; k < list.size(); ++k) {
+            if (list.how(k) != mutation::insert_op) continue;
+            const trial verdict = try_mutant(list.world(k), it.world, it.promise, it.options);
+            EXPECT_EQ(verdict.what, fate::killed) << it.name << ", " << list.name(k) << ": " << verdict.why;
+          }
+        }
 }
 
 /// Tries every `step`-th mutant of every subject of these sizes.
