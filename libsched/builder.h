@@ -106,6 +106,7 @@ class builder {
   /// An empty buffer where there is no such id, as after an error.
   const buffer& at(buffer_id id) const;
   std::size_t op_count() const { return ops_.size(); }
+  std::size_t buffer_count() const { return buffers_.size(); }
   const failure* error() const { return error_.code == status::ok ? nullptr : &error_; }
 
   /// Checks and freezes. Errors: the first one met while building; CYCLE; BOUNDS (a region or bound leaves

@@ -139,7 +139,7 @@ bool compiler::check_peer(op_id id) {
   const world place = source_.place_;
   if (it.peer < 0 || it.peer >= place.size)
     return refuse(status::argument, id,
-                  "peer " + std::to_string(it.peer) + " is not in 0.." + std::to_string(place.size - 1), it.peer);
+                  "peer " + std::to_string(it.peer) + " is not in 0.." + std::to_string(place.size - 1));
   if (it.peer == place.self && it.kind != op_kind::signal_recv)
     return refuse(status::argument, id, "peer " + std::to_string(it.peer) + " is the rank itself", it.peer);
   return true;
@@ -160,6 +160,11 @@ bool compiler::check_regions(op_id id) {
   if (lacks(wanted.a, it.a, "a") || lacks(wanted.b, it.b, "b") || lacks(wanted.c, it.c, "c") ||
       lacks(wanted.s, it.s, "s"))
     return false;
+  for (region op::*which : {&op::a, &op::b, &op::s, &op::c})
+    if (const region place = it.*which; place.exists() && place.buffer() >= source_.buffers_.size())
+      return refuse(status::argument, id,
+                    std::string("region ") + letter_of(which) + " is of buffer " + std::to_string(place.buffer()) +
+                        ", which does not exist: this schedule has " + std::to_string(source_.buffers_.size()));
   for (const operand& part : operands_of(it, source_.buffers_))
     if (!check_read(id, part) || (part.is_written && !check_write(id, part.at))) return false;
   return true;
@@ -167,8 +172,6 @@ bool compiler::check_regions(op_id id) {
 
 bool compiler::check_read(op_id id, const operand& part) {
   const std::string which = std::string("region ") + letter_of(part.which);
-  if (part.at.buffer() >= source_.buffers_.size())
-    return refuse(status::argument, id, which + " names no buffer of this schedule");
   const buffer& under = source_.buffers_[part.at.buffer()];
   if (under.type != part.type)
     return refuse(status::argument, id,

@@ -119,7 +119,7 @@ outcome measure(lsched_progress_mode progress, const async_options& options) {
       threads[static_cast<std::size_t>(r)] =
           std::jthread([&shared, r, runtime = runtimes[static_cast<std::size_t>(r)]] { play(r, runtime, shared); });
   }
-  for (lsched_runtime* runtime : runtimes) lsched_runtime_close(runtime);
+  for (lsched_runtime* runtime : runtimes) (void)lsched_runtime_close(runtime);  // an error may have left schedules
   for (const std::exception_ptr& error : shared.errors)
     if (error) std::rethrow_exception(error);
   return std::move(shared.seen);

@@ -21,7 +21,7 @@ constexpr std::size_t k_ops = 1024;
 constexpr std::uint64_t k_blocks = 10;  // the sides take turns
 
 struct runtime_closer {
-  void operator()(lsched_runtime* runtime) const { lsched_runtime_close(runtime); }
+  void operator()(lsched_runtime* runtime) const { (void)lsched_runtime_close(runtime); }
 };
 using runtime_handle = std::unique_ptr<lsched_runtime, runtime_closer>;
 
@@ -153,7 +153,7 @@ class crowd {
   }
   ~crowd() {
     schedules_.clear();
-    for (lsched_runtime* it : runtimes_) lsched_runtime_close(it);
+    for (lsched_runtime* it : runtimes_) (void)lsched_runtime_close(it);
   }
 
   /// An allreduce of one float of every rank. Creating waits for the other ranks: a thread for each.
@@ -169,7 +169,7 @@ class crowd {
                                          .dtype = LSCHED_F32,
                                          .reduction = LSCHED_SUM,
                                          .algorithm = algorithm};
-        lsched_allreduce_create(runtimes_[r], &desc, &made[r], nullptr);
+        (void)lsched_allreduce_create(runtimes_[r], &desc, &made[r], nullptr);  // null if it fails
       });
     for (std::thread& it : creators) it.join();
     for (lsched_schedule* it : made) schedules_.emplace_back(it);
@@ -181,7 +181,7 @@ class crowd {
       expect_ok(lsched_start(schedules_[r].get(), &tickets_[r]), "lsched_start");
     const auto limit = clock::now() + std::chrono::nanoseconds(k_patience_ns);
     while (!std::ranges::all_of(tickets_, [](lsched_ticket it) { return lsched_test(it) == LSCHED_OK; })) {
-      for (lsched_runtime* it : runtimes_) lsched_progress(it, nullptr);
+      for (lsched_runtime* it : runtimes_) expect_ok(lsched_progress(it, nullptr), "lsched_progress");
       if (clock::now() > limit) throw failed("a round did not end");
     }
     if (std::ranges::any_of(outputs_, [this](float it) { return it != static_cast<float>(runtimes_.size()); }))

@@ -59,7 +59,7 @@ std::string algorithm_of(const lsched_schedule* schedule);
 
 struct memory_closer {
   lsched_runtime* runtime;
-  void operator()(float* memory) const { lsched_free(runtime, memory); }
+  void operator()(float* memory) const { (void)lsched_free(runtime, memory); }
 };
 /// Floats from lsched_alloc.
 using shared_floats = std::unique_ptr<float[], memory_closer>;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t k_blocks = 5;
 
 struct runtime_closer {
-  void operator()(lsched_runtime* runtime) const { lsched_runtime_close(runtime); }
+  void operator()(lsched_runtime* runtime) const { (void)lsched_runtime_close(runtime); }
 };
 
 /// The operands, and one side's target and world.

@@ -1,6 +1,7 @@
 // Schedules by hand: the C face of the builder.
 #include "libsched/builder.h"
 #include "bindings/c/runtime.h"
+#include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 
 struct lsched_builder {
@@ -21,40 +22,55 @@ lsched_status state_of(const lsched_builder& b) {
 
 /// An argument that the content cannot even be told. Kept like any other first error: commit must not succeed
 /// without the op that was meant.
-lsched_status refuse(lsched_builder* b, const char* text) {
-  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
-    if (state_of(*b) == LSCHED_OK) b->refusal = failure{status::argument, text};
-    return LSCHED_ERR_ARGUMENT;
-  });
+lsched_status refuse(lsched_builder& b, failure why) {
+  if (state_of(b) == LSCHED_OK) b.refusal = std::move(why);
+  return state_of(b);
+}
+
+lsched_status refuse(lsched_builder& b, std::string text) {
+  return refuse(b, failure{status::argument, std::move(text)});
 }
 
 lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, std::uint64_t count, lsched_slot* slot) {
-  if (slot == nullptr) return refuse(b, "a slot was declared without room for its number");
-  if (type < LSCHED_I8 || type > LSCHED_F64) return refuse(b, "a slot's dtype is not an lsched_dtype");
   if (b == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    const buffer_id id = b->content.declare(role, static_cast<dtype>(type), count);
+    if (slot == nullptr) return refuse(*b, "a slot was declared without room for its number");
+    const auto element = read_dtype(type);
+    if (!element) return refuse(*b, "a slot's " + element.error().text);
+    const buffer_id id = b->content.declare(role, *element, count);
     if (const lsched_status answer = state_of(*b); answer != LSCHED_OK) return answer;
     slot->id = id;
     return LSCHED_OK;
   });
 }
 
-/// Regions arrive unchecked; what does not fit the packed form is refused here, the rest at commit.
-bool fits(const lsched_region& where) {
-  return where.slot.id < k_no_buffer && where.offset <= k_max_count && where.count <= k_max_count;
+/// Regions arrive unchecked. What is no place in any slot is refused here, the rest at commit.
+std::string objection_to_regions(const lsched_builder& b, const char* whose,
+                                 std::initializer_list<lsched_region> regions) {
+  const std::size_t slots = b.content.buffer_count();
+  for (const lsched_region& it : regions) {
+    if (it.slot.id >= slots)
+      return "slot " + std::to_string(it.slot.id) + " of " + whose + " does not exist: this builder has " +
+             std::to_string(slots);
+    if (it.offset > k_max_count || it.count > k_max_count)
+      return std::string("a region of ") + whose + " has 2^48 elements or more";
+    if (it.count != regions.begin()->count) return std::string("the regions of ") + whose + " have different counts";
+  }
+  return {};
 }
 
 region packed(const lsched_region& where) { return {static_cast<std::uint16_t>(where.slot.id), where.offset}; }
 
 template <class Append>
-lsched_status add_op(lsched_builder* b, lsched_op* op, Append&& append) {
+lsched_status add_op(lsched_builder* b, const char* whose, std::initializer_list<lsched_region> regions, lsched_op* op,
+                     Append&& append) {
   if (b == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    const op_id id = append(b->content);
+    if (std::string why = objection_to_regions(*b, whose, regions); !why.empty()) return refuse(*b, std::move(why));
+    const result<op_id> id = append(*b);
+    if (!id) return refuse(*b, id.error());
     if (const lsched_status answer = state_of(*b); answer != LSCHED_OK) return answer;
-    if (op != nullptr) op->id = id;
+    if (op != nullptr) op->id = *id;
     return LSCHED_OK;
   });
 }
@@ -64,22 +80,15 @@ bool is_whole(const lsched_region& where, std::uint64_t unit) {
 }
 
 /// What is wrong with the arithmetic by itself, beside what the schedule already has, or on such regions.
-const char* objection_to_user(const lsched_builder& b, const lsched_user_op* what, const user_kernel& user,
+const char* objection_to_user(const lsched_builder& b, dtype type, const user_kernel& user,
                               std::initializer_list<lsched_region> regions) {
   const bool is_same = user.run == b.user.run && user.context == b.user.context && user.unit == b.user.unit;
   if (b.user.run != nullptr && !is_same) return "a schedule has one user_op, and this is another";
   for (const lsched_region& it : regions) {
-    if (b.content.at(static_cast<std::uint16_t>(it.slot.id)).type != static_cast<dtype>(what->dtype))
+    if (b.content.at(static_cast<std::uint16_t>(it.slot.id)).type != type)
       return "a reduce's slot has another dtype than its user_op";
     if (!is_whole(it, user.unit)) return "a reduce's region cuts a unit of its user_op";
   }
-  return nullptr;
-}
-
-const char* objection_to_regions(const lsched_region& lower, const lsched_region& higher, const lsched_region& target) {
-  if (!fits(lower) || !fits(higher) || !fits(target))
-    return "a reduce's region names no slot, or has 2^48 elements or more";
-  if (lower.count != target.count || higher.count != target.count) return "a reduce's regions have different counts";
   return nullptr;
 }
 
@@ -116,48 +125,45 @@ lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dtype, uint64_
 }
 
 lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op) {
-  return add_op(b, op, [](builder& to) { return to.nop(); });
+  return add_op(b, "a nop", {}, op, [](lsched_builder& to) { return to.content.nop(); });
 }
 
 lsched_status lsched_add_send(lsched_builder* b, int32_t peer, uint32_t tag, lsched_region source, lsched_op* op) {
-  if (!fits(source)) return refuse(b, "a send's region names no slot, or has 2^48 elements or more");
-  return add_op(b, op, [&](builder& to) { return to.send(peer, tag, packed(source), source.count); });
+  return add_op(b, "a send", {source}, op,
+                [&](lsched_builder& to) { return to.content.send(peer, tag, packed(source), source.count); });
 }
 
 lsched_status lsched_add_recv(lsched_builder* b, int32_t peer, uint32_t tag, lsched_region target, lsched_op* op) {
-  if (!fits(target)) return refuse(b, "a receive's region names no slot, or has 2^48 elements or more");
-  return add_op(b, op, [&](builder& to) { return to.recv(peer, tag, packed(target), target.count); });
+  return add_op(b, "a receive", {target}, op,
+                [&](lsched_builder& to) { return to.content.recv(peer, tag, packed(target), target.count); });
 }
 
 lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
                                 lsched_region higher, lsched_region target, lsched_op* op) {
-  if (reduction < LSCHED_SUM || reduction > LSCHED_BXOR)
-    return refuse(b, "a reduce's reduction is not an lsched_reduction");
-  if (const char* why = objection_to_regions(lower, higher, target)) return refuse(b, why);
-  return add_op(b, op, [&](builder& to) {
-    return to.reduce(static_cast<kernel>(reduction), packed(lower), packed(higher), packed(target), target.count);
+  return add_op(b, "a reduce", {lower, higher, target}, op, [&](lsched_builder& to) -> result<op_id> {
+    const auto what = read_reduction(reduction);
+    if (!what) return what.error();
+    return to.content.reduce(*what, packed(lower), packed(higher), packed(target), target.count);
   });
 }
 
 lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* user_op, lsched_region lower,
                                      lsched_region higher, lsched_region target, lsched_op* op) {
-  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
-  if (const char* why = objection_to_regions(lower, higher, target)) return refuse(b, why);
-  return guarded(nullptr, [&] {
-    const auto user = read_user_op(user_op);
-    if (!user) return refuse(b, user.error().text.c_str());
-    if (const char* why = objection_to_user(*b, user_op, *user, {lower, higher, target})) return refuse(b, why);
-    b->user = *user;
-    return add_op(b, op, [&](builder& to) {
-      return to.reduce(kernel::user, packed(lower), packed(higher), packed(target), target.count);
-    });
+  return add_op(b, "a reduce", {lower, higher, target}, op, [&](lsched_builder& to) -> result<op_id> {
+    const auto what = read_struct(user_op);
+    if (!what) return what.error();
+    const auto user = read_user_op(*what);
+    if (!user) return user.error();
+    if (const char* why = objection_to_user(to, *read_dtype(what->dtype), *user, {lower, higher, target}))
+      return failure{status::argument, why};
+    to.user = *user;
+    return to.content.reduce(kernel::user, packed(lower), packed(higher), packed(target), target.count);
   });
 }
 
 lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_region target, lsched_op* op) {
-  if (!fits(source) || !fits(target)) return refuse(b, "a copy's region names no slot, or has 2^48 elements or more");
-  if (source.count != target.count) return refuse(b, "a copy's regions have different counts");
-  return add_op(b, op, [&](builder& to) { return to.copy(packed(source), packed(target), target.count); });
+  return add_op(b, "a copy", {source, target}, op,
+                [&](lsched_builder& to) { return to.content.copy(packed(source), packed(target), target.count); });
 }
 
 lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsched_op after) {

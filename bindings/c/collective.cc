@@ -1,6 +1,7 @@
 // The ready-made schedules of the C interface: check, describe, commit.
 #include "bindings/c/request.h"
 #include "bindings/c/runtime.h"
+#include "bindings/c/sized.h"
 #include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
 #include "collectives/remark.h"
@@ -60,11 +61,10 @@ described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) 
           std::string(remark)};
 }
 
-lsched_status create(lsched_runtime* runtime, const lsched_collective_desc* desc, lsched_schedule** schedule,
+lsched_status create(lsched_runtime* runtime, const result<lsched_collective_desc>& desc, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
-  described all = desc == nullptr
-                      ? described{{"a collective with bad arguments", failure{status::argument, "desc is null"}}}
-                      : describe(runtime, *desc);
+  if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
+  described all = desc ? describe(runtime, *desc) : described{{"a collective with bad arguments", desc.error()}};
   const lsched_status answer = commit(runtime, std::move(all.request), all.in_place, schedule, diagnostic);
   if (answer != LSCHED_OK) return answer;
   (*schedule)->overlay_bytes = all.overlay_bytes;
@@ -110,8 +110,6 @@ result<activation> read_start(const lsched_runtime& runtime, const lsched_partia
 }
 
 result<shape> read_partial_shape(const lsched_partial_desc& desc) {
-  if (desc.struct_size != sizeof desc)
-    return failure{status::argument, "struct_size is not sizeof(lsched_partial_desc)"};
   if (find_collective(partial_name(desc)) == nullptr)
     return failure{status::argument, "\"" + std::string(collective_of(desc)) +
                                          "\" is not partial: choose allreduce, reduce_scatter_block, allgather, "
@@ -151,14 +149,12 @@ struct described_partial {
 };
 
 /// Why the rest of the desc does not go with the sparse allreduce in it.
-std::optional<failure> objection_to_sparse(const lsched_partial_desc& desc) {
+std::optional<failure> objection_to_sparse(const lsched_partial_desc& desc, const lsched_sparse_desc& sparse) {
   const auto refused = [](std::string why) {
     return failure{status::argument, "a sparse allreduce " + std::move(why)};
   };
-  const lsched_sparse_desc& sparse = *desc.sparse;
   if (desc.collective != nullptr && desc.collective != std::string_view("sparse_allreduce"))
     return failure{status::argument, "sparse: \"" + std::string(desc.collective) + "\" is no sparse_allreduce"};
-  if (sparse.struct_size != sizeof sparse) return refused("whose struct_size is not sizeof(lsched_sparse_desc)");
   if (sparse.count != desc.count || sparse.dtype != desc.dtype) return refused("of another count or dtype");
   if (sparse.gradient != nullptr || sparse.update != nullptr)
     return refused("that is partial owns its memory: leave gradient and update NULL");
@@ -178,10 +174,12 @@ lag_rule lag_of(const lsched_partial_desc& desc) {
 
 described_partial describe_sparse(lsched_runtime* runtime, const lsched_partial_desc& desc) {
   const std::string nothing = "partial sparse allreduce with bad arguments";
-  if (auto why = objection_to_sparse(desc)) return {{nothing, *why}};
+  const auto sparse = read_struct(desc.sparse);
+  if (!sparse) return {{nothing, sparse.error()}};
+  if (auto why = objection_to_sparse(desc, *sparse)) return {{nothing, *why}};
   const auto starts = read_start(*runtime, desc);
   if (!starts) return {{nothing, starts.error()}};
-  auto asked = read_request(runtime->place(), *desc.sparse);
+  auto asked = read_request(runtime->place(), *sparse);
   if (!asked) return {{nothing, asked.error()}};
   return {{"partial_" + asked->agreement + " " + words_for(*starts) + " seed " + std::to_string(starts->seed),
            partial_sparse_allreduce(*asked->how, asked->problem, *starts),
@@ -206,10 +204,9 @@ commit_request describe_dense(lsched_runtime* runtime, const lsched_partial_desc
   return {agreement, made->program, {}, {.lag = lag_of(desc), .tensors = data->tensors}};
 }
 
-described_partial describe_partial(lsched_runtime* runtime, const lsched_partial_desc* desc) {
-  if (desc == nullptr) return {{"partial collective with bad arguments", failure{status::argument, "desc is null"}}};
-  const bool is_sparse = desc->struct_size == sizeof *desc && desc->sparse != nullptr;
-  return is_sparse ? describe_sparse(runtime, *desc) : described_partial{describe_dense(runtime, *desc)};
+described_partial describe_partial(lsched_runtime* runtime, const result<lsched_partial_desc>& desc) {
+  if (!desc) return {{"partial collective with bad arguments", desc.error()}};
+  return desc->sparse != nullptr ? describe_sparse(runtime, *desc) : described_partial{describe_dense(runtime, *desc)};
 }
 
 /// How long ranks serve each other where a partial schedule could not be completed.
@@ -259,45 +256,45 @@ extern "C" {
 
 lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule,
                                     lsched_diagnostic* diagnostic) {
-  const lsched_collective_desc barrier{.struct_size = sizeof barrier, .collective = "barrier"};
-  return lsched_collective_create(runtime, &barrier, schedule, diagnostic);
+  const lsched_collective_desc barrier{.collective = "barrier"};
+  return guarded(diagnostic, [&] { return create(runtime, barrier, schedule, diagnostic); });
 }
 
 lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allreduce_desc* desc,
                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  if (desc == nullptr) return lsched_collective_create(runtime, nullptr, schedule, diagnostic);
-  const lsched_collective_desc same{.struct_size = desc->struct_size == sizeof *desc ? sizeof same : 0,
-                                    .collective = "allreduce",
-                                    .input = desc->input,
-                                    .output = desc->output,
-                                    .count = desc->count,
-                                    .dtype = desc->dtype,
-                                    .reduction = desc->reduction,
-                                    .algorithm = desc->algorithm};
-  return lsched_collective_create(runtime, &same, schedule, diagnostic);
+  return guarded(diagnostic, [&] {
+    const auto asked = read_struct(desc);
+    if (!asked) return create(runtime, asked.error(), schedule, diagnostic);
+    const lsched_collective_desc same{.collective = "allreduce",
+                                      .input = asked->input,
+                                      .output = asked->output,
+                                      .count = asked->count,
+                                      .dtype = asked->dtype,
+                                      .reduction = asked->reduction,
+                                      .algorithm = asked->algorithm};
+    return create(runtime, same, schedule, diagnostic);
+  });
 }
 
 lsched_status lsched_collective_create(lsched_runtime* runtime, const lsched_collective_desc* desc,
                                        lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] {
-    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    return create(runtime, desc, schedule, diagnostic);
-  });
+  return guarded(diagnostic, [&] { return create(runtime, read_struct(desc), schedule, diagnostic); });
 }
 
 lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
                                     lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    described_partial all = describe_partial(runtime, desc);
+    const auto asked = read_struct(desc);
+    described_partial all = describe_partial(runtime, asked);
     lsched_schedule* made = nullptr;
     if (schedule == nullptr) all.request.program = failure{status::argument, "schedule is null"};
     lsched_status answer = commit(runtime, std::move(all.request), false, &made, diagnostic);
-    if (answer == LSCHED_OK) answer = commit_companions(*made, *desc, diagnostic);
+    if (answer == LSCHED_OK) answer = commit_companions(*made, *asked, diagnostic);
     if (answer != LSCHED_OK) (void)lsched_schedule_destroy(made, k_farewell_ns, nullptr);
     if (answer != LSCHED_OK) return answer;
-    set_buckets(*made, *desc);
-    made->divisor = desc->divisor;
+    set_buckets(*made, *asked);
+    made->divisor = asked->divisor;
     made->residual = std::move(all.state);
     *schedule = made;
     return answer;

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "bindings/c/runtime.h"
+#include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "collectives/coo_allreduce.h"
 #include "ops/counted.h"
@@ -13,7 +14,6 @@ namespace {
 failure refused(std::string why) { return {status::argument, std::move(why)}; }
 
 result<coo_problem> read_problem(world place, const lsched_coo_desc& desc) {
-  if (desc.struct_size != sizeof desc) return refused("struct_size is not sizeof(lsched_coo_desc)");
   const auto data = read_shape(desc.count, desc.dtype);
   if (!data) return data.error();
   if (desc.regions < LSCHED_EQUAL_REGIONS || desc.regions > LSCHED_BALANCED_REGIONS)
@@ -71,8 +71,9 @@ described describe(world place, const lsched_coo_desc& desc) {
 
 lsched_status create(lsched_runtime* runtime, const lsched_coo_desc* desc, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
-  described all = desc == nullptr ? described{{"a coo allreduce with bad arguments", refused("desc is null")}}
-                                  : describe(runtime->place(), *desc);
+  const auto known = read_struct(desc);
+  described all =
+      known ? describe(runtime->place(), *known) : described{{"a coo allreduce with bad arguments", known.error()}};
   const lsched_status answer = commit(runtime, std::move(all.request), false, schedule, diagnostic);
   if (answer == LSCHED_OK) (*schedule)->coo = std::move(all.steps);
   return answer;

@@ -3,13 +3,20 @@
  * Conventions, stated once:
  *  1. Every function that can fail returns an lsched_status: 0 done, LSCHED_PENDING (positive) not an error,
  *     negative an error. Outputs are written on success only. A NULL handle or output is LSCHED_ERR_ARGUMENT.
+ *     Compilers warn where a status is not looked at; `(void)` before the call says that this is meant.
  *  2. Order of arguments: object, inputs, options, outputs, and last an optional lsched_diagnostic (NULL allowed)
  *     that receives the detail of a failure. Functions without one fail only as their "Errors" say. A create that
  *     succeeds leaves it alone, unless there is something to say all the same: its status is then LSCHED_OK, its text
  *     a remark, for example that an adaptive sum is only a mean here. So initialise it before, to tell that from none.
  *  3. Counts are elements, `_bytes` bytes, `_ns` nanoseconds; ranks are int32_t, everything else 64-bit.
  *     A timeout of LSCHED_FOREVER never passes, 0 makes one attempt.
- *  4. Structs that may grow begin with `struct_size`: set it to sizeof(the struct), or use the _init function.
+ *  4. Structs that may grow begin with `struct_size`: set it to sizeof(the struct), or use the _init function. So a
+ *     caller may have been compiled against an older or a newer header of the same LSCHED_ABI. Of a struct that a
+ *     caller fills in, members that an older one lacks have their defaults (zero, where nothing else is said), and
+ *     those that the library does not know must be zero, or it is LSCHED_ERR_VERSION. Of a struct that the library
+ *     fills in, nothing is written beyond struct_size, and what the library does not know becomes zero. A size that
+ *     the struct has never had is LSCHED_ERR_ARGUMENT; a diagnostic of such a size is left alone.
+ *     Structs without struct_size never change.
  *  5. Nothing prints, exits, aborts, installs signal handlers or forks; nothing throws.
  *  6. Each function states:  Thread (who may call it)  Blocks  Memory (who owns what, how long)  Errors.
  *     "Any" means any thread at any time. Functions on different runtimes never exclude each other.
@@ -32,6 +39,17 @@
 #define LSCHED_API
 #endif
 
+/* Of functions whose status must be looked at. */
+#if (defined(__cplusplus) && __cplusplus >= 201703L) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+#define LSCHED_CHECKED [[nodiscard]] LSCHED_API
+#elif defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__) && !defined(__cplusplus)
+#define LSCHED_CHECKED __extension__ [[nodiscard]] LSCHED_API /* unlike the attribute below, minds a cast to void */
+#elif defined(__GNUC__)
+#define LSCHED_CHECKED LSCHED_API __attribute__((warn_unused_result))
+#else
+#define LSCHED_CHECKED LSCHED_API
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -41,8 +59,9 @@ extern "C" {
 #define LSCHED_VERSION_MAJOR 0
 #define LSCHED_VERSION_MINOR 1
 #define LSCHED_VERSION_PATCH 0
-/* Moves only when the layout or the meaning of this interface does; checked when a runtime is opened. */
-#define LSCHED_ABI 1
+/* Moves only when the meaning of this interface does, or its layout other than by growing structs (convention 4);
+ * checked when a runtime is opened. */
+#define LSCHED_ABI 2
 
 /* The library's package version, "0.1.0". Thread: any. Blocks: never. Memory: static. */
 LSCHED_API const char* lsched_version(void);
@@ -68,7 +87,7 @@ typedef enum lsched_status {
   LSCHED_ERR_PEER = -11,      /* a rank died, or closed without leaving */
   LSCHED_ERR_TIMEOUT = -12,
   LSCHED_ERR_BUSY = -13,      /* something still uses the object */
-  LSCHED_ERR_VERSION = -14,   /* caller and library disagree about LSCHED_ABI */
+  LSCHED_ERR_VERSION = -14,   /* caller and library disagree about LSCHED_ABI, or a struct has unknown members */
   LSCHED_ERR_INTERNAL = -15,  /* an invariant of the library is broken: please report */
   LSCHED_ERR_NOT_FINITE = -16 /* a round's result is not, and LSCHED_NAN_ERROR refuses it */
 } lsched_status;
@@ -91,11 +110,14 @@ typedef struct lsched_diagnostic {
   char text[512]; /* one line, always terminated */
 } lsched_diagnostic;
 
-LSCHED_API void lsched_diagnostic_init(lsched_diagnostic* diagnostic);
+/* Nothing is wrong yet: status OK, no rank, no op, no round, no text.  Thread: any. Blocks: never. NULL is OK. */
+#define lsched_diagnostic_init(diagnostic) lsched_diagnostic_init_sized((diagnostic), sizeof(lsched_diagnostic))
+LSCHED_API void lsched_diagnostic_init_sized(lsched_diagnostic* diagnostic, size_t bytes);
 
 /* ---- Words ---------------------------------------------------------------------------------------------------- */
 
 typedef enum lsched_dtype {
+  LSCHED_DTYPE_NONE = 0, /* what a member that was forgotten says: refused wherever a dtype is asked for */
   LSCHED_I8,
   LSCHED_U8,
   LSCHED_I32,
@@ -107,7 +129,8 @@ typedef enum lsched_dtype {
   LSCHED_F64
 } lsched_dtype;
 
-/* Logical and bit operations: integers only. f16 and bf16 are combined in f32 and rounded once per combination. */
+/* Logical and bit operations: integers only. f16 and bf16 are combined in f32 and rounded once per combination.
+ * 0 is no reduction, and refused where there must be one. */
 typedef enum lsched_reduction {
   LSCHED_SUM = 2,
   LSCHED_PROD,
@@ -181,7 +204,8 @@ typedef struct lsched_config {
 /* Fills in the defaults: progress thread, automatic idling and lane, 60 s for commits, then what the environment says
  * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park, LSCHED_LANE=auto|inline|tbb|tbb:WORKERS; another
  * word there makes opening fail with ARGUMENT).  Thread: any. Blocks: never. */
-LSCHED_API void lsched_config_init(lsched_config* config);
+#define lsched_config_init(config) lsched_config_init_sized((config), sizeof(lsched_config))
+LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
 
 /* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where there is
  * none.  config NULL: defaults. A rank joins its world once: closing is leaving it for good.
@@ -192,21 +216,21 @@ LSCHED_API void lsched_config_init(lsched_config* config);
  * STATE (this rank has joined before), VERSION, ARGUMENT, TIMEOUT (naming a rank that did not come), NOMEM. */
 #define lsched_runtime_open(config, runtime, diagnostic) \
   lsched_runtime_open_abi(LSCHED_ABI, (config), (runtime), (diagnostic))
-LSCHED_API lsched_status lsched_runtime_open_abi(int abi, const lsched_config* config, lsched_runtime** runtime,
-                                                 lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_runtime_open_abi(int abi, const lsched_config* config, lsched_runtime** runtime,
+                                                     lsched_diagnostic* diagnostic);
 
 /* A world of `ranks` ranks in this process, to be used by one thread (or more) each: runtimes[r] is rank r.
  * Thread: any.  Blocks: never.  Memory: `runtimes` has room for `ranks` pointers; each is closed by itself.
  * Errors: ARGUMENT, VERSION, NOMEM. */
 #define lsched_runtime_open_threads(ranks, config, runtimes, diagnostic) \
   lsched_runtime_open_threads_abi(LSCHED_ABI, (ranks), (config), (runtimes), (diagnostic))
-LSCHED_API lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsched_config* config,
-                                                         lsched_runtime** runtimes, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsched_config* config,
+                                                             lsched_runtime** runtimes, lsched_diagnostic* diagnostic);
 
 /* Stops the progress thread and leaves the world.  NULL is OK.
  * Thread: any, once, with no other call on this runtime.  Blocks: until the progress thread has ended (one step).
  * Memory: *runtime and everything from lsched_alloc is gone.  Errors: BUSY while schedules exist, nothing changed. */
-LSCHED_API lsched_status lsched_runtime_close(lsched_runtime* runtime);
+LSCHED_CHECKED lsched_status lsched_runtime_close(lsched_runtime* runtime);
 
 /* This process's rank, 0 … size-1; -1 for NULL.  Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank(const lsched_runtime* runtime);
@@ -225,19 +249,19 @@ typedef struct lsched_node {
 } lsched_node;
 
 /* Fills *node in for any rank of the world; the same answer on all ranks.  Thread: any. Blocks: never.
- * Errors: ARGUMENT (no such rank, a null pointer, or struct_size is not that of lsched_node). */
-LSCHED_API lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t rank, lsched_node* node);
+ * Errors: ARGUMENT (no such rank, a null pointer, or not a struct_size of lsched_node). */
+LSCHED_CHECKED lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t rank, lsched_node* node);
 
 /* One pass of the engine by the calling thread; *moved (optional) tells whether anything happened.
  * Thread: any.  Blocks: never; another thread that drives the engine is left alone.  Errors: ARGUMENT. */
-LSCHED_API lsched_status lsched_progress(lsched_runtime* runtime, int* moved);
+LSCHED_CHECKED lsched_status lsched_progress(lsched_runtime* runtime, int* moved);
 
 /* Memory that local ranks can read directly: from such buffers even large messages are sent without a copy.
  * 64-byte aligned, contents unspecified, left out of core dumps.  Thread: any. Blocks: never. Memory: until lsched_free
  * or close.  Errors: NOMEM, ARGUMENT. */
-LSCHED_API lsched_status lsched_alloc(lsched_runtime* runtime, uint64_t bytes, void** memory);
+LSCHED_CHECKED lsched_status lsched_alloc(lsched_runtime* runtime, uint64_t bytes, void** memory);
 /* Thread: any. Blocks: never. NULL is OK. No schedule may be bound to the memory any more. */
-LSCHED_API lsched_status lsched_free(lsched_runtime* runtime, void* memory);
+LSCHED_CHECKED lsched_status lsched_free(lsched_runtime* runtime, void* memory);
 
 typedef struct lsched_stats {
   size_t struct_size;
@@ -251,11 +275,11 @@ typedef struct lsched_stats {
 } lsched_stats;
 
 /* Counters since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
-LSCHED_API lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats);
+LSCHED_CHECKED lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats);
 
 /* One line about transport, ranks, progress thread and lane; truncated to `bytes`, always terminated.
  * Thread: any. Blocks: never. Errors: ARGUMENT. */
-LSCHED_API lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_t bytes);
+LSCHED_CHECKED lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_t bytes);
 
 /* Records what every op of this rank's schedules does and when, into memory reserved now: 48 bytes an event, of which
  * an op takes one or two and a round two. When it is full, recording stops; the file says so. Off, it costs one
@@ -263,14 +287,15 @@ LSCHED_API lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* 
  * PREFIX.RANK.json.
  * Thread: any, one trace call at a time per runtime.  Blocks: for at most one step of the engine.  Memory: until
  * lsched_trace_write or close.  Errors: ARGUMENT (events 0 or above 2^40), STATE (already recording), NOMEM. */
-LSCHED_API lsched_status lsched_trace_start(lsched_runtime* runtime, uint64_t events);
+LSCHED_CHECKED lsched_status lsched_trace_start(lsched_runtime* runtime, uint64_t events);
 
 /* Ends the recording and writes it to the file `path` (replaced if it exists) in the JSON that Perfetto and
  * chrome://tracing open. The file holds this rank alone; `lsched trace FILE...` puts those of all ranks together.
  * Thread: as lsched_trace_start.  Blocks: while it writes.
  * Errors: STATE (not recording), ARGUMENT (the file cannot be opened; recording goes on), TRANSPORT (it cannot be
  * written), NOMEM. */
-LSCHED_API lsched_status lsched_trace_write(lsched_runtime* runtime, const char* path, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_trace_write(lsched_runtime* runtime, const char* path,
+                                                lsched_diagnostic* diagnostic);
 
 /* ---- Ready-made schedules -------------------------------------------------------------------------------- */
 
@@ -278,8 +303,8 @@ LSCHED_API lsched_status lsched_trace_write(lsched_runtime* runtime, const char*
  * Thread: any, one collective create at a time per runtime.  Blocks: until all ranks have committed, at most
  * commit_timeout_ns.  Memory: *schedule is the caller's until lsched_schedule_destroy.
  * Errors: MISMATCH, TIMEOUT (naming a rank that did not come), NOMEM, STATE after an earlier commit timed out. */
-LSCHED_API lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule,
-                                               lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule,
+                                                   lsched_diagnostic* diagnostic);
 
 typedef struct lsched_allreduce_desc {
   size_t struct_size;
@@ -294,10 +319,10 @@ typedef struct lsched_allreduce_desc {
 /* output[i] on every rank = reduction over all ranks of input[i]; the same bits on every rank.  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: input and output stay the caller's and must outlive the schedule
  * or the next lsched_rebind; their contents belong to the schedule while a round runs.
- * Errors: ARGUMENT (null buffer with count > 0, unknown dtype or reduction, partly overlapping buffers, unknown
+ * Errors: ARGUMENT (null buffer with count > 0, no dtype or reduction, partly overlapping buffers, unknown
  * algorithm), CONSTRAINT, MISMATCH (ranks disagree about count, dtype, reduction or algorithm), else as barrier. */
-LSCHED_API lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allreduce_desc* desc,
-                                                 lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allreduce_desc* desc,
+                                                     lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* ---- Any collective -------------------------------------------------------------------------------------- */
 
@@ -371,8 +396,8 @@ typedef struct lsched_collective_desc {
  * Errors: as lsched_allreduce_create; CONSTRAINT also if the named algorithm cannot keep the order of ranks and user_op
  * does not commute. What must be equal on all ranks and is not: MISMATCH; blocks whose two ends have different counts:
  * UNMATCHED. */
-LSCHED_API lsched_status lsched_collective_create(lsched_runtime* runtime, const lsched_collective_desc* desc,
-                                                  lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_collective_create(lsched_runtime* runtime, const lsched_collective_desc* desc,
+                                                      lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* ---- Running --------------------------------------------------------------------------------------------- */
 
@@ -386,43 +411,43 @@ typedef struct lsched_ticket {
  * Thread: any, one at a time per schedule.  Blocks: never, but runs inline what can run at once.
  * Memory: the bound buffers belong to the schedule until the round has ended.
  * Errors: STATE if a round is outstanding or the schedule is partial (use lsched_offer). */
-LSCHED_API lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket);
+LSCHED_CHECKED lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket);
 
 /* LSCHED_OK once the round has ended, LSCHED_PENDING before.  Thread: any. Blocks: never.
  * Makes progress where there is no progress thread.  Errors: STATE: the round has not been started. */
-LSCHED_API lsched_status lsched_test(lsched_ticket ticket);
+LSCHED_CHECKED lsched_status lsched_test(lsched_ticket ticket);
 
 /* Waits for the round's end; the waiting thread drives the engine itself.  May be repeated after TIMEOUT.
  * Thread: any number.  Blocks: at most timeout_ns.
  * Errors: TIMEOUT; the diagnostic then names the schedule, the round, the ops that have not fired and the ranks they
  * wait for. STATE: the round has not been started. */
-LSCHED_API lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
 /* lsched_start and lsched_wait in one, without letting go of the engine in between: the fastest way to run a round.
  * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding. */
-LSCHED_API lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
 /* The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective has one each,
  * where this rank has one at all).
  * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
  * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round;
  * UNSUPPORTED for partial schedules, which own their buffers. */
-LSCHED_API lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs);
+LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs);
 
 /* Ends a schedule.  NULL is OK.  An ordinary one: local; no round may be outstanding.  A partial one: collective;
  * leaves first if lsched_leave has not been called, then serves until every rank has left.
  * Thread: any, with no other call on this schedule.  Blocks: never (ordinary), at most timeout_ns (partial).
  * Memory: the schedule is gone, and its buffers are the caller's again.
  * Errors: BUSY while a round runs, TIMEOUT: nothing is gone, call again. A schedule that has failed is always gone. */
-LSCHED_API lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns,
-                                                 lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns,
+                                                     lsched_diagnostic* diagnostic);
 
 typedef enum lsched_print_format { LSCHED_PRINT_TEXT = 0, LSCHED_PRINT_DOT = 1 } lsched_print_format;
 
 /* The compiled program of this rank as text.  *needed (optional) = bytes including the terminator; at most `bytes` are
  * written, always terminated if bytes > 0.  Thread: any. Blocks: never. Errors: ARGUMENT. */
-LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format, char* text,
-                                               size_t bytes, size_t* needed);
+LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format,
+                                                   char* text, size_t bytes, size_t* needed);
 
 /* ---- Adaptive sums: what became of the tensors --------------------------------------------------------------- */
 
@@ -440,8 +465,8 @@ LSCHED_API lsched_status lsched_schedule_print(const lsched_schedule* schedule, 
  * Errors: ARGUMENT (not made as "adasum" or "node_adasum", another number of tensors); STATE before the first round has
  * ended, before the first after lsched_rebind has, and while one runs; UNSUPPORTED for partial schedules, whose results
  * are collected. */
-LSCHED_API lsched_status lsched_spoilt_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
-                                               uint8_t* is_spoilt, uint64_t* number);
+LSCHED_CHECKED lsched_status lsched_spoilt_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
+                                                   uint8_t* is_spoilt, uint64_t* number);
 
 /* ---- Sparse allreduces ----------------------------------------------------------------------------------------- */
 
@@ -532,8 +557,8 @@ typedef struct lsched_sparse_desc {
  * if the P-th part of it would not be: scale gradients accordingly.
  * Errors: ARGUMENT (also for members that the algorithm does not look at and that are not zero), MISMATCH (ranks
  * disagree about anything but memory and scale), else as barrier. */
-LSCHED_API lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_desc* desc,
-                                              lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_desc* desc,
+                                                  lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* What this rank has sent and received in all rounds so far. */
 typedef struct lsched_sparse_stats {
@@ -549,7 +574,7 @@ typedef struct lsched_sparse_stats {
 
 /* Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT (also for schedules that were not made by
  * lsched_sparse_create, lsched_coo_allreduce_create or with `sparse`). */
-LSCHED_API lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
+LSCHED_CHECKED lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
 
 /* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written.
  * Of a partial schedule a round is under way from when this rank's contribution is taken until it is over, and any rank
@@ -558,7 +583,8 @@ LSCHED_API lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule
  * After a round has failed there is no other, and the residual is still there to be saved.
  * Thread: not while a round runs.  Blocks: never; for at most one step of the engine if partial.  Memory: the
  * schedule's.  Errors: ARGUMENT, STATE while a round runs. */
-LSCHED_API lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual, lsched_dtype* dtype);
+LSCHED_CHECKED lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual,
+                                                    lsched_dtype* dtype);
 
 /* All that lives from round to round, for a checkpoint: residual, boundaries, thresholds. *needed (optional) = its
  * bytes; written if there is room for all of it. And back, into a schedule that was created alike, on as many ranks;
@@ -569,8 +595,9 @@ LSCHED_API lsched_status lsched_sparse_residual(const lsched_schedule* schedule,
  * Thread: not while a round runs.  Blocks: never; as lsched_sparse_residual if partial.  Errors: ARGUMENT (too little
  * room; no such image), VERSION, MISMATCH (an image of another dtype, count or number of ranks), STATE while a round
  * runs. */
-LSCHED_API lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed);
-LSCHED_API lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes);
+LSCHED_CHECKED lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes,
+                                                size_t* needed);
+LSCHED_CHECKED lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes);
 
 /* Which part of the indices is added up by which rank. Sums do not depend on it, time and memory do. */
 typedef enum lsched_regions {
@@ -619,8 +646,8 @@ typedef struct lsched_coo_desc {
  * Errors: ARGUMENT, NOMEM, UNSUPPORTED (count is more than P * 2^32, or 2^32 if balanced), CONSTRAINT (an integer
  * dtype), MISMATCH (ranks disagree about room, out_room, count, dtype or regions; dense is each rank's own choice),
  * else as barrier. */
-LSCHED_API lsched_status lsched_coo_allreduce_create(lsched_runtime* runtime, const lsched_coo_desc* desc,
-                                                     lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_coo_allreduce_create(lsched_runtime* runtime, const lsched_coo_desc* desc,
+                                                         lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* ---- Floating formats ----------------------------------------------------------------------------------------- */
 
@@ -629,8 +656,8 @@ LSCHED_API lsched_status lsched_coo_allreduce_create(lsched_runtime* runtime, co
  * into f16 or bf16 for the wire, and to get them back.
  * Thread: any.  Blocks: never.  Memory: all the caller's; input and output have count elements each and are disjoint.
  * Errors: ARGUMENT (a null buffer with count > 0, an integer dtype, or none). */
-LSCHED_API lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor,
-                                        lsched_dtype to, void* output);
+LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor,
+                                            lsched_dtype to, void* output);
 
 /* ---- Partial collectives: wait-avoiding rounds ----------------------------------------------------------- */
 
@@ -726,8 +753,8 @@ typedef struct lsched_report {
  * Thread, Blocks, Memory: as lsched_barrier_create.
  * Errors: as lsched_allreduce_create; UNSUPPORTED for other policies than full without a progress thread, unless the
  * configuration asks for LSCHED_PROGRESS_CALLER on purpose. */
-LSCHED_API lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
-                                               lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
+                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* Deposits a contribution and calls for my next round: with c my c-th call and E the open round, c < E: that round is
  * over, the contribution goes into the next one; c == E: I join, and start the round if the policy says so; c > E is
@@ -737,34 +764,34 @@ LSCHED_API lsched_status lsched_partial_create(lsched_runtime* runtime, const ls
  * Memory: `contribution` is copied and the caller's again at return.
  * Errors: ARGUMENT, STATE after lsched_leave, in the middle of lsched_flush or lsched_model_sync, or for ordinary
  * schedules. */
-LSCHED_API lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
+LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
 
 /* The same of a contribution whose buckets lie in memory of their own: one pointer each. (A schedule that was made
  * without buckets has one.) */
-LSCHED_API lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets,
-                                              lsched_ticket* ticket);
+LSCHED_CHECKED lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets,
+                                                  lsched_ticket* ticket);
 
 /* Waits until the ticket's round is over, then copies the result that was not collected yet; of a history the first of
  * them, and the next call the next.
  * Thread: one at a time per schedule; may be another than the offering one.  Blocks: at most timeout_ns.
  * Memory: `result` has room for it; NULL drops the data.  `report` may be NULL.
  * Errors: TIMEOUT (as lsched_wait), ARGUMENT, STATE for a ticket of an ordinary schedule. */
-LSCHED_API lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report,
-                                        lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns,
+                                            lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* The same into buckets that lie in memory of their own: one pointer each. */
-LSCHED_API lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
-                                                lsched_report* report, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
+                                                    lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* The same without a copy: *result points to where the result lies, on this rank for this rank alone. It may be read,
  * and written, until the next collect (of any kind), flush or model_sync that has something new, or the end of the
  * schedule. NULL where there is no result.  Errors: as lsched_collect; STATE in the middle of lsched_flush. */
-LSCHED_API lsched_status lsched_collect_view(lsched_ticket ticket, void** result, uint64_t timeout_ns,
-                                             lsched_report* report, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_collect_view(lsched_ticket ticket, void** result, uint64_t timeout_ns,
+                                                 lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* Takes back what was offered and has not been sent, and forgets it; *offers (optional) = how many calls that was.
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. */
-LSCHED_API lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers);
+LSCHED_CHECKED lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers);
 
 /* Together with all ranks that have not left: makes a round in which everything is that was offered before, on all of
  * them, and copies what was not collected yet, as lsched_collect (of a history the first result; collect the others).
@@ -774,8 +801,8 @@ LSCHED_API lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* of
  * What a rank had pending that leaves meanwhile may come a round later.
  * Errors: TIMEOUT, ARGUMENT, STATE after lsched_leave, in the middle of lsched_model_sync, or for ordinary
  * schedules. */
-LSCHED_API lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns,
-                                      lsched_report* report, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns,
+                                          lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* Together with all ranks that have not left: replaces `weights`, count elements as those of contributions, by their
  * mean, the same bits everywhere. What was pending, and what was not collected, is forgotten, as at a flush whose
@@ -783,13 +810,13 @@ LSCHED_API lsched_status lsched_flush(lsched_schedule* schedule, void* result, u
  * report->last.contributors: how many ranks' weights; those of a rank that leaves meanwhile may be among them.
  * Thread, Blocks: as lsched_flush; `weights` must not change between a TIMEOUT and the next call.
  * Errors: as lsched_flush; UNSUPPORTED unless the schedule was made with averages_weights. */
-LSCHED_API lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns,
-                                           lsched_report* report, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns,
+                                               lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* From now on this rank counts as having called in every round, with nothing to contribute (what is pending is still
  * sent). It goes on serving the others until lsched_schedule_destroy.
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. Calling it twice is OK. */
-LSCHED_API lsched_status lsched_leave(lsched_schedule* schedule);
+LSCHED_CHECKED lsched_status lsched_leave(lsched_schedule* schedule);
 
 /* How often values of each size came. bins[b] counts those of b binary digits: bins[0] zeros, bins[b] those from
  * 2^(b-1) to 2^b - 1; the last bin all that are larger, too. */
@@ -828,13 +855,13 @@ typedef struct lsched_partial_stats {
 /* What this rank has seen of a partial schedule since it was made; who is late shows where those of all ranks stand
  * side by side. Rounds of lsched_flush and lsched_model_sync count; what ranks exchange to agree on them does not.
  * Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT; STATE for ordinary schedules. */
-LSCHED_API lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats);
+LSCHED_CHECKED lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats);
 
 /* The same as one JSON object with the members' names; of bins, those up to the last that is not 0.
  * Room as lsched_schedule_print, but it may take some more the next time.
  * Thread, Blocks, Errors: as lsched_schedule_stats. */
-LSCHED_API lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes,
-                                                     size_t* needed);
+LSCHED_CHECKED lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes,
+                                                         size_t* needed);
 
 /* ---- Schedules by hand: create, describe, commit --------------------------------------------------------- */
 
@@ -852,21 +879,22 @@ typedef struct lsched_region {
   uint64_t count;
 } lsched_region;
 
-/* An empty schedule of this rank. Add functions keep the builder's first error, so a chain of them may be checked once,
- * at commit; each also returns it.  `name` (NULL: "custom") must be the same on all ranks.
+/* An empty schedule of this rank. Slot, add and set functions keep the builder's first error, so a chain of them may be
+ * checked once, at commit; each also returns it, but no compiler asks to look.  `name` (NULL: "custom") must be the same on all ranks.
  * Thread: any; a builder is one thread's at a time, for all functions below.  Blocks: never, all of them.
  * Memory: *builder is the caller's until commit or destroy.  Errors: ARGUMENT. */
-LSCHED_API lsched_status lsched_builder_create(lsched_runtime* runtime, const char* name, lsched_builder** builder);
+LSCHED_CHECKED lsched_status lsched_builder_create(lsched_runtime* runtime, const char* name, lsched_builder** builder);
 LSCHED_API void lsched_builder_destroy(lsched_builder* builder);
 
 /* Buffers: `input` is only read, `output` written (both bound at commit, in the order of their declaration), `scratch`
- * belongs to the schedule.  Errors: ARGUMENT (unknown dtype, count of 2^48 or more). */
+ * belongs to the schedule.  Errors: ARGUMENT (no dtype, count of 2^48 or more). */
 LSCHED_API lsched_status lsched_slot_input(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
 LSCHED_API lsched_status lsched_slot_output(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
 LSCHED_API lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
 
 /* Ops. `op` (optional) receives the new op. A tag is used once per peer and direction.
- * Errors: ARGUMENT; what needs the whole schedule (peers, bounds, dtypes, tags) is judged at commit. */
+ * Errors: ARGUMENT (a slot that does not exist); what needs the whole schedule (peers, bounds, dtypes, tags) is judged
+ * at commit. */
 LSCHED_API lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op);
 LSCHED_API lsched_status lsched_add_send(lsched_builder* b, int32_t to, uint32_t tag, lsched_region source,
                                          lsched_op* op);
@@ -895,8 +923,9 @@ LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32
  * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT; UNMATCHED (sends and receives of the world do not pair up in
  * peer, tag, dtype and size; the diagnostic names one that is left over); MISMATCH (ranks combine by different
  * reductions, among others). */
-LSCHED_API lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs, void* const* outputs,
-                                               lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs,
+                                                   void* const* outputs, lsched_schedule** schedule,
+                                                   lsched_diagnostic* diagnostic);
 
 /* A schedule from text, as lsched_schedule_print and `lsched show` write it and docs/schedule_file.md describes it:
  * this rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own. Compiles, binds
@@ -906,9 +935,9 @@ LSCHED_API lsched_status lsched_builder_commit(lsched_builder* builder, const vo
  * Errors: ARGUMENT (also a text with user-defined arithmetic, which text cannot bring), BOUNDS (the diagnostic names
  * line, column and reason); MISMATCH (another rank's text or another world's, or texts of different names); UNMATCHED;
  * UNSUPPORTED (another version of the text, or a partial schedule). */
-LSCHED_API lsched_status lsched_schedule_load(lsched_runtime* runtime, const char* text, uint64_t bytes,
-                                              const void* const* inputs, void* const* outputs,
-                                              lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_runtime* runtime, const char* text, uint64_t bytes,
+                                                  const void* const* inputs, void* const* outputs,
+                                                  lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* ---- Proofs ---------------------------------------------------------------------------------------------------- */
 
@@ -965,9 +994,9 @@ typedef struct lsched_verify_text_desc {
  * each rank.  Memory: all the caller's; nothing is kept.
  * Errors: ARGUMENT (unknown collective, a rank that is missing or there twice, text that is not of the form), BOUNDS,
  * UNSUPPORTED (another version of the text): the diagnostic names line, column and reason; NOMEM. */
-LSCHED_API lsched_status lsched_verify_text(const lsched_verify_text_desc* desc, lsched_verification* verification,
-                                            lsched_finding* findings, uint64_t most_findings,
-                                            lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_verify_text(const lsched_verify_text_desc* desc, lsched_verification* verification,
+                                                lsched_finding* findings, uint64_t most_findings,
+                                                lsched_diagnostic* diagnostic);
 
 typedef struct lsched_verify_collective_desc {
   size_t struct_size;
@@ -984,9 +1013,9 @@ typedef struct lsched_verify_collective_desc {
 /* Proves what the library itself would run, contents and cost.
  * Findings, Thread, Blocks, Memory: as lsched_verify_text.
  * Errors: ARGUMENT, CONSTRAINT (the algorithm cannot do this world or count), NOMEM. */
-LSCHED_API lsched_status lsched_verify_collective(const lsched_verify_collective_desc* desc,
-                                                  lsched_verification* verification, lsched_finding* findings,
-                                                  uint64_t most_findings, lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_verify_collective(const lsched_verify_collective_desc* desc,
+                                                      lsched_verification* verification, lsched_finding* findings,
+                                                      uint64_t most_findings, lsched_diagnostic* diagnostic);
 
 #ifdef __cplusplus
 }

@@ -31,9 +31,9 @@ typedef enum lsched_mpi_transport {
  * another number of ranks than `comm` has, the diagnostic says so in one line even on success. */
 #define lsched_runtime_open_mpi(comm, transport, config, runtime, diagnostic) \
   lsched_runtime_open_mpi_abi(LSCHED_ABI, (comm), (transport), (config), (runtime), (diagnostic))
-LSCHED_API lsched_status lsched_runtime_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,
-                                                     const lsched_config* config, lsched_runtime** runtime,
-                                                     lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_runtime_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,
+                                                         const lsched_config* config, lsched_runtime** runtime,
+                                                         lsched_diagnostic* diagnostic);
 
 #ifdef __cplusplus
 }

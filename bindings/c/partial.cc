@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "bindings/c/runtime.h"
+#include "bindings/c/sized.h"
 #include "collectives/shape.h"
 #include "libsched/trace_buffer.h"
 #include "ops/kernel.h"
@@ -35,8 +36,7 @@ void call_for(lsched_schedule& schedule, instance& it, round_no round) {
 /// What a collect of `got` says; nothing: all has been collected up to the last round that was.
 lsched_report report_of(const instance& it, const std::optional<delivered>& got) {
   const round_no last = it.results->collected(), over = it.finished.load();
-  lsched_report told{.struct_size = sizeof told,
-                     .last = {.round = last, .ranks = wide(it.program->place().size)},
+  lsched_report told{.last = {.round = last, .ranks = wide(it.program->place().size)},
                      .from = last,
                      .to = last,
                      .round = over == k_last_round ? it.round : std::max(over, last)};
@@ -54,8 +54,13 @@ lsched_report report_of(const instance& it, const std::optional<delivered>& got)
 }
 
 std::optional<failure> objection_to_report(const lsched_report* into) {
-  if (into == nullptr || into->struct_size == sizeof *into) return std::nullopt;
-  return failure{status::argument, "struct_size is not sizeof(lsched_report)"};
+  if (into == nullptr || is_there(into)) return std::nullopt;
+  return refusal_of(published_as(into), &into->struct_size);
+}
+
+/// To a caller who wants it.
+void write_report(lsched_report* into, const lsched_report& told) {
+  if (into != nullptr) write_struct(into, told);
 }
 
 // --- what all ranks do together --------------------------------------------------------------------------------------
@@ -168,8 +173,7 @@ lsched_status flush(lsched_schedule& schedule, std::span<const target_part> resu
   }
   round_no nothing = 0;
   if (const lsched_status answer = hear(schedule, until, nothing, diagnostic); answer != LSCHED_OK) return answer;
-  const lsched_report told = hand_out(schedule, result);
-  if (report_to != nullptr) *report_to = told;
+  write_report(report_to, hand_out(schedule, result));
   schedule.met = {};
   return LSCHED_OK;
 }
@@ -202,8 +206,9 @@ lsched_status average(lsched_schedule& schedule, void* weights, deadline until, 
   if (!got) return report(diagnostic, {status::internal, mean.label + ": a round without a result"});
   const std::uint64_t ranks = got->contributors;
   data.type == dtype::f32 ? divide<float>(weights, data.count, ranks) : divide<double>(weights, data.count, ranks);
-  if (report_to != nullptr) *report_to = report_of(*schedule.it, std::nullopt);
-  if (report_to != nullptr) report_to->last.contributors = ranks;
+  lsched_report told = report_of(*schedule.it, std::nullopt);
+  told.last.contributors = ranks;
+  write_report(report_to, told);
   schedule.met = {};
   return LSCHED_OK;
 }
@@ -271,8 +276,7 @@ lsched_status collect(lsched_ticket ticket, std::span<const target_part> result,
   lsched_schedule& schedule = *ticket.schedule;
   const lsched_schedule::meeting& met = schedule.met;
   const bool has_taken = met.at == step::taken && !met.is_model_sync && met.told.to != met.told.from;
-  const lsched_report told = has_taken ? hand_out(schedule, result) : report_of(*schedule.it, take(schedule, result));
-  if (report_to != nullptr) *report_to = told;
+  write_report(report_to, has_taken ? hand_out(schedule, result) : report_of(*schedule.it, take(schedule, result)));
   return LSCHED_OK;
 }
 
@@ -317,8 +321,7 @@ lsched_status lsched_collect_view(lsched_ticket ticket, void** result, uint64_t 
   lsched_schedule& schedule = *ticket.schedule;
   if (schedule.met.at != step::none)
     return report(diagnostic, {status::state, schedule.it->label + ": in the middle of a call that all ranks make"});
-  const lsched_report told = report_of(*schedule.it, take_view(schedule, *result));
-  if (report_to != nullptr) *report_to = told;
+  write_report(report_to, report_of(*schedule.it, take_view(schedule, *result)));
   return LSCHED_OK;
 }
 

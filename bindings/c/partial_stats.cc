@@ -3,6 +3,7 @@
 #include <span>
 
 #include "bindings/c/runtime.h"
+#include "bindings/c/sized.h"
 
 namespace lsched {
 namespace {
@@ -19,8 +20,7 @@ lsched_histogram told(const histogram& it) {
 lsched_partial_stats stats_of(const lsched_schedule& schedule) {
   partial_figures now;
   schedule.runtime->driver().with_engine([&] { now = schedule.it->stats->figures(); });
-  lsched_partial_stats all{.struct_size = sizeof all,
-                           .rounds = now.rounds,
+  lsched_partial_stats all{.rounds = now.rounds,
                            .contributors_sum = now.contributors_sum,
                            .contributors_min = now.contributors_min,
                            .contributors_max = now.contributors_max,
@@ -78,10 +78,10 @@ using namespace lsched;
 extern "C" {
 
 lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats) {
-  if (stats == nullptr || stats->struct_size != sizeof *stats) return LSCHED_ERR_ARGUMENT;
+  if (!is_there(stats)) return LSCHED_ERR_ARGUMENT;
   if (schedule == nullptr || !schedule->is_partial()) return refuse(schedule);
   return guarded(nullptr, [&] {
-    *stats = stats_of(*schedule);
+    write_struct(stats, stats_of(*schedule));
     return LSCHED_OK;
   });
 }

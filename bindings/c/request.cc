@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "collectives/selection.h"
 #include "ops/counted.h"
@@ -149,9 +150,10 @@ void place_buffers(collective_request& asked, const extents& buffers, const lsch
 
 }  // namespace
 
-result<collective_request> read_request(world place, const std::vector<rank>& nodes,
-                                        const lsched_collective_desc& desc) {
-  if (desc.struct_size != sizeof desc) return argument("struct_size is not that of this desc");
+result<collective_request> read_request(world place, const std::vector<rank>& nodes, lsched_collective_desc desc) {
+  const auto user_op = desc.user_op == nullptr ? lsched_user_op{} : read_struct(desc.user_op);
+  if (!user_op) return user_op.error();
+  if (desc.user_op != nullptr) desc.user_op = &*user_op;
   if (desc.collective == nullptr) return argument("collective is null");
   collective_request asked{.of = find_collective(desc.collective)};
   if (asked.of == nullptr) return choose(desc.collective, "auto", place, {}).error();  // lists those that exist
@@ -169,7 +171,7 @@ result<collective_request> read_request(world place, const std::vector<rank>& no
     asked.data.in_place = asked.input != nullptr && asked.input == asked.output + asked.overlay_bytes;
   }
   if (auto why = objection_to_memory(asked, buffers)) return *why;
-  if (asked.data.what == kernel::user) asked.user = {desc.user_op->combine, desc.user_op->context, desc.user_op->unit};
+  if (asked.data.what == kernel::user) asked.user = {user_op->combine, user_op->context, user_op->unit};
   return asked;
 }
 

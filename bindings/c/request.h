@@ -21,8 +21,7 @@ struct collective_request {
 
 /// Reads the desc of a rank in a world of such nodes (shape::nodes). ARGUMENT for whatever is missing, out of range,
 /// overlaps or does not belong to this collective.
-result<collective_request> read_request(world place, const std::vector<rank>& nodes,
-                                        const lsched_collective_desc& desc);
+result<collective_request> read_request(world place, const std::vector<rank>& nodes, lsched_collective_desc desc);
 
 /// " in 3 tensors (123456)", or nothing.
 std::string text_of_tensors(const shape& data);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <thread>
 
+#include "bindings/c/sized.h"
 #include "bindings/environment.h"
 #include "bindings/launch_environment.h"
 #include "bindings/selection_environment.h"
@@ -140,14 +141,11 @@ lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_pl
 }
 
 lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round) {
-  if (diagnostic != nullptr && diagnostic->struct_size >= sizeof(lsched_diagnostic)) {
-    diagnostic->status = static_cast<lsched_status>(why.code);
-    diagnostic->rank = why.peer;
-    diagnostic->op = why.op;
-    diagnostic->round = round;
-    const std::size_t length = std::min(why.text.size(), sizeof diagnostic->text - 1);
-    std::memcpy(diagnostic->text, why.text.data(), length);
-    diagnostic->text[length] = '\0';
+  if (is_there(diagnostic)) {
+    lsched_diagnostic told{
+        .status = static_cast<lsched_status>(why.code), .rank = why.peer, .op = why.op, .round = round};
+    std::memcpy(told.text, why.text.data(), std::min(why.text.size(), sizeof told.text - 1));
+    write_struct(diagnostic, told);
   }
   return static_cast<lsched_status>(why.code);
 }
@@ -173,17 +171,36 @@ result<lane_choice> read_lane(std::int32_t number) {
   return choice;
 }
 
+lsched_config default_config() {
+  lsched_config config{.struct_size = sizeof config, .progress_core = -1, .commit_timeout_ns = k_commit_timeout_ns};
+  if (const char* mode = text_in_environment("LSCHED_PROGRESS"))
+    config.progress = std::strcmp(mode, "caller") == 0   ? int{LSCHED_PROGRESS_CALLER}
+                      : std::strcmp(mode, "thread") == 0 ? int{LSCHED_PROGRESS_THREAD}
+                                                         : k_misspelt;
+  if (const char* mode = text_in_environment("LSCHED_IDLE"))
+    config.idle = parse_idle_mode(mode) ? static_cast<int>(*parse_idle_mode(mode)) : k_misspelt;
+  if (const char* text = text_in_environment("LSCHED_LANE")) {
+    const auto choice = parse_lane(text);
+    config.lane = choice ? number_of(*choice) : k_misspelt_lane;
+  }
+  return config;
+}
+
+/// Of a caller that was compiled against a header in which the struct has so many bytes.
+template <class Struct>
+void init_struct(Struct* to, std::size_t bytes, const Struct& from) {
+  if (to == nullptr || !is_size_of(published_as(to), bytes)) return;
+  to->struct_size = bytes;
+  write_struct(to, from);
+}
+
 }  // namespace
 
 result<runtime_options> read_config(const lsched_config* config) {
-  lsched_config filled;
-  lsched_config_init(&filled);
-  if (config != nullptr) {
-    if (config->struct_size != sizeof filled)
-      return failure{status::argument,
-                     "lsched_config.struct_size is not sizeof(lsched_config): use lsched_config_init"};
-    filled = *config;
-  }
+  const lsched_config defaults = default_config();
+  const auto asked = config == nullptr ? defaults : read_struct(config, defaults);
+  if (!asked) return asked.error();
+  const lsched_config& filled = *asked;
   if (filled.progress != LSCHED_PROGRESS_THREAD && filled.progress != LSCHED_PROGRESS_CALLER)
     return failure{status::argument, "progress (lsched_config or LSCHED_PROGRESS) is neither thread nor caller"};
   if (filled.idle < LSCHED_IDLE_AUTO || filled.idle > LSCHED_IDLE_PARK)
@@ -324,31 +341,11 @@ const char* lsched_status_name(lsched_status code) { return name_of(static_cast<
 
 const char* lsched_status_text(lsched_status code) { return text_of(static_cast<status>(code)).data(); }
 
-void lsched_diagnostic_init(lsched_diagnostic* diagnostic) {
-  if (diagnostic == nullptr) return;
-  *diagnostic = {};
-  diagnostic->struct_size = sizeof *diagnostic;
-  diagnostic->rank = k_no_rank;
-  diagnostic->op = k_no_op;
+void lsched_diagnostic_init_sized(lsched_diagnostic* diagnostic, size_t bytes) {
+  init_struct(diagnostic, bytes, {.rank = k_no_rank, .op = k_no_op});
 }
 
-void lsched_config_init(lsched_config* config) {
-  if (config == nullptr) return;
-  *config = {};
-  config->struct_size = sizeof *config;
-  config->progress_core = -1;
-  config->commit_timeout_ns = k_commit_timeout_ns;
-  if (const char* mode = text_in_environment("LSCHED_PROGRESS"))
-    config->progress = std::strcmp(mode, "caller") == 0   ? int{LSCHED_PROGRESS_CALLER}
-                       : std::strcmp(mode, "thread") == 0 ? int{LSCHED_PROGRESS_THREAD}
-                                                          : k_misspelt;
-  if (const char* mode = text_in_environment("LSCHED_IDLE"))
-    config->idle = parse_idle_mode(mode) ? static_cast<int>(*parse_idle_mode(mode)) : k_misspelt;
-  if (const char* text = text_in_environment("LSCHED_LANE")) {
-    const auto choice = parse_lane(text);
-    config->lane = choice ? number_of(*choice) : k_misspelt_lane;
-  }
-}
+void lsched_config_init_sized(lsched_config* config, size_t bytes) { init_struct(config, bytes, default_config()); }
 
 lsched_status lsched_runtime_open_abi(int abi, const lsched_config* config, lsched_runtime** runtime,
                                       lsched_diagnostic* diagnostic) {
@@ -395,18 +392,15 @@ int32_t lsched_rank(const lsched_runtime* runtime) { return runtime == nullptr ?
 int32_t lsched_size(const lsched_runtime* runtime) { return runtime == nullptr ? 0 : runtime->place().size; }
 
 lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t rank, lsched_node* node) {
-  if (runtime == nullptr || node == nullptr || node->struct_size != sizeof *node || rank < 0 ||
-      rank >= runtime->place().size)
-    return LSCHED_ERR_ARGUMENT;
+  if (runtime == nullptr || !is_there(node) || rank < 0 || rank >= runtime->place().size) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
     const auto nodes = nodes_of({.nodes = runtime->nodes()}, runtime->place().size);
     const node_place own = place_of(nodes, rank);
-    *node = {.struct_size = sizeof *node,
-             .number = static_cast<int32_t>(own.number),
-             .place = static_cast<int32_t>(own.place),
-             .ranks = static_cast<int32_t>(nodes[own.number].size()),
-             .nodes = static_cast<int32_t>(nodes.size()),
-             .least_ranks = static_cast<int32_t>(ranks_of_smallest(nodes))};
+    write_struct(node, {.number = static_cast<int32_t>(own.number),
+                        .place = static_cast<int32_t>(own.place),
+                        .ranks = static_cast<int32_t>(nodes[own.number].size()),
+                        .nodes = static_cast<int32_t>(nodes.size()),
+                        .least_ranks = static_cast<int32_t>(ranks_of_smallest(nodes))});
     return LSCHED_OK;
   });
 }
@@ -437,12 +431,17 @@ lsched_status lsched_free(lsched_runtime* runtime, void* memory) {
 }
 
 lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats) {
-  if (runtime == nullptr || stats == nullptr || stats->struct_size != sizeof *stats) return LSCHED_ERR_ARGUMENT;
+  if (runtime == nullptr || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
     engine_counters now;
     runtime->driver().with_engine([&] { now = runtime->engine().counters(); });
-    *stats = {sizeof *stats,  now.rounds,     now.ops,          now.messages_sent,
-              now.nulls_sent, now.bytes_sent, now.signals_sent, now.steps};
+    write_struct(stats, {.rounds = now.rounds,
+                         .ops = now.ops,
+                         .messages_sent = now.messages_sent,
+                         .nulls_sent = now.nulls_sent,
+                         .bytes_sent = now.bytes_sent,
+                         .signals_sent = now.signals_sent,
+                         .steps = now.steps});
     return LSCHED_OK;
   });
 }

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "bindings/c/runtime.h"
+#include "bindings/c/sized.h"
 #include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
 #include "collectives/gtopk.h"
@@ -31,7 +32,6 @@ bool is_scale(double scale, dtype type) {
 
 /// The problem of a rank, of which place and type are known to be right.
 result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc) {
-  if (desc.struct_size != sizeof desc) return refused("struct_size is not sizeof(lsched_sparse_desc)");
   const auto data = read_shape(desc.count, desc.dtype);
   if (!data) return data.error();
   if (desc.capacity < LSCHED_STRICT || desc.capacity > LSCHED_DEFER)
@@ -135,8 +135,9 @@ described describe(lsched_runtime* runtime, const lsched_sparse_desc& desc) {
 
 lsched_status create(lsched_runtime* runtime, const lsched_sparse_desc* desc, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
-  described all = desc == nullptr ? described{{"a sparse allreduce with bad arguments", refused("desc is null")}}
-                                  : describe(runtime, *desc);
+  const auto known = read_struct(desc);
+  described all =
+      known ? describe(runtime, *known) : described{{"a sparse allreduce with bad arguments", known.error()}};
   const lsched_status answer = commit(runtime, std::move(all.request), false, schedule, diagnostic);
   if (answer != LSCHED_OK) return answer;
   (*schedule)->residual = std::move(all.state);
@@ -150,7 +151,7 @@ round_no rounds_of(const instance& it) {
 }
 
 lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
-  lsched_sparse_stats all{.struct_size = sizeof all, .rounds = rounds_of(*schedule.it)};
+  lsched_sparse_stats all{.rounds = rounds_of(*schedule.it)};
   const auto buffers = schedule.it->program->buffers();
   for (std::size_t b = 0; b < buffers.size(); ++b) {
     const traffic& one = schedule.it->moved[b];
@@ -226,8 +227,8 @@ lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_
 }
 
 lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats) {
-  if (!has_items(schedule) || stats == nullptr || stats->struct_size != sizeof *stats) return LSCHED_ERR_ARGUMENT;
-  schedule->runtime->driver().with_engine([&] { *stats = stats_of(*schedule); });
+  if (!has_items(schedule) || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
+  schedule->runtime->driver().with_engine([&] { write_struct(stats, stats_of(*schedule)); });
   return LSCHED_OK;
 }
 
@@ -235,7 +236,7 @@ lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** res
   if (residual == nullptr || dtype == nullptr) return LSCHED_ERR_ARGUMENT;
   return between_rounds(schedule, [&](sparse_state& state) {
     *residual = state.residual();
-    *dtype = state.residual_type() == lsched::dtype::f64 ? LSCHED_F64 : LSCHED_F32;
+    *dtype = number_of(state.residual_type());
     return LSCHED_OK;
   });
 }

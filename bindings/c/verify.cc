@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "bindings/c/runtime.h"
+#include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "collectives/promise.h"
 #include "collectives/selection.h"
@@ -27,7 +28,6 @@ failure argument(std::string text) { return {status::argument, std::move(text)};
 // --- reading -----------------------------------------------------------------------------------------------
 
 result<question> read(const lsched_verify_text_desc& desc) {
-  if (desc.struct_size != sizeof desc) return argument("struct_size is not sizeof(lsched_verify_text_desc)");
   if (desc.text == nullptr) return argument("text is null");
   auto world = parse_world({desc.text, desc.bytes});
   if (!world) return world.error();
@@ -51,7 +51,6 @@ result<shape> read_data(const collective& of, const lsched_verify_collective_des
 }
 
 result<question> read(const lsched_verify_collective_desc& desc) {
-  if (desc.struct_size != sizeof desc) return argument("struct_size is not sizeof(lsched_verify_collective_desc)");
   if (desc.collective == nullptr) return argument("collective is null");
   if (desc.ranks < 1 || desc.ranks > k_most_ranks) return argument("ranks is not from 1 to 2^20");
   const collective* any = find_collective(desc.collective);
@@ -88,8 +87,7 @@ void write(lsched_finding& to, const finding& it) {
 
 lsched_verification figures_of(const question& asked, const verification& answer) {
   const unexpected_bound worst = worst_unexpected(answer);
-  return {.struct_size = sizeof(lsched_verification),
-          .holds = answer.holds() ? 1 : 0,
+  return {.holds = answer.holds() ? 1 : 0,
           .ranks = static_cast<std::int32_t>(asked.world.size()),
           .collective = asked.promise.of == nullptr ? nullptr : asked.promise.of->name.data(),
           .algorithm = asked.promise.by == nullptr ? nullptr : asked.promise.by->name.data(),
@@ -112,17 +110,19 @@ lsched_status prove(const Desc* desc, lsched_verification* to, lsched_finding* f
   return guarded(diagnostic, [&] {
     if (desc == nullptr || to == nullptr || (findings == nullptr && most > 0))
       return report(diagnostic, argument("desc, verification or findings is null"));
-    if (to->struct_size != sizeof *to)
-      return report(diagnostic, argument("struct_size is not sizeof(lsched_verification)"));
-    const auto asked = read(*desc);
+    if (!is_there(to)) return report(diagnostic, refusal_of(published_as(to), &to->struct_size));
+    const auto known = read_struct(desc);
+    if (!known) return report(diagnostic, known.error());
+    const auto asked = read(*known);
     if (!asked) return report(diagnostic, asked.error());
     const verification answer =
         verify(asked->world, asked->promise.what, {.in_place = asked->in_place, .most_findings = most});
-    *to = figures_of(*asked, answer);
+    lsched_verification figures = figures_of(*asked, answer);
     for (const finding& it : answer.findings)
-      if (to->findings < most) write(findings[to->findings++], it);
+      if (figures.findings < most) write(findings[figures.findings++], it);
     for (const finding& it : answer.notes)
-      if (to->findings + to->notes < most) write(findings[to->findings + to->notes++], it);
+      if (figures.findings + figures.notes < most) write(findings[figures.findings + figures.notes++], it);
+    write_struct(to, figures);
     return LSCHED_OK;
   });
 }

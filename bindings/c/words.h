@@ -6,6 +6,11 @@
 
 namespace lsched {
 
+/// ARGUMENT says which word is none. Dtypes have other numbers in the C interface, where 0 is none.
+result<dtype> read_dtype(lsched_dtype type);
+result<kernel> read_reduction(lsched_reduction what);
+lsched_dtype number_of(dtype type);
+
 /// What an allreduce of any kind is asked for, not in place. ARGUMENT says which word is none, or is too large.
 result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reduction what);
 
@@ -13,7 +18,7 @@ result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reductio
 result<shape> read_shape(std::uint64_t count, lsched_dtype type, const lsched_user_op& what);
 
 /// The arithmetic by itself, if there is nothing wrong with it.
-result<user_kernel> read_user_op(const lsched_user_op* what);
+result<user_kernel> read_user_op(const lsched_user_op& what);
 
 /// The same of what combines nothing.
 result<shape> read_shape(std::uint64_t count, lsched_dtype type);

@@ -58,7 +58,7 @@ class thread_world {
     require(lsched_runtime_open_threads(ranks, &config, runtimes_.data(), nullptr), "lsched_runtime_open_threads");
   }
   ~thread_world() {
-    for (lsched_runtime* it : runtimes_) lsched_runtime_close(it);
+    for (lsched_runtime* it : runtimes_) (void)lsched_runtime_close(it);
   }
   thread_world(const thread_world&) = delete;
   thread_world& operator=(const thread_world&) = delete;

@@ -179,7 +179,7 @@ class ticket {
   lsched_ticket handle() const { return handle_; }
 
   /// Whether the round has ended.
-  bool test() const {
+  [[nodiscard]] bool test() const {
     const lsched_status answer = lsched_test(handle_);
     detail::expect(answer);
     return answer == LSCHED_OK;
@@ -194,7 +194,7 @@ class ticket {
 };
 
 /// An ordinary schedule: an allreduce, a barrier, or one made by hand.
-class schedule {
+class [[nodiscard]] schedule {
  public:
   schedule() = default;
   explicit schedule(lsched_schedule* handle, std::string remark = {}) : handle_(handle), remark_(std::move(remark)) {}
@@ -210,7 +210,7 @@ class schedule {
   explicit operator bool() const { return handle_ != nullptr; }
   lsched_schedule* handle() const { return handle_; }
 
-  ticket start() {
+  [[nodiscard]] ticket start() {
     lsched_ticket started{};
     detail::expect(lsched_start(handle_, &started));
     return ticket(started);
@@ -225,7 +225,9 @@ class schedule {
     detail::expect(lsched_rebind(handle_, inputs.data(), outputs.data()));
   }
 
-  std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const { return print(handle_, format); }
+  [[nodiscard]] std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const {
+    return print(handle_, format);
+  }
 
   /// What lsched_collective_create had to say though it succeeded, as that an adaptive sum is only a mean here; mostly
   /// nothing.
@@ -260,7 +262,7 @@ class schedule {
 };
 
 /// What partial schedules of all element types have in common.
-class partial_base {
+class [[nodiscard]] partial_base {
  public:
   partial_base() = default;
   explicit partial_base(lsched_schedule* handle) : handle_(handle) {}
@@ -273,7 +275,9 @@ class partial_base {
 
   explicit operator bool() const { return handle_ != nullptr; }
   lsched_schedule* handle() const { return handle_; }
-  std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const { return schedule::print(handle_, format); }
+  [[nodiscard]] std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const {
+    return schedule::print(handle_, format);
+  }
 
   /// Answers how many offers were taken back.
   std::uint64_t withdraw() {
@@ -283,14 +287,14 @@ class partial_base {
   }
   void leave() { detail::expect(lsched_leave(handle_)); }
 
-  lsched_partial_stats stats() const {
+  [[nodiscard]] lsched_partial_stats stats() const {
     lsched_partial_stats figures{};
     figures.struct_size = sizeof figures;
     detail::expect(lsched_schedule_stats(handle_, &figures));
     return figures;
   }
   /// One JSON object.
-  std::string print_stats() const {
+  [[nodiscard]] std::string print_stats() const {
     return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
       return lsched_schedule_stats_print(handle_, text, bytes, needed);
     });
@@ -309,7 +313,7 @@ class partial_base {
 
 /// A partial collective over elements of type T.
 template <element T>
-class partial_collective : public partial_base {
+class [[nodiscard]] partial_collective : public partial_base {
  public:
   partial_collective() = default;
   partial_collective(lsched_schedule* handle, std::uint64_t contribution, std::uint64_t result,
@@ -434,7 +438,7 @@ inline lsched_sparse_stats traffic_of(const lsched_schedule* schedule) {
 /// A sparse allreduce of vectors of type T (runtime::sparse). What a round does, lsched_sparse_create says.
 template <element T>
 requires std::floating_point<T>
-class sparse_allreduce : public schedule {
+class [[nodiscard]] sparse_allreduce : public schedule {
  public:
   sparse_allreduce() = default;
   sparse_allreduce(lsched_schedule* handle, std::uint64_t count) : schedule(handle), count_(count) {}
@@ -449,12 +453,12 @@ class sparse_allreduce : public schedule {
   }
 
   /// Between rounds: what this rank keeps for later. It may be written. Lies where it is as long as the schedule lives.
-  std::span<T> residual() const { return detail::residual_of<T>(handle(), count_); }
+  [[nodiscard]] std::span<T> residual() const { return detail::residual_of<T>(handle(), count_); }
 
-  lsched_sparse_stats stats() const { return detail::traffic_of(handle()); }
+  [[nodiscard]] lsched_sparse_stats stats() const { return detail::traffic_of(handle()); }
 
   /// Between rounds: all that lives on, for a checkpoint of this rank.
-  std::vector<std::byte> save() const { return detail::saved_state_of(handle()); }
+  [[nodiscard]] std::vector<std::byte> save() const { return detail::saved_state_of(handle()); }
   /// Of a schedule that was made alike, by the same rank of as many. An image that is none changes nothing.
   void load(std::span<const std::byte> image) {
     detail::expect(lsched_sparse_load(handle(), image.data(), image.size()));
@@ -468,15 +472,15 @@ class sparse_allreduce : public schedule {
 /// collected. What lives on is the caller's while no round is under way on any rank (lsched_sparse_residual).
 template <element T>
 requires std::floating_point<T>
-class partial_sparse_allreduce : public partial_collective<T> {
+class [[nodiscard]] partial_sparse_allreduce : public partial_collective<T> {
  public:
   partial_sparse_allreduce() = default;
   partial_sparse_allreduce(lsched_schedule* handle, std::uint64_t count)
       : partial_collective<T>(handle, count, count, {count}) {}
 
-  std::span<T> residual() const { return detail::residual_of<T>(this->handle(), this->result_count()); }
-  lsched_sparse_stats traffic() const { return detail::traffic_of(this->handle()); }
-  std::vector<std::byte> save() const { return detail::saved_state_of(this->handle()); }
+  [[nodiscard]] std::span<T> residual() const { return detail::residual_of<T>(this->handle(), this->result_count()); }
+  [[nodiscard]] lsched_sparse_stats traffic() const { return detail::traffic_of(this->handle()); }
+  [[nodiscard]] std::vector<std::byte> save() const { return detail::saved_state_of(this->handle()); }
   void load(std::span<const std::byte> image) {
     detail::expect(lsched_sparse_load(this->handle(), image.data(), image.size()));
   }
@@ -539,7 +543,7 @@ struct sparse_options {
   std::uint32_t bucket = 0;
 };
 
-class runtime {
+class [[nodiscard]] runtime {
  public:
   /// lsched_runtime_open with defaults, or with a configuration from default_config().
   runtime() : runtime(default_config()) {}
@@ -850,7 +854,7 @@ class runtime {
 /// Appends ops; the first mistake throws where it is made. (Commit is collective: a rank that throws before
 /// it must not leave the others waiting there. Catch the error and commit() all the same: every rank then
 /// learns of it.)
-class builder {
+class [[nodiscard]] builder {
  public:
   explicit builder(runtime& place, const char* name = nullptr) {
     detail::expect(lsched_builder_create(place.handle(), name, &handle_));
@@ -925,7 +929,7 @@ class builder {
 // --- proofs ------------------------------------------------------------------------------------------------
 
 /// A verdict. A world that does not hold is an answer, not an error: ask holds().
-struct verification {
+struct [[nodiscard]] verification {
   lsched_verification figures{};
   std::vector<lsched_finding> findings{};  ///< why it does not hold, the first 16
   std::vector<lsched_finding> notes{};     ///< legal, but fragile

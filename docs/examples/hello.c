@@ -13,6 +13,5 @@ int main(void) {
     if (lsched_run(sum, LSCHED_FOREVER, &why)) return puts(why.text), 1;
     if (lsched_rank(world) == 0) printf("round %d: %g\n", round, total);
   }
-  lsched_schedule_destroy(sum, 0, NULL);
-  return lsched_runtime_close(world) != LSCHED_OK;
+  return lsched_schedule_destroy(sum, 0, NULL) || lsched_runtime_close(world);
 }

@@ -440,7 +440,8 @@ TEST(c_allreduce, bad_arguments_are_named_and_change_nothing) {
   expect_refusal("struct_size", [](desc& d) { d.struct_size = 0; });
   expect_refusal("null", [](desc& d) { d.input = nullptr; });
   expect_refusal("null", [](desc& d) { d.output = nullptr; });
-  expect_refusal("dtype", [](desc& d) { d.dtype = any_value<lsched_dtype>(9); });
+  expect_refusal("dtype is not set", [](desc& d) { d.dtype = LSCHED_DTYPE_NONE; });
+  expect_refusal("dtype", [](desc& d) { d.dtype = any_value<lsched_dtype>(LSCHED_F64 + 1); });
   expect_refusal("dtype", [](desc& d) { d.dtype = any_value<lsched_dtype>(-1); });
   expect_refusal("reduction", [](desc& d) { d.reduction = any_value<lsched_reduction>(1); });
   expect_refusal("reduction", [](desc& d) { d.reduction = any_value<lsched_reduction>(12); });
@@ -883,6 +884,7 @@ TEST(c_partial, bad_arguments_are_named) {
                  [](desc& d) { d.dtype = LSCHED_F32, d.reduction = LSCHED_MAX, d.averages_weights = 1; });
   for (const std::uint32_t history : {0u, 61u})
     expect_refusal("history is not from 1 to 60", [history](desc& d) { d.lag = LSCHED_HISTORY, d.history = history; });
+  expect_refusal("dtype is not set", [](desc& d) { d.dtype = {}; });
   expect_refusal("dtype", [](desc& d) { d.dtype = any_value<lsched_dtype>(77); });
   expect_refusal("reduction", [](desc& d) { d.reduction = any_value<lsched_reduction>(77); });
   expect_refusal("2^48", [](desc& d) { d.count = UINT64_MAX; });
@@ -1753,6 +1755,7 @@ void expect_refused_commit(lsched_status code, const char* word, const std::func
   diagnostic why;
   EXPECT_EQ(h.commit(&schedule, &why), code) << why.text;
   EXPECT_SAYS(why, word);
+  EXPECT_LT(why.rank, 1) << "there is no such rank";
   EXPECT_EQ(schedule, nullptr);
   expect_works(world.at(0));
 }
@@ -1790,9 +1793,25 @@ TEST(c_builder, the_first_error_is_kept_until_commit) {
     lsched_slot slot{};
     EXPECT_EQ(lsched_slot_scratch(h.b, LSCHED_U8, std::uint64_t{1} << 48, &slot), LSCHED_ERR_ARGUMENT);
   });
-  expect_refused_commit(LSCHED_ERR_ARGUMENT, "region", [](hand& h) {
-    EXPECT_EQ(lsched_add_copy(h.b, {{70000}, 0, 4}, {h.out, 0, 4}, nullptr), LSCHED_ERR_ARGUMENT);
+  expect_refused_commit(LSCHED_ERR_ARGUMENT, "a slot's dtype is not set", [](hand& h) {
+    lsched_slot slot{};
+    EXPECT_EQ(lsched_slot_scratch(h.b, LSCHED_DTYPE_NONE, 4, &slot), LSCHED_ERR_ARGUMENT);
   });
+  for (const std::uint32_t unknown : {2u, 7u, 65535u, 70000u}) {
+    const std::string text = "slot " + std::to_string(unknown) + " of a ";
+    const auto expect_unknown = [&](const char* op, const std::function<lsched_status(hand&, lsched_slot)>& add) {
+      expect_refused_commit(LSCHED_ERR_ARGUMENT, (text + op + " does not exist: this builder has 2").c_str(),
+                            [&](hand& h) { EXPECT_EQ(add(h, {unknown}), LSCHED_ERR_ARGUMENT); });
+    };
+    expect_unknown("copy", [](hand& h, lsched_slot no) {
+      return lsched_add_copy(h.b, {no, 0, 4}, {h.out, 0, 4}, nullptr);
+    });
+    expect_unknown("reduce", [](hand& h, lsched_slot no) {
+      return lsched_add_reduce(h.b, LSCHED_SUM, {h.in, 0, 4}, {h.in, 0, 4}, {no, 0, 4}, nullptr);
+    });
+    expect_unknown("send", [](hand& h, lsched_slot no) { return lsched_add_send(h.b, 1, 0, {no, 0, 4}, nullptr); });
+    expect_unknown("receive", [](hand& h, lsched_slot no) { return lsched_add_recv(h.b, 1, 0, {no, 0, 4}, nullptr); });
+  }
   expect_refused_commit(LSCHED_ERR_ARGUMENT, "counts", [](hand& h) {
     EXPECT_EQ(lsched_add_copy(h.b, {h.in, 0, 3}, {h.out, 0, 4}, nullptr), LSCHED_ERR_ARGUMENT);
   });

@@ -491,7 +491,10 @@ TEST(c_collective, only_floating_types_are_converted) {
   EXPECT_EQ(lsched_convert(LSCHED_F32, nullptr, 1, 4, LSCHED_F64, &same), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_convert(LSCHED_F32, &one, 1, 4, LSCHED_F64, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_convert(LSCHED_I32, &one, 1, 4, LSCHED_F64, &same), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_convert(LSCHED_F32, &one, 1, 4, static_cast<lsched_dtype>(9), &same), LSCHED_ERR_ARGUMENT);
+  for (const lsched_dtype none : {LSCHED_DTYPE_NONE, static_cast<lsched_dtype>(LSCHED_F64 + 1)}) {
+    EXPECT_EQ(lsched_convert(LSCHED_F32, &one, 1, 4, none, &same), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_convert(none, &one, 1, 4, LSCHED_F32, &same), LSCHED_ERR_ARGUMENT);
+  }
 }
 
 TEST(c_collective, a_partial_adasum_combines_who_is_there) {

@@ -221,7 +221,7 @@ void expect_refused(const std::function<void(lsched_collective_desc&, lsched_use
 }
 
 TEST(c_user_op, a_wrong_one_is_told_what_is_wrong) {
-  expect_refused([](auto&, auto& op) { op.struct_size = 0; }, "struct_size is not sizeof(lsched_user_op)");
+  expect_refused([](auto&, auto& op) { op.struct_size = 0; }, "lsched_user_op.struct_size is 0");
   expect_refused([](auto&, auto& op) { op.combine = nullptr; }, "has no function");
   expect_refused([](auto&, auto& op) { op.unit = 0; }, "unit is not from 1");
   expect_refused([](auto&, auto& op) { op.is_commutative = 7; }, "is_commutative is neither 0 nor 1");

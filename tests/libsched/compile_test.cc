@@ -55,6 +55,7 @@ TEST(compile, refuses_a_peer_outside_the_world) {
     bench b;
     b.nop();
     b.send(peer, 0, {b.x, 0}, b.four);
+    EXPECT_EQ(refusal_of(b).peer, k_no_rank) << "there is no such rank to blame";
     EXPECT_TRUE(refuses(b, status::argument, 1, "op 1 (send): peer " + std::to_string(peer) + " is not in 0..2"));
     EXPECT_EQ(refusal_of(b).peer, peer);
   }
@@ -198,7 +199,7 @@ TEST(compile, refuses_a_region_without_a_buffer) {
   missing.send(0, 0, region{}, 0);
   unknown.copy({unknown.x, 0}, {3, 0}, unknown.four);
   EXPECT_TRUE(refuses(missing, status::argument, 0, "region a names no buffer"));
-  EXPECT_TRUE(refuses(unknown, status::argument, 0, "region "));
+  EXPECT_TRUE(refuses(unknown, status::argument, 0, "region c is of buffer 3, which does not exist: this schedule has 3"));
 }
 
 TEST(compile, refuses_a_count_above_the_largest) {

@@ -236,7 +236,7 @@ const fault k_faults[] = {
     {"capture f32", "capture f64", 15, 14, "'f64' contradicts"},
     {"merge max", "merge copy", 15, 33, "expected 'adasum' or a reduction but found 'copy'"},
     {"merge max", "merge bxor", 15, 1, "op 4 (capture): no such reduction on f32"},
-    {"b2[0 +4]", "b4[0 +4]", 16, 1, "op 5 (recv): region c names no buffer of this schedule"},
+    {"b2[0 +4]", "b4[0 +4]", 16, 1, "op 5 (recv): region c is of buffer 4, which does not exist: this schedule has 4"},
     {"b2[0 +4]", "b65535[0 +4]", 16, 15, "expected a number up to 65534 but found 'b65535'"},
     {"b2[0 +4]", "c2[0 +4]", 16, 15, "expected a region but found 'c2'"},
     {"b2[0 +4]", "b[0 +4]", 16, 15, "expected a number but found 'b'"},

@@ -1,0 +1,82 @@
+// Structs of callers that may have been compiled against an older or a newer lsched.h: as much of one is there as its
+// `struct_size` says.
+//
+// What must hold in lsched.h: `struct_size` comes first; a struct grows at its end alone, and never into padding, which
+// older callers do not set; zero, or what read_struct is told, is what a new member was before there was one.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "bindings/c/lsched.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// A struct's name, and its size when it was published first: no caller has a smaller one.
+struct published {
+  std::string_view name;
+  std::size_t least;
+};
+constexpr published published_as(const lsched_diagnostic*) { return {"lsched_diagnostic", 544}; }
+constexpr published published_as(const lsched_user_op*) { return {"lsched_user_op", 48}; }
+constexpr published published_as(const lsched_config*) { return {"lsched_config", 40}; }
+constexpr published published_as(const lsched_node*) { return {"lsched_node", 32}; }
+constexpr published published_as(const lsched_stats*) { return {"lsched_stats", 64}; }
+constexpr published published_as(const lsched_allreduce_desc*) { return {"lsched_allreduce_desc", 48}; }
+constexpr published published_as(const lsched_collective_desc*) { return {"lsched_collective_desc", 144}; }
+constexpr published published_as(const lsched_sparse_desc*) { return {"lsched_sparse_desc", 96}; }
+constexpr published published_as(const lsched_sparse_stats*) { return {"lsched_sparse_stats", 64}; }
+constexpr published published_as(const lsched_coo_desc*) { return {"lsched_coo_desc", 96}; }
+constexpr published published_as(const lsched_partial_desc*) { return {"lsched_partial_desc", 120}; }
+constexpr published published_as(const lsched_report*) { return {"lsched_report", 96}; }
+constexpr published published_as(const lsched_partial_stats*) { return {"lsched_partial_stats", 1960}; }
+constexpr published published_as(const lsched_verification*) { return {"lsched_verification", 112}; }
+constexpr published published_as(const lsched_verify_text_desc*) { return {"lsched_verify_text_desc", 40}; }
+constexpr published published_as(const lsched_verify_collective_desc*) { return {"lsched_verify_collective_desc", 56}; }
+
+/// More is no size of any version: the member was not set.
+inline constexpr std::size_t k_most_struct_bytes = 4096;
+
+constexpr bool is_size_of(const published& what, std::size_t bytes) {
+  return bytes >= what.least && bytes <= k_most_struct_bytes;
+}
+
+/// Whether there is a struct that can be filled in.
+template <class Struct>
+bool is_there(const Struct* to) {
+  return to != nullptr && is_size_of(published_as(to), to->struct_size);
+}
+
+/// Why it is not there.
+failure refusal_of(const published& what, const std::size_t* struct_size);
+
+/// Whether a caller's struct of `theirs` bytes has nothing beyond the first `ours`.
+bool ends_in_zeros(const void* caller, std::size_t theirs, std::size_t ours);
+
+/// What a caller asks for. Members that it lacks stay as in `known`. ARGUMENT if there is no such struct, VERSION if it
+/// sets members that are not known.
+template <class Struct>
+result<Struct> read_struct(const Struct* caller, Struct known = {}) {
+  const published what = published_as(caller);
+  if (!is_there(caller)) return refusal_of(what, reinterpret_cast<const std::size_t*>(caller));
+  if (!ends_in_zeros(caller, caller->struct_size, sizeof known))
+    return failure{status::version,
+                   std::string(what.name) + " has members that this library does not know, and they are not zero"};
+  std::memcpy(&known, caller, std::min(caller->struct_size, sizeof known));
+  known.struct_size = sizeof known;
+  return known;
+}
+
+/// Fills a caller's struct in, which is there: as much as it has of `from`, and the rest with zeros.
+template <class Struct>
+void write_struct(Struct* to, Struct from) {
+  const std::size_t theirs = from.struct_size = to->struct_size;
+  std::memcpy(to, &from, std::min(theirs, sizeof from));
+  if (theirs > sizeof from) std::memset(reinterpret_cast<std::byte*>(to) + sizeof from, 0, theirs - sizeof from);
+}
+
+}  // namespace lsched
