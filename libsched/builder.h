@@ -51,7 +51,7 @@ class builder {
   /// A function of the instance's (libsched/functions.h), which reads all of `source` and `by`, or of `source` alone
   /// (k_no_buffer), and writes all of `target`.
   op_id apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target, deps after = {});
-  /// target = source / divisor, of floating types.
+  /// target = source / divisor, of numbers (find_divide in ops/kernel.h).
   op_id divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after = {});
   /// The k_dot_sums sums of two vectors of any floating type; `sums` is of f64.
   op_id dot_norms(region lower, region higher, region sums, std::uint64_t count, deps after = {});

@@ -200,9 +200,8 @@ bool compiler::check_kernel(op_id id) {
   if (!is_copy && !(is_merge && supports(it.what, it.type)))
     return refuse(status::argument, id, "no such reduction on " + std::string(name_of(it.type)));
   if (const auto why = objection_to_row(it); !why.empty()) return refuse(status::argument, id, std::string(why));
-  if (it.what == kernel::divide && (it.tag < 2 || it.tag > k_most_divisor))
-    return refuse(status::argument, id,
-                  "divides by " + std::to_string(it.tag) + ": use 2 to " + std::to_string(k_most_divisor));
+  if (it.what == kernel::divide && it.tag < 2)
+    return refuse(status::argument, id, "divides by " + std::to_string(it.tag) + ": use 2 or more");
   const operand_list parts = operands_of(it, source_.buffers_);
   for (const operand& x : parts)
     for (const operand& y : parts)

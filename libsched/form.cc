@@ -95,7 +95,7 @@ void form_check::check_op(op_id id) {
   const bool is_merge = it.kind != op_kind::capture || is_reduction(it.what) || it.what == kernel::adasum;
   if ((is_reducing || it.kind == op_kind::capture) && !(is_merge && supports(it.what, it.type)))
     object(id, "asks for a reduction that " + std::string(name_of(it.type)) + " does not have");
-  if (it.kind == op_kind::compute && it.what == kernel::divide && (it.tag < 2 || it.tag > k_most_divisor))
+  if (it.kind == op_kind::compute && it.what == kernel::divide && it.tag < 2)
     object(id, "divides by " + std::to_string(it.tag));
   check_presence(id, &op::a, it.kind == op_kind::send || it.kind == op_kind::compute);
   if (it.kind != op_kind::compute || !is_function(it.what))

@@ -51,7 +51,8 @@ cycle combined_by_pairs(std::vector<cycle> all, const cycle& times) {
 
 cycle mean_of(const std::vector<int>& ranks) {
   cycle mean{};
-  for (const int r : ranks) mean = weighed(1, mean, 1 / static_cast<double>(ranks.size()), contribution_of(r));
+  for (const int r : ranks) mean = weighed(1, mean, 1, contribution_of(r));
+  for (double& it : mean) it /= static_cast<double>(ranks.size());
   return mean;
 }
 

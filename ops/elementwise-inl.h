@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "ops/divide-inl.h"
 #include "ops/elementwise.h"
 #include "ops/format-inl.h"
 #include "ops/sweep-inl.h"
@@ -140,46 +141,6 @@ void reduce(const void* a, const void* b, void* c, std::size_t count) {
   sweep<typename Format::lane>(count, step);
 }
 
-template <class Format>
-struct scale_step {
-  typename Format::element* x;
-  typename Format::lane factor;
-
-  template <class D>
-  HWY_INLINE void operator()(D lanes, std::size_t first) const {
-    const auto scaled = hn::Mul(Format::load(lanes, x + first), hn::Set(lanes, factor));
-    Format::store(lanes, canonical(lanes, scaled), x + first);
-  }
-};
-
-template <class Format>
-void scale_floats(void* x, std::size_t count, double factor) {
-  using lane = typename Format::lane;
-  sweep<lane>(count, scale_step<Format>{static_cast<typename Format::element*>(x), static_cast<lane>(factor)});
-}
-
-template <class Format>
-struct divide_step {
-  const typename Format::element* a;
-  typename Format::element* c;
-  typename Format::lane divisor;
-
-  template <class D>
-  HWY_INLINE void operator()(D lanes, std::size_t first) const {
-    const auto quotient = hn::Div(Format::load(lanes, a + first), hn::Set(lanes, divisor));
-    Format::store(lanes, canonical(lanes, quotient), c + first);
-  }
-};
-
-/// A quotient of f16 or bf16 that is rounded to f32 first is none the worse for it: f32 has twice their bits and two.
-template <class Format>
-void divide_floats(const void* a, void* c, std::size_t count, std::uint32_t divisor) {
-  using element = typename Format::element;
-  using lane = typename Format::lane;
-  sweep<lane>(
-      count, divide_step<Format>{static_cast<const element*>(a), static_cast<element*>(c), static_cast<lane>(divisor)});
-}
-
 // ---- the table
 
 // The table is complete by construction: `supports` alone decides whether an entry is a kernel or nullptr.
@@ -225,20 +186,11 @@ consteval reduce_fn reduce_of() {
 }
 
 template <dtype Type>
-consteval scale_fn scale_of() {
-  if constexpr (is_floating(Type)) {
-    return &scale_floats<decltype(format_of<kernel::prod, Type>())>;
-  } else {
-    return nullptr;
-  }
-}
-
-template <dtype Type>
 consteval divide_fn divide_of() {
-  if constexpr (supports(kernel::divide, Type)) {
-    return &divide_floats<decltype(format_of<kernel::prod, Type>())>;
+  if constexpr (is_floating(Type)) {
+    return &divide<decltype(format_of<kernel::prod, Type>())>;
   } else {
-    return nullptr;
+    return &divide_integers<std::tuple_element_t<column_of(Type), integers>>;
   }
 }
 
@@ -249,9 +201,7 @@ consteval auto row(std::index_sequence<Columns...>) {
 
 template <std::size_t... Rows, std::size_t... Columns>
 consteval target_table table(std::index_sequence<Rows...>, std::index_sequence<Columns...> columns) {
-  return {.reduce = {row<Rows>(columns)...},
-          .scale = {scale_of<k_all_dtypes[Columns]>()...},
-          .divide = {divide_of<k_all_dtypes[Columns]>()...}};
+  return {.reduce = {row<Rows>(columns)...}, .divide = {divide_of<k_all_dtypes[Columns]>()...}};
 }
 
 inline constexpr target_table k_table =

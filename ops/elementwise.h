@@ -1,6 +1,6 @@
 // What one SIMD target contributes to the arithmetic: its table of kernels. Internal to ops/.
 //
-// Everybody else calls find_reduce and scale from ops/kernel.h.
+// Everybody else calls find_reduce and find_divide from ops/kernel.h.
 #pragma once
 
 #include <array>
@@ -11,14 +11,9 @@
 
 namespace lsched {
 
-/// x[i] *= factor.
-using scale_fn = void (*)(void* x, std::size_t count, double factor);
-
-/// The kernels of one target. `reduce` and `divide` hold nullptr exactly where `supports` says no; `scale` holds one
-/// exactly for the integers, whose scaling is the same plain code for every target.
+/// The kernels of one target. `reduce` holds nullptr exactly where `supports` says no.
 struct target_table {
   std::array<std::array<reduce_fn, k_all_dtypes.size()>, k_all_reductions.size()> reduce{};
-  std::array<scale_fn, k_all_dtypes.size()> scale{};
   std::array<divide_fn, k_all_dtypes.size()> divide{};
 };
 

@@ -6,6 +6,7 @@
 // way. They are spelled out here because Highway's portable ones truncate; only where the hardware has
 // rounding conversions of f16 do we let it.
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -24,6 +25,14 @@ namespace {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+template <std::size_t Bytes>
+using bits_of_size =
+    std::conditional_t<Bytes == 2, std::uint16_t, std::conditional_t<Bytes == 4, std::uint32_t, std::uint64_t>>;
+
+/// The bits of an element of a format, or of a lane.
+template <class Number>
+using bits_type = bits_of_size<sizeof(Number)>;
 
 /// The positive quiet NaN without payload. (Highway's own NaN has all bits of the payload set.)
 template <class D>

@@ -23,13 +23,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <std::size_t Bytes>
-using bits_of_size =
-    std::conditional_t<Bytes == 2, std::uint16_t, std::conditional_t<Bytes == 4, std::uint32_t, std::uint64_t>>;
-
-/// The bits of an element of a format, or of a lane, and which of them are its magnitude.
-template <class Number>
-using bits_type = bits_of_size<sizeof(Number)>;
+/// Which bits of an element of a format, or of a lane, are its magnitude.
 template <class Number>
 inline constexpr bits_type<Number> k_magnitude_mask = static_cast<bits_type<Number>>(~bits_type<Number>{0}) >> 1;
 template <class Lane>

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/divide-inl.h"
 #include "ops/item-inl.h"
 #include "ops/item_list.h"
 #include "ops/top_k.h"
@@ -51,14 +52,21 @@ std::size_t filter_items(const void* items, std::size_t count, std::uint64_t mag
   return static_cast<std::size_t>(to - static_cast<std::byte*>(output)) / item<Format>::size;
 }
 
+/// In blocks, whose values are put side by side to be divided.
 template <class Format>
-void scatter(const void* items, std::size_t count, double factor, void* dense) {
-  using lane = typename Format::lane;
+void scatter(const void* items, std::size_t count, std::uint64_t divisor, void* dense) {
+  constexpr std::size_t block = 256;
+  typename Format::element values[block];
   auto* to = static_cast<typename Format::element*>(dense);
-  const lane narrow = static_cast<lane>(factor);
-  for_each_item<Format>(items, count, [&](const item<Format>& it) HWY_ATTR {
-    to[it.index] = to_element<Format>(narrow * to_lane<Format>(it.value));
-  });
+  const auto* from = static_cast<const std::byte*>(items);
+  while (count > 0) {
+    const std::size_t here = count < block ? count : block;
+    for (std::size_t i = 0; i < here; ++i) values[i] = item<Format>::value_at(from + i * item<Format>::size);
+    divide<Format>(values, values, here, divisor);
+    for (std::size_t i = 0; i < here; ++i) to[item<Format>::index_at(from + i * item<Format>::size)] = values[i];
+    from += here * item<Format>::size;
+    count -= here;
+  }
 }
 
 /// Counts a magnitude that lies in one of the bins. Few do, as a rule, or all.

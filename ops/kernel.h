@@ -76,9 +76,10 @@ constexpr bool is_about_lengths(kernel what) { return what == kernel::measure ||
 constexpr bool is_function(kernel what) { return what >= kernel::split; }
 
 constexpr bool supports(kernel what, dtype type) {
-  if (is_adaptive(what) || what == kernel::divide) return is_floating(type);
+  if (is_adaptive(what)) return is_floating(type);
   if (is_about_lengths(what) || is_function(what)) return true;
   if (is_item(type)) return false;
+  if (what == kernel::divide) return true;
   return is_reduction(what) && (what < kernel::land || what == kernel::user || !is_floating(type));
 }
 
@@ -130,15 +131,11 @@ class arithmetic {
 /// allocation: commit looks a kernel up once, the data path calls the pointer.
 reduce_fn find_reduce(kernel what, dtype type);
 
-/// x[i] = x[i] * factor, computed in f64 for f64 and the integers' nearest value (round half to even,
-/// saturating, NaN gives 0) for integers, in f32 otherwise, where factor itself is rounded to f32 first.
-/// A factor of 1 changes nothing, also not i64 and u64 beyond 2^53. Used to turn sums into means.
-void scale(dtype type, void* x, std::size_t count, double factor);
-
-/// c[i] = a[i] / divisor of floating types, rounded once to nearest even; c is a or disjoint from it. A divisor up to
-/// k_most_divisor is exact in the arithmetic of all of them. find_divide answers nullptr for integers.
-using divide_fn = void (*)(const void* a, void* c, std::size_t count, std::uint32_t divisor);
-inline constexpr std::uint32_t k_most_divisor = 1 << 24;
+/// c[i] = a[i] / divisor, the exact quotient rounded once to nearest even in the element's type, whatever the divisor:
+/// that of integers to an integer, of floating numbers to a number of theirs, subnormals included. So the mean of equal
+/// numbers is that number, if their sum is exact. A divisor is at least 1; 1 changes nothing but NaNs. c is a or disjoint
+/// from it. nullptr for items.
+using divide_fn = void (*)(const void* a, void* c, std::size_t count, std::uint64_t divisor);
 divide_fn find_divide(dtype type);
 
 /// Name of the SIMD target that find_reduce dispatches to on this CPU ("AVX3" is AVX-512, "AVX2", "SSE4", …).

@@ -61,7 +61,7 @@ class region {
 /// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. Two kernels take a
 /// row of vectors: the first at a, the second at b, behind it in the same buffer, the others at the same distance. gram
 /// makes the sums of them all, and gram_adasum is their adaptive sum by one or several Gram matrices, one behind the
-/// other at s, that are to be added; row_of reads their tag. divide is c = a / tag, from 2 to k_most_divisor. measure
+/// other at s, that are to be added; row_of reads their tag. divide is c = a / tag, which is at least 2. measure
 /// and lay_out connect lists of the op's type with their lengths, which are u64, one for each. A function, whose number
 /// the tag is, reads all of the buffers of a and, if it exists, b, of any type, and writes all of c's. All other
 /// regions are of the op's type and count. operands_of (libsched/schedule.h) says so to whoever goes through regions.

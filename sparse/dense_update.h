@@ -14,9 +14,9 @@ class dense_update {
   /// Results have up to `room` items; count elements in the vector.
   dense_update(dtype type, std::uint64_t count, std::uint64_t room);
 
-  /// vector[index] = factor * value, and all else is zero. Only what the last result wrote is zeroed, as long as the
+  /// vector[index] = value / divisor, and all else is zero. Only what the last result wrote is zeroed, as long as the
   /// vector is the same one and nobody else wrote to it; another one is zeroed as a whole. nullptr: nothing is done.
-  void write(item_list result, double factor, std::byte* vector);
+  void write(item_list result, std::uint64_t divisor, std::byte* vector);
 
   /// The next vector is zeroed as a whole, whichever it is.
   void forget() { last_vector_ = nullptr; }

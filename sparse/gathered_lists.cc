@@ -6,7 +6,7 @@ namespace lsched {
 
 gathered_lists::gathered_lists(const sparse_problem& problem, std::uint64_t sent)
     : room_(most_in_union(problem, sent)),
-      factor_(1.0 / problem.place.size),
+      ranks_(static_cast<std::uint64_t>(problem.place.size)),
       settle_(find_settle(problem.type)),
       sum_(problem.type, problem.count),
       update_(problem.type, problem.count, room_),
@@ -16,7 +16,7 @@ gathered_lists::gathered_lists(const sparse_problem& problem, std::uint64_t sent
 void gathered_lists::settle(item_list sent, item_list result, std::byte* residual, std::byte* update) {
   if (!judge_.accepts(result, residual)) sent = result = {};
   settle_(residual, sent.items, sent.count, sent.items, sent.count);
-  update_.write(result, factor_, update);
+  update_.write(result, ranks_, update);
 }
 
 }  // namespace lsched

@@ -30,7 +30,7 @@ class gathered_lists {
 
  private:
   std::uint64_t room_;
-  double factor_;
+  std::uint64_t ranks_;
   settle_fn settle_;
   list_sum sum_;
   dense_update update_;

@@ -20,7 +20,7 @@ gtopk::gtopk(const sparse_problem& problem, arrival_rule rule, std::uint32_t chi
     : type_(problem.type),
       rule_(rule),
       room_(most_sent(problem)),
-      factor_(1.0 / problem.place.size),
+      ranks_(static_cast<std::uint64_t>(problem.place.size)),
       merge_add_(find_merge_add(problem.type)),
       keep_largest_(find_keep_largest(problem.type)),
       settle_(find_settle(problem.type)),
@@ -60,7 +60,7 @@ void gtopk::settle(item_list result, std::byte* residual, std::byte* update) {
   if (!judge_.accepts(result, residual)) sent_ = result = {};
   const item_list what = rule_ == arrival_rule::exact ? arrived() : result;
   settle_(residual, sent_.items, sent_.count, what.items, what.count);
-  update_.write(result, factor_, update);
+  update_.write(result, ranks_, update);
 }
 
 /// All of it is there, so far.

@@ -81,7 +81,7 @@ class gtopk {
   dtype type_;
   arrival_rule rule_;
   std::uint64_t room_;
-  double factor_;
+  std::uint64_t ranks_;
   merge_add_fn merge_add_;
   keep_largest_fn keep_largest_;
   settle_fn settle_;

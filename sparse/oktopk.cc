@@ -164,7 +164,7 @@ std::uint64_t oktopk_steps::settle(item_list gathered, void* update) {
 
 void oktopk_steps::write_update(item_list result, void* update) {
   clear_update(update);
-  find_scatter(of_.type)(result.items, result.count, 1.0 / of_.place.size, update);
+  find_scatter(of_.type)(result.items, result.count, static_cast<std::uint64_t>(of_.place.size), update);
   for (std::uint64_t i = 0; i < result.count; ++i) {
     std::uint32_t index;
     std::memcpy(&index, result.items + i * item_size(of_.type), sizeof index);

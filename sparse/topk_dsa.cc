@@ -122,7 +122,7 @@ std::uint64_t topk_dsa::settle(std::span<const item_list> blocks, std::byte* res
   if (!is_good) sent_ = {};
   // Where contributions cancel out, the result has no item; they were in it all the same.
   settle_(residual, sent_.items, sent_.count, sent_.items, sent_.count);
-  update_.write({result, is_good ? items : 0}, 1.0 / problem_.place.size, update);
+  update_.write({result, is_good ? items : 0}, static_cast<std::uint64_t>(problem_.place.size), update);
   return items;
 }
 

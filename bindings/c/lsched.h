@@ -680,7 +680,9 @@ typedef enum lsched_lag {
 } lsched_lag;
 
 /* What results are divided by, when they are collected; sums only. The sum is taken in the dtype, and may overflow
- * before it is divided; integers are rounded to the nearest, half to even. */
+ * before it is divided.
+ * All means of this library are divided alike: the exact quotient of the sum and the divisor, however large that is,
+ * rounded once to the dtype, integers to an integer, half to even. So ranks that all have x get x, if P x is exact. */
 typedef enum lsched_divisor {
   LSCHED_DIVIDE_BY_NONE = 0,
   LSCHED_DIVIDE_BY_RANKS,        /* the size of the world, as Li et al. do */

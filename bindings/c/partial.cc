@@ -125,8 +125,7 @@ std::uint64_t divisor_of(const lsched_schedule& schedule, const delivered& got) 
 void divide(const lsched_schedule& schedule, const delivered& got, std::span<const target_part> result) {
   const std::uint64_t by = got.null ? 1 : divisor_of(schedule, got);
   if (by == 1) return;
-  for (const target_part& it : result)
-    scale(result_of(schedule).type, it.data, it.count, 1.0 / static_cast<double>(by));
+  for (const target_part& it : result) find_divide(result_of(schedule).type)(it.data, it.data, it.count, by);
 }
 
 /// The next result that was not collected, divided; without `into` it is dropped.
@@ -178,12 +177,6 @@ lsched_status flush(lsched_schedule& schedule, std::span<const target_part> resu
   return LSCHED_OK;
 }
 
-template <class Number>
-void divide(void* values, std::uint64_t count, std::uint64_t by) {
-  auto* const first = static_cast<Number*>(values);
-  std::for_each(first, first + count, [by](Number& it) { it /= static_cast<Number>(by); });
-}
-
 /// The weights go through a schedule of their own that waits for every rank. Nobody comes to that before he has dropped
 /// what he had not collected.
 lsched_status average(lsched_schedule& schedule, void* weights, deadline until, lsched_report* report_to,
@@ -205,7 +198,7 @@ lsched_status average(lsched_schedule& schedule, void* weights, deadline until, 
   const auto got = mean.results->collect(static_cast<std::byte*>(weights));
   if (!got) return report(diagnostic, {status::internal, mean.label + ": a round without a result"});
   const std::uint64_t ranks = got->contributors;
-  data.type == dtype::f32 ? divide<float>(weights, data.count, ranks) : divide<double>(weights, data.count, ranks);
+  find_divide(data.type)(weights, weights, data.count, ranks);
   lsched_report told = report_of(*schedule.it, std::nullopt);
   told.last.contributors = ranks;
   write_report(report_to, told);

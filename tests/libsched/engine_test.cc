@@ -320,6 +320,27 @@ TEST(engine, allreduce_of_every_dtype_with_every_reduction) {
   }
 }
 
+TEST(engine, means_are_sums_divided_in_every_dtype) {
+  for (const dtype type : k_all_dtypes) {
+    constexpr std::size_t count = 6;
+    constexpr double sums[count] = {0, 7, 21, 77, 105, 126}, means[count] = {0, 1, 3, 11, 15, 18};
+    builder b({0, 1});
+    const buffer_id in = b.input(type, count), out = b.output(type, count);
+    b.divide({in, 0}, {out, 0}, count, 7);
+    std::vector<std::byte> sum(count * size_of(type)), mean(sum.size());
+    for (std::size_t i = 0; i < count; ++i) encode(type, sums[i], sum.data() + i * size_of(type));
+    lockstep_world world(1, 5);
+    const auto its = world.commit([&](rank) {
+      return commit_request{"mean", b.compile(), {{sum.data()}, {mean.data()}}};
+    });
+    ASSERT_FALSE(its.empty());
+    ASSERT_TRUE(world.run_round(its));
+    for (std::size_t i = 0; i < count; ++i)
+      EXPECT_EQ(decode(type, mean.data() + i * size_of(type)), means[i]) << name_of(type) << ", element " << i;
+    world.remove(its);
+  }
+}
+
 // --- rounds ----------------------------------------------------------------------------------------------------------
 
 TEST(engine, rebinding_moves_the_schedule_to_other_memory) {

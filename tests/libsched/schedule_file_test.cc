@@ -258,7 +258,7 @@ const fault k_faults[] = {
      "expected 'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum', 'measure', 'lay_out', "
      "'split', 'fold', 'join', 'derive' or a reduction but found 'none'"},
     {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4]", 17, 45, "expected 'by' but found 'releases_a'"},
-    {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4] by 1", 17, 1, "op 6 (compute): divides by 1: use 2 to 16777216"},
+    {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4] by 1", 17, 1, "op 6 (compute): divides by 1: use 2 or more"},
     {"= sum b2[0 +4] b0[0 +4]", "= gram_adasum b2[0 +4] b2[4 +4] of 65", 17, 62,
      "expected a number up to 64 but found '65'"},
     {"= sum b2[0 +4] b0[0 +4]", "= gram_adasum b2[0 +4] b2[4 +4] of 0 by b2[0 +4]", 17, 1,

@@ -97,6 +97,22 @@ inline std::uint64_t bits_of(dtype type, double value) {
   }
 }
 
+/// The quotient of a floating type's element, rounded once to nearest even, in long doubles, which hold every divisor:
+/// where theirs is a tie of the type's, their remainder says whether it really is one.
+inline std::uint64_t quotient(dtype type, std::uint64_t bits, std::uint64_t divisor) {
+  static_assert(std::numeric_limits<long double>::digits >= 64);
+  const auto value = static_cast<long double>(value_of(type, bits)), by = static_cast<long double>(divisor);
+  if (!std::isfinite(value) || value == 0) return bits_of(type, value_of(type, bits));
+  const int digits = type == dtype::f16 ? 11 : type == dtype::bf16 ? 8 : type == dtype::f32 ? 24 : 53;
+  const int least = type == dtype::f16 ? -14 : type == dtype::f64 ? -1022 : -126;
+  const long double wide = value / by, rest = std::fma(-wide, by, value);
+  const int unit = std::max(std::ilogb(wide), least) - digits + 1;
+  const long double units = std::ldexp(wide, -unit);
+  const bool seems_tie = rest != 0 && std::abs(units - std::trunc(units)) == 0.5L;
+  const long double nearest = !seems_tie ? std::nearbyint(units) : rest > 0 ? std::ceil(units) : std::floor(units);
+  return bits_of(type, static_cast<double>(std::ldexp(nearest, unit)));
+}
+
 // ---- buffers
 
 /// `bytes` of memory with a page that must not be touched right behind the last one.

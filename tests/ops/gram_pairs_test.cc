@@ -550,7 +550,7 @@ TEST(adasum_of_pairs, is_that_of_the_direct_tree_when_its_nodes_cancel) {
   for_every_float([](dtype type) {
     source values;
     for (const int level : {1, 2})
-      for (const double part : {1e-3, 1e-6, 1e-8, 1e-10, 1e-12}) {
+      for (const double part : {1e-3, 1e-6, 1e-8, 1e-10, 1e-12, 0x1p-44}) {
         if (type == dtype::f16 && part < 1e-8) continue;
         SCOPED_TRACE(testing::Message() << "level " << level << ", " << part);
         std::vector<numbers> leaves = cancelling(values, type, level, part);
@@ -579,6 +579,46 @@ TEST(adasum_of_pairs, takes_a_node_that_is_zero_for_zero) {
           << k;
     }
   });
+}
+
+/// The tree of three as the other algorithms go by it: in f64, each node rounded.
+numbers in_doubles(const vectors& x) {
+  numbers node = x[0];
+  for (const std::size_t next : {1u, 2u}) {
+    double sums[3];
+    find_dot_norms(dtype::f64)(node.data(), x[next].data(), x.count(), sums);
+    const adasum_coefficients by = adasum_coefficients_of(sums);
+    find_scaled_add(dtype::f64)(by.a, node.data(), by.b, x[next].data(), node.data(), x.count());
+  }
+  return node;
+}
+
+double error_of(const numbers& made, const exact_vector& wanted) {
+  quad error = 0;
+  for (std::size_t e = 0; e < made.size(); ++e) error += (made[e] - wanted[e]) * (made[e] - wanted[e]);
+  return std::sqrt(static_cast<double>(error));
+}
+
+/// Of g and rest - g remains 1.5 rest, 2^e of the 3 |g| that it would be if nothing cancelled. What that is merged with
+/// has something of its direction.
+TEST(adasum_of_pairs, of_f64_takes_what_cancels_below_2_to_the_minus_46_for_zeros) {
+  SCOPED_TRACE(k_seed);
+  constexpr std::size_t count = 3000;
+  source values;
+  const numbers g = values.sparse(count, 0, 3, 1), h = values.sparse(count, 2, 3, 1),
+                along = values.sparse(count, 1, 3, 1);
+  for (int e = -30; e >= -52; --e)
+    for (const double own : {0.0, 1.0, 3.0}) {
+      if (e == -46) continue;
+      SCOPED_TRACE(testing::Message() << "2^" << e << ", " << own);
+      const numbers rest = sum_of(numbers(count), std::ldexp(2, e) * norm(g) / norm(along), along);
+      const vectors x(dtype::f64, {g, sum_of(rest, -1, g), sum_of(along, own, h)});
+      const exact_vector wanted = direct(linear_adasum_tree(3), x);
+      const double known = std::ldexp(1, -53 - e), cosine = 1 / std::hypot(1, own * norm(h) / norm(along));
+      EXPECT_LE(error_of(in_doubles(x), wanted) / norm(x[2]), known) << "the other algorithms";
+      const double error = error_of(at_once(linear_adasum_tree(3), x), wanted) / norm(x[2]);
+      EXPECT_NEAR(error, e > -46 ? 0 : cosine / 2, e > -46 ? known : 1e-6);
+    }
 }
 
 TEST(adasum_of_pairs, is_nan_if_anything_is) {

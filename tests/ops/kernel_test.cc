@@ -130,27 +130,13 @@ std::uint64_t reduced(kernel what, dtype type, std::uint64_t a, std::uint64_t b)
   return reduced(what, type, operands{{a}, {b}}).front();
 }
 
-std::vector<std::uint64_t> scaled(dtype type, const std::vector<std::uint64_t>& in, double factor) {
-  std::vector<std::byte> x(in.size() * size_of(type));
-  for (std::size_t i = 0; i < in.size(); ++i) write_element(x.data(), i, type, in[i]);
-  scale(type, x.data(), in.size(), factor);
-  std::vector<std::uint64_t> out;
-  for (std::size_t i = 0; i < in.size(); ++i) out.push_back(read_element(x.data(), i, type));
-  return out;
-}
-
-std::vector<std::uint64_t> divided(dtype type, const std::vector<std::uint64_t>& in, std::uint32_t divisor) {
+std::vector<std::uint64_t> divided(dtype type, const std::vector<std::uint64_t>& in, std::uint64_t divisor) {
   std::vector<std::byte> a(in.size() * size_of(type)), c(a.size());
   for (std::size_t i = 0; i < in.size(); ++i) write_element(a.data(), i, type, in[i]);
   find_divide(type)(a.data(), c.data(), in.size(), divisor);
   std::vector<std::uint64_t> out;
   for (std::size_t i = 0; i < in.size(); ++i) out.push_back(read_element(c.data(), i, type));
   return out;
-}
-
-template <class T>
-T scaled_integer(dtype type, T value, double factor) {
-  return static_cast<T>(scaled(type, {low_bytes(static_cast<std::uint64_t>(value), type)}, factor).front());
 }
 
 // ---- names and tables
@@ -274,7 +260,7 @@ TEST(kernel, the_result_may_replace_either_operand_or_both) {
 TEST(kernel, count_zero_takes_null_pointers) {
   on_every_target([] {
     for_every_kernel([](kernel what, dtype type) { find_reduce(what, type)(nullptr, nullptr, nullptr, 0); });
-    for (const dtype type : k_all_dtypes) scale(type, nullptr, 0, 0.5);
+    for (const dtype type : k_all_dtypes) find_divide(type)(nullptr, nullptr, 0, 3);
   });
 }
 
@@ -386,120 +372,127 @@ TEST(kernel, f16_and_bf16_break_ties_towards_even_and_overflow_to_infinity) {
 
 // ---- divide
 
+std::uint64_t quotient_of_integers(dtype type, std::uint64_t bits, std::uint64_t divisor) {
+  __extension__ using wide = __int128;
+  const auto by = static_cast<wide>(divisor);
+  wide value = static_cast<wide>(bits);
+  if (type == dtype::i8) value = static_cast<std::int8_t>(bits);
+  if (type == dtype::i32) value = static_cast<std::int32_t>(bits);
+  if (type == dtype::i64) value = static_cast<std::int64_t>(bits);
+  wide below = value / by;
+  if (below * by > value) --below;
+  const wide twice = 2 * (value - below * by);
+  return low_bytes(static_cast<std::uint64_t>(below + (twice > by || (twice == by && below % 2 != 0) ? 1 : 0)), type);
+}
+
+/// About where f32, and f64, stop holding divisors, or quotients that f16 and bf16 can be rounded from.
+constexpr std::uint64_t k_divisors[] = {1,
+                                        2,
+                                        3,
+                                        7,
+                                        48,
+                                        255,
+                                        1025,
+                                        8191,
+                                        8192,
+                                        8193,
+                                        65535,
+                                        65536,
+                                        65537,
+                                        (1U << 24) - 1,
+                                        1U << 24,
+                                        (1U << 24) + 1,
+                                        0xFFFFFFFF,
+                                        std::uint64_t{1} << 53,
+                                        (std::uint64_t{1} << 53) + 1,
+                                        std::uint64_t{1} << 63,
+                                        ~std::uint64_t{0}};
+
 TEST(divide, matches_the_oracle_and_every_target_agrees) {
   SCOPED_TRACE(k_seed);
-  for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
-    const std::vector<std::uint64_t> in = draw_operands(type, 1001).a;
-    for (const std::uint32_t divisor : {2u, 3u, 7u, 48u, 1025u, k_most_divisor}) {
+  for (const dtype type : k_all_dtypes) {
+    const std::vector<std::uint64_t> in = draw_operands(type, 3001).a;
+    for (const std::uint64_t divisor : k_divisors) {
       std::vector<std::uint64_t> right;
-      for (const std::uint64_t bits : in) {
-        const double value = value_of(type, bits);
-        const float narrow = static_cast<float>(value) / static_cast<float>(divisor);
-        // The exact quotient, rounded once: that f16 and bf16 go by f32 must not show.
-        const double exact = value / divisor;
-        right.push_back(bits_of(type, type == dtype::f32 ? static_cast<double>(narrow) : exact));
-      }
+      for (const std::uint64_t bits : in)
+        right.push_back(is_floating(type) ? quotient(type, bits, divisor) : quotient_of_integers(type, bits, divisor));
       on_every_target([&] { EXPECT_EQ(divided(type, in, divisor), right) << name_of(type) << " / " << divisor; });
     }
   }
 }
 
+TEST(divide, rounds_16_bits_once_whatever_the_divisor) {
+  for (const dtype type : {dtype::f16, dtype::bf16}) {
+    std::vector<std::uint64_t> all;
+    for (std::uint64_t bits = 0; bits < 0x10000; ++bits) all.push_back(bits);
+    for (const std::uint64_t divisor : {3U, 8189U, 8199U, 8207U, 65069U, 65791U, 65957U}) {
+      std::vector<std::uint64_t> right;
+      for (const std::uint64_t bits : all) right.push_back(quotient(type, bits, divisor));
+      EXPECT_EQ(divided(type, all, divisor), right) << name_of(type) << " / " << divisor;
+    }
+  }
+}
+
+/// The sums of so many equal numbers, and what becomes of them.
+template <class T>
+void expect_mean_of_equals(dtype type, T greatest, std::uint64_t divisor) {
+  std::vector<T> sums, equals;
+  for (T it = 1; it <= greatest; ++it) equals.push_back(it), sums.push_back(it * static_cast<T>(divisor));
+  find_divide(type)(sums.data(), sums.data(), sums.size(), divisor);
+  EXPECT_EQ(sums, equals) << name_of(type) << " / " << divisor;
+}
+
+TEST(divide, makes_of_the_sum_of_equal_numbers_that_number) {
+  for (const std::uint64_t divisor : {3U, 7U, 14U, 49U}) {
+    expect_mean_of_equals<float>(dtype::f32, 200'000, divisor);
+    expect_mean_of_equals<double>(dtype::f64, 200'000, divisor);
+    expect_mean_of_equals<std::int32_t>(dtype::i32, 200'000, divisor);
+    expect_mean_of_equals<std::int64_t>(dtype::i64, 200'000, divisor);
+  }
+}
+
+TEST(divide, rounds_integers_half_to_even_over_all_their_range) {
+  const auto signed_quotient = [](std::int64_t a, std::uint64_t divisor) {
+    find_divide(dtype::i64)(&a, &a, 1, divisor);
+    return a;
+  };
+  using limits = std::numeric_limits<std::int64_t>;
+  EXPECT_EQ(signed_quotient(147, 98), 2);
+  EXPECT_EQ(signed_quotient(-147, 98), -2);
+  EXPECT_EQ(signed_quotient(245, 98), 2);
+  EXPECT_EQ(signed_quotient(limits::max(), 1), limits::max());
+  EXPECT_EQ(signed_quotient(limits::min(), 1), limits::min());
+  EXPECT_EQ(signed_quotient(limits::min(), std::uint64_t{1} << 63), -1);
+  EXPECT_EQ(signed_quotient(limits::min(), ~std::uint64_t{0}), -1) << "2^63 is more than half";
+  EXPECT_EQ(signed_quotient(limits::max(), ~std::uint64_t{0}), 0);
+}
+
 TEST(divide, touches_exactly_its_elements_also_in_place) {
   guarded_memory memory(1001 * 8 + 64), source(1001 * 8);
   on_every_target([&] {
-    for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64})
+    for (const dtype type : k_all_dtypes)
       for (const std::size_t count : k_counts)
-        for (const bool in_place : {false, true}) {
+        for (const auto& [in_place, divisor] : {std::pair{false, 3UL}, {true, 3UL}, {false, ~0UL}, {true, ~0UL}}) {
           std::byte* const c = memory.last(count * size_of(type));
           std::byte* const a = in_place ? c : source.last(count * size_of(type));
           std::fill(c - 64, memory.last(0), std::byte{0x3C});
           std::fill(a, a + count * size_of(type), std::byte{0});
-          find_divide(type)(a, c, count, 3);
+          find_divide(type)(a, c, count, divisor);
           ASSERT_TRUE(std::all_of(c - 64, c, [](std::byte value) { return value == std::byte{0x3C}; }));
           ASSERT_TRUE(std::all_of(c, memory.last(0), [](std::byte value) { return value == std::byte{0}; }));
         }
   });
 }
 
-TEST(divide, exists_for_floats_only) {
+TEST(divide, exists_for_numbers_only) {
   on_every_target([] {
     for (const dtype type : k_all_dtypes)
-      EXPECT_EQ(find_divide(type) != nullptr, supports(kernel::divide, type)) << name_of(type);
+      EXPECT_TRUE(find_divide(type) != nullptr && supports(kernel::divide, type)) << name_of(type);
   });
+  for (const dtype type : k_all_items) EXPECT_TRUE(find_divide(type) == nullptr && !supports(kernel::divide, type));
   EXPECT_EQ(find_divide(dtype{200}), nullptr);
   EXPECT_EQ(find_reduce(kernel::divide, dtype::f32), nullptr);
   EXPECT_EQ(name_of(kernel::divide), "divide");
-}
-
-// ---- scale
-
-TEST(scale, floats_match_the_oracle_and_every_target_agrees) {
-  SCOPED_TRACE(k_seed);
-  for (const dtype type : {dtype::f16, dtype::bf16, dtype::f32, dtype::f64}) {
-    const std::vector<std::uint64_t> in = draw_operands(type, 1001).a;
-    for (const double factor : {0.5, 1.0 / 3.0, -7.0, 0.0, 1e-30}) {
-      std::vector<std::uint64_t> right;
-      for (const std::uint64_t bits : in) {
-        const double value = value_of(type, bits);
-        const float narrow = static_cast<float>(value) * static_cast<float>(factor);
-        right.push_back(bits_of(type, type == dtype::f64 ? value * factor : static_cast<double>(narrow)));
-      }
-      on_every_target([&] { EXPECT_EQ(scaled(type, in, factor), right) << name_of(type) << " * " << factor; });
-    }
-  }
-}
-
-TEST(scale, touches_exactly_its_elements) {
-  guarded_memory memory(1001 * 8 + 64);
-  on_every_target([&] {
-    for (const dtype type : k_all_dtypes) {
-      for (const std::size_t count : k_counts) {
-        std::byte* const x = memory.last(count * size_of(type));
-        std::fill(x - 64, memory.last(0), std::byte{0x3C});
-        scale(type, x, count, 0.0);
-        ASSERT_TRUE(std::all_of(x - 64, x, [](std::byte value) { return value == std::byte{0x3C}; }));
-        ASSERT_TRUE(std::all_of(x, memory.last(0), [](std::byte value) { return value == std::byte{0}; }));
-      }
-    }
-  });
-}
-
-TEST(scale, integers_round_half_to_even) {
-  EXPECT_EQ(scaled_integer<std::int32_t>(dtype::i32, 5, 0.5), 2);
-  EXPECT_EQ(scaled_integer<std::int32_t>(dtype::i32, 7, 0.5), 4);
-  EXPECT_EQ(scaled_integer<std::int32_t>(dtype::i32, -7, 0.5), -4);
-  EXPECT_EQ(scaled_integer<std::uint8_t>(dtype::u8, 255, 1.0 / 3.0), 85);
-  EXPECT_EQ(scaled_integer<std::int64_t>(dtype::i64, -1001, 0.1), -100);
-}
-
-template <class T>
-void expect_saturation(dtype type) {
-  using limits = std::numeric_limits<T>;
-  EXPECT_EQ(scaled_integer<T>(type, limits::max(), 2.0), limits::max());
-  EXPECT_EQ(scaled_integer<T>(type, limits::max(), -4.0), limits::min());
-  EXPECT_EQ(scaled_integer<T>(type, T{1}, 1e300), limits::max());
-  EXPECT_EQ(scaled_integer<T>(type, T{1}, std::numeric_limits<double>::infinity()), limits::max());
-  EXPECT_EQ(scaled_integer<T>(type, T{1}, -std::numeric_limits<double>::infinity()), limits::min());
-  EXPECT_EQ(scaled_integer<T>(type, limits::min(), 0.0), T{0});
-  EXPECT_EQ(scaled_integer<T>(type, T{9}, std::nan("")), T{0});
-  EXPECT_EQ(scaled_integer<T>(type, T{100}, 0.5), T{50});
-}
-
-TEST(scale, integers_saturate_and_nan_gives_zero) {
-  expect_saturation<std::int8_t>(dtype::i8);
-  expect_saturation<std::uint8_t>(dtype::u8);
-  expect_saturation<std::int32_t>(dtype::i32);
-  expect_saturation<std::int64_t>(dtype::i64);
-  expect_saturation<std::uint64_t>(dtype::u64);
-}
-
-TEST(scale, a_factor_of_one_changes_nothing) {
-  constexpr std::int64_t k_no_double = (std::int64_t{1} << 53) + 1;
-  EXPECT_EQ(scaled_integer<std::int64_t>(dtype::i64, k_no_double, 1.0), k_no_double);
-  for (const dtype type : k_all_dtypes) {
-    const std::vector<std::uint64_t> in = draw_operands(type, 65).a;
-    EXPECT_EQ(scaled(type, in, 1.0), in) << name_of(type);
-  }
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ const std::uint64_t k_dirt = 3;
 
 elements vector_with(dtype type, std::size_t count, const list& values) {
   elements made(count, 0);
-  for (const entry& it : values) made[it.index] = bits_of(type, value_of(type, it.value) / 2);
+  for (const entry& it : values) made[it.index] = quotient(type, it.value, 7);
   return made;
 }
 
@@ -26,9 +26,9 @@ TEST(DenseUpdate, holds_the_last_result_and_zeros) {
       for (const dense_in_memory* to : {&one, &one, &other, &other, &one, &one}) {
         const list drawn = drawn_list(type, count / 2 + 1, count, draw);
         const list_in_memory items(type, drawn);
-        update.write({items.data(), drawn.size()}, 0.5, to->data());
+        update.write({items.data(), drawn.size()}, 7, to->data());
         ASSERT_EQ(to->content(), vector_with(type, count, drawn));
-        update.write({items.data(), drawn.size()}, 0.5, nullptr);
+        update.write({items.data(), drawn.size()}, 7, nullptr);
       }
       EXPECT_TRUE(one.is_intact() && other.is_intact());
     }

@@ -217,14 +217,8 @@ class definition {
 
 elements update_of(const sparse_problem& of, const list& result) {
   elements update(of.count);
-  const double factor = 1.0 / of.place.size;
-  for (const entry& it : result) {
-    const double value = value_of(of.type, it.value);
-    const bool is_narrow = of.type != dtype::f64;
-    const double product =
-        is_narrow ? static_cast<double>(static_cast<float>(factor) * static_cast<float>(value)) : factor * value;
-    update[it.index] = bits_of(of.type, product);
-  }
+  for (const entry& it : result)
+    update[it.index] = quotient(of.type, it.value, static_cast<std::uint64_t>(of.place.size));
   return update;
 }
 

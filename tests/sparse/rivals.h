@@ -152,12 +152,8 @@ inline elements update_of(const rival_case& what, const list& result) {
   const dtype type = what.problem.type;
   elements made(what.problem.count, 0);
   if (is_refused(what, result)) return made;
-  const double factor = 1.0 / what.problem.place.size;
   for (const entry& it : result)
-    made[it.index] = type == dtype::f64
-                         ? bits_of(type, factor * value_of(type, it.value))
-                         : bits_of(type, static_cast<double>(static_cast<float>(factor) *
-                                                             static_cast<float>(value_of(type, it.value))));
+    made[it.index] = quotient(type, it.value, static_cast<std::uint64_t>(what.problem.place.size));
   return made;
 }
 

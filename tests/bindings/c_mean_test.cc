@@ -1,0 +1,158 @@
+// Means through the C interface: each is the sum divided by the divisor, rounded once, by whichever way the sum came.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+#include "tests/support/thread_ranks.h"
+
+namespace {
+
+using lsched::testing::as_ranks;
+using lsched::testing::diagnostic;
+using lsched::testing::k_limit_ns;
+
+template <class T>
+using contribution = std::function<std::vector<T>(std::size_t rank, std::uint64_t call)>;
+
+lsched_partial_desc described(lsched_dtype type, std::uint64_t count, lsched_divisor by) {
+  return {.struct_size = sizeof(lsched_partial_desc),
+          .count = count,
+          .dtype = type,
+          .reduction = LSCHED_SUM,
+          .activation = "full",
+          .lag = by == LSCHED_DIVIDE_BY_CONTRIBUTORS ? LSCHED_LATEST : LSCHED_ACCUMULATE,
+          .divisor = by};
+}
+
+/// What rank 0 collects after so many calls of each rank.
+template <class T>
+std::vector<T> mean_of(std::int32_t ranks, std::uint64_t calls, lsched_dtype type, lsched_divisor by,
+                       std::uint64_t count, const contribution<T>& offered) {
+  std::vector<T> mean(count);
+  as_ranks(ranks, [&](lsched_runtime* runtime, std::size_t r) {
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    const lsched_partial_desc desc = described(type, count, by);
+    ASSERT_EQ(lsched_partial_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    lsched_ticket ticket{};
+    for (std::uint64_t call = 1; call <= calls; ++call) {
+      ASSERT_EQ(lsched_offer(schedule, offered(r, call).data(), &ticket), LSCHED_OK);
+      ASSERT_EQ(lsched_wait(ticket, k_limit_ns, &why), LSCHED_OK) << why.text;
+    }
+    lsched_report report{.struct_size = sizeof report};
+    std::vector<T> result(count);
+    ASSERT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(report.offers, calls * static_cast<std::uint64_t>(ranks));
+    if (r == 0) mean = result;
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+  });
+  return mean;
+}
+
+/// Of one number, that sums of all calls are divided by the offers in them.
+std::int64_t mean_of_offers(std::int32_t ranks, std::uint64_t calls,
+                            const std::function<std::int64_t(std::size_t rank, std::uint64_t call)>& offered) {
+  return mean_of<std::int64_t>(ranks, calls, LSCHED_I64, LSCHED_DIVIDE_BY_OFFERS, 1,
+                               [&](std::size_t r, std::uint64_t call) { return std::vector{offered(r, call)}; })
+      .front();
+}
+
+TEST(c_mean, of_equal_numbers_is_that_number) {
+  std::vector<float> integers(200'000);
+  std::iota(integers.begin(), integers.end(), 1.0F);
+  const contribution<float> same = [&](std::size_t, std::uint64_t) { return integers; };
+  for (const std::int32_t ranks : {7, 14})
+    for (const lsched_divisor by : {LSCHED_DIVIDE_BY_RANKS, LSCHED_DIVIDE_BY_CONTRIBUTORS, LSCHED_DIVIDE_BY_OFFERS})
+      EXPECT_EQ(mean_of(ranks, 1, LSCHED_F32, by, integers.size(), same), integers) << ranks << " ranks";
+}
+
+TEST(c_mean, of_49_ones_is_one) {
+  const contribution<double> ones = [](std::size_t, std::uint64_t) { return std::vector<double>{1}; };
+  EXPECT_EQ(mean_of(7, 7, LSCHED_F64, LSCHED_DIVIDE_BY_OFFERS, 1, ones), std::vector<double>{1});
+}
+
+TEST(c_mean, of_integers_is_rounded_half_to_even) {
+  for (const std::int64_t least : {1, 2, -2, -3}) {  // 1.5, 2.5, -1.5, -2.5
+    const std::int64_t mean = mean_of_offers(
+        7, 14, [&](std::size_t, std::uint64_t call) { return least + static_cast<std::int64_t>(call % 2); });
+    EXPECT_EQ(mean, least + (least % 2 != 0 ? 1 : 0)) << least;
+  }
+}
+
+TEST(c_mean, of_integers_that_are_no_doubles_is_exact) {
+  constexpr std::int64_t beyond = (std::int64_t{1} << 53) + 1, high = std::int64_t{1} << 60;
+  EXPECT_EQ(mean_of_offers(3, 1, [](std::size_t, std::uint64_t) { return beyond; }), beyond);
+  EXPECT_EQ(mean_of_offers(3, 1, [](std::size_t, std::uint64_t) { return -beyond; }), -beyond);
+  EXPECT_EQ(mean_of_offers(7, 1, [](std::size_t r, std::uint64_t) { return high + static_cast<std::int64_t>(r); }),
+            high + 3);
+  constexpr std::uint64_t highest = ~std::uint64_t{0} / 7;
+  const contribution<std::uint64_t> same = [](std::size_t, std::uint64_t) { return std::vector{highest}; };
+  EXPECT_EQ(mean_of(7, 1, LSCHED_U64, LSCHED_DIVIDE_BY_RANKS, 1, same), std::vector{highest});
+}
+
+TEST(c_mean, of_weights_is_the_same_division) {
+  as_ranks(7, [](lsched_runtime* runtime, std::size_t r) {
+    lsched_partial_desc desc = described(LSCHED_F32, 3, LSCHED_DIVIDE_BY_NONE);
+    desc.averages_weights = 1;
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    ASSERT_EQ(lsched_partial_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    std::vector<float> weights{3, 11, r == 0 ? 1.0F : 0.0F};
+    ASSERT_EQ(lsched_model_sync(schedule, weights.data(), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(weights, (std::vector<float>{3, 11, 1.0F / 7.0F}));
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+  });
+}
+
+/// Small integers, as numbers of a type, whose sums are exact and not zero.
+template <class T>
+std::vector<T> drawn(std::size_t rank, std::uint64_t count, lsched_dtype type) {
+  std::vector<double> numbers(count);
+  for (std::size_t i = 0; i < count; ++i)
+    numbers[i] = (i % 2 == 0 ? 1 : -1) * static_cast<double>(1 + (5 * i + 3 * rank) % 31);
+  std::vector<T> elements(count);
+  EXPECT_EQ(lsched_convert(LSCHED_F64, numbers.data(), count, 1, type, elements.data()), LSCHED_OK);
+  return elements;
+}
+
+/// Updates of sparse allreduces that leave nothing out.
+template <class T>
+void expect_sparse_mean(lsched_dtype type, const char* algorithm) {
+  constexpr std::uint64_t count = 200;
+  constexpr std::int32_t ranks = 7;
+  const std::vector<T> dense = mean_of<T>(ranks, 1, type, LSCHED_DIVIDE_BY_RANKS, count,
+                                          [&](std::size_t r, std::uint64_t) { return drawn<T>(r, count, type); });
+  as_ranks(ranks, [&](lsched_runtime* runtime, std::size_t r) {
+    const std::vector<T> gradient = drawn<T>(r, count, type);
+    std::vector<T> update(count);
+    const lsched_sparse_desc desc{.struct_size = sizeof desc,
+                                  .gradient = gradient.data(),
+                                  .update = update.data(),
+                                  .count = count,
+                                  .k = count,
+                                  .dtype = type,
+                                  .algorithm = algorithm};
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(update, dense) << algorithm << ", dtype " << type;
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+  });
+}
+
+TEST(c_mean, of_a_sparse_allreduce_that_leaves_nothing_out_is_the_dense_one_bit_for_bit) {
+  for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk"}) {
+    expect_sparse_mean<std::uint16_t>(LSCHED_F16, algorithm);
+    expect_sparse_mean<std::uint16_t>(LSCHED_BF16, algorithm);
+    expect_sparse_mean<float>(LSCHED_F32, algorithm);
+    expect_sparse_mean<double>(LSCHED_F64, algorithm);
+  }
+}
+
+}  // namespace
