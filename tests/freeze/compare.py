@@ -9,12 +9,13 @@ every number of ranks the launches are old, new, old, one after the other, so th
 all of them alike. A cell is a name and a number of ranks:
 
     ratio    median of the new launches / median of all old ones
-    spread   what such a ratio comes to by chance: the first and second old launch of each round change places at random
-             2,000 times, and of the ratios of the two medians that this gives, the spread is the 99th percentile less 1
+    old/old  median of each round's second old launch / median of its first
+    spread   what old against old can come to by chance: two sets of as many launches as there are new ones are drawn
+             from the old ones (with replacement, 2,000 times); the 99th percentile of the ratio of their medians, less 1
 
-PASS: each cell's ratio is at most 1.03 + its spread, and the geometric mean of all ratios is at most 1.03. A cell with a
-large spread proves little by itself; the machine was busy, or has to be asked for more --seconds a cell. Progress goes
-to standard error. At most --minutes are spent: fewer rounds than asked for are judged as they are, and are no PASS.
+PASS: each cell's ratio is at most 1.03 + its spread, and the geometric mean of all ratios is at most 1.03. With
+a spread of some tenths a cell proves little: the machine was busy. Ask again with --only and --ranks. Progress goes to
+standard error. At most --minutes are spent: fewer rounds than asked for are judged as they are, and are no PASS.
 Exit status: 0 PASS, 1 FAIL, 2 not measured. How much the engine executes per op, which is exact, says instructions.sh.
 """
 import argparse
@@ -100,12 +101,11 @@ def measure(prefixes, programs, options):
     return ns, options.launches
 
 
-def spread_of(first, second):
+def spread_of(old):
     draw = random.Random(1)
-    ratios = []
-    for _ in range(2000):
-        pairs = [(a, b) if draw.random() < 0.5 else (b, a) for a, b in zip(first, second)]
-        ratios.append(statistics.median(a for a, _ in pairs) / statistics.median(b for _, b in pairs))
+    half = len(old) // 2
+    ratios = [statistics.median(draw.choices(old, k=half)) / statistics.median(draw.choices(old, k=half))
+              for _ in range(2000)]
     return statistics.quantiles(ratios, n=100)[-1] - 1
 
 
@@ -119,7 +119,7 @@ def judge(ns):
         median = statistics.median(old[cell] + again[cell])
         row = {"name": cell[0], "ranks": cell[1], "old_ns": median, "new_ns": statistics.median(new[cell]),
                "old_to_old": statistics.median(again[cell]) / statistics.median(old[cell]),
-               "spread": spread_of(old[cell], again[cell]), "samples": {side: ns[side][cell] for side in SIDES}}
+               "spread": spread_of(old[cell] + again[cell]), "samples": {side: ns[side][cell] for side in SIDES}}
         row["ratio"] = row["new_ns"] / median
         row["is_slower"] = row["ratio"] > LIMIT + row["spread"]
         rows.append(row)

@@ -5,8 +5,9 @@
 #
 # bench.c is compiled against each prefix and run under callgrind, which counts what is executed inside counted_rounds()
 # and what that calls: per op, rounds of 1024 ops that do nothing, or add one element, as a chain and as a fan; and per
-# rank, rounds of an allreduce of one float of eight ranks that one thread serves. There is one thread, and nothing
-# depends on the clock: the same build has the same count again. Both builds need the same compiler and flags.
+# rank, rounds of an allreduce of one float of eight ranks that one thread serves. There is one thread. The
+# graphs of one build have the same count again, to the digit; the allreduce polls, and its counts differ by some tenths
+# of a per cent. Both builds need the same compiler and flags.
 # PASS: each ratio is at most 1.03. A line per graph; exit status: 0 PASS, 1 FAIL, 2 not measured.
 set -eu
 if [ $# -lt 2 ] || [ $# -gt 3 ]; then
