@@ -5,9 +5,9 @@
 // publishes a record, with its error, so that every rank returns and none is left waiting.
 //
 // The record also carries this rank's part of the world's edge_balance: whether every send has its receive, with
-// the same peer, tag, kind, dtype and capacity, every rank knows without another message. And it says by which reduction
-// a rank combines elements of each dtype, which the two ends of an edge cannot tell: ranks that know but one must mean
-// the same.
+// the same peer, tag, kind, dtype and capacity, every rank knows without another message. And it says by which
+// reduction a rank combines elements of each dtype, which the two ends of an edge cannot tell: ranks that know but one
+// must mean the same.
 #pragma once
 
 #include <chrono>

@@ -1,10 +1,10 @@
 // Whether the sends and receives of a whole world pair up, from a few bytes of each rank.
 //
 // Every end of an edge goes into two of eight cells, chosen by its hash; sends are added and receives subtracted, all
-// modulo 2^64. Over all ranks the sum is zero if each send has its receive of the same peers, tag, kind, dtype and size, and
-// nonzero if not (up to 2^-64). A cell in which exactly one end is left over is that end, in plain numbers, so every
-// rank can name it without another message, and take it away, which may leave just one in another cell: the invertible
-// sketch of Goodrich and Mitzenmacher (2011).
+// modulo 2^64. Over all ranks the sum is zero if each send has its receive of the same peers, tag, kind, dtype and
+// size, and nonzero if not (up to 2^-64). A cell in which exactly one end is left over is that end, in plain numbers,
+// so every rank can name it without another message, and take it away, which may leave just one in another cell: the
+// invertible sketch of Goodrich and Mitzenmacher (2011).
 #pragma once
 
 #include <array>

@@ -882,7 +882,8 @@ typedef struct lsched_region {
 } lsched_region;
 
 /* An empty schedule of this rank. Slot, add and set functions keep the builder's first error, so a chain of them may be
- * checked once, at commit; each also returns it, but no compiler asks to look.  `name` (NULL: "custom") must be the same on all ranks.
+ * checked once, at commit; each also returns it, but no compiler asks to look.  `name` (NULL: "custom") must be the
+ * same on all ranks.
  * Thread: any; a builder is one thread's at a time, for all functions below.  Blocks: never, all of them.
  * Memory: *builder is the caller's until commit or destroy.  Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_builder_create(lsched_runtime* runtime, const char* name, lsched_builder** builder);

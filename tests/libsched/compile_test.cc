@@ -199,7 +199,8 @@ TEST(compile, refuses_a_region_without_a_buffer) {
   missing.send(0, 0, region{}, 0);
   unknown.copy({unknown.x, 0}, {3, 0}, unknown.four);
   EXPECT_TRUE(refuses(missing, status::argument, 0, "region a names no buffer"));
-  EXPECT_TRUE(refuses(unknown, status::argument, 0, "region c is of buffer 3, which does not exist: this schedule has 3"));
+  const std::string why = "region c is of buffer 3, which does not exist: this schedule has 3";
+  EXPECT_TRUE(refuses(unknown, status::argument, 0, why));
 }
 
 TEST(compile, refuses_a_count_above_the_largest) {
