@@ -775,7 +775,8 @@ void contents::compare_expression(const promised_range& wanted, const memory& fo
 
 // --- explaining --------------------------------------------------------------------------------------------
 
-/// By rank: how often its input is in the node; the largest number: that often, or more. Operands have lower numbers than what they were joined to.
+/// By rank: how often its input is in the node; the largest number: that often, or more. Operands have lower numbers
+/// than what they were joined to.
 std::vector<std::uint64_t> contents::copies_in(node_id top, std::uint32_t input) const {
   std::vector<std::uint64_t> uses(top + std::size_t{1}, 0);
   std::vector<std::uint64_t> copies(static_cast<std::size_t>(all_.size()), 0);

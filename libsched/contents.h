@@ -7,8 +7,8 @@
 // and equal expressions can be told by their hash.
 //
 // Where the data moved: a node says nothing about elements; a segment says by how much its elements have been shifted
-// against the first leaf's, and a leaf that is shifted by d against that weighs x^d times as much, x random. No power of
-// x up to the number of all elements is 1.
+// against the first leaf's, and a leaf that is shifted by d against that weighs x^d times as much, x random. No power
+// of x up to the number of all elements is 1.
 //
 // The sums that an adaptive sum goes by are nodes, too. They hold which products are in them (libsched/products.h), and
 // the expression of an adaptive sum holds that; so it is the promised one only if they were complete.
@@ -17,14 +17,18 @@
 // what; and packed lists hold what their lengths are of before they hold anything: only that may be put there. So both
 // ends of an edge know the same lengths.
 //
+// Sums of products, lengths and derived numbers are nobody's contribution. They may steer ops; but a node that such a
+// number becomes part of remembers the op that made it, and so does all that is made of that node. No promised range
+// holds it. What a function made is marked likewise, and held by promises of functions alone.
+//
 // What functions make of their operands is between them and their generator; here they are what their kernels say. A
-// split leaves each contribution whole: it has elements, the first part first. A fold takes the same element of several
-// nodes and adds their contributions, in order. A join puts parts together again: all elements of one node, or the same
-// part of all the parts of one. What functions go by, beside what they make something of, is the same on all ranks.
-// Numbers that are derived are nobody's contribution; of lengths that are derived, element i is taken for that of part
-// i of what was taken apart, or of element i, and it is the engine that holds messages against them. In partial
-// schedules what a function makes is there in any case, and who is counted as being in it are those who are in what it
-// goes by: of a result, all whose contributions it has.
+// split leaves each contribution whole: it has elements, the first part first. A fold takes the same element of
+// several nodes and adds their contributions, in order. A join puts parts together again: all elements of one node, or
+// the same part of all the parts of one. What functions go by, beside what they make something of, is the same on all
+// ranks. No part may be missing. Of lengths that are derived, element i is taken for that of part i of what was taken
+// apart, or of element i, and it is the engine that holds messages against them. In partial schedules what a function
+// makes is there in any case, and who is counted as being in it are those who are in what it goes by: of a result, all
+// whose contributions it has.
 //
 // One order is enough if no hazards exist: every read then follows the same write in all executions.
 #pragma once

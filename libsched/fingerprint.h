@@ -1,9 +1,9 @@
 // Fingerprints of multisets: how many there are in one, and two sums modulo 2^61-1 of their weights.
 //
-// Weights are random and drawn by each process anew (libsched/weights.h), so nothing that was written before can have been
-// made to fit them. The number does not wrap around: what was once more than it can say stays more. So a multiset that
-// has too many is told exactly, and one that has as many as it should, but not the right ones, is overlooked only if
-// both sums of weights agree by chance.
+// Weights are random and drawn by each process anew (libsched/weights.h), so nothing that was written before can have
+// been made to fit them. The number does not wrap around: what was once more than it can say stays more. So a multiset
+// that has too many is told exactly, and one that has as many as it should, but not the right ones, is overlooked only
+// if both sums of weights agree by chance.
 #pragma once
 
 #include <array>

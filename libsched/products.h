@@ -1,9 +1,9 @@
 // Which products of elements are in a sum, as a fingerprint that adds up.
 //
 // The sums of an adaptive sum (kernel::dot_norms) are made part by part, by several ranks, and added. Whether all
-// elements of two vectors are in them, each once, is told by how many they are, and by the sum over the elements e of r^e
-// times a number that stands for the two vectors, modulo 2^61-1, with two random r. As many elements of vectors of length
-// n that are not the right ones are overlooked with a probability of at most (n / 2^61)^2.
+// elements of two vectors are in them, each once, is told by how many they are, and by the sum over the elements e of
+// r^e times a number that stands for the two vectors, modulo 2^61-1, with two random r. As many elements of vectors of
+// length n that are not the right ones are overlooked with a probability of at most (n / 2^61)^2.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The random numbers that fingerprints and expressions go by.
 //
-// They are drawn once in the life of a process. Within it they stay the same, so what one world was found to hold can be
-// compared with what another one was promised; nothing that leaves the process may depend on them.
+// They are drawn once in the life of a process. Within it they stay the same, so what one world was found to hold can
+// be compared with what another one was promised; nothing that leaves the process may depend on them.
 #pragma once
 
 #include <array>
