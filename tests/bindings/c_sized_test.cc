@@ -1,5 +1,6 @@
 // Structs with `struct_size`: a caller may have been compiled against an older or a newer lsched.h. Each such struct of
 // the header is in k_structs, with a call that it goes through.
+#include <array>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -325,7 +326,7 @@ TEST(c_sized, a_sparse_desc_inside_a_partial_one_may_be_of_another_version) {
   lsched_sparse_desc sparse = world.sparse_desc;
   sparse.gradient = nullptr;
   sparse.update = nullptr;
-  for (const unsigned char last : {'\0', '\1'}) {
+  for (const std::uint8_t last : std::array<std::uint8_t, 2>{0, 1}) {
     const caller_struct mine(sparse, sizeof sparse + 8);
     mine.bytes().back() = last;
     lsched_partial_desc desc = world.partial_desc;
