@@ -13,7 +13,7 @@ SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.h' '*.hpp' '*.c'
 # $(call within,seconds): makes ctest stop, and fail, after that long.
 within = --stop-time $$(date -d '+$(1) seconds' +%T)
 
-.PHONY: help demo test sanitize soak bench-peers format tidy clean packages build
+.PHONY: help demo test headers sanitize soak bench-peers format tidy clean packages build
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -35,6 +35,10 @@ demo: packages ## build the command, run the main benchmark on 32 ranks, plot it
 
 test: build ## build, then run all tests (at most 15 minutes)
 	@cd build && $(CTEST) -LE soak $(call within,600)
+
+headers: packages ## every header compiles alone
+	@$(call configure,build,)
+	@cmake --build build -j$(JOBS) --target lsched_headers_alone
 
 # Only the programs that hold `sanitize` tests are built, without MPI and benchmarks, and they run samples
 # of their matrices. `setarch -R` keeps the thread sanitizer happy where the kernel randomises addresses

@@ -1,5 +1,5 @@
-// A bug that is planted into the explorer's copy of the library, where CMakeLists.txt says how: one at a time, while the
-// program runs. A test that plants one that does not exist explores the code as it ships, and catches nothing.
+// A bug that is planted into the explorer's copy of the library, where CMakeLists.txt says how: one at a time, while
+// the program runs. A test that plants one that does not exist explores the code as it ships, and catches nothing.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The matrices that collectives are tested on, and the wish to shrink them where time is short:
-// LSCHED_TEST_SAMPLE=1 (sanitizers, valgrind).
+// LSCHED_TEST_SAMPLE=1 (sanitizers, valgrind). LSCHED_TEST_FULL=1 (`make soak`) wants them all.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,25 @@ inline bool sampled() {
   return wish != nullptr && std::string_view(wish) == "1";
 }
 
+inline bool full() { return std::getenv("LSCHED_TEST_FULL") != nullptr; }
+
+/// For matrices that are played in many orders, where tests/collectives/proof_test.cc proves the same at every size.
+inline std::vector<rank> few_world_sizes() { return {1, 2, 3, 5, 6, 7, 8, 13, 16, 17, 33}; }
+
 /// Awkward sizes included: every P up to 33, then the neighbourhoods of larger powers of two.
 inline std::vector<rank> world_sizes() {
-  if (sampled()) return {1, 2, 3, 5, 6, 7, 8, 13, 16, 17, 33};
+  if (sampled()) return few_world_sizes();
   std::vector<rank> sizes;
   for (rank size = 1; size <= 33; ++size) sizes.push_back(size);
   sizes.insert(sizes.end(), {47, 48, 63, 64, 65, 127, 128, 129});
   return sizes;
 }
 
+inline std::set<std::uint64_t> few_counts_for(rank size) { return {0, 1, static_cast<std::uint64_t>(size) + 1}; }
+
 inline std::set<std::uint64_t> counts_for(rank size) {
   const auto ranks = static_cast<std::uint64_t>(size);
-  if (sampled()) return {0, 1, ranks + 1};
+  if (sampled()) return few_counts_for(size);
   return {0, 1, 2, ranks - 1, ranks, ranks + 1, 1000};
 }
 
