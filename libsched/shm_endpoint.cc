@@ -536,11 +536,22 @@ bool shm_endpoint::complete(const watch& due, completion& out) {
   return true;
 }
 
-// The dead before the closed: whoever has noticed a death ends its schedules and closes, and is not to blame.
+// What is on record stays true: those who have noticed that loss may have ended or closed since, and are not to blame.
 rank shm_endpoint::find_dead_peer() {
+  const rank on_record = segment_->first_lost();
+  if (on_record != k_no_rank) return on_record;
+  const rank lost = find_lost_peer();
+  if (lost != k_no_rank) return segment_->record_lost(lost);
+  if (culprit_ != k_no_rank)
+    health_ = status::transport;  // all are alive: it is memory that the system does not let us read
+  return k_no_rank;
+}
+
+// The dead before the closed: whoever has noticed a death ends its schedules and closes, and is not to blame.
+rank shm_endpoint::find_lost_peer() {
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
-    const shm_page& page = segment_->page(peer);
-    if (page.state_of_rank.load() != shm_page::closed && has_ended(peer)) return peer;
+    const bool is_gone = has_ended(peer);  // asked first: it may close, and then end
+    if (is_gone && segment_->page(peer).state_of_rank.load() != shm_page::closed) return peer;
   }
   for (const watch& waiting : watches_) {
     const rank peer = links_[waiting.link].spec.peer;
@@ -551,8 +562,6 @@ rank shm_endpoint::find_dead_peer() {
     const shm_page& page = segment_->page(peer);
     if (page.state_of_rank.load() == shm_page::closed && page.record_number.load() < records_) return peer;
   }
-  if (culprit_ != k_no_rank)
-    health_ = status::transport;  // all are alive: it is memory that the system does not let us read
   return k_no_rank;
 }
 

@@ -135,6 +135,7 @@ class shm_endpoint final : public endpoint {
   void publish_released(std::uint32_t id);
   void watch_peer(rank peer);
   bool has_ended(rank peer);
+  rank find_lost_peer();
 
   std::shared_ptr<shm_segment> segment_;
   shm_heap heap_;

@@ -13,7 +13,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c34;  // the layout below; changes with it
+constexpr std::uint64_t k_magic = 0x6465686373626c35;  // the layout below; changes with it
 constexpr std::size_t k_page_bytes = 4096;
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -40,6 +40,7 @@ struct shm_segment::header {
   std::uint64_t data_offset;
   std::int64_t ranks;
   std::uint64_t cores;
+  std::atomic<std::int64_t> lost;  // the rank, plus one
 
   // Nothing of it is believed before it fits the file: a descriptor may be anything.
   bool describes(std::uint64_t bytes) const {
@@ -106,13 +107,24 @@ shm_segment::~shm_segment() {
   ::close(descriptor_);
 }
 
-const shm_segment::header& shm_segment::head() const { return *std::launder(reinterpret_cast<const header*>(base_)); }
+shm_segment::header& shm_segment::head() const { return *std::launder(reinterpret_cast<header*>(base_)); }
 
 rank shm_segment::ranks() const { return static_cast<rank>(head().ranks); }
 
 unsigned shm_segment::cores() const { return static_cast<unsigned>(head().cores); }
 
 std::size_t shm_segment::stride() const { return head().stride; }
+
+rank shm_segment::first_lost() const {
+  const std::int64_t lost = head().lost.load();
+  return lost >= 1 && lost <= ranks() ? static_cast<rank>(lost - 1) : k_no_rank;
+}
+
+rank shm_segment::record_lost(rank who) {
+  std::int64_t nobody = 0;
+  head().lost.compare_exchange_strong(nobody, std::int64_t{who} + 1);
+  return first_lost();
+}
 
 shm_page& shm_segment::page(rank of) const {
   const std::size_t offset = k_page_bytes + round_up(sizeof(shm_page), k_page_bytes) * static_cast<std::size_t>(of);

@@ -55,6 +55,13 @@ class shm_segment {
   int descriptor() const { return descriptor_; }
   std::size_t stride() const;
 
+  /// The rank whose loss was noticed first, by any rank of the world; k_no_rank: none yet.
+  rank first_lost() const;
+
+  /// Records that `who` is lost, unless a loss is on record. Answers whose is. Whoever notices a loss records it before
+  /// anything that follows from the loss, so a rank that has ended because of it never gets there first.
+  rank record_lost(rank who);
+
   shm_page& page(rank of) const;
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   std::uint64_t offset_of(const std::byte* place) const { return static_cast<std::uint64_t>(place - base_); }
@@ -67,7 +74,7 @@ class shm_segment {
   struct header;
   shm_segment(int descriptor, std::byte* base, std::size_t bytes)
       : descriptor_(descriptor), base_(base), bytes_(bytes) {}
-  const header& head() const;
+  header& head() const;
 
   int descriptor_;
   std::byte* base_;

@@ -13,8 +13,9 @@
  *  5. Nothing prints, exits, aborts, installs signal handlers or forks; nothing throws.
  *  6. Each function states:  Thread (who may call it)  Blocks  Memory (who owns what, how long)  Errors.
  *     "Any" means any thread at any time. Functions on different runtimes never exclude each other.
- *     LSCHED_ERR_PEER (a rank of this node died), LSCHED_ERR_TRANSPORT and LSCHED_ERR_INTERNAL can come from
- *     every function that starts, waits or commits, and are not repeated.
+ *     LSCHED_ERR_PEER (a rank of this node died: the first to be missed, the same on all its ranks),
+ *     LSCHED_ERR_TRANSPORT and LSCHED_ERR_INTERNAL can come from every function that starts, waits or commits,
+ *     and are not repeated.
  *  7. "Collective" functions are called by all ranks of the world, in the same order. A rank whose own arguments
  *     are bad still takes part: every rank returns, with an error that names both sides. Only a NULL runtime or
  *     builder, which belongs to no world, returns at once and leaves the others to their commit timeout.

@@ -29,6 +29,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr rank k_ranks = 4;
+constexpr rank k_most_ranks = 7;
 constexpr std::uint64_t k_limit_ns = 20'000'000'000;
 constexpr double k_longest_notice_ms = 5000;  // 1 s is promised; machines that run tests stall
 
@@ -37,8 +38,9 @@ constexpr std::array k_works{work::allreduce, work::solo, work::majority};
 
 /// What parent and children share.
 struct board {
-  std::atomic<std::uint64_t> rounds[k_ranks];
-  std::atomic<std::int64_t> noticed_at_ns[k_ranks];
+  std::atomic<std::uint64_t> rounds[k_most_ranks];
+  std::atomic<std::int64_t> noticed_at_ns[k_most_ranks];
+  std::atomic<rank> named[k_most_ranks];
 };
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(clock::now().time_since_epoch()).count(); }
@@ -188,6 +190,48 @@ TEST(death, every_survivor_learns_who_died_and_ends_in_good_order) {
 }
 
 TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(96); }
+
+/// A child's life as most programs live it: what goes wrong is noted, and the process ends as it is.
+int live_and_return(const shm_segment& segment, rank self, shared_board& common) {
+  lsched_runtime* runtime = join(segment, self);
+  if (runtime == nullptr) return 10;
+  buffers memory;
+  lsched_schedule* schedule = create(runtime, work::allreduce, memory);
+  if (schedule == nullptr) return 11;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  while (lsched_run(schedule, k_limit_ns, &why) == LSCHED_OK) common->rounds[self].fetch_add(1);
+  common->named[self].store(why.rank);
+  return why.status == LSCHED_ERR_PEER ? 0 : 12;
+}
+
+/// How many survivors named another rank than the one that was killed.
+int count_false_names(rank ranks, std::uint64_t seed) {
+  const std::uint64_t draw = mix(seed);
+  const auto victim = static_cast<rank>(draw % static_cast<std::uint64_t>(ranks));
+  auto segment = shm_segment::create(ranks, 64 << 20);
+  shared_board common;
+  testing::child_ranks children(ranks, [&](rank self) { return live_and_return(**segment, self, common); });
+  const auto deadline = clock::now() + std::chrono::seconds(20);
+  while (common->rounds[victim].load() < 1 + (draw >> 8) % 40 && clock::now() < deadline) usleep(50);
+  children.kill(victim);
+  EXPECT_EQ(children.wait(), "") << "seed " << seed;
+  int answer = 0;
+  for (rank r = 0; r < ranks; ++r)
+    if (r != victim && common->named[r].load() != victim) ++answer;
+  return answer;
+}
+
+void kill_one_of_many_worlds(std::uint64_t worlds) {
+  int false_names = 0;
+  for (std::uint64_t seed = 1; seed <= worlds; ++seed)
+    for (const rank ranks : {5, 7}) false_names += count_false_names(ranks, seed);
+  EXPECT_EQ(false_names, 0) << "in " << 2 * worlds << " worlds";
+}
+
+TEST(death, survivors_that_end_at_once_all_name_the_rank_that_was_killed) { kill_one_of_many_worlds(8); }
+
+TEST(death_soak, survivors_that_end_at_once_all_name_the_rank_that_was_killed) { kill_one_of_many_worlds(120); }
 
 TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
   auto segment = shm_segment::create(3, 64 << 20);

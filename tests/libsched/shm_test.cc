@@ -334,6 +334,22 @@ TEST(shm, finds_a_closed_peer_that_will_never_post_its_record) {
   EXPECT_EQ(end->find_dead_peer(), 1);
 }
 
+// Rank 1 misses rank 2 and ends for it; rank 0 misses them both, and looks last.
+TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
+  const auto segment = segment_for(3);
+  const auto last = end_of(segment, 0);
+  const auto between = end_of(segment, 1);
+  end_of(segment, 2)->close();
+  ASSERT_EQ(last->post_record({}), status::ok);
+  ASSERT_EQ(between->post_record({}), status::ok);
+  ASSERT_EQ(between->post_record({}), status::ok);
+  EXPECT_EQ(between->find_dead_peer(), 2);
+  between->close();
+  ASSERT_EQ(last->post_record({}), status::ok);
+  ASSERT_EQ(last->post_record({}), status::ok);
+  EXPECT_EQ(last->find_dead_peer(), 2);
+}
+
 /// Sleeps for a message as prescribed; a sleep that lasts to its end though a message was there is a lost
 /// one.
 template <class Condition>
@@ -498,6 +514,15 @@ TEST(shm_segment, is_left_out_of_core_dumps_of_all_that_map_it) {
   const std::vector<std::string> all = flags_of_segments();
   EXPECT_EQ(all.size(), 2u);
   for (const std::string& flags : all) EXPECT_NE(flags.find(" dd"), std::string::npos) << flags;
+}
+
+TEST(shm_segment, keeps_the_first_loss_on_record) {
+  const auto segment = segment_for(3);
+  const auto of_a_peer = *shm_segment::adopt(dup(segment->descriptor()));
+  EXPECT_EQ(of_a_peer->first_lost(), k_no_rank);
+  EXPECT_EQ(segment->record_lost(2), 2);
+  EXPECT_EQ(of_a_peer->record_lost(0), 2);
+  EXPECT_EQ(of_a_peer->first_lost(), 2);
 }
 
 TEST(shm_segment, refuses_worlds_that_cannot_be) {
