@@ -14,7 +14,7 @@ set(extensions h hpp cc c cpp cu)
 set(may_include_ops         "^ops/")
 set(may_include_libsched    "^(ops|libsched)/")
 set(may_include_sparse      "^(ops|libsched|sparse)/")
-set(may_include_collectives "^((ops|collectives)/|libsched/(schedule|builder|postcondition|geometry|overlay)\\.h$|sparse/((coo_)?problem|quantiles|region_parts|split|threshold|[a-z_]*steps)\\.h$)")
+set(may_include_collectives "^((ops|collectives)/|libsched/(schedule|builder|postcondition|geometry|overlay|saturating)\\.h$|sparse/((coo_)?problem|quantiles|region_parts|split|threshold|[a-z_]*steps)\\.h$)")
 set(may_include_offload     "^(ops|libsched|offload)/")
 set(may_include_bindings    "^(ops|libsched|sparse|collectives|offload|bindings|microbench)/|^lsched(_mpi|_cuda)?\\.h(pp)?$")
 set(may_include_cpp         "^lsched(_mpi|_cuda|_delta)?\\.hp?p?$") # bindings/cpp stands on the C API alone

@@ -379,7 +379,7 @@ static void sleep_ns(double ns) {
   nanosleep(&t, NULL);
 }
 
-/* Rank r comes r ms late. How many iterations there are depends on nothing but the ranks, and so do majority's draws. */
+/* Rank r comes r ms late. How many iterations there are depends on nothing but the ranks, as do majority's draws. */
 static void fig9_cell(const char* name, const char* activation) {
   enum { warm = 3, of_all_ranks = 400, least = 10, most = 200 };
   if (!is_wanted(name)) return;
@@ -404,7 +404,7 @@ static void fig9_cell(const char* name, const char* activation) {
   free_partial(&p);
 }
 
-/* ---- Graphs of the engine: one rank, no messages ------------------------------------------------------------------ */
+/* ---- Graphs of the engine: one rank, no messages ----------------------------------------------------------------- */
 
 enum { ops = 1024 };
 
@@ -487,7 +487,7 @@ static void graph_cell(const graph* g) {
   destroy(p.schedule);
 }
 
-/* ---- Rounds whose instructions are counted ------------------------------------------------------------------------ */
+/* ---- Rounds whose instructions are counted ----------------------------------------------------------------------- */
 
 /* Eight ranks in this process that one thread serves in turns: what messages take is inside. */
 enum { crowd_size = 8 };
