@@ -8,9 +8,10 @@
 //
 // Three hops, whatever P is, where the halving algorithm has 2 log2 P + log2 P (log2 P + 1) / 2, and folds for other
 // than powers of two. Nothing between contribution and result is rounded to the element's type. Sums are P (P + 1) / 2
-// products of two doubles each, so that what cancels in them is not lost, and no exchange has to be made again
-// (ops/linear.h). All ranks add them in rank order: the same coefficients and the same bits. What is computed is what
-// the halving algorithm computes (hypercube_expression).
+// products of two doubles each, so that no exchange has to be made again where vectors cancel; but of f64 a combination
+// that cancels to 2^-46 or less counts as zeros, which other algorithms do not do (ops/gram_pairs.h). All ranks add
+// them in rank order: the same coefficients and the same bits. What is computed is what the halving algorithm computes
+// (hypercube_expression).
 //
 // A rank takes P (P + 1) / 2 products of each element of its block, so the arithmetic is (P + 1) / 2 times that of dot
 // products alone. Two blocks have one tensor in common at most, since they are neither side by side nor else is all

@@ -47,8 +47,8 @@ inline constexpr int k_fraction_bits = std::is_same_v<Format, half>             
 /// The largest divisor by which lanes divide as promised. They must hold it; and where they are wider than elements, a
 /// quotient that is no tie of the elements' must not be rounded to one. Dividend and divisor being integers times a
 /// power of two, it is off a tie by a unit of the tie's last place (one more than the element has) over the divisor, or
-/// by more, and rounding to a lane moves it by less than that if the divisor is below 2 to the bits that a lane has more
-/// than an element.
+/// by more, and rounding to a lane moves it by less than that if the divisor is below 2 to the bits that a lane has
+/// more than an element.
 template <class Format>
 constexpr std::uint64_t most_divisor_of_lanes() {
   constexpr int lane_bits = std::numeric_limits<typename Format::lane>::digits;

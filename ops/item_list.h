@@ -34,8 +34,8 @@ using filter_items_fn = std::size_t (*)(const void* items, std::size_t count, st
                                         void* output);
 filter_items_fn find_filter_items(dtype type);
 
-/// dense[index] = value / divisor, as find_divide's kernels divide (ops/kernel.h). The rest of `dense` is left as it is.
-/// O(count).
+/// dense[index] = value / divisor, as find_divide's kernels divide (ops/kernel.h). The rest of `dense` is left as it
+/// is. O(count).
 using scatter_fn = void (*)(const void* items, std::size_t count, std::uint64_t divisor, void* dense);
 scatter_fn find_scatter(dtype type);
 

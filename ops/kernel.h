@@ -133,8 +133,8 @@ reduce_fn find_reduce(kernel what, dtype type);
 
 /// c[i] = a[i] / divisor, the exact quotient rounded once to nearest even in the element's type, whatever the divisor:
 /// that of integers to an integer, of floating numbers to a number of theirs, subnormals included. So the mean of equal
-/// numbers is that number, if their sum is exact. A divisor is at least 1; 1 changes nothing but NaNs. c is a or disjoint
-/// from it. nullptr for items.
+/// numbers is that number, if their sum is exact. A divisor is at least 1; 1 changes nothing but NaNs. c is a or
+/// disjoint from it. nullptr for items.
 using divide_fn = void (*)(const void* a, void* c, std::size_t count, std::uint64_t divisor);
 divide_fn find_divide(dtype type);
 

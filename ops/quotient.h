@@ -1,5 +1,5 @@
-// Division in integers: of integers, and of floating numbers by divisors for which lanes are too narrow. Plain code, the
-// same for every SIMD target. Internal to ops/; everybody else calls find_divide (ops/kernel.h).
+// Division in integers: of integers, and of floating numbers by divisors for which lanes are too narrow. Plain code,
+// the same for every SIMD target. Internal to ops/; everybody else calls find_divide (ops/kernel.h).
 #pragma once
 
 #include <cstddef>

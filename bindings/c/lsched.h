@@ -269,7 +269,7 @@ typedef struct lsched_stats {
   uint64_t ops;           /* fired */
   uint64_t messages_sent; /* payload messages, null ones included */
   uint64_t nulls_sent;    /* of these: without payload, because there was no contribution */
-  uint64_t bytes_sent;    /* payload */
+  uint64_t bytes_sent;    /* payload; not what transports add: of MPI a header of 64 bytes a message */
   uint64_t signals_sent;
   uint64_t steps; /* passes of the engine */
 } lsched_stats;
@@ -560,7 +560,7 @@ typedef struct lsched_sparse_desc {
 LSCHED_CHECKED lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_desc* desc,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/* What this rank has sent and received in all rounds so far. */
+/* What this rank has sent and received in all rounds so far, without the headers of transports (lsched_stats). */
 typedef struct lsched_sparse_stats {
   size_t struct_size;
   uint64_t rounds;              /* that have ended */
@@ -760,7 +760,9 @@ LSCHED_CHECKED lsched_status lsched_partial_create(lsched_runtime* runtime, cons
 
 /* Deposits a contribution and calls for my next round: with c my c-th call and E the open round, c < E: that round is
  * over, the contribution goes into the next one; c == E: I join, and start the round if the policy says so; c > E is
- * remembered. Contributions that missed their round are combined with later ones: none is lost, none counts twice.
+ * remembered as a call, but the contribution joins what is captured next, which may be the open round. So in reports of
+ * "full", too, a round may have fewer contributors than ranks, and an earlier one several offers of a rank.
+ * Contributions that missed their round are combined with later ones: none is lost, none counts twice.
  * Thread: one at a time per schedule.  Blocks: never; one pass over the data, two if a round captures what is pending
  * meanwhile.
  * Memory: `contribution` is copied and the caller's again at return.
@@ -847,7 +849,7 @@ typedef struct lsched_partial_stats {
   lsched_histogram early_ns;      /* of those in time: from the call to the gate */
   lsched_histogram late_ns;       /* of those late: from the gate to the call */
   lsched_histogram completion_ns; /* from the gate to the end of the round */
-  /* Sent by this rank, also in the round that is under way. */
+  /* Sent by this rank, also in the round that is under way; payload, without headers, as in lsched_stats. */
   uint64_t messages_sent; /* null ones included */
   uint64_t nulls_sent;
   uint64_t bytes_sent;
@@ -895,7 +897,8 @@ LSCHED_API lsched_status lsched_slot_input(lsched_builder* b, lsched_dtype dtype
 LSCHED_API lsched_status lsched_slot_output(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
 LSCHED_API lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
 
-/* Ops. `op` (optional) receives the new op. A tag is used once per peer and direction.
+/* Ops. `op` (optional) receives the new op. A tag is used once per peer and direction, and a peer is another rank: a
+ * message to oneself is refused (lsched_add_copy moves data within a rank).
  * Errors: ARGUMENT (a slot that does not exist); what needs the whole schedule (peers, bounds, dtypes, tags) is judged
  * at commit. */
 LSCHED_API lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op);

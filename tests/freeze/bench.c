@@ -4,7 +4,7 @@
  *
  *     cc -std=c11 -O2 bench.c -o bench $(pkg-config --cflags --libs libsched)
  *     lsched run -n P ./bench [--only WORD] [--seconds S]      a line per cell: name, P, ns, iterations
- *     ./bench --engine GRAPH ROUNDS                            GRAPH is one of graphs[]; rounds stand in counted_rounds()
+ *     ./bench --engine GRAPH ROUNDS                            GRAPH: one of graphs[]; rounds: see counted_rounds()
  *
  * The time of a cell is the maximum over ranks, then the median over iterations (fig9: the mean over ranks, as in the
  * figure). A cell takes about S seconds (0.25), which says how many iterations there are. Cells whose name does not

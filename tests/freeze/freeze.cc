@@ -252,7 +252,8 @@ std::vector<verify_case> corpus() {
   std::vector<verify_case> all;
   for (const rank size : k_sizes) {
     const cli::verify_wish wish{.sizes = {size}, .counts = {static_cast<std::uint64_t>(size) + 1, 1000}, .items = {10}};
-    for (const auto& cases : {cli::plan(wish), cli::plan_sparse(wish)}) all.insert(all.end(), cases.begin(), cases.end());
+    for (const auto& cases : {cli::plan(wish), cli::plan_sparse(wish)})
+      all.insert(all.end(), cases.begin(), cases.end());
   }
   return all;
 }

@@ -115,7 +115,9 @@ verdict examine(rule fires, std::uint32_t size) {
   return all;
 }
 
-constexpr bool deliver(token_count& count, std::uint32_t need, round_no round) { return fires_at(count.add(round), need); }
+constexpr bool deliver(token_count& count, std::uint32_t need, round_no round) {
+  return fires_at(count.add(round), need);
+}
 
 bool the_rule(token_count& count, std::uint32_t need, round_no round) { return deliver(count, need, round); }
 
