@@ -1,12 +1,15 @@
 #include "libsched/shm_endpoint.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 namespace lsched {
@@ -84,6 +87,23 @@ std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank
 
 int watch_process(std::int32_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
 
+/// Whether a signal has ended the process although it is still there: it dumps core or gives its memory back, which
+/// takes minutes where there is much of it. Reads the flags in proc(5), the seventh field behind the name.
+bool is_being_ended(std::int32_t process) {
+  constexpr unsigned long k_was_signalled = 0x400;  // PF_SIGNALED
+  std::array<char, 256> text{};
+  std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);
+  const int file = ::open(text.data(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const ssize_t length = ::read(file, text.data(), text.size() - 1);
+  ::close(file);
+  text[static_cast<std::size_t>(std::max<ssize_t>(length, 0))] = '\0';
+  const char* const behind_name = std::strrchr(text.data(), ')');
+  unsigned long flags = 0;
+  return behind_name != nullptr && std::sscanf(behind_name, ") %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
+         (flags & k_was_signalled) != 0;
+}
+
 }  // namespace
 
 result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_segment> segment, rank self,
@@ -110,7 +130,8 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
       options_(options),
       reach_(static_cast<std::size_t>(segment_->ranks())),
       ringer_(static_cast<std::size_t>(segment_->ranks())),
-      peer_processes_(static_cast<std::size_t>(segment_->ranks()), -1) {}
+      peer_processes_(static_cast<std::size_t>(segment_->ranks()), -1),
+      expected_of_(static_cast<std::size_t>(segment_->ranks())) {}
 
 shm_endpoint::~shm_endpoint() {
   close();
@@ -549,29 +570,36 @@ rank shm_endpoint::find_dead_peer() {
 
 // The dead before the closed: whoever has noticed a death ends its schedules and closes, and is not to blame.
 rank shm_endpoint::find_lost_peer() {
+  find_awaited_peers();
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
     const bool is_gone = has_ended(peer);  // asked first: it may close, and then end
     if (is_gone && segment_->page(peer).state_of_rank.load() != shm_page::closed) return peer;
   }
-  for (const watch& waiting : watches_) {
-    const rank peer = links_[waiting.link].spec.peer;
-    if (segment_->page(peer).state_of_rank.load() == shm_page::closed && waiting.word->load() < waiting.goal)
-      return peer;
-  }
-  for (rank peer = 0; peer < segment_->ranks(); ++peer) {
-    const shm_page& page = segment_->page(peer);
-    if (page.state_of_rank.load() == shm_page::closed && page.record_number.load() < records_) return peer;
-  }
-  return k_no_rank;
+  const auto found = std::ranges::find(expected_of_, expected::in_vain);
+  return found == expected_of_.end() ? k_no_rank : static_cast<rank>(found - expected_of_.begin());
 }
 
-// A process that ended before it was first watched is not found by its number any more.
+// Whether a peer has closed is asked before its word is read: what came before is not lost.
+void shm_endpoint::find_awaited_peers() {
+  std::ranges::fill(expected_of_, expected::nothing);
+  const auto await = [this](rank peer, const std::atomic<std::uint64_t>& word, std::uint64_t goal) {
+    const bool has_closed = segment_->page(peer).state_of_rank.load() == shm_page::closed;
+    if (word.load() >= goal) return;
+    expected_of_[static_cast<std::size_t>(peer)] = has_closed ? expected::in_vain : expected::something;
+  };
+  for (const watch& waiting : watches_) await(links_[waiting.link].spec.peer, *waiting.word, waiting.goal);
+  for (rank peer = 0; peer < segment_->ranks(); ++peer) await(peer, segment_->page(peer).record_number, records_);
+}
+
+// A process that ended before it was first watched is not found by its number any more. One that is about to end is
+// looked for only where something is expected of it: that costs a file.
 bool shm_endpoint::has_ended(rank peer) {
+  const std::int32_t process = segment_->page(peer).process.load();
+  if (process == 0 || process == getpid()) return false;
   watch_peer(peer);
   pollfd ended{peer_processes_[static_cast<std::size_t>(peer)], POLLIN, 0};
-  if (ended.fd >= 0) return ::poll(&ended, 1, 0) > 0;
-  const std::int32_t process = segment_->page(peer).process.load();
-  return process != 0 && process != getpid() && kill(process, 0) != 0 && errno == ESRCH;
+  if (ended.fd >= 0 ? ::poll(&ended, 1, 0) > 0 : kill(process, 0) != 0 && errno == ESRCH) return true;
+  return expected_of_[static_cast<std::size_t>(peer)] == expected::something && is_being_ended(process);
 }
 
 }  // namespace lsched

@@ -136,6 +136,7 @@ class shm_endpoint final : public endpoint {
   void watch_peer(rank peer);
   bool has_ended(rank peer);
   rank find_lost_peer();
+  void find_awaited_peers();
 
   std::shared_ptr<shm_segment> segment_;
   shm_heap heap_;
@@ -153,6 +154,8 @@ class shm_endpoint final : public endpoint {
   std::unordered_map<std::uint32_t, block> blocks_;
   std::deque<std::pair<std::uint32_t, block>> retired_;  ///< detached here, perhaps still visible to a peer
   std::vector<int> peer_processes_;                      ///< pidfds by rank; -1: same process or not watched
+  enum class expected : std::uint8_t { nothing, something, in_vain };
+  std::vector<expected> expected_of_;  ///< by rank, when dead peers were last looked for
   std::uint64_t records_ = 0;
   status health_ = status::ok;
   std::uint32_t next_id_ = 0;  ///< ids below were attached, refused or skipped

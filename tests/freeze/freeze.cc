@@ -241,7 +241,8 @@ void freeze(const verify_case& what) {
   const std::string name = text_of(what);
   if (g_is_shown) std::printf("--- %s\n", name.c_str());
   std::string goal;
-  const std::string schedules = schedules_of(world), order = firing_order_of(world), findings = findings_of(what, world);
+  const std::string schedules = schedules_of(world), order = firing_order_of(world);
+  const std::string findings = findings_of(what, world);
   const std::string times = simulated(world, goal), run = engine_run(world);
   std::printf("%s | %s | %s | %s | %s | %s | %s\n", name.c_str(), schedules.c_str(), order.c_str(), findings.c_str(),
               times.c_str(), goal.c_str(), run.c_str());

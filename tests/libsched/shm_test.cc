@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -213,6 +216,51 @@ TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
   });
   ASSERT_TRUE(await_stage(ground, 1));
   ranks.kill(1);
+  EXPECT_EQ(ranks.wait(0), "");
+}
+
+/// Ends a child by a signal, and holds it where it has taken the signal and given nothing back yet. Its parent only.
+struct held_at_its_end {
+  explicit held_at_its_end(pid_t child)
+      : process(child), is_permitted(ptrace(PTRACE_SEIZE, process, nullptr, PTRACE_O_TRACEEXIT) == 0) {
+    if (!is_permitted) return;
+    kill(process, SIGTERM);
+    if (next_stop() != SIGTERM || ptrace(PTRACE_CONT, process, nullptr, SIGTERM) != 0) return;
+    is_held = next_stop() == (SIGTRAP | PTRACE_EVENT_EXIT << 8);
+  }
+  ~held_at_its_end() { ptrace(PTRACE_DETACH, process, nullptr, nullptr); }
+  int next_stop() const {
+    int how = 0;
+    return waitpid(process, &how, 0) == process && WIFSTOPPED(how) ? how >> 8 : -1;
+  }
+
+  pid_t process;
+  bool is_permitted;
+  bool is_held = false;
+};
+
+// It still has its memory and its number, as a process that dumps core has for as long as that takes.
+TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
+  common_ground ground;
+  child_ranks ranks(2, [&](rank self) {
+    return play(ground, self, [&](exam::bench& b) {
+      b.connect({{.from = 1, .to = 0, .capacity = 8}});
+      if (b.has(1)) {
+        ground.word.stage.store(1);
+        await_stage(ground, 4);  // never: it is killed
+      }
+      exam::demand(await_stage(ground, 2), "nobody was stopped");
+      exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a peer that nothing waits for is looked for");
+      b.post_receive(0, 1);
+      exam::demand(b.at(0).find_dead_peer() == 1, "a peer that is being ended is called alive");
+      ground.word.stage.store(3);
+    });
+  });
+  ASSERT_TRUE(await_stage(ground, 1));
+  const held_at_its_end victim(ground.segments[2]->page(1).process.load());
+  if (!victim.is_permitted) GTEST_SKIP() << "ptrace is not permitted";
+  ASSERT_TRUE(victim.is_held);
+  ground.word.stage.store(2);
   EXPECT_EQ(ranks.wait(0), "");
 }
 
