@@ -1423,7 +1423,7 @@ TEST(c_partial, bad_buckets_are_refused_and_change_nothing) {
   };
   desc.bucket_count = 2, refused("one of them is missing");
   desc.bucket_count = 0, desc.buckets = counts, refused("one of them is missing");
-  desc.bucket_count = 1, refused("the last 3 elements");
+  desc.bucket_count = 1, refused("ends 3 elements before");
   desc.collective = "allgather", refused("partial_allgather has no buckets");
   desc.collective = "allgather", desc.buckets = nullptr, desc.bucket_count = 0;
   desc.lag = LSCHED_ACCUMULATE, desc.reduction = LSCHED_MAX, refused("can only be added up");

@@ -4,7 +4,7 @@
  *
  *     cc -std=c11 -O2 bench.c -o bench $(pkg-config --cflags --libs libsched)
  *     lsched run -n P ./bench [--only WORD] [--seconds S]      a line per cell: name, P, ns, iterations
- *     ./bench --engine GRAPH ROUNDS                            GRAPH: one of graphs[]; rounds: see counted_rounds()
+ *     ./bench --engine GRAPH ROUNDS                          GRAPH is one of graphs[]; rounds stand in counted_rounds()
  *
  * The time of a cell is the maximum over ranks, then the median over iterations (fig9: the mean over ranks, as in the
  * figure). A cell takes about S seconds (0.25), which says how many iterations there are. Cells whose name does not
@@ -379,7 +379,7 @@ static void sleep_ns(double ns) {
   nanosleep(&t, NULL);
 }
 
-/* Rank r comes r ms late. How many iterations there are depends on nothing but the ranks, as do majority's draws. */
+/* Rank r comes r ms late. How many iterations there are depends on the ranks alone, and so do majority's draws. */
 static void fig9_cell(const char* name, const char* activation) {
   enum { warm = 3, of_all_ranks = 400, least = 10, most = 200 };
   if (!is_wanted(name)) return;
@@ -404,7 +404,7 @@ static void fig9_cell(const char* name, const char* activation) {
   free_partial(&p);
 }
 
-/* ---- Graphs of the engine: one rank, no messages ----------------------------------------------------------------- */
+/* ---- Graphs of the engine: one rank, no messages ---------------------------------------------------------------- */
 
 enum { ops = 1024 };
 
@@ -487,7 +487,7 @@ static void graph_cell(const graph* g) {
   destroy(p.schedule);
 }
 
-/* ---- Rounds whose instructions are counted ----------------------------------------------------------------------- */
+/* ---- Rounds whose instructions are counted ---------------------------------------------------------------------- */
 
 /* Eight ranks in this process that one thread serves in turns: what messages take is inside. */
 enum { crowd_size = 8 };

@@ -11,7 +11,7 @@ all of them alike. A cell is a name and a number of ranks:
     ratio    median of the new launches / median of all old ones
     old/old  median of each round's second old launch / median of its first
     spread   what old against old can come to by chance: two sets of as many launches as there are new ones are drawn
-             from the old ones (with replacement, 2,000 times); the 99th percentile of the ratio of their medians, less 1
+             from the old ones (with replacement, 2,000 times); 99th percentile of the ratio of their medians, less 1
 
 PASS: each cell's ratio is at most 1.03 + its spread, and the geometric mean of all ratios is at most 1.03. With
 a spread of some tenths a cell proves little: the machine was busy. Ask again with --only and --ranks. Progress goes to
@@ -61,13 +61,14 @@ def compile_bench(prefix, program):
     source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bench.c")
     env = environment(prefix)
     flags = shlex.split(output_of(["pkg-config", "--cflags", "--libs", "libsched"], env=env))
-    output_of([os.environ.get("CC", "cc"), "-std=c11", "-O2", source, "-o", program, *flags, "-lm", "-pthread"], env=env)
+    compiler = os.environ.get("CC", "cc")
+    output_of([compiler, "-std=c11", "-O2", source, "-o", program, *flags, "-lm", "-pthread"], env=env)
 
 
 def launch(prefix, program, ranks, options):
     """ns of each cell."""
-    command = [os.path.join(prefix, "bin", "lsched"), "run", "-n", str(ranks), "--timeout", str(LAUNCH_SECONDS), program,
-               "--only", options.only, "--seconds", str(options.seconds)]
+    command = [os.path.join(prefix, "bin", "lsched"), "run", "-n", str(ranks), "--timeout", str(LAUNCH_SECONDS),
+               program, "--only", options.only, "--seconds", str(options.seconds)]
     cells = {}
     for line in output_of(command, env=environment(prefix), timeout=LAUNCH_SECONDS + 30).splitlines():
         name, of_ranks, ns, _ = line.split()

@@ -49,6 +49,7 @@ class random_world {
     size_ = static_cast<rank>(1 + draws_.below(4));
     count_ = 1 + draws_.below(5);
     is_in_place_ = draws_.in(20);
+    how_ = draws_.in(60) ? kernel::sum : kernel::max;
     is_loose_ = draws_.in(50);
     is_closed_ = draws_.in(40);
     is_holding_ = draws_.in(30);
@@ -185,7 +186,7 @@ class random_world {
     op it{.kind = op_kind::compute, .what = kernel::copy, .type = dtype::i64, .count = count};
     it.a = any_region(count, false);
     it.c = any_region(count, true);
-    if (draws_.in(50)) it.what = draws_.in(60) ? kernel::sum : kernel::max, it.b = any_region(count, false);
+    if (draws_.in(50)) it.what = how_, it.b = any_region(count, false);
     const auto bad = [&](region p, region q) { return p != q && overlap(it, p, it, q); };
     if (bad(it.a, it.b) || bad(it.a, it.c) || bad(it.b, it.c)) return;
     builder& to = *ranks_[index(r)].to;
@@ -245,6 +246,7 @@ class random_world {
   }
 
   draws draws_;
+  kernel how_ = kernel::sum;  ///< one for all ranks: commit refuses ranks that combine by one each, and not the same
   rank size_ = 1;
   std::uint64_t count_ = 1;
   bool is_in_place_ = false, is_loose_ = false, is_sound_ = true;

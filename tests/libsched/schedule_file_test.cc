@@ -299,11 +299,11 @@ TEST(schedule_file, shows_the_line_that_was_contradicted) {
             "op 2 nop need 2 then 3 4");
 }
 
-TEST(schedule_file, passes_on_which_op_and_peer_compile_refuses) {
+TEST(schedule_file, passes_on_which_op_compile_refuses_and_blames_no_rank_that_does_not_exist) {
   const auto made = parse_schedule(replaced(k_sampler, "send to 2", "send to 3"));
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().op, 3u);
-  EXPECT_EQ(made.error().peer, 3);
+  EXPECT_EQ(made.error().peer, k_no_rank);
 }
 
 TEST(schedule_file, is_refused_wherever_it_is_cut_off) {
