@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "libsched/cpu_relax.h"
+
 namespace lsched {
 namespace {
 
@@ -54,7 +56,7 @@ void fence() {
 void ringer::settle() {
   if (owed_.empty()) return;
   fence();
-  for (int looks = 0; looks < k_looks && has_absent_peer(); ++looks) __builtin_ia32_pause();
+  for (int looks = 0; looks < k_looks && has_absent_peer(); ++looks) cpu_relax();
   for (const debt& it : owed_) {
     is_owed_[it.peer] = 0;
     ring_if_needed(*it.bell);

@@ -4,16 +4,9 @@
 
 #include <string>
 
+#include "libsched/cpu_relax.h"
+
 namespace lsched {
-namespace {
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
-}  // namespace
 
 result<idle_mode> parse_idle_mode(std::string_view text) {
   if (text == "auto") return idle_mode::automatic;
@@ -37,7 +30,7 @@ idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned core
 
 bool idle_once(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t& yields) {
   if (idle_for < policy.spin) {
-    relax();
+    cpu_relax();
     return true;
   }
   const bool has_time = policy.yield == idle_policy::forever || idle_for - policy.spin < policy.yield;
