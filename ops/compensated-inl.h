@@ -68,6 +68,8 @@ struct compensated_sums {
   vector high[Shape::count][Width];
   vector low[Shape::count][Width];
 
+  HWY_INLINE compensated_sums() {}  // written for GCC, as that of partial_sums
+
   HWY_INLINE void begin(const double (&bias)[Shape::count]) {
     for (std::size_t p = 0; p < Shape::count; ++p)
       for (std::size_t v = 0; v < Width; ++v) high[p][v] = hn::Set(D(), bias[p]), low[p][v] = hn::Zero(D());

@@ -109,6 +109,9 @@ struct partial_sums {
   using vector = hn::VFromD<D>;
   vector sums[Shape::count][Width];
 
+  // GCC compiles a constructor that nobody has written for the weakest target, and then cannot inline into it.
+  HWY_INLINE partial_sums() {}
+
   HWY_INLINE void clear() {
     HWY_UNROLL(16)
     for (std::size_t p = 0; p < Shape::count; ++p)

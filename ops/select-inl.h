@@ -146,6 +146,7 @@ class selecting_pass {
   static_assert(k_sums % k_lanes == 0 && k_selection_block % k_word == 0);
 
   struct vector_sums {
+    HWY_INLINE vector_sums() {}  // written for GCC, as that of partial_sums in ops/dots-inl.h
     V of[k_sums / k_lanes];
   };
 
