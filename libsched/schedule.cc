@@ -59,61 +59,6 @@ std::size_t count_of(const schedule& program, buffer_role role) {
       std::count_if(all.begin(), all.end(), [role](const buffer& it) { return it.role == role; }));
 }
 
-// --- hash --------------------------------------------------------------------------------------------------
-
-namespace {
-
-/// FNV-1a, 64 bit, fed with numbers as 8 little-endian bytes, whatever the machine's own order.
-class fingerprint {
- public:
-  void add(std::uint64_t number) {
-    for (int shift = 0; shift < 64; shift += 8) {
-      value_ ^= (number >> shift) & 0xff;
-      value_ *= 0x100000001b3;
-    }
-  }
-  template <class Enum>
-  requires std::is_enum_v<Enum>
-  void add(Enum word) { add(static_cast<std::uint64_t>(word)); }
-  void add(region place) { add(place.offset() << 16 | place.buffer()); }
-  template <class... Parts>
-  void add_all(Parts... parts) {
-    (add(parts), ...);
-  }
-  std::uint64_t value() const { return value_; }
-
- private:
-  std::uint64_t value_ = 0xcbf29ce484222325;
-};
-
-void add(fingerprint& sum, const op& it) {
-  sum.add_all(it.kind, it.what, it.type, std::uint64_t{it.in_place} | std::uint64_t{it.guard} << 1,
-              static_cast<std::uint64_t>(it.peer), it.need, it.tag, it.count, it.a, it.b, it.c, it.releases_a,
-              it.releases_b);
-  if (it.s.exists()) sum.add(it.s);
-}
-
-}  // namespace
-
-/// Everything but the name, which decides nothing. Lengths go before lists, so that no two lists can be
-/// confused with two others of the same concatenation. Roots follow from the deps.
-std::uint64_t hash_of(const schedule& program) {
-  fingerprint sum;
-  sum.add_all(static_cast<std::uint64_t>(program.place().self), static_cast<std::uint64_t>(program.place().size),
-              program.ops().size(), program.buffers().size(), program.guards().size(), program.exit(),
-              std::uint64_t{program.is_synchronising()} | std::uint64_t{program.is_holding()} << 1,
-              program.starts().policy, program.starts().seed);
-  for (const buffer& it : program.buffers())
-    sum.add_all(it.role, it.space, it.type, it.count, it.lists.room, it.lists.total, it.lists.typical);
-  for (const guard& it : program.guards()) sum.add_all(std::uint64_t{it.every}, std::uint64_t{it.skips_empty});
-  for (op_id id = 0; id < program.ops().size(); ++id) {
-    add(sum, program.ops()[id]);
-    sum.add(program.successors(id).size());
-    for (const op_id next : program.successors(id)) sum.add(next);
-  }
-  return sum.value();
-}
-
 // --- text --------------------------------------------------------------------------------------------------
 
 namespace {

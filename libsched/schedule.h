@@ -115,9 +115,6 @@ operand_list operands_of(const op& what, std::span<const buffer> buffers);
 /// Number of buffers of one role, in the order the builder declared them.
 std::size_t count_of(const schedule& program, buffer_role role);
 
-/// Equal for equal schedules; used to detect ranks that compiled different programs on purpose or by accident.
-std::uint64_t hash_of(const schedule& program);
-
 /// The text form, versioned, one line an op; docs/schedule_file.md describes it, schedule_file.h reads it.
 std::string to_text(const schedule& program);
 

@@ -450,7 +450,6 @@ TEST_P(Adasum, schedules_survive_their_text_form) {
       const auto again = parse_schedule(to_text(**made));
       ASSERT_TRUE(again) << again.error().text;
       EXPECT_EQ(**again, **made);
-      EXPECT_EQ(hash_of(**again), hash_of(**made));
     }
   }
 }
