@@ -71,25 +71,6 @@ op_id ordered_ops::adasum(const stretch& lower, const stretch& higher, const str
   return made;
 }
 
-op_id ordered_ops::gram(std::uint32_t vectors, const stretch& row, std::uint64_t stride, std::uint64_t count,
-                        const stretch& sums) {
-  const region second(row.at.buffer(), row.at.offset() + stride);
-  const op_id made = append(to_.gram(vectors, row.at, second, sums.at, count));
-  reads(row);
-  writes(sums);
-  return made;
-}
-
-op_id ordered_ops::gram_adasum(vector_row how, const stretch& row, std::uint64_t stride, const stretch& sums,
-                               const stretch& target) {
-  const region second(row.at.buffer(), row.at.offset() + stride);
-  const op_id made = append(to_.gram_adasum(how, row.at, second, sums.at, target.at, target.count));
-  reads(row);
-  reads(sums);
-  writes(target);
-  return made;
-}
-
 op_id ordered_ops::copy(const stretch& source, const stretch& target) {
   const op_id copied = append(to_.copy(source.at, target.at, target.count));
   reads(source);

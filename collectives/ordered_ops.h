@@ -52,11 +52,6 @@ class ordered_ops {
   /// The sums of an adaptive sum, and that (libsched/builder.h).
   op_id dot_norms(const stretch& lower, const stretch& higher, const stretch& sums);
   op_id adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target);
-  /// Likewise of a row of vectors: `row` is what they lie in, the first at its beginning, `stride` elements from one to
-  /// the next; the sums are those of all matrices.
-  op_id gram(std::uint32_t vectors, const stretch& row, std::uint64_t stride, std::uint64_t count, const stretch& sums);
-  op_id gram_adasum(vector_row how, const stretch& row, std::uint64_t stride, const stretch& sums,
-                    const stretch& target);
   /// The op appended last waits for this one too. k_no_op: for nothing.
   void wait_for(op_id before);
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "collectives/adasum_doubling.h"
-#include "collectives/adasum_gram.h"
 #include "collectives/adasum_halving.h"
 #include "collectives/adasum_linear.h"
 #include "collectives/adasum_two_level.h"
@@ -47,7 +46,6 @@ namespace {
 std::vector<algorithm> make_table() {
   std::vector<algorithm> all{
       k_adasum_doubling,
-      k_adasum_gram,
       k_adasum_halving,
       k_adasum_linear,
       k_adasum_two_level,

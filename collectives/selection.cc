@@ -73,7 +73,6 @@ class account {
       if (it.kind == op_kind::send && is_foreign(it.a) && is_new(it)) total_.bytes += copying(it, around_.near);
       if (it.kind == op_kind::recv && !it.in_place) total_.bytes += copying(it, wire_to(it.peer));
       if (it.kind == op_kind::compute) total_.bytes += copying(it, around_.near) * passes_of(it);
-      if (it.kind == op_kind::compute && takes_row(it.what)) total_.bytes += arithmetic_of(it);
     }
     total_.messages = std::max(sends_, receives_);
     total_.far /= std::max(1.0, sends_ + receives_);
@@ -89,16 +88,7 @@ class account {
 
   /// In those of a copy, which passes over two vectors; as dot_norms does.
   double passes_of(const op& it) const {
-    if (takes_row(it.what)) return row_of(it).vectors / 2.0;
     return it.b.exists() && it.what != kernel::dot_norms ? combining(longest_) : 1;
-  }
-
-  /// Of rows, which have more to compute than others: nanoseconds for the products of a long row beyond what it takes
-  /// to read it, and to find the weights.
-  static double arithmetic_of(const op& it) {
-    const double vectors = row_of(it).vectors;
-    if (it.what == kernel::gram_adasum) return 0.5 * vectors * vectors * vectors;
-    return 0.02 * vectors * vectors * static_cast<double>(it.count);
   }
 
   bool is_foreign(region where) const {

@@ -170,8 +170,6 @@ std::optional<failure> objection_to_body(const schedule& body, const schedule& f
   if (body.is_partial()) return argument(body.name() + " is partial already");
   if (count_of(body, buffer_role::input) != 1 || count_of(body, buffer_role::output) != 1)
     return argument(body.name() + " has not just one input and one output");
-  if (std::ranges::any_of(body.ops(), [](const op& it) { return takes_row(it.what); }))
-    return argument(body.name() + " combines several vectors at once, of which none may be absent");
   if (body.place() != first.place()) return argument(body.name() + " is of another place than " + first.name());
   const auto is_like_first = [&](buffer_role role) { return only(body, role).type == only(first, role).type; };
   if (!is_like_first(buffer_role::input) || !is_like_first(buffer_role::output))

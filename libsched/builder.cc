@@ -191,32 +191,6 @@ op_id builder::adasum(region lower, region higher, region sums, region target, s
                 after);
 }
 
-op_id builder::gram(std::uint32_t vectors, region first, region second, region sums, std::uint64_t count, deps after) {
-  return append({.kind = op_kind::compute,
-                 .what = kernel::gram,
-                 .type = at(first.buffer()).type,
-                 .tag = tag_of({vectors, 0}),
-                 .count = count,
-                 .a = first,
-                 .b = second,
-                 .c = sums},
-                after);
-}
-
-op_id builder::gram_adasum(vector_row row, region first, region second, region sums, region target, std::uint64_t count,
-                           deps after) {
-  return append({.kind = op_kind::compute,
-                 .what = kernel::gram_adasum,
-                 .type = at(target.buffer()).type,
-                 .tag = tag_of(row),
-                 .count = count,
-                 .a = first,
-                 .b = second,
-                 .c = target,
-                 .s = sums},
-                after);
-}
-
 op_id builder::signal_send(rank to, std::uint32_t tag, deps after) {
   return append({.kind = op_kind::signal_send, .peer = to, .tag = tag}, after);
 }

@@ -55,12 +55,6 @@ class builder {
   op_id divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after = {});
   /// The k_dot_sums sums of two vectors of any floating type; `sums` is of f64.
   op_id dot_norms(region lower, region higher, region sums, std::uint64_t count, deps after = {});
-  /// The gram_sums(vectors) sums of a row of vectors of any floating type; `sums` is of f64. The row's second vector
-  /// says where the others are.
-  op_id gram(std::uint32_t vectors, region first, region second, region sums, std::uint64_t count, deps after = {});
-  /// The adaptive sum of a row of vectors, by so many Gram matrices that are to be added.
-  op_id gram_adasum(vector_row row, region first, region second, region sums, region target, std::uint64_t count,
-                    deps after = {});
   /// The adaptive sum of two vectors, or of what `sums` are the sums of, part by part (ops/adasum.h).
   op_id adasum(region lower, region higher, region sums, region target, std::uint64_t count, deps after = {});
   op_id signal_send(rank to, std::uint32_t tag, deps after = {});

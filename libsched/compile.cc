@@ -32,7 +32,7 @@ constexpr std::array<shape, 7> k_shapes{{
 shape shape_of(const op& what) {
   shape wanted = k_shapes[static_cast<std::size_t>(what.kind)];
   wanted.b = wanted.b && is_binary(what.what);
-  wanted.s = what.kind == op_kind::compute && goes_by_sums(what.what);
+  wanted.s = what.kind == op_kind::compute && what.what == kernel::adasum;
   return wanted;
 }
 
@@ -199,7 +199,6 @@ bool compiler::check_kernel(op_id id) {
   const bool is_merge = it.kind != op_kind::capture || is_reduction(it.what) || it.what == kernel::adasum;
   if (!is_copy && !(is_merge && supports(it.what, it.type)))
     return refuse(status::argument, id, "no such reduction on " + std::string(name_of(it.type)));
-  if (const auto why = objection_to_row(it); !why.empty()) return refuse(status::argument, id, std::string(why));
   if (it.what == kernel::divide && it.tag < 2)
     return refuse(status::argument, id, "divides by " + std::to_string(it.tag) + ": use 2 or more");
   const operand_list parts = operands_of(it, source_.buffers_);

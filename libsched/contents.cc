@@ -4,7 +4,6 @@
 #include <string>
 
 #include "libsched/modular.h"
-#include "ops/adasum.h"
 
 namespace lsched {
 namespace {
@@ -18,7 +17,7 @@ enum class making : std::uint8_t {
 
 /// This is the one rule. A value is the last of these that anything in it is (contents::add).
 making making_of(kernel what) {
-  if (makes_sums(what) || what == kernel::measure || what == kernel::derive) return making::nobodys;
+  if (what == kernel::dot_norms || what == kernel::measure || what == kernel::derive) return making::nobodys;
   return is_function(what) ? making::by_function : making::contributions;
 }
 
@@ -51,13 +50,7 @@ fingerprint contents::shifted(fingerprint it, std::int64_t by) const {
 // --- setting up --------------------------------------------------------------------------------------------
 
 contents::contents(const assembly& all, const overlay& in_place, finding_list& out)
-    : all_(all),
-      weights_(the_weights()),
-      out_(out),
-      nodes_{{.input = k_no_input}},
-      products_(1),
-      grams_(1),
-      parts_(1) {
+    : all_(all), weights_(the_weights()), out_(out), nodes_{{.input = k_no_input}}, products_(1), parts_(1) {
   for (rank r = 0; r < all.size(); ++r) set_up(r, in_place);
   layouts_.resize(memories_.size());
 }
@@ -116,7 +109,7 @@ contents::node contents::copy_of(node_id original, world_op by) const {
   node it = nodes_[original];
   it.lower = original, it.higher = k_nothing;
   it.joined_by = by;
-  it.products = it.gram = it.part = 0;
+  it.products = it.part = 0;
   it.is_derived = false;
   return it;
 }
@@ -151,14 +144,6 @@ contents::node_id contents::add_adaptive(world_op op, const segment& lower, cons
   return joined;
 }
 
-contents::node_id contents::add_gram(world_op by, gram of) {
-  std::uint64_t tree = joined_tree(kernel::gram, of.elements.weights[0], of.elements.weights[1]);
-  for (const std::uint64_t vector : of.vectors) tree = joined_tree(kernel::gram, tree, vector);
-  const auto number = static_cast<std::uint32_t>(grams_.size());
-  grams_.push_back(std::move(of));
-  return add(by, {.tree = tree, .input = k_no_input, .gram = number}, {});
-}
-
 /// The three sums, elements 0 to 2. `of`: the sums that these are the sums of.
 contents::node_id contents::add_products(world_op by, const products& all, std::initializer_list<node_id> of) {
   const auto number = static_cast<std::uint32_t>(products_.size());
@@ -186,10 +171,8 @@ void contents::execute(world_op it) {
   const rank r = all_.rank_of(it);
   const std::uint64_t count = what.count;
   if (what.kind == op_kind::compute && what.what == kernel::dot_norms) return multiply(it, count);
-  if (what.kind == op_kind::compute && what.what == kernel::gram) return multiply_row(it, count);
   if (count == 0) return;
   if (what.kind == op_kind::compute && is_function(what.what)) return call(it);
-  if (what.kind == op_kind::compute && what.what == kernel::gram_adasum) return combine_row(it, count);
   switch (what.kind) {
     case op_kind::recv: {
       const world_op from = all_.partner(it);
@@ -235,99 +218,6 @@ void contents::multiply(world_op it, std::uint64_t count) {
 std::optional<products> contents::products_read() const {
   if (sums_.size() != 1 || sums_.front().shift != 0 || nodes_[sums_.front().what].products == 0) return std::nullopt;
   return products_[nodes_[sums_.front().what].products];
-}
-
-// --- rows of vectors ---------------------------------------------------------------------------------------
-
-void contents::read_row(world_op it, std::uint64_t count) {
-  const op& what = all_.at(it);
-  row_.resize(row_of(what).vectors);
-  for (std::uint32_t i = 0; i < row_.size(); ++i) read(it, it, vector_of(what, i), count, row_[i]);
-}
-
-/// Runs of elements of which each vector has one segment: begin, end, and these.
-template <class Visit>
-void contents::for_each_of_row(const Visit& visit) const {
-  std::vector<std::size_t> at(row_.size(), 0);
-  std::vector<segment> run(row_.size());
-  while (true) {
-    std::uint64_t begin = 0, end = ~std::uint64_t{0};
-    for (std::size_t i = 0; i < row_.size(); ++i) {
-      if (at[i] == row_[i].size()) return;
-      run[i] = row_[i][at[i]];
-      begin = std::max(begin, run[i].begin);
-      end = std::min(end, run[i].end);
-    }
-    if (begin < end) visit(begin, end, std::span<const segment>(run));
-    for (std::size_t i = 0; i < row_.size(); ++i)
-      if (run[i].end <= end) ++at[i];
-  }
-}
-
-/// The matrix of nothing is one of no vectors in particular, which nobody can use.
-void contents::multiply_row(world_op it, std::uint64_t count) {
-  gram all;
-  bool is_sound = count != 0;
-  read_row(it, count);
-  for_each_of_row([&](std::uint64_t begin, std::uint64_t end, std::span<const segment> run) {
-    std::vector<std::uint64_t> vectors;
-    for (const segment& one : run) {
-      vectors.push_back(nodes_[one.what].tree);
-      is_sound = is_sound && one.shift == run.front().shift;
-    }
-    is_sound = is_sound && (all.vectors.empty() || all.vectors == vectors);
-    const auto first = begin - static_cast<std::uint64_t>(run.front().shift);
-    all = {std::move(vectors), joined(all.elements, elements_of(first, first + (end - begin)))};
-  });
-  if (!is_sound) all.vectors.clear();
-  const op& what = all_.at(it);
-  const std::uint64_t length = gram_sums(row_of(what).vectors);
-  write(all_.rank_of(it), what.c, length, {{.end = length, .what = add_gram(it, std::move(all))}});
-}
-
-/// The matrices just read, added up; of no vectors if they are not whole, or not of the same.
-contents::gram contents::grams_read(vector_row row) const {
-  const std::uint64_t length = gram_sums(row.vectors);
-  gram all;
-  if (sums_.size() != row.matrices) return {};
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    const gram& one = grams_[nodes_[sums_[i].what].gram];
-    const bool is_whole = sums_[i].begin == i * length && sums_[i].shift == static_cast<std::int64_t>(i * length);
-    if (!is_whole || (i != 0 && one.vectors != all.vectors)) return {};
-    all = {one.vectors, joined(all.elements, one.elements)};
-  }
-  return all;
-}
-
-/// What the halving algorithm makes of them: neighbours first, and before them those beyond a power of two.
-contents::segment contents::merged(world_op by, std::span<const segment> row, const products& elements) {
-  std::vector<segment> nodes(row.begin(), row.end());
-  const adasum_tree order = folded_adasum_tree(row.size());
-  for (std::size_t m = 0; m + 1 < row.size(); ++m) {
-    segment both = nodes[order.merges[m].lower];
-    const segment& other = nodes[order.merges[m].upper];
-    both.what = add_adaptive(by, both, other, products_of(nodes_[both.what].tree, nodes_[other.what].tree, elements));
-    nodes.push_back(both);
-  }
-  return nodes.back();
-}
-
-void contents::combine_row(world_op it, std::uint64_t count) {
-  const op& what = all_.at(it);
-  read_row(it, count);
-  read(it, it, what.s, row_of(what).matrices * gram_sums(row_of(what).vectors), sums_);
-  const gram by = grams_read(row_of(what));
-  bool is_sound = !by.vectors.empty();
-  joined_.clear();
-  for_each_of_row([&](std::uint64_t begin, std::uint64_t end, std::span<const segment> run) {
-    for (std::size_t i = 0; i < run.size(); ++i)
-      is_sound = is_sound && nodes_[run[i].what].tree == by.vectors[i] && run[i].shift == run.front().shift;
-    segment result = merged(it, run, by.elements);
-    result.begin = begin, result.end = end;
-    joined_.push_back(result);
-  });
-  if (!is_sound) object_to_sums(it);
-  write(all_.rank_of(it), what.c, count, joined_);
 }
 
 // --- partial schedules -------------------------------------------------------------------------------------
@@ -509,9 +399,7 @@ void contents::divide(world_op by, const memory& what) {
 
 void contents::object_to_sums(world_op reader) {
   const op& what = all_.at(reader);
-  const vector_row row = row_of(what);
-  const bool has_row = takes_row(what.what);
-  const std::uint64_t end = what.s.offset() + (has_row ? row.matrices * gram_sums(row.vectors) : k_dot_sums);
+  const std::uint64_t end = what.s.offset() + k_dot_sums;
   out_.add({.what = property::contents,
             .where = all_.rank_of(reader),
             .op = all_.id_of(reader),
@@ -519,8 +407,8 @@ void contents::object_to_sums(world_op reader) {
             .begin = what.s.offset(),
             .end = end,
             .text = all_.words_for(reader) + " combines by elements " + range_text(what.s.offset(), end) +
-                    " of buffer " + std::to_string(what.s.buffer()) + ", which are not the " +
-                    (has_row ? "sums of those vectors" : "three sums of any two vectors")});
+                    " of buffer " + std::to_string(what.s.buffer()) +
+                    ", which are not the three sums of any two vectors"});
 }
 
 // --- functions ---------------------------------------------------------------------------------------------

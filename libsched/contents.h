@@ -75,7 +75,6 @@ class contents {
     rank lowest = 0, highest = 0;  ///< contributors
     std::uint32_t input = 0;       ///< of a leaf
     std::uint32_t products = 0;    ///< of sums: which, in products_; 0: it is no such node
-    std::uint32_t gram = 0;        ///< likewise, of a Gram matrix, in grams_
     std::uint32_t kernels = 0;     ///< bit k: kernel k, of joins and of captures that merge
     bool is_in_rank_order = true;
     bool is_derived = false;   ///< numbers, by a function
@@ -90,12 +89,6 @@ class contents {
     std::uint64_t whole = 0;  ///< the expression that it is an element of
     std::int64_t number = 0;  ///< which
     std::uint64_t of = 0;     ///< how many
-  };
-  /// Which elements of which vectors have been multiplied with each other. No vectors: of no use, since in what was
-  /// multiplied an element met another one, or a vector did not have one expression.
-  struct gram {
-    std::vector<std::uint64_t> vectors{};  ///< hashes of their expressions
-    products elements{};
   };
   /// Element i of the memory holds the node for its element i - shift.
   struct segment {
@@ -117,7 +110,6 @@ class contents {
   node copy_of(node_id original, world_op by) const;
   node_id add_join(world_op by, kernel how, const segment& lower, const segment& higher);
   node_id add_adaptive(world_op op, const segment& lower, const segment& higher, const products& by);
-  node_id add_gram(world_op by, gram of);
   node_id add_products(world_op by, const products& all, std::initializer_list<node_id> of);
   node_id add_quotient(world_op op, const segment& sum);
   fingerprint leaf_of(rank contributor, std::uint32_t input) const;
@@ -135,13 +127,6 @@ class contents {
   void lay_out(world_op by, const memory& lengths);
   void multiply(world_op it, std::uint64_t count);
   std::optional<products> products_read() const;
-  void read_row(world_op it, std::uint64_t count);
-  template <class Visit>
-  void for_each_of_row(const Visit& visit) const;
-  void multiply_row(world_op it, std::uint64_t count);
-  void combine_row(world_op it, std::uint64_t count);
-  gram grams_read(vector_row row) const;
-  segment merged(world_op by, std::span<const segment> row, const products& elements);
   template <class Visit>
   static void for_each_pair(const memory& lower, const memory& higher, const Visit& visit);
   void combine(world_op by, const memory& lower, const memory& higher);
@@ -179,9 +164,7 @@ class contents {
   finding_list& out_;
   std::vector<node> nodes_;
   std::vector<products> products_;
-  std::vector<gram> grams_;
   std::vector<split_element> parts_;
-  std::vector<memory> row_;                ///< of the op being executed
   std::vector<std::size_t> first_buffer_;  ///< by rank, in
   std::vector<placement> placements_;      ///< by rank and buffer
   std::vector<memory> memories_;

@@ -8,7 +8,6 @@
 #include "libsched/adaptive_merge.h"
 #include "libsched/shared_sources.h"
 #include "ops/adasum.h"
-#include "ops/gram_pairs.h"
 
 namespace lsched {
 namespace {
@@ -259,12 +258,7 @@ std::optional<failure> engine::find_arithmetic(instance& it, const instance_opti
                      id};
     if (what.kind == op_kind::compute && (is_adaptive(what.what) || what.what == kernel::divide)) {
       it.adaptives.resize(ops.size());
-      it.adaptives[id] = {find_dot_norms(what.type),
-                          find_scaled_add(what.type),
-                          find_gram_pairs(what.type),
-                          find_weighted_sum(what.type),
-                          find_compensated_weighted_sum(what.type),
-                          find_divide(what.type)};
+      it.adaptives[id] = {find_dot_norms(what.type), find_scaled_add(what.type), find_divide(what.type)};
     }
     if (what.kind == op_kind::compute && is_reduction(what.what))
       it.reductions[id] =
@@ -619,7 +613,6 @@ outcome engine::capture(instance& it, op_id id, const op& what) {
 
 outcome engine::compute(instance& it, op_id id, const op& what) {
   if (what.what == kernel::dot_norms) return fire_dot_norms(it, id, what);
-  if (takes_row(what.what)) return fire_row(it, id, what);
   if (what.what == kernel::divide) return fire_divide(it, id, what);
   if (is_function(what.what)) return fire_function(it, id, what);
   if (!it.lists.empty() && is_about_lists(it, what)) return fire_lists(it, id, what);
@@ -667,38 +660,6 @@ outcome engine::fire_dot_norms(instance& it, op_id id, const op& what) {
   std::memcpy(target.home + what.c.offset() * sizeof(double), sums.data(), sizeof sums);
   set_presence(it, id, {});
   return combined(it, what);
-}
-
-// Ordinary schedules only, in which everything is there.
-outcome engine::fire_row(instance& it, op_id id, const op& what) {
-  const auto [vectors, matrices] = row_of(what);
-  const std::uint64_t count = what.count;
-  const cell& source = it.cells[what.a.buffer()];
-  cell& target = it.cells[what.c.buffer()];
-  std::array<const void*, k_most_vectors> row;
-  for (std::uint32_t i = 0; i < vectors; ++i) row[i] = at(source, vector_of(what, i), what);
-  if (vectors * count * size_of(what.type) >= k_long_bytes) begin_long();
-  if (what.what == kernel::gram) {
-    std::array<double, gram_sums(k_most_vectors)> sums;
-    it.adaptives[id].gram(row.data(), vectors, count, sums.data());
-    std::memcpy(target.home + what.c.offset() * sizeof(double), sums.data(), gram_sums(vectors) * sizeof(double));
-  } else {
-    std::array<double, 2 * k_most_vectors> weights;
-    const bool cancels = weigh(it, what, weights.data());
-    const weighted_sum_fn sum = cancels ? it.adaptives[id].compensated_sum : it.adaptives[id].weighted_sum;
-    sum(weights.data(), row.data(), vectors, target.home + what.c.offset() * size_of(what.type), count);
-  }
-  return combined(it, what);
-}
-
-// Answers whether the weighted sum cancels.
-bool engine::weigh(const instance& it, const op& what, double* weights) {
-  const auto [vectors, matrices] = row_of(what);
-  const cell& sums = it.cells[what.s.buffer()];
-  std::array<double, gram_sums(k_most_vectors)> total;
-  const auto* parts = reinterpret_cast<const double*>(sums.data + what.s.offset() * sizeof(double));
-  add_gram_pairs(parts, matrices, vectors, total.data());
-  return adasum_weights(folded_adasum_tree(vectors), total.data(), weights).cancels;
 }
 
 // What it makes is there, whatever was absent of what it reads; and who is in it is what it goes by to say.

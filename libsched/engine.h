@@ -122,8 +122,6 @@ class engine {
   void begin_long();
   bool is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count);
   outcome fire_dot_norms(instance& it, op_id id, const op& what);
-  outcome fire_row(instance& it, op_id id, const op& what);
-  static bool weigh(const instance& it, const op& what, double* weights);
   outcome fire_function(instance& it, op_id id, const op& what);
   outcome fire_divide(instance& it, op_id id, const op& what);
   void combine(instance& it, op_id id, const op& what, std::uint64_t count);

@@ -100,9 +100,8 @@ void form_check::check_op(op_id id) {
   check_presence(id, &op::a, it.kind == op_kind::send || it.kind == op_kind::compute);
   if (it.kind != op_kind::compute || !is_function(it.what))
     check_presence(id, &op::b, is_reducing && is_binary(it.what));
-  check_presence(id, &op::s, it.kind == op_kind::compute && goes_by_sums(it.what));
+  check_presence(id, &op::s, it.kind == op_kind::compute && it.what == kernel::adasum);
   check_presence(id, &op::c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
-  if (const auto why = objection_to_row(it); !why.empty()) return object(id, "has no row: " + std::string(why));
   const operand_list parts = operands_of(it, program_.buffers());
   for (const operand& part : parts) check_region(id, part);
   const auto is_inside = [&](const operand& part) { return part.at.buffer() < program_.buffers().size(); };

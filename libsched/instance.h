@@ -19,7 +19,6 @@
 #include "libsched/round.h"
 #include "libsched/schedule.h"
 #include "libsched/takeover.h"
-#include "ops/gram_pairs.h"
 #include "ops/linear.h"
 #include "ops/tensor.h"
 
@@ -42,9 +41,6 @@ struct presence {
 struct adaptive {
   dot_norms_fn dot_norms = nullptr;
   scaled_add_fn scaled_add = nullptr;
-  gram_pairs_fn gram = nullptr;
-  weighted_sum_fn weighted_sum = nullptr;
-  weighted_sum_fn compensated_sum = nullptr;  ///< where it cancels
   divide_fn divide = nullptr;
 };
 

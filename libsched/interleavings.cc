@@ -315,8 +315,6 @@ class interleaving_player {
     if (is_void(it)) {
     } else if (computes && part.what->what == kernel::dot_norms)
       write_sums(now, part);
-    else if (computes && takes_row(part.what->what))
-      write_row(now, part);
     else
       for (std::uint64_t i = 0; part.what->c.exists() && i < part.what->count; ++i) write(now, part, i);
     if (it == me.entry) ++now.entered;
@@ -370,25 +368,6 @@ class interleaving_player {
     for (std::uint64_t i = 0; i < what.count; ++i)
       all = joined(all, terms_.products_of(now.cells[on_.cell(part, what.a, i)], now.cells[on_.cell(part, what.b, i)]));
     for (std::uint64_t i = 0; i < k_dot_sums; ++i) now.cells[on_.cell(part, what.c, i)] = terms_.sum_of(all, i);
-  }
-
-  void write_row(state& now, const stage_part& part) {
-    const op& what = *part.what;
-    const auto [vectors, matrices] = row_of(what);
-    std::vector<std::vector<term_id>> elements(what.count);
-    for (std::uint64_t i = 0; i < elements.size(); ++i)
-      for (std::uint32_t v = 0; v < vectors; ++v)
-        elements[i].push_back(now.cells[on_.cell(part, vector_of(what, v), i)]);
-    if (what.what == kernel::gram) {
-      for (std::uint64_t i = 0; i < gram_sums(vectors); ++i)
-        now.cells[on_.cell(part, what.c, i)] = terms_.gram_of(elements, i);
-      return;
-    }
-    std::vector<term_id> sums;
-    for (std::uint64_t i = 0; i < matrices * gram_sums(vectors); ++i)
-      sums.push_back(now.cells[on_.cell(part, what.s, i)]);
-    for (std::uint64_t i = 0; i < elements.size(); ++i)
-      now.cells[on_.cell(part, what.c, i)] = terms_.gram_adasum(elements[i], sums);
   }
 
   /// Elements of an input: what the application gives.

@@ -235,11 +235,8 @@ class mutant_list::enumeration {
       change_output(b, function(how), out.count, false);
     if (!supports(kernel::sum, out.type)) return;
     change_output(b, function(kernel::derive), out.count, true);
-    const region next(all.buffer(), 1);
     const op norms{.what = kernel::dot_norms, .type = out.type, .count = out.count, .a = all, .b = all};
-    const op gram{.what = kernel::gram, .type = out.type, .tag = tag_of({2, 0}), .count = 1, .a = all, .b = next};
     if (out.type == dtype::f64) change_output(b, norms, k_dot_sums, true);
-    if (out.type == dtype::f64 && out.count > 1) change_output(b, gram, gram_sums(2), true);
     const auto lists = std::ranges::find_if(program_->buffers(), &buffer::has_lists);
     if (out.type != dtype::u64 || lists == program_->buffers().end()) return;
     const region first(static_cast<std::uint16_t>(lists - program_->buffers().begin()), 0);

@@ -17,21 +17,13 @@ std::uint64_t powers(const random_weights& by, std::size_t which, std::uint64_t 
 
 }  // namespace
 
-products elements_of(std::uint64_t begin, std::uint64_t end) {
-  const random_weights& by = the_weights();
-  return {{powers(by, 0, begin, end), powers(by, 1, begin, end)}, end - begin};
-}
-
-products products_of(std::uint64_t lower, std::uint64_t higher, const products& elements) {
-  const std::uint64_t pair = joined_tree(kernel::dot_norms, lower, higher);
-  products all = elements;
-  for (std::size_t i = 0; i < all.weights.size(); ++i)
-    all.weights[i] = modular_product(mix(pair + i) % k_prime, elements.weights[i]);
-  return all;
-}
-
 products products_of(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end) {
-  return products_of(lower, higher, elements_of(begin, end));
+  const random_weights& by = the_weights();
+  const std::uint64_t pair = joined_tree(kernel::dot_norms, lower, higher);
+  products all{.size = end - begin};
+  for (std::size_t i = 0; i < all.weights.size(); ++i)
+    all.weights[i] = modular_product(mix(pair + i) % k_prime, powers(by, i, begin, end));
+  return all;
 }
 
 std::uint64_t adaptive_tree(std::uint64_t lower, std::uint64_t higher, const products& by) {

@@ -14,10 +14,6 @@ namespace lsched {
 
 using products = fingerprint;
 
-/// Which elements: those that are counted in, whatever the vectors.
-products elements_of(std::uint64_t begin, std::uint64_t end);
-products products_of(std::uint64_t lower, std::uint64_t higher, const products& elements);
-
 /// Of elements [begin, end) of two vectors, given by the hashes of their expressions (libsched/postcondition.h).
 products products_of(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end);
 

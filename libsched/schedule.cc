@@ -82,15 +82,8 @@ void append_place(std::string& out, const op& it, region place) {
   append_region(out, place, it.count);
 }
 
-/// The operand that has sums.
-std::uint64_t sums_of(const op& it) {
-  for (const operand& part : own_operands_of(it))
-    if (part.is_sums) return part.count;
-  return 0;
-}
-
 /// `compute f64 sums = dot_norms f32 a b`, since the sums are not of the op's type, and `compute f32 c = adasum a b by
-/// sums`. A row says of how many vectors it is. `compute f32 c = divide a by 4`. `compute u64 lengths = measure f32 a`.
+/// sums`. `compute f32 c = divide a by 4`. `compute u64 lengths = measure f32 a`.
 /// `compute u64 c = derive 3 a by b`: function 3.
 void append_function(std::string& out, const schedule& program, const op& it) {
   append_place(out, it, it.c);
@@ -103,10 +96,10 @@ void append_function(std::string& out, const schedule& program, const op& it) {
 
 void append_compute(std::string& out, const schedule& program, const op& it) {
   if (is_function(it.what)) return append_function(out, program, it);
-  const std::uint64_t sums = sums_of(it);
-  if (makes_sums(it.what) || it.what == kernel::measure) {
-    append_all(out, " ", name_of(makes_sums(it.what) ? dtype::f64 : dtype::u64), " ");
-    append_region(out, it.c, makes_sums(it.what) ? sums : it.count);
+  const bool makes_sums = it.what == kernel::dot_norms;
+  if (makes_sums || it.what == kernel::measure) {
+    append_all(out, " ", name_of(makes_sums ? dtype::f64 : dtype::u64), " ");
+    append_region(out, it.c, makes_sums ? k_dot_sums : it.count);
     append_all(out, " = ", name_of(it.what), " ", name_of(it.type), " ");
   } else {
     append_place(out, it, it.c);
@@ -117,10 +110,9 @@ void append_compute(std::string& out, const schedule& program, const op& it) {
     append(out, " ");
     append_region(out, it.b, it.count);
   }
-  if (takes_row(it.what)) append_all(out, " of ", row_of(it).vectors);
   if (it.s.exists()) {
     append(out, " by ");
-    append_region(out, it.s, sums);
+    append_region(out, it.s, k_dot_sums);
   }
   if (it.what == kernel::divide) append_all(out, " by ", it.tag);
   if (it.releases_a != k_no_op) append_all(out, " releases_a ", it.releases_a);

@@ -168,8 +168,6 @@ class parser {
   bool read_work(op& it);
   bool read_data(op& it, region& where);
   bool read_compute(op& it);
-  bool read_row(op& it);
-  static std::uint32_t matrices_in(std::uint64_t sums, std::uint64_t one);
   bool read_merge(op& it);
   bool read_region(region& where, std::uint64_t& count);
   bool read_peer(op& it, std::string_view direction);
@@ -425,43 +423,22 @@ bool parser::read_compute(op& it) {
     it.what = what;
     return read_number(it.tag) && read_region(it.a, again) && (!take("by") || read_region(it.b, again));
   }
-  const bool makes_gram = take(name_of(kernel::gram));
-  if (makes_gram || take(name_of(kernel::dot_norms))) {
-    it.what = makes_gram ? kernel::gram : kernel::dot_norms;
-    return read_word(k_types, "a dtype", it.type) && read_region(it.a, it.count) && read_region(it.b, again) &&
-           (!makes_gram || read_row(it));
+  if (take(name_of(kernel::dot_norms))) {
+    it.what = kernel::dot_norms;
+    return read_word(k_types, "a dtype", it.type) && read_region(it.a, it.count) && read_region(it.b, again);
   }
   if (take(name_of(kernel::user)))
     it.what = kernel::user;
   else if (take(name_of(kernel::adasum)))
     it.what = kernel::adasum;
-  else if (take(name_of(kernel::gram_adasum)))
-    it.what = kernel::gram_adasum;
   else if (!read_word(k_all_reductions,
-                      "'copy', 'divide', 'user', 'dot_norms', 'adasum', 'gram', 'gram_adasum', 'measure', 'lay_out', "
-                      "'split', 'fold', 'join', 'derive' or a reduction",
+                      "'copy', 'divide', 'user', 'dot_norms', 'adasum', 'measure', 'lay_out', 'split', 'fold', "
+                      "'join', 'derive' or a reduction",
                       it.what))
     return false;
   if (!read_region(it.a, again) || !read_region(it.b, again)) return false;
-  if (takes_row(it.what) && !read_row(it)) return false;
-  if (!goes_by_sums(it.what)) return true;
-  if (!expect("by") || !read_region(it.s, sums)) return false;
-  const std::uint64_t one = takes_row(it.what) ? gram_sums(row_of(it).vectors) : k_dot_sums;
-  if (takes_row(it.what)) it.tag = tag_of({row_of(it).vectors, matrices_in(sums, one)});
-  return true;
-}
-
-/// How many of so many sums. Whether it comes out even, compare() knows.
-std::uint32_t parser::matrices_in(std::uint64_t sums, std::uint64_t one) {
-  if (one == 0 || sums / one > k_most_vectors) return 0;
-  return static_cast<std::uint32_t>(sums / one);
-}
-
-bool parser::read_row(op& it) {
-  std::uint32_t vectors = 0;
-  if (!expect("of") || !read_number(vectors, k_most_vectors)) return false;
-  it.tag = tag_of({vectors, 0});
-  return true;
+  if (it.what != kernel::adasum) return true;
+  return expect("by") && read_region(it.s, sums);
 }
 
 bool parser::read_merge(op& it) {
@@ -540,10 +517,6 @@ void parser::append(const op& it) {
         made_.dot_norms(it.a, it.b, it.c, it.count);
       else if (it.what == kernel::adasum)
         made_.adasum(it.a, it.b, it.s, it.c, it.count);
-      else if (it.what == kernel::gram)
-        made_.gram(row_of(it).vectors, it.a, it.b, it.c, it.count);
-      else if (it.what == kernel::gram_adasum)
-        made_.gram_adasum(row_of(it), it.a, it.b, it.s, it.c, it.count);
       else
         made_.reduce(it.what, it.a, it.b, it.c, it.count);
       break;

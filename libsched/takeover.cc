@@ -68,8 +68,8 @@ class analysis {
 
   /// Lists and what is made of others' lengths are written where they are; functions write all that they make.
   bool may_take_over(const op& it) const {
-    return !makes_sums(it.what) && it.what != kernel::divide && !is_function(it.what) && !is_about_lengths(it.what) &&
-           !program_.buffers()[it.c.buffer()].has_lists();
+    return it.what != kernel::dot_norms && it.what != kernel::divide && !is_function(it.what) &&
+           !is_about_lengths(it.what) && !program_.buffers()[it.c.buffer()].has_lists();
   }
   bool is_whole(const op& it, region part) const {
     return it.count == program_.buffers()[part.buffer()].count && pieces_.of_buffer(part.buffer()).size() == 1;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/adasum.h"
-
 namespace lsched {
 
 term_id term_table::leaf(rank contributor, std::uint32_t input, std::uint64_t index) {
@@ -18,12 +16,10 @@ term_id term_table::leaf(rank contributor, std::uint32_t input, std::uint64_t in
   return place->second;
 }
 
-term_id term_table::sum_of(const products& all, std::uint64_t number) { return sum_of(all, 0, number); }
-
-term_id term_table::sum_of(const products& all, std::uint32_t row, std::uint64_t number) {
-  const auto [place, is_new] = sums_.try_emplace({all, row, number}, static_cast<term_id>(terms_.size()));
+term_id term_table::sum_of(const products& all, std::uint64_t number) {
+  const auto [place, is_new] = sums_.try_emplace({all, number}, static_cast<term_id>(terms_.size()));
   if (!is_new) return place->second;
-  term it{.index = number, .tree = all.weights[0], .is_uniform = false, .is_sum = true, .of = all, .row = row};
+  term it{.index = number, .tree = all.weights[0], .is_uniform = false, .is_sum = true, .of = all};
   it.copies.assign(size_, 0);
   terms_.push_back(std::move(it));
   return place->second;
@@ -40,52 +36,9 @@ term_id term_table::adasum(term_id lower, term_id higher, const std::array<term_
   bool is_sound = true;
   for (std::uint64_t i = 0; i < k_dot_sums; ++i) {
     const term& it = terms_[sums[i]];
-    is_sound = is_sound && it.is_sum && it.row == 0 && it.index == i && it.of == of;
+    is_sound = is_sound && it.is_sum && it.index == i && it.of == of;
   }
   return adasum(lower, higher, of, is_sound);
-}
-
-// Of vectors whose expressions differ from element to element, or of which different elements meet: of no use.
-term_id term_table::gram_of(const std::vector<std::vector<term_id>>& elements, std::uint64_t number) {
-  std::vector<std::uint64_t> trees;
-  products all{};
-  bool is_sound = !elements.empty();
-  for (const std::vector<term_id>& row : elements) {
-    std::vector<std::uint64_t> now;
-    const std::uint64_t index = terms_[row.front()].index;
-    for (const term_id it : row) {
-      now.push_back(terms_[it].tree);
-      is_sound = is_sound && terms_[it].index == index;
-    }
-    is_sound = is_sound && (trees.empty() || trees == now);
-    trees = std::move(now);
-    all = lsched::joined(all, elements_of(index, index + 1));
-  }
-  if (!is_sound) return sum_of(all, 0, number);
-  const auto place = rows_.try_emplace(std::move(trees), static_cast<std::uint32_t>(rows_.size() + 1)).first;
-  return sum_of(all, place->second, number);
-}
-
-term_id term_table::gram_adasum(std::span<const term_id> row, std::span<const term_id> sums) {
-  const std::uint64_t each = gram_sums(row.size());
-  std::vector<std::uint64_t> trees;
-  for (const term_id it : row) trees.push_back(terms_[it].tree);
-  const auto known = rows_.find(trees);
-  bool is_sound = known != rows_.end();
-  products all{};
-  for (std::uint64_t i = 0; i < sums.size(); ++i) {
-    const term& it = terms_[sums[i]];
-    const term& first = terms_[sums[i - i % each]];
-    is_sound = is_sound && it.is_sum && it.row == known->second && it.index == i % each && it.of == first.of;
-    if (i % each == 0) all = lsched::joined(all, it.of);
-  }
-  std::vector<term_id> nodes(row.begin(), row.end());
-  const adasum_tree order = folded_adasum_tree(row.size());
-  for (std::size_t m = 0; m + 1 < row.size(); ++m) {
-    const term_id lower = nodes[order.merges[m].lower], higher = nodes[order.merges[m].upper];
-    nodes.push_back(adasum(lower, higher, lsched::products_of(terms_[lower].tree, terms_[higher].tree, all), is_sound));
-  }
-  return nodes.back();
 }
 
 term_id term_table::adasum(term_id lower, term_id higher, const products& of, bool is_sound) {
@@ -123,8 +76,8 @@ term_id term_table::length_of(term_id list) {
 }
 
 term_id term_table::join(kernel how, term_id lower, term_id higher) {
-  if (how == kernel::sum && terms_[lower].is_sum && terms_[higher].is_sum && terms_[lower].row == 0 &&
-      terms_[higher].row == 0 && terms_[lower].index == terms_[higher].index)
+  if (how == kernel::sum && terms_[lower].is_sum && terms_[higher].is_sum &&
+      terms_[lower].index == terms_[higher].index)
     return sum_of(lsched::joined(terms_[lower].of, terms_[higher].of), terms_[lower].index);
   const auto [place, is_new] =
       joins_.try_emplace({static_cast<std::uint64_t>(how), lower, higher}, static_cast<term_id>(terms_.size()));

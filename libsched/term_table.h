@@ -42,11 +42,6 @@ class term_table {
   /// The adaptive sum of two elements by the three sums; they are not such sums: nobody's promise.
   term_id adasum(term_id lower, term_id higher, const std::array<term_id, k_dot_sums>& sums);
 
-  /// Sum `number` of the Gram matrix of a row of vectors, of which `elements` have one element of each.
-  term_id gram_of(const std::vector<std::vector<term_id>>& elements, std::uint64_t number);
-  /// The adaptive sum of one element of each vector of a row, by all sums of one Gram matrix after the other.
-  term_id gram_adasum(std::span<const term_id> row, std::span<const term_id> sums);
-
   /// What is wrong with element `index` of a promised range, or an empty string. Does not look at other holders.
   std::string objection(const promised_range& wanted, std::uint64_t index, term_id found) const;
   std::uint64_t tree(term_id which) const { return terms_[which].tree; }
@@ -63,19 +58,16 @@ class term_table {
     bool is_in_rank_order = true;  ///< operands of lower ranks came first throughout
     bool is_sum = false;           ///< of products: which `of`; its number is the index
     products of{};
-    std::uint32_t row = 0;  ///< of a Gram matrix: of which vectors, in rows_; 0: of none, or of no use
   };
   using key = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 
   term joined(kernel how, term_id lower, term_id higher) const;
-  term_id sum_of(const products& all, std::uint32_t row, std::uint64_t number);
   term_id adasum(term_id lower, term_id higher, const products& of, bool is_sound);
 
   std::size_t size_;
   std::vector<term> terms_;
   std::map<key, term_id> leaves_, joins_;
-  std::map<std::tuple<products, std::uint32_t, std::uint64_t>, term_id> sums_;
-  std::map<std::vector<std::uint64_t>, std::uint32_t> rows_;  ///< the trees of vectors
+  std::map<std::pair<products, std::uint64_t>, term_id> sums_;
   std::map<std::pair<key, products>, term_id> adaptive_;
 };
 

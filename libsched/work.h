@@ -7,13 +7,7 @@
 
 namespace lsched {
 
-/// Bytes of a copy or reduction that takes about as long. Of a row each vector is multiplied with each, where dot_norms
-/// makes three products of two, or added to the others.
-inline std::uint64_t bytes_of_work(const schedule& mine, const op& what) {
-  const std::uint64_t bytes = typical_bytes(mine, what);
-  if (what.kind != op_kind::compute || !takes_row(what.what)) return bytes;
-  const std::uint64_t vectors = row_of(what).vectors;
-  return what.what == kernel::gram ? bytes * vectors * (vectors + 1) / (2 * k_dot_sums) : bytes * (vectors - 1);
-}
+/// Bytes of a copy or reduction that takes about as long.
+inline std::uint64_t bytes_of_work(const schedule& mine, const op& what) { return typical_bytes(mine, what); }
 
 }  // namespace lsched

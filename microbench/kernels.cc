@@ -26,7 +26,6 @@
 
 #include "microbench/benchmarks.h"
 #include "microbench/harness.h"
-#include "ops/gram_pairs.h"
 #include "ops/kernel.h"
 #include "ops/linear.h"
 #include "ops/sparse_sum.h"
@@ -35,7 +34,7 @@
 namespace lsched::bench {
 namespace {
 
-constexpr std::size_t k_most_inputs = 8;
+constexpr std::size_t k_most_inputs = 2;
 constexpr std::size_t k_line = 64;
 
 // ---- what is measured
@@ -64,29 +63,8 @@ pass sum_of(dtype type) {
     run(x[0], x[1], c, count);
   };
 }
-pass gram_of(dtype type) {
-  return [run = find_gram(type)](const void* const* x, void* c, std::size_t count) {
-    run(x, k_most_inputs, count, static_cast<double*>(c));
-  };
-}
-pass compensated_gram_of(dtype type) {
-  return [run = find_compensated_gram(type)](const void* const* x, void* c, std::size_t count) {
-    run(x, k_most_inputs, count, static_cast<double*>(c));
-  };
-}
-pass weighted_sum_of(dtype type) {
-  return [run = find_weighted_sum(type)](const void* const* x, void* c, std::size_t count) {
-    constexpr std::array<double, k_most_inputs> weights{0.1, 0.2, -0.1, 0.3, 0.1, 0.2, -0.3, 0.5};
-    run(weights.data(), x, k_most_inputs, c, count);
-  };
-}
-
 constexpr std::array k_kernels{kernel_kind{"dot_norms", 2, false, dot_norms_of},
-                               kernel_kind{"scaled_add", 2, true, scaled_add_of},
-                               kernel_kind{"sum", 2, true, sum_of},
-                               kernel_kind{"gram8", 8, false, gram_of},
-                               kernel_kind{"gram8_compensated", 8, false, compensated_gram_of},
-                               kernel_kind{"weighted_sum8", 8, true, weighted_sum_of}};
+                               kernel_kind{"scaled_add", 2, true, scaled_add_of}, kernel_kind{"sum", 2, true, sum_of}};
 constexpr std::array k_types{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
 // ---- the loops to compare with
@@ -407,7 +385,7 @@ class streams {
   std::size_t stream_ = 0;
   std::size_t repeats_ = 1;
   std::size_t place_ = 0;
-  alignas(k_line) std::byte sums_[gram_pairs_size(k_most_inputs) * sizeof(double)];
+  alignas(k_line) std::byte sums_[k_dot_sums * sizeof(double)];
 };
 
 // ---- measuring
@@ -470,7 +448,7 @@ class bench_of_kernels {
   bool is_right(const kernel_kind& kind, dtype type) const {
     std::array<std::vector<std::byte>, 2> results;
     for (std::vector<std::byte>& result : results) {
-      result.resize(std::max<std::size_t>(k_checked * size_of(type), gram_pairs_size(k_most_inputs) * sizeof(double)));
+      result.resize(std::max<std::size_t>(k_checked * size_of(type), k_dot_sums * sizeof(double)));
       std::array<const void*, k_most_inputs> x{};
       for (std::size_t k = 0; k < k_most_inputs; ++k) x[k] = memory_.inputs.stream(k, k_checked * size_of(type));
       kind.of(type)(x.data(), result.data(), k_checked);

@@ -1,4 +1,4 @@
-// Dots of one block of two or four vectors. Compiled once for each SIMD target; include it
+// Dots of one block of two vectors. Compiled once for each SIMD target; include it
 // only from code that is itself written for ops that Highway re-includes.
 //
 // To give the same bits on every target, sums are kept in as many lanes as ops/linear.h says, whatever the width of a
@@ -42,15 +42,8 @@ struct dot_sums {
 };
 static_assert(k_dot_block % 32 == 0);
 
-/// Better targets have lower numbers.
-#if HWY_ARCH_X86
-inline constexpr bool k_has_many_registers = HWY_TARGET <= HWY_AVX3;
-#else
-inline constexpr bool k_has_many_registers = HWY_ARCH_ARM_A64 && HWY_TARGET == HWY_NEON;
-#endif
-
 /// How many vectors of sums registers hold, beside the operands.
-inline constexpr std::size_t k_registers_for_sums = k_has_many_registers ? 20 : 12;
+inline constexpr std::size_t k_registers_for_sums = 12;
 
 /// Which inputs are multiplied with which: all pairs of some, themselves included.
 template <std::size_t Inputs>
@@ -61,18 +54,6 @@ struct triangle {
     std::array<std::array<std::size_t, 2>, count> all{};
     for (std::size_t i = 0, p = 0; i < Inputs; ++i)
       for (std::size_t j = i; j < Inputs; ++j) all[p++] = {i, j};
-    return all;
-  }();
-};
-
-/// Or each of some with each of some others, which follow them.
-template <std::size_t Rows, std::size_t Columns>
-struct rectangle {
-  static constexpr std::size_t inputs = Rows + Columns;
-  static constexpr std::size_t count = Rows * Columns;
-  static constexpr auto pairs = [] {
-    std::array<std::array<std::size_t, 2>, count> all{};
-    for (std::size_t p = 0; p < count; ++p) all[p] = {p / Columns, Rows + p % Columns};
     return all;
   }();
 };
@@ -159,25 +140,22 @@ struct padded_row {
   }
 };
 
-/// Asks for the cache lines of a row before its turn comes: into the first cache, or only into the second, where there
-/// is room for blocks of many vectors.
-enum class nearness : int { second = 2, first = 3 };
-
-template <nearness Where, std::size_t Elements, class Element>
+/// Asks for the cache lines of a row before its turn comes.
+template <std::size_t Elements, class Element>
 HWY_INLINE void fetch(const Element* row) {
   constexpr std::size_t line = 64 / sizeof(Element);
-  for (std::size_t i = 0; i < Elements; i += line) __builtin_prefetch(row + i, 0, static_cast<int>(Where));
+  for (std::size_t i = 0; i < Elements; i += line) __builtin_prefetch(row + i, 0, 3);
 }
 
 /// The same row of two vectors.
-template <class Format, nearness Where>
+template <class Format>
 struct row_fetch {
   const typename Format::element* one;
   const typename Format::element* other;
 
   HWY_INLINE void operator()(std::size_t i) const {
-    fetch<Where, dot_sums<Format>::lanes>(one + i);
-    fetch<Where, dot_sums<Format>::lanes>(other + i);
+    fetch<dot_sums<Format>::lanes>(one + i);
+    fetch<dot_sums<Format>::lanes>(other + i);
   }
 };
 

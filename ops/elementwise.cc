@@ -12,10 +12,9 @@
 namespace lsched {
 namespace {
 
-constexpr std::array<std::string_view, 24> k_kernel_names{
-    "none",        "copy",   "sum",     "prod",    "min",   "max",       "land",   "lor",
-    "lxor",        "band",   "bor",     "bxor",    "user",  "dot_norms", "adasum", "gram",
-    "gram_adasum", "divide", "measure", "lay_out", "split", "fold",      "join",   "derive"};
+constexpr std::array<std::string_view, 22> k_kernel_names{
+    "none", "copy", "sum",       "prod",   "min",    "max",     "land",    "lor",   "lxor", "band", "bor",
+    "bxor", "user", "dot_norms", "adasum", "divide", "measure", "lay_out", "split", "fold", "join", "derive"};
 static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::derive) + 1);
 
 template <std::int64_t Target>

@@ -34,17 +34,15 @@ enum class kernel : std::uint8_t {
   bor,
   bxor,
   user,
-  dot_norms,    ///< of a and b: the three sums that Adasum is made of (ops/linear.h)
-  adasum,       ///< of a, b and those sums of the vectors that a and b are parts of (ops/adasum.h)
-  gram,         ///< of a row of vectors: the sums of them all with each other
-  gram_adasum,  ///< of a row of vectors, by those sums of the vectors that these are parts of
-  divide,       ///< a divided by a number of ranks: sums become means
-  measure,      ///< how many items the lists of a hold
-  lay_out,      ///< the lists of c are made to hold a items each, whose values are none yet
-  split,        ///< a function of the instance's: the elements of c are the parts that it takes a apart into
-  fold,         ///< likewise: c is what it makes of all of a, like parts from several sources, in their order
-  join,         ///< likewise: c is what the elements of a are the parts of
-  derive        ///< likewise: c are numbers that follow from a
+  dot_norms,  ///< of a and b: the three sums that Adasum is made of (ops/linear.h)
+  adasum,     ///< of a, b and those sums of the vectors that a and b are parts of (ops/adasum.h)
+  divide,     ///< a divided by a number of ranks: sums become means
+  measure,    ///< how many items the lists of a hold
+  lay_out,    ///< the lists of c are made to hold a items each, whose values are none yet
+  split,      ///< a function of the instance's: the elements of c are the parts that it takes a apart into
+  fold,       ///< likewise: c is what it makes of all of a, like parts from several sources, in their order
+  join,       ///< likewise: c is what the elements of a are the parts of
+  derive      ///< likewise: c are numbers that follow from a
 };
 
 inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::prod, kernel::min,  kernel::max,
@@ -59,14 +57,7 @@ std::string_view name_of(kernel what);
 constexpr bool is_reduction(kernel what) { return what >= kernel::sum && what <= kernel::user; }
 
 /// What makes adaptive sums, on floating types: neither elementwise nor associative.
-constexpr bool is_adaptive(kernel what) { return what >= kernel::dot_norms && what <= kernel::gram_adasum; }
-
-/// Those of them that take a row of several vectors (ops/op.h), not two.
-constexpr bool takes_row(kernel what) { return what == kernel::gram || what == kernel::gram_adasum; }
-
-/// What makes sums, f64 whatever the vectors are; and what goes by them.
-constexpr bool makes_sums(kernel what) { return what == kernel::dot_norms || what == kernel::gram; }
-constexpr bool goes_by_sums(kernel what) { return what == kernel::adasum || what == kernel::gram_adasum; }
+constexpr bool is_adaptive(kernel what) { return what == kernel::dot_norms || what == kernel::adasum; }
 
 /// What goes from lists to their lengths, and back.
 constexpr bool is_about_lengths(kernel what) { return what == kernel::measure || what == kernel::lay_out; }
@@ -88,10 +79,6 @@ constexpr bool is_binary(kernel what) { return is_reduction(what) || is_adaptive
 
 /// What dot_norms makes and adasum takes, as f64: a.b, a.a and b.b.
 inline constexpr std::uint64_t k_dot_sums = 3;
-
-/// What gram makes of so many vectors, as f64: their n (n + 1) / 2 products with each other, each as two numbers that
-/// are to be added (ops/linear.h).
-constexpr std::uint64_t gram_sums(std::uint64_t vectors) { return vectors * (vectors + 1); }
 
 /// c[i] = a[i] (op) b[i]. `a` is the operand of the lower rank.
 using reduce_fn = void (*)(const void* a, const void* b, void* c, std::size_t count);

@@ -27,11 +27,6 @@ linear_kernels kernels_of(dtype type) {
 }  // namespace
 
 dot_norms_fn find_dot_norms(dtype type) { return kernels_of(type).dot_norms; }
-gram_fn find_gram(dtype type) { return kernels_of(type).gram; }
-gram_pairs_fn find_gram_pairs(dtype type) { return kernels_of(type).gram_pairs; }
-gram_pairs_fn find_compensated_gram(dtype type) { return kernels_of(type).compensated_gram; }
 scaled_add_fn find_scaled_add(dtype type) { return kernels_of(type).scaled_add; }
-weighted_sum_fn find_weighted_sum(dtype type) { return kernels_of(type).weighted_sum; }
-weighted_sum_fn find_compensated_weighted_sum(dtype type) { return kernels_of(type).compensated_weighted_sum; }
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// Sums of products of vectors, and weighted sums of vectors: what Adasum asks of arithmetic (ops/adasum.h).
+// Sums of products of two vectors, and their weighted sum: what Adasum asks of arithmetic (ops/adasum.h).
 //
 // Kernels exist for f16, bf16, f32 and f64; the find functions answer nullptr for integers. Vectors need no alignment
 // beyond that of their element, and may be null only when count is 0; inputs may overlap each other. Kernels do not
@@ -33,21 +33,6 @@ inline constexpr std::size_t k_dot_block = 1024;  ///< elements
 using dot_norms_fn = void (*)(const void* a, const void* b, std::size_t count, double* sums);
 dot_norms_fn find_dot_norms(dtype type);
 
-/// The dots of n vectors with each other: the upper triangle of their Gram matrix, row by row,
-///
-///     sums = x0.x0, x0.x1, … x0.x(n-1), x1.x1, … x(n-1).x(n-1)        n (n + 1) / 2 of them
-///
-/// with the bits that dot_norms has for each pair. Vectors are read once from memory and a few times from the cache,
-/// where a block of each of them must fit: they go in groups, of four with AVX-512 and of two else, and a group that
-/// is not full costs as much as one of two or four.
-using gram_fn = void (*)(const void* const* x, std::size_t n, std::size_t count, double* sums);
-gram_fn find_gram(dtype type);
-
-/// Place in the sums of a gram of n vectors of the dot of vectors i and j.
-constexpr std::size_t gram_place(std::size_t n, std::size_t i, std::size_t j) {
-  return i <= j ? i * (2 * n - i - 1) / 2 + j : gram_place(n, j, i);
-}
-
 /// c[i] = x * a[i] + y * b[i]. c is disjoint from a and b, or identical with one or both. Exchanging (x, a) with (y, b)
 /// changes no bits.
 ///
@@ -61,11 +46,5 @@ constexpr std::size_t gram_place(std::size_t n, std::size_t i, std::size_t j) {
 /// whose result would not.
 using scaled_add_fn = void (*)(double x, const void* a, double y, const void* b, void* c, std::size_t count);
 scaled_add_fn find_scaled_add(dtype type);
-
-/// c[i] = w[0] * x[0][i] + … + w[n-1] * x[n-1][i], added from first to last; each product and each sum is rounded to
-/// f64, and the last sum to the element (bf16 below 2^-126: as in scaled_add). c is disjoint from all x[k] or identical
-/// with some; n of 0 gives zeros.
-using weighted_sum_fn = void (*)(const double* w, const void* const* x, std::size_t n, void* c, std::size_t count);
-weighted_sum_fn find_weighted_sum(dtype type);
 
 }  // namespace lsched

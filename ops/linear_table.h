@@ -1,9 +1,8 @@
-// What one SIMD target contributes to ops/linear.h and ops/gram_pairs.h: its table of kernels. Internal to ops/.
+// What one SIMD target contributes to ops/linear.h: its table of kernels. Internal to ops/.
 #pragma once
 
 #include <array>
 
-#include "ops/gram_pairs.h"
 #include "ops/linear.h"
 
 namespace lsched {
@@ -11,12 +10,7 @@ namespace lsched {
 /// The kernels of one floating type.
 struct linear_kernels {
   dot_norms_fn dot_norms = nullptr;
-  gram_fn gram = nullptr;
-  gram_pairs_fn gram_pairs = nullptr;
-  gram_pairs_fn compensated_gram = nullptr;
   scaled_add_fn scaled_add = nullptr;
-  weighted_sum_fn weighted_sum = nullptr;
-  weighted_sum_fn compensated_weighted_sum = nullptr;
 };
 
 /// f16, bf16, f32, f64: in the order of dtype.

@@ -52,16 +52,14 @@ class region {
 /// | nop         |        |        |      |         |      |     |
 /// | send        | source |        |      |         | to   | yes |
 /// | recv        |        |        |      | target  | from | yes |
-/// | compute     | lower  | higher | sums | target  |      | yes |  as below; a row's and divide's tags are no tags
+/// | compute     | lower  | higher | sums | target  |      | yes |  as below; divide's and functions' tags are no tags
 /// | signal_send |        |        |      |         | to   | yes |
 /// | signal_recv |        |        |      |         | from | yes |  from == self: the application's call
 /// | capture     |        |        |      | target  |      |     |
 ///
 /// A compute is a copy, c = a; a reduction, c = a (op) b; dot_norms, where c are the k_dot_sums sums of a and b, which
-/// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. Two kernels take a
-/// row of vectors: the first at a, the second at b, behind it in the same buffer, the others at the same distance. gram
-/// makes the sums of them all, and gram_adasum is their adaptive sum by one or several Gram matrices, one behind the
-/// other at s, that are to be added; row_of reads their tag. divide is c = a / tag, which is at least 2. measure
+/// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. divide is
+/// c = a / tag, which is at least 2. measure
 /// and lay_out connect lists of the op's type with their lengths, which are u64, one for each. A function, whose number
 /// the tag is, reads all of the buffers of a and, if it exists, b, of any type, and writes all of c's. All other
 /// regions are of the op's type and count. operands_of (libsched/schedule.h) says so to whoever goes through regions.
@@ -81,24 +79,6 @@ struct op {
   friend bool operator==(const op&, const op&) = default;
 };
 static_assert(sizeof(op) <= 64);
-
-/// How many vectors are in the row that a compute takes, and of gram_adasum how many Gram matrices follow each other.
-struct vector_row {
-  std::uint32_t vectors = 0;
-  std::uint32_t matrices = 0;
-};
-inline constexpr std::uint32_t k_most_vectors = 64;  ///< in a row, and as many matrices
-
-constexpr std::uint32_t tag_of(vector_row it) { return it.matrices << 16 | it.vectors; }
-constexpr vector_row row_of(const op& what) { return {what.tag & 0xffff, what.tag >> 16}; }
-
-/// Vector i of the row.
-constexpr region vector_of(const op& what, std::uint32_t i) {
-  return {what.a.buffer(), what.a.offset() + i * (what.b.offset() - what.a.offset())};
-}
-
-/// Why a compute's regions and tag make no row that its kernel takes; or an empty string, also where it takes none.
-std::string_view objection_to_row(const op& what);
 
 /// One region that an op touches, and what it is of.
 struct operand {
@@ -122,7 +102,7 @@ class operand_list {
   std::size_t size_ = 0;
 };
 
-/// Of an op that calls no function. A row is one operand, with what lies between its vectors.
+/// Of an op that calls no function.
 operand_list own_operands_of(const op& what);
 
 /// Whether two regions of one buffer overlap without being the same, or lie over sums: no kernel takes such operands.

@@ -69,7 +69,7 @@ void put(digest& out, const schedule& program, op_id id) {
   if (it.a.exists() || it.c.exists()) out << " " << name_of(it.type) << it.count;
   put(out, "a", it.a), put(out, "b", it.b), put(out, "s", it.s), put(out, "c", it.c);
   if (is_communication(it.kind)) out << " peer" << it.peer << " tag" << it.tag;
-  if (it.kind == op_kind::compute && (it.what == kernel::divide || takes_row(it.what) || is_function(it.what)))
+  if (it.kind == op_kind::compute && (it.what == kernel::divide || is_function(it.what)))
     out << " parameter" << it.tag;
   if (it.in_place) out << " in_place";
   if (it.releases_a != k_no_op) out << " releases_a" << it.releases_a;

@@ -264,33 +264,8 @@ TEST(compile, refuses_to_divide_by_less_than_two) {
     }
 }
 
-TEST(compile, refuses_rows_of_vectors_that_do_not_lie_one_behind_the_other) {
-  const auto made = [](vector_row row, std::uint64_t second, std::uint64_t count, dtype sums) {
-    builder b({0, 1});
-    const buffer_id s = b.scratch(dtype::f32, 700), t = b.scratch(sums, 70 * 71);
-    if (row.matrices == 0)
-      b.gram(row.vectors, {s, 0}, {s, second}, {t, 0}, count);
-    else
-      b.gram_adasum(row, {s, 0}, {s, second}, {t, 0}, {b.scratch(dtype::f32, 10), 0}, count);
-    return refusal_of(b);
-  };
-  const auto says = [](const failure& it, std::string_view what) { return it.text.find(what) != std::string::npos; };
-  for (const std::uint32_t matrices : {0u, 1u, 5u}) {
-    EXPECT_EQ(made({3, matrices}, 10, 10, dtype::f64).code, status::ok) << matrices;
-    EXPECT_EQ(made({64, matrices == 5 ? 1 : matrices}, 10, 10, dtype::f64).code, status::ok) << matrices;
-    for (const std::uint32_t vectors : {0u, 1u, 65u})
-      EXPECT_TRUE(says(made({vectors, matrices}, 10, 10, dtype::f64), "a row has 2 to 64 vectors")) << matrices;
-    EXPECT_TRUE(says(made({3, matrices}, 9, 10, dtype::f64), "one behind the other")) << matrices;
-    EXPECT_TRUE(says(made({3, matrices}, 10, 10, dtype::f32), "f32 but sums are f64")) << matrices;
-    EXPECT_EQ(made({8, matrices}, 100, 10, dtype::f64).code, status::bounds) << matrices;
-  }
-  EXPECT_TRUE(says(made({3, 65}, 10, 10, dtype::f64), "by 1 to 64 Gram matrices"));
-  EXPECT_EQ(made({64, 2}, 10, 10, dtype::f64).code, status::bounds);  // the sums
-}
-
 TEST(compile, refuses_a_capture_whose_merge_is_no_reduction_on_its_dtype) {
-  for (const kernel merge : {kernel::none, kernel::copy, kernel::band, kernel::dot_norms, kernel::divide, kernel::gram,
-                             kernel::gram_adasum}) {
+  for (const kernel merge : {kernel::none, kernel::copy, kernel::band, kernel::dot_norms, kernel::divide}) {
     bench b;
     b.capture(merge, {b.x, 0}, b.four);
     EXPECT_TRUE(refuses(b, status::argument, 0, "op 0 (capture): no such reduction on f32"));

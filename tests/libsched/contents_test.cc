@@ -81,12 +81,6 @@ const std::vector<planted>& nobodys() {
          const op_id made = it.to.dot_norms({it.sum, 0}, {it.sum, 0}, {sums, 0}, k_count, {it.done});
          it.give_sum_with(sums, k_dot_sums, made);
        }},
-      {"compute gram", dtype::f64,
-       [](const ending& it) {
-         const buffer_id sums = it.more(gram_sums(2));
-         const op_id made = it.to.gram(2, {it.sum, 0}, {it.sum, 3}, {sums, 0}, 3, {it.done});
-         it.give_sum_with(sums, k_count, made);
-       }},
       {"compute measure", dtype::u64,
        [](const ending& it) {
          const buffer_id lists = it.to.lists(buffer_role::input, dtype::u64, 1, {.room = 5});
@@ -290,21 +284,18 @@ TEST(contents, parts_that_are_not_alike_are_not_joined) {
 // --- what sums are made by ---------------------------------------------------------------------------------------
 
 /// Two ranks' adaptive sum, by sums that `change` may do something to. Answers when they are there.
-verification adaptive(bool by_row, const std::function<op_id(builder&, buffer_id sums, op_id made)>& change) {
+verification adaptive(const std::function<op_id(builder&, buffer_id sums, op_id made)>& change) {
   const auto world = written(2, [&](builder& to) {
     const auto mine = static_cast<std::uint64_t>(to.place().self);
     const buffer_id in = to.input(dtype::f64, k_count), out = to.output(dtype::f64, k_count);
     const buffer_id both = to.scratch(dtype::f64, 2 * k_count);
-    const buffer_id sums = to.scratch(dtype::f64, by_row ? gram_sums(2) : k_dot_sums);
+    const buffer_id sums = to.scratch(dtype::f64, k_dot_sums);
     const region lower(both, 0), higher(both, k_count);
     to.send(1 - to.place().self, 0, {in, 0}, k_count);
     const op_id got = to.recv(1 - to.place().self, 0, {both, (1 - mine) * k_count}, k_count);
     const op_id all = to.nop({got, to.copy({in, 0}, {both, mine * k_count}, k_count)});
-    const op_id made = by_row ? to.gram(2, lower, higher, {sums, 0}, k_count, {all})
-                              : to.dot_norms(lower, higher, {sums, 0}, k_count, {all});
-    const op_id changed = change(to, sums, made);
-    by_row ? to.gram_adasum({2, 1}, lower, higher, {sums, 0}, {out, 0}, k_count, {changed})
-           : to.adasum(lower, higher, {sums, 0}, {out, 0}, k_count, {changed});
+    const op_id changed = change(to, sums, to.dot_norms(lower, higher, {sums, 0}, k_count, {all}));
+    to.adasum(lower, higher, {sums, 0}, {out, 0}, k_count, {changed});
   });
   postcondition promise = reduced_everywhere(2, k_count, kernel::adasum, true);
   for (promised_range& it : promise.ranges) it.tree = adasum_expression(leaf_tree(0, 0), leaf_tree(1, 0), 0, k_count);
@@ -312,25 +303,19 @@ verification adaptive(bool by_row, const std::function<op_id(builder&, buffer_id
 }
 
 TEST(contents, adaptive_sums_go_by_what_was_multiplied_and_nothing_else) {
-  for (const bool by_row : {false, true}) {
-    const std::uint64_t count = by_row ? gram_sums(2) : k_dot_sums;
-    const auto plain = adaptive(by_row, [](builder&, buffer_id, op_id made) { return made; });
-    EXPECT_TRUE(plain.holds()) << text_of(plain);
-    const std::string_view words = by_row ? "which are not the sums of those vectors" : "which are not the three sums";
-    for (const kernel how : {kernel::split, kernel::join})
-      expect_finding(adaptive(by_row,
-                              [&](builder& to, buffer_id sums, op_id made) {
-                                const buffer_id other = to.scratch(dtype::f64, count);
-                                const op_id turned = to.apply(how, 0, sums, k_no_buffer, other, {made});
-                                return to.copy({other, 0}, {sums, 0}, count, {turned});
-                              }),
-                     words);
-    expect_finding(adaptive(by_row,
-                            [&](builder& to, buffer_id sums, op_id made) {
-                              return to.divide({sums, 0}, {sums, 0}, count, 2, {made});
-                            }),
-                   words);
-  }
+  const auto plain = adaptive([](builder&, buffer_id, op_id made) { return made; });
+  EXPECT_TRUE(plain.holds()) << text_of(plain);
+  for (const kernel how : {kernel::split, kernel::join})
+    expect_finding(adaptive([&](builder& to, buffer_id sums, op_id made) {
+                     const buffer_id other = to.scratch(dtype::f64, k_dot_sums);
+                     const op_id turned = to.apply(how, 0, sums, k_no_buffer, other, {made});
+                     return to.copy({other, 0}, {sums, 0}, k_dot_sums, {turned});
+                   }),
+                   "which are not the three sums");
+  expect_finding(adaptive([&](builder& to, buffer_id sums, op_id made) {
+                   return to.divide({sums, 0}, {sums, 0}, k_dot_sums, 2, {made});
+                 }),
+                 "which are not the three sums");
 }
 
 // --- multiples ---------------------------------------------------------------------------------------------------
@@ -362,8 +347,9 @@ TEST(contents, a_contribution_is_once_in_it_whatever_numbers_wrap_around) {
 }
 
 TEST(contents, products_are_once_in_the_sums_whatever_numbers_wrap_around) {
-  expect_finding(adaptive(false, [](builder& to, buffer_id sums,
-                                    op_id made) { return doubled(to, sums, k_dot_sums, k_doublings_to_one, made); }),
+  expect_finding(adaptive([](builder& to, buffer_id sums, op_id made) {
+                   return doubled(to, sums, k_dot_sums, k_doublings_to_one, made);
+                 }),
                  "combined in another shape than the one promised");
 }
 

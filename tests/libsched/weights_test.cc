@@ -42,8 +42,8 @@ TEST(weights, no_shift_is_undone_by_another_distance) {
 TEST(weights, elements_add_up_to_their_range) {
   for (const std::uint64_t end : {0u, 1u, 3u, 5u, 1000u}) {
     fingerprint all;
-    for (std::uint64_t i = 0; i < end; ++i) all = joined(all, elements_of(i, i + 1));
-    EXPECT_EQ(all, elements_of(0, end)) << end;
+    for (std::uint64_t i = 0; i < end; ++i) all = joined(all, products_of(1, 2, i, i + 1));
+    EXPECT_EQ(all, products_of(1, 2, 0, end)) << end;
     EXPECT_EQ(all.size, end);
   }
 }

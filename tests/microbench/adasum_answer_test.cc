@@ -1,9 +1,10 @@
-// The answer that the benchmark holds adaptive sums against: along the trees that ops/adasum.h declares, and none that
+// The answer that the benchmark holds adaptive sums against: along the declared trees, and none that
 // a sum or a mean could pass for.
 #include "microbench/adasum_answer.h"
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -18,10 +19,41 @@ std::vector<int> ranks_from(int first, int end) {
   return ranks;
 }
 
+/// In which order vectors are combined: node i < leaves is a vector, node leaves + m the result of merge m.
+struct adasum_tree {
+  std::size_t leaves;
+  std::vector<std::pair<std::size_t, std::size_t>> merges{};
+
+  std::size_t merge(std::size_t lower, std::size_t upper) {
+    merges.emplace_back(lower, upper);
+    return leaves + merges.size() - 1;
+  }
+};
+
+/// ((0 1) 2) 3 ...
+adasum_tree linear_adasum_tree(std::size_t leaves) {
+  adasum_tree tree{leaves};
+  std::size_t all = 0;
+  for (std::size_t i = 1; i < leaves; ++i) all = tree.merge(all, i);
+  return tree;
+}
+
+/// With r leaves beyond a power of two, 2i and 2i + 1 merge first for i < r; then neighbours, then neighbouring pairs.
+adasum_tree folded_adasum_tree(std::size_t leaves) {
+  adasum_tree tree{leaves};
+  const std::size_t rem = leaves - std::bit_floor(leaves);
+  std::vector<std::size_t> level;
+  for (std::size_t i = 0; i < std::bit_floor(leaves); ++i)
+    level.push_back(i < rem ? tree.merge(2 * i, 2 * i + 1) : i + rem);
+  for (; level.size() > 1; level.resize(level.size() / 2))
+    for (std::size_t i = 0; i < level.size() / 2; ++i) level[i] = tree.merge(level[2 * i], level[2 * i + 1]);
+  return tree;
+}
+
 /// Element by element, along a declared tree.
 std::vector<double> along(const adasum_tree& tree, std::vector<std::vector<double>> nodes) {
-  for (std::size_t m = 0; m + 1 < tree.leaves; ++m) {
-    const auto &a = nodes[tree.merges[m].lower], &b = nodes[tree.merges[m].upper];
+  for (const auto& [lower, upper] : tree.merges) {
+    const auto &a = nodes[lower], &b = nodes[upper];
     const auto dot = [](const auto& x, const auto& y) {
       return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
     };

@@ -32,12 +32,6 @@ std::uint64_t typical_bytes(const schedule& program, const op& what) { return mo
 operand_list operands_of(const op& what, std::span<const buffer>) { return own_operands_of(what); }
 dot_norms_fn find_dot_norms(dtype) { return nullptr; }  // no world here has adaptive sums
 scaled_add_fn find_scaled_add(dtype) { return nullptr; }
-gram_pairs_fn find_gram_pairs(dtype) { return nullptr; }
-weighted_sum_fn find_weighted_sum(dtype) { return nullptr; }
-weighted_sum_fn find_compensated_weighted_sum(dtype) { return nullptr; }
-void add_gram_pairs(const double*, std::size_t, std::size_t, double*) {}
-adasum_tree folded_adasum_tree(std::size_t) { return {}; }
-adasum_weighing adasum_weights(const adasum_tree&, const double*, double*) { return {}; }
 divide_fn find_divide(dtype) { return nullptr; }  // nor means
 adasum_coefficients adasum_coefficients_of(const double*) { return {1, 1}; }
 reduce_fn find_reduce(kernel, dtype) {  // the other threads run in the middle of it

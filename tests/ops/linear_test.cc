@@ -156,9 +156,7 @@ std::vector<std::uint64_t> bits_of_all(std::span<const double> values) {
 TEST(linear, exists_for_floating_types_only) {
   for (const dtype type : k_all_dtypes) {
     EXPECT_EQ(find_dot_norms(type) != nullptr, is_floating(type));
-    EXPECT_EQ(find_gram(type) != nullptr, is_floating(type));
     EXPECT_EQ(find_scaled_add(type) != nullptr, is_floating(type));
-    EXPECT_EQ(find_weighted_sum(type) != nullptr, is_floating(type));
   }
   EXPECT_EQ(find_dot_norms(dtype{200}), nullptr);
 }
@@ -224,40 +222,6 @@ TEST(linear, dots_of_the_largest_and_the_smallest_numbers_are_finite_and_not_los
     EXPECT_EQ(norm_of(dtype::f16, 0x1p15), 2051 * 0x1p30);
     EXPECT_EQ(norm_of(dtype::f16, 0x1p-24), 2051 * 0x1p-48);
   });
-}
-
-TEST(linear, a_gram_has_the_bits_of_the_dots_of_each_pair) {
-  SCOPED_TRACE(k_seed);
-  for_every_float([](dtype type) {
-    source values(type, true);
-    for (const std::size_t n : {0u, 1u, 2u, 3u, 4u, 5u, 8u, 9u})
-      for (const std::size_t count : {0u, 1u, 31u, 33u, 200u, 1024u, 2051u}) {
-        std::vector<elements> vectors;
-        for (std::size_t k = 0; k < n; ++k) vectors.push_back(values.draw(count));
-        std::vector<std::unique_ptr<vector_in_memory>> kept;
-        std::vector<const void*> x;
-        for (const elements& each : vectors)
-          x.push_back(kept.emplace_back(std::make_unique<vector_in_memory>(type, each))->data());
-        on_every_target([&] {
-          std::vector<double> sums(n * (n + 1) / 2 + 1, -1.0);
-          find_gram(type)(x.data(), n, count, sums.data());
-          for (std::size_t i = 0; i < n; ++i)
-            for (std::size_t j = i; j < n; ++j)
-              ASSERT_EQ(bits(sums[gram_place(n, i, j)]), bits(dots_of(type, vectors[i], vectors[j])[0]))
-                  << i << ", " << j << " of " << n << ", count " << count;
-          ASSERT_EQ(sums.back(), -1.0);
-        });
-      }
-  });
-}
-
-TEST(linear, gram_places_are_the_upper_triangle_row_by_row) {
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < 7; ++i)
-    for (std::size_t j = i; j < 7; ++j, ++next) {
-      EXPECT_EQ(gram_place(7, i, j), next);
-      EXPECT_EQ(gram_place(7, j, i), next);
-    }
 }
 
 // ---- weighted sums
@@ -425,59 +389,6 @@ TEST(linear, the_result_of_scaled_add_may_replace_either_operand_or_both) {
   });
 }
 
-TEST(linear, a_weighted_sum_is_added_in_order_and_rounded_once_wherever_it_goes) {
-  SCOPED_TRACE(k_seed);
-  for_every_float([](dtype type) {
-    source values(type, true);
-    for (const std::size_t n : {1u, 2u, 3u, 8u, 9u})
-      for (const std::size_t count : {0u, 1u, 5u, 33u, 200u, 1025u}) {
-        std::vector<elements> vectors;
-        std::vector<double> weights;
-        for (std::size_t k = 0; k < n; ++k) {
-          vectors.push_back(values.draw(count));
-          weights.push_back(1.0 / static_cast<double>(3 + k) * (k % 2 == 0 ? 1 : -1));
-        }
-        for (std::size_t place = 0; place <= n; ++place) {  // n: somewhere else
-          std::set<elements> results;
-          on_every_target([&] {
-            std::vector<std::unique_ptr<vector_in_memory>> kept;
-            std::vector<const void*> x;
-            for (const elements& each : vectors)
-              x.push_back(kept.emplace_back(std::make_unique<vector_in_memory>(type, each))->data());
-            kept.push_back(std::make_unique<vector_in_memory>(type, elements(count)));
-            find_weighted_sum(type)(weights.data(), x.data(), n, kept[place]->data(), count);
-            ASSERT_TRUE(kept[place]->is_intact());
-            results.insert(kept[place]->content());
-          });
-          ASSERT_EQ(results.size(), 1u);
-          for (std::size_t i = 0; i < count; ++i) {
-            double sum = weights[0] * value_of(type, vectors[0][i]);
-            for (std::size_t k = 1; k < n; ++k) sum += weights[k] * value_of(type, vectors[k][i]);
-            expect_same(type, (*results.begin())[i], bits_of(type, sum));
-          }
-        }
-      }
-  });
-}
-
-TEST(linear, a_weighted_sum_is_not_rounded_twice) {
-  const auto weighted = [](dtype type, double weight) {
-    vector_in_memory one(type, {bits_of(type, 1.0)});
-    const void* x = one.data();
-    find_weighted_sum(type)(&weight, &x, 1, one.data(), 1);
-    return value_of(type, one.content().front());
-  };
-  on_every_target([&] {
-    EXPECT_EQ(weighted(dtype::f16, 1 + 0x1p-11 + 0x1p-40), 1 + 0x1p-10);
-    EXPECT_EQ(weighted(dtype::f16, 1 + 0x1p-11), 1);
-    EXPECT_EQ(weighted(dtype::f16, 1 + 0x3p-11 - 0x1p-40), 1 + 0x1p-10);
-    EXPECT_EQ(weighted(dtype::bf16, 1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);
-    EXPECT_EQ(weighted(dtype::bf16, 1 + 0x1p-8), 1);
-    EXPECT_EQ(weighted(dtype::bf16, -1 - 0x3p-8 + 0x1p-40), -1 - 0x1p-7);
-    EXPECT_EQ(weighted(dtype::bf16, 1e300), k_infinity);
-  });
-}
-
 TEST(linear, nothing_takes_null_pointers) {
   on_every_target([] {
     for_every_float([](dtype type) {
@@ -485,13 +396,6 @@ TEST(linear, nothing_takes_null_pointers) {
       find_dot_norms(type)(nullptr, nullptr, 0, sums.data());
       EXPECT_EQ(sums, (std::array{0.0, 0.0, 0.0}));
       find_scaled_add(type)(1, nullptr, 2, nullptr, nullptr, 0);
-      const std::array<const void*, 2> nowhere{};
-      const std::array<double, 2> weights{};
-      find_gram(type)(nowhere.data(), 2, 0, sums.data());
-      find_weighted_sum(type)(weights.data(), nowhere.data(), 2, nullptr, 0);
-      vector_in_memory result(type, elements(5, 7));
-      find_weighted_sum(type)(nullptr, nullptr, 0, result.data(), 5);
-      EXPECT_EQ(result.content(), elements(5));
     });
   });
 }
