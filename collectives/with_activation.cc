@@ -129,13 +129,7 @@ class transcript {
       case op_kind::capture: return to_.capture(it.what, at(it.c), count);
       case op_kind::compute:
         if (is_function(it.what)) return apply(it, everybody);
-        if (it.what == kernel::copy) return to_.copy(at(it.a), at(it.c), count);
-        if (it.what == kernel::measure) return to_.measure(at(it.a), at(it.c), count);
-        if (it.what == kernel::lay_out) return to_.lay_out(at(it.a), at(it.c).buffer());
-        if (it.what == kernel::divide) return to_.divide(at(it.a), at(it.c), count, it.tag);
-        if (it.what == kernel::dot_norms) return to_.dot_norms(at(it.a), at(it.b), at(it.c), count);
-        if (it.what == kernel::adasum) return to_.adasum(at(it.a), at(it.b), at(it.s), at(it.c), count);
-        return to_.reduce(it.what, at(it.a), at(it.b), at(it.c), count);
+        return to_.compute(it.what, {at(it.a), at(it.b), at(it.s), at(it.c)}, count, it.tag);
     }
     return k_no_op;
   }

@@ -95,49 +95,27 @@ op_id builder::recv(rank from, std::uint32_t tag, region target, std::uint64_t c
                 after);
 }
 
+/// Its type is that of the elements it makes, or of those that it makes something else of.
+op_id builder::compute(kernel what, const operands& of, std::uint64_t count, std::uint32_t parameter, deps after) {
+  const region typed = row_of(what).c.type == operand_type::elements ? of.c : of.a;
+  return append({.kind = op_kind::compute,
+                 .what = what,
+                 .type = at(typed.buffer()).type,
+                 .tag = parameter,
+                 .count = count,
+                 .a = of.a,
+                 .b = of.b,
+                 .c = of.c,
+                 .s = of.s},
+                after);
+}
+
 op_id builder::reduce(kernel what, region lower, region higher, region target, std::uint64_t count, deps after) {
   if (!is_reduction(what) && error() == nullptr) {
     const auto id = static_cast<op_id>(ops_.size());
     fail(status::argument, op_text(id) + " (compute): its kernel is not a reduction", id);
   }
-  return append({.kind = op_kind::compute,
-                 .what = what,
-                 .type = at(target.buffer()).type,
-                 .count = count,
-                 .a = lower,
-                 .b = higher,
-                 .c = target},
-                after);
-}
-
-op_id builder::copy(region source, region target, std::uint64_t count, deps after) {
-  return append({.kind = op_kind::compute,
-                 .what = kernel::copy,
-                 .type = at(target.buffer()).type,
-                 .count = count,
-                 .a = source,
-                 .c = target},
-                after);
-}
-
-op_id builder::measure(region source, region lengths, std::uint64_t count, deps after) {
-  return append({.kind = op_kind::compute,
-                 .what = kernel::measure,
-                 .type = at(source.buffer()).type,
-                 .count = count,
-                 .a = source,
-                 .c = lengths},
-                after);
-}
-
-op_id builder::lay_out(region lengths, buffer_id target, deps after) {
-  return append({.kind = op_kind::compute,
-                 .what = kernel::lay_out,
-                 .type = at(target).type,
-                 .count = at(target).count,
-                 .a = lengths,
-                 .c = {target, 0}},
-                after);
+  return compute(what, {.a = lower, .b = higher, .c = target}, count, 0, after);
 }
 
 op_id builder::apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target,
@@ -146,49 +124,7 @@ op_id builder::apply(kernel what, std::uint32_t function, buffer_id source, buff
     const auto id = static_cast<op_id>(ops_.size());
     fail(status::argument, op_text(id) + " (compute): its kernel is no function", id);
   }
-  return append({.kind = op_kind::compute,
-                 .what = what,
-                 .type = at(target).type,
-                 .tag = function,
-                 .count = at(target).count,
-                 .a = {source, 0},
-                 .b = {by, 0},
-                 .c = {target, 0}},
-                after);
-}
-
-op_id builder::divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after) {
-  return append({.kind = op_kind::compute,
-                 .what = kernel::divide,
-                 .type = at(target.buffer()).type,
-                 .tag = divisor,
-                 .count = count,
-                 .a = source,
-                 .c = target},
-                after);
-}
-
-op_id builder::dot_norms(region lower, region higher, region sums, std::uint64_t count, deps after) {
-  return append({.kind = op_kind::compute,
-                 .what = kernel::dot_norms,
-                 .type = at(lower.buffer()).type,
-                 .count = count,
-                 .a = lower,
-                 .b = higher,
-                 .c = sums},
-                after);
-}
-
-op_id builder::adasum(region lower, region higher, region sums, region target, std::uint64_t count, deps after) {
-  return append({.kind = op_kind::compute,
-                 .what = kernel::adasum,
-                 .type = at(target.buffer()).type,
-                 .count = count,
-                 .a = lower,
-                 .b = higher,
-                 .c = target,
-                 .s = sums},
-                after);
+  return compute(what, {.a = {source, 0}, .b = {by, 0}, .c = {target, 0}}, at(target).count, function, after);
 }
 
 op_id builder::signal_send(rank to, std::uint32_t tag, deps after) {

@@ -43,20 +43,36 @@ class builder {
   op_id nop(deps after = {});
   op_id send(rank to, std::uint32_t tag, region source, std::uint64_t count, deps after = {});
   op_id recv(rank from, std::uint32_t tag, region target, std::uint64_t count, deps after = {});
+  /// What any kernel computes, of the operands that its row has (ops/kernel.h). `parameter`: its number, or the
+  /// function's.
+  struct operands {
+    region a{}, b{}, s{}, c{};
+  };
+  op_id compute(kernel what, const operands& of, std::uint64_t count, std::uint32_t parameter = 0, deps after = {});
+
+  // The same, in the words of generators.
   op_id reduce(kernel what, region lower, region higher, region target, std::uint64_t count, deps after = {});
-  op_id copy(region source, region target, std::uint64_t count, deps after = {});
-  /// The lengths of lists, as u64; and lists that get such lengths, all of a buffer.
-  op_id measure(region source, region lengths, std::uint64_t count, deps after = {});
-  op_id lay_out(region lengths, buffer_id target, deps after = {});
+  op_id copy(region source, region target, std::uint64_t count, deps after = {}) {
+    return compute(kernel::copy, {.a = source, .c = target}, count, 0, after);
+  }
+  op_id measure(region source, region lengths, std::uint64_t count, deps after = {}) {
+    return compute(kernel::measure, {.a = source, .c = lengths}, count, 0, after);
+  }
+  op_id lay_out(region lengths, buffer_id target, deps after = {}) {
+    return compute(kernel::lay_out, {.a = lengths, .c = {target, 0}}, at(target).count, 0, after);
+  }
   /// A function of the instance's (libsched/functions.h), which reads all of `source` and `by`, or of `source` alone
   /// (k_no_buffer), and writes all of `target`.
   op_id apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target, deps after = {});
-  /// target = source / divisor, of numbers (find_divide in ops/kernel.h).
-  op_id divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after = {});
-  /// The k_dot_sums sums of two vectors of any floating type; `sums` is of f64.
-  op_id dot_norms(region lower, region higher, region sums, std::uint64_t count, deps after = {});
-  /// The adaptive sum of two vectors, or of what `sums` are the sums of, part by part (ops/adasum.h).
-  op_id adasum(region lower, region higher, region sums, region target, std::uint64_t count, deps after = {});
+  op_id divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after = {}) {
+    return compute(kernel::divide, {.a = source, .c = target}, count, divisor, after);
+  }
+  op_id dot_norms(region lower, region higher, region sums, std::uint64_t count, deps after = {}) {
+    return compute(kernel::dot_norms, {.a = lower, .b = higher, .c = sums}, count, 0, after);
+  }
+  op_id adasum(region lower, region higher, region sums, region target, std::uint64_t count, deps after = {}) {
+    return compute(kernel::adasum, {.a = lower, .b = higher, .s = sums, .c = target}, count, 0, after);
+  }
   op_id signal_send(rank to, std::uint32_t tag, deps after = {});
   op_id signal_recv(rank from, std::uint32_t tag, deps after = {});
   /// The application's own call; and as it counts in rounds that wait for everybody (activation::full_every).

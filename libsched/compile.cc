@@ -31,8 +31,8 @@ constexpr std::array<shape, 7> k_shapes{{
 
 shape shape_of(const op& what) {
   shape wanted = k_shapes[static_cast<std::size_t>(what.kind)];
-  wanted.b = wanted.b && is_binary(what.what);
-  wanted.s = what.kind == op_kind::compute && what.what == kernel::adasum;
+  wanted.b = wanted.b && row_of(what.what).b.is_needed();
+  wanted.s = what.kind == op_kind::compute && row_of(what.what).s.is_needed();
   return wanted;
 }
 
@@ -195,12 +195,7 @@ bool compiler::check_write(op_id id, region place) {
 bool compiler::check_kernel(op_id id) {
   const op& it = ops_[id];
   if (it.kind != op_kind::compute && it.kind != op_kind::capture) return true;
-  const bool is_copy = it.kind == op_kind::compute && it.what == kernel::copy;
-  const bool is_merge = it.kind != op_kind::capture || is_reduction(it.what) || it.what == kernel::adasum;
-  if (!is_copy && !(is_merge && supports(it.what, it.type)))
-    return refuse(status::argument, id, "no such reduction on " + std::string(name_of(it.type)));
-  if (it.what == kernel::divide && it.tag < 2)
-    return refuse(status::argument, id, "divides by " + std::to_string(it.tag) + ": use 2 or more");
+  if (const std::string why = objection_to_kernel(it); !why.empty()) return refuse(status::argument, id, why);
   const operand_list parts = operands_of(it, source_.buffers_);
   for (const operand& x : parts)
     for (const operand& y : parts)

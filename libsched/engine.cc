@@ -256,7 +256,8 @@ std::optional<failure> engine::find_arithmetic(instance& it, const instance_opti
     if (what.kind == op_kind::compute && is_function(what.what) && options.local == nullptr)
       return failure{status::argument, "op " + std::to_string(id) + " calls a function, but there are none", k_no_rank,
                      id};
-    if (what.kind == op_kind::compute && (is_adaptive(what.what) || what.what == kernel::divide)) {
+    if (what.kind == op_kind::compute &&
+        (what.what == kernel::dot_norms || what.what == kernel::adasum || what.what == kernel::divide)) {
       it.adaptives.resize(ops.size());
       it.adaptives[id] = {find_dot_norms(what.type), find_scaled_add(what.type), find_divide(what.type)};
     }

@@ -99,7 +99,9 @@ bool engine::note_lengths(instance& it, const op& what, std::uint64_t bytes) {
 }
 
 bool engine::is_about_lists(const instance& it, const op& what) {
-  return is_about_lengths(what.what) || it.lists[what.c.buffer()].has_value();
+  const kernel_row& row = row_of(what.what);
+  return row.a.type == operand_type::lengths || row.c.type == operand_type::lengths ||
+         it.lists[what.c.buffer()].has_value();
 }
 
 outcome engine::fire_lists(instance& it, op_id id, const op& what) {

@@ -91,16 +91,11 @@ void form_check::check_op(op_id id) {
   if (it.kind == op_kind::capture && !program_.is_partial())
     object(id, "captures, but the schedule has no activation policy");
   if (it.guard > program_.guards().size()) return object(id, "has a guard that does not exist");
-  const bool is_reducing = it.kind == op_kind::compute && it.what != kernel::copy;
-  const bool is_merge = it.kind != op_kind::capture || is_reduction(it.what) || it.what == kernel::adasum;
-  if ((is_reducing || it.kind == op_kind::capture) && !(is_merge && supports(it.what, it.type)))
-    object(id, "asks for a reduction that " + std::string(name_of(it.type)) + " does not have");
-  if (it.kind == op_kind::compute && it.what == kernel::divide && it.tag < 2)
-    object(id, "divides by " + std::to_string(it.tag));
+  if (const std::string why = objection_to_kernel(it); !why.empty()) object(id, "has a wrong kernel: " + why);
+  const kernel_row& row = row_of(it.kind == op_kind::compute ? it.what : kernel::none);
   check_presence(id, &op::a, it.kind == op_kind::send || it.kind == op_kind::compute);
-  if (it.kind != op_kind::compute || !is_function(it.what))
-    check_presence(id, &op::b, is_reducing && is_binary(it.what));
-  check_presence(id, &op::s, it.kind == op_kind::compute && it.what == kernel::adasum);
+  if (row.b.need != operand_need::optional) check_presence(id, &op::b, row.b.is_needed());
+  check_presence(id, &op::s, row.s.is_needed());
   check_presence(id, &op::c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
   const operand_list parts = operands_of(it, program_.buffers());
   for (const operand& part : parts) check_region(id, part);

@@ -343,7 +343,8 @@ class interleaving_player {
       } else if (what.what == kernel::divide)
         target = terms_.quotient(lower, what.tag);
       else
-        target = is_binary(what.what) ? combine(now, part, lower, now.cells[on_.cell(part, what.b, i)]) : lower;
+        target =
+            row_of(what.what).b.is_needed() ? combine(now, part, lower, now.cells[on_.cell(part, what.b, i)]) : lower;
     }
   }
 

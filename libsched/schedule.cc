@@ -82,39 +82,27 @@ void append_place(std::string& out, const op& it, region place) {
   append_region(out, place, it.count);
 }
 
-/// `compute f64 sums = dot_norms f32 a b`, since the sums are not of the op's type, and `compute f32 c = adasum a b by
-/// sums`. `compute f32 c = divide a by 4`. `compute u64 lengths = measure f32 a`.
-/// `compute u64 c = derive 3 a by b`: function 3.
-void append_function(std::string& out, const schedule& program, const op& it) {
-  append_place(out, it, it.c);
-  append_all(out, " = ", name_of(it.what), " ", it.tag, " ");
-  append_region(out, it.a, program.buffers()[it.a.buffer()].count);
-  if (!it.b.exists()) return;
-  append(out, " by ");
-  append_region(out, it.b, program.buffers()[it.b.buffer()].count);
-}
-
+/// Target, kernel, operands and number, as the kernel's row has them: `compute f32 c = sum a b`, `compute f32 c = adasum
+/// a b by sums`, `compute f32 c = divide a by 4`; a target that is not of the op's type says so, `compute f64 sums =
+/// dot_norms f32 a b`; a function has its number in front, `compute u64 c = derive 3 a by b`.
 void append_compute(std::string& out, const schedule& program, const op& it) {
-  if (is_function(it.what)) return append_function(out, program, it);
-  const bool makes_sums = it.what == kernel::dot_norms;
-  if (makes_sums || it.what == kernel::measure) {
-    append_all(out, " ", name_of(makes_sums ? dtype::f64 : dtype::u64), " ");
-    append_region(out, it.c, makes_sums ? k_dot_sums : it.count);
-    append_all(out, " = ", name_of(it.what), " ", name_of(it.type), " ");
-  } else {
-    append_place(out, it, it.c);
-    append_all(out, " = ", name_of(it.what), " ");
+  const kernel_row& row = row_of(it.what);
+  const operand_list operands = operands_of(it, program.buffers());
+  const auto append_operand = [&](region op::*which) {
+    const auto place = std::ranges::find(operands, which, &operand::which);
+    if (place != operands.end()) append_region(out, place->at, place->count);
+  };
+  append_all(out, " ", name_of(row.c.type_in(it.type)), " ");
+  append_operand(&op::c);
+  append_all(out, " = ", row.name);
+  if (row.c.type != operand_type::elements) append_all(out, " ", name_of(it.type));
+  if (row.is(trait::function)) append_all(out, " ", it.tag);
+  for (const auto& [which, rule] : {std::pair{&op::a, row.a}, {&op::b, row.b}, {&op::s, row.s}}) {
+    if (!(it.*which).exists()) continue;
+    append(out, rule.steers ? " by " : " ");
+    append_operand(which);
   }
-  append_region(out, it.a, it.count);
-  if (is_binary(it.what)) {
-    append(out, " ");
-    append_region(out, it.b, it.count);
-  }
-  if (it.s.exists()) {
-    append(out, " by ");
-    append_region(out, it.s, k_dot_sums);
-  }
-  if (it.what == kernel::divide) append_all(out, " by ", it.tag);
+  if (row.parameter.exists() && !row.is(trait::function)) append_all(out, " by ", it.tag);
   if (it.releases_a != k_no_op) append_all(out, " releases_a ", it.releases_a);
   if (it.releases_b != k_no_op) append_all(out, " releases_b ", it.releases_b);
 }

@@ -111,7 +111,11 @@ constexpr auto k_types = [] {
   std::ranges::copy(k_all_items, std::ranges::copy(k_all_dtypes, all.begin()).out);
   return all;
 }();
-constexpr std::array k_all_functions{kernel::split, kernel::fold, kernel::join, kernel::derive};
+constexpr auto k_all_kernels = [] {
+  std::array<kernel, k_kernel_rows.size() - 1> all{};
+  std::ranges::transform(k_kernel_rows.subspan(1), all.begin(), &kernel_row::what);
+  return all;
+}();
 constexpr std::array k_all_roles{buffer_role::input, buffer_role::output, buffer_role::scratch};
 constexpr std::array k_all_policies{activation_policy::none,     activation_policy::full,     activation_policy::solo,
                                     activation_policy::majority, activation_policy::first_of, activation_policy::all_of,
@@ -398,47 +402,21 @@ bool parser::read_data(op& it, region& where) {
   return read_word(k_types, "a dtype", it.type) && read_region(where, it.count);
 }
 
-/// All regions of an op have one count, or the one that sums have: compare() says no to others.
+/// As append_compute (libsched/schedule.cc) writes it. The op's count is the target's, or that of what the sums are of;
+/// compare() refuses other counts.
 bool parser::read_compute(op& it) {
-  std::uint64_t again = 0, sums = 0;
-  if (!read_data(it, it.c) || !expect("=")) return false;
-  if (take("copy")) {
-    it.what = kernel::copy;
-    return read_region(it.a, again);
+  if (!read_data(it, it.c) || !expect("=") || !read_word(k_all_kernels, "a kernel", it.what)) return false;
+  const kernel_row& row = row_of(it.what);
+  if (row.c.type != operand_type::elements && !read_word(k_types, "a dtype", it.type)) return false;
+  if (row.is(trait::function) && !read_number(it.tag)) return false;
+  std::uint64_t again = 0;
+  for (const auto& [which, rule] : {std::pair{&op::a, row.a}, {&op::b, row.b}, {&op::s, row.s}}) {
+    if (rule.need == operand_need::never || (rule.need == operand_need::optional && next().text != "by")) continue;
+    if (rule.steers && !expect("by")) return false;
+    const bool counts = which == &op::a && row.c.type == operand_type::sums;
+    if (!read_region(it.*which, counts ? it.count : again)) return false;
   }
-  if (take(name_of(kernel::divide))) {
-    it.what = kernel::divide;
-    return read_region(it.a, again) && expect("by") && read_number(it.tag);
-  }
-  if (take(name_of(kernel::measure))) {
-    it.what = kernel::measure;
-    return read_word(k_types, "a dtype", it.type) && read_region(it.a, again);
-  }
-  if (take(name_of(kernel::lay_out))) {
-    it.what = kernel::lay_out;
-    return read_region(it.a, again);
-  }
-  for (const kernel what : k_all_functions) {
-    if (!take(name_of(what))) continue;
-    it.what = what;
-    return read_number(it.tag) && read_region(it.a, again) && (!take("by") || read_region(it.b, again));
-  }
-  if (take(name_of(kernel::dot_norms))) {
-    it.what = kernel::dot_norms;
-    return read_word(k_types, "a dtype", it.type) && read_region(it.a, it.count) && read_region(it.b, again);
-  }
-  if (take(name_of(kernel::user)))
-    it.what = kernel::user;
-  else if (take(name_of(kernel::adasum)))
-    it.what = kernel::adasum;
-  else if (!read_word(k_all_reductions,
-                      "'copy', 'divide', 'user', 'dot_norms', 'adasum', 'measure', 'lay_out', 'split', 'fold', "
-                      "'join', 'derive' or a reduction",
-                      it.what))
-    return false;
-  if (!read_region(it.a, again) || !read_region(it.b, again)) return false;
-  if (it.what != kernel::adasum) return true;
-  return expect("by") && read_region(it.s, sums);
+  return !row.parameter.exists() || row.is(trait::function) || (expect("by") && read_number(it.tag));
 }
 
 bool parser::read_merge(op& it) {
@@ -502,24 +480,7 @@ void parser::append(const op& it) {
     case op_kind::nop: made_.nop(); break;
     case op_kind::send: made_.send(it.peer, it.tag, it.a, it.count); break;
     case op_kind::recv: made_.recv(it.peer, it.tag, it.c, it.count); break;
-    case op_kind::compute:
-      if (it.what == kernel::copy)
-        made_.copy(it.a, it.c, it.count);
-      else if (it.what == kernel::measure)
-        made_.measure(it.a, it.c, it.count);
-      else if (it.what == kernel::lay_out)
-        made_.lay_out(it.a, it.c.buffer());
-      else if (is_function(it.what))
-        made_.apply(it.what, it.tag, it.a.buffer(), it.b.buffer(), it.c.buffer());
-      else if (it.what == kernel::divide)
-        made_.divide(it.a, it.c, it.count, it.tag);
-      else if (it.what == kernel::dot_norms)
-        made_.dot_norms(it.a, it.b, it.c, it.count);
-      else if (it.what == kernel::adasum)
-        made_.adasum(it.a, it.b, it.s, it.c, it.count);
-      else
-        made_.reduce(it.what, it.a, it.b, it.c, it.count);
-      break;
+    case op_kind::compute: made_.compute(it.what, {it.a, it.b, it.s, it.c}, it.count, it.tag); break;
     case op_kind::signal_send: made_.signal_send(it.peer, it.tag); break;
     case op_kind::signal_recv: made_.signal_recv(it.peer, it.tag); break;
     case op_kind::capture: made_.capture(it.what, it.c, it.count); break;

@@ -66,10 +66,9 @@ class analysis {
   const op& at(op_id id) const { return program_.ops()[id]; }
   const std::vector<op_id>& writers_of(op_id id) const { return writers_[at(id).c.buffer()]; }
 
-  /// Lists and what is made of others' lengths are written where they are; functions write all that they make.
+  /// What an operand may become as it is. Lists are written where they are.
   bool may_take_over(const op& it) const {
-    return it.what != kernel::dot_norms && it.what != kernel::divide && !is_function(it.what) &&
-           !is_about_lengths(it.what) && !program_.buffers()[it.c.buffer()].has_lists();
+    return row_of(it.what).null == null_rule::either && !program_.buffers()[it.c.buffer()].has_lists();
   }
   bool is_whole(const op& it, region part) const {
     return it.count == program_.buffers()[part.buffer()].count && pieces_.of_buffer(part.buffer()).size() == 1;

@@ -178,7 +178,7 @@ static_assert(std::tuple_size_v<operations> == k_all_reductions.size());
 template <kernel What, dtype Type>
 consteval reduce_fn reduce_of() {
   if constexpr (supports(What, Type)) {
-    using operation = std::tuple_element_t<row_of(What), operations>;
+    using operation = std::tuple_element_t<place_of(What), operations>;
     return &reduce<operation, decltype(format_of<What, Type>())>;
   } else {
     return nullptr;

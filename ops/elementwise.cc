@@ -12,11 +12,6 @@
 namespace lsched {
 namespace {
 
-constexpr std::array<std::string_view, 22> k_kernel_names{
-    "none", "copy", "sum",       "prod",   "min",    "max",     "land",    "lor",   "lxor", "band", "bor",
-    "bxor", "user", "dot_norms", "adasum", "divide", "measure", "lay_out", "split", "fold", "join", "derive"};
-static_assert(k_kernel_names.size() == static_cast<std::size_t>(kernel::derive) + 1);
-
 template <std::int64_t Target>
 struct table_of {
   static constexpr const target_table* pointer = k_table_of_target<Target>;
@@ -27,14 +22,9 @@ const target_table& current_table() { return *k_tables[current_target()]; }
 
 }  // namespace
 
-std::string_view name_of(kernel what) {
-  const auto index = static_cast<std::size_t>(what);
-  return index < k_kernel_names.size() ? k_kernel_names[index] : "unknown";
-}
-
 reduce_fn find_reduce(kernel what, dtype type) {
   if (!is_reduction(what) || what > kernel::bxor || type > dtype::f64) return nullptr;
-  return current_table().reduce[row_of(what)][column_of(type)];
+  return current_table().reduce[place_of(what)][column_of(type)];
 }
 
 divide_fn find_divide(dtype type) { return type > dtype::f64 ? nullptr : current_table().divide[column_of(type)]; }

@@ -17,7 +17,7 @@ struct target_table {
   std::array<divide_fn, k_all_dtypes.size()> divide{};
 };
 
-constexpr std::size_t row_of(kernel what) {
+constexpr std::size_t place_of(kernel what) {
   return static_cast<std::size_t>(what) - static_cast<std::size_t>(kernel::sum);
 }
 
@@ -26,7 +26,7 @@ constexpr std::size_t column_of(dtype type) { return static_cast<std::size_t>(ty
 /// Tables are indexed by enumerator but filled by walking the two lists: they must agree on the order.
 constexpr bool are_lists_in_order() {
   for (std::size_t i = 0; i < k_all_reductions.size(); ++i)
-    if (row_of(k_all_reductions[i]) != i) return false;
+    if (place_of(k_all_reductions[i]) != i) return false;
   for (std::size_t i = 0; i < k_all_dtypes.size(); ++i)
     if (column_of(k_all_dtypes[i]) != i) return false;
   return true;

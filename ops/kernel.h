@@ -1,4 +1,6 @@
-// The arithmetic a compute op may ask for, and how to call it.
+// The kernel table: what a compute op may ask for, one row a kernel; and the arithmetic of the host.
+//
+// Whoever needs to know something of a kernel reads its row. A new kernel is an enumerator, a row, and what it computes.
 //
 // Kernels know elements, never ranks. `reduce` is elementwise: c[i] = a[i] (op) b[i] for i < count.
 // a, b and c are either identical or disjoint (c == a and c == b are both allowed), need no alignment
@@ -14,6 +16,8 @@
 //   - min and max are IEEE 754-2019 minimum and maximum: NaN if either operand is NaN, and -0 < +0.
 #pragma once
 
+#include <array>
+#include <span>
 #include <string_view>
 
 #include "ops/base.h"
@@ -49,33 +53,177 @@ inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::p
                                                          kernel::land, kernel::lor,  kernel::lxor, kernel::band,
                                                          kernel::bor,  kernel::bxor};
 
-std::string_view name_of(kernel what);
+// --- the table -----------------------------------------------------------------------------------------------
 
-/// Elementwise, of two operands. Logical and bit operations exist for integers only; `none` and `copy` are not
-/// reductions. `user` is the application's own arithmetic, on any dtype: associative, and as far as a schedule tells,
-/// not commutative.
-constexpr bool is_reduction(kernel what) { return what >= kernel::sum && what <= kernel::user; }
+/// Whether a compute has an operand.
+enum class operand_need : std::uint8_t { never, always, optional };
 
-/// What makes adaptive sums, on floating types: neither elementwise nor associative.
-constexpr bool is_adaptive(kernel what) { return what == kernel::dot_norms || what == kernel::adasum; }
+/// What an operand holds: elements of the op's type, as many as the op's count says; the sums of an adaptive sum,
+/// k_dot_sums of f64; or the lengths of lists, u64, one for each list.
+enum class operand_type : std::uint8_t { elements, sums, lengths };
 
-/// What goes from lists to their lengths, and back.
-constexpr bool is_about_lengths(kernel what) { return what == kernel::measure || what == kernel::lay_out; }
+struct operand_rule {
+  operand_need need = operand_need::never;
+  operand_type type = operand_type::elements;
+  bool steers = false;  ///< it decides what becomes of the others: the text form has it behind "by"
 
-/// What the instance brings a function for (libsched/functions.h), which reads all of one buffer, or of two, and writes
-/// all of another. What it is said to do here is what verify goes by.
-constexpr bool is_function(kernel what) { return what >= kernel::split; }
+  constexpr bool is_needed() const { return need == operand_need::always; }
+  constexpr dtype type_in(dtype elements) const {
+    return type == operand_type::sums ? dtype::f64 : type == operand_type::lengths ? dtype::u64 : elements;
+  }
+};
 
-constexpr bool supports(kernel what, dtype type) {
-  if (is_adaptive(what)) return is_floating(type);
-  if (is_about_lengths(what) || is_function(what)) return true;
-  if (is_item(type)) return false;
-  if (what == kernel::divide) return true;
-  return is_reduction(what) && (what < kernel::land || what == kernel::user || !is_floating(type));
+/// The number that a compute has in op::tag, beside its operands.
+struct parameter_rule {
+  std::string_view name{};  ///< empty: there is none
+  std::uint32_t least = 0;
+  constexpr bool exists() const { return !name.empty(); }
+};
+
+/// What becomes of a result where an operand is null, as contributions of absent ranks are.
+enum class null_rule : std::uint8_t {
+  either,   ///< it is the operand that there is; null if there is none
+  keep,     ///< it is null
+  present,  ///< it is there in any case
+};
+
+enum class trait : std::uint8_t {
+  reduction,  ///< elementwise and associative, of two operands: what collectives reduce by
+  merges,     ///< offers that missed their round are combined by it with later ones
+  function,   ///< the instance brings a function (libsched/functions.h), which takes whole buffers of any type
+};
+
+/// One kernel, for builder, text form, checks, verify, models of time and engine alike.
+struct kernel_row {
+  kernel what = kernel::none;
+  std::string_view name{};
+  operand_rule a{}, b{}, s{}, c{};
+  parameter_rule parameter{};
+  std::uint32_t dtypes = 0;  ///< bit of each
+  null_rule null = null_rule::present;
+  std::uint32_t traits = 0;  ///< bit of each
+
+  constexpr bool is(trait which) const { return (traits >> static_cast<unsigned>(which) & 1) != 0; }
+  constexpr bool supports(dtype type) const { return (dtypes >> static_cast<unsigned>(type) & 1) != 0; }
+};
+
+namespace kernel_table {
+
+template <class Words>
+constexpr std::uint32_t bits_of(const Words& all) {
+  std::uint32_t bits = 0;
+  for (const auto it : all) bits |= 1u << static_cast<unsigned>(it);
+  return bits;
 }
 
-/// Whether a compute op has a second operand.
-constexpr bool is_binary(kernel what) { return is_reduction(what) || is_adaptive(what); }
+inline constexpr std::uint32_t k_numbers = bits_of(k_all_dtypes);
+inline constexpr std::uint32_t k_any = k_numbers | bits_of(k_all_items);
+inline constexpr std::uint32_t k_floats = bits_of(std::array{dtype::f16, dtype::bf16, dtype::f32, dtype::f64});
+inline constexpr operand_rule k_elements{operand_need::always};
+inline constexpr operand_rule k_lengths{operand_need::always, operand_type::lengths};
+inline constexpr operand_rule k_sums{operand_need::always, operand_type::sums};
+inline constexpr operand_rule k_by_sums{operand_need::always, operand_type::sums, true};
+inline constexpr operand_rule k_by_buffer{operand_need::optional, operand_type::elements, true};
+
+constexpr kernel_row reduction(kernel what, std::string_view name, std::uint32_t dtypes) {
+  return {.what = what,
+          .name = name,
+          .a = k_elements,
+          .b = k_elements,
+          .c = k_elements,
+          .dtypes = dtypes,
+          .null = null_rule::either,
+          .traits = bits_of(std::array{trait::reduction, trait::merges})};
+}
+
+constexpr kernel_row function(kernel what, std::string_view name) {
+  return {.what = what,
+          .name = name,
+          .a = k_elements,
+          .b = k_by_buffer,
+          .c = k_elements,
+          .parameter = {"function"},
+          .dtypes = k_any,
+          .traits = bits_of(std::array{trait::function})};
+}
+
+inline constexpr std::array k_rows{
+    kernel_row{.what = kernel::none, .name = "none"},
+    kernel_row{.what = kernel::copy,
+               .name = "copy",
+               .a = k_elements,
+               .c = k_elements,
+               .dtypes = k_any,
+               .null = null_rule::either},
+    reduction(kernel::sum, "sum", k_numbers),
+    reduction(kernel::prod, "prod", k_numbers),
+    reduction(kernel::min, "min", k_numbers),
+    reduction(kernel::max, "max", k_numbers),
+    reduction(kernel::land, "land", k_numbers & ~k_floats),
+    reduction(kernel::lor, "lor", k_numbers & ~k_floats),
+    reduction(kernel::lxor, "lxor", k_numbers & ~k_floats),
+    reduction(kernel::band, "band", k_numbers & ~k_floats),
+    reduction(kernel::bor, "bor", k_numbers & ~k_floats),
+    reduction(kernel::bxor, "bxor", k_numbers & ~k_floats),
+    reduction(kernel::user, "user", k_numbers),
+    kernel_row{.what = kernel::dot_norms,
+               .name = "dot_norms",
+               .a = k_elements,
+               .b = k_elements,
+               .c = k_sums,
+               .dtypes = k_floats,
+               .null = null_rule::present},
+    kernel_row{.what = kernel::adasum,
+               .name = "adasum",
+               .a = k_elements,
+               .b = k_elements,
+               .s = k_by_sums,
+               .c = k_elements,
+               .dtypes = k_floats,
+               .null = null_rule::either,
+               .traits = bits_of(std::array{trait::merges})},
+    kernel_row{.what = kernel::divide,
+               .name = "divide",
+               .a = k_elements,
+               .c = k_elements,
+               .parameter = {"divisor", 2},
+               .dtypes = k_numbers,
+               .null = null_rule::keep},
+    kernel_row{.what = kernel::measure, .name = "measure", .a = k_elements, .c = k_lengths, .dtypes = k_any},
+    kernel_row{.what = kernel::lay_out, .name = "lay_out", .a = k_lengths, .c = k_elements, .dtypes = k_any},
+    function(kernel::split, "split"),
+    function(kernel::fold, "fold"),
+    function(kernel::join, "join"),
+    function(kernel::derive, "derive"),
+};
+
+constexpr bool is_in_order() {
+  for (std::size_t i = 0; i < k_rows.size(); ++i)
+    if (static_cast<std::size_t>(k_rows[i].what) != i) return false;
+  return true;
+}
+static_assert(is_in_order());
+
+}  // namespace kernel_table
+
+/// All kernels, in the order of the enumeration; the first is `none`.
+inline constexpr std::span<const kernel_row> k_kernel_rows{kernel_table::k_rows};
+
+/// A number that is no kernel has the row of `none`.
+constexpr const kernel_row& row_of(kernel what) {
+  const auto index = static_cast<std::size_t>(what);
+  return k_kernel_rows[index < k_kernel_rows.size() ? index : 0];
+}
+
+constexpr std::string_view name_of(kernel what) {
+  return static_cast<std::size_t>(what) < k_kernel_rows.size() ? row_of(what).name : "unknown";
+}
+
+constexpr bool supports(kernel what, dtype type) { return row_of(what).supports(type); }
+constexpr bool is_reduction(kernel what) { return row_of(what).is(trait::reduction); }
+constexpr bool is_function(kernel what) { return row_of(what).is(trait::function); }
+
+// --- host kernels --------------------------------------------------------------------------------------------
 
 /// What dot_norms makes and adasum takes, as f64: a.b, a.a and b.b.
 inline constexpr std::uint64_t k_dot_sums = 3;

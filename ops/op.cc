@@ -10,17 +10,27 @@ std::string_view name_of(op_kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
+std::string objection_to_kernel(const op& what) {
+  if (what.kind != op_kind::compute && what.kind != op_kind::capture) return {};
+  const kernel_row& row = row_of(what.what);
+  const bool fits = what.kind == op_kind::compute || row.is(trait::merges);
+  if (!fits || !row.supports(what.type)) return "no such reduction on " + std::string(name_of(what.type));
+  if (what.kind == op_kind::compute && row.parameter.exists() && what.tag < row.parameter.least)
+    return "its " + std::string(row.parameter.name) + " is " + std::to_string(what.tag) + ": use " +
+           std::to_string(row.parameter.least) + " or more";
+  return {};
+}
+
 operand_list own_operands_of(const op& what) {
+  const kernel_row& row = row_of(what.kind == op_kind::compute ? what.what : kernel::none);
   operand_list all;
-  const bool computes = what.kind == op_kind::compute;
-  const bool makes_sums = computes && what.what == kernel::dot_norms;
-  const bool reads_lengths = computes && what.what == kernel::lay_out;
-  if (what.a.exists()) all.add({&op::a, what.a, reads_lengths ? dtype::u64 : what.type, what.count});
-  if (what.b.exists()) all.add({&op::b, what.b, what.type, what.count});
-  if (what.s.exists()) all.add({&op::s, what.s, dtype::f64, k_dot_sums, false, true});
-  if (!what.c.exists()) return all;
-  const dtype written = makes_sums ? dtype::f64 : computes && what.what == kernel::measure ? dtype::u64 : what.type;
-  all.add({&op::c, what.c, written, makes_sums ? k_dot_sums : what.count, true, makes_sums});
+  const auto add = [&](region op::*which, const operand_rule& rule) {
+    const bool is_sums = rule.type == operand_type::sums;
+    if ((what.*which).exists())
+      all.add(
+          {which, what.*which, rule.type_in(what.type), is_sums ? k_dot_sums : what.count, which == &op::c, is_sums});
+  };
+  add(&op::a, row.a), add(&op::b, row.b), add(&op::s, row.s), add(&op::c, row.c);
   return all;
 }
 

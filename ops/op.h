@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "ops/base.h"
@@ -52,17 +53,17 @@ class region {
 /// | nop         |        |        |      |         |      |     |
 /// | send        | source |        |      |         | to   | yes |
 /// | recv        |        |        |      | target  | from | yes |
-/// | compute     | lower  | higher | sums | target  |      | yes |  as below; divide's and functions' tags are no tags
+/// | compute     | lower  | higher | sums | target  |      |     |  as below; the tag is the kernel's parameter
 /// | signal_send |        |        |      |         | to   | yes |
 /// | signal_recv |        |        |      |         | from | yes |  from == self: the application's call
 /// | capture     |        |        |      | target  |      |     |
 ///
-/// A compute is a copy, c = a; a reduction, c = a (op) b; dot_norms, where c are the k_dot_sums sums of a and b, which
-/// are f64 whatever a and b are; or adasum, c = x a + y b, where x and y follow from such sums, s. divide is
-/// c = a / tag, which is at least 2. measure
-/// and lay_out connect lists of the op's type with their lengths, which are u64, one for each. A function, whose number
-/// the tag is, reads all of the buffers of a and, if it exists, b, of any type, and writes all of c's. All other
-/// regions are of the op's type and count. operands_of (libsched/schedule.h) says so to whoever goes through regions.
+/// Which operands a compute has, what they hold and what its tag says is in its kernel's row (ops/kernel.h): c is what
+/// the kernel makes of a and b, in which s takes part if it exists. A copy is c = a; a reduction c = a (op) b; dot_norms
+/// makes the k_dot_sums sums of a and b; adasum is c = x a + y b, where x and y follow from such sums, s; divide is
+/// c = a / divisor. measure and lay_out connect lists of the op's type with their lengths. A function reads all of the
+/// buffers of a and, if it exists, b, of any type, and writes all of c's. operands_of (libsched/schedule.h) says so to
+/// whoever goes through regions.
 struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;
@@ -101,6 +102,9 @@ class operand_list {
   std::array<operand, 4> all_{};
   std::size_t size_ = 0;
 };
+
+/// Why nothing is computed, or merged, by such a kernel, dtype and parameter; or an empty string.
+std::string objection_to_kernel(const op& what);
 
 /// Of an op that calls no function.
 operand_list own_operands_of(const op& what);

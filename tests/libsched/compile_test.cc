@@ -258,7 +258,7 @@ TEST(compile, refuses_to_divide_by_less_than_two) {
       const buffer_id s = b.scratch(type, 4), t = b.scratch(type, 4);
       b.divide({s, 0}, {t, 0}, 4, divisor);
       if (divisor < 2)
-        EXPECT_TRUE(refuses(b, status::argument, 0, "divides by " + std::to_string(divisor) + ": use 2 or more"));
+        EXPECT_TRUE(refuses(b, status::argument, 0, "its divisor is " + std::to_string(divisor) + ": use 2 or more"));
       else
         EXPECT_EQ(refusal_of(b).code, status::ok) << name_of(type) << " / " << divisor;
     }
