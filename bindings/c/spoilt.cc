@@ -51,14 +51,14 @@ std::size_t output_of(const schedule& program) {
 
 /// Between rounds, with one behind it that wrote to the memory which is bound now.
 bool has_result(const lsched_schedule& schedule) {
-  const round_no finished = schedule.it->finished.load();
-  return finished > schedule.bound_after && finished == schedule.it->called.load();
+  const round_no finished = schedule.instance->finished.load();
+  return finished > schedule.bound_after && finished == schedule.instance->called.load();
 }
 
 std::uint64_t find_spoilt(const lsched_schedule& schedule, std::uint8_t* is_spoilt) {
-  const std::size_t output = output_of(*schedule.it->program);
-  const std::byte* const result = schedule.it->cells[output].home;
-  const dtype type = schedule.it->program->buffers()[output].type;
+  const std::size_t output = output_of(*schedule.instance->program);
+  const std::byte* const result = schedule.instance->cells[output].home;
+  const dtype type = schedule.instance->program->buffers()[output].type;
   const auto judge = schedule.looks_at_tensors ? begins_with_nan : has_no_number;
   std::uint64_t number = 0;
   for (std::size_t i = 0; i < schedule.tensors.size(); ++i) {
