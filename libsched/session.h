@@ -1,8 +1,10 @@
-// A partial schedule as one rank uses it: what the rank offers and collects, and the calls that all ranks make together.
+// A partial schedule as one rank uses it: what the rank offers and collects, and the calls that all ranks make
+// together.
 //
 // A session is above the engine and below whoever waits. No function here waits: a call that has to answers PENDING and
-// names the round it needs. The caller waits for that round in its own way (the product by the driver, tests by stepping
-// all ranks) and calls again; a caller that gives up may do so, too, and the same call goes on from where it was.
+// names the round it needs. The caller waits for that round in its own way (the product by the driver, tests by
+// stepping all ranks) and calls again; a caller that gives up may do so, too, and the same call goes on from where it
+// was.
 //
 //     flush        agree on a round ── call for it ── wait ── take the result ── wait until all ranks have taken theirs
 //     model_sync   agree on a round ── call for it ── wait ── drop all results ── mean of the weights
@@ -11,8 +13,8 @@
 // activation full, maximum of one u64); the round after the largest number is one that nobody has called for, and whose
 // contribution no rank had given before it came here. So everything that was offered is in that round or before it.
 //
-// Registers and hand-overs are those of libsched/instance.h, and so are the threads: one at a time offers, one at a time
-// collects, and the calls that all ranks make together are both.
+// Registers and hand-overs are those of libsched/instance.h, and so are the threads: one at a time offers, one at a
+// time collects, and the calls that all ranks make together are both.
 #pragma once
 
 #include <array>
@@ -88,8 +90,8 @@ class session {
   /// Takes back what is pending; *offers = how many offers that were. STATE in the middle of flush or model_sync.
   status withdraw(std::uint64_t* offers);
 
-  /// With all ranks that have not left: a round in which everything is that was offered before, and its result. Allocates
-  /// at the first call.
+  /// With all ranks that have not left: a round in which everything is that was offered before, and its result.
+  /// Allocates at the first call.
   call_progress flush(std::span<const target_part> result, collect_report* report);
 
   /// With all ranks that have not left: replaces `weights` by their mean; what was pending or not collected is dropped.

@@ -23,13 +23,13 @@ class joined_world {
 
   world place() const { return process_.net().place(); }
 
-  /// Commits, waiting for all ranks up to the timeout. A number whose place an older schedule has at some rank's endpoint
-  /// is passed over, by all ranks alike. STATE after a commit that timed out: no later one can match. Any thread, one
-  /// after the other.
+  /// Commits, waiting for all ranks up to the timeout. A number whose place an older schedule has at some rank's
+  /// endpoint is passed over, by all ranks alike. STATE after a commit that timed out: no later one can match. Any
+  /// thread, one after the other.
   result<instance*> commit(const commit_request& request);
 
-  /// Removes instances one after the other and makes each pointer null; null ones are passed over. The first status that
-  /// is not OK ends it: BUSY, a round is outstanding. Any thread.
+  /// Removes instances one after the other and makes each pointer null; null ones are passed over. The first status
+  /// that is not OK ends it: BUSY, a round is outstanding. Any thread.
   status remove(std::span<instance** const> gone);
 
   /// That were committed and not removed.

@@ -6,8 +6,8 @@
 
 namespace lsched {
 
-/// Makes a call of a session until it is done or has failed. TIMEOUT after the deadline: the next such call goes on from
-/// there.
+/// Makes a call of a session until it is done or has failed. TIMEOUT after the deadline: the next such call goes on
+/// from there.
 template <class Call>
 call_progress complete(driver& by, driver::clock::time_point deadline, const Call& call) {
   for (;;) {
