@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "bindings/c/sized.h"
 #include "bindings/environment.h"
@@ -13,6 +12,7 @@
 #include "bindings/selection_environment.h"
 #include "collectives/nodes.h"
 #include "libsched/shm_endpoint.h"
+#include "offload/arrival_of_ranks.h"
 #include "offload/cores.h"
 
 namespace lsched {
@@ -47,19 +47,6 @@ failure wrong_abi(int abi) {
                                std::to_string(LSCHED_ABI)};
 }
 
-// All ranks must be there before the first commit looks at them.
-status wait_for_ranks(shm_segment& segment, std::chrono::nanoseconds limit, rank* missing) {
-  const auto deadline = driver::clock::now() + limit;
-  for (rank r = 0; r < segment.ranks(); ++r) {
-    while (segment.page(r).state_of_rank.load() == shm_page::absent) {
-      *missing = r;
-      if (driver::clock::now() > deadline) return status::timeout;
-      std::this_thread::sleep_for(100us);
-    }
-  }
-  return status::ok;
-}
-
 /// All ranks of the world are those of the segment. Where they play nodes, their memory is shared all the same.
 neighbourhood alone_on_machine(const shm_segment& segment, rank ranks_per_node) {
   const auto ranks = static_cast<unsigned>(segment.ranks());
@@ -87,10 +74,7 @@ lsched_status open_process(const open_options& options, lsched_runtime** runtime
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
   auto net = shm_endpoint::open(*segment, where ? where->self : 0, options.shm);
   if (!net) return report(diagnostic, net.error());
-  rank missing = k_no_rank;
-  if (const status answer = wait_for_ranks(**segment, options.commit_timeout, &missing); answer != status::ok)
-    return report(diagnostic,
-                  {answer, "rank " + std::to_string(missing) + " did not open its runtime in time", missing});
+  if (const auto why = wait_for_ranks(**segment, options.commit_timeout)) return report(diagnostic, *why);
   *runtime = new lsched_runtime(std::move(*net), options, alone_on_machine(**segment, options.ranks_per_node));
   return LSCHED_OK;
 }
