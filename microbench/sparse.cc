@@ -42,11 +42,11 @@ using schedules = std::vector<schedule_handle>;
 
 /// Adds those of one schedule. Where there are no lists, all is payload.
 void add_words(moved_words& all, const lsched_schedule& it) {
-  it.runtime->driver().with_engine([&] {
-    const auto buffers = it.it->program->buffers();
+  it.runtime->process.driver().with_engine([&] {
+    const auto buffers = it.instance->program->buffers();
     const bool has_lists = std::ranges::any_of(buffers, &buffer::has_lists);
     for (std::size_t b = 0; b < buffers.size(); ++b) {
-      const traffic& one = it.it->moved[b];
+      const traffic& one = it.instance->moved[b];
       const double sent = static_cast<double>(one.bytes_sent) / 4,
                    received = static_cast<double>(one.bytes_received) / 4;
       const double headers_out = k_header_words * static_cast<double>(one.messages_sent);

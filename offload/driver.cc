@@ -165,7 +165,7 @@ status driver::start(instance& it, round_no* round) {
 
 void driver::poke(instance& it) {
   engine_.post(it);
-  if (try_acquire()) look_and_let_go();  // otherwise the owner looks at posts after it has let go
+  run_posted();
 }
 
 void driver::look_and_let_go() {
@@ -182,7 +182,7 @@ status driver::run(instance& it, clock::time_point deadline) {
   return wait(it, last + 1, deadline);
 }
 
-status driver::wait(instance& it, round_no round, clock::time_point deadline) {
+status driver::wait(const instance& it, round_no round, clock::time_point deadline) {
   for (bool first = true;; first = false) {
     if (is_over(it, round)) return first ? answer_of(it, round) : leave(answer_of(it, round));
     if (!first && clock::now() >= deadline) return leave(status::timeout);

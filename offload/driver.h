@@ -39,20 +39,25 @@ class driver {
   /// Tells the engine to look at the instance's registers, and runs it inline if the engine is free.
   void poke(instance& it);
 
-  /// Runs `job`, which does not take long and answers whether to poke. Owns the engine from its beginning on if it is
-  /// free: who sends to this rank meanwhile need not wake the auxiliary thread, because the caller looks at the end.
+  /// Runs `job`, which does not take long, and which posts what the engine has to look at and answers whether it has.
+  /// Owns the engine from its beginning on if it is free: who sends to this rank meanwhile need not wake the auxiliary
+  /// thread, because the caller looks at the end.
   template <class Job>
-  void poke_after(instance& it, const Job& job) {
+  void run_posting(const Job& job) {
     const bool is_owner = try_acquire();
     if (is_owner) take_over();
-    const bool is_due = job();
-    if (is_due) engine_.post(it);
-    if (is_owner || (is_due && try_acquire())) look_and_let_go();
+    const bool has_posted = job();
+    if (is_owner || (has_posted && try_acquire())) look_and_let_go();
+  }
+
+  /// Runs the engine inline if it is free: something has been posted.
+  void run_posted() {
+    if (try_acquire()) look_and_let_go();  // otherwise the owner looks at posts after it has let go
   }
 
   /// Until `round` of the instance has ended. TIMEOUT after `deadline`; the instance's verdict if it has failed.
   /// Any number of threads. Makes at least one attempt at progress.
-  status wait(instance& it, round_no round, clock::time_point deadline);
+  status wait(const instance& it, round_no round, clock::time_point deadline);
 
   /// Starts a round and waits for it, without letting go of the engine in between.
   status run(instance& it, clock::time_point deadline);

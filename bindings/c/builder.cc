@@ -105,7 +105,7 @@ lsched_status lsched_builder_create(lsched_runtime* runtime, const char* name, l
   if (runtime == nullptr || builder == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
     const std::string called = name == nullptr ? "custom" : name;
-    *builder = new lsched_builder{runtime, lsched::builder(runtime->place(), called), called};
+    *builder = new lsched_builder{runtime, lsched::builder(runtime->world.place(), called), called};
     return LSCHED_OK;
   });
 }

@@ -34,22 +34,22 @@ void look_around(lsched_runtime* runtime, collective_request& asked, const exten
   if (!asked.of->moves_data) return;
   const auto is_visible = [&](const std::byte* place, std::optional<std::uint64_t> count) {
     const std::uint64_t bytes = count.value_or(0) * size_of(asked.data.type);
-    return bytes == 0 || runtime->net().sends_from(place, bytes);
+    return bytes == 0 || runtime->process.net().sends_from(place, bytes);
   };
   asked.data.is_visible = is_visible(asked.input, buffers.input) && is_visible(asked.output, buffers.output);
 }
 
 described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) {
-  auto asked = read_request(runtime->place(), runtime->nodes(), desc);
+  auto asked = read_request(runtime->world.place(), runtime->nodes(), desc);
   if (!asked) return {{"a collective with bad arguments", asked.error()}};
-  const extents buffers = asked->of->extents_of(runtime->place(), asked->data);
+  const extents buffers = asked->of->extents_of(runtime->world.place(), asked->data);
   look_around(runtime, *asked, buffers);
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto made = runtime->schedules_made().get(asked->of->name, wanted, asked->data);
+  const auto made = runtime->schedules_made.get(asked->of->name, wanted, asked->data);
   if (!made) return {{agreement_of(*asked, wanted), made.error()}};
   asked->data.segment = made->chosen.data.segment;
   asked->data.radix = made->chosen.data.radix;
-  const std::string_view remark = remark_on(*made->chosen.how, runtime->place().size, asked->data);
+  const std::string_view remark = remark_on(*made->chosen.how, runtime->world.place().size, asked->data);
   binding memory;
   if (buffers.input) memory.inputs.push_back(asked->input);
   if (buffers.output) memory.outputs.push_back(asked->output);
@@ -57,7 +57,7 @@ described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) 
           asked->data.in_place,
           asked->overlay_bytes,
           tensors_of(*asked),
-          runtime->place().size > 1 && remark.empty(),
+          runtime->world.place().size > 1 && remark.empty(),
           std::string(remark)};
 }
 
@@ -101,7 +101,7 @@ result<activation> read_start(const lsched_runtime& runtime, const lsched_partia
     return failure{status::argument,
                    "results of an allgather, zero where a rank was absent, can only be added up: LSCHED_SUM, or "
                    "LSCHED_LATEST"};
-  if (starts->is_woken() && runtime.wants_thread() && !runtime.has_thread())
+  if (starts->is_woken() && runtime.process.wants_thread() && !runtime.process.has_thread())
     return failure{status::unsupported,
                    words_for(*starts) +
                        " needs a progress thread, which has to call MPI, and that needs "
@@ -179,7 +179,7 @@ described_partial describe_sparse(lsched_runtime* runtime, const lsched_partial_
   if (auto why = objection_to_sparse(desc, *sparse)) return {{nothing, *why}};
   const auto starts = read_start(*runtime, desc);
   if (!starts) return {{nothing, starts.error()}};
-  auto asked = read_request(runtime->place(), *sparse);
+  auto asked = read_request(runtime->world.place(), *sparse);
   if (!asked) return {{nothing, asked.error()}};
   return {{"partial_" + asked->agreement + " " + words_for(*starts) + " seed " + std::to_string(starts->seed),
            partial_sparse_allreduce(*asked->how, asked->problem, *starts),
@@ -196,7 +196,7 @@ commit_request describe_dense(lsched_runtime* runtime, const lsched_partial_desc
   const auto starts = read_start(*runtime, desc);
   if (!starts) return {what, starts.error()};
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto made = runtime->schedules_made().get(name, wanted, *data, *starts);
+  const auto made = runtime->schedules_made.get(name, wanted, *data, *starts);
   if (!made) return {what, made.error()};
   const std::string agreement = what + " " + std::string(made->chosen.how->name) + " " + words_for(*starts) + " seed " +
                                 std::to_string(starts->seed) + (desc.averages_weights != 0 ? " averages" : "") +
@@ -213,38 +213,38 @@ described_partial describe_partial(lsched_runtime* runtime, const result<lsched_
 constexpr std::uint64_t k_farewell_ns = 10'000'000'000;
 
 /// A schedule beside a partial one, which waits for every rank that has not left.
-lsched_status commit_companion(lsched_schedule& schedule, const char* purpose, const shape& data, instance*& into,
-                               lsched_diagnostic* diagnostic) {
+result<instance*> commit_companion(lsched_schedule& schedule, const char* purpose, const shape& data) {
   lsched_runtime& runtime = *schedule.runtime;
-  const auto made =
-      runtime.schedules_made().get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
-  const std::string name = purpose + std::string(" of ") + schedule.it->label;
+  const auto made = runtime.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
+  const std::string name = purpose + std::string(" of ") + schedule.instance->label;
   commit_request request{name, made ? made->program : result<schedule_ptr>(made.error())};
-  const auto committed = runtime.commit(request);
-  if (!committed) return report(diagnostic, committed.error());
-  into = *committed;
-  runtime.driver().with_engine([&] { into->label = name; });
-  return LSCHED_OK;
+  const auto committed = runtime.world.commit(request);
+  if (committed) runtime.process.driver().with_engine([&] { (*committed)->label = name; });
+  return committed;
 }
 
-void set_buckets(lsched_schedule& schedule, const lsched_partial_desc& desc) {
-  for (std::uint32_t i = 0; i < desc.bucket_count; ++i) {
-    schedule.offered.push_back({nullptr, desc.buckets[i]});
-    schedule.collected.push_back({nullptr, desc.buckets[i]});
-  }
-  if (desc.bucket_count != 0) return;
-  schedule.offered.push_back({nullptr, contribution_of(schedule).count});
-  schedule.collected.push_back({nullptr, result_of(schedule).count});
+/// The instances by which ranks agree on a round, and through which they average weights. A failed one: `all` has those
+/// before it.
+std::optional<failure> commit_companions(lsched_schedule& schedule, const lsched_partial_desc& desc,
+                                         session_instances& all) {
+  const auto agreement = commit_companion(schedule, "agreement", {.count = 1, .type = dtype::u64, .what = kernel::max});
+  if (!agreement) return agreement.error();
+  all.agreement = *agreement;
+  if (desc.averages_weights == 0) return std::nullopt;
+  const auto mean = commit_companion(schedule, "mean", *read_shape(desc.count, desc.dtype, desc.reduction));
+  if (!mean) return mean.error();
+  all.mean = *mean;
+  return std::nullopt;
 }
 
-/// By the first the ranks agree on a round: the largest of what they say. Through the other they average weights.
-lsched_status commit_companions(lsched_schedule& schedule, const lsched_partial_desc& desc,
-                                lsched_diagnostic* diagnostic) {
-  const shape word{.count = 1, .type = dtype::u64, .what = kernel::max};
-  const lsched_status answer = commit_companion(schedule, "agreement", word, schedule.agreement, diagnostic);
-  if (answer != LSCHED_OK || desc.averages_weights == 0) return answer;
-  const auto data = read_shape(desc.count, desc.dtype, desc.reduction);
-  return commit_companion(schedule, "mean", *data, schedule.mean, diagnostic);
+/// Makes the session of a schedule that has been committed.
+lsched_status complete_partial(lsched_schedule& schedule, const lsched_partial_desc& desc,
+                               lsched_diagnostic* diagnostic) {
+  session_instances all{.rounds = schedule.instance};
+  const auto why = commit_companions(schedule, desc, all);
+  schedule.session.emplace(schedule.runtime->process.engine(), all, static_cast<divisor>(desc.divisor),
+                           std::span(desc.buckets, desc.bucket_count));
+  return why ? report(diagnostic, *why) : LSCHED_OK;
 }
 
 }  // namespace
@@ -290,11 +290,9 @@ lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partia
     lsched_schedule* made = nullptr;
     if (schedule == nullptr) all.request.program = failure{status::argument, "schedule is null"};
     lsched_status answer = commit(runtime, std::move(all.request), false, &made, diagnostic);
-    if (answer == LSCHED_OK) answer = commit_companions(*made, *asked, diagnostic);
+    if (answer == LSCHED_OK) answer = complete_partial(*made, *asked, diagnostic);
     if (answer != LSCHED_OK) (void)lsched_schedule_destroy(made, k_farewell_ns, nullptr);
     if (answer != LSCHED_OK) return answer;
-    set_buckets(*made, *asked);
-    made->divisor = asked->divisor;
     made->residual = std::move(all.state);
     *schedule = made;
     return answer;

@@ -72,8 +72,8 @@ described describe(world place, const lsched_coo_desc& desc) {
 lsched_status create(lsched_runtime* runtime, const lsched_coo_desc* desc, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   const auto known = read_struct(desc);
-  described all =
-      known ? describe(runtime->place(), *known) : described{{"a coo allreduce with bad arguments", known.error()}};
+  described all = known ? describe(runtime->world.place(), *known)
+                        : described{{"a coo allreduce with bad arguments", known.error()}};
   const lsched_status answer = commit(runtime, std::move(all.request), false, schedule, diagnostic);
   if (answer == LSCHED_OK) (*schedule)->coo = std::move(all.steps);
   return answer;

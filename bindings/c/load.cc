@@ -24,7 +24,7 @@ lsched_status lsched_schedule_load(lsched_runtime* runtime, const char* text, ui
                                    void* const* outputs, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
   return guarded(diagnostic, [&] {
-    auto program = read(text, bytes, runtime->place());
+    auto program = read(text, bytes, runtime->world.place());
     const std::string name = program ? (*program)->name() : "that could not be read";
     return commit(runtime, bound("loaded schedule " + name, std::move(program), inputs, outputs), false, schedule,
                   diagnostic);

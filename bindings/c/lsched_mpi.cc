@@ -19,7 +19,7 @@ bool is_mpi_up() {
 
 /// What this rank wants. Fails for reasons of its own.
 struct wish {
-  runtime_options options;
+  open_options options;
   mpi_options mpi;
 };
 
@@ -41,10 +41,11 @@ lsched_status open_mpi(MPI_Comm comm, const wish& mine, lsched_runtime** runtime
   auto net = open_mpi_endpoint(comm, mine.mpi, &info);
   if (!net) return report(diagnostic, net.error());
   if (!info.allows_auxiliary_thread) info.text += "; no progress thread below MPI_THREAD_MULTIPLE";
-  *runtime = new lsched_runtime(
-      std::move(*net), mine.options,
-      neighbourhood{static_cast<unsigned>(info.node_ranks), info.node_cores, info.ranks_per_core, info.nodes},
-      info.allows_auxiliary_thread, info.text);
+  const machine_share share{.ranks = static_cast<unsigned>(info.node_ranks),
+                            .cores = info.node_cores,
+                            .may_have_thread = info.allows_auxiliary_thread,
+                            .remark = info.text};
+  *runtime = new lsched_runtime(std::move(*net), mine.options, {share, info.ranks_per_core, info.nodes});
   if (const std::string odd = launcher_mismatch(); !odd.empty()) (void)report(diagnostic, {status::ok, odd});
   return LSCHED_OK;
 }

@@ -19,7 +19,7 @@ lsched_histogram told(const histogram& it) {
 
 lsched_partial_stats stats_of(const lsched_schedule& schedule) {
   partial_figures now;
-  schedule.runtime->driver().with_engine([&] { now = schedule.it->stats->figures(); });
+  schedule.runtime->process.driver().with_engine([&] { now = schedule.instance->stats->figures(); });
   lsched_partial_stats all{.rounds = now.rounds,
                            .contributors_sum = now.contributors_sum,
                            .contributors_min = now.contributors_min,
@@ -58,9 +58,9 @@ std::string member(const char* name, const lsched_histogram& it) {
 }
 
 std::string json_of(const lsched_schedule& schedule, const lsched_partial_stats& it) {
-  const auto [self, size] = schedule.runtime->place();
-  return "{" + member("schedule", "\"" + schedule.it->label + "\"") + "," + member("rank", std::to_string(self)) + "," +
-         member("ranks", std::to_string(size)) + "," + member("rounds", it.rounds) + "," +
+  const auto [self, size] = schedule.runtime->world.place();
+  return "{" + member("schedule", "\"" + schedule.instance->label + "\"") + "," + member("rank", std::to_string(self)) +
+         "," + member("ranks", std::to_string(size)) + "," + member("rounds", it.rounds) + "," +
          member("contributors_sum", it.contributors_sum) + "," + member("contributors_min", it.contributors_min) + "," +
          member("contributors_max", it.contributors_max) + "," + member("contributors", list_of(it.contributors)) +
          "," + member("staleness", it.staleness) + "," + member("in_time", it.in_time) + "," + member("late", it.late) +

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "bindings/c/sized.h"
 #include "bindings/environment.h"
@@ -13,8 +12,8 @@
 #include "bindings/selection_environment.h"
 #include "collectives/nodes.h"
 #include "libsched/shm_endpoint.h"
+#include "offload/arrival_of_ranks.h"
 #include "offload/cores.h"
-#include "offload/pinning.h"
 
 namespace lsched {
 namespace {
@@ -33,9 +32,6 @@ constexpr int k_misspelt_lane = INT32_MIN;
 
 constexpr std::uint64_t k_commit_timeout_ns = 60'000'000'000;
 
-/// Under LSCHED_TRACE: 48 MiB of address space, used as it fills.
-constexpr std::uint64_t k_traced_events = 1 << 20;
-
 /// How many ranks an MPI launcher has started, if one has.
 result<std::optional<rank>> mpi_launch_size() {
   for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
@@ -51,30 +47,17 @@ failure wrong_abi(int abi) {
                                std::to_string(LSCHED_ABI)};
 }
 
-// All ranks must be there before the first commit looks at them.
-status wait_for_ranks(shm_segment& segment, std::chrono::nanoseconds limit, rank* missing) {
-  const auto deadline = driver::clock::now() + limit;
-  for (rank r = 0; r < segment.ranks(); ++r) {
-    while (segment.page(r).state_of_rank.load() == shm_page::absent) {
-      *missing = r;
-      if (driver::clock::now() > deadline) return status::timeout;
-      std::this_thread::sleep_for(100us);
-    }
-  }
-  return status::ok;
-}
-
 /// All ranks of the world are those of the segment. Where they play nodes, their memory is shared all the same.
 neighbourhood alone_on_machine(const shm_segment& segment, rank ranks_per_node) {
   const auto ranks = static_cast<unsigned>(segment.ranks());
   const unsigned cores = segment.cores() != 0 ? segment.cores() : usable_cores();
-  neighbourhood all{ranks, cores, static_cast<rank>(ranks_per_core(ranks, cores))};
+  neighbourhood all{{.ranks = ranks, .cores = cores}, static_cast<rank>(ranks_per_core(ranks, cores))};
   for (rank r = 0; ranks_per_node != 0 && ranks_per_node < segment.ranks() && r < segment.ranks(); ++r)
     all.nodes.push_back(r / ranks_per_node);
   return all;
 }
 
-lsched_status open_process(const runtime_options& options, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
+lsched_status open_process(const open_options& options, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
   const auto found = find_launch();
   if (!found) return report(diagnostic, found.error());
   const std::optional<launch>& where = *found;
@@ -91,12 +74,8 @@ lsched_status open_process(const runtime_options& options, lsched_runtime** runt
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
   auto net = shm_endpoint::open(*segment, where ? where->self : 0, options.shm);
   if (!net) return report(diagnostic, net.error());
-  rank missing = k_no_rank;
-  if (const status answer = wait_for_ranks(**segment, options.commit_timeout, &missing); answer != status::ok)
-    return report(diagnostic,
-                  {answer, "rank " + std::to_string(missing) + " did not open its runtime in time", missing});
-  *runtime =
-      new lsched_runtime(std::move(*net), options, alone_on_machine(**segment, options.ranks_per_node), true, {});
+  if (const auto why = wait_for_ranks(**segment, options.commit_timeout)) return report(diagnostic, *why);
+  *runtime = new lsched_runtime(std::move(*net), options, alone_on_machine(**segment, options.ranks_per_node));
   return LSCHED_OK;
 }
 
@@ -132,10 +111,12 @@ commit_request bound(std::string agreement, result<schedule_ptr> program, const 
 lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_place, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) request.program = failure{status::argument, "schedule is null"};
-  auto handle = std::make_unique<lsched_schedule>();
-  const auto committed = runtime->commit(request);
+  auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
+  const auto committed = runtime->world.commit(request);
   if (!committed) return report(diagnostic, committed.error());
-  *handle = {runtime, *committed, in_place};
+  handle->runtime = runtime;
+  handle->instance = *committed;
+  handle->in_place = in_place;
   *schedule = handle.release();
   return LSCHED_OK;
 }
@@ -196,7 +177,7 @@ void init_struct(Struct* to, std::size_t bytes, const Struct& from) {
 
 }  // namespace
 
-result<runtime_options> read_config(const lsched_config* config) {
+result<open_options> read_config(const lsched_config* config) {
   const lsched_config defaults = default_config();
   const auto asked = config == nullptr ? defaults : read_struct(config, defaults);
   if (!asked) return asked.error();
@@ -205,18 +186,18 @@ result<runtime_options> read_config(const lsched_config* config) {
     return failure{status::argument, "progress (lsched_config or LSCHED_PROGRESS) is neither thread nor caller"};
   if (filled.idle < LSCHED_IDLE_AUTO || filled.idle > LSCHED_IDLE_PARK)
     return failure{status::argument, "idle (lsched_config or LSCHED_IDLE) is none of auto, spin, yield, park"};
-  runtime_options options;
-  options.wants_thread = filled.progress == LSCHED_PROGRESS_THREAD;
-  options.idle = static_cast<idle_mode>(filled.idle);
+  open_options options;
+  options.process.wants_thread = filled.progress == LSCHED_PROGRESS_THREAD;
+  options.process.idle = static_cast<idle_mode>(filled.idle);
   if (filled.progress_core < -1 ||
       (filled.progress_core >= 0 &&
        !std::ranges::binary_search(allowed_cores(), static_cast<unsigned>(filled.progress_core))))
     return failure{status::argument, "progress_core " + std::to_string(filled.progress_core) +
                                          " is not one of the cores this process may use"};
-  if (filled.progress_core >= 0) options.core = static_cast<unsigned>(filled.progress_core);
+  if (filled.progress_core >= 0) options.process.core = static_cast<unsigned>(filled.progress_core);
   const auto arithmetic = read_lane(filled.lane);
   if (!arithmetic) return arithmetic.error();
-  options.arithmetic = *arithmetic;
+  options.process.arithmetic = *arithmetic;
   options.region_bytes = filled.region_bytes;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
   options.commit_timeout = std::chrono::nanoseconds(std::min(filled.commit_timeout_ns, k_most));
@@ -229,8 +210,8 @@ result<runtime_options> read_config(const lsched_config* config) {
   const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
   if (!ranks_per_node) return ranks_per_node.error();
   options.ranks_per_node = ranks_per_node->value_or(0);
-  if (const char* prefix = text_in_environment("LSCHED_TRACE")) options.trace_prefix = prefix;
-  if (auto why = objection_to_trace(options.trace_prefix)) return *why;
+  if (const char* prefix = text_in_environment("LSCHED_TRACE")) options.process.trace_prefix = prefix;
+  if (auto why = objection_to_trace(options.process.trace_prefix)) return *why;
   return options;
 }
 
@@ -241,7 +222,7 @@ using namespace lsched;
 namespace {
 
 /// What is around, with what the tuning table knows better.
-selection chosen_by(const runtime_options& options, const neighbourhood& around) {
+selection chosen_by(const open_options& options, const neighbourhood& around) {
   selection by = options.choose_by;
   by.around.ranks_per_core = around.ranks_per_core;
   by.around.nodes = around.nodes;
@@ -250,86 +231,10 @@ selection chosen_by(const runtime_options& options, const neighbourhood& around)
 
 }  // namespace
 
-lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const runtime_options& options,
-                               const neighbourhood& around, bool may_have_thread, std::string remark)
-    : options_(options),
-      net_(std::move(net)),
-      cache_(net_->place(), chosen_by(options, around)),
-      lane_(make_lane(options.arithmetic, around.ranks, around.cores, net_->bell())),
-      engine_(*net_, lane_.get()),
-      driver_(engine_, make_idle_policy(options.idle, around.ranks, around.cores)),
-      remark_(std::move(remark)) {
-  if (!options.trace_prefix.empty()) start_trace(k_traced_events);
-  if (!options.wants_thread || !may_have_thread) return;
-  thread_.emplace(driver_, options.core ? options.core : core_near_caller(around.ranks));
-}
-
-lsched_runtime::~lsched_runtime() {
-  thread_.reset();
-  if (!options_.trace_prefix.empty() && is_traced())
-    guarded(nullptr, [&] {  // whatever comes of it: there is nobody left to tell
-      return write_trace(options_.trace_prefix + "." + std::to_string(place().self) + ".json") ? LSCHED_ERR_TRANSPORT
-                                                                                               : LSCHED_OK;
-    });
-  net_->close();
-}
-
-// A number whose place at some rank's endpoint an older schedule has is passed over, by all ranks alike.
-result<instance*> lsched_runtime::commit(const commit_request& request) {
-  const std::lock_guard lock(commit_guard_);
-  for (std::size_t tried = 0; tried < shm_page::k_ids; ++tried) {
-    auto answer = commit_once(request);
-    if (answer || answer.error().code != status::busy) return answer;
-  }
-  return failure{status::no_memory, "too many schedules exist at once"};
-}
-
-result<instance*> lsched_runtime::commit_once(const commit_request& request) {
-  if (is_out_of_step_)
-    return failure{status::state, "an earlier commit timed out; this runtime cannot commit any more, only close"};
-  const auto deadline = driver::clock::now() + options_.commit_timeout;
-  std::optional<commitment> step;
-  driver_.with_engine([&] { step.emplace(engine_, request); });
-  for (auto nap = std::chrono::microseconds(0);;
-       nap = std::min(nap + std::chrono::microseconds(10), std::chrono::microseconds(500))) {
-    status answer = status::pending;
-    rank dead = k_no_rank;
-    driver_.with_engine([&] {
-      answer = step->advance();
-      if (answer == status::pending && nap.count() % 100 == 0) dead = net_->find_dead_peer();
-    });
-    if (answer == status::ok) {
-      ++schedules;
-      return step->committed();
-    }
-    if (answer != status::pending) return step->why();
-    if (dead == k_no_rank && driver::clock::now() < deadline) {
-      std::this_thread::sleep_for(nap);
-      continue;
-    }
-    is_out_of_step_ = true;
-    driver_.with_engine([&] {
-      step->abandon();
-      if (dead != k_no_rank) engine_.fail_all(status::peer, dead);
-    });
-    if (dead == k_no_rank) return step->why();
-    return failure{status::peer, "rank " + std::to_string(dead) + " died or closed its runtime before it committed",
-                   dead};
-  }
-}
-
-std::string lsched_runtime::describe() const {
-  const world place = net_->place();
-  std::string text = "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " over " +
-                     std::string(net_->name()) + ", ";
-  text += thread_ ? "progress thread" : "driven by callers";
-  if (lane_ != nullptr)
-    text += ", arithmetic from " + std::to_string(lane_->least_bytes() >> 10) + " KiB on with " + lane_->name();
-  else
-    text += ", arithmetic inline: " + std::string(why_inline(options_.arithmetic));
-  if (!remark_.empty()) text += "; " + remark_;
-  return text;
-}
+lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around)
+    : process(std::move(net), options.process, around.share),
+      world(process, options.commit_timeout),
+      schedules_made(world.place(), chosen_by(options, around)) {}
 
 extern "C" {
 
@@ -372,8 +277,8 @@ lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsch
     for (rank r = 0; r < ranks; ++r) {
       auto net = shm_endpoint::open(*segment, r, options->shm);
       if (!net) return report(diagnostic, net.error());
-      opened.push_back(std::make_unique<lsched_runtime>(
-          std::move(*net), *options, alone_on_machine(**segment, options->ranks_per_node), true, ""));
+      opened.push_back(std::make_unique<lsched_runtime>(std::move(*net), *options,
+                                                        alone_on_machine(**segment, options->ranks_per_node)));
     }
     for (rank r = 0; r < ranks; ++r) runtimes[r] = opened[static_cast<std::size_t>(r)].release();
     return LSCHED_OK;
@@ -382,19 +287,22 @@ lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsch
 
 lsched_status lsched_runtime_close(lsched_runtime* runtime) {
   if (runtime == nullptr) return LSCHED_OK;
-  if (runtime->schedules.load() != 0) return LSCHED_ERR_BUSY;
+  if (runtime->world.instances() != 0) return LSCHED_ERR_BUSY;
   delete runtime;
   return LSCHED_OK;
 }
 
-int32_t lsched_rank(const lsched_runtime* runtime) { return runtime == nullptr ? k_no_rank : runtime->place().self; }
+int32_t lsched_rank(const lsched_runtime* runtime) {
+  return runtime == nullptr ? k_no_rank : runtime->world.place().self;
+}
 
-int32_t lsched_size(const lsched_runtime* runtime) { return runtime == nullptr ? 0 : runtime->place().size; }
+int32_t lsched_size(const lsched_runtime* runtime) { return runtime == nullptr ? 0 : runtime->world.place().size; }
 
 lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t rank, lsched_node* node) {
-  if (runtime == nullptr || !is_there(node) || rank < 0 || rank >= runtime->place().size) return LSCHED_ERR_ARGUMENT;
+  if (runtime == nullptr || !is_there(node) || rank < 0 || rank >= runtime->world.place().size)
+    return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    const auto nodes = nodes_of({.nodes = runtime->nodes()}, runtime->place().size);
+    const auto nodes = nodes_of({.nodes = runtime->nodes()}, runtime->world.place().size);
     const node_place own = place_of(nodes, rank);
     write_struct(node, {.number = static_cast<int32_t>(own.number),
                         .place = static_cast<int32_t>(own.place),
@@ -407,7 +315,7 @@ lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t rank, lsched
 
 lsched_status lsched_progress(lsched_runtime* runtime, int* moved) {
   if (runtime == nullptr) return LSCHED_ERR_ARGUMENT;
-  const bool any = runtime->driver().progress();
+  const bool any = runtime->process.driver().progress();
   if (moved != nullptr) *moved = any ? 1 : 0;
   return LSCHED_OK;
 }
@@ -415,7 +323,7 @@ lsched_status lsched_progress(lsched_runtime* runtime, int* moved) {
 lsched_status lsched_alloc(lsched_runtime* runtime, uint64_t bytes, void** memory) {
   if (runtime == nullptr || memory == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    std::byte* place = runtime->net().allocate(std::max<std::uint64_t>(bytes, 1));
+    std::byte* place = runtime->process.net().allocate(std::max<std::uint64_t>(bytes, 1));
     if (place == nullptr) return LSCHED_ERR_NOMEM;
     *memory = place;
     return LSCHED_OK;
@@ -425,7 +333,7 @@ lsched_status lsched_alloc(lsched_runtime* runtime, uint64_t bytes, void** memor
 lsched_status lsched_free(lsched_runtime* runtime, void* memory) {
   if (runtime == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    runtime->net().deallocate(static_cast<std::byte*>(memory));
+    runtime->process.net().deallocate(static_cast<std::byte*>(memory));
     return LSCHED_OK;
   });
 }
@@ -433,8 +341,7 @@ lsched_status lsched_free(lsched_runtime* runtime, void* memory) {
 lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats) {
   if (runtime == nullptr || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    engine_counters now;
-    runtime->driver().with_engine([&] { now = runtime->engine().counters(); });
+    const engine_counters now = runtime->process.counters();
     write_struct(stats, {.rounds = now.rounds,
                          .ops = now.ops,
                          .messages_sent = now.messages_sent,
@@ -449,7 +356,7 @@ lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats)
 lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_t bytes) {
   if (runtime == nullptr || text == nullptr || bytes == 0) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    const std::string line = runtime->describe();
+    const std::string line = runtime->process.describe();
     const std::size_t length = std::min(line.size(), bytes - 1);
     std::memcpy(text, line.data(), length);
     text[length] = '\0';

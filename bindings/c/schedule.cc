@@ -8,7 +8,7 @@ namespace {
 
 /// A ticket that no start has given: the round would be waited for without anybody being asked to run it.
 bool is_unstarted(const lsched_ticket& ticket) {
-  return !ticket.schedule->is_partial() && ticket.round > ticket.schedule->it->called.load();
+  return !ticket.schedule->is_partial() && ticket.round > ticket.schedule->instance->called.load();
 }
 
 /// A round that has ended may have been refused: OK, BOUNDS or NOT_FINITE, the same on all ranks.
@@ -29,24 +29,24 @@ lsched_status explain_refusal(const lsched_schedule& schedule, round_no round, l
   if (diagnostic == nullptr) return verdict_on(schedule, round);
   return guarded(diagnostic, [&] {
     failure why = refusal_of(schedule, round);
-    why.text = schedule.it->label + ": " + why.text;
+    why.text = schedule.instance->label + ": " + why.text;
     return report(diagnostic, why, round);
   });
 }
 
 }  // namespace
 
-lsched_status explain(const lsched_schedule& schedule, const instance& it, status answer, round_no round,
+lsched_status explain(const lsched_schedule& schedule, const instance& awaited, status answer, round_no round,
                       lsched_diagnostic* diagnostic) {
   if (answer == status::ok)
     return verdict_on(schedule, round) == LSCHED_OK ? LSCHED_OK : explain_refusal(schedule, round, diagnostic);
   if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
   return guarded(diagnostic, [&] {
-    failure why{answer, it.label, it.culprit.load()};
+    failure why{answer, awaited.label, awaited.culprit.load()};
     if (answer == status::timeout) {
-      schedule.runtime->driver().with_engine([&] {
-        round = open_round(it);
-        why.text = schedule.runtime->engine().describe_wait(it, &why.peer);
+      schedule.runtime->process.driver().with_engine([&] {
+        round = open_round(awaited);
+        why.text = schedule.runtime->process.engine().describe_wait(awaited, &why.peer);
       });
     } else if (answer == status::peer) {
       why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
@@ -66,10 +66,12 @@ lsched_status explain(const lsched_schedule& schedule, const instance& it, statu
   });
 }
 
-lsched_status wait_for(const lsched_schedule& schedule, instance& it, round_no round, driver::clock::time_point until,
-                       lsched_diagnostic* diagnostic) {
-  const status answer = schedule.runtime->driver().wait(it, round, until);
-  return explain(schedule, it, answer, round, diagnostic);
+lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic) {
+  if (made.reason.empty()) return explain(schedule, *made.awaited, made.answer, made.round, diagnostic);
+  if (diagnostic == nullptr) return static_cast<lsched_status>(made.answer);
+  return guarded(diagnostic, [&] {
+    return report(diagnostic, {made.answer, schedule.instance->label + ": " + std::string(made.reason)});
+  });
 }
 
 lsched_status refuse(const lsched_schedule* schedule) {
@@ -96,7 +98,7 @@ lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
   if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
   if (!is_ordinary(schedule)) return refuse(schedule);
   round_no round = 0;
-  const status answer = schedule->runtime->driver().start(*schedule->it, &round);
+  const status answer = schedule->runtime->process.driver().start(*schedule->instance, &round);
   if (answer == status::ok) *ticket = {schedule, round};
   return static_cast<lsched_status>(answer);
 }
@@ -104,8 +106,8 @@ lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
 lsched_status lsched_test(lsched_ticket ticket) {
   if (ticket.schedule == nullptr) return LSCHED_ERR_ARGUMENT;
   if (is_unstarted(ticket)) return LSCHED_ERR_STATE;
-  const instance& it = *ticket.schedule->it;
-  if (it.finished.load() < ticket.round) (void)ticket.schedule->runtime->driver().progress();
+  const instance& it = *ticket.schedule->instance;
+  if (it.finished.load() < ticket.round) (void)ticket.schedule->runtime->process.driver().progress();
   if (it.finished.load() >= ticket.round) return verdict_on(*ticket.schedule, ticket.round);
   const status verdict = it.verdict.load();
   return verdict == status::ok ? LSCHED_PENDING : static_cast<lsched_status>(verdict);
@@ -114,18 +116,21 @@ lsched_status lsched_test(lsched_ticket ticket) {
 lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (ticket.schedule == nullptr) return report(diagnostic, {status::argument, "the ticket names no schedule"});
   if (is_unstarted(ticket))
-    return report(diagnostic, {status::state, ticket.schedule->it->label + ": round " + std::to_string(ticket.round) +
-                                                  " has not been started"});
-  return wait_for(*ticket.schedule, *ticket.schedule->it, ticket.round, deadline_after(timeout_ns), diagnostic);
+    return report(diagnostic, {status::state, ticket.schedule->instance->label + ": round " +
+                                                  std::to_string(ticket.round) + " has not been started"});
+  const instance& awaited = *ticket.schedule->instance;
+  const status answer =
+      ticket.schedule->runtime->process.driver().wait(awaited, ticket.round, deadline_after(timeout_ns));
+  return explain(*ticket.schedule, awaited, answer, ticket.round, diagnostic);
 }
 
 lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (!is_ordinary(schedule))
     return report(diagnostic, {static_cast<status>(refuse(schedule)), "not an ordinary schedule"});
-  const status answer = schedule->runtime->driver().run(*schedule->it, deadline_after(timeout_ns));
+  const status answer = schedule->runtime->process.driver().run(*schedule->instance, deadline_after(timeout_ns));
   if (answer == status::state)
-    return report(diagnostic, {answer, schedule->it->label + ": a round is outstanding: wait for it first"});
-  return explain(*schedule, *schedule->it, answer, schedule->it->called.load(), diagnostic);
+    return report(diagnostic, {answer, schedule->instance->label + ": a round is outstanding: wait for it first"});
+  return explain(*schedule, *schedule->instance, answer, schedule->instance->called.load(), diagnostic);
 }
 
 namespace {
@@ -150,7 +155,7 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
   if (schedule == nullptr) return LSCHED_ERR_ARGUMENT;
   if (schedule->is_partial()) return LSCHED_ERR_UNSUPPORTED;
   return guarded(nullptr, [&] {
-    const lsched::schedule& program = *schedule->it->program;
+    const lsched::schedule& program = *schedule->instance->program;
     binding memory;
     const std::size_t input_count = count_of(program, buffer_role::input);
     const std::size_t output_count = count_of(program, buffer_role::output);
@@ -171,8 +176,9 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
     if (schedule->coo != nullptr && has_overlaps(schedule->coo->problem(), inputs, outputs)) return LSCHED_ERR_ARGUMENT;
     if (input_count == 1 && output_count == 1 && !lie_alike(*schedule, input, output)) return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
-    schedule->runtime->driver().with_engine([&] { answer = schedule->runtime->engine().bind(*schedule->it, memory); });
-    if (answer == status::ok) schedule->bound_after = schedule->it->called.load();
+    schedule->runtime->process.driver().with_engine(
+        [&] { answer = schedule->runtime->process.engine().bind(*schedule->instance, memory); });
+    if (answer == status::ok) schedule->bound_after = schedule->instance->called.load();
     return static_cast<lsched_status>(answer);
   });
 }
@@ -181,30 +187,18 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
 
 lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) return LSCHED_OK;
-  if (schedule->is_partial()) {
-    (void)lsched_leave(schedule);
-    const auto until = deadline_after(timeout_ns);
-    for (instance* it : {schedule->it, schedule->agreement, schedule->mean}) {
-      if (it == nullptr) continue;  // gone with an earlier call of this, or never there
-      const status answer = schedule->runtime->driver().wait(*it, k_last_round, until);
-      if (answer == status::timeout) return explain(*schedule, *it, answer, k_last_round, diagnostic);
-    }
+  driver& by = schedule->runtime->process.driver();
+  if (schedule->session) {
+    leave(by, *schedule->session);
+    const call_progress made = complete(by, deadline_after(timeout_ns), [&] { return schedule->session->drain(); });
+    if (made.answer != status::ok) return explain(*schedule, made, diagnostic);
   }
   return guarded(diagnostic, [&] {
-    lsched_runtime* runtime = schedule->runtime;
-    status answer = status::internal;
-    runtime->driver().with_engine([&] {
-      (void)runtime->engine().step();  // the mailbox may still hold it
-      for (instance** it : {&schedule->mean, &schedule->agreement}) {
-        if (*it == nullptr) continue;
-        if (answer = runtime->engine().remove(**it); answer != status::ok) return;
-        *it = nullptr;
-        --runtime->schedules;
-      }
-      answer = runtime->engine().remove(*schedule->it);
-    });
-    if (answer != status::ok) return report(diagnostic, {answer, schedule->it->label + ": a round is outstanding"});
-    --runtime->schedules;
+    const auto all = schedule->session ? schedule->session->instances() : std::array<instance**, 3>{};
+    instance** const alone[] = {&schedule->instance};
+    const std::string label = schedule->instance->label;
+    const status answer = schedule->runtime->world.remove(schedule->session ? std::span<instance** const>(all) : alone);
+    if (answer != status::ok) return report(diagnostic, {answer, label + ": a round is outstanding"});
     delete schedule;
     return LSCHED_OK;
   });
@@ -215,7 +209,7 @@ lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_prin
   if (schedule == nullptr || (text == nullptr && bytes > 0)) return LSCHED_ERR_ARGUMENT;
   if (format != LSCHED_PRINT_TEXT && format != LSCHED_PRINT_DOT) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    const lsched::schedule& program = *schedule->it->program;
+    const lsched::schedule& program = *schedule->instance->program;
     const std::string whole = format == LSCHED_PRINT_DOT ? to_dot(program) : to_text(program);
     copy_out(whole, text, bytes, needed);
     return LSCHED_OK;

@@ -122,7 +122,7 @@ struct described {
 
 described describe(lsched_runtime* runtime, const lsched_sparse_desc& desc) {
   const std::string nothing = "a sparse allreduce with bad arguments";
-  auto asked = read_request(runtime->place(), desc);
+  auto asked = read_request(runtime->world.place(), desc);
   if (!asked) return {{nothing, asked.error()}};
   if (auto why = objection_to_memory(desc, asked->problem)) return {{nothing, *why}};
   return {{std::move(asked->agreement),
@@ -151,10 +151,10 @@ round_no rounds_of(const instance& it) {
 }
 
 lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
-  lsched_sparse_stats all{.rounds = rounds_of(*schedule.it)};
-  const auto buffers = schedule.it->program->buffers();
+  lsched_sparse_stats all{.rounds = rounds_of(*schedule.instance)};
+  const auto buffers = schedule.instance->program->buffers();
   for (std::size_t b = 0; b < buffers.size(); ++b) {
-    const traffic& one = schedule.it->moved[b];
+    const traffic& one = schedule.instance->moved[b];
     all.messages_sent += one.messages_sent;
     all.messages_received += one.messages_received;
     (buffers[b].has_lists() ? all.item_bytes_sent : all.other_bytes_sent) += one.bytes_sent;
@@ -183,12 +183,12 @@ template <class Look>
 lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
   if (!is_sparse(schedule)) return LSCHED_ERR_ARGUMENT;
   const auto answer_of = [&] {
-    return is_between_rounds(*schedule->it) ? guarded(nullptr, [&] { return look(*schedule->residual); })
-                                            : LSCHED_ERR_STATE;
+    return is_between_rounds(*schedule->instance) ? guarded(nullptr, [&] { return look(*schedule->residual); })
+                                                  : LSCHED_ERR_STATE;
   };
   if (!schedule->is_partial()) return answer_of();
   lsched_status answer = LSCHED_ERR_STATE;
-  schedule->runtime->driver().with_engine([&] { answer = answer_of(); });
+  schedule->runtime->process.driver().with_engine([&] { answer = answer_of(); });
   return answer;
 }
 
@@ -228,7 +228,7 @@ lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_
 
 lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats) {
   if (!has_items(schedule) || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
-  schedule->runtime->driver().with_engine([&] { write_struct(stats, stats_of(*schedule)); });
+  schedule->runtime->process.driver().with_engine([&] { write_struct(stats, stats_of(*schedule)); });
   return LSCHED_OK;
 }
 

@@ -50,7 +50,7 @@ int blame(const char* what, const lsched_diagnostic& why) {
     }
     if (lsched_schedule_destroy(sum, k_limit_ns, &why) != LSCHED_OK) return blame("destroy", why);
   }
-  const std::uint64_t jobs = runtime->engine().counters().lane_jobs;
+  const std::uint64_t jobs = runtime->process.engine().counters().lane_jobs;
   if (lsched_runtime_close(runtime) != LSCHED_OK) return 3;
   return self == 0 && jobs == 0 ? 4 : 0;  // a rank that is folded in combines nothing
 }

@@ -178,8 +178,9 @@ struct one_rank {
   }
   void start(int which) { models::require(drives.start(*it[which], nullptr) == status::ok, "a start fails"); }
   void call(int which) {
-    drives.poke_after(*it[which], [this, which] {
+    drives.run_posting([this, which] {
       it[which]->called.store(1);
+      runs.post(*it[which]);
       return true;
     });
   }

@@ -1,0 +1,83 @@
+#include "offload/runtime.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "libsched/trace.h"
+#include "offload/pinning.h"
+
+namespace lsched {
+namespace {
+
+/// Of a trace that the options ask for: 48 MiB of address space, used as it fills.
+constexpr std::uint64_t k_traced_events = 1 << 20;
+
+struct file_closer {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+}  // namespace
+
+runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const machine_share& share)
+    : options_(std::move(options)),
+      remark_(share.remark),
+      net_(std::move(net)),
+      lane_(make_lane(options_.arithmetic, share.ranks, share.cores, net_->bell())),
+      engine_(*net_, lane_.get()),
+      driver_(engine_, make_idle_policy(options_.idle, share.ranks, share.cores)) {
+  if (!options_.trace_prefix.empty()) start_trace(k_traced_events);
+  if (!options_.wants_thread || !share.may_have_thread) return;
+  thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(share.ranks));
+}
+
+runtime::~runtime() {
+  thread_.reset();
+  if (!options_.trace_prefix.empty() && is_traced()) {
+    try {
+      (void)write_trace(options_.trace_prefix + "." + std::to_string(net_->place().self) + ".json");
+    } catch (const std::exception&) {  // there is nobody left to tell
+    }
+  }
+  net_->close();
+}
+
+std::string runtime::describe() const {
+  const world place = net_->place();
+  std::string text = "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " over " +
+                     std::string(net_->name()) + ", ";
+  text += thread_ ? "progress thread" : "driven by callers";
+  if (lane_ != nullptr)
+    text += ", arithmetic from " + std::to_string(lane_->least_bytes() >> 10) + " KiB on with " + lane_->name();
+  else
+    text += ", arithmetic inline: " + std::string(why_inline(options_.arithmetic));
+  if (!remark_.empty()) text += "; " + remark_;
+  return text;
+}
+
+engine_counters runtime::counters() {
+  engine_counters now;
+  driver_.with_engine([&] { now = engine_.counters(); });
+  return now;
+}
+
+void runtime::start_trace(std::uint64_t events) {
+  auto buffer = std::make_unique<trace_buffer>(events);
+  driver_.with_engine([&] { engine_.record(buffer.get()); });
+  trace_ = std::move(buffer);
+}
+
+std::optional<failure> runtime::write_trace(const std::string& path) {
+  const std::unique_ptr<std::FILE, file_closer> file(std::fopen(path.c_str(), "w"));
+  if (file == nullptr) return failure{status::argument, path + ": " + std::strerror(errno)};
+  driver_.with_engine([&] { engine_.record(nullptr); });
+  const std::unique_ptr<trace_buffer> buffer = std::move(trace_);
+  const std::string text = to_trace_json(buffer->events(), buffer->context());
+  if (std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0)
+    return std::nullopt;
+  return failure{status::transport, path + ": " + std::strerror(errno)};
+}
+
+}  // namespace lsched

@@ -1,0 +1,69 @@
+// What one process brings to the worlds it is in: endpoint, engine, driver, lane, progress thread and trace, built from
+// the bottom up and torn down in reverse. What belongs to one world is in offload/joined_world.h.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "libsched/engine.h"
+#include "libsched/trace_buffer.h"
+#include "offload/driver.h"
+#include "offload/lane_choice.h"
+#include "offload/progress_thread.h"
+
+namespace lsched {
+
+struct runtime_options {
+  bool wants_thread = true;
+  idle_mode idle = idle_mode::automatic;
+  std::optional<unsigned> core;  ///< of the progress thread; nothing: chosen
+  lane_choice arithmetic{};
+  std::string trace_prefix{};  ///< where to write a trace of everything; empty: nowhere
+};
+
+/// What a process finds on its machine.
+struct machine_share {
+  unsigned ranks = 1;           ///< that share the machine
+  unsigned cores = 1;           ///< that they may use together
+  bool may_have_thread = true;  ///< false: the transport forbids one
+  std::string remark{};         ///< about the transport, for people
+};
+
+class runtime {
+ public:
+  runtime(std::unique_ptr<endpoint> net, runtime_options options, const machine_share& share);
+
+  /// Stops the thread, writes the trace that the options ask for, and closes the endpoint.
+  ~runtime();
+  runtime(const runtime&) = delete;
+  runtime& operator=(const runtime&) = delete;
+
+  lsched::engine& engine() { return engine_; }
+  lsched::driver& driver() { return driver_; }
+  endpoint& net() { return *net_; }
+  bool has_thread() const { return thread_.has_value(); }
+  bool wants_thread() const { return options_.wants_thread; }
+
+  /// One line for people.
+  std::string describe() const;
+
+  engine_counters counters();
+
+  // Recording; one thread at a time. write_trace ends what start_trace has begun.
+  void start_trace(std::uint64_t events);
+  bool is_traced() const { return trace_ != nullptr; }
+  std::optional<failure> write_trace(const std::string& path);
+
+ private:
+  const runtime_options options_;
+  const std::string remark_;
+  std::unique_ptr<endpoint> net_;
+  std::unique_ptr<lane> lane_;
+  lsched::engine engine_;
+  lsched::driver driver_;
+  std::unique_ptr<trace_buffer> trace_;
+  std::optional<progress_thread> thread_;
+};
+
+}  // namespace lsched
