@@ -5,6 +5,7 @@
 #include <chrono>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <type_traits>
 
 #include "libsched/calendar.h"
@@ -16,27 +17,77 @@ namespace {
 
 enum class event_kind : std::uint8_t { start, signal, data, request, grant, moved };
 
-/// Something that happens at a rank.
-template <class Time>
-struct arrival_event {
-  Time when{};
-  rank who = 0, peer = 0;  ///< where it happens; who caused it
-  std::uint32_t label = 0;
-  std::uint32_t tag = 0;
-
-  /// What, and the op there that it is for.
-  static constexpr std::uint32_t labelled(event_kind kind, op_id op = 0) {
-    return static_cast<std::uint32_t>(kind) << 29 | op;
-  }
-  event_kind kind() const { return static_cast<event_kind>(label >> 29); }
-  op_id op() const { return label & 0x1fffffff; }
-  picoseconds instant() const { return lsched::instant_of(when); }
-  bool is_before(const arrival_event& it) const {
-    if (peer != it.peer) return peer < it.peer;
-    return kind() != it.kind() ? kind() < it.kind() : tag < it.tag;
-  }
+/// What happens, and the op that it is for; in this order where all else is equal.
+struct label {
+  event_kind kind = event_kind::start;
+  op_id op = 0;
 };
-static_assert(sizeof(arrival_event<picoseconds>) == 24);
+constexpr std::uint32_t number_of(const label& it) { return it.op << 3 | static_cast<std::uint32_t>(it.kind); }
+constexpr label label_of(std::uint32_t number) { return {static_cast<event_kind>(number & 7), number >> 3}; }
+
+/// Of two events that reach a rank in the same picosecond: first by who caused it, then by kind, then by tag.
+bool is_before(const packed_world& world, rank who, const label& x, const label& y) {
+  const auto [shape, index] = world.member(who);
+  const packed_shape& mine = world.shapes()[shape];
+  const auto cause = [&](const label& it) {
+    const bool is_own = it.kind == event_kind::start || it.kind == event_kind::moved;
+    const packed_op& what = mine.ops()[it.op];
+    return std::tuple(is_own ? who : world.peer_of(mine, what, who, index), it.kind,
+                      is_own ? 0 : packed_world::tag_of(mine, what, index));
+  };
+  return cause(x) < cause(y);
+}
+
+/// Events that know their instant, and the path to it.
+template <class Time>
+struct wide_code {
+  struct event {
+    Time when{};
+    rank rank_of = 0;
+    std::uint32_t number = 0;
+  };
+  const packed_world* world;
+
+  wide_code(const packed_world& all, picoseconds) : world(&all) {}
+  static event pack(const Time& when, rank who, const label& what) { return {when, who, number_of(what)}; }
+  static rank who(const event& it) { return it.rank_of; }
+  static label what(const event& it) { return label_of(it.number); }
+  static picoseconds order(const event& it) { return instant_of(it.when); }
+  static Time time(const event& it, picoseconds) { return it.when; }
+  bool is_before(const event& x, const event& y) const { return lsched::is_before(*world, who(x), what(x), what(y)); }
+};
+
+/// Events in 8 bytes: rank, time since the beginning of the window, label.
+struct narrow_code {
+  using event = std::uint64_t;
+  const packed_world* world;
+  int time_bits, label_bits;
+
+  narrow_code(const packed_world& all, picoseconds width)
+      : world(&all), time_bits(calendar<narrow_code>::shift_of(width)), label_bits(bits_of_labels(all)) {}
+  static int bits_of_labels(const packed_world& all) {
+    std::size_t most = 1;
+    for (const packed_shape& it : all.shapes()) most = std::max(most, it.ops().size());
+    return static_cast<int>(std::bit_width(most)) + 3;
+  }
+  static bool is_possible(const packed_world& all, picoseconds width) {
+    const narrow_code it(all, width);
+    return static_cast<int>(std::bit_width(static_cast<unsigned>(all.size()))) + it.time_bits + it.label_bits <= 64;
+  }
+  event pack(picoseconds when, rank who, const label& what) const {
+    const auto since = static_cast<std::uint64_t>(when) & ((std::uint64_t{1} << time_bits) - 1);
+    return (static_cast<std::uint64_t>(who) << time_bits | since) << label_bits | number_of(what);
+  }
+  rank who(event it) const { return static_cast<rank>(it >> label_bits >> time_bits); }
+  label what(event it) const {
+    return label_of(static_cast<std::uint32_t>(it & ((std::uint64_t{1} << label_bits) - 1)));
+  }
+  picoseconds order(event it) const {
+    return static_cast<picoseconds>(it >> label_bits & ((std::uint64_t{1} << time_bits) - 1));
+  }
+  picoseconds time(event it, picoseconds begin) const { return begin + order(it); }
+  bool is_before(event x, event y) const { return lsched::is_before(*world, who(x), what(x), what(y)); }
+};
 
 constexpr std::uint32_t k_none = ~0u;
 
@@ -120,7 +171,7 @@ class packed_state {
   std::vector<std::uint64_t> bits_;
 };
 
-template <class Time, bool SharesNics>
+template <class Time, class Code, bool SharesNics>
 class world_engine {
  public:
   world_engine(const packed_world& world, const simulation& what, simulation_record* record, picoseconds width)
@@ -131,7 +182,8 @@ class world_engine {
         is_silent_(what.noise.is_silent()),
         starts_(what.skew, world.size(), what.instance),
         sharing_(what.where.sharing_level()),
-        calendar_(world.size(), width, SharesNics ? what.where.levels[sharing_].ranks : 1),
+        code_(world, width),
+        calendar_(world.size(), width, SharesNics ? what.where.levels[sharing_].ranks : 1, code_),
         ranks_(static_cast<std::size_t>(world.size())) {
     for (const packed_shape& it : world.shapes()) states_.emplace_back(it);
     if (SharesNics) nics_.resize(at((world.size() - 1) / what.where.levels[sharing_].ranks) + 1);
@@ -149,8 +201,8 @@ class world_engine {
       push_starts(window);
       const auto& events = calendar_.take(window);
       for (std::size_t i = 0; i < events.size(); ++i) {
-        if (i + k_ahead < events.size()) ask_for_memory(events[i + k_ahead].who);
-        handle(events[i]);
+        if (i + k_ahead < events.size()) ask_for_memory(code_.who(events[i + k_ahead]));
+        handle({code_.time(events[i], calendar_.begin_of(window)), code_.who(events[i]), code_.what(events[i])});
       }
       if (what_.progress && report_.messages >= told_ + k_telling) what_.progress(told_ = report_.messages);
     }
@@ -158,7 +210,13 @@ class world_engine {
   }
 
  private:
-  using event = arrival_event<Time>;
+  /// Something that happens at a rank.
+  struct event {
+    Time when{};
+    rank who = 0;
+    label what{};
+    picoseconds instant() const { return instant_of(when); }
+  };
   using state = rank_state<Time>;
   static constexpr std::size_t k_ahead = 12;  ///< events; how far memory is asked for in advance
   static constexpr std::uint64_t k_telling = 1 << 22;
@@ -212,7 +270,7 @@ class world_engine {
   void push_starts(std::int64_t window) {
     while (started_ < world_.size() && calendar_.window_of(next_start_) == window) {
       const rank who = next_starter();
-      calendar_.push({.when = at_instant<Time>(next_start_), .who = who, .peer = who});
+      push({at_instant<Time>(next_start_), who, {event_kind::start}});
       if (++started_ < world_.size()) next_start_ = starts_(next_starter());
     }
   }
@@ -397,7 +455,7 @@ class world_engine {
   void handle(const event& it) {
     interpreter me(*this, it.who);
     end_sends(me, it.instant());
-    switch (it.kind()) {
+    switch (it.what.kind) {
       case event_kind::start: return start(me, it.when);
       case event_kind::signal:
       case event_kind::data: return arrive(me, it);
@@ -427,13 +485,13 @@ class world_engine {
   }
 
   void arrive(interpreter& me, const event& it) {
-    const op what = me.at(it.op());
-    const message_cost& paid = me.cost_of(it.op(), what);
-    Time& nic = nic_in(it.who, it.peer);
+    const op what = me.at(it.what.op);
+    const message_cost& paid = me.cost_of(it.what.op, what);
+    Time& nic = nic_in(it.who, what.peer);
     Time in = it.when;
-    if (is_foreign_ && it.kind() == event_kind::data) {
+    if (is_foreign_ && it.what.kind == event_kind::data) {
       receive_blocking(me.me.cpu, nic, it.when, paid,
-                       [&](const Time& begin) { return me.noise(it.op(), begin, paid.receiver.time); });
+                       [&](const Time& begin) { return me.noise(it.what.op, begin, paid.receiver.time); });
     } else {
       in = take_in(nic, it.when, paid);
       if (instant_of(in) > it.instant()) ++report_.nic_waits;
@@ -443,21 +501,21 @@ class world_engine {
 
   /// If the receive is all that its message, or the announcement of it, has been waiting for.
   void go_on_with(interpreter& me, const event& it, const Time& time, packed_state::flag now) {
-    me.set(it.op(), now);
-    if (!me.test(it.op(), packed_state::fired)) return;
+    me.set(it.what.op, now);
+    if (!me.test(it.what.op, packed_state::fired)) return;
     me.me.cpu = later(me.me.cpu, time);
-    ready_.push_back(it.op());
+    ready_.push_back(it.what.op);
     work(me);
   }
 
   /// At the sender of a rendezvous: its NIC does the rest.
   void move(interpreter& me, const event& it) {
-    const op what = me.at(it.op());
-    Time& nic = nic_out(it.who, it.peer);
-    const Time arrives = move_data(nic, it.when, me.cost_of(it.op(), what));
-    leave(me.me, nic, it.op());
-    calendar_.push({.when = nic, .who = it.who, .peer = it.who, .label = event::labelled(event_kind::moved)});
-    push(it.peer, op_kind::recv, it.who, what.tag, arrives, event_kind::data);
+    const op what = me.at(it.what.op);
+    Time& nic = nic_out(it.who, what.peer);
+    const Time arrives = move_data(nic, it.when, me.cost_of(it.what.op, what));
+    leave(me.me, nic, it.what.op);
+    push({nic, it.who, {event_kind::moved}});
+    push(what.peer, op_kind::recv, it.who, what.tag, arrives, event_kind::data);
   }
 
   /// What a send sets off at the other end.
@@ -471,6 +529,8 @@ class world_engine {
     push(what.peer, op_kind::recv, from, what.tag, arrives, kind);
   }
 
+  void push(const event& it) { calendar_.push(it.instant(), code_.pack(it.when, it.who, it.what)); }
+
   /// An event for the op of rank `who` that does `what` with `by` under that tag.
   void push(rank who, op_kind what, rank by, std::uint32_t tag, const Time& when, event_kind kind) {
     const op_id id = world_.find(who, what, by, tag);
@@ -479,7 +539,7 @@ class world_engine {
                std::to_string(by);
       return;
     }
-    calendar_.push({.when = when, .who = who, .peer = by, .label = event::labelled(kind, id), .tag = tag});
+    push({when, who, {kind, id}});
   }
 
   // --- NICs --------------------------------------------------------------------------------------------------
@@ -584,7 +644,8 @@ class world_engine {
   const bool is_foreign_, is_silent_;
   const start_times starts_;
   const std::size_t sharing_;  ///< the level whose groups share a NIC
-  calendar<event, SharesNics> calendar_;
+  const Code code_;
+  calendar<Code, SharesNics> calendar_;
   std::vector<state> ranks_;
   std::vector<packed_state> states_;  ///< by shape
   std::vector<shared_nic<Time>> nics_;
@@ -603,11 +664,18 @@ class world_engine {
   simulation_report report_;
 };
 
-template <class Time>
+template <class Time, class Code>
 result<simulation_report> run(const packed_world& ranks, const simulation& what, simulation_record* record,
                               picoseconds width) {
-  return what.where.shares_nics() ? world_engine<Time, true>(ranks, what, record, width).run()
-                                  : world_engine<Time, false>(ranks, what, record, width).run();
+  return what.where.shares_nics() ? world_engine<Time, Code, true>(ranks, what, record, width).run()
+                                  : world_engine<Time, Code, false>(ranks, what, record, width).run();
+}
+
+result<simulation_report> run(const packed_world& ranks, const simulation& what, simulation_record* record, bool trace,
+                              picoseconds width) {
+  if (trace) return run<traced_time, wide_code<traced_time>>(ranks, what, record, width);
+  return narrow_code::is_possible(ranks, width) ? run<picoseconds, narrow_code>(ranks, what, record, width)
+                                                : run<picoseconds, wide_code<picoseconds>>(ranks, what, record, width);
 }
 
 }  // namespace
@@ -621,7 +689,7 @@ result<simulation_report> simulate_schedules(const packed_world& ranks, const si
   if (auto why = objection_to(starts, ranks.size(), k_forever)) return std::move(*why);
 
   const auto begin = std::chrono::steady_clock::now();
-  auto report = trace ? run<traced_time>(ranks, what, record, width) : run<picoseconds>(ranks, what, record, width);
+  auto report = run(ranks, what, record, trace, width);
   if (report) report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }
