@@ -142,6 +142,17 @@ TEST(schedule_world, a_quorum_fires_with_the_second_signal) {
   EXPECT_LT(report.finish[0], 2100 * k_us);
 }
 
+TEST(schedule_world, what_arrives_at_once_is_taken_in_the_order_of_ranks) {
+  for (const bool is_traced : {false, true}) {
+    simulation_record record;
+    simulated(collective_world(5, "gather", "flat", 8), {}, &record, is_traced);
+    std::vector<rank> sources;
+    for (const simulated_op& it : record.ops)
+      if (it.kind == op_kind::recv) sources.push_back(it.peer);
+    EXPECT_EQ(sources, (std::vector<rank>{1, 2, 3, 4}));
+  }
+}
+
 TEST(schedule_world, leaves_out_what_is_void) {
   for (const rank size : {2, 3, 5})
     for (const std::uint64_t typical : {0u, 2u})
