@@ -8,7 +8,10 @@
 // Ranks that share something are a group; with IsGrouped, a group's events are handled in one order. Groups are of
 // neighbours and of equal size.
 //
-// Event: instant(), who (the rank it happens at), is_before(other) (ties).
+// How an event is kept is the Code's business; inside its window it need not say which one that is.
+//
+//   Code::event · pack(time, rank, label) · rank who(event) · picoseconds order(event): its instant, or as good inside
+//   the window · bool is_before(event, event): ties, at one rank
 #pragma once
 
 #include <algorithm>
@@ -23,20 +26,28 @@
 
 namespace lsched {
 
-template <class Event, bool IsGrouped = false>
+template <class Code, bool IsGrouped = false>
 class calendar {
  public:
-  /// Windows are as wide as the largest power of two up to `width`.
-  calendar(rank size, picoseconds width, rank group = 1)
-      : group_(group),
-        window_shift_(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1),
+  using Event = typename Code::event;
+
+  /// Windows are as wide as 2^shift_of(width).
+  calendar(rank size, picoseconds width, rank group, const Code& code)
+      : code_(code),
+        group_(group),
+        window_shift_(shift_of(width)),
         block_shift_(std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(size))) - k_block_bits)) {}
 
+  /// The largest power of two up to `width`.
+  static int shift_of(picoseconds width) {
+    return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1;
+  }
   std::int64_t window_of(picoseconds time) const { return time >> window_shift_; }
+  picoseconds begin_of(std::int64_t window) const { return window << window_shift_; }
 
-  /// `event` happens in the window last taken or later; in that one only before it is asked for again.
-  void push(const Event& event) {
-    const std::int64_t window = window_of(event.instant());
+  /// `event` happens at `time`, in the window last taken or later; in that one only before it is asked for again.
+  void push(picoseconds time, const Event& event) {
+    const std::int64_t window = window_of(time);
     if (window >= base_ + k_ring) return push_far(event, window);
     push_near(event, window);
   }
@@ -65,8 +76,8 @@ class calendar {
 
   /// Bytes held at the moment; nothing is given back before the end, so this is the most so far.
   std::size_t memory() const {
-    return sizeof(*this) + slabs_.size() * k_slab * sizeof(chunk) +
-           (far_.capacity() + taken_.capacity()) * sizeof(Event);
+    return sizeof(*this) + slabs_.size() * k_slab * sizeof(chunk) + far_.capacity() * sizeof(far_[0]) +
+           taken_.capacity() * sizeof(Event);
   }
 
  private:
@@ -74,12 +85,12 @@ class calendar {
   static constexpr int k_block_bits = 11;    ///< at most 2^11 blocks of ranks
   static constexpr std::size_t k_few = 256;  ///< so many are sorted without blocks
   static constexpr std::uint32_t k_none = ~0u;
-  static constexpr std::size_t k_slab = 256;
+  static constexpr std::size_t k_slab = 256, k_chunk = 63;
 
   struct chunk {
     std::uint32_t next = k_none;
     std::uint32_t count = 0;
-    std::array<Event, 63> events;
+    std::array<Event, k_chunk> events;
   };
 
   static std::size_t place_of(std::int64_t window) { return static_cast<std::size_t>(window % k_ring); }
@@ -88,7 +99,7 @@ class calendar {
   void push_near(const Event& event, std::int64_t window) {
     const std::size_t place = place_of(window);
     std::uint32_t& head = heads_[place];
-    if (head == k_none || chunk_at(head).count == chunk{}.events.size()) {
+    if (head == k_none || chunk_at(head).count == k_chunk) {
       const std::uint32_t fresh = new_chunk();
       chunk_at(fresh).next = head;
       head = fresh;
@@ -114,19 +125,18 @@ class calendar {
 
   void push_far(const Event& event, std::int64_t window) {
     first_far_ = far_.empty() ? window : std::min(first_far_, window);
-    far_.push_back(event);
+    far_.push_back({window, event});
   }
 
   void bring_near() {
     std::size_t kept = 0;
     first_far_ = std::numeric_limits<std::int64_t>::max();
-    for (const Event& event : far_) {
-      const std::int64_t window = window_of(event.instant());
+    for (const auto& [window, event] : far_) {
       if (window < base_ + k_ring) {
         push_near(event, window);
       } else {
         first_far_ = std::min(first_far_, window);
-        far_[kept++] = event;
+        far_[kept++] = {window, event};
       }
     }
     far_.erase(far_.begin() + static_cast<std::ptrdiff_t>(kept), far_.end());
@@ -147,17 +157,17 @@ class calendar {
 
   rank group_of(const Event& it) const {
     if constexpr (IsGrouped)
-      return it.who / group_;
+      return code_.who(it) / group_;
     else
-      return it.who;
+      return code_.who(it);
   }
 
   auto order() const {
     return [this](const Event& x, const Event& y) {
       if (group_of(x) != group_of(y)) return group_of(x) < group_of(y);
-      if (x.instant() != y.instant()) return x.instant() < y.instant();
-      if (IsGrouped && x.who != y.who) return x.who < y.who;
-      return x.is_before(y);
+      if (code_.order(x) != code_.order(y)) return code_.order(x) < code_.order(y);
+      if (IsGrouped && code_.who(x) != code_.who(y)) return code_.who(x) < code_.who(y);
+      return code_.is_before(x, y);
     };
   }
 
@@ -198,6 +208,7 @@ class calendar {
     }
   }
 
+  const Code code_;
   rank group_;
   int window_shift_;
   int block_shift_;
@@ -207,7 +218,7 @@ class calendar {
   std::array<std::uint64_t, k_ring / 64> used_{};
   std::vector<std::unique_ptr<chunk[]>> slabs_;
   std::uint32_t free_ = k_none;
-  std::vector<Event> far_;
+  std::vector<std::pair<std::int64_t, Event>> far_;  ///< with their windows
   std::int64_t first_far_ = 0;
   std::vector<Event> taken_;
 

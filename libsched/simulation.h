@@ -1,4 +1,4 @@
-// What is simulated, and what came out: the words that all engines share.
+// What is simulated, and what came out.
 #pragma once
 
 #include <functional>
@@ -8,25 +8,19 @@
 #include <vector>
 
 #include "libsched/loggops.h"
-#include "libsched/program.h"
 #include "libsched/schedule.h"
 #include "libsched/skew.h"
 #include "ops/status.h"
 
 namespace lsched {
 
-/// One instance of a collective on one machine.
+/// One round of a world on one machine.
 struct simulation {
-  program what = recursive_doubling_program{};
   machine where{};
   start_skew skew{};
   cpu_noise noise{};
   round_no instance = 1;  ///< another one draws other skews and noise
-  /// solo, majority: an activation broadcast goes before the program (recursive doubling only), and a rank that has not
-  /// called takes part. `initiator` is the rank whose call counts with majority. none, full: every rank begins with its
-  /// own call. Of other policies, and where every so many rounds are full, there are only schedules.
-  activation starts{};
-  rank initiator = 0;
+  rank initiator = 0;     ///< whose call counts with majority
   /// Called now and then with the number of messages so far; may be empty.
   std::function<void(std::uint64_t)> progress{};
 };
@@ -34,11 +28,11 @@ struct simulation {
 /// One op as it happened: what the rank's CPU did for it. Grants of rendezvous have no op.
 struct simulated_op {
   rank who = 0;
-  op_id op = 0;  ///< of a schedule its number, of a program's payload its step
+  op_id op = 0;
   op_kind kind = op_kind::nop;
   rank peer = k_no_rank;           ///< of communication; the rank itself: its own call
-  std::uint32_t tag = 0;           ///< in programs the number of the receive
-  picoseconds begin = 0, end = 0;  ///< a receive: from match to done, a program's combination included
+  std::uint32_t tag = 0;
+  picoseconds begin = 0, end = 0;  ///< a receive: from match to done
   bool is_void = false;            ///< its guard did not hold
 };
 
@@ -52,7 +46,7 @@ struct simulated_dep {
 struct simulation_record {
   rank ranks = std::numeric_limits<rank>::max();  ///< those below this are recorded
   std::vector<simulated_op> ops{};                ///< in the order of each rank's CPU
-  std::vector<simulated_dep> deps{};              ///< of schedules; in the order of the tokens
+  std::vector<simulated_dep> deps{};              ///< in the order of the tokens
 };
 
 /// Bytes a signal is counted as: its register.
@@ -67,7 +61,8 @@ struct simulation_report {
   std::uint64_t nic_waits = 0;                ///< messages that had to wait for their receiver's NIC
   rank active = 0;                            ///< ranks that had called when the round took their contribution
   std::size_t memory = 0;                     ///< bytes the engine held at most, schedules and the report included
-  double seconds = 0;                         ///< of our own time
+  double seconds = 0;                         ///< of our own time, for the events
+  double generation_seconds = 0;              ///< for the schedules; filled in by whoever generates them
   std::optional<path_parts> critical_path{};  ///< of the rank that finishes last, if asked for
 
   picoseconds last() const;
@@ -82,10 +77,10 @@ inline void add_bytes(std::uint64_t& all, std::uint64_t more) {
   if (__builtin_add_overflow(all, more, &all)) all = k_too_many_bytes;
 }
 
-/// Why an engine that counts up to, and not including, `limit` cannot begin there: ARGUMENT, with the rank.
+/// Why a simulation up to, and not including, `limit` cannot begin there: ARGUMENT, with the rank.
 std::optional<failure> objection_to(const start_times& starts, rank size, picoseconds limit);
 
-/// What every engine hands out has passed here. Failures: UNSUPPORTED (a rank ends at k_forever; too many bytes).
+/// What is handed out has passed here. Failures: UNSUPPORTED (a rank ends at k_forever; too many bytes).
 result<simulation_report> checked(simulation_report report);
 
 /// Mean over ranks of the time between a rank's call and its result; 0 for those who call when it is there.

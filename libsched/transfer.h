@@ -1,4 +1,4 @@
-// What the two ends of a message do with their CPUs and NICs, as every engine counts it.
+// What the two ends of a message do with their CPUs and NICs, in time.
 #pragma once
 
 #include <limits>

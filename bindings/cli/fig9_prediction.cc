@@ -1,13 +1,16 @@
 #include "bindings/cli/fig9_prediction.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "bindings/cli/errors.h"
+#include "bindings/cli/parallel_packing.h"
 #include "bindings/cli/simulation_batch.h"
 #include "bindings/gnuplot.h"
-#include "libsched/closed_form.h"
-#include "libsched/window.h"
+#include "collectives/selection.h"
+#include "libsched/schedule_world.h"
 
 namespace lsched::cli {
 namespace {
@@ -21,61 +24,75 @@ std::size_t initiators_for(rank ranks) {
 }
 
 simulation round_of(const fig9_request& what, rank ranks, activation_policy policy, std::size_t i) {
-  simulation it{.what = recursive_doubling_program{ranks, what.bytes},
-                .where = what.where,
-                .skew = {.kind = skew_kind::linear, .scale = what.skew},
-                .starts = {.policy = policy}};
+  simulation it{.where = what.where, .skew = {.kind = skew_kind::linear, .scale = what.skew}};
   const std::size_t parts = initiators_for(ranks);
   if (policy == activation_policy::majority)
     it.initiator = static_cast<rank>((2 * i + 1) * static_cast<std::size_t>(ranks) / (2 * parts));
   return it;
 }
 
+packed_world world_of(const fig9_request& what, rank ranks, activation_policy policy) {
+  const shape data{.count = what.bytes, .type = dtype::u8, .what = kernel::sum};
+  return require(packed_in_parallel(ranks, [&](world place) {
+    return generate("partial_allreduce", "recursive_doubling", place, data, {.policy = policy});
+  }));
+}
+
 /// From the first call that counts to the last result.
-picoseconds cost_of_round(const simulation& round, const simulation_report& report) {
-  const picoseconds each = round.skew.scale;
-  if (round.starts.policy == activation_policy::solo) return report.last();
-  const rank first = round.starts.policy == activation_policy::majority ? round.initiator : size_of(round.what) - 1;
-  return report.last() - each * first;
+picoseconds cost_of_round(const simulation& round, const fig9_point& point, const simulation_report& report) {
+  if (point.policy == activation_policy::solo) return report.last();
+  const rank first = point.policy == activation_policy::majority ? round.initiator : point.ranks - 1;
+  return report.last() - round.skew.scale * first;
+}
+
+/// Li et al. 2020, Fig. 8 and 9: rank r calls at r * skew. Mean over ranks of the time between its call and its result,
+/// if the collective itself, the activation included, takes `cost` from the first call that counts.
+picoseconds latency_under_linear_skew(activation_policy policy, rank size, picoseconds skew, picoseconds cost) {
+  const auto P = static_cast<double>(size), D = static_cast<double>(skew), c = static_cast<double>(cost);
+  if (policy == activation_policy::full) return std::llround((P - 1) / 2 * D + c);  // all wait for the last
+  // All up to a rank drawn uniformly wait for it.
+  if (policy == activation_policy::majority) return std::llround((P * P - 1) / (6 * P) * D + (P + 1) / (2 * P) * c);
+  const double waiting = skew == 0 ? P : std::min(P, std::floor(c / D) + 1);  // before rank 0's result
+  return std::llround((waiting * c - waiting * (waiting - 1) / 2 * D) / P);
 }
 
 double formula_ms(activation_policy policy, rank ranks, picoseconds skew, picoseconds cost) {
-  const partial_latency it = latency_under_linear_skew(ranks, skew, cost);
-  if (policy == activation_policy::full) return static_cast<double>(it.synchronous) / k_ms;
-  return static_cast<double>(policy == activation_policy::solo ? it.solo : it.majority) / k_ms;
+  return static_cast<double>(latency_under_linear_skew(policy, ranks, skew, cost)) / k_ms;
+}
+
+}  // namespace
+
+namespace {
+
+/// One world of schedules, and the rounds that are played of it.
+fig9_point predict(const fig9_request& what, rank ranks, activation_policy policy) {
+  fig9_point point{.ranks = ranks, .policy = policy};
+  point.rounds = policy == activation_policy::majority ? initiators_for(ranks) : 1;
+  const packed_world world = world_of(what, ranks, policy);
+  std::vector<simulation> rounds;
+  for (std::size_t i = 0; i < point.rounds; ++i) rounds.push_back(round_of(what, ranks, policy, i));
+  std::vector<simulation_task> tasks;
+  for (simulation& round : rounds)
+    tasks.emplace_back([&](const auto& messages) {
+      round.progress = messages;
+      return simulate_schedules(world, round);
+    });
+  const start_times calls(rounds.front().skew, ranks);
+  const auto share = static_cast<double>(point.rounds);
+  run_batch(tasks, [&](std::size_t i, const simulation_report& report) {
+    point.latency_ms += static_cast<double>(mean_latency(report, calls)) / k_ms / share;
+    point.active += report.active / share;
+    point.formula_ms += formula_ms(policy, ranks, what.skew, cost_of_round(rounds[i], point, report)) / share;
+  });
+  return point;
 }
 
 }  // namespace
 
 std::vector<fig9_point> predict_fig9(const fig9_request& what) {
   std::vector<fig9_point> points;
-  std::vector<simulation_task> tasks;
-  std::vector<simulation> rounds;
-  std::vector<std::size_t> point_of;
   for (const rank ranks : what.ranks)
-    for (const activation_policy policy : k_policies) {
-      const std::size_t count = policy == activation_policy::majority ? initiators_for(ranks) : 1;
-      points.push_back({.ranks = ranks, .policy = policy, .rounds = count});
-      for (std::size_t i = 0; i < count; ++i) {
-        rounds.push_back(round_of(what, ranks, policy, i));
-        point_of.push_back(points.size() - 1);
-      }
-    }
-  for (const simulation& round : rounds)
-    tasks.emplace_back([&round](const auto& messages) {
-      simulation it = round;
-      it.progress = messages;
-      return simulate_window(it);
-    });
-  run_batch(tasks, [&](std::size_t i, const simulation_report& report) {
-    const simulation& round = rounds[i];
-    fig9_point& point = points[point_of[i]];
-    const auto share = static_cast<double>(point.rounds);
-    const start_times calls(round.skew, point.ranks);
-    point.latency_ms += static_cast<double>(mean_latency(report, calls)) / k_ms / share;
-    point.active += report.active / share;
-    point.formula_ms += formula_ms(point.policy, point.ranks, what.skew, cost_of_round(round, report)) / share;
-  });
+    for (const activation_policy policy : k_policies) points.push_back(predict(what, ranks, policy));
   return points;
 }
 

@@ -207,16 +207,6 @@ void check_noise(const CLI::App& command, const simulate_options& options) {
     throw CLI::ValidationError("--noise-file", "the trace of trace noise, and of no other");
 }
 
-void check_engine(const simulate_options& options) {
-  if (options.engine == "window") return;
-  if (options.schedules) throw CLI::ValidationError("--schedules", "only --engine window runs them");
-  if (options.alike) throw CLI::ValidationError("--alike", "only --engine window knows it");
-  if (options.critical_path) throw CLI::ValidationError("--critical-path", "only --engine window knows it");
-  if (!options.trace.empty()) throw CLI::ValidationError("--trace", "only --engine window has events");
-  if (!options.to_goal.empty()) throw CLI::ValidationError("--to-goal", "only --engine window runs schedules");
-  if (!options.goal.empty()) throw CLI::ValidationError("--goal", "only --engine window runs it");
-}
-
 /// What a sparse allreduce is of is counted in elements.
 void check_sparse(const CLI::App& command, simulate_options& options) {
   const bool is_sparse = options.collective == k_sparse_allreduce;
@@ -229,28 +219,15 @@ void check_sparse(const CLI::App& command, simulate_options& options) {
   options.bytes = {options.count * size_of(dtype::f32)};
 }
 
-void check_alike(const simulate_options& options) {
-  if (!options.alike) return;
-  if (!options.trace.empty()) throw CLI::ValidationError("--trace", "with --alike there is one rank only");
-  if (!options.to_goal.empty()) throw CLI::ValidationError("--to-goal", "with --alike there is one rank only");
-}
-
-/// A barrier's messages are signals, unless a program is told how long they are.
+/// A barrier's messages are signals.
 void check_barrier(const CLI::App& command, simulate_options& options) {
   if (options.collective != "barrier") return;
-  const bool is_program =
-      !options.schedules && !options.alike && options.to_goal.empty() && options.algorithm == "dissemination";
-  if (!is_given(command, "--bytes"))
-    options.bytes = {k_signal_bytes};
-  else if (!is_program)
-    throw CLI::ValidationError("--bytes", "the signals of a barrier's schedules are of 8 bytes");
+  if (is_given(command, "--bytes")) throw CLI::ValidationError("--bytes", "the signals of a barrier are of 8 bytes");
+  options.bytes = {k_signal_bytes};
 }
 
 void check_policy(const CLI::App& command, const simulate_options& options) {
   const bool is_partial = options.collective == "partial_allreduce";
-  const bool has_program = options.engine != "window" && !options.schedules;
-  expect(command, "--free-sums", options.collective == "adasum" && options.algorithm == "halving" && has_program,
-         "--collective adasum --algorithm halving --engine sweep or closed");
   expect(command, "--activation", is_partial, "--collective partial_allreduce");
   expect(command, "--initiator", is_partial && options.activation == "majority", "--activation majority");
 }
@@ -268,11 +245,9 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
     check_skew(command, options);
   }
   check_noise(command, options);
-  check_engine(options);
   check_policy(command, options);
   check_barrier(command, options);
   check_sparse(command, options);
-  check_alike(options);
   expect(command, "--S", options.rules == "libsched", "--semantics libsched: elsewhere all messages are eager");
 }
 
@@ -320,10 +295,8 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
           ->capture_default_str();
   auto* algorithm =
       command
-          .add_option(
-              "--algorithm", options.algorithm,
-              "recursive_doubling, tree, ring; dissemination; binomial; linear; or what `lsched list` shows; of "
-              "sparse_allreduce by default oktopk")
+          .add_option("--algorithm", options.algorithm,
+                      "recursive_doubling, or what `lsched list` shows; of sparse_allreduce by default oktopk")
           ->capture_default_str();
   auto* ranks = command.add_option("--ranks", options.ranks, "Sizes of the world")
                     ->check(whole_number(1, k_most_simulated_ranks))
@@ -331,13 +304,6 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   auto* bytes = command.add_option("--bytes", options.bytes, "Bytes a rank contributes")
                     ->check(whole_number(0, k_max_count))
                     ->capture_default_str();
-  command.add_option("--engine", options.engine, "window: events; sweep: rounds; closed: formulas")
-      ->check(CLI::IsMember({"window", "sweep", "closed"}))
-      ->capture_default_str();
-  auto* schedules =
-      command.add_flag("--schedules", options.schedules, "Simulate what the generator writes for every rank, op by op");
-  auto* alike = command.add_flag("--alike", options.alike,
-                                 "Simulate one rank of those schedules for all, once they are seen to be alike");
   command.add_option("--count", options.count, "Elements of a sparse allreduce, f32")
       ->check(whole_number(0, std::uint64_t{1} << 32))
       ->capture_default_str();
@@ -349,8 +315,6 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   command.add_option("--bucket", options.bucket, "Lists that oktopk sends at a time, in its split; 0: all")
       ->check(whole_number(0, k_most_simulated_ranks))
       ->capture_default_str();
-  command.add_flag("--free-sums", options.free_sums,
-                   "adasum/halving as if all ranks knew the sums, without the exchanges of them");
   command
       .add_option("--ranks-per-node", options.ranks_per_node,
                   "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
@@ -359,9 +323,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
                    ->excludes(collective)
                    ->excludes(algorithm)
                    ->excludes(ranks)
-                   ->excludes(bytes)
-                   ->excludes(schedules)
-                   ->excludes(alike);
+                   ->excludes(bytes);
   auto* to_goal = command.add_option("--to-goal", options.to_goal,
                                      "Write the round that is simulated, as it went there, as GOAL text");
   auto* policy = command.add_option("--activation", options.activation, "Policy of a partial allreduce")

@@ -13,15 +13,11 @@ struct simulate_options {
   std::string algorithm = "recursive_doubling";
   std::vector<std::int32_t> ranks{8};
   std::vector<std::uint64_t> bytes{1024};
-  std::string engine = "window";
-  bool free_sums = false;           ///< of adasum/halving
   std::int32_t ranks_per_node = 0;  ///< of algorithms that go by nodes; 0: all ranks
   std::uint64_t count = 1 << 20;    ///< of a sparse allreduce
   sparse_data sparse;
   std::uint32_t period = 64;
   std::uint32_t bucket = 0;
-  bool schedules = false;
-  bool alike = false;
   std::string goal;
   std::string to_goal;
   std::string activation = "solo";

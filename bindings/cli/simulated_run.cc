@@ -1,5 +1,6 @@
 #include "bindings/cli/simulated_run.h"
 
+#include "bindings/cli/parallel_packing.h"
 #include "bindings/cli/words.h"
 
 namespace lsched::cli {
@@ -13,19 +14,34 @@ shape shape_of(const simulate_options& options, const simulated_run& it) {
   return data;
 }
 
-result<schedule_ptr> rank_of(const simulate_options& options, const simulated_run& it, world place) {
-  if (it.sparse == nullptr)
-    return generate(options.collective, options.algorithm, place, shape_of(options, it), it.what.starts);
-  sparse_problem problem = it.problem;
-  problem.place = place;
-  return it.sparse->generate(problem);
+namespace {
+
+/// What makes one rank of it. Not of a GOAL file.
+std::function<result<schedule_ptr>(world)> generator_of(const simulate_options& options, const simulated_run& it) {
+  if (it.sparse != nullptr)
+    return [&it](world place) {
+      sparse_problem problem = it.problem;
+      problem.place = place;
+      return it.sparse->generate(problem);
+    };
+  return [&options, &it, data = shape_of(options, it)](world place) {
+    return generate(options.collective, options.algorithm, place, data, it.starts);
+  };
+}
+
+}  // namespace
+
+result<packed_world> packed_world_of(const simulate_options& options, const simulated_run& it) {
+  if (!it.goal.empty()) return packed_world::of(it.goal);
+  return packed_in_parallel(it.ranks, generator_of(options, it));
 }
 
 result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it) {
   if (!it.goal.empty()) return std::vector(it.goal.begin(), it.goal.end());
+  const auto make = generator_of(options, it);
   std::vector<schedule_ptr> ranks;
   for (rank r = 0; r < it.ranks; ++r) {
-    auto program = rank_of(options, it, {r, it.ranks});
+    auto program = make({r, it.ranks});
     if (!program) return program.error();
     ranks.push_back(std::move(*program));
   }

@@ -5,6 +5,7 @@
 
 #include "bindings/cli/simulate_options.h"
 #include "collectives/shape.h"
+#include "libsched/packed_world.h"
 
 namespace lsched::cli {
 
@@ -13,7 +14,7 @@ struct simulated_run {
   std::uint64_t bytes = 0;
   std::uint64_t seed = 0;
   simulation what{};
-  bool is_program = true;
+  activation starts{};                   ///< of a partial collective
   std::span<const schedule_ptr> goal{};  ///< of --goal
   const sparse_algorithm* sparse = nullptr;
   sparse_problem problem{};   ///< of that
@@ -23,8 +24,8 @@ struct simulated_run {
 /// What is asked of so many ranks.
 shape shape_of(const simulate_options& options, const simulated_run& it);
 
-/// One rank of it. Not of a GOAL file.
-result<schedule_ptr> rank_of(const simulate_options& options, const simulated_run& it, world place);
+/// A world as below, every schedule generated once, packed and dropped. Takes all cores.
+result<packed_world> packed_world_of(const simulate_options& options, const simulated_run& it);
 
 /// A world as the generators write it, or as a GOAL file has it.
 result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it);

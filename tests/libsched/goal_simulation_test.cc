@@ -169,7 +169,6 @@ void expect_the_same_messages(const std::vector<schedule_ptr>& ranks, const std:
   });
   for (const round_no instance : {1u, 2u, 3u}) {
     simulation what{.where = goal_machine(), .instance = instance};
-    what.starts = ranks.front()->starts();
     simulation_report report;
     const goal_export made = exported(ranks, what, report);
     const std::string where = name + ", " + std::to_string(ranks.size()) + " ranks, round " + std::to_string(instance);

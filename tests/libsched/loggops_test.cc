@@ -2,42 +2,50 @@
 
 #include <gtest/gtest.h>
 
-#include "libsched/window.h"
+#include "libsched/builder.h"
+#include "tests/support/simulated_world.h"
 
 namespace lsched {
 namespace {
 
 constexpr picoseconds k_ns = 1000;
 
-std::vector<picoseconds> finish_ns(const simulation& what) {
-  const auto report = simulate_window(what);
-  EXPECT_TRUE(report) << report.error().text;
+std::vector<picoseconds> finish_ns(std::span<const schedule_ptr> ranks, const machine& where) {
   std::vector<picoseconds> times;
-  if (report)
-    for (const picoseconds time : report->finish) times.push_back(time / k_ns);
+  for (const picoseconds time : testing::simulated(ranks, {.where = where}).finish) times.push_back(time / k_ns);
   return times;
 }
+
+std::vector<schedule_ptr> reduction() { return testing::collective_world(8, "reduce", "binomial", 1024); }
 
 machine loggopsim_machine() { return {.rules = semantics::loggopsim}; }
 
 // Printed in LogGOPSim's README.
 TEST(loggopsim_semantics, binomial_reduce_on_8_ranks_takes_what_is_published) {
-  const tree_program reduce{.size = 8, .bytes = 1024, .radix = 2, .is_reduce = true};
   const std::vector<picoseconds> published{34914, 1500, 13138, 1500, 24776, 1500, 13138, 1500};
-  EXPECT_EQ(finish_ns({.what = reduce, .where = loggopsim_machine()}), published);
+  EXPECT_EQ(finish_ns(reduction(), loggopsim_machine()), published);
 }
 
 // Printed in LogGOPSim's documentation.
 TEST(loggopsim_semantics, dissemination_on_16_ranks_takes_what_is_published) {
-  const dissemination_program barrier{.size = 16};
-  EXPECT_EQ(finish_ns({.what = barrier, .where = loggopsim_machine()}), std::vector<picoseconds>(16, 22000));
+  const auto ranks = testing::whole_world(16, [](world place) {
+    builder to(place);
+    const buffer_id data = to.input(dtype::u8, 1), landing = to.scratch(dtype::u8, 4);
+    op_id got = k_no_op;
+    for (std::uint32_t j = 0; j < 4; ++j) {
+      const op_id sent = to.send(ring_after(place.self, 1 << j, 16), j, {data, 0}, 1);
+      to.dep(got, sent);
+      got = to.recv(ring_before(place.self, 1 << j, 16), j, {landing, j}, 1, {sent});
+    }
+    return to.compile();
+  });
+  EXPECT_EQ(finish_ns(ranks, loggopsim_machine()), std::vector<picoseconds>(16, 22000));
 }
 
 TEST(loggopsim_semantics, notices_a_wrong_parameter) {
   machine where = loggopsim_machine();
   where.levels[0].cost.G += 1'000;  // a picosecond per byte
-  const tree_program reduce{.size = 8, .bytes = 1024, .radix = 2, .is_reduce = true};
-  EXPECT_NE(finish_ns({.what = reduce, .where = where})[0], 34914);
+  EXPECT_NE(finish_ns(reduction(), where)[0], 34914);
 }
 
 TEST(message_cost, bytes_below_a_picosecond_add_up_exactly) {
