@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "collectives/algorithm.h"
+#include "collectives/algorithm/algorithm.h"
 
 namespace lsched {
 

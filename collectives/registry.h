@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/algorithm.h"
-#include "libsched/overlay.h"
+#include "collectives/algorithm/algorithm.h"
+#include "libsched/postcondition/overlay.h"
 
 namespace lsched {
 

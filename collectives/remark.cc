@@ -1,6 +1,6 @@
 #include "collectives/remark.h"
 
-#include "collectives/nodes.h"
+#include "collectives/algorithm/nodes.h"
 
 namespace lsched {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "collectives/algorithm.h"
+#include "collectives/algorithm/algorithm.h"
 
 namespace lsched {
 

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/shape.h"
+#include "collectives/algorithm/shape.h"
 #include "collectives/surroundings.h"
 #include "ops/status.h"
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "libsched/shm_segment.h"
+#include "libsched/transport/shm/shm_segment.h"
 #include "ops/status.h"
 
 namespace lsched {

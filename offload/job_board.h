@@ -7,15 +7,15 @@
 //
 // The end of a job crosses to the owner like a message: whoever finishes the last piece writes `unfinished`, then asks
 // whether anybody looks (ring_if_needed); who goes to sleep announces it, then reads `unfinished` once more. All of
-// that is sequentially consistent, see libsched/doorbell.h and docs/threading.md.
+// that is sequentially consistent, see doorbell.h and docs/threading.md.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <chrono>
 
-#include "libsched/doorbell.h"
-#include "libsched/lane.h"
+#include "libsched/engine/lane.h"
+#include "libsched/transport/doorbell.h"
 
 namespace lsched {
 
@@ -26,7 +26,8 @@ class job_board {
   job_board(const job_board&) = delete;
   job_board& operator=(const job_board&) = delete;
 
-  // --- the engine's owner: as libsched/lane.h says --------------------------------------------------------------
+  // --- the engine's owner: as libsched/engine/lane.h says
+  // --------------------------------------------------------------
 
   /// The number of pieces; 0: refused, all slots are taken.
   std::uint64_t submit(const lane_job& job);

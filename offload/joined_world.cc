@@ -5,7 +5,7 @@
 #include <string>
 #include <thread>
 
-#include "libsched/shm_segment.h"
+#include "libsched/transport/shm/shm_segment.h"
 
 namespace lsched {
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <span>
 
-#include "libsched/commit.h"
+#include "libsched/engine/commit.h"
 #include "offload/runtime.h"
 
 namespace lsched {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string_view>
 
-#include "libsched/doorbell.h"
-#include "libsched/lane.h"
+#include "libsched/engine/lane.h"
+#include "libsched/transport/doorbell.h"
 #include "ops/status.h"
 
 namespace lsched {

@@ -6,7 +6,7 @@
 #include <exception>
 #include <utility>
 
-#include "libsched/trace.h"
+#include "libsched/trace/trace.h"
 #include "offload/pinning.h"
 
 namespace lsched {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "libsched/engine.h"
-#include "libsched/trace_buffer.h"
+#include "libsched/engine/engine.h"
+#include "libsched/trace/trace_buffer.h"
 #include "offload/driver.h"
 #include "offload/lane_choice.h"
 #include "offload/progress_thread.h"

@@ -1,7 +1,7 @@
-// Calls of sessions (libsched/session.h) under a driver: it waits where they cannot.
+// Calls of sessions (libsched/session/session.h) under a driver: it waits where they cannot.
 #pragma once
 
-#include "libsched/session.h"
+#include "libsched/session/session.h"
 #include "offload/driver.h"
 
 namespace lsched {

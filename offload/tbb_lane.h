@@ -1,12 +1,12 @@
 // The lane on a oneTBB arena. Only in builds with LSCHED_HAVE_TBB; no oneTBB header here.
 //
-// Its workers sleep while there is no job; the owner of the engine does pieces too (libsched/lane.h, help()). So a
-// worker that is late, because its core was not free after all, costs what it would have saved and no more.
+// Its workers sleep while there is no job; the owner of the engine does pieces too (libsched/engine/lane.h, help()). So
+// a worker that is late, because its core was not free after all, costs what it would have saved and no more.
 #pragma once
 
 #include <memory>
 
-#include "libsched/lane.h"
+#include "libsched/engine/lane.h"
 #include "offload/job_board.h"
 
 namespace lsched {

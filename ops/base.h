@@ -30,7 +30,7 @@ struct world {
 };
 
 /// Element types. f16 and bf16 are storage formats: arithmetic on them is done in f32. Items, an index and a value, are
-/// what the lists of sparse vectors hold (ops/item.h); there is no arithmetic on them here.
+/// what the lists of sparse vectors hold (item.h); there is no arithmetic on them here.
 enum class dtype : std::uint8_t { i8, u8, i32, i64, u64, f16, bf16, f32, f64, item_f16, item_bf16, item_f32, item_f64 };
 
 /// Numbers.

@@ -1,6 +1,7 @@
 // The kernel table: what a compute op may ask for, one row a kernel; and the arithmetic of the host.
 //
-// Whoever needs to know something of a kernel reads its row. A new kernel is an enumerator, a row, and what it computes.
+// Whoever needs to know something of a kernel reads its row. A new kernel is an enumerator, a row, and what it
+// computes.
 //
 // Kernels know elements, never ranks. `reduce` is elementwise: c[i] = a[i] (op) b[i] for i < count.
 // a, b and c are either identical or disjoint (c == a and c == b are both allowed), need no alignment
@@ -38,8 +39,8 @@ enum class kernel : std::uint8_t {
   bor,
   bxor,
   user,
-  dot_norms,  ///< of a and b: the three sums that Adasum is made of (ops/linear.h)
-  adasum,     ///< of a, b and those sums of the vectors that a and b are parts of (ops/adasum.h)
+  dot_norms,  ///< of a and b: the three sums that Adasum is made of (linear.h)
+  adasum,     ///< of a, b and those sums of the vectors that a and b are parts of (adasum.h)
   divide,     ///< a divided by a number of ranks: sums become means
   measure,    ///< how many items the lists of a hold
   lay_out,    ///< the lists of c are made to hold a items each, whose values are none yet
@@ -90,7 +91,7 @@ enum class null_rule : std::uint8_t {
 enum class trait : std::uint8_t {
   reduction,  ///< elementwise and associative, of two operands: what collectives reduce by
   merges,     ///< offers that missed their round are combined by it with later ones
-  function,   ///< the instance brings a function (libsched/functions.h), which takes whole buffers of any type
+  function,   ///< the instance brings a function (functions.h), which takes whole buffers of any type
 };
 
 /// One kernel, for builder, text form, checks, verify, models of time and engine alike.

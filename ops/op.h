@@ -59,17 +59,17 @@ class region {
 /// | capture     |        |        |      | target  |      |     |
 ///
 /// Which operands a compute has, what they hold and what its tag says is in its kernel's row (ops/kernel.h): c is what
-/// the kernel makes of a and b, in which s takes part if it exists. A copy is c = a; a reduction c = a (op) b; dot_norms
-/// makes the k_dot_sums sums of a and b; adasum is c = x a + y b, where x and y follow from such sums, s; divide is
-/// c = a / divisor. measure and lay_out connect lists of the op's type with their lengths. A function reads all of the
-/// buffers of a and, if it exists, b, of any type, and writes all of c's. operands_of (libsched/schedule.h) says so to
-/// whoever goes through regions.
+/// the kernel makes of a and b, in which s takes part if it exists. A copy is c = a; a reduction c = a (op) b;
+/// dot_norms makes the k_dot_sums sums of a and b; adasum is c = x a + y b, where x and y follow from such sums, s;
+/// divide is c = a / divisor. measure and lay_out connect lists of the op's type with their lengths. A function reads
+/// all of the buffers of a and, if it exists, b, of any type, and writes all of c's. operands_of (schedule.h) says so
+/// to whoever goes through regions.
 struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;
   dtype type = dtype::u8;
   bool in_place : 1 = false;   ///< recv: the payload may stay where the transport has it (set by compile)
-  std::uint8_t guard : 7 = 0;  ///< number of the schedule's guard that it has (libsched/guard.h)
+  std::uint8_t guard : 7 = 0;  ///< number of the schedule's guard that it has (guard.h)
   rank peer = k_no_rank;
   std::uint32_t need = 0;  ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
   std::uint32_t tag = 0;   ///< unique per (peer, direction, payload or signal) within a schedule; of computes see above

@@ -12,7 +12,7 @@
 #include <utility>
 
 // SSE4 is nearly as old as SSSE3 and serves the same machines: one target less to compile and test. Vectors whose
-// width the compiler does not know cannot be kept in arrays, as ops/linear-inl.h keeps its sums.
+// width the compiler does not know cannot be kept in arrays, as linear-inl.h keeps its sums.
 #ifndef HWY_DISABLED_TARGETS
 #ifdef LSCHED_FEWER_TARGETS  // each takes minutes to compile with a sanitizer, and AVX2 has all there is to look at
 #define HWY_DISABLED_TARGETS \

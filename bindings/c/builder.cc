@@ -1,8 +1,8 @@
 // Schedules by hand: the C face of the builder.
-#include "libsched/builder.h"
 #include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
+#include "libsched/schedule/builder.h"
 
 struct lsched_builder {
   lsched_runtime* runtime;

@@ -1,5 +1,5 @@
 // From one floating format to another.
-#include "ops/convert.h"
+#include "ops/elementwise/convert.h"
 
 #include "bindings/c/runtime.h"
 #include "bindings/c/words.h"

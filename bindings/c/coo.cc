@@ -4,9 +4,9 @@
 #include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
-#include "collectives/coo_allreduce.h"
+#include "collectives/sparse/coo_allreduce.h"
+#include "collectives/sparse/functions/coo_functions.h"
 #include "ops/counted.h"
-#include "sparse/coo_functions.h"
 
 namespace lsched {
 namespace {

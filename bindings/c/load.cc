@@ -1,6 +1,6 @@
-// Schedules from files: the C face of libsched/schedule_file.h.
+// Schedules from files: the C face of schedule_file.h.
 #include "bindings/c/runtime.h"
-#include "libsched/schedule_file.h"
+#include "libsched/schedule/schedule_file.h"
 
 namespace lsched {
 namespace {

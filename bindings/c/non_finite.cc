@@ -1,5 +1,5 @@
 // Which tensors of an adaptive sum are not finite, as far as the result says it by itself.
-#include "ops/non_finite.h"
+#include "ops/adasum/non_finite.h"
 
 #include <algorithm>
 

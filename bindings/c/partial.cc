@@ -1,4 +1,4 @@
-// The two ends of a partial schedule, and what its ranks do together: the C face of libsched/session.h.
+// The two ends of a partial schedule, and what its ranks do together: the C face of libsched/session/session.h.
 #include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 

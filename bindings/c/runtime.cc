@@ -10,8 +10,8 @@
 #include "bindings/environment.h"
 #include "bindings/launch_environment.h"
 #include "bindings/selection_environment.h"
-#include "collectives/nodes.h"
-#include "libsched/shm_endpoint.h"
+#include "collectives/algorithm/nodes.h"
+#include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/arrival_of_ranks.h"
 #include "offload/cores.h"
 

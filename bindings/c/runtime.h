@@ -8,13 +8,13 @@
 
 #include "bindings/c/lsched.h"
 #include "collectives/schedule_cache.h"
-#include "libsched/session.h"
-#include "libsched/shm_endpoint.h"
+#include "collectives/sparse/functions/coo_functions.h"
+#include "collectives/sparse/functions/sparse_functions.h"
+#include "collectives/sparse/steps/state.h"
+#include "libsched/session/session.h"
+#include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/joined_world.h"
 #include "offload/session_call.h"
-#include "sparse/coo_functions.h"
-#include "sparse/sparse_functions.h"
-#include "sparse/state.h"
 
 namespace lsched {
 

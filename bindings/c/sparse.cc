@@ -10,7 +10,7 @@
 #include "bindings/c/sized.h"
 #include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
-#include "collectives/gtopk.h"
+#include "collectives/sparse/gtopk.h"
 
 namespace lsched {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "bindings/c/lsched.h"
-#include "collectives/sparse_allreduce.h"
-#include "sparse/sparse_functions.h"
-#include "sparse/state.h"
+#include "collectives/sparse/functions/sparse_functions.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/state.h"
 
 namespace lsched {
 

@@ -1,5 +1,5 @@
-// Proofs: the C face of libsched/verify.h.
-#include "libsched/verify.h"
+// Proofs: the C face of verify.h.
+#include "libsched/verify/verify.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +9,7 @@
 #include "bindings/c/words.h"
 #include "collectives/promise.h"
 #include "collectives/selection.h"
-#include "libsched/schedule_file.h"
+#include "libsched/schedule/schedule_file.h"
 
 namespace lsched {
 namespace {

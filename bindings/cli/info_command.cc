@@ -11,10 +11,10 @@
 #include <numeric>
 #include <optional>
 
-#include "bindings/cli/commands.h"
-#include "bindings/cli/launcher.h"
-#include "bindings/cli/session.h"
-#include "bindings/cli/words.h"
+#include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/launcher.h"
+#include "bindings/cli/common/session.h"
+#include "bindings/cli/common/words.h"
 #include "bindings/environment.h"
 #include "bindings/launch_environment.h"
 #include "bindings/selection_environment.h"

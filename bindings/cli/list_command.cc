@@ -6,9 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bindings/cli/commands.h"
-#include "bindings/cli/errors.h"
-#include "bindings/cli/sparse_words.h"
+#include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/sparse_words.h"
 #include "bindings/selection_environment.h"
 #include "offload/cores.h"
 #include "ops/counted.h"

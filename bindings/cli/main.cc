@@ -11,8 +11,8 @@
 #include <new>
 #include <string>
 
-#include "bindings/cli/commands.h"
-#include "bindings/cli/session.h"
+#include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/session.h"
 
 namespace lsched::cli {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <memory>
 
-#include "bindings/cli/commands.h"
-#include "bindings/cli/launcher.h"
-#include "bindings/cli/words.h"
+#include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/launcher.h"
+#include "bindings/cli/common/words.h"
 
 namespace lsched::cli {
 namespace {

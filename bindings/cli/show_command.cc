@@ -6,10 +6,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bindings/cli/commands.h"
-#include "bindings/cli/errors.h"
-#include "bindings/cli/sparse_words.h"
-#include "libsched/goal_world.h"
+#include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/sparse_words.h"
+#include "libsched/simulate/goal/goal_world.h"
 
 namespace lsched::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/cli/commands.h"
-#include "bindings/cli/errors.h"
+#include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/errors.h"
 #include "bindings/input_file.h"
 
 namespace lsched::cli {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bindings/mpi/mpi_endpoint.h"
-#include "libsched/shm_endpoint.h"
+#include "libsched/transport/shm/shm_endpoint.h"
 
 namespace lsched {
 

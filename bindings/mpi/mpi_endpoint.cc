@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "bindings/mpi/node_segment.h"
-#include "libsched/draw.h"
+#include "libsched/schedule/draw.h"
 
 namespace lsched {
 namespace {

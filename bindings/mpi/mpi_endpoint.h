@@ -32,7 +32,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "libsched/endpoint.h"
+#include "libsched/transport/endpoint.h"
 
 namespace lsched {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "bindings/mpi/mpi_endpoint.h"
-#include "libsched/endpoint.h"
-#include "libsched/shm_endpoint.h"
+#include "libsched/transport/endpoint.h"
+#include "libsched/transport/shm/shm_endpoint.h"
 
 namespace lsched {
 

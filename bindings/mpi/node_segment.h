@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "libsched/shm_endpoint.h"
+#include "libsched/transport/shm/shm_endpoint.h"
 
 namespace lsched {
 

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
-#include "collectives/collective.h"
-#include "collectives/sparse_allreduce.h"
+#include "collectives/algorithm/collective.h"
+#include "collectives/sparse/sparse_allreduce.h"
 
 namespace {
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
-#include "libsched/draw.h"
-#include "libsched/shm_segment.h"
+#include "libsched/schedule/draw.h"
+#include "libsched/transport/shm/shm_segment.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/sampling.h"
 

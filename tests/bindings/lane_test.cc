@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bindings/c/runtime.h"
-#include "libsched/shm_segment.h"
+#include "libsched/transport/shm/shm_segment.h"
 #include "tests/support/child_ranks.h"
 
 namespace lsched {

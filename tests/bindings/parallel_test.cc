@@ -1,4 +1,4 @@
-#include "bindings/cli/parallel.h"
+#include "bindings/cli/common/parallel.h"
 
 #include <gtest/gtest.h>
 

@@ -15,11 +15,11 @@
 #include <string>
 
 #include "collectives/selection.h"
-#include "libsched/geometry.h"
-#include "libsched/interleavings.h"
-#include "libsched/mutant.h"
-#include "libsched/schedule_file.h"
-#include "libsched/verify.h"
+#include "libsched/oracle/interleavings.h"
+#include "libsched/oracle/mutant.h"
+#include "libsched/schedule/geometry.h"
+#include "libsched/schedule/schedule_file.h"
+#include "libsched/verify/verify.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"

@@ -1,10 +1,10 @@
 // The schedules of sums of users' sparse vectors, by proof: every output is made of every rank's items, in rank order.
 #include <gtest/gtest.h>
 
-#include "collectives/coo_allreduce.h"
-#include "libsched/mutant.h"
-#include "libsched/schedule_file.h"
-#include "libsched/verify.h"
+#include "collectives/sparse/coo_allreduce.h"
+#include "libsched/oracle/mutant.h"
+#include "libsched/schedule/schedule_file.h"
+#include "libsched/verify/verify.h"
 
 namespace lsched::testing {
 namespace {

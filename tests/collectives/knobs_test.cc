@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "collectives/registry.h"
-#include "libsched/verify.h"
+#include "libsched/verify/verify.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched::testing {

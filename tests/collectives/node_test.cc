@@ -1,5 +1,5 @@
 // Which ranks share a node; and what owners do, one on each node: means inside it, adaptive sums between them.
-#include "collectives/nodes.h"
+#include "collectives/algorithm/nodes.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <random>
 
 #include "collectives/selection.h"
-#include "libsched/interleavings.h"
-#include "libsched/mutant.h"
-#include "libsched/verify.h"
+#include "libsched/oracle/interleavings.h"
+#include "libsched/oracle/mutant.h"
+#include "libsched/verify/verify.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/symbolic_world.h"
 

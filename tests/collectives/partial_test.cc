@@ -7,9 +7,9 @@
 #include <set>
 #include <string_view>
 
-#include "collectives/allreduce.h"
-#include "collectives/barrier.h"
-#include "collectives/with_activation.h"
+#include "collectives/activation/with_activation.h"
+#include "collectives/allreduce/allreduce.h"
+#include "collectives/rooted/barrier.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "libsched/schedule_file.h"
-#include "libsched/verify.h"
+#include "libsched/schedule/schedule_file.h"
+#include "libsched/verify/verify.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched::testing {

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "collectives/registry.h"
-#include "libsched/verify.h"
+#include "libsched/verify/verify.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "libsched/geometry.h"
+#include "libsched/schedule/geometry.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "collectives/sparse_allreduce.h"
-#include "collectives/with_activation.h"
-#include "libsched/mutant.h"
-#include "libsched/schedule_file.h"
-#include "libsched/verify.h"
+#include "collectives/activation/with_activation.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "libsched/oracle/mutant.h"
+#include "libsched/schedule/schedule_file.h"
+#include "libsched/verify/verify.h"
 #include "tests/support/sampling.h"
 
 namespace lsched::testing {

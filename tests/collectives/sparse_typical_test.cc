@@ -4,11 +4,11 @@
 #include <bit>
 #include <set>
 
-#include "collectives/sparse_allreduce.h"
-#include "libsched/geometry.h"
-#include "libsched/schedule_world.h"
-#include "sparse/region_parts.h"
-#include "sparse/threshold.h"
+#include "collectives/sparse/protocol/region_parts.h"
+#include "collectives/sparse/protocol/threshold.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "libsched/schedule/geometry.h"
+#include "libsched/simulate/schedule_world.h"
 
 namespace lsched::testing {
 namespace {

@@ -1,4 +1,4 @@
-// The exam of transports: libsched/endpoint.h as questions. A transport enrols with a world and three lines:
+// The exam of transports: endpoint.h as questions. A transport enrols with a world and three lines:
 //
 //     class inproc_exam : public ::testing::TestWithParam<exam::question> {};
 //     TEST_P(inproc_exam, passes) { inproc_exam_world world; EXPECT_EQ(exam::ask(GetParam(), world), ""); }
@@ -11,7 +11,7 @@
 
 #include <gtest/gtest.h>
 
-#include "libsched/round.h"
+#include "libsched/schedule/round.h"
 #include "tests/conformance/exam_bench.h"
 #include "tests/support/sampling.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "libsched/shm_endpoint.h"
+#include "libsched/transport/shm/shm_endpoint.h"
 #include "tests/support/faulty_endpoint.h"
 
 namespace lsched {

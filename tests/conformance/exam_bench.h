@@ -18,8 +18,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "libsched/draw.h"
-#include "libsched/endpoint.h"
+#include "libsched/schedule/draw.h"
+#include "libsched/transport/endpoint.h"
 
 namespace lsched::exam {
 

@@ -13,14 +13,14 @@
 #include <set>
 #include <string>
 
-#include "bindings/cli/verify_plan.h"
-#include "collectives/sparse_allreduce.h"
-#include "libsched/goal.h"
-#include "libsched/goal_world.h"
-#include "libsched/progress.h"
-#include "libsched/schedule_world.h"
-#include "libsched/trace_buffer.h"
-#include "libsched/verify.h"
+#include "bindings/cli/verify/verify_plan.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "libsched/simulate/goal/goal.h"
+#include "libsched/simulate/goal/goal_world.h"
+#include "libsched/simulate/schedule_world.h"
+#include "libsched/trace/trace_buffer.h"
+#include "libsched/verify/progress.h"
+#include "libsched/verify/verify.h"
 #include "tests/support/lockstep_world.h"
 
 namespace lsched {

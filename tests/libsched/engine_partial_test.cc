@@ -10,11 +10,11 @@
 #include <numeric>
 #include <optional>
 
-#include "collectives/allreduce_tree.h"
+#include "collectives/allreduce/allreduce_tree.h"
 #include "collectives/partial.h"
-#include "libsched/draw.h"
-#include "libsched/engine.h"
-#include "libsched/geometry.h"
+#include "libsched/engine/engine.h"
+#include "libsched/schedule/draw.h"
+#include "libsched/schedule/geometry.h"
 #include "tests/libsched/allocation_count.h"
 #include "tests/support/enough_callers.h"
 #include "tests/support/lockstep_world.h"

@@ -2,7 +2,7 @@
 // `need` of its predecessors have completed. All DAGs of up to five ops, all choices of need, all orders in
 // which ops can complete; from every point of every such round, also points where it never gets any further,
 // a next round begins on the same counters.
-#include "libsched/round.h"
+#include "libsched/schedule/round.h"
 
 #include <gtest/gtest.h>
 

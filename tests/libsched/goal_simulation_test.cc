@@ -5,9 +5,9 @@
 #include <array>
 
 #include "collectives/selection.h"
-#include "collectives/sparse_allreduce.h"
-#include "libsched/goal_world.h"
-#include "libsched/schedule_world.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "libsched/simulate/goal/goal_world.h"
+#include "libsched/simulate/schedule_world.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched {

@@ -10,11 +10,11 @@
 #include <optional>
 #include <span>
 
-#include "collectives/barrier.h"
-#include "libsched/builder.h"
-#include "libsched/draw.h"
-#include "libsched/interleavings.h"
-#include "libsched/verify.h"
+#include "collectives/rooted/barrier.h"
+#include "libsched/oracle/interleavings.h"
+#include "libsched/schedule/builder.h"
+#include "libsched/schedule/draw.h"
+#include "libsched/verify/verify.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 

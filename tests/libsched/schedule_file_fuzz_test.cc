@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "collectives/registry.h"
-#include "libsched/schedule_file.h"
+#include "libsched/schedule/schedule_file.h"
 #include "tests/support/sampling.h"
 
 namespace lsched {

@@ -1,6 +1,6 @@
 // Transport `shm`: passes the exam with its ranks in one process, driven by one
 // thread, as threads and as processes; bears peers that die; leaves nothing behind.
-#include "libsched/shm_endpoint.h"
+#include "libsched/transport/shm/shm_endpoint.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

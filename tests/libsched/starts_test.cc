@@ -5,8 +5,8 @@
 #include <numeric>
 #include <set>
 
-#include "libsched/activation.h"
-#include "libsched/draw.h"
+#include "libsched/schedule/activation.h"
+#include "libsched/schedule/draw.h"
 
 namespace lsched {
 namespace {

@@ -1,6 +1,6 @@
 // The answer that the benchmark holds adaptive sums against: along the declared trees, and none that
 // a sum or a mean could pass for.
-#include "microbench/adasum_answer.h"
+#include "microbench/adasum/adasum_answer.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "ops/adasum.h"
+#include "ops/adasum/adasum.h"
 
 namespace lsched::bench {
 namespace {

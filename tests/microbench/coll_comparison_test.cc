@@ -1,5 +1,5 @@
 // Ratios are taken inside launches, and the MPI that counts is the better one.
-#include "microbench/coll_comparison.h"
+#include "microbench/coll/coll_comparison.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The middle of a histogram, and of two that lie on both sides of the gate.
-#include "microbench/partial_arrivals.h"
+#include "microbench/partial/partial_arrivals.h"
 
 #include <gtest/gtest.h>
 

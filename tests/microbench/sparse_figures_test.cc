@@ -1,5 +1,5 @@
 // Counted figures of sparse allreduces: numbers that cannot be otherwise, and the same ones from the same seed.
-#include "microbench/sparse_figures.h"
+#include "microbench/sparse/sparse_figures.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include <numeric>
 
 #include "microbench/harness.h"
-#include "microbench/sparse_figures_balance.h"
-#include "microbench/sparse_figures_fill_in.h"
-#include "microbench/sparse_figures_threshold.h"
-#include "microbench/sparse_figures_training.h"
+#include "microbench/sparse/sparse_figures_balance.h"
+#include "microbench/sparse/sparse_figures_fill_in.h"
+#include "microbench/sparse/sparse_figures_threshold.h"
+#include "microbench/sparse/sparse_figures_training.h"
 
 namespace lsched::bench {
 namespace {

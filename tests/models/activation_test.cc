@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "collectives/partial.h"
-#include "libsched/round.h"
-#include "libsched/geometry.h"
+#include "libsched/schedule/geometry.h"
+#include "libsched/schedule/round.h"
 #include "tests/models/explorer.h"
 #include "tests/support/symbolic_world.h"
 

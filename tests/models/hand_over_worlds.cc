@@ -1,12 +1,12 @@
-// Capture against offer, and deliveries: libsched/contribution.{h,cc}; times of calls: libsched/call_times.h; with
+// Capture against offer, and deliveries: libsched/contribution.{h,cc}; times of calls: call_times.h; with
 // threads as docs/threading.md has them.
 //
 // Offers are decimal digits: offer k is 10^k, so a sum tells what is in it, and how often. Arithmetic stops in the
 // middle, and every reader reads twice: a buffer with two holders cannot stay unnoticed.
 #include "tests/models/explored_std.h"
 
-#include "libsched/call_times.h"
-#include "libsched/contribution.cc"
+#include "libsched/partial/call_times.h"
+#include "libsched/partial/contribution.cc"
 
 #include "tests/models/worlds.h"
 

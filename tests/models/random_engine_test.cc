@@ -12,7 +12,7 @@
 
 #include "bindings/environment.h"
 #include "collectives/registry.h"
-#include "libsched/draw.h"
+#include "libsched/schedule/draw.h"
 #include "tests/support/enough_callers.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/promised_outputs.h"

@@ -18,12 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/allreduce.h"
-#include "collectives/barrier.h"
+#include "collectives/allreduce/allreduce.h"
 #include "collectives/partial.h"
-#include "libsched/commit.h"
-#include "libsched/draw.h"
-#include "libsched/shm_endpoint.h"
+#include "collectives/rooted/barrier.h"
+#include "libsched/engine/commit.h"
+#include "libsched/schedule/draw.h"
+#include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/progress_thread.h"
 #include "tests/support/sampling.h"
 

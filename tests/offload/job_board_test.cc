@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "libsched/draw.h"
+#include "libsched/schedule/draw.h"
 #include "tests/support/sampling.h"
 
 namespace lsched {

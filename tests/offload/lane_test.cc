@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/allreduce.h"
-#include "libsched/commit.h"
-#include "libsched/draw.h"
-#include "libsched/shm_endpoint.h"
+#include "collectives/allreduce/allreduce.h"
+#include "libsched/engine/commit.h"
+#include "libsched/schedule/draw.h"
+#include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/driver.h"
 #include "offload/progress_thread.h"
 #include "tests/support/sampling.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
-#include "collectives/collective.h"
+#include "collectives/algorithm/collective.h"
 
 namespace lsched::testing {
 

@@ -9,8 +9,8 @@
 #include <array>
 #include <cstring>
 
-#include "libsched/draw.h"
-#include "libsched/lane.h"
+#include "libsched/engine/lane.h"
+#include "libsched/schedule/draw.h"
 
 namespace lsched::testing {
 

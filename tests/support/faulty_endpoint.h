@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "libsched/endpoint.h"
-#include "libsched/round.h"
+#include "libsched/schedule/round.h"
+#include "libsched/transport/endpoint.h"
 
 namespace lsched::testing {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "libsched/builder.h"
-#include "libsched/postcondition.h"
+#include "libsched/postcondition/postcondition.h"
+#include "libsched/schedule/builder.h"
 
 namespace lsched::testing {
 

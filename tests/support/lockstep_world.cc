@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "libsched/draw.h"
+#include "libsched/schedule/draw.h"
 
 namespace lsched::testing {
 

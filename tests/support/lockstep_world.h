@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "libsched/commit.h"
-#include "libsched/engine.h"
-#include "libsched/inproc.h"
+#include "libsched/engine/commit.h"
+#include "libsched/engine/engine.h"
+#include "libsched/transport/inproc.h"
 #include "tests/support/fake_lane.h"
 
 namespace lsched::testing {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libsched/postcondition.h"
+#include "libsched/postcondition/postcondition.h"
 
 namespace lsched::testing {
 

@@ -5,7 +5,7 @@
 
 #include "collectives/registry.h"
 #include "collectives/selection.h"
-#include "libsched/schedule_world.h"
+#include "libsched/simulate/schedule_world.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched::testing {

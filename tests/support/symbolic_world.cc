@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "libsched/mutant.h"
+#include "libsched/oracle/mutant.h"
 
 namespace lsched::testing {
 namespace {

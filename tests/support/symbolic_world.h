@@ -1,6 +1,6 @@
 // A whole world of schedules in one object, executed symbolically in any order a seed can think of.
 //
-// Every op fires by libsched/round.h. A buffer's content is a term: which ranks contributed how often, and a
+// Every op fires by round.h. A buffer's content is a term: which ranks contributed how often, and a
 // hash of the expression that combined them. Sends are read, arrive and complete at separate moments; signals
 // land some time after they were sent; ranks begin their rounds when they like and run ahead as far as the
 // schedules let them.
@@ -24,8 +24,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "libsched/round.h"
-#include "libsched/schedule.h"
+#include "libsched/schedule/round.h"
+#include "libsched/schedule/schedule.h"
 #include "ops/status.h"
 
 namespace lsched::testing {
@@ -183,7 +183,7 @@ class symbolic_world {
 
 // --- sabotage ----------------------------------------------------------------------------------------------
 
-/// The schedule with one dep less, by libsched/mutant.h (nullptr: it has no such dep).
+/// The schedule with one dep less, by mutant.h (nullptr: it has no such dep).
 schedule_ptr without_dep(const schedule& from, op_id before, op_id after);
 
 /// The schedule with an op changed. Its deps stay.

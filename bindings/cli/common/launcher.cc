@@ -1,0 +1,305 @@
+#include "bindings/cli/common/launcher.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "bindings/cli/common/errors.h"
+#include "libsched/transport/shm/shm_segment.h"
+#include "offload/cores.h"
+#include "ops/counted.h"
+
+namespace lsched::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+constexpr auto k_grace = 1s;  ///< between the request to end and the end
+
+struct child {
+  std::int32_t rank = 0;
+  pid_t process = 0;
+  bool is_running = true;
+  int wait_status = 0;
+};
+
+std::string system_text(const std::string& what) { return what + ": " + std::strerror(errno); }
+
+/// The signals that are waited for instead of handled; restored in the ranks and at the end.
+class signal_gate {
+ public:
+  signal_gate() {
+    sigemptyset(&waited_);
+    for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&waited_, number);
+    signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, children would vanish unseen
+    sigprocmask(SIG_BLOCK, &waited_, &before_);
+  }
+  ~signal_gate() { restore(); }
+  signal_gate(const signal_gate&) = delete;
+  signal_gate& operator=(const signal_gate&) = delete;
+
+  void restore() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  /// The next signal, or nothing when `deadline` has passed. SIGCHLD is one signal for any number of
+  /// children.
+  std::optional<siginfo_t> next(std::optional<clock::time_point> deadline) const {
+    for (;;) {
+      siginfo_t news{};
+      int got = 0;
+      if (deadline) {
+        const auto left = std::max<clock::duration>(*deadline - clock::now(), clock::duration::zero());
+        const auto whole = std::chrono::duration_cast<std::chrono::seconds>(left);
+        timespec limit{};
+        limit.tv_sec = static_cast<time_t>(whole.count());
+        limit.tv_nsec = static_cast<long>(std::chrono::nanoseconds(left - whole).count());
+        got = sigtimedwait(&waited_, &news, &limit);
+      } else {
+        got = sigwaitinfo(&waited_, &news);
+      }
+      if (got > 0) return news;
+      if (errno == EAGAIN) return std::nullopt;
+    }
+  }
+
+ private:
+  sigset_t waited_{};
+  sigset_t before_{};
+};
+
+class world_launcher {
+ public:
+  explicit world_launcher(const launch_request& request)
+      : request_(request), segment_(require(shm_segment::create(request.ranks, 0, usable_cores()))) {
+    if (request.bind && (cores_ = allowed_cores()).empty())
+      throw command_failure(system_text("--bind: cannot read the allowed cores"));
+    for (const std::string& word : request_.words) words_.push_back(const_cast<char*>(word.c_str()));
+    words_.push_back(nullptr);
+  }
+  ~world_launcher() {
+    for (child& it : children_) {  // only where not all could be started
+      if (!it.is_running) continue;
+      kill(it.process, SIGKILL);
+      waitpid(it.process, nullptr, 0);
+    }
+  }
+  world_launcher(const world_launcher&) = delete;
+  world_launcher& operator=(const world_launcher&) = delete;
+
+  int run() {
+    children_.reserve(static_cast<std::size_t>(request_.ranks));
+    for (std::int32_t rank = 0; rank < request_.ranks; ++rank) start(rank);
+    if (request_.limit) deadline_ = clock::now() + *request_.limit;
+    for (reap(); running() != 0; reap()) {
+      const auto news = gate_.next(deadline_);
+      if (!news)
+        time_is_up();
+      else if (news->si_signo != SIGCHLD)
+        pass_on(*news);
+    }
+    return exit_status_;
+  }
+
+ private:
+  void start(std::int32_t rank);
+  [[noreturn]] void become(std::int32_t rank, pid_t launcher, int complaints);
+  const char* prepare(std::int32_t rank, pid_t launcher);
+  void reap();
+  void sign_off(std::int32_t rank);
+  void report(const child& it);
+  void time_is_up();
+  void pass_on(const siginfo_t& news);
+  std::ptrdiff_t running() const {
+    return std::count_if(children_.begin(), children_.end(), [](const child& it) { return it.is_running; });
+  }
+  void tell(const std::string& line) const { std::fprintf(stderr, "%s: %s\n", request_.title.c_str(), line.c_str()); }
+
+  const launch_request& request_;
+  std::shared_ptr<shm_segment> segment_;
+  signal_gate gate_;
+  std::vector<unsigned> cores_;
+  std::vector<char*> words_;
+  std::vector<child> children_;
+  std::optional<clock::time_point> deadline_;
+  bool is_late_ = false;
+  int exit_status_ = 0;
+};
+
+/// What a child could not do, and why. Travels through a pipe that a successful exec closes.
+struct complaint {
+  int error = 0;
+  std::array<char, 60> what{};
+};
+
+void world_launcher::start(std::int32_t rank) {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw command_failure(system_text("cannot start rank " + std::to_string(rank)));
+  const pid_t launcher = getpid();
+  const pid_t process = fork();
+  if (process == 0) become(rank, launcher, ends[1]);
+  const int fork_error = errno;
+  close(ends[1]);
+  complaint why;
+  ssize_t got = 0;
+  if (process > 0) {
+    children_.push_back({.rank = rank, .process = process});
+    do got = read(ends[0], &why, sizeof why);
+    while (got < 0 && errno == EINTR);
+  }
+  close(ends[0]);
+  if (process > 0 && got == 0) return;
+  const std::string detail = process < 0 ? "fork" : why.what.data();
+  throw command_failure("cannot start rank " + std::to_string(rank) + ": " + detail + ": " +
+                        std::strerror(process < 0 ? fork_error : why.error));
+}
+
+/// In the child: one thread, and nothing of the launcher's is needed any more.
+void world_launcher::become(std::int32_t rank, pid_t launcher, int complaints) {
+  complaint why;
+  const char* failed = prepare(rank, launcher);
+  if (failed == nullptr) {
+    execv(request_.path.c_str(), words_.data());
+    failed = request_.path.c_str();
+  }
+  why.error = errno;
+  std::strncpy(why.what.data(), failed, why.what.size() - 1);
+  const ssize_t told = write(complaints, &why, sizeof why);
+  _exit(told == static_cast<ssize_t>(sizeof why) ? 1 : 2);
+}
+
+/// Answers what failed, with errno, or nullptr.
+const char* world_launcher::prepare(std::int32_t rank, pid_t launcher) {
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
+  if (getppid() != launcher) _exit(1);  // it died before the line above
+  if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing the segment on";
+  const bool has_environment = setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
+                               setenv(k_run_rank, std::to_string(rank).c_str(), 1) == 0 &&
+                               setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0;
+  if (!has_environment) return "setting the environment";
+  if (rank != 0) {
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "/dev/null";
+  }
+  if (!cores_.empty()) {
+    const unsigned core = cores_[static_cast<std::size_t>(rank) % cores_.size()];
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(core, &only);
+    if (sched_setaffinity(0, sizeof only, &only) != 0) return "--bind";
+  }
+  gate_.restore();
+  return nullptr;
+}
+
+/// Collects everybody who has ended. Of those found at once, deaths by signal come first: the others may well
+/// have failed because of them.
+void world_launcher::reap() {
+  std::vector<child*> ended;
+  for (child& it : children_) {
+    if (!it.is_running || waitpid(it.process, &it.wait_status, WNOHANG) != it.process) continue;
+    it.is_running = false;
+    ended.push_back(&it);
+    sign_off(it.rank);
+  }
+  std::stable_partition(ended.begin(), ended.end(), [](const child* it) { return WIFSIGNALED(it->wait_status); });
+  for (const child* it : ended) report(*it);
+}
+
+/// A rank that ended before it joined has told its peers nothing. Its page now says "closed", so that they
+/// find out at once instead of waiting for it to come.
+void world_launcher::sign_off(std::int32_t rank) {
+  std::uint32_t state = shm_page::absent;
+  segment_->page(rank).state_of_rank.compare_exchange_strong(state, shm_page::closed);
+}
+
+void world_launcher::report(const child& it) {
+  const bool is_signal = WIFSIGNALED(it.wait_status);
+  const int number = is_signal ? WTERMSIG(it.wait_status) : WEXITSTATUS(it.wait_status);
+  if (exit_status_ == 0) exit_status_ = is_signal ? 128 + number : number;
+  if (number == 0) return;
+  const std::string who = "rank " + std::to_string(it.rank) + " (pid " + std::to_string(it.process) + ") ";
+  if (is_signal)
+    tell(who + "was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")");
+  else
+    tell(who + "exited with status " + std::to_string(number));
+}
+
+/// First a request, then the end.
+void world_launcher::time_is_up() {
+  const int signal = is_late_ ? SIGKILL : SIGTERM;
+  if (!is_late_) {
+    const auto seconds = std::chrono::duration<double>(*request_.limit).count();
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%g s", seconds);
+    tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(running()) + " of " +
+         counted(request_.ranks, "rank"));
+    if (exit_status_ == 0) exit_status_ = k_exit_timeout;
+  }
+  for (const child& it : children_)
+    if (it.is_running) kill(it.process, signal);
+  deadline_ = is_late_ ? std::nullopt : std::optional(clock::now() + k_grace);
+  is_late_ = true;
+}
+
+/// What a terminal sends has reached every member of our process group already.
+void world_launcher::pass_on(const siginfo_t& news) {
+  const bool is_from_terminal = news.si_code == SI_KERNEL;
+  for (const child& it : children_) {
+    if (!it.is_running || (is_from_terminal && getpgid(it.process) == getpgrp())) continue;
+    kill(it.process, news.si_signo);
+  }
+}
+
+/// As a shell judges it: what is there but is no program cannot be executed; what is not there cannot be found.
+int find_fault(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return k_exit_not_found;
+  return S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0 ? 0 : k_exit_not_executable;
+}
+
+}  // namespace
+
+int launch(const launch_request& request) { return world_launcher(request).run(); }
+
+int find_executable(const std::string& name, std::string& path) {
+  std::vector<std::string> places;
+  if (name.find('/') != std::string::npos) {
+    path = name;
+    return find_fault(name);
+  }
+  if (!name.empty()) {
+    const char* search = std::getenv("PATH");
+    std::string_view rest(search != nullptr ? search : "/usr/local/bin:/usr/bin:/bin");
+    for (bool more = true; more;) {
+      const auto colon = rest.find(':');
+      const std::string folder(rest.substr(0, colon));  // an empty one is the working directory
+      places.push_back((folder.empty() ? "." : folder) + "/" + name);
+      more = colon != std::string_view::npos;
+      if (more) rest.remove_prefix(colon + 1);
+    }
+  }
+  int answer = k_exit_not_found;
+  for (const std::string& place : places) {
+    const int fault = find_fault(place);
+    if (fault == 0) {
+      path = place;
+      return 0;
+    }
+    if (fault == k_exit_not_executable) answer = fault;
+  }
+  return answer;
+}
+
+}  // namespace lsched::cli

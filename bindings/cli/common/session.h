@@ -1,0 +1,90 @@
+// How a command of `lsched` joins a world.
+//
+//   started by `lsched run`      that world, over shared memory
+//   started by an MPI launcher   MPI_COMM_WORLD, if the command was built with MPI
+//   started by hand              a world of one; or, if more ranks are wanted, the command starts itself again
+//                                as that many ranks through the local launcher
+//
+//     if (const auto status = session::relaunch(context, options)) return *status;  // I was only the launcher
+//     session here = session::open(options);                                        // throws command_failure
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+#include "bindings/cli/common/commands.h"
+
+namespace lsched::cli {
+
+enum class origin : std::uint8_t { alone, local_launcher, mpi_launcher };
+
+/// Who started this process, judged by its environment. Throws where the environment contradicts itself.
+origin find_origin();
+
+struct session_options {
+  std::int32_t ranks = 0;  ///< wanted by the user; 0: whatever the launcher gives, default_ranks if alone
+  std::int32_t default_ranks = 1;
+  std::string transport = "auto";         ///< "auto", "shm" or "mpi"
+  std::string mpi_threads = "multiple";   ///< one of mpi_thread_levels()
+  const lsched_config* config = nullptr;  ///< nullptr: defaults and environment
+};
+
+/// "single", "funneled", "serialized", "multiple": what MPI is asked for. Below the last the library runs no auxiliary
+/// thread in a world where ranks talk through MPI.
+std::vector<std::string> mpi_thread_levels();
+
+class mpi_session;
+
+class session {
+ public:
+  /// Started by hand and more than one rank wanted: runs this command again as that many ranks and answers
+  /// their exit status. Nothing in every other case.
+  static std::optional<int> relaunch(const command_context& context, const session_options& options);
+
+  /// Joins. Blocks until all ranks have come. Throws command_failure.
+  static session open(const session_options& options);
+
+  session(session&&) noexcept;
+  session& operator=(session&&) = delete;
+
+  /// Leaves. Without close(), the command has failed, and abort_failed_world() is to be called.
+  ~session();
+
+  /// Ends the other ranks of an MPI world that was left without close(): they may wait for this one for ever.
+  /// main() calls it when it has printed why. (Ranks of a local launcher notice by themselves.)
+  static void abort_failed_world();
+
+  /// Leaves in good order; all schedules are gone, and every rank does the same. Throws command_failure.
+  void close();
+
+  /// Closes the runtime, of which no schedule is left, and opens another with this configuration. Collective. Throws
+  /// command_failure, for ranks that no MPI launcher has started too: they join their world once.
+  void reopen(const lsched_config& config);
+
+  lsched_runtime* runtime() const { return runtime_; }
+  std::int32_t rank() const { return lsched_rank(runtime_); }
+  std::int32_t size() const { return lsched_size(runtime_); }
+  bool launched_by_mpi() const { return origin_ == origin::mpi_launcher; }
+
+  /// What the ranks talk through: "shm", "mpi" (everything), or "shm+mpi" (shared memory inside a node).
+  std::string_view transport() const;
+
+  /// lsched_runtime_describe.
+  std::string description() const;
+
+ private:
+  session();
+  void check_size(const session_options& options) const;
+
+  lsched_runtime* runtime_ = nullptr;
+  origin origin_ = origin::alone;
+  bool mpi_only_ = false;
+  std::unique_ptr<mpi_session> mpi_;
+};
+
+}  // namespace lsched::cli

@@ -1,0 +1,123 @@
+#include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/words.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <sstream>
+
+namespace lsched::cli {
+namespace {
+
+/// Nothing unless the whole word is such a number.
+template <class Number>
+std::optional<Number> parse(std::string_view word) {
+  Number value{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
+}
+
+/// Accepts words for which `parse` finds a number within the limits; not-a-number is outside any.
+template <class Number>
+CLI::Validator limits(const char* kind, Number least, Number most, bool is_open) {
+  std::ostringstream text;
+  text << "from " << least;
+  is_open ? text << " on" : text << " to " << most;
+  const auto check = [least, most, wanted = std::string(kind) + " " + text.str()](std::string& word) {
+    const auto value = parse<Number>(word);
+    return value && *value >= least && *value <= most ? std::string() : "\"" + word + "\" is not a " + wanted;
+  };
+  return {check, text.str(), ""};
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> whole_number_in(std::string_view word) { return parse<std::uint64_t>(word); }
+
+CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
+  return limits("whole number", least, most, most == UINT64_MAX);
+}
+
+CLI::Validator number(double least, double most) { return limits("number", least, most, false); }
+
+void add_data_options(CLI::App& command, data_options& data) {
+  command.add_option("--count", data.count, "Elements of the vector, or of a block of it (docs/collectives.md)")
+      ->check(whole_number(0, k_max_count))
+      ->capture_default_str();
+  command.add_option("--dtype", data.type, "Type of the elements")
+      ->check(CLI::IsMember(names_of(k_all_dtypes)))
+      ->capture_default_str();
+  command.add_option("--op", data.reduction, "How contributions combine")
+      ->check(CLI::IsMember(names_of(k_all_reductions)))
+      ->capture_default_str();
+  command.add_option("--root", data.root, "The root of collectives that have one (default: a rank in the middle)")
+      ->check(whole_number(0, k_most_ranks - 1));
+  command
+      .add_option("--ranks-per-node", data.ranks_per_node,
+                  "Neighbours on a node, for algorithms that go by nodes (default: all)")
+      ->check(whole_number(1, k_most_ranks));
+  command.add_option("--tensors", data.tensors, "Into how many tensors, nearly equal, an adaptive sum's vector is cut")
+      ->check(whole_number(1, 1 << 20));
+}
+
+namespace {
+
+/// The first ones have an element more where it cannot be divided; there are no gaps.
+std::vector<tensor> equal_tensors(std::uint64_t count, std::uint32_t number) {
+  std::vector<tensor> all;
+  for (std::uint64_t i = 0, begin = 0; i < number; begin += all[i++].count)
+    all.push_back({begin, count / number + (i < count % number ? 1 : 0)});
+  return all;
+}
+
+}  // namespace
+
+void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node) {
+  for (rank r = 0; of.moves_data && r < ranks; ++r) data.nodes.push_back(r / ranks_per_node);
+  if (of.has_owners) data.root = 0;
+}
+
+shape shape_of(const collective& of, rank ranks, const data_options& data) {
+  shape wanted =
+      typical_shape(of, ranks, data.count, named(k_all_dtypes, data.type), named(k_all_reductions, data.reduction));
+  if (data.ranks_per_node) set_nodes(wanted, of, ranks, *data.ranks_per_node);
+  if (data.root && of.is_rooted) wanted.root = *data.root;
+  if (data.tensors && of.adapts) wanted.tensors = equal_tensors(data.count, *data.tensors);
+  return wanted;
+}
+
+std::vector<std::string> collective_names() {
+  std::vector<std::string> names;
+  for (const algorithm& it : algorithms())
+    if (names.empty() || names.back() != it.of->name) names.emplace_back(it.of->name);
+  return names;
+}
+
+std::vector<std::string> algorithm_names(std::string_view collective, std::string_view another) {
+  std::vector<std::string> names{"auto"};
+  if (!another.empty()) names.emplace_back(another);
+  for (const algorithm& it : algorithms())
+    if (it.of->name == collective) names.emplace_back(it.name);
+  return names;
+}
+
+CLI::Validator activation_words() {
+  const auto check = [](std::string& words) {
+    const auto starts = read_activation(words);
+    return starts ? std::string() : starts.error().text;
+  };
+  return {check, "full, solo, majority, first_of(M), all_of(M) or quorum(K), perhaps +every(T)", ""};
+}
+
+activation activation_of(const collective& of, const std::string& name, std::uint64_t seed) {
+  if (of.activates || !name.empty()) return activation_of(name, seed);
+  return {.seed = seed};
+}
+
+activation activation_of(const std::string& name, std::uint64_t seed) {
+  activation starts{.policy = activation_policy::solo};
+  if (!name.empty()) starts = require(read_activation(name));
+  starts.seed = seed;
+  return starts;
+}
+
+}  // namespace lsched::cli

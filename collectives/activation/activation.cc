@@ -1,0 +1,105 @@
+#include "collectives/activation/activation.h"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "libsched/schedule/geometry.h"
+
+namespace lsched {
+namespace {
+
+/// An op already in the builder that fires on the first token of any of `causes`.
+op_id on_any(builder& to, op_id what, std::span<const op_id> causes) {
+  for (const op_id cause : causes) to.dep(cause, what);
+  to.any(what);
+  return what;
+}
+
+op_id signal_on_any(builder& to, rank peer, std::span<const op_id> causes) {
+  return on_any(to, to.signal_send(peer, k_activation_tag), causes);
+}
+
+// Each of the two answers every op that wakes this rank: the call first, then the receives.
+
+std::vector<op_id> add_extra(builder& to, const fold& folded, op_id call) {
+  const rank proxy = folded.proxy_of(to.place().self);
+  const op_id heard = to.signal_recv(proxy, k_activation_tag);
+  to.signal_send(proxy, k_activation_tag, {call});
+  return {call, heard};
+}
+
+/// Where calls are counted. A rank is woken by the coordinator's count or by its parent.
+std::vector<op_id> add_counted(builder& to, op_id call, rank arrivals) {
+  const auto [self, size] = to.place();
+  const knomial tree(size, 2);
+  op_id woken = k_no_op;
+  if (self == k_coordinator) {
+    std::vector<op_id> heard{call};
+    for (rank r = 1; r < size; ++r) heard.push_back(to.signal_recv(r, k_arrival_tag));
+    woken = to.nop();
+    for (const op_id one : heard) to.dep(one, woken);
+    to.set_need(woken, static_cast<std::uint32_t>(arrivals));
+  } else {
+    to.signal_send(k_coordinator, k_arrival_tag, {call});
+    woken = to.signal_recv(tree.parent_of(self), k_activation_tag);
+  }
+  const auto children = tree.children_of(self);
+  for (std::size_t i = children.size(); i-- > 0;) to.signal_send(children[i], k_activation_tag, {woken});
+  return {woken};
+}
+
+// `wakes` holds, in this order: call, R_x at a proxy, R_0 … R_{L-1}. What S_k fires on is then a prefix.
+std::vector<op_id> add_core(builder& to, const fold& folded, op_id call) {
+  const rank self = to.place().self;
+  const bool is_proxy = folded.is_proxy(self);
+
+  std::vector<op_id> wakes{call};
+  if (is_proxy) wakes.push_back(to.signal_recv(folded.extra_of(self), k_activation_tag));
+  const std::size_t before_dimensions = wakes.size();
+  for (int k = 0; k < folded.levels(); ++k) wakes.push_back(to.signal_recv(folded.across(self, k), k_activation_tag));
+
+  for (int k = 0; k < folded.levels(); ++k)
+    signal_on_any(to, folded.across(self, k), std::span(wakes).first(before_dimensions + static_cast<std::size_t>(k)));
+  if (is_proxy) {
+    std::vector<op_id> others = wakes;
+    others.erase(others.begin() + 1);
+    signal_on_any(to, folded.extra_of(self), others);
+  }
+  return wakes;
+}
+
+}  // namespace
+
+fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, std::uint64_t count) {
+  const auto [self, size] = to.place();
+  const rank arrivals = quota_of(starts, size).arrivals;
+  const op_id call = to.call();
+  std::vector<op_id> wakes{call};
+  if (starts.is_woken() && arrivals > 1) {
+    wakes = add_counted(to, call, arrivals);
+  } else if (starts.is_woken()) {
+    const fold folded(size);
+    wakes = folded.is_extra(self) ? add_extra(to, folded, call) : add_core(to, folded, call);
+  }
+  if (starts.is_woken() && starts.full_every != 0) wakes.push_back(to.full_call());
+  const op_id gate = on_any(to, to.capture(merge, region(target, 0), count), wakes);
+  return {.entry = call, .exit = gate};
+}
+
+activation_price price_of(const activation& starts, rank size) {
+  if (!starts.is_woken()) return {};
+  const auto others = static_cast<std::uint64_t>(size) - 1;
+  const auto arrivals = static_cast<std::uint64_t>(quota_of(starts, size).arrivals);
+  if (arrivals > 1)
+    return {.most = 2 * others,
+            .least = others + std::min(arrivals, others),
+            .hops = 1 + static_cast<std::uint64_t>(ceil_log2(size))};
+  const fold folded(size);
+  const auto levels = static_cast<std::uint64_t>(folded.levels());
+  return {.most = static_cast<std::uint64_t>(folded.core()) * levels + 2 * static_cast<std::uint64_t>(folded.rem()),
+          .least = others,
+          .hops = levels + (folded.rem() == 0 ? 0 : 2)};
+}
+
+}  // namespace lsched

@@ -1,0 +1,50 @@
+#include "collectives/adasum/node_adasum.h"
+
+#include "collectives/adasum/adasum_nodes.h"
+
+namespace lsched {
+namespace {
+
+cost cost_of_node_adasum(rank size, const shape& data, const activation&) {
+  const std::uint64_t nodes = nodes_of(data, size).size();
+  const std::uint64_t letters = wide(size) - nodes;
+  cost all = cost_of_exchange(static_cast<rank>(nodes), 1, data);
+  all.messages += letters;
+  all.bytes = saturating_sum(all.bytes, saturating_product(letters, bytes_of(data.count, data)));
+  all.hops += letters == 0 ? 0 : 1;
+  return all;
+}
+
+std::uint64_t owners_expression(rank size, const shape& data, const tensor& what) {
+  std::vector<std::uint64_t> leaves;
+  for (const node& it : nodes_of(data, size)) leaves.push_back(leaf_tree(it[static_cast<std::size_t>(data.root)], 0));
+  return hypercube_tree(leaves, what);
+}
+
+result<schedule_ptr> node_adasum(world place, const shape& data, const activation& starts) {
+  if (auto why = objection(k_node_adasum_halving, place, data, starts)) return *why;
+  const std::string_view name =
+      is_one_node(data, place.size) ? "halving, of one node: its owner's" : k_node_adasum_halving.name;
+  return make_collective(k_node_adasum, k_node_adasum_halving.needs, place, data, starts, name, add_node_adasum);
+}
+
+}  // namespace
+
+constinit const algorithm k_node_adasum_halving{
+    .of = &k_node_adasum,
+    .name = "halving",
+    .generate = node_adasum,
+    .needs = {.needs_commutative = true,
+              .summary = "owners: halving then doubling between nodes; then each to its node"},
+    .cost_of = cost_of_node_adasum,
+    .looks_at = {.nodes = true, .tensors = true},
+    .expression_of = owners_expression};
+
+fragment add_node_adasum(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  adasum_nodes ops(to, data, input, output, entry, {.first = static_cast<std::size_t>(data.root)});
+  ops.exchange();
+  ops.spread();
+  return ops.finish();
+}
+
+}  // namespace lsched

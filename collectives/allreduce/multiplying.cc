@@ -1,0 +1,188 @@
+#include "collectives/allreduce/multiplying.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <vector>
+
+#include "libsched/schedule/geometry.h"
+
+namespace lsched {
+namespace {
+
+enum : std::uint32_t { k_fold_tag, k_unfold_tag, k_first_step_tag };
+
+/// The ops of one rank while they are being written.
+class multiplying {
+ public:
+  multiplying(ordered_ops& to, std::span<const rank> ranks, rank self, rank radix, std::uint32_t tag,
+              const stretch& input, const stretch& output)
+      : ops_(to),
+        ranks_(ranks),
+        self_(self),
+        digits_(static_cast<rank>(ranks.size()), radix),
+        folded_(static_cast<rank>(ranks.size()), digits_.core()),
+        tag_(tag),
+        input_(input),
+        output_(output) {}
+
+  // A payload is held for the reader of a step, which may wait for the sends of the step before: always an earlier one,
+  // so nobody waits in a circle. Only in place with one step does it wait for its own sends.
+  bool write() {
+    if (digits_.steps() == 0) {
+      if (!is_in_place()) ops_.copy(input_, output_);
+    } else if (folded_.is_extra(self_)) {
+      write_extra();
+    } else {
+      write_core();
+    }
+    return !(is_in_place() && digits_.steps() == 1);
+  }
+
+ private:
+  bool is_in_place() const { return input_.cell == output_.cell; }
+  rank real(rank member) const { return ranks_[static_cast<std::size_t>(member)]; }
+  stretch scratch() { return ops_.scratch(input_.count); }
+
+  void write_extra() {
+    const rank proxy = real(folded_.proxy_of(self_));
+    ops_.send(proxy, tag_ + k_fold_tag, input_);
+    ops_.recv(proxy, tag_ + k_unfold_tag, output_);
+  }
+
+  void write_core() {
+    stretch now = folded_.is_proxy(self_) ? fold_in() : input_;
+    for (int j = 0; j < digits_.steps(); ++j) now = step(j, now);
+    if (folded_.is_proxy(self_)) ops_.send(real(folded_.extra_of(self_)), tag_ + k_unfold_tag, output_);
+  }
+
+  stretch fold_in() {
+    const stretch landing = scratch();
+    ops_.recv(real(folded_.extra_of(self_)), tag_ + k_fold_tag, landing);
+    const stretch target = accumulator(0);
+    ops_.reduce(input_, landing, target);
+    return target;
+  }
+
+  /// Everybody begins with another peer.
+  stretch step(int j, const stretch& now) {
+    const rank number = folded_.virtual_of(self_);
+    const rank base = digits_.base(j), mine = digits_.digit(number, j);
+    const std::uint32_t tag = tag_ + k_first_step_tag + static_cast<std::uint32_t>(j);
+    std::vector<stretch> operands(static_cast<std::size_t>(base), now);
+    const auto peer = [&](rank digit) { return real(folded_.real_of(digits_.with(number, j, digit))); };
+    for (rank distance = 1; distance < base; ++distance) ops_.send(peer(ring_after(mine, distance, base)), tag, now);
+    for (rank distance = 1; distance < base; ++distance) {
+      const rank from = ring_before(mine, distance, base);
+      operands[static_cast<std::size_t>(from)] = scratch();
+      ops_.recv(peer(from), tag, operands[static_cast<std::size_t>(from)]);
+    }
+    return combine(operands, mine, j + 1 == digits_.steps() ? output_ : accumulator(j + 1));
+  }
+
+  /// Left to right. What the rank has itself may lie where the result goes.
+  stretch combine(const std::vector<stretch>& operands, rank mine, const stretch& target) {
+    const bool keeps_mine = operands[static_cast<std::size_t>(mine)].cell == target.cell && mine >= 2;
+    const stretch partial = keeps_mine ? scratch() : target;
+    stretch so_far = operands[0];
+    for (rank digit = 1; digit < static_cast<rank>(operands.size()); ++digit) {
+      const stretch to = digit < mine ? partial : target;
+      ops_.reduce(so_far, operands[static_cast<std::size_t>(digit)], to);
+      so_far = to;
+    }
+    return target;
+  }
+
+  /// The two take turns; a small world needs one or none.
+  stretch accumulator(int j) {
+    stretch& chosen = accumulators_[static_cast<std::size_t>(j % 2)];
+    if (chosen.cells == 0) chosen = scratch();
+    return chosen;
+  }
+
+  ordered_ops& ops_;
+  const std::span<const rank> ranks_;
+  const rank self_;
+  const digits digits_;
+  const fold folded_;
+  const std::uint32_t tag_;
+  const stretch input_;
+  const stretch output_;
+  std::array<stretch, 2> accumulators_{{{.cells = 0}, {.cells = 0}}};
+};
+
+rank radix_of(const shape& data) { return data.radix == 0 ? k_multiplying_radix : data.radix; }
+
+cost cost_of_allreduce(rank size, const shape& data, const activation&) {
+  return cost_of_multiplying(size, radix_of(data), data.count, data);
+}
+
+}  // namespace
+
+bool add_multiplying(ordered_ops& to, std::span<const rank> ranks, rank self, rank radix, std::uint32_t tag,
+                     const stretch& input, const stretch& output) {
+  return multiplying(to, ranks, self, radix, tag, input, output).write();
+}
+
+// Hops. A chain is longest when it starts at an extra and ends at one. On its way it crosses all digits only if two
+// proxies differ in all of them; the first such pair is k^(L-1) and 011…1, and no proxy has a highest digit of the
+// smaller base.
+cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data) {
+  const digits of(size, radix);
+  const fold folded(size, of.core());
+  std::uint64_t messages = 2 * wide(folded.rem());
+  for (int j = 0; j < of.steps(); ++j) messages += wide(of.core()) * wide(of.base(j) - 1);
+  const bool is_even = of.steps() > 0 && of.base(of.steps() - 1) == radix;
+  const bool has_opposites = is_even && folded.rem() > of.stride(of.steps() - 1);
+  const std::uint64_t ends = folded.rem() == 0 ? 0 : has_opposites ? 2 : 1;
+  return {.messages = messages,
+          .bytes = saturating_product(messages, bytes_of(count, data)),
+          .hops = static_cast<std::uint64_t>(of.steps()) + ends};
+}
+
+std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::uint64_t> chains) {
+  const auto size = static_cast<rank>(chains.size());
+  const digits of(size, radix);
+  const fold folded(size, of.core());
+  const auto at = [&](rank number) -> std::uint64_t& {
+    return chains[static_cast<std::size_t>(folded.real_of(number))];
+  };
+  const auto extra = [&](rank i) -> std::uint64_t& { return chains[static_cast<std::size_t>(folded.extra_of(2 * i))]; };
+  for (rank i = 0; i < folded.rem(); ++i) at(i) = std::max(at(i), extra(i) + 1);
+  for (int j = 0; j < of.steps(); ++j) {
+    std::vector<std::uint64_t> next;
+    for (rank number = 0; number < of.core(); ++number) {
+      next.push_back(at(number));
+      for (rank digit = 0; digit < of.base(j); ++digit)
+        if (digit != of.digit(number, j)) next.back() = std::max(next.back(), at(of.with(number, j, digit)) + 1);
+    }
+    for (rank number = 0; number < of.core(); ++number) at(number) = next[static_cast<std::size_t>(number)];
+  }
+  for (rank i = 0; i < folded.rem(); ++i) extra(i) = at(i) + 1;
+  return chains;
+}
+
+constinit const algorithm k_allreduce_multiplying{
+    .of = &k_allreduce,
+    .name = "recursive_multiplying",
+    .generate = allreduce_multiplying,
+    .needs = {.summary =
+                  "short vectors, any P: log_k P steps of k-1 messages with the entire vector, k = 4 or the radix"},
+    .cost_of = cost_of_allreduce,
+    .looks_at = {.radix = true}};
+
+fragment add_allreduce_multiplying(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  std::vector<rank> all(static_cast<std::size_t>(to.place().size));
+  std::iota(all.begin(), all.end(), 0);
+  ordered_ops ops(to, data, entry);
+  stretch given{{input, 0}, data.count, ops.new_cells(1)};
+  stretch result{{output, 0}, data.count, data.in_place ? given.cell : ops.new_cells(1)};
+  const bool may_hold = add_multiplying(ops, all, to.place().self, radix_of(data), 0, given, result);
+  return ops.finish(may_hold);
+}
+
+result<schedule_ptr> allreduce_multiplying(world place, const shape& data, const activation& starts) {
+  return make_collective(k_allreduce_multiplying, place, data, starts, add_allreduce_multiplying);
+}
+
+}  // namespace lsched

@@ -1,0 +1,47 @@
+// Allreduce by recursive multiplying: recursive doubling in steps of k ranks instead of two, for every P by a fold
+// (Ruefenacht, Bull and Booth, "Generalisation of recursive doubling for AllReduce", 2017).
+//
+//   fold      an extra sends its input to its proxy, which combines the two
+//   step j    core ranks that differ in digit j alone exchange what they have, everybody with everybody, and combine it
+//   unfold    a proxy sends the result to its extra
+//
+// log_k P steps (+2) of k-1 messages of the entire vector: fewer hops than recursive doubling for more bytes, which is
+// the better bargain for short vectors as long as a rank can send k-1 messages in about the time of one. The core is m
+// * k^j ranks with m < k, so that a P like 8 with k = 4 needs no fold.
+// Operands of lower ranks come first; all ranks evaluate one expression, so they hold the same bits, and the kernel
+// need not commute.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "collectives/algorithm/algorithm.h"
+#include "collectives/patterns/ordered_ops.h"
+
+namespace lsched {
+
+/// k if the shape does not say.
+inline constexpr rank k_multiplying_radix = 4;
+
+/// Appends an allreduce of `input` into `output` among some ranks, of which this one is number `self`. Tags from `tag`
+/// on, fewer than k_multiplying_tags of them, are used. Answers whether payloads may be held.
+bool add_multiplying(ordered_ops& to, std::span<const rank> ranks, rank self, rank radix, std::uint32_t tag,
+                     const stretch& input, const stretch& output);
+inline constexpr std::uint32_t k_multiplying_tags = 64;
+
+/// Of one such allreduce of `count` elements.
+cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data);
+
+/// The longest chain of messages up to each rank's result, where one of `chains[i]` messages leads to what number i
+/// brings.
+std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::uint64_t> chains);
+
+/// Appends an allreduce of `data.count` elements from `input` to `output`.
+fragment add_allreduce_multiplying(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
+
+/// The allreduce by itself. Any P, any count; no activation.
+result<schedule_ptr> allreduce_multiplying(world place, const shape& data, const activation& starts = {});
+
+extern const algorithm k_allreduce_multiplying;
+
+}  // namespace lsched

@@ -1,0 +1,47 @@
+#include "collectives/patterns/blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/algorithm/algorithm.h"
+
+namespace lsched {
+
+// Eight lines a block: then one line more or less is an imbalance of an eighth at worst.
+cut cut_into_blocks(const shape& data, std::uint64_t count, std::uint64_t parts) {
+  constexpr std::uint64_t k_line_bytes = 64;
+  const std::uint64_t line = k_line_bytes / size_of(data.type);
+  return {count, parts, count / parts >= 8 * line ? line : 1};
+}
+
+block_grid block_grid::of_vector(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments) {
+  block_grid all(data, size, {0, data.count});
+  all.choose_segments(piece_bytes, most_segments);
+  return all;
+}
+
+block_grid block_grid::of_blocks(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments) {
+  block_grid all(data, size, block_offsets(data, size));
+  all.choose_segments(piece_bytes, most_segments);
+  return all;
+}
+
+void block_grid::choose_segments(std::uint64_t piece_bytes, std::uint64_t most) {
+  const std::uint64_t length = data_->segment != 0 ? data_->segment : piece_bytes / size_of(data_->type);
+  const std::uint64_t layer = saturating_product(size_, length);
+  const std::uint64_t wanted = total() / layer + (total() % layer != 0 ? 1 : 0);
+  segments_ = std::clamp<std::uint64_t>(wanted, 1, std::max<std::uint64_t>(most, 1));
+}
+
+piece block_grid::at(rank block, std::uint64_t segment) const {
+  const auto number = static_cast<std::uint64_t>(block);
+  if (offsets_.size() == 2 && size_ != 1) {
+    const cut layers = cut_into_blocks(*data_, total(), segments_);
+    const cut blocks = cut_into_blocks(*data_, layers.size(segment), size_);
+    return {layers.begin(segment) + blocks.begin(number), blocks.size(number)};
+  }
+  const cut layers = cut_into_blocks(*data_, offsets_[number + 1] - offsets_[number], segments_);
+  return {offsets_[number] + layers.begin(segment), layers.size(segment)};
+}
+
+}  // namespace lsched

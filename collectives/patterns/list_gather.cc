@@ -1,0 +1,37 @@
+#include "collectives/patterns/list_gather.h"
+
+#include <algorithm>
+
+#include "collectives/algorithm/shape.h"
+#include "libsched/schedule/geometry.h"
+
+namespace lsched {
+
+/// In the order of ranks from this one on, in which a step is one message; and then in the order of ranks.
+gathered_lists add_list_gather(builder& to, buffer_id mine, region lengths, const list_layout& layout,
+                               std::uint32_t tag, op_id entry, op_id exit) {
+  const auto [self, size] = to.place();
+  const auto at = [](buffer_id buffer, rank element) { return region(buffer, wide(element)); };
+  const rank upper = size - self;
+  const dtype items = to.at(mine).type;
+  const buffer_id turned = to.lists(buffer_role::scratch, items, wide(size), layout);
+  const buffer_id gathered = to.lists(buffer_role::scratch, items, wide(size), layout);
+  const buffer_id order = to.scratch(dtype::u64, wide(size));
+  const region mine_on(lengths.buffer(), lengths.offset() + wide(self));
+  const op_id one = to.copy(mine_on, {order, 0}, wide(upper), {entry});
+  const op_id other = to.copy(lengths, at(order, upper), wide(self), {entry});
+  const op_id ready = to.lay_out({order, 0}, turned, {one, other});
+  const op_id target = to.lay_out(lengths, gathered, {entry});
+  op_id have = to.copy({mine, 0}, {turned, 0}, 1, {ready});
+  for (rank distance = 1; distance < size; distance *= 2, ++tag) {
+    const std::uint64_t lists = wide(std::min(distance, size - distance));
+    to.dep(to.send(ring_before(self, distance, size), tag, {turned, 0}, lists, {have}), exit);
+    have = to.nop({have, to.recv(ring_after(self, distance, size), tag, at(turned, distance), lists, {ready})});
+    if (distance > size / 2) break;  // the next one might not be a rank
+  }
+  const op_id lower = to.copy({turned, 0}, at(gathered, self), wide(upper), {have, target});
+  const op_id rest = to.copy(at(turned, upper), {gathered, 0}, wide(self), {have, target});
+  return {gathered, to.nop({lower, rest})};
+}
+
+}  // namespace lsched

@@ -1,0 +1,132 @@
+#include "collectives/patterns/ordered_ops.h"
+
+namespace lsched {
+
+std::uint32_t ordered_ops::new_cells(std::uint64_t count) {
+  const auto first = static_cast<std::uint32_t>(cells_.size());
+  cells_.resize(cells_.size() + count, {entry_, k_none});
+  return first;
+}
+
+stretch ordered_ops::scratch(dtype type, std::uint64_t count, std::uint64_t cells) {
+  return {{to_.scratch(type, count), 0}, count, new_cells(cells), static_cast<std::uint32_t>(cells)};
+}
+
+stretch ordered_ops::landing(std::uint64_t count, std::uint64_t longest) {
+  if (landings_++ < k_most_landings) return scratch(count);
+  if (used_again_.size() < k_landings_used_again) used_again_.push_back(scratch(longest));
+  const stretch& it = used_again_[landings_ % used_again_.size()];
+  return {it.at, count, it.cell};
+}
+
+op_id ordered_ops::send(rank to, std::uint32_t tag, const stretch& source) {
+  const op_id sent = append(to_.send(to, tag, source.at, source.count));
+  reads(source);
+  return sent;
+}
+
+op_id ordered_ops::recv(rank from, std::uint32_t tag, const stretch& target) {
+  const op_id got = append(to_.recv(from, tag, target.at, target.count));
+  writes(target);
+  return got;
+}
+
+op_id ordered_ops::reduce(const stretch& lower, const stretch& higher, const stretch& target) {
+  return combine(data_.what, lower, higher, target);
+}
+
+op_id ordered_ops::add(const stretch& lower, const stretch& higher, const stretch& target) {
+  return combine(kernel::sum, lower, higher, target);
+}
+
+op_id ordered_ops::combine(kernel what, const stretch& lower, const stretch& higher, const stretch& target) {
+  const op_id sum = append(to_.reduce(what, lower.at, higher.at, target.at, target.count));
+  reads(lower);
+  reads(higher);
+  writes(target);
+  return sum;
+}
+
+op_id ordered_ops::divide(const stretch& source, const stretch& target, std::uint32_t divisor) {
+  const op_id made = append(to_.divide(source.at, target.at, target.count, divisor));
+  reads(source);
+  writes(target);
+  return made;
+}
+
+op_id ordered_ops::dot_norms(const stretch& lower, const stretch& higher, const stretch& sums) {
+  const op_id made = append(to_.dot_norms(lower.at, higher.at, sums.at, lower.count));
+  reads(lower);
+  reads(higher);
+  writes(sums);
+  return made;
+}
+
+op_id ordered_ops::adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target) {
+  const op_id made = append(to_.adasum(lower.at, higher.at, sums.at, target.at, target.count));
+  reads(lower);
+  reads(higher);
+  reads(sums);
+  writes(target);
+  return made;
+}
+
+op_id ordered_ops::copy(const stretch& source, const stretch& target) {
+  const op_id copied = append(to_.copy(source.at, target.at, target.count));
+  reads(source);
+  writes(target);
+  return copied;
+}
+
+void ordered_ops::wait_for(op_id before) {
+  if (before == k_no_op || before == last_) return;
+  op_id& waiting = before < first_ ? entry_awaited_by_ : awaited_by_[before - first_];
+  if (waiting != last_) to_.dep(before, last_);
+  waiting = last_;
+}
+
+fragment ordered_ops::finish(bool is_holding) {
+  const std::size_t ops = awaited_by_.size();
+  const op_id exit = append(to_.nop());
+  bool is_alone = true;
+  for (std::size_t i = 0; i < ops; ++i) {
+    if (awaited_by_[i] != k_no_op) continue;
+    wait_for(first_ + static_cast<op_id>(i));
+    is_alone = false;
+  }
+  if (is_alone) wait_for(entry_);
+  return {.entry = entry_, .exit = exit, .holding = is_holding};
+}
+
+/// A builder that has met an error hands out k_no_op, and nothing that is appended then will be looked at.
+op_id ordered_ops::append(op_id what) {
+  last_ = what;
+  if (what == k_no_op) return what;
+  if (first_ == k_no_op) first_ = what;
+  awaited_by_.resize(what - first_ + 1, k_no_op);
+  return what;
+}
+
+void ordered_ops::reads(const stretch& from) {
+  for (std::uint32_t i = from.cell; i != from.cell + from.cells; ++i) {
+    wait_for(cells_[i].writer);
+    readers_.push_back({last_, cells_[i].readers});
+    cells_[i].readers = static_cast<std::uint32_t>(readers_.size() - 1);
+  }
+}
+
+// Readers have waited for the last writer.
+void ordered_ops::writes(const stretch& to) {
+  for (std::uint32_t i = to.cell; i != to.cell + to.cells; ++i) {
+    cell_state& it = cells_[i];
+    bool has_readers = false;
+    for (std::uint32_t at = it.readers; at != k_none; at = readers_[at].next) {
+      has_readers |= readers_[at].who != last_;
+      wait_for(readers_[at].who);
+    }
+    if (!has_readers) wait_for(it.writer);
+    it = {last_, k_none};
+  }
+}
+
+}  // namespace lsched

@@ -1,0 +1,91 @@
+// Ops that wait for each other as the memory they touch demands.
+//
+// A generator appends ops in an order in which they could run one after the other, and says of each region which cells
+// it covers. A cell is memory that ops read and write as one, for instance a block of a vector. An op then waits for
+//
+//   * the last writer of every cell that it reads or writes, and
+//   * all readers since then of every cell that it writes.
+//
+// Nothing else waits, so whatever may run at the same time does. Buffers that are the same memory (in place) have
+// the same cells. Empty regions have cells too: that is how synchronising collectives without data stay synchronising.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/algorithm/generator.h"
+
+namespace lsched {
+
+/// Part of a buffer, and the `cells` cells from `cell` on that it covers.
+struct stretch {
+  region at{};
+  std::uint64_t count = 0;
+  std::uint32_t cell = 0;
+  std::uint32_t cells = 1;
+};
+
+class ordered_ops {
+ public:
+  /// Nothing fires before `entry`. Both must outlive the object.
+  ordered_ops(builder& to, const shape& data, op_id entry) : to_(to), data_(data), entry_(entry) {}
+
+  /// So many new cells; answers the number of the first.
+  std::uint32_t new_cells(std::uint64_t count);
+  /// All of a new scratch buffer, of the shape's type or another.
+  stretch scratch(std::uint64_t count, std::uint64_t cells = 1) { return scratch(data_.type, count, cells); }
+  stretch scratch(dtype type, std::uint64_t count, std::uint64_t cells = 1);
+
+  /// A scratch buffer for `count` elements that arrive. It is a new one, so that the payload can be read where the
+  /// transport has it (in_place.h), up to some thousands of messages; then `longest` elements are used again
+  /// and again.
+  stretch landing(std::uint64_t count, std::uint64_t longest);
+
+  op_id send(rank to, std::uint32_t tag, const stretch& source);
+  op_id recv(rank from, std::uint32_t tag, const stretch& target);
+  /// target = lower (op) higher, by the shape's kernel; the three are of one count.
+  op_id reduce(const stretch& lower, const stretch& higher, const stretch& target);
+  op_id copy(const stretch& source, const stretch& target);
+  /// target = lower + higher, whatever the shape's kernel is.
+  op_id add(const stretch& lower, const stretch& higher, const stretch& target);
+  op_id divide(const stretch& source, const stretch& target, std::uint32_t divisor);
+  /// The sums of an adaptive sum, and that (builder.h).
+  op_id dot_norms(const stretch& lower, const stretch& higher, const stretch& sums);
+  op_id adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target);
+  /// The op appended last waits for this one too. k_no_op: for nothing.
+  void wait_for(op_id before);
+
+  /// The exit waits for all. Nothing may be appended afterwards.
+  fragment finish(bool is_holding);
+
+ private:
+  static constexpr std::uint32_t k_none = ~std::uint32_t{0};
+  static constexpr std::size_t k_most_landings = 8192;
+  static constexpr std::size_t k_landings_used_again = 64;
+  struct cell_state {
+    op_id writer;
+    std::uint32_t readers;  ///< a list in readers_
+  };
+  struct reader {
+    op_id who;
+    std::uint32_t next;
+  };
+  op_id append(op_id what);
+  op_id combine(kernel what, const stretch& lower, const stretch& higher, const stretch& target);
+  void reads(const stretch& from);
+  void writes(const stretch& to);
+
+  builder& to_;
+  const shape& data_;
+  const op_id entry_;
+  op_id last_ = k_no_op;
+  op_id entry_awaited_by_ = k_no_op;
+  op_id first_ = k_no_op;  ///< of the ops that were appended here
+  std::size_t landings_ = 0;
+  std::vector<stretch> used_again_;
+  std::vector<cell_state> cells_;
+  std::vector<reader> readers_;
+  std::vector<op_id> awaited_by_;  ///< by op from first_ on: the last op that was told to wait for it
+};
+
+}  // namespace lsched

@@ -1,0 +1,174 @@
+#include "collectives/sparse/coo_allreduce.h"
+
+#include <algorithm>
+#include <array>
+
+#include "collectives/allgather/allgather_dissemination.h"
+#include "collectives/patterns/list_gather.h"
+#include "collectives/sparse/protocol/coo_steps.h"
+#include "ops/sparse/item.h"
+
+namespace lsched {
+namespace {
+
+enum : std::uint32_t { k_part_tags = 0, k_tally_tags = 64, k_sum_tags = 128, k_sample_tags = 192, k_length_tags = 256 };
+
+class coo_rank {
+ public:
+  coo_rank(builder& to, const coo_problem& problem)
+      : to_(to), problem_(problem), ranks_(wide(problem.place.size)), exit_(to.nop()) {}
+
+  void write() {
+    take();
+    split();
+    agree();
+    give();
+    to_.set_exit(exit_);
+    to_.declare_synchronising();
+  }
+
+ private:
+  static region at(buffer_id buffer, rank element) { return {buffer, wide(element)}; }
+
+  /// After all functions so far.
+  void apply(kernel what, coo_step step, buffer_id source, buffer_id by, buffer_id target) {
+    const op_id before = last_;
+    last_ = to_.apply(what, static_cast<std::uint32_t>(step), source, by, target);
+    to_.dep(before, last_);
+  }
+
+  /// What this rank has brought, for each region.
+  void take() {
+    const std::uint64_t all = taken_room(problem_), room = part_room(problem_);
+    typical_ = std::min(room, std::max<std::uint64_t>(1, all / ranks_));
+    const buffer_id indices = to_.input(dtype::u64, problem_.room), values = to_.input(problem_.type, problem_.room);
+    const buffer_id number = to_.input(dtype::u64, 1), seen = to_.scratch(dtype::u64, 1);
+    parts_ = to_.lists(buffer_role::scratch, item_of(accumulator()), ranks_,
+                       {.room = room, .total = all, .typical = typical_});
+    apply(kernel::derive, coo_step::see_indices, indices, k_no_buffer, seen);
+    apply(kernel::derive, coo_step::see_values, values, k_no_buffer, seen);
+    const buffer_id samples = problem_.is_balanced ? sample(number) : k_no_buffer;
+    apply(kernel::split, coo_step::take, number, samples, parts_);
+  }
+
+  buffer_id sample(buffer_id number) {
+    const std::uint64_t most = sample_room(problem_);
+    const buffer_id mine = to_.scratch(dtype::u64, most), all = to_.scratch(dtype::u64, most * ranks_);
+    apply(kernel::derive, coo_step::sample, number, k_no_buffer, mine);
+    allgather(k_sample_tags, mine, all);
+    return all;
+  }
+
+  void allgather(std::uint32_t tag, buffer_id mine, buffer_id all) {
+    to_.set_first_tag(tag);
+    const shape block{.count = to_.at(mine).count, .type = dtype::u64};
+    last_ = to_.nop({last_, add_allgather_dissemination(to_, block, mine, all, last_).exit});
+  }
+
+  /// And what all ranks have brought of its own, added up.
+  void split() {
+    const std::uint64_t room = sum_room(problem_);
+    received_ = to_.lists(buffer_role::scratch, item_of(accumulator()), ranks_,
+                          {.room = part_room(problem_),
+                           .total = problem_.is_balanced ? received_room(problem_) : 0,
+                           .typical = typical_});
+    sum_ = to_.lists(buffer_role::scratch, item_of(problem_.type), 1,
+                     {.room = room, .typical = std::min(room, typical_ * ranks_)});
+    const op_id ready = problem_.is_balanced ? lay_out() : k_no_op;
+    to_.set_first_tag(k_part_tags);
+    last_ = exchange(parts_, received_, last_, ready, {.skips_empty = problem_.is_balanced});
+    apply(kernel::fold, coo_step::sum, received_, k_no_buffer, sum_);
+  }
+
+  /// Says everybody how much he will get of this rank, so that lists can lie one behind the other.
+  op_id lay_out() {
+    const buffer_id mine = to_.scratch(dtype::u64, ranks_), all = to_.scratch(dtype::u64, ranks_);
+    const op_id measured = to_.measure({parts_, 0}, {mine, 0}, ranks_, {last_});
+    to_.set_first_tag(k_length_tags);
+    return to_.lay_out({all, 0}, received_, {exchange(mine, all, measured, k_no_op, {})});
+  }
+
+  /// Element r of `from`, there after `sent`, becomes element `self` of rank r's `into`, which is to be written after
+  /// `received`, if that is an op.
+  op_id exchange(buffer_id from, buffer_id into, op_id sent, op_id received, const guard& when) {
+    const auto [self, size] = problem_.place;
+    const op_id all = to_.nop({to_.copy(at(from, self), at(into, self), 1, {sent, received}), sent});
+    for (rank distance = 1; distance < size; ++distance) {
+      const rank peer = ring_after(self, distance, size);
+      const op_id it = to_.send(peer, 0, at(from, peer), 1, {sent});
+      if (when != guard{}) to_.set_guard(it, when);
+      to_.dep(it, exit_);
+    }
+    for (rank distance = 1; distance < size; ++distance) {
+      const rank peer = ring_before(self, distance, size);
+      const op_id it = to_.recv(peer, 0, at(into, peer), 1, {received});
+      if (when != guard{}) to_.set_guard(it, when);
+      to_.dep(it, all);
+    }
+    return all;
+  }
+
+  /// Whether the round is good, and how long all sums are.
+  void agree() {
+    const buffer_id tally = to_.scratch(dtype::u64, k_coo_tally),
+                    tallies = to_.scratch(dtype::u64, k_coo_tally * ranks_);
+    lengths_ = to_.scratch(dtype::u64, ranks_);
+    apply(kernel::derive, coo_step::tally, sum_, k_no_buffer, tally);
+    allgather(k_tally_tags, tally, tallies);
+    apply(kernel::derive, coo_step::plan, tally, tallies, lengths_);
+    apply(kernel::fold, coo_step::keep, sum_, tallies, sum_);
+  }
+
+  void give() {
+    const std::uint64_t room = sum_room(problem_);
+    const list_layout layout{
+        .room = room, .total = gathered_room(problem_), .typical = std::min(room, typical_ * ranks_)};
+    to_.set_first_tag(k_sum_tags);
+    const gathered_lists sums = add_list_gather(to_, sum_, {lengths_, 0}, layout, 0, last_, exit_);
+    const buffer_id indices = to_.output(dtype::u64, problem_.result_room);
+    const buffer_id values = to_.output(problem_.type, problem_.result_room), number = to_.output(dtype::u64, 1);
+    last_ = sums.done;
+    apply(kernel::join, coo_step::give_indices, sums.lists, k_no_buffer, indices);
+    apply(kernel::join, coo_step::give_values, sums.lists, k_no_buffer, values);
+    apply(kernel::join, coo_step::give_count, sums.lists, k_no_buffer, number);
+    if (problem_.has_dense)
+      apply(kernel::join, coo_step::give_dense, sums.lists, k_no_buffer, to_.output(problem_.type, problem_.count));
+    to_.dep(last_, exit_);
+  }
+
+  dtype accumulator() const { return residual_of(problem_.type); }
+
+  builder& to_;
+  const coo_problem& problem_;
+  const std::uint64_t ranks_;
+  std::uint64_t typical_ = 0;  ///< items of a list
+  buffer_id parts_ = k_no_buffer, received_ = k_no_buffer, sum_ = k_no_buffer, lengths_ = k_no_buffer;
+  op_id last_ = k_no_op;  ///< of what this rank computes
+  const op_id exit_;
+};
+
+}  // namespace
+
+result<schedule_ptr> coo_schedule(const coo_problem& problem) {
+  if (auto why = objection(problem)) return std::move(*why);
+  builder to(problem.place, "coo_allreduce");
+  coo_rank(to, problem).write();
+  return to.compile();
+}
+
+postcondition promise_of_coo(const coo_problem& problem) {
+  const std::array<std::uint64_t, 4> outputs{problem.result_room, problem.result_room, 1, problem.count};
+  postcondition promise{.is_synchronising = true};
+  for (rank holder = 0; holder < problem.place.size; ++holder)
+    for (std::uint32_t output = 0; output < (problem.has_dense ? 4 : 3); ++output)
+      promise.ranges.push_back({.holder = holder,
+                                .output = output,
+                                .end = outputs[output],
+                                .what = promised_content::reduced,
+                                .input = 2,
+                                .how = kernel::fold,
+                                .is_in_rank_order = true});
+  return promise;
+}
+
+}  // namespace lsched

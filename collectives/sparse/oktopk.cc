@@ -1,0 +1,206 @@
+#include "collectives/sparse/oktopk.h"
+
+#include "collectives/allgather/allgather_dissemination.h"
+#include "collectives/allreduce/allreduce.h"
+#include "collectives/patterns/list_gather.h"
+#include "collectives/sparse/protocol/oktopk_steps.h"
+#include "collectives/sparse/protocol/quantiles.h"
+#include "collectives/sparse/protocol/region_parts.h"
+#include "collectives/sparse/protocol/split.h"
+#include "collectives/sparse/protocol/threshold.h"
+#include "libsched/schedule/geometry.h"
+
+namespace lsched {
+namespace {
+
+/// Each part of the algorithm has tags of its own.
+enum class stretch_of_tags : std::uint32_t { parts, pieces, shares, counts, positions, drift, sums };
+constexpr std::uint32_t k_tags_of_one = 64;
+
+class oktopk_rank {
+ public:
+  oktopk_rank(builder& to, const sparse_problem& problem)
+      : to_(to),
+        problem_(problem),
+        self_(problem.place.self),
+        size_(problem.place.size),
+        ranks_(wide(size_)),
+        items_(item_of(problem.type)),
+        k_(std::max<std::uint64_t>(1, most_items(problem))),
+        selected_room_(std::max<std::uint64_t>(1, most_selected(problem))),
+        gathered_room_(std::max<std::uint64_t>(1, gathered_room(problem))),
+        exit_(to.nop()) {}
+
+  void write() {
+    const buffer_id gradient = to_.input(problem_.type, problem_.count);
+    const buffer_id update = to_.output(problem_.type, problem_.count);
+    selected_ = to_.lists(buffer_role::scratch, items_, 1, {.room = selected_room_, .typical = k_});
+    const op_id chosen = to_.apply(kernel::split, number_of(oktopk_step::select), gradient, k_no_buffer, selected_);
+    split(follow(look(chosen)));
+    find_threshold();
+    balance();
+    gather();
+    last_ = to_.apply(kernel::join, number_of(oktopk_step::settle), gathered_, k_no_buffer, update, {last_});
+    to_.dep(last_, exit_);
+    to_.set_exit(exit_);
+    to_.declare_synchronising();
+    to_.set_name("sparse_allreduce/oktopk");
+  }
+
+ private:
+  region at(buffer_id buffer, rank element) const { return {buffer, wide(element)}; }
+  rank after(rank distance) const { return ring_after(self_, distance, size_); }
+  rank before(rank distance) const { return ring_before(self_, distance, size_); }
+  void begin_tags(stretch_of_tags which, std::uint32_t number = 0) {
+    to_.set_first_tag((static_cast<std::uint32_t>(which) + number) * k_tags_of_one);
+  }
+  /// What owners hand on for equal shares: typically nothing, since boundaries see to it.
+  buffer_id pieces() {
+    return to_.lists(buffer_role::scratch, items_, ranks_, {.room = gathered_room_, .total = gathered_room_});
+  }
+  void send(rank to, region list, op_id when, const guard* skips = nullptr) {
+    const op_id it = to_.send(to, 0, list, 1, {when});
+    if (skips != nullptr) to_.set_guard(it, *skips);
+    to_.dep(it, exit_);
+  }
+
+  /// The sum of all ranks' `mine`.
+  op_id allreduce(buffer_id mine, buffer_id all, op_id entry) {
+    return add_allreduce(to_, {.count = to_.at(mine).count, .type = dtype::u64, .what = kernel::sum}, mine, all, entry)
+        .exit;
+  }
+
+  /// At the boundaries, in rounds that do.
+  op_id look(op_id chosen) {
+    const std::uint64_t counters = position_bins(problem_);
+    const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
+    const buffer_id nothing = to_.scratch(dtype::u64, 1);
+    const auto first = static_cast<op_id>(to_.op_count());
+    begin_tags(stretch_of_tags::positions);
+    const op_id counted =
+        to_.apply(kernel::derive, number_of(oktopk_step::count_positions), selected_, k_no_buffer, mine, {chosen});
+    const op_id done = to_.apply(kernel::derive, number_of(oktopk_step::set_boundaries), mine, all, nothing,
+                                 {allreduce(mine, all, counted)});
+    if (problem_.period > 1) to_.set_guard(first, static_cast<op_id>(to_.op_count()), {.every = problem_.period});
+    return done;
+  }
+
+  /// What is selected, with the boundaries, in every round.
+  op_id follow(op_id looked) {
+    const std::uint64_t counters = drift_bins(problem_);
+    if (counters == 0) return looked;
+    const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
+    const buffer_id nothing = to_.scratch(dtype::u64, 1);
+    begin_tags(stretch_of_tags::drift);
+    const op_id counted =
+        to_.apply(kernel::derive, number_of(oktopk_step::count_drift), selected_, k_no_buffer, mine, {looked});
+    return to_.apply(kernel::derive, number_of(oktopk_step::follow_drift), mine, all, nothing,
+                     {allreduce(mine, all, counted)});
+  }
+
+  void split(op_id ready) {
+    const std::uint64_t room = std::max<std::uint64_t>(1, list_room(problem_));
+    const std::uint64_t typical = std::min(room, typical_share(problem_, k_));
+    const std::uint64_t total = std::max<std::uint64_t>(1, sent_room(problem_));
+    const buffer_id parts =
+        to_.lists(buffer_role::scratch, items_, ranks_, {.room = room, .total = total, .typical = typical});
+    const buffer_id received = to_.lists(buffer_role::scratch, items_, ranks_, {.room = room, .typical = typical});
+    const std::uint64_t most = std::max<std::uint64_t>(1, sum_room(problem_));
+    const std::uint64_t sum = std::min(most, typical_share(problem_, typical_union(problem_)));
+    sums_ = to_.lists(buffer_role::scratch, items_, 1, {.room = most, .typical = sum});
+    begin_tags(stretch_of_tags::parts);
+    const op_id cut = to_.apply(kernel::split, number_of(oktopk_step::split), selected_, k_no_buffer, parts, {ready});
+    const op_id all = to_.nop({to_.copy(at(parts, self_), at(received, self_), 1, {cut})});
+    exchange(parts, received, cut, all);
+    last_ = to_.apply(kernel::fold, number_of(oktopk_step::add), received, k_no_buffer, sums_, {all, cut});
+  }
+
+  /// A bucket's lists leave once those of the bucket before have come. Whoever waits for a list waits for a rank that
+  /// waits for an earlier bucket, if any; so none waits for itself.
+  void exchange(buffer_id parts, buffer_id received, op_id ready, op_id all) {
+    const std::int64_t each = problem_.bucket == 0 ? size_ : std::min<std::int64_t>(problem_.bucket, size_);
+    for (std::int64_t first = 1; first < size_; first += each) {
+      const auto begin = static_cast<rank>(first), end = static_cast<rank>(std::min<std::int64_t>(size_, first + each));
+      for (rank distance = begin; distance < end; ++distance) send(after(distance), at(parts, after(distance)), ready);
+      const op_id have = end == size_ ? all : to_.nop({ready});
+      for (rank distance = begin; distance < end; ++distance)
+        to_.dep(to_.recv(before(distance), 0, at(received, before(distance)), 1), have);
+      if (have == all && begin > 1) to_.dep(ready, all);
+      ready = have;
+    }
+  }
+
+  /// And how many sums every rank keeps by it.
+  void find_threshold() {
+    buffer_id before = k_no_buffer;
+    for (unsigned pass = 0; pass < threshold_passes(problem_); ++pass) {
+      const std::uint64_t counters = threshold_bins(problem_.type, pass);
+      const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
+      begin_tags(stretch_of_tags::sums, pass);
+      last_ = to_.apply(kernel::derive, number_of(oktopk_step::count_sums, pass), sums_, before, mine, {last_});
+      last_ = to_.nop({allreduce(mine, all, last_), last_});
+      before = all;
+    }
+    tally_ = to_.scratch(dtype::u64, 2);
+    tallies_ = to_.scratch(dtype::u64, 2 * ranks_);
+    last_ = to_.apply(kernel::derive, number_of(oktopk_step::tally), sums_, before, tally_, {last_});
+    begin_tags(stretch_of_tags::counts);
+    const shape block{.count = 2, .type = dtype::u64};
+    last_ = to_.nop({add_allgather_dissemination(to_, block, tally_, tallies_, last_).exit, last_});
+  }
+
+  void balance() {
+    const buffer_id lengths = to_.scratch(dtype::u64, ranks_);
+    shares_ = to_.scratch(dtype::u64, ranks_);
+    const buffer_id leaving = pieces(), coming = pieces();
+    share_ =
+        to_.lists(buffer_role::scratch, items_, 1, {.room = gathered_room_, .typical = typical_share(problem_, k_)});
+    begin_tags(stretch_of_tags::pieces);
+    const op_id plan = to_.apply(kernel::derive, number_of(oktopk_step::plan), tally_, tallies_, lengths, {last_});
+    const op_id share = to_.apply(kernel::derive, number_of(oktopk_step::shares), tallies_, tallies_, shares_, {plan});
+    const op_id cut = to_.apply(kernel::split, number_of(oktopk_step::cut), sums_, tallies_, leaving, {share});
+    const op_id ready = to_.lay_out({lengths, 0}, coming, {plan});
+    const op_id all = to_.nop({to_.copy(at(leaving, self_), at(coming, self_), 1, {cut, ready})});
+    const guard is_there{.skips_empty = true};
+    for (rank distance = 1; distance < size_; ++distance)
+      send(after(distance), at(leaving, after(distance)), cut, &is_there);
+    for (rank distance = 1; distance < size_; ++distance) {
+      const op_id it = to_.recv(before(distance), 0, at(coming, before(distance)), 1, {ready});
+      to_.set_guard(it, is_there);
+      to_.dep(it, all);
+    }
+    last_ = to_.apply(kernel::join, number_of(oktopk_step::share), coming, k_no_buffer, share_, {all, cut});
+  }
+
+  void gather() {
+    begin_tags(stretch_of_tags::shares);
+    const std::uint64_t room = gathered_room_;
+    const list_layout layout{.room = room, .total = room, .typical = typical_share(problem_, k_)};
+    const gathered_lists all = add_list_gather(to_, share_, {shares_, 0}, layout, 0, last_, exit_);
+    gathered_ = all.lists;
+    last_ = all.done;
+  }
+
+  builder& to_;
+  const sparse_problem& problem_;
+  const rank self_, size_;
+  const std::uint64_t ranks_;
+  const dtype items_;
+  const std::uint64_t k_, selected_room_, gathered_room_;  ///< items; at least 1, since lists have room
+  buffer_id selected_ = k_no_buffer, sums_ = k_no_buffer, tally_ = k_no_buffer, tallies_ = k_no_buffer;
+  buffer_id shares_ = k_no_buffer, share_ = k_no_buffer, gathered_ = k_no_buffer;
+  op_id last_ = k_no_op;  ///< of what this rank computes
+  const op_id exit_;
+};
+
+}  // namespace
+
+result<schedule_ptr> oktopk_schedule(const sparse_problem& problem) {
+  if (auto why = objection(problem)) return std::move(*why);
+  builder to(problem.place);
+  if (to.error() != nullptr) return *to.error();
+  oktopk_rank(to, problem).write();
+  return to.compile();
+}
+
+}  // namespace lsched

@@ -1,0 +1,107 @@
+#include "collectives/sparse/sparse_allreduce.h"
+
+#include <algorithm>
+#include <array>
+
+#include "collectives/activation/activation.h"
+#include "collectives/activation/with_activation.h"
+#include "collectives/sparse/gtopk.h"
+#include "collectives/sparse/oktopk.h"
+#include "collectives/sparse/protocol/quantiles.h"
+#include "collectives/sparse/protocol/region_parts.h"
+#include "collectives/sparse/protocol/threshold.h"
+#include "collectives/sparse/topk_dsa.h"
+#include "collectives/sparse/topka.h"
+#include "libsched/schedule/geometry.h"
+
+namespace lsched {
+namespace {
+
+constexpr double k_message_us = 2;
+constexpr double k_word_us = 4e-4;
+constexpr double k_counter_words = 2;  ///< a u64
+
+double steps_of(const sparse_problem& of) { return ceil_log2(of.place.size); }
+double others_of(const sparse_problem& of) { return of.place.size - 1.0; }
+double words_of(const sparse_problem& of, double items) { return items * static_cast<double>(item_size(of.type)) / 4; }
+double k_of(const sparse_problem& of) { return static_cast<double>(most_items(of)); }
+
+sparse_cost cost_of_oktopk(const sparse_problem& of) {
+  const double share = others_of(of) / of.place.size;
+  double counters = 0;
+  for (unsigned pass = 0; pass < threshold_passes(of); ++pass)
+    counters += static_cast<double>(threshold_bins(of.type, pass));
+  counters += static_cast<double>(drift_bins(of)) + static_cast<double>(position_bins(of)) / of.period;
+  const double passes = threshold_passes(of) + 1 + 1.0 / of.period;
+  return {others_of(of) + (passes + 2) * steps_of(of),
+          words_of(of, 2 * k_of(of) * share) + k_counter_words * (counters * steps_of(of) + 2 * others_of(of))};
+}
+
+sparse_cost cost_of_topka(const sparse_problem& of) {
+  return {2 * steps_of(of), words_of(of, k_of(of) * others_of(of)) + k_counter_words * others_of(of)};
+}
+
+sparse_cost cost_of_topk_dsa(const sparse_problem& of) {
+  const double share = others_of(of) / of.place.size;
+  const double all = std::min(words_of(of, static_cast<double>(typical_union(of))),
+                              static_cast<double>(of.count * size_of(of.type)) / 4);
+  return {others_of(of) + 2 * steps_of(of),
+          words_of(of, k_of(of) * share) + all * share + k_counter_words * others_of(of)};
+}
+
+sparse_cost cost_of_gtopk(const sparse_problem& of) {
+  return {2 * steps_of(of), words_of(of, 2 * k_of(of) * steps_of(of)) + k_of(of) / 32 * steps_of(of)};
+}
+
+result<schedule_ptr> gtopk_exact(const sparse_problem& of) { return gtopk_schedule(of, true); }
+result<schedule_ptr> gtopk_published(const sparse_problem& of) { return gtopk_schedule(of, false); }
+
+constexpr std::array k_all{
+    sparse_algorithm{"oktopk", oktopk_schedule, cost_of_oktopk,
+                     "regions, each added up by its owner; the k largest of all, in equal shares: about 4 k words"},
+    sparse_algorithm{"topka", topka_schedule, cost_of_topka, "every rank gets every list: 2 k (P-1) words"},
+    sparse_algorithm{"topkdsa", topk_dsa_schedule, cost_of_topk_dsa,
+                     "regions, each added up by its owner; all of it, as items or as a vector"},
+    sparse_algorithm{"gtopk", gtopk_exact, cost_of_gtopk, "up a tree, and down: 4 k log2 P words; nothing is lost"},
+    sparse_algorithm{"gtopk_published", gtopk_published, cost_of_gtopk,
+                     "as published: what is dropped on the way may be lost"},
+    sparse_algorithm{"gaussiank", gaussiank_schedule, cost_of_topka, "topka by a guessed threshold: up to 2 k items"}};
+
+}  // namespace
+
+std::span<const sparse_algorithm> sparse_algorithms() { return k_all; }
+
+const sparse_algorithm* find_sparse(std::string_view name) {
+  const auto found = std::ranges::find(k_all, name, &sparse_algorithm::name);
+  return found == k_all.end() ? nullptr : &*found;
+}
+
+const sparse_algorithm& choose_sparse(const sparse_problem& problem) {
+  const auto us = [&](const sparse_algorithm& it) {
+    const sparse_cost cost = it.cost_of(problem);
+    return cost.messages * k_message_us + cost.words * k_word_us;
+  };
+  const std::span all(k_all.data(), 3);
+  return *std::ranges::min_element(all, {}, us);
+}
+
+postcondition promise_of_sparse(const sparse_problem& problem) {
+  postcondition promise = reduced_everywhere(problem.place.size, problem.count, kernel::fold, true);
+  promise.is_synchronising = true;
+  return promise;
+}
+
+result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
+                                              const activation& starts) {
+  const auto body = how.generate(problem);
+  return body ? with_activation(std::span(&*body, 1), starts, kernel::sum) : body;
+}
+
+postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts) {
+  postcondition promise = promise_of_sparse(problem);
+  for (promised_range& it : promise.ranges) it.merged = kernel::sum;
+  promise.signals_of_one = price_of(starts, problem.place.size).least;
+  return promise;
+}
+
+}  // namespace lsched

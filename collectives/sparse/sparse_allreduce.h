@@ -1,0 +1,45 @@
+// Sparse allreduces: the ways to do one, by name.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "collectives/sparse/protocol/problem.h"
+#include "libsched/postcondition/postcondition.h"
+#include "libsched/schedule/builder.h"
+
+namespace lsched {
+
+/// What one round costs the rank that has most, as estimates for choosing.
+struct sparse_cost {
+  double messages = 0;  ///< after each other
+  double words = 0;     ///< of 4 bytes, sent or received, whichever is more; counters and lengths included
+};
+
+struct sparse_algorithm {
+  std::string_view name;
+  result<schedule_ptr> (*generate)(const sparse_problem& problem);  ///< input 0: gradient, output 0: update
+  /// Of gradients whose large elements lie anywhere, and on other places on every rank.
+  sparse_cost (*cost_of)(const sparse_problem& problem);
+  std::string_view summary;  ///< one line for people
+};
+
+std::span<const sparse_algorithm> sparse_algorithms();
+
+/// Exactly this one, or nullptr.
+const sparse_algorithm* find_sparse(std::string_view name);
+
+/// The one that takes least: messages at 2 us each, words at 10 GB/s in all. Never one whose results leave out what
+/// others have.
+const sparse_algorithm& choose_sparse(const sparse_problem& problem);
+
+/// Every rank's output is made of every rank's contribution, once, in rank order, and the same everywhere.
+postcondition promise_of_sparse(const sparse_problem& problem);
+
+/// The same behind an activation (with_activation.h). A rank whose call has not come brings no gradient to
+/// the round, but takes part with what its residual has. Failures: those of `how` and of an activation.
+result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
+                                              const activation& starts);
+postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts);
+
+}  // namespace lsched

@@ -1,0 +1,101 @@
+#include "collectives/sparse/steps/state.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "libsched/schedule/geometry.h"
+#include "libsched/schedule/guard.h"
+
+namespace lsched {
+
+/// What an image begins with. Boundaries follow, then the residual.
+struct sparse_state::header {
+  static constexpr std::array<char, 8> k_magic{'l', 's', 'p', 'a', 'r', 's', 'e', '\n'};
+  static constexpr std::uint32_t k_version = 2;
+
+  std::array<char, 8> magic = k_magic;
+  std::uint32_t version = k_version;
+  std::uint32_t type = 0;
+  std::uint64_t count = 0;
+  std::uint64_t size = 0;
+  std::uint64_t rounds = 0;
+  std::uint64_t least = 0;
+  reused_thresholds thresholds{};
+};
+
+namespace {
+
+std::vector<std::uint64_t> equal_regions(const sparse_problem& of) {
+  const auto size = static_cast<std::uint64_t>(of.place.size);
+  std::vector<std::uint64_t> boundaries(size + 1);
+  for (std::uint64_t i = 0; i <= size; ++i) boundaries[i] = cut(of.count, size).begin(i);
+  return boundaries;
+}
+
+}  // namespace
+
+sparse_state::sparse_state(const sparse_problem& of)
+    : type_(of.type), count_(of.count), boundaries_(equal_regions(of)), residual_(residual_bytes()) {}
+
+void sparse_state::finish_round(std::span<const std::uint64_t> boundaries, const reused_thresholds& thresholds) {
+  std::copy(boundaries.begin(), boundaries.end(), boundaries_.begin());
+  thresholds_ = thresholds;
+  ++rounds_;
+}
+
+sparse_state::header sparse_state::current_header() const {
+  header now;
+  now.type = static_cast<std::uint32_t>(type_);
+  now.count = count_;
+  now.size = boundaries_.size() - 1;
+  now.rounds = rounds_;
+  now.least = hint.least;
+  now.thresholds = thresholds_;
+  return now;
+}
+
+std::vector<std::byte> sparse_state::save() const {
+  const header now = current_header();
+  const std::size_t boundary_bytes = boundaries_.size() * sizeof(std::uint64_t);
+  std::vector<std::byte> image(sizeof(header) + boundary_bytes + residual_bytes());
+  std::memcpy(image.data(), &now, sizeof(header));
+  std::memcpy(image.data() + sizeof(header), boundaries_.data(), boundary_bytes);
+  std::memcpy(image.data() + sizeof(header) + boundary_bytes, residual(), residual_bytes());
+  return image;
+}
+
+std::optional<failure> sparse_state::objection_to(const header& that, std::span<const std::byte> image) const {
+  const auto because = [](status code, const char* text) { return failure{.code = code, .text = text}; };
+  const header now = current_header();
+  if (that.version != now.version) return because(status::version, "a sparse state of another version");
+  if (that.type != now.type) return because(status::mismatch, "a sparse state of another type");
+  if (that.count != now.count) return because(status::mismatch, "a sparse state of another count");
+  if (that.size != now.size) return because(status::mismatch, "a sparse state of another size of the world");
+  if (image.size() != sizeof(header) + boundaries_.size() * sizeof(std::uint64_t) + residual_bytes())
+    return because(status::argument, "a sparse state that is too short or too long");
+  return std::nullopt;
+}
+
+std::optional<failure> sparse_state::load(std::span<const std::byte> image) {
+  const auto because = [](const char* text) { return failure{.code = status::argument, .text = text}; };
+  header that;
+  if (image.size() < sizeof(header)) return because("a sparse state that is too short");
+  std::memcpy(&that, image.data(), sizeof(header));
+  if (that.magic != header::k_magic) return because("not a sparse state");
+  if (auto wrong = objection_to(that, image)) return wrong;
+  std::vector<std::uint64_t> boundaries(boundaries_.size());
+  const std::size_t boundary_bytes = boundaries.size() * sizeof(std::uint64_t);
+  std::memcpy(boundaries.data(), image.data() + sizeof(header), boundary_bytes);
+  if (boundaries.front() != 0 || boundaries.back() != count_ || !std::is_sorted(boundaries.begin(), boundaries.end()))
+    return because("a sparse state whose regions are none");
+  if (that.thresholds.left > k_longest_period) return because("a sparse state whose thresholds are good for ever");
+  boundaries_ = std::move(boundaries);
+  rounds_ = that.rounds;
+  hint.least = that.least;
+  thresholds_ = that.thresholds;
+  std::memcpy(residual(), image.data() + sizeof(header) + boundary_bytes, residual_bytes());
+  return std::nullopt;
+}
+
+}  // namespace lsched

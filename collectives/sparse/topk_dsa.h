@@ -1,0 +1,20 @@
+// TopkDSA: split and allgather, as items or, where these would take more room, as vectors (Renggli and others, SparCML,
+// 2019, dynamic sparse allreduce).
+//
+//   select    the k largest elements of the rank's residual, a list for each of P equal regions
+//   split     list r to rank r, ranks r+1, r+2, … in this order
+//   gather    what has become of all regions, after the lengths of these: by dissemination, any P
+//
+// What a rank computes between messages are functions (rival_steps.h). Synchronising.
+#pragma once
+
+#include "collectives/sparse/protocol/problem.h"
+#include "libsched/schedule/builder.h"
+
+namespace lsched {
+
+/// Input 0 is the gradient, output 0 the update, of `problem.count` elements each. Its place is the schedule's.
+/// Failures: as objection(problem).
+result<schedule_ptr> topk_dsa_schedule(const sparse_problem& problem);
+
+}  // namespace lsched

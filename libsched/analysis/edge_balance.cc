@@ -1,0 +1,114 @@
+#include "libsched/analysis/edge_balance.h"
+
+#include <algorithm>
+
+#include "libsched/schedule/draw.h"
+#include "ops/counted.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t k_minus_one = ~std::uint64_t{0};
+constexpr int k_guard_shift = 33;
+constexpr int k_dtype_shift = 56;  // 2^48 elements have fewer bytes
+constexpr std::uint64_t k_signal = 1;
+
+std::string rank_text(std::uint64_t number) { return "rank " + std::to_string(number); }
+
+}  // namespace
+
+std::uint64_t edge_balance::cell::hashed() const { return mix(mix(mix(ranks) ^ tag) ^ data); }
+
+/// Whether this is one end, sent or received, and no sum.
+bool edge_balance::cell::is_lone() const {
+  if (ends != 1 && ends != k_minus_one) return false;
+  cell end;
+  end.add(*this, ends);  // a lone receive becomes positive
+  return end.hashed() == end.hash;
+}
+
+void edge_balance::cell::add(const cell& other, std::uint64_t times) {
+  ends += times * other.ends;
+  hash += times * other.hash;
+  ranks += times * other.ranks;
+  tag += times * other.tag;
+  data += times * other.data;
+}
+
+/// Of an end: what it moves.
+std::string edge_balance::cell::text() const {
+  if ((tag & k_signal) != 0) return "a signal";
+  const std::uint64_t bytes = data & ((std::uint64_t{1} << k_dtype_shift) - 1);
+  return std::to_string(bytes) + (bytes == 1 ? " byte of " : " bytes of ") +
+         std::string(name_of(static_cast<dtype>(data >> k_dtype_shift))) +
+         (tag >> k_guard_shift != 0 ? " in some rounds" : "");
+}
+
+void edge_balance::add(const cell& end, std::uint64_t times) {
+  const std::size_t first = end.hash % cells_.size();
+  const std::size_t second = (first + 1 + (end.hash >> 32) % (cells_.size() - 1)) % cells_.size();
+  for (const std::size_t place : {first, second}) cells_[place].add(end, times);
+}
+
+void edge_balance::add(const schedule& program) {
+  const rank self = program.place().self;
+  for (const op& what : program.ops()) {
+    if (!is_communication(what.kind) || what.peer == self) continue;
+    const bool outgoing = what.kind == op_kind::send || what.kind == op_kind::signal_send;
+    const auto from = static_cast<std::uint64_t>(outgoing ? self : what.peer);
+    const auto to = static_cast<std::uint64_t>(outgoing ? what.peer : self);
+    cell end{.ends = 1, .ranks = from << 32 | to, .tag = std::uint64_t{what.tag} << 1};
+    if (is_signal(what.kind))
+      end.tag |= k_signal;
+    else
+      end.data = static_cast<std::uint64_t>(what.type) << k_dtype_shift | most_bytes(program, what);
+    if (const guard* const when = program.guard_of(what))
+      end.tag |= (std::uint64_t{when->every} << 1 | std::uint64_t{when->skips_empty}) << k_guard_shift;
+    end.hash = end.hashed();
+    add(end, outgoing ? 1 : k_minus_one);
+  }
+}
+
+void edge_balance::add(const edge_balance& other) {
+  for (std::size_t i = 0; i < cells_.size(); ++i) cells_[i].add(other.cells_[i], 1);
+}
+
+bool edge_balance::is_even() const {
+  return std::all_of(cells_.begin(), cells_.end(), [](const cell& of) { return of.ends == 0 && of.hash == 0; });
+}
+
+/// What is left over, as far as it can be told apart. In plain numbers, whatever the direction; `ends` has that.
+std::vector<edge_balance::cell> edge_balance::lone_ends() const {
+  std::vector<cell> found;
+  edge_balance rest = *this;
+  while (found.size() < cells_.size()) {
+    const auto lone = std::ranges::find_if(rest.cells_, &cell::is_lone);
+    if (lone == rest.cells_.end()) break;
+    cell end;
+    end.add(*lone, lone->ends);
+    const std::uint64_t sign = lone->ends;
+    rest.add(end, k_minus_one * sign);
+    end.ends = sign;
+    found.push_back(end);
+  }
+  return found;
+}
+
+std::optional<std::string> edge_balance::odd_end() const {
+  const std::vector<cell> ends = lone_ends();
+  if (ends.empty()) return std::nullopt;
+  const auto text = [](const cell& end, const std::string& but) {
+    const std::string sender = rank_text(end.ranks >> 32), receiver = rank_text(end.ranks & 0xffffffff);
+    const std::string what = end.text() + " with tag " + std::to_string(end.tag >> 1 & 0xffffffff);
+    return end.is_send() ? sender + " sends " + what + " to " + receiver + ", which " + but
+                         : receiver + " receives " + what + " from " + sender + ", which " + but;
+  };
+  const auto edge_of = [](const cell& end) { return std::pair(end.ranks, end.tag >> 1 & 0xffffffff); };
+  for (const cell& sent : ends)
+    for (const cell& received : ends)
+      if (sent.is_send() && !received.is_send() && edge_of(sent) == edge_of(received))
+        return text(sent, "receives " + received.text() + " instead");
+  return text(ends.front(), ends.front().is_send() ? "does not receive that" : "does not send that");
+}
+
+}  // namespace lsched

@@ -1,0 +1,220 @@
+#include "libsched/engine/commit.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "libsched/analysis/edge_balance.h"
+
+namespace lsched {
+namespace {
+
+/// What a rank tells the others. Plain bytes: it crosses process and node borders.
+struct record {
+  std::uint64_t number;  ///< instance id: catches ranks that commit in different orders
+  std::int32_t code;     ///< this rank's own verdict on its arguments
+  std::int32_t is_synchronising;
+  std::uint64_t agreement_hash;  ///< of all of it
+  std::uint64_t reductions;      ///< as reductions_of packs them
+  char agreement[160];           ///< as much as there is room for
+  char detail[320];              ///< the text that goes with an error, or the edge_balance
+};
+static_assert(sizeof(record) <= endpoint::record_bytes);
+
+template <std::size_t N>
+void copy_text(char (&into)[N], std::string_view text) {
+  const std::size_t length = std::min(text.size(), N - 1);
+  std::memcpy(into, text.data(), length);
+  into[length] = '\0';
+}
+
+/// FNV-1a.
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char one : text) hash = (hash ^ static_cast<unsigned char>(one)) * 0x100000001b3;
+  return hash;
+}
+
+template <std::size_t N>
+std::string_view text_of(const char (&from)[N]) {
+  return {from, strnlen(from, N)};
+}
+
+static_assert(std::is_trivially_copyable_v<edge_balance> && sizeof(edge_balance) <= sizeof(record::detail));
+
+std::string rank_text(rank r) { return "rank " + std::to_string(r); }
+
+// --- reductions --------------------------------------------------------------------------------------------
+
+/// Four bits for each dtype: the one reduction by which a rank combines its elements, or none of these.
+constexpr std::uint64_t k_no_reduction = 0, k_several = 15;
+constexpr std::uint64_t number_of(kernel what) { return static_cast<std::uint64_t>(what) - 1; }
+static_assert(number_of(kernel::sum) > k_no_reduction && number_of(kernel::user) < k_several);
+static_assert(4 * k_all_dtypes.size() <= 64);
+
+constexpr int shift_of(dtype type) { return 4 * static_cast<int>(type); }
+constexpr std::uint64_t reduction_of(std::uint64_t all, dtype type) { return all >> shift_of(type) & 15; }
+
+std::uint64_t reductions_of(const schedule& program) {
+  std::uint64_t all = 0;
+  for (const op& it : program.ops()) {
+    if (it.kind != op_kind::compute || !is_reduction(it.what)) continue;
+    const std::uint64_t known = reduction_of(all, it.type);
+    const bool is_first = known == k_no_reduction || known == number_of(it.what);
+    all |= (is_first ? number_of(it.what) : k_several) << shift_of(it.type);
+  }
+  return all;
+}
+
+/// "f32 by sum, i64 by several reductions"
+std::string text_of(std::uint64_t reductions) {
+  std::string text;
+  for (const dtype type : k_all_dtypes) {
+    const std::uint64_t number = reduction_of(reductions, type);
+    if (number == k_no_reduction) continue;
+    text += (text.empty() ? "" : ", ") + std::string(name_of(type)) + " by " +
+            (number == k_several ? "several reductions" : std::string(name_of(static_cast<kernel>(number + 1))));
+  }
+  return text;
+}
+
+/// A rank, and the first one of the world that does otherwise.
+struct two_ranks {
+  rank first, other;
+};
+
+/// Two ranks each of which combines elements of the same dtype by one reduction alone, and not by the same.
+std::optional<two_ranks> find_disagreement(const std::vector<record>& all) {
+  for (const dtype type : k_all_dtypes) {
+    rank first = k_no_rank;
+    for (rank r = 0; r < static_cast<rank>(all.size()); ++r) {
+      const std::uint64_t number = reduction_of(all[static_cast<std::size_t>(r)].reductions, type);
+      if (number == k_no_reduction || number == k_several) continue;
+      if (first == k_no_rank) first = r;
+      if (number != reduction_of(all[static_cast<std::size_t>(first)].reductions, type)) return two_ranks{first, r};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Two ranks that combine, but different things: likely why their edges do not pair up.
+std::optional<two_ranks> find_difference(const std::vector<record>& all) {
+  const auto combines = [](const record& of) { return of.reductions != 0; };
+  const auto first = std::ranges::find_if(all, combines);
+  const auto other = std::find_if(first, all.end(),
+                                  [&](const record& of) { return combines(of) && of.reductions != first->reductions; });
+  if (other == all.end()) return std::nullopt;
+  return two_ranks{static_cast<rank>(first - all.begin()), static_cast<rank>(other - all.begin())};
+}
+
+std::string text_of(const two_ranks& they, const std::vector<record>& all) {
+  const auto side = [&](rank r) {
+    return rank_text(r) + " reduces " + text_of(all[static_cast<std::size_t>(r)].reductions);
+  };
+  return side(they.first) + ", but " + side(they.other);
+}
+
+}  // namespace
+
+commitment::commitment(engine& where, const commit_request& request)
+    : engine_(where), records_(static_cast<std::size_t>(where.net().place().size) * endpoint::record_bytes) {
+  record mine{};
+  copy_text(mine.agreement, request.agreement);
+  mine.agreement_hash = hash_of(request.agreement);
+  if (request.program) {
+    edge_balance edges;
+    edges.add(**request.program);
+    std::memcpy(mine.detail, &edges, sizeof edges);
+    mine.reductions = reductions_of(**request.program);
+    mine.is_synchronising = (*request.program)->is_synchronising() ? 1 : 0;
+    auto added = engine_.add(*request.program, request.memory, request.options);
+    if (added)
+      it_ = *added;
+    else
+      why_ = added.error();
+  } else {
+    engine_.skip();
+    why_ = request.program.error();
+  }
+  mine.number = engine_.last_id();
+  mine.code = static_cast<std::int32_t>(why_.code);
+  if (why_.code != status::ok) copy_text(mine.detail, why_.text);
+  std::byte bytes[endpoint::record_bytes]{};
+  std::memcpy(bytes, &mine, sizeof mine);
+  if (const status answer = engine_.net().post_record(bytes); answer != status::ok)
+    undo({answer, "posting the commit record failed"});
+}
+
+status commitment::advance() {
+  if (why_.code == status::transport) return why_.code;
+  const status answer = engine_.net().gather_records(records_, &missing_);
+  if (answer == status::pending) return answer;
+  if (answer != status::ok) {
+    undo({answer, "exchanging the commit records failed", missing_});
+    return answer;
+  }
+  return judge();
+}
+
+// All ranks see the same records and reach the same verdict.
+status commitment::judge() {
+  const rank size = engine_.net().place().size;
+  const rank self = engine_.net().place().self;
+  std::vector<record> all(static_cast<std::size_t>(size));
+  edge_balance world;
+  for (rank r = 0; r < size; ++r) {
+    record& of = all[static_cast<std::size_t>(r)];
+    std::memcpy(&of, records_.data() + static_cast<std::size_t>(r) * endpoint::record_bytes, sizeof of);
+    edge_balance edges;
+    std::memcpy(&edges, of.detail, sizeof edges);
+    world.add(edges);  // not looked at if any rank has an error there instead
+  }
+  for (rank r = 0; r < size && why_.code == status::ok; ++r)
+    if (const record& of = all[static_cast<std::size_t>(r)]; of.code != 0)
+      undo({static_cast<status>(of.code), rank_text(r) + " could not commit: " + std::string(text_of(of.detail)), r});
+  for (rank r = 0; r < size && why_.code == status::ok; ++r) {
+    const record& of = all[static_cast<std::size_t>(r)];
+    const record& mine = all[static_cast<std::size_t>(self)];
+    const record& first = all[0];
+    if (of.agreement_hash == first.agreement_hash && of.number == first.number &&
+        of.is_synchronising == first.is_synchronising)
+      continue;
+    const bool is_mine = of.agreement_hash == mine.agreement_hash && of.number == mine.number;
+    const rank other = is_mine ? 0 : r;  // one of the two differs from this rank's
+    undo({status::mismatch,
+          rank_text(self) + " commits " + std::string(text_of(mine.agreement)) + " as #" + std::to_string(mine.number) +
+              ", but " + rank_text(other) + " commits " +
+              std::string(text_of(all[static_cast<std::size_t>(other)].agreement)) + " as #" +
+              std::to_string(all[static_cast<std::size_t>(other)].number) +
+              (text_of(all[static_cast<std::size_t>(other)].agreement) == text_of(mine.agreement)
+                   ? " (what differs is not shown)"
+                   : ""),
+          other});
+  }
+  if (const auto they = find_disagreement(all); they && why_.code == status::ok)
+    undo({status::mismatch, text_of(*they, all), they->first == self ? they->other : they->first});
+  if (why_.code == status::ok && !world.is_even()) {
+    const auto they = find_difference(all);
+    undo({status::unmatched,
+          world.odd_end().value_or(
+              "many sends and receives of the world do not pair up in peer, tag, kind, dtype and size") +
+              (they ? "; " + text_of(*they, all) : "")});
+  }
+  if (why_.code == status::ok)
+    if (const status answer = engine_.open(*it_); answer != status::ok)
+      undo({answer, "the edges of " + it_->label + " could not be connected"});
+  if (why_.code != status::ok) undo(why_);
+  return why_.code;
+}
+
+void commitment::undo(failure why) {
+  why_ = std::move(why);
+  if (it_ != nullptr) (void)engine_.remove(*it_);
+  it_ = nullptr;
+}
+
+void commitment::abandon() {
+  const std::string who = missing_ == k_no_rank ? "some rank" : rank_text(missing_);
+  undo({status::timeout, who + " did not commit in time", missing_});
+}
+
+}  // namespace lsched

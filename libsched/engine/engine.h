@@ -1,0 +1,170 @@
+// The engine: fires ops. Single-threaded, no thread of its own, no policy, no clock but to note when things happened.
+//
+// step() is a fixed sequence: drain the mailbox, poll the endpoint and the lane, fire what became ready (a FIFO per
+// instance, no recursion), publish finished rounds, flush the endpoint. It allocates nothing, locks nothing and makes
+// no system call of its own. Exactly one thread at a time owns the engine (offload/driver.h says which); every function
+// here is for the owner unless it says "any thread".
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "libsched/engine/instance.h"
+#include "libsched/engine/lane.h"
+#include "libsched/schedule/round.h"
+#include "libsched/trace/trace_buffer.h"
+#include "libsched/transport/endpoint.h"
+
+namespace lsched {
+
+/// Counters for people and tests; the owner writes them.
+struct engine_counters {
+  std::uint64_t steps = 0;
+  std::uint64_t ops = 0;
+  std::uint64_t rounds = 0;
+  std::uint64_t messages_sent = 0;
+  std::uint64_t nulls_sent = 0;  ///< of messages_sent: without payload
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t signals_sent = 0;
+  std::uint64_t lane_jobs = 0;  ///< of ops: computed by the lane
+};
+
+class engine {
+ public:
+  /// `beside`: where large arithmetic may run; null: nowhere. Outlives the engine, as `net` does.
+  explicit engine(endpoint& net, lane* beside = nullptr);
+
+  /// Waits for what the lane still computes.
+  ~engine();
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  // --- cold: commit and removal (commit.h puts them in order) ---------------------------------------
+
+  /// Reserves everything for a schedule. On failure nothing of it remains, but the instance id is used up, so
+  /// that ids stay equal on ranks that went on.
+  result<instance*> add(schedule_ptr program, const binding& memory, const instance_options& options);
+
+  /// Uses up an instance id without an instance (this rank's arguments were bad; the others must not notice).
+  void skip() { ++next_id_; }
+  std::uint32_t last_id() const { return next_id_ - 1; }
+
+  /// Connects the links and, for a partial instance, opens round 1.
+  status open(instance& it);
+
+  /// New user memory, between rounds. STATE while a round runs.
+  status bind(instance& it, const binding& memory);
+
+  /// BUSY while a round runs, the lane still computes for it, or peers may still signal.
+  status remove(instance& it);
+
+  // --- data path ------------------------------------------------------------------------------------------------
+
+  /// Any thread: tells the owner to look at the instance's registers. Never blocks, never full.
+  void post(instance& it);
+  bool has_posts() const { return posted_.load() != nullptr; }
+
+  /// One pass. Answers whether anything moved.
+  bool step();
+
+  /// Whether a message, or the end of a job on the lane, could make something happen.
+  bool is_listening() const { return jobs_ != 0 || net_.is_listening(); }
+
+  /// Whether a round is under way: messages are due soon, unlike with a partial instance that merely serves.
+  bool is_busy() const { return outstanding_ != 0; }
+
+  /// Answers once per batch of finished rounds (or failures): somebody may be waiting for them.
+  bool take_published() { return std::exchange(published_, false); }
+
+  /// Ends every instance with an error; waiters see it as soon as the lane has let go of their memory.
+  void fail_all(status why, rank culprit);
+
+  /// For people: what the instance is waiting for, in one line, and one rank it waits for.
+  std::string describe_wait(const instance& it, rank* waits_for) const;
+
+  /// Notes every op and round in `into` from now on, until told otherwise; null: nowhere. `into` stays the caller's.
+  void record(trace_buffer* into);
+
+  endpoint& net() { return net_; }
+  const engine_counters& counters() const { return counters_; }
+  std::size_t instance_count() const { return live_; }
+
+ private:
+  std::optional<failure> reserve(instance& it, const binding& memory, const instance_options& options);
+  std::optional<failure> reserve_partial(instance& it, const instance_options& options);
+  std::byte* own(instance& it, std::uint64_t bytes);
+  std::optional<failure> find_arithmetic(instance& it, const instance_options& options);
+  void set_binding(instance& it, const binding& memory);
+  std::vector<edge_spec> edges_of(const instance& it) const;
+  void release_memory(instance& it);
+
+  bool drain_mailbox();
+  bool poll_endpoint();
+  bool poll_lane();
+  void look(instance& it);
+  void advance(instance& it);
+  void begin_round(instance& it);
+  void end_round(instance& it);
+  void begin_closing(instance& it);
+  void last_signal_seen(instance& it);
+  void fail(instance& it, status why, rank culprit);
+  void publish_failure(instance& it);
+
+  /// How the round player sees an instance.
+  struct interpreter;
+  friend struct interpreter;
+
+  outcome send(instance& it, op_id id, const op& what);
+  outcome receive(instance& it, op_id id, const op& what);
+  outcome compute(instance& it, op_id id, const op& what);
+  void begin_long();
+  bool is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count);
+  outcome fire_dot_norms(instance& it, op_id id, const op& what);
+  outcome fire_function(instance& it, op_id id, const op& what);
+  outcome fire_divide(instance& it, op_id id, const op& what);
+  void combine(instance& it, op_id id, const op& what, std::uint64_t count);
+  outcome combined(instance& it, const op& what);
+  static presence presence_of_result(const instance& it);
+  static presence presence_of(const instance& it, piece_range op_pieces::*operand, op_id id);
+  static void set_presence(instance& it, op_id id, const presence& now);
+  outcome capture(instance& it, op_id id, const op& what);
+  static takeover may_take_over(const instance& it, op_id id);
+  void select(instance& it, const op& what, region from, op_id payload, bool may_take_over);
+  void release_payload(instance& it, op_id receive);
+  outcome arrived(instance& it, op_id id, const op& what, const arrival& news);
+  void take_home(instance& it, op_id id, const op& what);
+  void note_firing(const instance& it, op_id id, std::uint64_t begin_ns);
+  void note_end(const instance& it, op_id id);
+
+  // engine_lists.cc
+  static std::optional<failure> objection_to_lengths(const schedule& program, const binding& memory);
+  static std::optional<failure> reserve_lists(instance& it, const binding& memory);
+  static void bind_lengths(instance& it, const binding& memory);
+  bool take_lengths(instance& it);
+  static void give_lengths(const instance& it);
+  static list_table* lists_of(instance& it, region at);
+  static item_run run_of(const instance& it, region part, std::uint64_t count);
+  outcome pass_over(instance& it, op_id id, const op& what);
+  bool note_lengths(instance& it, const op& what, std::uint64_t bytes);
+  static bool is_about_lists(const instance& it, const op& what);
+  outcome fire_lists(instance& it, op_id id, const op& what);
+  static bool copy_lists(instance& it, const op& what);
+
+  endpoint& net_;
+  lane* const lane_;
+  const std::uint64_t long_bytes_;  ///< arithmetic from this size on is looked at before it is begun
+  std::vector<std::unique_ptr<instance>> instances_;
+  std::size_t live_ = 0;
+  std::uint32_t next_id_ = 0;
+  std::atomic<instance*> posted_{nullptr};
+  bool published_ = false;
+  std::uint64_t outstanding_ = 0;  ///< over all instances
+  std::uint64_t jobs_ = 0;         ///< of outstanding_: on the lane
+  engine_counters counters_;
+  trace_buffer* trace_ = nullptr;
+  std::vector<completion> news_ = std::vector<completion>(64);
+};
+
+}  // namespace lsched

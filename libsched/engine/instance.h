@@ -1,0 +1,163 @@
+// A schedule bound to buffers, links and counters: what the engine runs, round after round.
+//
+// Everything a round needs is reserved here, once. The engine's owner owns all of it except the atomics, and the two
+// hand-overs and the call times of a partial instance; docs/threading.md has a row for each.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "libsched/analysis/pieces.h"
+#include "libsched/analysis/takeover.h"
+#include "libsched/partial/contribution.h"
+#include "libsched/partial/partial_stats.h"
+#include "libsched/schedule/functions.h"
+#include "libsched/schedule/list_table.h"
+#include "libsched/schedule/round.h"
+#include "libsched/schedule/schedule.h"
+#include "libsched/transport/endpoint.h"
+#include "ops/adasum/linear.h"
+#include "ops/adasum/tensor.h"
+
+namespace lsched {
+
+/// The memory of one symbolic buffer in the current round.
+struct cell {
+  std::byte* home = nullptr;        ///< where the next write goes; null where payloads stay in place
+  const std::byte* data = nullptr;  ///< where the value is: home, a peer's memory, or another buffer's home
+  bool exchangeable = false;        ///< the engine owns the memory and may exchange homes of equal size
+};
+
+/// Of a value in a partial schedule: whether it is there, and who is in it.
+struct presence {
+  census tally{};
+  bool null = false;
+};
+
+/// What an op of an adaptive kernel, or of kernel::divide, calls.
+struct adaptive {
+  dot_norms_fn dot_norms = nullptr;
+  scaled_add_fn scaled_add = nullptr;
+  divide_fn divide = nullptr;
+};
+
+/// Who reads a payload that stays in place.
+struct payload_use {
+  op_id reader = k_no_op;  ///< the last of them
+  std::uint32_t readers = 0;
+};
+
+/// What has left a buffer and come into it, in messages of all rounds.
+struct traffic {
+  std::uint64_t messages_sent = 0, messages_received = 0;
+  std::uint64_t bytes_sent = 0, bytes_received = 0;
+};
+
+/// A part of a partial schedule's result that is null as one.
+struct result_block {
+  std::uint32_t piece = 0;  ///< that speaks for it
+  std::uint64_t begin = 0;  ///< bytes
+  std::uint64_t bytes = 0;
+};
+
+/// User memory for the schedule's inputs and outputs, in the builder's order. Partial schedules have none: their
+/// buffers belong to the instance. Where these hold lists, their lengths are u64 of the user's, one for each list,
+/// which are read when a round begins, or written before it ends; in the same order, of such buffers only.
+struct binding {
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  std::vector<const std::uint64_t*> input_lengths{};
+  std::vector<std::uint64_t*> output_lengths{};
+};
+
+/// The user's lengths of the lists in a buffer.
+struct bound_lengths {
+  std::uint16_t buffer = k_no_buffer;
+  const std::uint64_t* given = nullptr;
+  std::uint64_t* wanted = nullptr;
+};
+
+struct instance_options {
+  lag_rule lag{};
+  user_kernel user{};  ///< for ops of kernel::user; ordinary schedules only
+  /// Of captures that merge by kernel::adasum: what is combined as one. Empty: the contribution is one.
+  std::vector<tensor> tensors{};
+  /// For ops that call functions. Kept as long as the instance.
+  std::shared_ptr<functions> local{};
+};
+
+enum class phase : std::uint8_t {
+  idle,     ///< committed, no round open
+  running,  ///< a round is open (a partial instance: always)
+  closing,  ///< every rank has left; last signals are under way
+  closed,   ///< no message will ever come or go again
+  failed,
+};
+
+struct instance {
+  schedule_ptr program;
+  std::uint32_t id = 0;     ///< commit order, equal on every rank
+  std::uint32_t index = 0;  ///< place in the engine's table
+
+  // --- what a round is made of ---
+  round_no round = 0;
+  enum phase phase = phase::idle;
+  std::uint32_t outstanding = 0;    ///< ops fired and not completed
+  std::uint32_t jobs = 0;           ///< of these: on the lane, which reads and writes the instance's memory
+  status failed_with = status::ok;  ///< the verdict to be, while the lane still computes
+  bool exited = false;
+  std::vector<token_count> counts;
+  std::vector<round_no> completed;  ///< last round in which each op completed
+  std::vector<op_id> ready;         ///< FIFO of this round: an op enters at most once
+  std::uint32_t ready_head = 0;
+  std::uint32_t ready_tail = 0;
+  std::vector<cell> cells;
+  std::vector<traffic> moved;                    ///< by buffer
+  std::vector<std::optional<list_table>> lists;  ///< by buffer; empty: none has any
+  std::vector<bound_lengths> lengths;
+  std::shared_ptr<functions> local;
+  std::vector<arithmetic> reductions;  ///< by op
+  std::vector<adaptive> adaptives;     ///< by op; empty: none is adaptive or divides
+  std::vector<link_id> links;          ///< by op
+  std::vector<payload_use> payloads;   ///< by op: of an in-place receive
+  std::vector<std::uint32_t> held;     ///< by op: so many readers still await the in-place receive's payload
+  std::vector<op_id> signal_receives;
+  std::vector<std::byte*> owned;  ///< memory from the endpoint
+  std::string label;              ///< for people: "allreduce.recursive_doubling #3"
+
+  // --- partial instances ---
+  std::unique_ptr<contribution> offers;
+  std::unique_ptr<delivery> results;
+  std::unique_ptr<partial_stats> stats;
+  piece_map pieces;
+  std::vector<presence> presences;  ///< by piece
+  std::vector<result_block> result_blocks;
+  std::vector<takeover> takeovers;  ///< by op
+  std::optional<std::uint32_t> captured;
+  std::vector<op_id> calls;  ///< one; or two, of which the second counts in rounds that wait for every rank
+  round_calls whose;         ///< calls count in this round
+  std::uint16_t input_buffer = k_no_buffer;
+  std::uint16_t output_buffer = k_no_buffer;
+  std::vector<rank> present;       ///< ranks whose leave is not yet agreed
+  std::uint32_t last_signals = 0;  ///< in-edges that still owe theirs
+
+  // --- crossings ---
+  std::atomic<round_no> called{0};    ///< application → engine: rounds asked for; k_last_round after leave
+  std::atomic<round_no> gated{0};     ///< engine → application: the last round whose contribution was captured
+  std::atomic<round_no> finished{0};  ///< engine → application: rounds ended; k_last_round once closed
+  std::atomic<status> verdict{status::ok};
+  std::atomic<rank> culprit{k_no_rank};
+  std::atomic<bool> leaving{false};
+
+  // --- the engine's mailbox: a posted instance is linked in at most once ---
+  std::atomic<bool> posted{false};
+  instance* next_posted = nullptr;
+};
+
+/// The round that is under way, or else the one that the next call opens.
+inline round_no open_round(const instance& it) { return it.phase == phase::running ? it.round : it.round + 1; }
+
+}  // namespace lsched

@@ -1,0 +1,154 @@
+#include "libsched/partial/contribution.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace lsched {
+
+std::optional<std::uint32_t> spares::take() {
+  std::uint64_t bits = bits_.load(std::memory_order_acquire);
+  while (bits != 0) {
+    if (bits_.compare_exchange_weak(bits, bits & (bits - 1), std::memory_order_acq_rel))
+      return static_cast<std::uint32_t>(std::countr_zero(bits));
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+/// Calls `act` with each part that is not empty, and where its bytes begin in the whole.
+template <class Byte, class Act>
+void for_each_part(std::span<const part<Byte>> parts, const combiner& how, Act&& act) {
+  const std::uint64_t element = how.count == 0 ? 0 : how.bytes / how.count;
+  std::uint64_t begin = 0;
+  for (const part<Byte>& it : parts) {
+    if (it.count > 0) act(it, begin, it.count * element);
+    begin += it.count * element;
+  }
+}
+
+}  // namespace
+
+void contribution::offer(std::span<const source_part> gradient, round_no call) {
+  const auto spare = spares_.take();  // the engine holds at most one buffer, and one is pending
+  pending& fresh = buffers_[*spare];
+  if (const auto waiting = pending_.look()) {
+    const pending& old = buffers_[*waiting];
+    if (how_.merge) {
+      copy_parts(gradient, fresh.data);
+      how_.merge(old.data, fresh.data);
+    } else {
+      for_each_part(gradient, how_, [&](const source_part& it, std::uint64_t begin, std::uint64_t) {
+        how_.reduce(old.data + begin, it.data, fresh.data + begin, it.count);
+      });
+    }
+    fresh.offers = old.offers + 1;
+    fresh.since = old.since;
+    if (pending_.replace(*waiting, *spare)) return spares_.put(*waiting);
+  }
+  copy_parts(gradient, fresh.data);
+  fresh.offers = 1;
+  fresh.since = call;
+  pending_.put(*spare);
+}
+
+void contribution::copy_parts(std::span<const source_part> gradient, std::byte* into) const {
+  for_each_part(gradient, how_, [&](const source_part& it, std::uint64_t begin, std::uint64_t bytes) {
+    std::memcpy(into + begin, it.data, bytes);
+  });
+}
+
+std::uint64_t contribution::withdraw() {
+  const auto taken = pending_.take();
+  if (!taken) return 0;
+  const std::uint64_t offers = buffers_[*taken].offers;
+  spares_.put(*taken);
+  return offers;
+}
+
+delivery::delivery(combiner how, lag_rule lag, std::span<std::byte* const> memory)
+    : how_(std::move(how)), lag_(lag), slots_(lag.buffers()), queue_(lag.results), spares_(lag.buffers()) {
+  for (std::uint32_t i = 0; i < lag.buffers(); ++i) slots_[i].data = memory[i];
+  writing_ = *spares_.take();
+}
+
+// Without room the last result that waits makes way. If it is not there, the application has just taken it, and before
+// it all others: then there is room.
+std::byte* delivery::publish(std::byte* data, const delivered& what) {
+  slot& fresh = slots_[writing_];
+  fresh.data = data;
+  fresh.what = what;
+  const bool has_room = !at(queued_).look();
+  const auto uncollected = has_room ? std::nullopt : at(queued_ - 1).take();
+  if (!uncollected) ++queued_;
+  if (uncollected) absorb(fresh, slots_[*uncollected]);
+  if (uncollected && fresh.what.null && !slots_[*uncollected].what.null) {
+    fresh.what.null = false;  // this round added nothing: the older result stands for both
+    std::swap(fresh.data, slots_[*uncollected].data);
+  }
+  at(queued_ - 1).put(writing_);
+  published_.store(what.to, std::memory_order_release);
+  // As many as are kept wait, and at most one is with the application: another is spare.
+  if (uncollected) spares_.put(*uncollected);
+  writing_ = *spares_.take();
+  return slots_[writing_].data;
+}
+
+void delivery::absorb(slot& into, const slot& older) const {
+  into.what.from = older.what.from;
+  into.what.mine += older.what.mine;
+  into.what.staleness = std::max(into.what.staleness, older.what.staleness);
+  const bool both = !into.what.null && !older.what.null;
+  if (lag_.policy != lag_policy::latest) {
+    into.what.offers += older.what.offers;
+    if (both && how_.count > 0) how_.reduce(older.data, into.data, into.data, how_.count);
+  } else if (into.what.null) {
+    into.what.offers = older.what.offers;
+    into.what.in_result = older.what.in_result;
+  }
+}
+
+void delivery::copy(const std::byte* result, std::span<const target_part> into) const {
+  for_each_part(into, how_, [&](const target_part& it, std::uint64_t begin, std::uint64_t bytes) {
+    std::memcpy(it.data, result + begin, bytes);
+  });
+}
+
+std::optional<delivered> delivery::collect(std::span<const target_part> result) {
+  const auto one = borrow();
+  if (!one) return std::nullopt;
+  if (!one->what.null) copy(one->data, result);
+  give_back();
+  return one->what;
+}
+
+void delivery::give_back() {
+  if (lent_) spares_.put(*std::exchange(lent_, std::nullopt));
+}
+
+// While the engine exchanges the last result for a newer one, its place is empty for a moment: that is no reason to
+// answer "nothing new". The wait is for one publish at most, which waits for nobody. What was lent before is given back
+// first, since there is no buffer for two.
+std::optional<delivery::loan> delivery::borrow() {
+  for (;;) {
+    const round_no published = published_.load(std::memory_order_acquire);
+    if (at(taken_).look()) {
+      give_back();
+      if (const auto taken = at(taken_).take()) {
+        const slot& first = slots_[*taken];
+        lent_ = taken;
+        collected_ = first.what.to;
+        ++taken_;
+        return loan{first.data, first.what};
+      }
+    } else if (collected_ >= published) {
+      return std::nullopt;
+    }
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace lsched

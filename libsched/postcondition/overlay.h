@@ -1,0 +1,61 @@
+// Overlay: how a schedule's inputs and outputs share memory when it works in place.
+//
+//   offset 2       input               0 1 2           offset -1      input       0 1 2 3 4 5
+//   (gather)       output          0 1 2 3 4 5         (scatter)      output        0 1
+//
+// The k-th input and the k-th output of a rank lie in one memory. The offset, by rank, is that of the first pair; all
+// other pairs begin together. Where a rank has only one of the two, nothing is shared.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libsched/schedule/schedule.h"
+
+namespace lsched {
+
+class overlay {
+ public:
+  overlay() = default;
+
+  /// True: in place, and both begin together. False: every buffer is memory of its own. No numbers, which mean offsets.
+  template <std::same_as<bool> Bool>
+  overlay(Bool exists) : exists_(exists) {}
+
+  /// By rank: the first input's first element is the first output's element of this number; below zero, the output's
+  /// first is the input's -number-th.
+  explicit overlay(std::vector<std::int64_t> offsets) : exists_(true), offsets_(std::move(offsets)) {}
+
+  bool exists() const { return exists_; }
+
+  /// Of the first pair of a rank. Ranks beyond those that were given have 0.
+  std::int64_t offset_at(rank r) const {
+    const auto i = static_cast<std::size_t>(r);
+    return i < offsets_.size() ? offsets_[i] : 0;
+  }
+
+ private:
+  bool exists_ = false;
+  std::vector<std::int64_t> offsets_;
+};
+
+/// Where a buffer lies: from element `begin` of a memory on.
+struct placement {
+  std::size_t memory = 0;
+  std::uint64_t begin = 0;
+};
+
+/// By buffer. Memories are numbered by the first buffer in them. Those that share one must have one type
+/// (words_for_misfit) for its elements to mean anything.
+std::vector<placement> placements_of(const schedule& program, const overlay& in_place);
+
+/// Why the rank's buffers cannot lie like that: two that share memory have different types, or neither lies within the
+/// other. Or nothing.
+std::optional<std::string> words_for_misfit(const schedule& program, const overlay& in_place);
+
+}  // namespace lsched

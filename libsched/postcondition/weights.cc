@@ -1,0 +1,51 @@
+#include "libsched/postcondition/weights.h"
+
+#include <sys/random.h>
+
+#include <cerrno>
+#include <numeric>
+#include <system_error>
+
+#include "libsched/postcondition/modular.h"
+#include "libsched/schedule/draw.h"
+
+namespace lsched {
+namespace {
+
+/// Its powers are all numbers from 1 to 2^61-2. (2^61-2 = 2 3^2 5^2 7 11 13 31 41 61 151 331 1321.)
+constexpr std::uint64_t k_generator = 37;
+
+/// So are the powers of any of its powers that has no divisor in common with their number.
+std::uint64_t generator_by(std::uint64_t bits) {
+  std::uint64_t exponent = bits % (k_prime - 1);
+  while (std::gcd(exponent, k_prime - 1) != 1) exponent = (exponent + 1) % (k_prime - 1);
+  return modular_power(k_generator, exponent);
+}
+
+}  // namespace
+
+random_weights draw_weights() {
+  std::array<std::uint64_t, 9> bits;
+  if (getrandom(bits.data(), sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
+    throw std::system_error(errno, std::generic_category(), "getrandom");
+  const std::array<std::uint64_t, 2> steps{generator_by(bits[7]), generator_by(bits[8])};
+  return {.leaf_keys = {{{bits[0], bits[1]}, {bits[2], bits[3]}}},
+          .tree_key = bits[4],
+          .shift_steps = {generator_by(bits[5]), generator_by(bits[6])},
+          .element_steps = steps,
+          .element_inverses = {modular_inverse(steps[0] - 1), modular_inverse(steps[1] - 1)}};
+}
+
+const random_weights& the_weights() {
+  static const random_weights drawn = draw_weights();
+  return drawn;
+}
+
+std::array<std::uint64_t, 2> weight_of_leaf(const random_weights& by, std::uint64_t number) {
+  const auto weight = [&](const std::array<std::uint64_t, 2>& keys) {
+    return mix(mix(number ^ keys[0]) + keys[1]) % k_prime;
+  };
+  return {weight(by.leaf_keys[0]), weight(by.leaf_keys[1])};
+}
+
+}  // namespace lsched

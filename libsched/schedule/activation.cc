@@ -1,0 +1,70 @@
+#include "libsched/schedule/activation.h"
+
+#include <array>
+#include <charconv>
+
+namespace lsched {
+namespace {
+
+constexpr std::array<std::string_view, 7> k_names{"none", "full", "solo", "majority", "first_of", "all_of", "quorum"};
+
+failure refused(std::string_view words) {
+  return {status::argument, "\"" + std::string(words) +
+                                "\" starts no rounds: full, solo, majority, first_of(M), all_of(M) or quorum(K), and "
+                                "perhaps +every(T), with numbers from 1 on"};
+}
+
+/// The number in "name(number)", if that is what it is.
+template <class Number>
+std::optional<Number> number_in(std::string_view words, std::string_view name) {
+  if (!words.starts_with(name)) return std::nullopt;
+  words.remove_prefix(name.size());
+  if (words.size() < 3 || words.front() != '(' || words.back() != ')') return std::nullopt;
+  Number number = 0;
+  const auto [end, error] = std::from_chars(words.data() + 1, words.data() + words.size() - 1, number);
+  if (error != std::errc{} || end != words.data() + words.size() - 1 || number == 0) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::string_view name_of(activation_policy policy) { return k_names[static_cast<std::size_t>(policy)]; }
+
+std::optional<failure> objection(const activation& starts, rank size) {
+  const std::string name(name_of(starts.policy));
+  if (!has_number(starts.policy)) {
+    if (starts.number == 0) return std::nullopt;
+    return failure{status::argument, name + " takes no number of ranks"};
+  }
+  if (starts.number >= 1 && starts.number <= static_cast<std::uint32_t>(size)) return std::nullopt;
+  return failure{status::argument, name + "(" + std::to_string(starts.number) + ") needs a number from 1 to " +
+                                       std::to_string(size) + ", the ranks there are"};
+}
+
+std::string words_for(const activation& starts) {
+  std::string words(name_of(starts.policy));
+  if (has_number(starts.policy)) words += "(" + std::to_string(starts.number) + ")";
+  if (starts.full_every != 0) words += "+every(" + std::to_string(starts.full_every) + ")";
+  return words;
+}
+
+result<activation> read_activation(std::string_view words) {
+  const std::size_t plus = words.find('+');
+  const std::string_view policy = words.substr(0, plus);
+  activation starts;
+  for (std::size_t i = 1; i < k_names.size(); ++i) {
+    const auto named = static_cast<activation_policy>(i);
+    if (!has_number(named) && policy == k_names[i]) starts.policy = named;
+    if (!has_number(named)) continue;
+    const auto number = number_in<std::uint32_t>(policy, k_names[i]);
+    if (number) starts.policy = named, starts.number = *number;
+  }
+  if (starts.policy == activation_policy::none) return refused(words);
+  if (plus == words.npos) return starts;
+  const auto every = number_in<std::uint64_t>(words.substr(plus + 1), "every");
+  if (!every) return refused(words);
+  starts.full_every = *every;
+  return starts;
+}
+
+}  // namespace lsched

@@ -1,0 +1,151 @@
+// The only way to make a schedule: append ops, add deps, compile.
+//
+// One thread. A builder keeps its first error, so a chain of adds may be checked once, at compile. Ids handed
+// out after an error are k_no_op and harmless.
+//
+// `need` defaults to "all". A fragment is nothing but a range of ops with an entry and an exit op; generators
+// compose by adding deps between them.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libsched/schedule/schedule.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// A buffer of the schedule under construction.
+using buffer_id = std::uint16_t;
+
+class builder {
+ public:
+  explicit builder(world place, std::string name = {});
+
+  // --- data ----------------------------------------------------------------------------------------------
+  buffer_id input(dtype type, std::uint64_t count) { return declare(buffer_role::input, type, count); }
+  buffer_id output(dtype type, std::uint64_t count) { return declare(buffer_role::output, type, count); }
+  buffer_id scratch(dtype type, std::uint64_t count) { return declare(buffer_role::scratch, type, count); }
+  buffer_id declare(buffer_role role, dtype type, std::uint64_t count, memory_space space = memory_space::host);
+  /// A buffer of `count` lists.
+  buffer_id lists(buffer_role role, dtype type, std::uint64_t count, const list_layout& layout);
+
+  /// From now on every count and every offset, in buffers, regions and ops, is of so many elements that belong
+  /// together; room and total of lists are of items as ever. So an algorithm that knows nothing of them never cuts
+  /// between two of them. At least 1; before anything else.
+  void set_unit(std::uint64_t elements) { unit_ = elements; }
+
+  // --- ops: `after` are deps, all of which the op waits for unless set_need says otherwise -----------------
+  using deps = std::initializer_list<op_id>;
+  op_id nop(deps after = {});
+  op_id send(rank to, std::uint32_t tag, region source, std::uint64_t count, deps after = {});
+  op_id recv(rank from, std::uint32_t tag, region target, std::uint64_t count, deps after = {});
+  /// What any kernel computes, of the operands that its row has (ops/kernel.h). `parameter`: its number, or the
+  /// function's.
+  struct operands {
+    region a{}, b{}, s{}, c{};
+  };
+  op_id compute(kernel what, const operands& of, std::uint64_t count, std::uint32_t parameter = 0, deps after = {});
+
+  // The same, in the words of generators.
+  op_id reduce(kernel what, region lower, region higher, region target, std::uint64_t count, deps after = {});
+  op_id copy(region source, region target, std::uint64_t count, deps after = {}) {
+    return compute(kernel::copy, {.a = source, .c = target}, count, 0, after);
+  }
+  op_id measure(region source, region lengths, std::uint64_t count, deps after = {}) {
+    return compute(kernel::measure, {.a = source, .c = lengths}, count, 0, after);
+  }
+  op_id lay_out(region lengths, buffer_id target, deps after = {}) {
+    return compute(kernel::lay_out, {.a = lengths, .c = {target, 0}}, at(target).count, 0, after);
+  }
+  /// A function of the instance's (functions.h), which reads all of `source` and `by`, or of `source` alone
+  /// (k_no_buffer), and writes all of `target`.
+  op_id apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target, deps after = {});
+  op_id divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after = {}) {
+    return compute(kernel::divide, {.a = source, .c = target}, count, divisor, after);
+  }
+  op_id dot_norms(region lower, region higher, region sums, std::uint64_t count, deps after = {}) {
+    return compute(kernel::dot_norms, {.a = lower, .b = higher, .c = sums}, count, 0, after);
+  }
+  op_id adasum(region lower, region higher, region sums, region target, std::uint64_t count, deps after = {}) {
+    return compute(kernel::adasum, {.a = lower, .b = higher, .s = sums, .c = target}, count, 0, after);
+  }
+  op_id signal_send(rank to, std::uint32_t tag, deps after = {});
+  op_id signal_recv(rank from, std::uint32_t tag, deps after = {});
+  /// The application's own call; and as it counts in rounds that wait for everybody (activation::full_every).
+  op_id call(deps after = {});
+  op_id full_call(deps after = {});
+  /// `merge` is how offers that missed their round are combined with later ones.
+  op_id capture(kernel merge, region target, std::uint64_t count, deps after = {});
+
+  /// `before` must complete in a round before a token reaches `after`. k_no_op on either side is ignored, so a
+  /// generator can add "the previous step's send, if there was one" without an if.
+  void dep(op_id before, op_id after);
+
+  /// The op fires on its `need`-th token; 0 restores the default, "all".
+  void set_need(op_id what, std::uint32_t need);
+  void any(op_id what) { set_need(what, 1); }
+
+  /// The op is void in rounds in which `when` does not hold.
+  void set_guard(op_id what, const guard& when);
+  /// The same of those of the ops first … end-1 that move or compute, so that a fragment is void as one.
+  void set_guard(op_id first, op_id end, const guard& when);
+
+  /// From now on the tags of payload are counted from here, so that fragments need not know of each other.
+  void set_first_tag(std::uint32_t tag) { first_tag_ = tag; }
+
+  /// The op whose completion, with that of every fired op, ends a round. Default: a nop after all leaves.
+  void set_exit(op_id what);
+
+  /// Declares that every rank's entry happens before every rank's exit (allreduce, allgather, barrier).
+  /// The engine then needs no credits. A wrong declaration lets a fast rank overwrite messages.
+  void declare_synchronising() { synchronising_ = true; }
+
+  /// Declares that no rank's send may be waited for, directly or through others, by the reader of the payload that
+  /// the send's receiver holds back in turn. A received payload may then stay where the sender has it until its reader
+  /// fires, and the send completes only then. Without it a payload stays only if its reader can fire at once, and is
+  /// copied otherwise, so that a send never waits for more than its receive. Wrong declarations deadlock.
+  void declare_holding() { holding_ = true; }
+  void set_activation(activation starts) { starts_ = starts; }
+  void set_name(std::string name) { name_ = std::move(name); }
+
+  world place() const { return place_; }
+  /// An empty buffer where there is no such id, as after an error.
+  const buffer& at(buffer_id id) const;
+  std::size_t op_count() const { return ops_.size(); }
+  std::size_t buffer_count() const { return buffers_.size(); }
+  const failure* error() const { return error_.code == status::ok ? nullptr : &error_; }
+
+  /// Checks and freezes. Errors: the first one met while building; CYCLE; BOUNDS (a region or bound leaves
+  /// its buffer); ARGUMENT (peer out of range, self-message, tag used twice, need above the in-degree, mixed
+  /// dtypes, reduction without a kernel, operands that overlap in part, a dep added twice, a write to an input
+  /// other than by capture, a capture without an activation policy); UNSUPPORTED (device memory). The failure's op is
+  /// the number handed out here.
+  result<schedule_ptr> compile() const;
+
+ private:
+  friend class compiler;
+  op_id append(const op& what, deps after);
+  void fail(status code, std::string text, op_id where = k_no_op, rank peer = k_no_rank);
+  std::uint64_t widened(std::uint64_t units);
+  void widen();
+
+  world place_;
+  std::string name_;
+  std::vector<op> ops_;
+  std::vector<std::pair<op_id, op_id>> deps_;
+  std::vector<buffer> buffers_;
+  std::vector<guard> guards_;
+  op_id exit_ = k_no_op;
+  std::uint64_t unit_ = 1;
+  std::uint32_t first_tag_ = 0;
+  bool synchronising_ = false;
+  bool holding_ = false;
+  activation starts_{};
+  failure error_{status::ok, {}, k_no_rank, k_no_op};
+};
+
+}  // namespace lsched

@@ -1,0 +1,67 @@
+// Functions that an instance brings to its schedule: what a rank computes between messages, where that is more than the
+// elementwise arithmetic of ops/kernel.h and depends on more than the op's operands.
+//
+// An op of such a kernel (is_function in ops/kernel.h) names its function by a number. The schedule says which memory
+// the function reads and writes, and what becomes of contributions in it: whether it takes them apart, folds them,
+// joins them, or derives numbers; verify goes by that. What it computes is between whoever wrote the generator and
+// whoever wrote the functions. Functions may keep a state of their own from round to round, and are therefore never
+// called at the same time, and always in the same order: verify demands that deps order all function ops of a rank.
+//
+// In a partial schedule what a function reads may be null. What it makes never is: it has its state to make it of. Who
+// contributed to that does not follow from what it reads, since a message may hold lists of several ranks, or be left
+// out. So the function that makes the result goes by a value that all contributions are in, and the census is that
+// value's (with_activation.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "libsched/schedule/list_table.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// All of a buffer that a function reads: elements, or lists of items. Valid until the function returns.
+struct function_input {
+  const std::byte* data = nullptr;    ///< nullptr: it is null, as what a rank did not contribute to a partial round
+  std::uint64_t count = 0;            ///< elements, or lists
+  const list_table* lists = nullptr;  ///< nullptr: its elements are no lists
+  std::size_t width = 1;              ///< bytes of an element, or of an item
+
+  template <class Number>
+  std::span<const Number> numbers() const {
+    return {reinterpret_cast<const Number*>(data), static_cast<std::size_t>(count)};
+  }
+  const std::byte* items(std::uint64_t list) const { return data + lists->run_of(list, 1).begin * width; }
+  std::uint64_t length(std::uint64_t list) const { return lists->length(list); }
+};
+
+/// All of a buffer that a function writes. Of lists it says itself how long each is.
+struct function_output {
+  std::byte* data = nullptr;
+  std::uint64_t count = 0;
+  list_table* lists = nullptr;
+  std::size_t width = 1;
+
+  template <class Number>
+  std::span<Number> numbers() const {
+    return {reinterpret_cast<Number*>(data), static_cast<std::size_t>(count)};
+  }
+};
+
+class functions {
+ public:
+  virtual ~functions() = default;
+
+  /// Runs function `number` in round `round`, on the thread that owns the engine. `by` has no elements where the op has
+  /// no operand b. Anything but ok fails the instance. It does not block, and does not allocate.
+  virtual status call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
+                      const function_output& target) = 0;
+
+  /// The application has bound memory to the instance's inputs and outputs, perhaps the same again: what functions
+  /// remember of it no longer holds. No round runs. On a thread that owns the engine, as above.
+  virtual void rebound() {}
+};
+
+}  // namespace lsched

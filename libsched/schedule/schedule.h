@@ -1,0 +1,124 @@
+// A schedule: the compiled, immutable program of one rank for one collective.
+//
+// It is a value: no pointers to user memory, no behaviour, no knowledge of which collective it is. Ops are
+// numbered in a topological order of their deps (every dep goes from a lower to a higher number), edges are
+// kept as compressed sparse rows, roots and exit are explicit. Only compile() makes one.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "libsched/schedule/activation.h"
+#include "libsched/schedule/guard.h"
+#include "ops/op.h"
+
+namespace lsched {
+
+/// Who provides a buffer's memory.
+enum class buffer_role : std::uint8_t {
+  input,    ///< bound by the caller (or captured from the application); only read
+  output,   ///< bound by the caller (or owned by a partial instance)
+  scratch,  ///< owned by the instance
+};
+
+std::string_view name_of(buffer_role role);
+
+/// Of a buffer whose elements are lists: each of 0 to `room` items of the buffer's type, how many is known only when an
+/// op fires. Counts and offsets are of lists, as of any other elements.
+///
+/// Either every list has `room` places of its own; it can be received without its length being known. Or lists are
+/// packed one behind the other, so that several go in one message; kernel::lay_out says before how long each is.
+struct list_layout {
+  std::uint64_t room = 0;     ///< 0: elements are no lists
+  std::uint64_t total = 0;    ///< items, at most, of all lists together where they are packed; 0: they are not
+  std::uint64_t typical = 0;  ///< items of a list, for models of time
+  friend bool operator==(const list_layout&, const list_layout&) = default;
+};
+
+struct buffer {
+  buffer_role role = buffer_role::scratch;
+  memory_space space = memory_space::host;
+  dtype type = dtype::u8;
+  std::uint64_t count = 0;  ///< elements
+  list_layout lists{};
+  bool has_lists() const { return lists.room != 0; }
+  bool is_packed() const { return lists.total != 0; }
+  /// Items, at most, of so many elements. Below 2^48, as compile() sees to.
+  std::uint64_t most_items(std::uint64_t elements) const {
+    const std::uint64_t items = has_lists() ? elements * lists.room : elements;
+    return is_packed() ? std::min(items, lists.total) : items;
+  }
+  std::uint64_t bytes() const { return most_items(count) * size_of(type); }
+  friend bool operator==(const buffer&, const buffer&) = default;
+};
+
+class schedule {
+ public:
+  /// The parts, as compile() fills them in.
+  struct parts {
+    std::string name;
+    world place;
+    std::vector<op> ops;
+    std::vector<std::uint32_t> first;  ///< ops.size()+1 offsets into next
+    std::vector<op_id> next;
+    std::vector<op_id> roots;
+    std::vector<buffer> buffers;
+    std::vector<guard> guards;  ///< op::guard is a number from 1 on
+    op_id exit = k_no_op;
+    bool synchronising = false;  ///< declared: every rank's entry happens before every rank's exit
+    bool holding = false;        ///< declared: an in-place payload may wait for its reader, however long
+    activation starts{};
+    friend bool operator==(const parts&, const parts&) = default;
+  };
+  explicit schedule(parts content) : parts_(std::move(content)) {}
+
+  const std::string& name() const { return parts_.name; }
+  world place() const { return parts_.place; }
+  std::span<const op> ops() const { return parts_.ops; }
+  std::span<const op_id> successors(op_id id) const {
+    return std::span(parts_.next).subspan(parts_.first[id], parts_.first[id + 1] - parts_.first[id]);
+  }
+  std::size_t dep_count() const { return parts_.next.size(); }
+  std::span<const op_id> roots() const { return parts_.roots; }
+  std::span<const buffer> buffers() const { return parts_.buffers; }
+  std::span<const guard> guards() const { return parts_.guards; }
+  /// The op's guard; nullptr: it has none.
+  const guard* guard_of(const op& what) const {
+    return what.guard == 0 ? nullptr : &parts_.guards[what.guard - std::size_t{1}];
+  }
+  op_id exit() const { return parts_.exit; }
+  bool is_synchronising() const { return parts_.synchronising; }
+  bool is_holding() const { return parts_.holding; }
+  const activation& starts() const { return parts_.starts; }
+  bool is_partial() const { return parts_.starts.policy != activation_policy::none; }
+
+  friend bool operator==(const schedule& x, const schedule& y) { return x.parts_ == y.parts_; }
+
+ private:
+  parts parts_;
+};
+
+using schedule_ptr = std::shared_ptr<const schedule>;
+
+/// Bytes that an op moves, or reads of a vector, at most; 0 for ops without data.
+std::uint64_t most_bytes(const schedule& program, const op& what);
+
+/// Likewise, but of lists of typical length.
+std::uint64_t typical_bytes(const schedule& program, const op& what);
+
+/// What an op touches. Its buffers exist, or are left out.
+operand_list operands_of(const op& what, std::span<const buffer> buffers);
+
+/// Number of buffers of one role, in the order the builder declared them.
+std::size_t count_of(const schedule& program, buffer_role role);
+
+/// The text form, versioned, one line an op; docs/schedule_file.md describes it, schedule_file.h reads it.
+std::string to_text(const schedule& program);
+
+/// Graphviz.
+std::string to_dot(const schedule& program);
+
+}  // namespace lsched

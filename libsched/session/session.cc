@@ -1,0 +1,251 @@
+#include "libsched/session/session.h"
+
+#include <algorithm>
+
+#include "libsched/trace/trace_buffer.h"
+#include "ops/kernel.h"
+
+namespace lsched {
+namespace {
+
+template <class Part, class Pointers>
+status point_parts(std::vector<Part>& parts, Pointers buckets) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    parts[i].data = static_cast<decltype(parts[i].data)>(buckets[i]);
+    if (parts[i].data == nullptr && parts[i].count > 0) return status::argument;
+  }
+  return status::ok;
+}
+
+bool is_over(const instance& one, round_no round) { return one.finished.load() >= round; }
+
+}  // namespace
+
+session::session(engine& runs, const session_instances& all, divisor by, std::span<const std::uint64_t> buckets)
+    : engine_(runs), all_(all), divisor_(by) {
+  for (const std::uint64_t count : buckets) {
+    offered_.push_back({nullptr, count});
+    collected_.push_back({nullptr, count});
+  }
+  if (!buckets.empty()) return;
+  offered_.push_back({nullptr, contribution_buffer().count});
+  collected_.push_back({nullptr, result_buffer().count});
+}
+
+status session::parts_of(const void* const* buckets, std::span<const source_part>* parts) {
+  *parts = offered_;
+  return point_parts(offered_, buckets);
+}
+
+status session::parts_of(void* const* buckets, std::span<const target_part>* parts) {
+  *parts = collected_;
+  return point_parts(collected_, buckets);
+}
+
+// --- offers ----------------------------------------------------------------------------------------------------------
+
+status session::offer(std::span<const source_part> contribution, round_no* round, bool* is_posted) {
+  instance& rounds = *all_.rounds;
+  *is_posted = false;
+  if (const status verdict = rounds.verdict.load(); verdict != status::ok) return verdict;
+  if (rounds.leaving.load() || is_in_common_call()) return status::state;
+  *round = rounds.called.load() + 1;
+  rounds.offers->offer(contribution, *round);
+  rounds.stats->calls.note(*round, trace_buffer::now_ns());  // before the call that may start the round
+  rounds.called.store(*round);
+  *is_posted = !is_over(rounds, *round);
+  if (*is_posted) engine_.post(rounds);
+  return status::ok;
+}
+
+status session::withdraw(std::uint64_t* offers) {
+  if (is_in_common_call()) return status::state;
+  *offers = all_.rounds->offers->withdraw();
+  return status::ok;
+}
+
+// --- results ---------------------------------------------------------------------------------------------------------
+
+/// Nothing: all has been collected up to the last round that was.
+collect_report session::report_of(const std::optional<delivered>& got) const {
+  const instance& rounds = *all_.rounds;
+  const round_no last = rounds.results->collected(), over = rounds.finished.load();
+  return {got.value_or(delivered{.from = last, .to = last}),
+          over == k_last_round ? rounds.round : std::max(over, last)};
+}
+
+/// What a result is divided by; 1: nothing.
+std::uint64_t session::divisor_of(const delivered& got) const {
+  if (got.null) return 1;
+  switch (divisor_) {
+    case divisor::none: break;
+    case divisor::ranks: return static_cast<std::uint64_t>(all_.rounds->program->place().size);
+    case divisor::contributors: return got.in_result;
+    case divisor::offers: return got.offers;
+  }
+  return 1;
+}
+
+void session::divide(const delivered& got, std::span<const target_part> result) const {
+  const std::uint64_t by = divisor_of(got);
+  if (by == 1) return;
+  for (const target_part& one : result) find_divide(result_buffer().type)(one.data, one.data, one.count, by);
+}
+
+/// The first result that was not collected; without parts it is dropped.
+std::optional<delivered> session::take(std::span<const target_part> into) {
+  const auto got = all_.rounds->results->collect(into);
+  if (got) divide(*got, into);
+  return got;
+}
+
+/// The result that a flush has taken. Nothing new, if it was handed out before.
+collect_report session::hand_out(std::span<const target_part> into) {
+  if (!taken_.what.null) all_.rounds->results->copy(sum_.data(), into);
+  const collect_report report = taken_;
+  taken_.what = {.from = report.what.to, .to = report.what.to};
+  return report;
+}
+
+call_progress session::collect(round_no round, std::span<const target_part> result, collect_report* report) {
+  if (const call_progress now = await(*all_.rounds, round); now.answer != status::ok) return now;
+  const bool has_flushed = call_ == common_call::flush && stage_ == stage::taken && taken_.what.to != taken_.what.from;
+  *report = has_flushed ? hand_out(result) : report_of(take(result));
+  return {};
+}
+
+call_progress session::collect_view(round_no round, std::byte** result, collect_report* report) {
+  if (const call_progress now = await(*all_.rounds, round); now.answer != status::ok) return now;
+  if (stage_ != stage::none) return {.answer = status::state, .reason = "in the middle of a call that all ranks make"};
+  const auto got = all_.rounds->results->borrow();
+  *result = got && !got->what.null ? got->data : nullptr;
+  if (got) {
+    const target_part whole{got->data, result_buffer().count};
+    divide(got->what, std::span(&whole, 1));
+  }
+  *report = report_of(got ? std::optional(got->what) : std::nullopt);
+  return {};
+}
+
+// --- what all ranks do together --------------------------------------------------------------------------------------
+
+call_progress session::await(const instance& one, round_no round) {
+  if (is_over(one, round)) return {};
+  const status verdict = one.verdict.load();
+  return {verdict == status::ok ? status::pending : verdict, &one, round};
+}
+
+void session::call_for(instance& one, round_no round) {
+  one.stats->calls.note(round, trace_buffer::now_ns());
+  if (one.called.load() < round) one.called.store(round);
+  engine_.post(one);
+}
+
+call_progress session::objection_to(common_call wanted) const {
+  if (all_.rounds->leaving.load()) return {.answer = status::state, .reason = "this rank has left"};
+  if (is_in_common_call() && call_ != wanted)
+    return {.answer = status::state, .reason = "this rank is in another call that all ranks make together"};
+  return {};
+}
+
+/// Tells the others a number. A round of the agreement waits for every rank that has not left.
+void session::say(round_no number) {
+  instance& agreement = *all_.agreement;
+  const round_no next = agreement.called.load() + 1;
+  agreement.offers->offer(reinterpret_cast<const std::byte*>(&number), next);
+  call_for(agreement, next);
+}
+
+/// The largest number that was said.
+call_progress session::hear(round_no& largest) {
+  instance& agreement = *all_.agreement;
+  const call_progress now = await(agreement, agreement.called.load());
+  if (now.answer == status::ok) (void)agreement.results->collect(reinterpret_cast<std::byte*>(&largest));
+  return now;
+}
+
+/// Makes a round, the same for all, that nobody has called for and whose contribution no rank had given before it came
+/// here: so everything is in it or before it. (A rank that leaves meanwhile may start rounds; what is here goes into
+/// the first of them.)
+call_progress session::make_common_round() {
+  instance& rounds = *all_.rounds;
+  if (stage_ == stage::none) {
+    say(std::max({rounds.called.load(), rounds.finished.load(), rounds.gated.load()}));
+    stage_ = stage::asked;
+  }
+  if (stage_ == stage::asked) {
+    round_no furthest = 0;
+    if (const call_progress now = hear(furthest); now.answer != status::ok) return now;
+    target_ = furthest + 1;
+    call_for(rounds, target_);
+    stage_ = stage::called;
+  }
+  return stage_ == stage::called ? await(rounds, target_) : call_progress{};
+}
+
+/// Nobody goes on before everybody has taken the result: until then there is no later one to take.
+call_progress session::flush(std::span<const target_part> result, collect_report* report) {
+  if (const call_progress why = objection_to(common_call::flush); why.answer != status::ok) return why;
+  call_ = common_call::flush;
+  if (const call_progress now = make_common_round(); now.answer != status::ok) return now;
+  if (stage_ == stage::called) {
+    sum_.resize(result_buffer().bytes());
+    const target_part whole{sum_.data(), result_buffer().count};
+    taken_ = report_of(take(std::span(&whole, 1)));
+    taken_.round = std::max(target_, taken_.what.to);
+    say(0);
+    stage_ = stage::taken;
+  }
+  round_no nothing = 0;
+  if (const call_progress now = hear(nothing); now.answer != status::ok) return now;
+  *report = hand_out(result);
+  stage_ = stage::none;
+  return {};
+}
+
+/// The weights go through an instance of their own that waits for every rank. No rank comes to that before it has
+/// dropped what it had not collected.
+call_progress session::model_sync(void* weights, collect_report* report) {
+  if (const call_progress why = objection_to(common_call::model_sync); why.answer != status::ok) return why;
+  if (all_.mean == nullptr) return {.answer = status::unsupported, .reason = "made without averages_weights"};
+  call_ = common_call::model_sync;
+  if (const call_progress now = make_common_round(); now.answer != status::ok) return now;
+  instance& mean = *all_.mean;
+  if (stage_ == stage::called) {
+    while (all_.rounds->results->collect(nullptr)) continue;
+    const round_no next = mean.called.load() + 1;
+    mean.offers->offer(static_cast<const std::byte*>(weights), next);
+    call_for(mean, next);
+    stage_ = stage::taken;
+  }
+  if (const call_progress now = await(mean, mean.called.load()); now.answer != status::ok) return now;
+  const auto got = mean.results->collect(static_cast<std::byte*>(weights));
+  if (!got) return {.answer = status::internal, .awaited = &mean, .reason = "a round without a result"};
+  const buffer& data = contribution_buffer();
+  find_divide(data.type)(weights, weights, data.count, got->contributors);
+  *report = report_of(std::nullopt);
+  report->what.contributors = got->contributors;
+  stage_ = stage::none;
+  return {};
+}
+
+// --- the end ---------------------------------------------------------------------------------------------------------
+
+void session::leave() {
+  for (instance* one : {all_.rounds, all_.agreement, all_.mean}) {
+    if (one == nullptr) continue;
+    one->leaving.store(true);  // before the call, so that the round the call starts sees it
+    one->called.store(k_last_round);
+    engine_.post(*one);
+  }
+}
+
+call_progress session::drain() const {
+  for (const instance* one : {all_.rounds, all_.agreement, all_.mean}) {
+    if (one == nullptr) continue;  // removed by an earlier attempt, or never there
+    if (const call_progress now = await(*one, k_last_round); now.answer == status::pending) return now;
+  }
+  return {};
+}
+
+}  // namespace lsched

@@ -1,0 +1,185 @@
+// GOAL -> schedules: pairs messages, invents buffers, builds.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <tuple>
+
+#include "libsched/schedule/builder.h"
+#include "libsched/simulate/goal/goal_world.h"
+#include "ops/counted.h"
+
+namespace lsched {
+namespace {
+
+std::string name_of_op(rank r, std::uint32_t id) { return "rank " + std::to_string(r) + ", op " + std::to_string(id); }
+
+/// One end of a message. Ordered so that the ends of one (source, target, tag) are side by side, sends first.
+struct message_end {
+  rank source, target;
+  std::uint32_t tag;
+  bool is_recv;
+  std::uint32_t id;
+  rank who() const { return is_recv ? target : source; }
+  auto key() const { return std::tuple(source, target, tag); }
+  friend auto operator<=>(const message_end&, const message_end&) = default;
+};
+
+/// By rank and op: the tag that no other message of its pair of ranks and direction has.
+using tag_table = std::vector<std::vector<std::uint32_t>>;
+
+result<std::vector<message_end>> ends_of(const goal& program) {
+  std::vector<message_end> ends;
+  for (rank r = 0; static_cast<std::size_t>(r) < program.ranks.size(); ++r) {
+    const goal_rank& me = program.ranks[static_cast<std::size_t>(r)];
+    for (std::uint32_t id = 0; id < me.ops.size(); ++id) {
+      const goal_op& it = me.ops[id];
+      if (it.kind == goal_kind::calc) continue;
+      if (it.peer == k_goal_any || it.tag == k_goal_any)
+        return failure{status::unsupported,
+                       name_of_op(r, id) + (it.peer == k_goal_any ? " receives from any rank" : " has any tag") +
+                           ": who matches is only known when it runs",
+                       r, id};
+      const bool is_recv = it.kind == goal_kind::recv;
+      const auto peer = static_cast<rank>(it.peer);
+      ends.push_back({is_recv ? peer : r, is_recv ? r : peer, it.tag, is_recv, id});
+    }
+  }
+  std::sort(ends.begin(), ends.end());
+  return ends;
+}
+
+std::uint64_t bytes_of(const goal& program, const message_end& it) {
+  return program.ranks[static_cast<std::size_t>(it.who())].ops[it.id].size;
+}
+
+std::string describe(const goal& program, const message_end& it) {
+  return name_of_op(it.who(), it.id) + (it.is_recv ? " receives " : " sends ") + counted(bytes_of(program, it), "byte");
+}
+
+/// All sends and receives of one (source, target, tag), each list in the order of the file: the k-th belong together.
+/// Tags are given out from `next` on.
+std::optional<failure> pair_up(const goal& program, std::span<const message_end> sends,
+                               std::span<const message_end> recvs, std::uint32_t& next, tag_table& tags) {
+  const std::size_t pairs = std::min(sends.size(), recvs.size());
+  for (std::size_t i = 0; i < pairs; ++i, ++next) {
+    if (bytes_of(program, sends[i]) != bytes_of(program, recvs[i]))
+      return failure{status::unmatched, describe(program, sends[i]) + ", " + describe(program, recvs[i]),
+                     sends[i].who(), sends[i].id};
+    for (const message_end& it : {sends[i], recvs[i]}) tags[static_cast<std::size_t>(it.who())][it.id] = next;
+  }
+  if (sends.size() == recvs.size()) return std::nullopt;
+  const message_end& odd = sends.size() > pairs ? sends[pairs] : recvs[pairs];
+  const std::string why = odd.is_recv ? ", which nobody sends" : ", which nobody receives";
+  return failure{status::unmatched, describe(program, odd) + why, odd.who(), odd.id};
+}
+
+result<tag_table> make_tags(const goal& program) {
+  auto ends = ends_of(program);
+  if (!ends) return ends.error();
+  tag_table tags;
+  for (const goal_rank& me : program.ranks) tags.emplace_back(me.ops.size());
+  std::uint32_t next = 0;
+  const auto end = ends->end();
+  for (auto first = ends->begin(); first != end;) {
+    const auto recvs = std::find_if(first, end, [&](const auto& it) { return it.is_recv || it.key() != first->key(); });
+    const auto last = std::find_if(first, end, [&](const auto& it) { return it.key() != first->key(); });
+    if (auto why = pair_up(program, {first, recvs}, {recvs, last}, next, tags)) return *why;
+    if (last != end && (last->source != first->source || last->target != first->target)) next = 0;
+    first = last;
+  }
+  return tags;
+}
+
+/// A calc as bytes to copy, of which there is at least one unless it takes no time.
+std::uint64_t bytes_of(const goal_op& calc, double ns_per_byte) {
+  if (calc.size == 0) return 0;
+  const double bytes = std::round(static_cast<double>(calc.size) / ns_per_byte);
+  return static_cast<std::uint64_t>(std::clamp(bytes, 1.0, static_cast<double>(k_max_count)));
+}
+
+class rank_builder {
+ public:
+  rank_builder(const goal_rank& from, std::span<const std::uint32_t> tags, world place, double ns_per_byte)
+      : from_(from), tags_(tags), ns_per_byte_(ns_per_byte), to_(place, "goal") {}
+
+  result<schedule_ptr> run() {
+    declare_buffers();
+    bodies_.reserve(from_.ops.size());
+    for (std::size_t id = 0; id < from_.ops.size(); ++id) bodies_.push_back(add(id));
+    fronts_ = bodies_;
+    std::vector<goal_edge> edges = from_.edges;
+    for (const goal_edge& it : edges)
+      if (it.on_start && fronts_[it.before] == bodies_[it.before]) {
+        fronts_[it.before] = to_.nop();
+        to_.dep(fronts_[it.before], bodies_[it.before]);
+      }
+    const auto key = [](const goal_edge& it) { return std::tuple(it.before, it.on_start, it.after); };
+    std::ranges::sort(edges, {}, key);
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    for (const goal_edge& it : edges) to_.dep(it.on_start ? fronts_[it.before] : bodies_[it.before], fronts_[it.after]);
+    return to_.compile();
+  }
+
+ private:
+  std::uint64_t written_by(const goal_op& it) const {
+    if (it.kind == goal_kind::calc) return bytes_of(it, ns_per_byte_);
+    return it.kind == goal_kind::recv ? it.size : 0;
+  }
+
+  // One buffer to read and one to write, in which every op that writes has a part of its own.
+  void declare_buffers() {
+    std::uint64_t most_read = 0;
+    std::uint64_t written = 0;
+    for (const goal_op& it : from_.ops) {
+      const std::uint64_t bytes = std::min(written_by(it), k_max_count + 1);  // too much stays too much
+      written = std::min(written + bytes, k_max_count + 1);
+      if (it.kind != goal_kind::recv) most_read = std::max(most_read, it.kind == goal_kind::send ? it.size : bytes);
+    }
+    source_ = to_.input(dtype::u8, most_read);
+    target_ = to_.scratch(dtype::u8, written);
+  }
+
+  op_id add(std::size_t id) {
+    const goal_op& it = from_.ops[id];
+    const region place(target_, next_);
+    const std::uint64_t bytes = written_by(it);
+    next_ += bytes;
+    const region source(source_, 0);
+    const auto peer = static_cast<rank>(it.peer);
+    if (it.kind == goal_kind::send) return to_.send(peer, tags_[id], source, it.size);
+    if (it.kind == goal_kind::recv) return to_.recv(peer, tags_[id], place, it.size);
+    return bytes == 0 ? to_.nop() : to_.copy(source, place, bytes);
+  }
+
+  const goal_rank& from_;
+  std::span<const std::uint32_t> tags_;
+  double ns_per_byte_;
+  builder to_;
+  buffer_id source_ = 0;
+  buffer_id target_ = 0;
+  std::uint64_t next_ = 0;
+  std::vector<op_id> bodies_;  ///< by GOAL op
+  std::vector<op_id> fronts_;  ///< what has to fire before it: itself, or the nop that stands for its start
+};
+
+}  // namespace
+
+result<std::vector<schedule_ptr>> import_goal(const goal& program, const goal_scenario& around) {
+  if (!(around.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte is not above 0"};
+  const auto tags = make_tags(program);
+  if (!tags) return tags.error();
+  std::vector<schedule_ptr> all;
+  const auto size = static_cast<rank>(program.ranks.size());
+  for (rank r = 0; r < size; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    auto built = rank_builder(program.ranks[i], (*tags)[i], {r, size}, around.ns_per_byte).run();
+    if (!built) {
+      const failure& why = built.error();
+      return failure{why.code, "rank " + std::to_string(r) + ": " + why.text, r, why.op};
+    }
+    all.push_back(std::move(*built));
+  }
+  return all;
+}
+
+}  // namespace lsched

@@ -1,0 +1,268 @@
+#include "libsched/simulate/packed_world.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <string>
+
+#include "libsched/schedule/draw.h"
+#include "libsched/schedule/round.h"
+#include "libsched/simulate/simulation.h"
+#include "libsched/simulate/work.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::size_t k_most_ops = std::size_t{1} << 29;
+
+constexpr std::uint8_t bit(column_form form) { return static_cast<std::uint8_t>(1u << static_cast<unsigned>(form)); }
+constexpr std::array k_expressions{column_form::same, column_form::across, column_form::ahead};
+
+/// Of what ranks of one shape have in common.
+std::uint64_t hash_of_shape(const schedule& it) {
+  std::uint64_t hash = mix(it.ops().size()) ^ it.exit();
+  for (op_id id = 0; id < it.ops().size(); ++id) {
+    const op& what = it.ops()[id];
+    hash = mix(hash ^ (std::uint64_t{what.need} << 16 | std::uint64_t{what.guard} << 8 |
+                       std::uint64_t{is_call(what, it.place().self)} << 7 | static_cast<std::uint64_t>(what.kind)));
+    for (const op_id next : it.successors(id)) hash = hash * 0x9e3779b97f4a7c15u + next;
+  }
+  return hash;
+}
+
+bool have_one_shape(const schedule& x, const schedule& y) {
+  const auto same_op = [&](const op& a, const op& b) {
+    return a.kind == b.kind && a.need == b.need && a.guard == b.guard &&
+           is_call(a, x.place().self) == is_call(b, y.place().self);
+  };
+  if (!std::ranges::equal(x.ops(), y.ops(), same_op) || !std::ranges::equal(x.guards(), y.guards()) ||
+      x.exit() != y.exit() || x.starts() != y.starts() || x.dep_count() != y.dep_count())
+    return false;
+  for (op_id id = 0; id < x.ops().size(); ++id)
+    if (!std::ranges::equal(x.successors(id), y.successors(id))) return false;
+  return true;
+}
+
+bool is_message(const op& what, rank self) { return is_communication(what.kind) && what.peer != self; }
+
+std::uint64_t bytes_of_op(const schedule& program, const op& what) {
+  return is_signal(what.kind) ? k_signal_bytes : bytes_of_work(program, what);
+}
+
+std::uint64_t key_of(op_kind kind, std::uint32_t tag, const rank_column& peer) {
+  return mix(std::uint64_t{tag} << 32 | peer.value) + static_cast<std::uint64_t>(kind) * 4 +
+         static_cast<std::uint64_t>(peer.form);
+}
+
+template <class T>
+std::size_t bytes_held(const std::vector<T>& it) {
+  return it.capacity() * sizeof(T);
+}
+
+std::size_t bytes_held(const schedule& it) {
+  return sizeof(schedule) + it.name().size() + it.ops().size() * (sizeof(op) + sizeof(std::uint32_t)) +
+         (it.dep_count() + it.roots().size()) * sizeof(op_id) + it.buffers().size() * sizeof(buffer) +
+         it.guards().size() * sizeof(guard);
+}
+
+}  // namespace
+
+packed_world::packed_world(rank size) : size_(size), folded_(std::max<rank>(size, 1)) {
+  members_.reserve(static_cast<std::size_t>(size));
+}
+
+std::optional<failure> packed_world::add(const schedule_ptr& next) {
+  if (next->place() != world{static_cast<rank>(members_.size()), size_})
+    return failure{status::argument,
+                   "schedule " + std::to_string(members_.size()) + " is not that rank's of this world"};
+  if (next->ops().size() > k_most_ops) return failure{status::unsupported, "more than 2^29 ops", next->place().self};
+  const std::uint64_t hash = hash_of_shape(*next);
+  const auto [begin, end] = shapes_by_hash_.equal_range(hash);
+  const auto found =
+      std::find_if(begin, end, [&](const auto& it) { return have_one_shape(*shapes_[it.second].first_, *next); });
+  if (found == end) {
+    begin_shape(next, hash);
+    return std::nullopt;
+  }
+  members_.push_back({found->second, static_cast<std::uint32_t>(shapes_[found->second].ranks_)});
+  join(*next);
+  return std::nullopt;
+}
+
+std::optional<failure> packed_world::finish() {
+  if (size_ < 1) return failure{status::argument, "a world has at least one rank"};
+  if (members_.size() != static_cast<std::size_t>(size_))
+    return failure{status::argument, "rank " + std::to_string(members_.size()) + " has no schedule"};
+  for (packed_shape& shape : shapes_) settle(shape);
+  return std::nullopt;
+}
+
+result<packed_world> packed_world::of(std::span<const schedule_ptr> ranks) {
+  return of(static_cast<rank>(ranks.size()),
+            [&](world place) -> result<schedule_ptr> { return ranks[static_cast<std::size_t>(place.self)]; });
+}
+
+result<packed_world> packed_world::of(rank size, const std::function<result<schedule_ptr>(world)>& generate) {
+  packed_world all(size);
+  for (rank r = 0; r < size; ++r) {
+    const auto made = generate({r, size});
+    if (!made) return made.error();
+    if (auto why = all.add(*made)) return std::move(*why);
+  }
+  if (auto why = all.finish()) return std::move(*why);
+  return all;
+}
+
+// --- columns -------------------------------------------------------------------------------------------------
+
+/// The expression of that form that gives `self` this peer; another peer, if there is none.
+rank_column packed_world::peer_as(column_form form, rank self, rank peer) const {
+  const rank across = folded_.virtual_of(self) ^ folded_.virtual_of(peer), ahead = ring_before(peer, self, size_);
+  const rank value = form == column_form::across ? across : form == column_form::ahead ? ahead : peer;
+  return {.value = static_cast<std::uint32_t>(value), .form = form};
+}
+
+std::uint32_t packed_world::number_of(std::uint64_t bytes) {
+  const auto [found, is_new] = number_of_size_.try_emplace(bytes, static_cast<std::uint32_t>(sizes_.size()));
+  if (is_new) sizes_.push_back(bytes);
+  return found->second;
+}
+
+void packed_world::begin_shape(const schedule_ptr& first, std::uint64_t hash) {
+  const auto number = static_cast<std::uint32_t>(shapes_.size());
+  const rank self = first->place().self;
+  shapes_by_hash_.emplace(hash, number);
+  members_.push_back({number, 0});
+  packed_shape& shape = shapes_.emplace_back();
+  shape.first_ = first;
+  shape.ranks_ = 1;
+  shape.ops_.resize(first->ops().size());
+  for (op_id id = 0; id < shape.ops_.size(); ++id) {
+    const op& what = first->ops()[id];
+    packed_op& it = shape.ops_[id];
+    it.need = what.need;
+    it.kind = what.kind;
+    it.guard = what.guard;
+    it.tag = {.value = what.tag, .fits = bit(column_form::same)};
+    const std::uint64_t bytes = bytes_of_op(*first, what);
+    it.size = {.value = number_of(bytes), .fits = bit(column_form::same)};
+    if (what.kind == op_kind::send) longest_ = std::max(longest_, bytes);
+    if (is_communication(what.kind))
+      for (const column_form form : k_expressions)
+        if (peer_by(peer_as(form, self, what.peer), self) == what.peer) it.peer.fits |= bit(form);
+    for (const op_id next : first->successors(id)) ++shape.ops_[next].in_degree;
+  }
+}
+
+/// The last of the members.
+void packed_world::join(const schedule& next) {
+  packed_shape& shape = shapes_[members_.back().shape];
+  const rank self = next.place().self;
+  for (op_id id = 0; id < shape.ops_.size(); ++id) {
+    const op& what = next.ops()[id];
+    packed_op& it = shape.ops_[id];
+    const std::uint64_t bytes = bytes_of_op(next, what);
+    if (is_communication(what.kind)) join_peers(it.peer, shape.first_->ops()[id], self, what.peer);
+    join_numbers(it.tag, what.tag);
+    // Sizes are few: most ranks' is the first's, and need not be looked up.
+    join_numbers(it.size, it.size.fits != 0 && bytes == sizes_[it.size.value] ? it.size.value : number_of(bytes));
+    if (what.kind == op_kind::send) longest_ = std::max(longest_, bytes);
+  }
+  ++shape.ranks_;
+}
+
+void packed_world::join_peers(rank_column& column, const op& first, rank self, rank peer) {
+  packed_shape& shape = shapes_[members_.back().shape];
+  if (column.fits == 0) return shape.tables_[column.value].push_back(static_cast<std::uint32_t>(peer));
+  const std::uint8_t before = column.fits;
+  for (const column_form form : k_expressions)
+    if ((column.fits & bit(form)) != 0 && peer_by(peer_as(form, shape.first_->place().self, first.peer), self) != peer)
+      column.fits = static_cast<std::uint8_t>(column.fits & ~bit(form));
+  if (column.fits != 0) return;
+  const column_form form =
+      *std::ranges::find_if(k_expressions, [&](column_form it) { return (before & bit(it)) != 0; });
+  const rank_column fitted = peer_as(form, shape.first_->place().self, first.peer);
+  tabulate(
+      column, [&](rank r) { return static_cast<std::uint32_t>(peer_by(fitted, r)); }, static_cast<std::uint32_t>(peer));
+}
+
+void packed_world::join_numbers(rank_column& column, std::uint32_t number) {
+  if (column.fits == 0) return shapes_[members_.back().shape].tables_[column.value].push_back(number);
+  if (column.value == number) return;
+  const std::uint32_t others = column.value;
+  tabulate(
+      column, [&](rank) { return others; }, number);
+}
+
+template <class Earlier>
+void packed_world::tabulate(rank_column& column, const Earlier& earlier, std::uint32_t next) {
+  packed_shape& shape = shapes_[members_.back().shape];
+  std::vector<std::uint32_t> table;
+  for (rank r = 0; table.size() < shape.ranks_; ++r)
+    if (member(r).shape == members_.back().shape) table.push_back(earlier(r));
+  table.push_back(next);
+  column = {.value = static_cast<std::uint32_t>(shape.tables_.size()), .form = column_form::table};
+  shape.tables_.push_back(std::move(table));
+}
+
+/// Chooses the expressions, and makes ops findable.
+void packed_world::settle(packed_shape& shape) const {
+  const rank self = shape.first_->place().self;
+  std::size_t places = 1;
+  for (std::vector<std::uint32_t>& table : shape.tables_) table.shrink_to_fit();
+  for (op_id id = 0; id < shape.ops_.size(); ++id) {
+    packed_op& it = shape.ops_[id];
+    if (!is_communication(it.kind)) continue;
+    if (it.peer.fits != 0) {
+      const column_form form =
+          *std::ranges::find_if(k_expressions, [&](column_form one) { return (it.peer.fits & bit(one)) != 0; });
+      it.peer = peer_as(form, self, shape.first_->ops()[id].peer);
+    }
+    places += 2;
+  }
+  shape.found_by_.assign(std::bit_ceil(places), k_no_op);
+  for (op_id id = 0; id < shape.ops_.size(); ++id) {
+    const packed_op& it = shape.ops_[id];
+    if (!is_message(shape.first_->ops()[id], self)) continue;
+    if (it.tag.form == column_form::table || it.peer.form == column_form::table) {
+      shape.others_.push_back(id);
+      continue;
+    }
+    shape.forms_ |= bit(it.peer.form);
+    std::size_t place = key_of(it.kind, it.tag.value, it.peer) & (shape.found_by_.size() - 1);
+    while (shape.found_by_[place] != k_no_op) place = (place + 1) & (shape.found_by_.size() - 1);
+    shape.found_by_[place] = id;
+  }
+}
+
+op_id packed_world::find(rank who, op_kind kind, rank peer, std::uint32_t tag) const {
+  const auto [number, index] = member(who);
+  const packed_shape& shape = shapes_[number];
+  for (const column_form form : k_expressions) {
+    if ((shape.forms_ & bit(form)) == 0) continue;
+    const rank_column wanted = peer_as(form, who, peer);
+    std::size_t place = key_of(kind, tag, wanted) & (shape.found_by_.size() - 1);
+    for (; shape.found_by_[place] != k_no_op; place = (place + 1) & (shape.found_by_.size() - 1)) {
+      const packed_op& it = shape.ops_[shape.found_by_[place]];
+      if (it.kind == kind && it.tag.value == tag && it.peer.form == form && it.peer.value == wanted.value &&
+          peer_of(shape, it, who, index) == peer)
+        return shape.found_by_[place];
+    }
+  }
+  for (const op_id id : shape.others_) {
+    const packed_op& it = shape.ops_[id];
+    if (it.kind == kind && tag_of(shape, it, index) == tag && peer_of(shape, it, who, index) == peer) return id;
+  }
+  return k_no_op;
+}
+
+std::size_t packed_world::memory() const {
+  std::size_t all = sizeof(*this) + bytes_held(members_) + bytes_held(sizes_) + bytes_held(shapes_);
+  for (const packed_shape& it : shapes_) {
+    all += bytes_held(*it.first_) + bytes_held(it.ops_) + bytes_held(it.found_by_) + bytes_held(it.others_);
+    for (const auto& table : it.tables_) all += bytes_held(table);
+  }
+  return all;
+}
+
+}  // namespace lsched

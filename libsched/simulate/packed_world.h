@@ -1,0 +1,141 @@
+// The schedules of all ranks of a world, stored once for each shape.
+//
+// Ranks whose schedules have the same ops, deps, needs and guards share a shape. What differs between them, the peer,
+// the tag and the bytes of an op, is a column: one expression where it fits every rank of the shape, else a table with
+// a number for each. Expressions are checked while schedules are added, one after the other; a schedule that has been
+// added can be dropped. Recursive doubling among 2^20 ranks then takes the memory of one schedule and 8 bytes a rank.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "libsched/schedule/geometry.h"
+#include "libsched/schedule/schedule.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// How a column gives a rank's number.
+enum class column_form : std::uint8_t {
+  same,    ///< all have `value`
+  across,  ///< of peers: virtual_of(peer) is virtual_of(rank) xor `value`, in the world's fold
+  ahead,   ///< of peers: rank + `value`, modulo the world's size
+  table,   ///< table number `value`, by place in the shape
+};
+
+struct rank_column {
+  std::uint32_t value = 0;
+  column_form form = column_form::same;
+  std::uint8_t fits = 0;  ///< while schedules are added: the expressions that fit all so far, a bit each; 0: a table
+};
+
+/// An op of every rank of a shape.
+struct packed_op {
+  rank_column peer, tag;
+  rank_column size;  ///< number of its bytes (packed_world::bytes_of)
+  std::uint32_t need = 0;
+  std::uint32_t in_degree = 0;
+  op_kind kind = op_kind::nop;
+  std::uint8_t guard = 0;
+};
+
+class packed_shape {
+ public:
+  std::span<const packed_op> ops() const { return ops_; }
+  std::span<const op_id> successors(op_id id) const { return first_->successors(id); }
+  std::span<const op_id> roots() const { return first_->roots(); }
+  op_id exit() const { return first_->exit(); }
+  const guard* guard_of(const op& what) const { return first_->guard_of(what); }
+  bool is_partial() const { return first_->is_partial(); }
+  std::size_t ranks() const { return ranks_; }
+
+ private:
+  friend class packed_world;
+  schedule_ptr first_;  ///< of the lowest rank of this shape
+  std::vector<packed_op> ops_;
+  std::vector<std::vector<std::uint32_t>> tables_;
+  std::size_t ranks_ = 0;
+  std::vector<op_id> found_by_;  ///< hash table of ops that communicate, by kind, tag and peer's expression
+  std::vector<op_id> others_;    ///< whose tag or peer is in a table
+  unsigned forms_ = 0;           ///< of the peers of those in found_by_, a bit each
+};
+
+class packed_world {
+ public:
+  /// Where a rank's numbers are.
+  struct membership {
+    std::uint32_t shape = 0;
+    std::uint32_t index = 0;  ///< among the ranks of the shape, ascending
+  };
+
+  explicit packed_world(rank size);
+
+  /// The next rank's, from rank 0 on. Failures: ARGUMENT (not that rank's of this world), UNSUPPORTED (more than 2^29
+  /// ops).
+  std::optional<failure> add(const schedule_ptr& next);
+  /// After the last rank. Failures: ARGUMENT (a rank is missing).
+  std::optional<failure> finish();
+
+  /// All of it. Failures: as above, and those of `generate`.
+  static result<packed_world> of(std::span<const schedule_ptr> ranks);
+  static result<packed_world> of(rank size, const std::function<result<schedule_ptr>(world)>& generate);
+
+  rank size() const { return size_; }
+  const activation& starts() const { return shapes_.front().first_->starts(); }
+  std::span<const packed_shape> shapes() const { return shapes_; }
+  membership member(rank r) const { return members_[static_cast<std::size_t>(r)]; }
+
+  rank peer_of(const packed_shape& shape, const packed_op& what, rank self, std::uint32_t index) const {
+    if (what.peer.form == column_form::table) return static_cast<rank>(shape.tables_[what.peer.value][index]);
+    return peer_by(what.peer, self);
+  }
+  static std::uint32_t tag_of(const packed_shape& shape, const packed_op& what, std::uint32_t index) {
+    return number_in(shape, what.tag, index);
+  }
+  static std::uint32_t size_number_of(const packed_shape& shape, const packed_op& what, std::uint32_t index) {
+    return number_in(shape, what.size, index);
+  }
+  /// Of a size's number; of no more than size_count().
+  std::uint64_t bytes_of(std::uint32_t size_number) const { return sizes_[size_number]; }
+  std::size_t size_count() const { return sizes_.size(); }
+  std::uint64_t longest_message() const { return longest_; }
+
+  /// The op of rank `who` that communicates so; k_no_op: there is none.
+  op_id find(rank who, op_kind kind, rank peer, std::uint32_t tag) const;
+
+  /// Bytes held.
+  std::size_t memory() const;
+
+ private:
+  static std::uint32_t number_in(const packed_shape& shape, const rank_column& from, std::uint32_t index) {
+    return from.form == column_form::same ? from.value : shape.tables_[from.value][index];
+  }
+  rank_column peer_as(column_form form, rank self, rank peer) const;
+  rank peer_by(const rank_column& expression, rank self) const {
+    const auto value = static_cast<rank>(expression.value);
+    if (expression.form == column_form::across) return folded_.real_of(folded_.virtual_of(self) ^ value);
+    return expression.form == column_form::ahead ? ring_after(self, value, size_) : value;
+  }
+  std::uint32_t number_of(std::uint64_t bytes);
+  void begin_shape(const schedule_ptr& first, std::uint64_t hash);
+  void join(const schedule& next);
+  void join_peers(rank_column& column, const op& first, rank self, rank peer);
+  void join_numbers(rank_column& column, std::uint32_t number);
+  template <class Earlier>
+  void tabulate(rank_column& column, const Earlier& earlier, std::uint32_t next);
+  void settle(packed_shape& shape) const;
+
+  rank size_;
+  fold folded_;
+  std::vector<packed_shape> shapes_;
+  std::vector<membership> members_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_by_hash_;
+  std::vector<std::uint64_t> sizes_;
+  std::unordered_map<std::uint64_t, std::uint32_t> number_of_size_;
+  std::uint64_t longest_ = 0;
+};
+
+}  // namespace lsched

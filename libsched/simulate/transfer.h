@@ -1,0 +1,93 @@
+// What the two ends of a message do with their CPUs and NICs, in time.
+#pragma once
+
+#include <limits>
+#include <type_traits>
+
+#include "libsched/simulate/skew.h"
+
+namespace lsched {
+
+/// What noise adds to a charge, or jitter to a message.
+constexpr charge lost(picoseconds time) { return {time, {.noise = time}}; }
+
+/// When a NIC that has not been used was last busy.
+inline constexpr picoseconds k_long_ago = std::numeric_limits<picoseconds>::min() / 4;
+
+/// An instant with nothing before it.
+template <class Time>
+Time at_instant(picoseconds time) {
+  if constexpr (std::is_same_v<Time, traced_time>)
+    return {.at = time, .parts = {.start = time}};
+  else
+    return time;
+}
+
+/// No event makes another at a different rank sooner than this, if no message is longer than `bytes`. No CPU is more
+/// than twice as fast as it should be.
+inline picoseconds lookahead(const machine& where, std::uint64_t bytes, const cpu_pace& pace) {
+  picoseconds least = std::numeric_limits<picoseconds>::max();
+  const bool has_rendezvous = where.rules == semantics::libsched && bytes > where.S;
+  for (const machine_level& level : where.levels)
+    least = std::min(least, level.cost.L + (has_rendezvous ? 0 : pace.is_even() ? level.cost.o : level.cost.o / 2));
+  return least;
+}
+
+/// The sender's CPU hands a message to its NIC. Answers when the receiver's CPU could begin.
+template <class Time>
+Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, const disturbance& met) {
+  const Time begin = cpu + lost(met.noise);
+  cpu = begin + cost.sender + lost(met.drag);
+  const Time leaves = later(begin + cost.overhead + lost(met.head_drag), nic);
+  nic = leaves + cost.gap;
+  return leaves + cost.latency + cost.tail + lost(met.jitter);
+}
+
+/// The receiver's NIC takes messages in one after the other. Answers when this one is in.
+template <class Time>
+Time take_in(Time& nic, const Time& arrives, const message_cost& cost) {
+  return nic = later(arrives, nic + cost.gap);
+}
+
+/// Rendezvous: the sender's CPU announces a message. Answers when the receiver knows.
+template <class Time>
+Time announce(Time& cpu, const message_cost& cost, const disturbance& met) {
+  cpu = cpu + cost.overhead + lost(met.noise + met.drag);
+  return cpu + cost.latency + lost(met.jitter);
+}
+
+/// Rendezvous: the receiver's CPU asks for it. Answers when the sender knows.
+template <class Time>
+Time grant(Time& cpu, const message_cost& cost, picoseconds drag) {
+  cpu = cpu + cost.overhead + lost(drag);
+  return cpu + cost.latency;
+}
+
+/// Rendezvous: the sender's NIC moves it; the buffer is free when the NIC is. Answers when the receiver's CPU could
+/// begin.
+template <class Time>
+Time move_data(Time& nic, const Time& granted, const message_cost& cost) {
+  const Time leaves = later(granted, nic);
+  nic = leaves + cost.gap;
+  return leaves + cost.latency + cost.tail;
+}
+
+/// LogGOPSim: CPU and NIC have to be free at once.
+template <class Time>
+Time send_blocking(Time& cpu, Time& nic, const message_cost& cost, const disturbance& met) {
+  const Time begin = later(cpu, nic) + lost(met.noise);
+  cpu = begin + cost.sender + lost(met.drag);
+  nic = begin + cost.gap;
+  return begin + cost.overhead + cost.latency + lost(met.head_drag + met.jitter);
+}
+
+/// LogGOPSim: the receiver pays on arrival. noise(begin) is what its CPU loses meanwhile. Answers when that begins.
+template <class Time, class Noise>
+Time receive_blocking(Time& cpu, Time& nic, const Time& arrives, const message_cost& cost, Noise&& noise) {
+  const Time begin = later(later(cpu, arrives), nic);
+  nic = begin + cost.gap;
+  cpu = begin + cost.receiver + lost(noise(begin));
+  return begin;
+}
+
+}  // namespace lsched

@@ -1,0 +1,179 @@
+// The contract of a transport attachment: one rank's way to move bytes. (docs/transport.md)
+//
+// The engine's owner calls it, nobody else, unless a function says "any thread". Everything is reported by value; there
+// are no callbacks. A round's message on an edge is sent once and received once, or where the edge has no credits, in
+// some rounds neither; messages on one edge arrive in order; nothing is dropped, nothing blocks. Resources are reserved
+// at attach, so a full queue cannot happen on the data path: an endpoint that has to delay a send keeps it and reports
+// it done later.
+//
+// Life of an instance at an endpoint:
+//     attach  ->  (exchange of commit records)  ->  link  ->  rounds  ->  detach
+// attach reserves everything a peer may write to *before* the records are exchanged, so a fast rank's first
+// message always finds its place.
+//
+// Every implementation passes tests/conformance/endpoint_exam.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libsched/transport/doorbell.h"
+#include "ops/base.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// What a value is made of, carried beside it and combined wherever values are combined. Identical on all
+/// ranks at the end of an allreduce, which makes the round's report identical too.
+struct census {
+  std::uint32_t contributors = 0;  ///< ranks whose contribution is in
+  rank leaver = k_no_rank;         ///< highest rank that left and is not yet agreed upon
+  std::uint64_t offers = 0;        ///< application calls inside
+  friend bool operator==(const census&, const census&) = default;
+};
+
+constexpr census merge(const census& x, const census& y) {
+  return {x.contributors + y.contributors, x.leaver > y.leaver ? x.leaver : y.leaver, x.offers + y.offers};
+}
+
+/// A message to send. `null` means "no contribution": a flag, not a length; no payload byte moves.
+struct message {
+  const std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  census tally{};
+  bool null = false;
+};
+
+/// A message that has arrived. `data` is the target given to receive, or memory of the transport or of the peer
+/// that stays valid and unchanged until release.
+struct arrival {
+  const std::byte* data = nullptr;
+  std::uint64_t bytes = 0;
+  census tally{};
+  bool null = false;
+};
+
+/// One direction of one edge of one instance.
+using link_id = std::uint32_t;
+inline constexpr link_id k_no_link = ~link_id{0};
+
+struct edge_spec {
+  bool outgoing = false;
+  bool signal = false;
+  bool foreign = false;      ///< outgoing: the source may be memory that allocate() did not give
+  std::uint32_t source = 0;  ///< outgoing: edges of one attach with equal numbers but 0 send the same bytes in a round
+  bool in_place = false;     ///< incoming: the payload may be read where it is, until release
+  rank peer = k_no_rank;
+  std::uint32_t tag = 0;
+  std::uint64_t capacity = 0;  ///< bytes, the most one message carries
+  std::uint64_t cookie = 0;    ///< handed back with completions
+};
+
+struct completion {
+  std::uint64_t cookie = 0;
+  round_no round = 0;  ///< the round it was posted or armed for
+  arrival what{};      ///< receives only
+};
+
+class endpoint {
+ public:
+  virtual ~endpoint() = default;
+
+  virtual world place() const = 0;
+  virtual std::string_view name() const = 0;
+
+  /// Memory that peers may be able to read directly; 64-byte aligned, contents unspecified. Null when there is
+  /// none left. Any thread, cold path.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  virtual void deallocate(std::byte* memory) = 0;
+
+  /// Whether a message of this memory, of which the caller answers for `bytes` bytes, leaves from where it is. If not,
+  /// it is copied first. Any thread.
+  virtual bool sends_from(const std::byte* memory, std::uint64_t bytes) const {
+    static_cast<void>(memory), static_cast<void>(bytes);
+    return true;
+  }
+
+  /// Whether in_place receives really stay where they are, so that they need no landing buffer. Constant.
+  virtual bool receives_in_place() const = 0;
+
+  // --- commit: collective, in the same order on every rank --------------------------------------------------
+
+  /// Reserves the edges of instance `id` (ids count up from 0 in commit order). `credits`: the schedule is not
+  /// synchronising, so the send of round t+2 waits until round t was consumed. Answers one link per edge. BUSY: an
+  /// older instance has this number's place; the next number's may be free.
+  virtual result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) = 0;
+
+  /// Publishes this rank's record (record_bytes of them) for the next exchange.
+  virtual status post_record(std::span<const std::byte> record) = 0;
+
+  /// Gathers all ranks' records, by rank. PENDING until every rank has posted; `missing` then names one that has
+  /// not, where known.
+  virtual status gather_records(std::span<std::byte> all, rank* missing) = 0;
+
+  /// Connects instance `id` after a successful exchange.
+  virtual status link(std::uint32_t id) = 0;
+
+  /// Gives the edges back. No message may be outstanding.
+  virtual void detach(std::uint32_t id) = 0;
+
+  static constexpr std::size_t record_bytes = 512;
+
+  // --- data path ----------------------------------------------------------------------------------------------
+
+  /// Sends round `round`'s message, one at a time: the link's last send must be done. True: done at once, no completion
+  /// follows, the source may change. False: a completion follows; until then the source must stay as it is.
+  virtual bool send(link_id link, round_no round, const message& what) = 0;
+
+  /// Receives round `round`'s message into `into`, or in place where the edge allows it. True: `out` holds it.
+  /// False: a completion follows.
+  virtual bool receive(link_id link, round_no round, std::byte* into, arrival& out) = 0;
+
+  /// The in-place payload of `round` has been read for the last time.
+  virtual void release(link_id link, round_no round) = 0;
+
+  /// Raises the peer's register to `round`. Never waits; may be merged with later ones.
+  virtual void signal(link_id link, round_no round) = 0;
+
+  /// Asks for a completion once the register holds at least `round`. True: it does already. Arming again
+  /// replaces the round asked for.
+  virtual bool arm(link_id link, round_no round) = 0;
+
+  /// Takes the arm back; a completion not yet polled is dropped. Used only when a round begins anew or the
+  /// instance ends.
+  virtual void disarm(link_id link) = 0;
+
+  /// Reports up to `out.size()` completions.
+  virtual std::size_t poll(std::span<completion> out) = 0;
+
+  /// Wakes the peers that sleep and for which send, release, signal or poll has published something since the last
+  /// flush. Until then a peer that polls sees it, one that sleeps may not. The owner flushes when it has nothing more
+  /// to publish, and before anything that takes long; never later than it sleeps or lets go.
+  virtual void flush() {}
+
+  /// Whether anything is posted or armed that a message could complete.
+  virtual bool is_listening() const = 0;
+
+  /// Whether progress needs polling even though nobody rings (a medium that cannot wake sleepers).
+  virtual bool is_time_driven() const { return false; }
+
+  /// A peer that died, or closed while something waits for it, or k_no_rank. Looks at the operating system:
+  /// for idle moments only.
+  virtual rank find_dead_peer() { return k_no_rank; }
+
+  /// Why the transport itself has failed, or ok; and whose message could not be taken, where it was that.
+  virtual status health() const { return status::ok; }
+  virtual rank culprit() const { return k_no_rank; }
+
+  /// The bell that peers ring for this rank.
+  virtual doorbell& bell() = 0;
+
+  /// Tells the peers that this rank goes away on purpose.
+  virtual void close() = 0;
+};
+
+}  // namespace lsched

@@ -1,0 +1,605 @@
+#include "libsched/transport/shm/shm_endpoint.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace lsched {
+
+/// Where a message's payload is.
+enum class payload_place : std::uint32_t { cell, segment, process };
+
+/// A landing cell: one cache line of header with room for a small payload, then the eager area. The stamp is
+/// written last, by the sender; everything else is plain memory that the stamp publishes.
+struct alignas(64) shm_cell {
+  static constexpr std::uint64_t k_small = 16;
+
+  std::atomic<std::uint64_t> stamp;
+  std::uint64_t bytes;
+  std::uint64_t source;  ///< of a shown payload: its offset in the segment, or its address in the sender's process
+  census tally;
+  std::uint32_t null;
+  payload_place place;
+  std::byte small[k_small];
+
+  std::byte* eager(std::uint64_t size) { return size <= k_small ? small : reinterpret_cast<std::byte*>(this + 1); }
+};
+static_assert(sizeof(shm_cell) == 64 && offsetof(shm_cell, small) == 48);
+
+/// How peers find each other's ends of an edge: a row per edge in the owner's region.
+struct edge_row {
+  std::int32_t peer;
+  std::uint32_t tag;
+  std::uint32_t outgoing;
+  std::uint32_t signal;
+  std::uint64_t capacity;
+  std::uint64_t
+      read_above;  ///< incoming payload: longer ones that are not in the segment are read from the sender's process
+  std::uint64_t offset;  ///< incoming payload: first cell; outgoing payload: consumed word; incoming signal: register
+};
+
+/// The rows follow the table's head.
+struct edge_table {
+  std::uint64_t rows;
+  edge_row* row() { return reinterpret_cast<edge_row*>(this + 1); }
+  const edge_row* row() const { return reinterpret_cast<const edge_row*>(this + 1); }
+};
+
+namespace {
+
+constexpr std::uint64_t eager_capacity(std::uint64_t capacity) {
+  if (capacity <= shm_cell::k_small) return 0;
+  return (std::min(capacity, shm_endpoint::k_eager_bytes) + 63) / 64 * 64;
+}
+
+constexpr std::uint64_t cell_bytes(std::uint64_t capacity) { return sizeof(shm_cell) + eager_capacity(capacity); }
+
+/// Bytes an edge needs in its owner's region.
+constexpr std::uint64_t own_bytes(const edge_spec& edge) {
+  if (edge.signal) return edge.outgoing ? 0 : 64;
+  return edge.outgoing ? 64 : 2 * cell_bytes(edge.capacity);
+}
+
+/// Messages that are too large for the cell and lie where peers cannot look.
+constexpr bool needs_staging(const edge_spec& edge) {
+  return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > shm_endpoint::k_eager_bytes;
+}
+
+/// To read where the sender has it saves a copy, but the sender has to wait, and to read another process takes a system
+/// call. Between two that read each other it pays from where the cell ends, in one direction earlier.
+constexpr std::uint64_t k_one_way_bytes = 4096;
+
+/// The peers to which somebody sends from memory that they do not map.
+std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank ranks) {
+  std::vector<std::uint8_t> is_target(static_cast<std::size_t>(ranks));
+  for (const edge_spec& edge : edges)
+    if (edge.outgoing && !edge.signal && edge.foreign) is_target[static_cast<std::size_t>(edge.peer)] = 1;
+  return is_target;
+}
+
+int watch_process(std::int32_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
+
+/// Whether a signal has ended the process although it is still there: it dumps core or gives its memory back, which
+/// takes minutes where there is much of it. Reads the flags in proc(5), the seventh field behind the name.
+bool is_being_ended(std::int32_t process) {
+  constexpr unsigned long k_was_signalled = 0x400;  // PF_SIGNALED
+  std::array<char, 256> text{};
+  std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);
+  const int file = ::open(text.data(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const ssize_t length = ::read(file, text.data(), text.size() - 1);
+  ::close(file);
+  text[static_cast<std::size_t>(std::max<ssize_t>(length, 0))] = '\0';
+  const char* const behind_name = std::strrchr(text.data(), ')');
+  unsigned long flags = 0;
+  return behind_name != nullptr && std::sscanf(behind_name, ") %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
+         (flags & k_was_signalled) != 0;
+}
+
+}  // namespace
+
+result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_segment> segment, rank self,
+                                                         const shm_options& options) {
+  if (self < 0 || self >= segment->ranks())
+    return failure{status::argument,
+                   "rank " + std::to_string(self) + " is outside a world of " + std::to_string(segment->ranks()), self};
+  std::int32_t nobody = 0;  // whoever enters its process first has the rank; a loser changes nothing
+  shm_page& page = segment->page(self);
+  if (!page.process.compare_exchange_strong(nobody, static_cast<std::int32_t>(getpid())))
+    return failure{status::state, "rank " + std::to_string(self) + " has joined this world before: a rank joins once",
+                   self};
+  std::unique_ptr<shm_endpoint> made(new shm_endpoint(std::move(segment), self, options));
+  page.probe.store(made->probe_.address());
+  page.state_of_rank.store(shm_page::open);
+  return made;
+}
+
+shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options)
+    : segment_(std::move(segment)),
+      heap_(segment_, self),
+      self_(self),
+      page_(&segment_->page(self)),
+      options_(options),
+      reach_(static_cast<std::size_t>(segment_->ranks())),
+      ringer_(static_cast<std::size_t>(segment_->ranks())),
+      peer_processes_(static_cast<std::size_t>(segment_->ranks()), -1),
+      expected_of_(static_cast<std::size_t>(segment_->ranks())) {}
+
+shm_endpoint::~shm_endpoint() {
+  close();
+  for (const int process : peer_processes_)
+    if (process >= 0) ::close(process);
+}
+
+void shm_endpoint::close() { page_->state_of_rank.store(shm_page::closed); }
+
+// --- commit -----------------------------------------------------------------------------------------------------
+
+result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
+  reap();
+  // Ids that this rank left out have nothing here; peers that attached them need not wait for it.
+  for (; next_id_ < id; ++next_id_) publish_released(next_id_);
+  next_id_ = id + 1;
+  const std::uint32_t slot = id % shm_page::k_ids;
+  if (occupies(slot)) return failure{status::busy, "an older schedule has the place of number " + std::to_string(id)};
+  for (const edge_spec& edge : edges)
+    if (edge.peer < 0 || edge.peer >= segment_->ranks()) {
+      publish_released(id);
+      return failure{status::argument, "an edge leaves the world", edge.peer};
+    }
+
+  const std::uint64_t table_bytes = (sizeof(edge_table) + edges.size() * sizeof(edge_row) + 63) / 64 * 64;
+  std::uint64_t bytes = table_bytes;
+  for (const edge_spec& edge : edges) bytes += own_bytes(edge);
+  block held;
+  held.memory = heap_.allocate(bytes);
+  if (held.memory == nullptr) {
+    publish_released(id);
+    return failure{status::no_memory, "this rank's shared region is full"};
+  }
+  std::memset(static_cast<void*>(held.memory), 0, table_bytes);
+  auto* table = new (held.memory) edge_table{edges.size()};
+
+  const std::vector<std::uint8_t> is_target = foreign_targets(edges, segment_->ranks());
+  std::vector<std::uint8_t> is_peer(static_cast<std::size_t>(segment_->ranks()));
+  bool out_of_memory = false;
+  std::byte* place = held.memory + table_bytes;
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    const edge_spec& edge = edges[i];
+    link_id link = static_cast<link_id>(links_.size());
+    if (free_links_.empty()) {
+      links_.emplace_back();
+    } else {
+      link = free_links_.back();
+      free_links_.pop_back();
+    }
+    link_state& state = links_[link] = link_state{};
+    state.spec = edge;
+    state.instance = id;
+    state.credits = credits;
+    if (needs_staging(edge)) {
+      state.staging = staging_for(edge, held);
+      if (state.staging->memory == nullptr) out_of_memory = true;
+    }
+    if (edge.signal ? !edge.outgoing : edge.outgoing) {
+      state.word = new (place) std::atomic<std::uint64_t>(0);
+    } else if (!edge.signal) {
+      for (std::uint64_t k = 0; k < 2; ++k) state.cells[k] = new (place + k * cell_bytes(edge.capacity)) shm_cell{};
+    }
+    state.read_above = read_above(edge, is_target[static_cast<std::size_t>(edge.peer)] != 0);
+    table->row()[i] = {
+        edge.peer, edge.tag, edge.outgoing, edge.signal, edge.capacity, state.read_above, segment_->offset_of(place)};
+    place += own_bytes(edge);
+    held.links.push_back(link);
+    if (std::exchange(is_peer[static_cast<std::size_t>(edge.peer)], 1) == 0) held.peers.push_back(edge.peer);
+  }
+  watches_.reserve(links_.size());
+  page_->table[slot].store(segment_->offset_of(held.memory));
+  std::vector<link_id> answer = held.links;
+  blocks_.emplace(id, std::move(held));
+  if (out_of_memory) {
+    detach(id);
+    return failure{status::no_memory, "this rank's shared region is full"};
+  }
+  return answer;
+}
+
+// The edge's own, or that of an edge that sends the same.
+shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, block& held) {
+  const auto is_its = [&](const auto& it) { return it->source == edge.source && it->bytes == edge.capacity; };
+  if (edge.source != 0)
+    if (const auto found = std::ranges::find_if(held.stagings, is_its); found != held.stagings.end())
+      return found->get();
+  held.stagings.push_back(
+      std::make_unique<staging_area>(staging_area{heap_.allocate(edge.capacity), edge.capacity, edge.source}));
+  return held.stagings.back().get();
+}
+
+status shm_endpoint::post_record(std::span<const std::byte> record) {
+  const std::uint64_t number = ++records_;
+  std::copy_n(record.begin(), std::min(record.size(), record_bytes), page_->record[number % 2]);
+  page_->record_number.store(number);
+  return status::ok;
+}
+
+status shm_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
+  for (rank r = 0; r < segment_->ranks(); ++r) {
+    if (segment_->page(r).record_number.load() >= records_) continue;
+    if (missing != nullptr) *missing = r;
+    return status::pending;
+  }
+  for (rank r = 0; r < segment_->ranks(); ++r)
+    std::memcpy(all.data() + static_cast<std::size_t>(r) * record_bytes, segment_->page(r).record[records_ % 2],
+                record_bytes);
+  return status::ok;
+}
+
+namespace {
+
+/// Names an edge among those of a rank pair; both ends write it as seen from the end that sends.
+constexpr std::uint64_t name_of_edge(std::uint32_t tag, bool is_sent_by_us, bool is_signal) {
+  return std::uint64_t{tag} << 2 | (is_sent_by_us ? 2u : 0u) | (is_signal ? 1u : 0u);
+}
+
+}  // namespace
+
+// Looks once through every peer's table.
+status shm_endpoint::link(std::uint32_t id) {
+  const auto found = blocks_.find(id);
+  if (found == blocks_.end()) return status::internal;
+  std::unordered_map<rank, std::unordered_map<std::uint64_t, link_id>> ours;
+  for (const link_id link : found->second.links) {
+    const edge_spec& edge = links_[link].spec;
+    ours[edge.peer].emplace(name_of_edge(edge.tag, edge.outgoing, edge.signal), link);
+  }
+  for (const rank peer : found->second.peers) {
+    const edge_table* table = table_of(peer, id);
+    if (table == nullptr) return status::unmatched;
+    auto& open = ours[peer];
+    for (std::uint64_t i = 0; i < table->rows; ++i) {
+      const edge_row& row = table->row()[i];
+      if (row.peer != self_) continue;
+      const auto end = open.find(name_of_edge(row.tag, row.outgoing == 0, row.signal != 0));
+      if (end == open.end()) continue;
+      if (const status answer = connect(links_[end->second], row); answer != status::ok) return answer;
+      open.erase(end);
+    }
+    if (!open.empty()) return status::unmatched;
+    watch_peer(peer);
+  }
+  return status::ok;
+}
+
+/// A peer's edges of an instance; nullptr if what it shows is none.
+const edge_table* shm_endpoint::table_of(rank peer, std::uint32_t id) const {
+  const std::uint64_t offset = segment_->page(peer).table[id % shm_page::k_ids].load();
+  if (!segment_->holds(peer, offset, sizeof(edge_table))) return nullptr;
+  const auto* table = reinterpret_cast<const edge_table*>(segment_->at(offset));
+  const bool is_sound = table->rows <= segment_->stride() / sizeof(edge_row) &&
+                        segment_->holds(peer, offset, sizeof(edge_table) + table->rows * sizeof(edge_row));
+  return is_sound ? table : nullptr;
+}
+
+void shm_endpoint::watch_peer(rank peer) {
+  int& watched = peer_processes_[static_cast<std::size_t>(peer)];
+  const std::int32_t process = segment_->page(peer).process.load();
+  if (watched < 0 && process != 0 && process != getpid()) watched = watch_process(process);
+}
+
+// A peer that has not joined yet is asked again.
+bool shm_endpoint::can_read(rank peer) {
+  reach& known = reach_[static_cast<std::size_t>(peer)];
+  const shm_page& page = segment_->page(peer);
+  if (const std::uint64_t probe = page.probe.load(); known == reach::unknown && probe != 0)
+    known = options_.reads_processes && memory_probe::answers(page.process.load(), probe) ? reach::all : reach::none;
+  return known == reach::all;
+}
+
+std::uint64_t shm_endpoint::read_above(const edge_spec& edge, bool is_mutual) {
+  const bool is_copied = !edge.outgoing && !edge.signal && !edge.in_place && edge.capacity > k_one_way_bytes;
+  if (!is_copied || !can_read(edge.peer)) return k_never;
+  return is_mutual ? k_eager_bytes : k_one_way_bytes;
+}
+
+// Points this end of an edge at the peer's.
+status shm_endpoint::connect(link_state& state, const edge_row& row) {
+  const edge_spec& edge = state.spec;
+  edge_spec opposite = edge;
+  opposite.outgoing = !edge.outgoing;
+  if (row.capacity != edge.capacity || !segment_->holds(edge.peer, row.offset, own_bytes(opposite)))
+    return status::unmatched;
+  std::byte* place = segment_->at(row.offset);
+  state.peer_bell = &segment_->page(edge.peer).bell;
+  if (edge.outgoing && !edge.signal) {
+    state.read_above = row.read_above;
+    for (std::uint64_t k = 0; k < 2; ++k)
+      state.cells[k] = reinterpret_cast<shm_cell*>(place + k * cell_bytes(edge.capacity));
+  } else if (edge.outgoing || !edge.signal) {
+    state.word = reinterpret_cast<std::atomic<std::uint64_t>*>(place);
+  }
+  return status::ok;
+}
+
+void shm_endpoint::detach(std::uint32_t id) {
+  const auto found = blocks_.find(id);
+  if (found == blocks_.end()) return;
+  for (const link_id link : found->second.links) {
+    disarm(link);
+    free_links_.push_back(link);
+  }
+  retired_.emplace_back(id, std::move(found->second));
+  blocks_.erase(found);
+  publish_released(id);
+  reap();
+}
+
+/// Whether a block of this rank, in use or retired, has the slot.
+bool shm_endpoint::occupies(std::uint32_t slot) const {
+  const auto has_slot = [slot](const auto& entry) { return entry.first % shm_page::k_ids == slot; };
+  return std::ranges::any_of(blocks_, has_slot) || std::ranges::any_of(retired_, has_slot);
+}
+
+// Says of older instances in the slot, too, that they are released: so not while one is in use.
+void shm_endpoint::publish_released(std::uint32_t id) {
+  for (const auto& [other, unused] : blocks_)
+    if (other % shm_page::k_ids == id % shm_page::k_ids) return;
+  page_->released[id % shm_page::k_ids].store(id + 1);
+}
+
+// A peer may write to a retired block until it has released its own end too.
+void shm_endpoint::reap() {
+  std::erase_if(retired_, [this](auto& entry) {
+    auto& [id, held] = entry;
+    for (const rank peer : held.peers) {
+      const shm_page& page = segment_->page(peer);
+      const std::uint32_t released = page.released[id % shm_page::k_ids].load();
+      const bool may_write = static_cast<std::int32_t>(released - (id + 1)) < 0;  // a peer may be ids ahead
+      if (may_write && page.state_of_rank.load() == shm_page::open) return false;
+    }
+    heap_.deallocate(held.memory);
+    for (const auto& it : held.stagings)
+      if (it->memory != nullptr) heap_.deallocate(it->memory);
+    return true;
+  });
+}
+
+// --- data path: sending -----------------------------------------------------------------------------------------
+
+bool shm_endpoint::send(link_id link, round_no round, const message& what) {
+  link_state& state = links_[link];
+  if (state.credits && round > 2 && state.word->load() < round - 2) {
+    state.delayed = what;
+    state.delayed_round = round;
+    add_watch(link, state.word, round - 2, awaited::credit);
+    return false;
+  }
+  return transmit(link, round, what);
+}
+
+// Makes visible what was written before. The peer sees it if it polls; flush() wakes it if it does not.
+void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round) {
+  word.store(round, std::memory_order_release);
+  ringer_.owe(static_cast<std::size_t>(state.spec.peer), *state.peer_bell);
+}
+
+// True if the source may change at once.
+bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
+  link_state& state = links_[link];
+  shm_cell& cell = *state.cells[round % 2];
+  const bool shown = !what.null && what.bytes > std::min(k_eager_bytes, state.read_above);
+  const bool is_read = shown && state.read_above != k_never && !heap_.owns(what.data, what.bytes);
+  if (!shown && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
+  // The line that the peer polls comes last, and at once: it goes back and forth with every look in between.
+  cell.bytes = what.bytes;
+  cell.tally = what.tally;
+  cell.null = what.null ? 1 : 0;
+  cell.place = payload_place::cell;
+  if (is_read) {
+    cell.place = payload_place::process;
+    cell.source = reinterpret_cast<std::uintptr_t>(what.data);
+  } else if (shown) {
+    cell.place = payload_place::segment;
+    cell.source = segment_->offset_of(find_or_stage(state, round, what));
+  }
+  publish(state, cell.stamp, round);
+  if (shown) add_watch(link, state.word, round, awaited::consumed);
+  return !shown;
+}
+
+// Where peers that map our region see the message: in place, or in a copy, which another edge may have made. The copy's
+// previous readers are done: a shown send completes only when it was consumed.
+const std::byte* shm_endpoint::find_or_stage(link_state& state, round_no round, const message& what) {
+  if (heap_.owns(what.data, what.bytes)) return what.data;
+  staging_area& copy = *state.staging;
+  if (copy.round != round) {
+    flush();  // a long copy: nobody sleeps meanwhile on what is published
+    std::memcpy(copy.memory, what.data, what.bytes);
+    copy.round = round;
+  }
+  return copy.memory;
+}
+
+void shm_endpoint::signal(link_id link, round_no round) {
+  link_state& state = links_[link];
+  if (state.signalled >= round) return;
+  state.signalled = round;
+  publish(state, *state.word, round);
+}
+
+// --- data path: receiving ---------------------------------------------------------------------------------------
+
+bool shm_endpoint::receive(link_id link, round_no round, std::byte* into, arrival& out) {
+  link_state& state = links_[link];
+  const shm_cell& cell = *state.cells[round % 2];
+  if (cell.stamp.load() >= round) return take(link, round, into, out);
+  state.into = into;
+  add_watch(link, &cell.stamp, round, awaited::message);
+  return false;
+}
+
+// Whether what a peer has written can be followed.
+bool shm_endpoint::is_sound(const link_state& state, const shm_cell& cell) const {
+  if (cell.null != 0) return true;
+  switch (cell.place) {
+    case payload_place::cell: return cell.bytes <= k_eager_bytes;
+    case payload_place::segment:
+      return segment_->holds(state.spec.peer, cell.source, std::min(cell.bytes, state.spec.capacity));
+    case payload_place::process: return state.read_above != k_never;
+  }
+  return false;
+}
+
+// The message is there. False if it cannot be read.
+bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& out) {
+  link_state& state = links_[link];
+  shm_cell& cell = *state.cells[round % 2];
+  out = {into, std::min(cell.bytes, state.spec.capacity), cell.tally, cell.null != 0};
+  if (!is_sound(state, cell)) {
+    health_ = status::transport;
+    culprit_ = state.spec.peer;
+    out.bytes = 0;
+  }
+  state.shown = !out.null && out.bytes > 0 && cell.place != payload_place::cell;
+  const bool is_by_address = state.shown && cell.place == payload_place::process;
+  const std::int32_t process = is_by_address ? segment_->page(state.spec.peer).process.load() : 0;
+  const bool is_elsewhere = is_by_address && process != page_->process.load();
+  const std::byte* payload = is_by_address ? reinterpret_cast<const std::byte*>(cell.source)
+                             : state.shown ? segment_->at(cell.source)
+                                           : cell.eager(cell.bytes);
+  if (state.spec.in_place && !out.null) {
+    out.data = payload;
+    return true;
+  }
+  if (state.shown) flush();  // a long copy, as above
+  if (is_elsewhere) {
+    if (!read_peer_memory(process, cell.source, into, out.bytes)) return give_up(link, cell);
+  } else if (!out.null && out.bytes > 0) {
+    std::memcpy(into, payload, out.bytes);
+  }
+  release(link, round);
+  return true;
+}
+
+// The receive stays posted for ever: if the sender has ended, whoever looks for dead peers finds it. Always false.
+bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
+  culprit_ = links_[link].spec.peer;
+  add_watch(link, &cell.stamp, k_never, awaited::message);
+  return false;
+}
+
+void shm_endpoint::release(link_id link, round_no round) {
+  link_state& state = links_[link];
+  if (!state.shown && !state.credits) return;
+  state.shown = false;
+  publish(state, *state.word, round);
+}
+
+bool shm_endpoint::arm(link_id link, round_no round) {
+  link_state& state = links_[link];
+  if (state.watch_at != k_no_watch) drop_watch(state.watch_at);
+  if (state.word->load() >= round) return true;
+  add_watch(link, state.word, round, awaited::signal);
+  return false;
+}
+
+void shm_endpoint::disarm(link_id link) {
+  if (links_[link].watch_at != k_no_watch) drop_watch(links_[link].watch_at);
+}
+
+// --- data path: polling -----------------------------------------------------------------------------------------
+
+void shm_endpoint::add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what) {
+  links_[link].watch_at = static_cast<std::uint32_t>(watches_.size());
+  watches_.push_back({word, goal, link, what});  // reserved at attach: one watch per link
+}
+
+void shm_endpoint::drop_watch(std::uint32_t index) {
+  links_[watches_[index].link].watch_at = k_no_watch;
+  if (index + 1 != watches_.size()) {
+    watches_[index] = watches_.back();
+    links_[watches_[index].link].watch_at = index;
+  }
+  watches_.pop_back();
+}
+
+std::size_t shm_endpoint::poll(std::span<completion> out) {
+  std::size_t found = 0;
+  for (std::uint32_t i = 0; i < watches_.size() && found < out.size();) {
+    const watch due = watches_[i];
+    if (due.word->load() < due.goal) {
+      ++i;
+      continue;
+    }
+    drop_watch(i);
+    if (complete(due, out[found])) ++found;
+  }
+  return found;
+}
+
+bool shm_endpoint::complete(const watch& due, completion& out) {
+  link_state& state = links_[due.link];
+  out.cookie = state.spec.cookie;
+  out.round = due.what == awaited::credit ? state.delayed_round : due.goal;
+  switch (due.what) {
+    case awaited::message: return take(due.link, due.goal, state.into, out.what);
+    case awaited::credit: return transmit(due.link, state.delayed_round, state.delayed);
+    case awaited::consumed:
+    case awaited::signal: return true;
+  }
+  return true;
+}
+
+// What is on record stays true: those who have noticed that loss may have ended or closed since, and are not to blame.
+rank shm_endpoint::find_dead_peer() {
+  const rank on_record = segment_->first_lost();
+  if (on_record != k_no_rank) return on_record;
+  const rank lost = find_lost_peer();
+  if (lost != k_no_rank) return segment_->record_lost(lost);
+  if (culprit_ != k_no_rank)
+    health_ = status::transport;  // all are alive: it is memory that the system does not let us read
+  return k_no_rank;
+}
+
+// The dead before the closed: whoever has noticed a death ends its schedules and closes, and is not to blame.
+rank shm_endpoint::find_lost_peer() {
+  find_awaited_peers();
+  for (rank peer = 0; peer < segment_->ranks(); ++peer) {
+    const bool is_gone = has_ended(peer);  // asked first: it may close, and then end
+    if (is_gone && segment_->page(peer).state_of_rank.load() != shm_page::closed) return peer;
+  }
+  const auto found = std::ranges::find(expected_of_, expected::in_vain);
+  return found == expected_of_.end() ? k_no_rank : static_cast<rank>(found - expected_of_.begin());
+}
+
+// Whether a peer has closed is asked before its word is read: what came before is not lost.
+void shm_endpoint::find_awaited_peers() {
+  std::ranges::fill(expected_of_, expected::nothing);
+  const auto await = [this](rank peer, const std::atomic<std::uint64_t>& word, std::uint64_t goal) {
+    const bool has_closed = segment_->page(peer).state_of_rank.load() == shm_page::closed;
+    if (word.load() >= goal) return;
+    expected_of_[static_cast<std::size_t>(peer)] = has_closed ? expected::in_vain : expected::something;
+  };
+  for (const watch& waiting : watches_) await(links_[waiting.link].spec.peer, *waiting.word, waiting.goal);
+  for (rank peer = 0; peer < segment_->ranks(); ++peer) await(peer, segment_->page(peer).record_number, records_);
+}
+
+// A process that ended before it was first watched is not found by its number any more. One that is about to end is
+// looked for only where something is expected of it: that costs a file.
+bool shm_endpoint::has_ended(rank peer) {
+  const std::int32_t process = segment_->page(peer).process.load();
+  if (process == 0 || process == getpid()) return false;
+  watch_peer(peer);
+  pollfd ended{peer_processes_[static_cast<std::size_t>(peer)], POLLIN, 0};
+  if (ended.fd >= 0 ? ::poll(&ended, 1, 0) > 0 : kill(process, 0) != 0 && errno == ESRCH) return true;
+  return expected_of_[static_cast<std::size_t>(peer)] == expected::something && is_being_ended(process);
+}
+
+}  // namespace lsched

@@ -1,0 +1,164 @@
+// Transport `shm`: the ranks of one node, as processes or as threads.
+//
+// A payload edge is two landing cells in the receiver's region, by round parity, and one `consumed` word in the
+// sender's. Small messages are copied into the cell; larger ones are *shown*: the cell says where they lie, the
+// receiver reads them there, reduces straight from them, and then writes `consumed`. What lies in memory that peers do
+// not map the receiver copies out of the sender's process, if the message is to be copied at all and the system permits
+// it (peer_memory.h); else the sender copies it to a staging area first, one for all edges that send the same.
+// A signal edge is one word in the receiver's region.
+//
+// Every shared word has one writer, who stores it with release; one fence and the looks at the peers' bells follow when
+// the owner flushes. Whatever this rank waits for is of one form, "that word has reached this
+// value", so polling is one loop over a dense list. docs/transport.md draws the layout.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "libsched/transport/endpoint.h"
+#include "libsched/transport/shm/peer_memory.h"
+#include "libsched/transport/shm/shm_segment.h"
+
+namespace lsched {
+
+struct shm_cell;
+struct edge_row;
+struct edge_table;
+
+struct shm_options {
+  bool reads_processes = true;  ///< false: never tries to read another process, as where that is not permitted
+};
+
+class shm_endpoint final : public endpoint {
+ public:
+  /// Messages up to this size fit the landing cell; of longer ones the receiver reads the sender's memory.
+  static constexpr std::uint64_t k_eager_bytes = 8192;
+
+  /// Takes rank `self`'s place in the segment. A rank may be taken once.
+  static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self,
+                                                    const shm_options& options = {});
+  ~shm_endpoint() override;
+
+  world place() const override { return {self_, segment_->ranks()}; }
+  std::string_view name() const override { return "shm"; }
+  std::byte* allocate(std::size_t bytes) override { return heap_.allocate(bytes); }
+  void deallocate(std::byte* memory) override { heap_.deallocate(memory); }
+  bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return heap_.owns(memory, bytes); }
+  bool receives_in_place() const override { return true; }
+
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
+  status post_record(std::span<const std::byte> record) override;
+  status gather_records(std::span<std::byte> all, rank* missing) override;
+  status link(std::uint32_t id) override;
+  void detach(std::uint32_t id) override;
+
+  bool send(link_id link, round_no round, const message& what) override;
+  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override;
+  void release(link_id link, round_no round) override;
+  void signal(link_id link, round_no round) override;
+  bool arm(link_id link, round_no round) override;
+  void disarm(link_id link) override;
+  std::size_t poll(std::span<completion> out) override;
+  void flush() override { ringer_.settle(); }
+  bool is_listening() const override { return !watches_.empty(); }
+  rank find_dead_peer() override;
+  status health() const override { return health_; }
+  rank culprit() const override { return culprit_; }
+  doorbell& bell() override { return page_->bell; }
+  void close() override;
+
+ private:
+  enum class awaited : std::uint8_t { message, credit, consumed, signal };
+
+  static constexpr std::uint64_t k_never = ~std::uint64_t{0};
+
+  /// "`word` has reached `goal`."
+  struct watch {
+    const std::atomic<std::uint64_t>* word;
+    std::uint64_t goal;
+    link_id link;
+    awaited what;
+  };
+
+  /// A copy of what peers cannot see where it is.
+  struct staging_area {
+    std::byte* memory = nullptr;
+    std::uint64_t bytes = 0;
+    std::uint32_t source = 0;  ///< edge_spec::source of its edges
+    round_no round = 0;        ///< whose message it holds
+  };
+
+  struct link_state {
+    edge_spec spec;
+    std::uint32_t instance = 0;
+    bool credits = false;
+    bool shown = false;                          ///< in: the message being read lies in the peer's memory
+    shm_cell* cells[2] = {nullptr, nullptr};     ///< out: the peer's; in: ours
+    std::atomic<std::uint64_t>* word = nullptr;  ///< out: our consumed word, or the peer's register; in: theirs, ours
+    staging_area* staging = nullptr;             ///< out: reserved where the source may be foreign; its block's
+    doorbell* peer_bell = nullptr;
+    std::uint64_t read_above = k_never;  ///< bytes above which the receiver reads the sender's process
+    round_no signalled = 0;              ///< out: what the peer's register holds
+    std::byte* into = nullptr;           ///< in: where the awaited message is to go
+    message delayed{};                   ///< out: waits for credit
+    round_no delayed_round = 0;
+    std::uint32_t watch_at = k_no_watch;
+  };
+  static constexpr std::uint32_t k_no_watch = ~std::uint32_t{0};
+
+  struct block {  ///< what one instance holds of this rank's region
+    std::byte* memory = nullptr;
+    std::vector<link_id> links;
+    std::vector<rank> peers;
+    std::vector<std::unique_ptr<staging_area>> stagings;
+  };
+
+  shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options);
+  bool can_read(rank peer);
+  std::uint64_t read_above(const edge_spec& edge, bool is_mutual);
+  const edge_table* table_of(rank peer, std::uint32_t id) const;
+  status connect(link_state& state, const edge_row& row);
+  bool transmit(link_id link, round_no round, const message& what);
+  bool take(link_id link, round_no round, std::byte* into, arrival& out);
+  const std::byte* find_or_stage(link_state& state, round_no round, const message& what);
+  bool is_sound(const link_state& state, const shm_cell& cell) const;
+  bool give_up(link_id link, const shm_cell& cell);
+  staging_area* staging_for(const edge_spec& edge, block& held);
+  void publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round);
+  bool complete(const watch& due, completion& out);
+  void add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what);
+  void drop_watch(std::uint32_t index);
+  void reap();
+  bool occupies(std::uint32_t slot) const;
+  void publish_released(std::uint32_t id);
+  void watch_peer(rank peer);
+  bool has_ended(rank peer);
+  rank find_lost_peer();
+  void find_awaited_peers();
+
+  std::shared_ptr<shm_segment> segment_;
+  shm_heap heap_;
+  rank self_;
+  shm_page* page_;
+  shm_options options_;
+  memory_probe probe_;
+  enum class reach : std::uint8_t { unknown, none, all };
+  std::vector<reach> reach_;  ///< by rank: whether its process can be read
+  rank culprit_ = k_no_rank;  ///< who, perhaps alive, shows a message that cannot be taken
+  std::vector<link_state> links_;
+  std::vector<link_id> free_links_;
+  std::vector<watch> watches_;
+  ringer ringer_;  ///< of peers written to since the last flush
+  std::unordered_map<std::uint32_t, block> blocks_;
+  std::deque<std::pair<std::uint32_t, block>> retired_;  ///< detached here, perhaps still visible to a peer
+  std::vector<int> peer_processes_;                      ///< pidfds by rank; -1: same process or not watched
+  enum class expected : std::uint8_t { nothing, something, in_vain };
+  std::vector<expected> expected_of_;  ///< by rank, when dead peers were last looked for
+  std::uint64_t records_ = 0;
+  status health_ = status::ok;
+  std::uint32_t next_id_ = 0;  ///< ids below were attached, refused or skipped
+};
+
+}  // namespace lsched

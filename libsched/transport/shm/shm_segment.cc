@@ -1,0 +1,194 @@
+#include "libsched/transport/shm/shm_segment.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <new>
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t k_magic = 0x6465686373626c35;  // the layout below; changes with it
+constexpr std::size_t k_page_bytes = 4096;
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 47;
+
+constexpr std::uint64_t data_offset_of(std::int64_t ranks) {
+  return k_page_bytes + round_up(sizeof(shm_page), k_page_bytes) * static_cast<std::uint64_t>(ranks);
+}
+
+std::size_t machine_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+failure system_failure(const char* what) {
+  return {status::transport, std::string("shared memory: ") + what + ": " + std::strerror(errno)};
+}
+
+}  // namespace
+
+struct shm_segment::header {
+  std::uint64_t magic;
+  std::uint64_t stride;
+  std::uint64_t data_offset;
+  std::int64_t ranks;
+  std::uint64_t cores;
+  std::atomic<std::int64_t> lost;  // the rank, plus one
+
+  // Nothing of it is believed before it fits the file: a descriptor may be anything.
+  bool describes(std::uint64_t bytes) const {
+    if (magic != k_magic || ranks < 1 || ranks > std::numeric_limits<rank>::max()) return false;
+    if (data_offset != data_offset_of(ranks) || bytes < data_offset || stride == 0 || stride % k_page_bytes != 0)
+      return false;
+    const std::uint64_t regions = bytes - data_offset;
+    return regions % stride == 0 && regions / stride == static_cast<std::uint64_t>(ranks);
+  }
+};
+
+result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t stride_bytes, unsigned cores) {
+  if (ranks < 1) return failure{status::argument, "a world needs at least one rank"};
+  const std::uint64_t stride = round_up(stride_bytes != 0 ? stride_bytes : machine_bytes(), k_page_bytes);
+  const std::uint64_t data_offset = data_offset_of(ranks);
+  if (stride_bytes > k_most_bytes || stride > (k_most_bytes - data_offset) / static_cast<std::uint64_t>(ranks))
+    return failure{status::no_memory, "shared memory: the segment would be larger than an address space"};
+  const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
+
+  const int descriptor = memfd_create("libsched", MFD_CLOEXEC);
+  if (descriptor < 0) return system_failure("memfd_create");
+  header first{k_magic, stride, data_offset, ranks, cores};
+  if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0 ||
+      pwrite(descriptor, &first, sizeof first, 0) != static_cast<ssize_t>(sizeof first)) {
+    const failure why = system_failure("sizing the segment");
+    ::close(descriptor);
+    return why;
+  }
+  return adopt(descriptor);
+}
+
+result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
+  header first{};
+  struct stat info {};
+  const ssize_t got = fstat(descriptor, &info) == 0 ? pread(descriptor, &first, sizeof first, 0) : -1;
+  if (got < 0) {
+    const failure why = system_failure("reading the segment's header");
+    ::close(descriptor);
+    return why;
+  }
+  const auto bytes = static_cast<std::size_t>(info.st_size);
+  if (got != static_cast<ssize_t>(sizeof first) || !first.describes(bytes)) {
+    ::close(descriptor);
+    return failure{status::version, "shared memory: the segment was made by another version of libsched"};
+  }
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+  if (base == MAP_FAILED) {
+    const failure why = system_failure("mapping the segment");
+    ::close(descriptor);
+    return why;
+  }
+  // A core dump would fault in every page that any rank has touched, and would keep the dying rank alive for as long.
+  if (madvise(base, bytes, MADV_DONTDUMP) != 0) {
+    const failure why = system_failure("keeping the segment out of core dumps");
+    munmap(base, bytes);
+    ::close(descriptor);
+    return why;
+  }
+  return std::shared_ptr<shm_segment>(new shm_segment(descriptor, static_cast<std::byte*>(base), bytes));
+}
+
+shm_segment::~shm_segment() {
+  munmap(base_, bytes_);
+  ::close(descriptor_);
+}
+
+shm_segment::header& shm_segment::head() const { return *std::launder(reinterpret_cast<header*>(base_)); }
+
+rank shm_segment::ranks() const { return static_cast<rank>(head().ranks); }
+
+unsigned shm_segment::cores() const { return static_cast<unsigned>(head().cores); }
+
+std::size_t shm_segment::stride() const { return head().stride; }
+
+rank shm_segment::first_lost() const {
+  const std::int64_t lost = head().lost.load();
+  return lost >= 1 && lost <= ranks() ? static_cast<rank>(lost - 1) : k_no_rank;
+}
+
+rank shm_segment::record_lost(rank who) {
+  std::int64_t nobody = 0;
+  head().lost.compare_exchange_strong(nobody, std::int64_t{who} + 1);
+  return first_lost();
+}
+
+shm_page& shm_segment::page(rank of) const {
+  const std::size_t offset = k_page_bytes + round_up(sizeof(shm_page), k_page_bytes) * static_cast<std::size_t>(of);
+  return *std::launder(reinterpret_cast<shm_page*>(base_ + offset));
+}
+
+std::uint64_t shm_segment::region_start(rank of) const {
+  return head().data_offset + head().stride * static_cast<std::uint64_t>(of);
+}
+
+bool shm_segment::holds(rank of, std::uint64_t offset, std::uint64_t bytes) const {
+  const std::uint64_t start = region_start(of);
+  return offset >= start && bytes <= head().stride && offset - start <= head().stride - bytes;
+}
+
+shm_heap::shm_heap(std::shared_ptr<shm_segment> segment, rank self)
+    : segment_(std::move(segment)),
+      begin_(segment_->at(segment_->region_start(self))),
+      end_(begin_ + segment_->stride()) {
+  free_[segment_->offset_of(begin_)] = segment_->stride();
+}
+
+std::byte* shm_heap::allocate(std::size_t bytes) {
+  if (bytes > segment_->stride()) return nullptr;
+  const std::uint64_t alignment = bytes >= k_page_bytes ? k_page_bytes : 64;
+  const std::uint64_t wanted = round_up(std::max<std::uint64_t>(bytes, 1), 64);
+  const std::lock_guard lock(guard_);
+  for (auto it = free_.begin(); it != free_.end(); ++it) {
+    const auto [start, size] = *it;
+    const std::uint64_t place = round_up(start, alignment);
+    if (wanted > size || place - start > size - wanted) continue;
+    free_.erase(it);
+    if (place > start) free_[start] = place - start;
+    if (const std::uint64_t rest = start + size - place - wanted; rest > 0) free_[place + wanted] = rest;
+    used_[place] = wanted;
+    return segment_->at(place);
+  }
+  return nullptr;
+}
+
+void shm_heap::deallocate(std::byte* place) {
+  if (place == nullptr) return;
+  const std::lock_guard lock(guard_);
+  const auto used = used_.find(segment_->offset_of(place));
+  if (used == used_.end()) return;
+  auto [start, size] = *used;
+  used_.erase(used);
+  auto next = free_.lower_bound(start);
+  if (next != free_.end() && next->first == start + size) {
+    size += next->second;
+    next = free_.erase(next);
+  }
+  if (next != free_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == start) {
+      before->second += size;
+      return;
+    }
+  }
+  free_[start] = size;
+}
+
+bool shm_heap::owns(const std::byte* place, std::uint64_t bytes) const {
+  return place >= begin_ && place < end_ && bytes <= static_cast<std::uint64_t>(end_ - place);
+}
+
+}  // namespace lsched

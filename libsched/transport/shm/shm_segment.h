@@ -1,0 +1,103 @@
+// The memory that the ranks of one node share: one mapping, one region per rank, no names.
+//
+// It is an anonymous memory file (memfd): nothing ever appears under /dev/shm, and the kernel frees it with the
+// last process that maps it, whoever is killed when. A place in it is written as an offset from its start, which
+// means the same in every process.
+//
+//     | header | page 0 | page 1 | … | region 0 | region 1 | …          region r starts at data_offset + r * stride
+//
+// Regions are sparse: `stride` is address space, not memory; pages are taken when touched. Core dumps leave the segment
+// out.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "libsched/transport/doorbell.h"
+#include "libsched/transport/endpoint.h"
+
+namespace lsched {
+
+/// What each rank shows its peers. All zeroes: not there yet.
+struct shm_page {
+  static constexpr std::size_t k_ids = 4096;  ///< instances that may exist at once (ids are taken modulo this)
+  enum state : std::uint32_t { absent, open, closed };
+
+  doorbell bell;
+  std::atomic<std::uint32_t> state_of_rank;
+  std::atomic<std::int32_t> process;
+  std::atomic<std::uint64_t> probe;          ///< address of the rank's memory_probe in its process
+  std::atomic<std::uint64_t> record_number;  ///< of the newest record posted
+  std::byte record[2][endpoint::record_bytes];
+  std::atomic<std::uint64_t> table[k_ids];     ///< offset of the edge table of instance id % k_ids
+  std::atomic<std::uint32_t> released[k_ids];  ///< id + 1 once this rank will not touch instance id again
+};
+
+class shm_segment {
+ public:
+  /// A new segment for `ranks` ranks of one process, or of processes that will inherit or receive `descriptor()`.
+  /// `stride_bytes` 0 chooses the machine's memory size. `cores`: what the ranks share, if the creator knows.
+  static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0);
+
+  /// Maps a segment that another process created. Takes the descriptor over, also on failure.
+  static result<std::shared_ptr<shm_segment>> adopt(int descriptor);
+
+  ~shm_segment();
+  shm_segment(const shm_segment&) = delete;
+  shm_segment& operator=(const shm_segment&) = delete;
+
+  rank ranks() const;
+  unsigned cores() const;  ///< as its creator said; 0: unknown
+  int descriptor() const { return descriptor_; }
+  std::size_t stride() const;
+
+  /// The rank whose loss was noticed first, by any rank of the world; k_no_rank: none yet.
+  rank first_lost() const;
+
+  /// Records that `who` is lost, unless a loss is on record. Answers whose is. Whoever notices a loss records it before
+  /// anything that follows from the loss, so a rank that has ended because of it never gets there first.
+  rank record_lost(rank who);
+
+  shm_page& page(rank of) const;
+  std::byte* at(std::uint64_t offset) const { return base_ + offset; }
+  std::uint64_t offset_of(const std::byte* place) const { return static_cast<std::uint64_t>(place - base_); }
+  std::uint64_t region_start(rank of) const;
+
+  /// Whether [offset, offset + bytes) lies in the region of `of`: peers' offsets are checked before use.
+  bool holds(rank of, std::uint64_t offset, std::uint64_t bytes) const;
+
+ private:
+  struct header;
+  shm_segment(int descriptor, std::byte* base, std::size_t bytes)
+      : descriptor_(descriptor), base_(base), bytes_(bytes) {}
+  header& head() const;
+
+  int descriptor_;
+  std::byte* base_;
+  std::size_t bytes_;
+};
+
+/// Hands out pieces of this rank's own region. First fit with coalescing; a cold path. Any thread.
+class shm_heap {
+ public:
+  shm_heap(std::shared_ptr<shm_segment> segment, rank self);
+
+  /// 64-byte aligned (4096 from one page upwards); null when the region is full.
+  std::byte* allocate(std::size_t bytes);
+  void deallocate(std::byte* place);
+  bool owns(const std::byte* place, std::uint64_t bytes) const;
+
+ private:
+  std::shared_ptr<shm_segment> segment_;
+  const std::byte* begin_;
+  const std::byte* end_;
+  std::mutex guard_;
+  std::map<std::uint64_t, std::uint64_t> free_;  ///< offset -> bytes
+  std::map<std::uint64_t, std::uint64_t> used_;
+};
+
+}  // namespace lsched

@@ -1,0 +1,111 @@
+#include "libsched/verify/assembly.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+
+#include "libsched/verify/form.h"
+
+namespace lsched {
+namespace {
+
+/// What tells the messages between two ranks apart.
+auto key_of(const op& receiver) { return std::tuple(receiver.peer, receiver.kind, receiver.tag); }
+
+op_kind receiver_kind(op_kind sender) { return sender == op_kind::send ? op_kind::recv : op_kind::signal_recv; }
+
+std::string extent_text(const schedule& program, const op& it) {
+  const buffer& under = program.buffers()[it.kind == op_kind::send ? it.a.buffer() : it.c.buffer()];
+  const std::string lists =
+      under.has_lists() ? " lists of at most " + std::to_string(under.most_items(it.count)) : std::string();
+  return std::to_string(it.count) + lists + " x " + std::string(name_of(it.type));
+}
+
+}  // namespace
+
+assembly::assembly(std::span<const schedule_ptr> programs)
+    : programs_(programs), first_{0}, after_first_{0}, before_first_{0} {
+  for (const schedule_ptr& it : programs) first_.push_back(first_.back() + static_cast<world_op>(it->ops().size()));
+  owner_.reserve(op_count());
+  for (rank r = 0; r < size(); ++r) {
+    const schedule& mine = program(r);
+    owner_.insert(owner_.end(), mine.ops().size(), r);
+    for (op_id id = 0; id < mine.ops().size(); ++id) {
+      kind_.push_back(mine.ops()[id].kind);
+      need_.push_back(mine.ops()[id].need);
+      for (const op_id next : mine.successors(id)) after_.push_back(number(r, next));
+      after_first_.push_back(after_.size());
+    }
+    std::vector<std::size_t> end(mine.ops().size() + 1, before_.size());
+    for (op_id id = 0; id < mine.ops().size(); ++id)
+      for (const op_id next : mine.successors(id)) ++end[next + 1];
+    for (op_id id = 0; id < mine.ops().size(); ++id) end[id + 1] += end[id] - before_.size();
+    before_first_.insert(before_first_.end(), end.begin() + 1, end.end());
+    before_.resize(end.back());
+    for (op_id id = 0; id < mine.ops().size(); ++id)
+      for (const op_id next : mine.successors(id)) before_[end[next]++] = id;
+  }
+}
+
+std::string assembly::words_for(world_op it) const { return lsched::words_for(program(owner_[it]), id_of(it)); }
+
+void assembly::object(world_op it, const std::string& why, finding_list& out) const {
+  out.add({.what = property::matching,
+           .where = owner_[it],
+           .op = id_of(it),
+           .peer = at(it).peer,
+           .text = words_for(it) + ", tag " + std::to_string(at(it).tag) + ", " + why});
+}
+
+// --- matching ----------------------------------------------------------------------------------------------
+
+void assembly::match(finding_list& out) {
+  partner_.assign(op_count(), k_no_world_op);
+  std::vector<std::vector<world_op>> receivers(programs_.size());
+  for (world_op it = 0; it < op_count(); ++it)
+    if ((at(it).kind == op_kind::recv || at(it).kind == op_kind::signal_recv) && !is_call(it))
+      receivers[static_cast<std::size_t>(owner_[it])].push_back(it);
+  for (auto& mine : receivers)
+    std::sort(mine.begin(), mine.end(), [this](world_op x, world_op y) { return key_of(at(x)) < key_of(at(y)); });
+  for (world_op it = 0; it < op_count(); ++it)
+    if (at(it).kind == op_kind::send || at(it).kind == op_kind::signal_send)
+      match_out(it, receivers[static_cast<std::size_t>(at(it).peer)], out);
+  for (const auto& mine : receivers)
+    for (const world_op it : mine)
+      if (partner_[it] == k_no_world_op) object(it, "is sent nothing", out);
+}
+
+/// No two receivers of a rank, and no two senders, have the same key: check_form has seen to that.
+void assembly::match_out(world_op it, std::span<const world_op> receivers, finding_list& out) {
+  const op& sent = at(it);
+  const std::tuple wanted(owner_[it], receiver_kind(sent.kind), sent.tag);
+  const auto found = std::lower_bound(receivers.begin(), receivers.end(), wanted,
+                                      [this](world_op x, const auto& key) { return key_of(at(x)) < key; });
+  if (found == receivers.end() || key_of(at(*found)) != wanted) return object(it, "has no receive there", out);
+  partner_[it] = *found;
+  partner_[*found] = it;
+  if (sent.kind == op_kind::send && !fit(it, *found))
+    object(it,
+           "carries " + extent_text(program(owner_[it]), sent) + ", but " + words_for(*found) + " takes " +
+               extent_text(program(owner_[*found]), at(*found)),
+           out);
+  if (!has_one_guard(it, *found))
+    object(it, "has another guard than " + words_for(*found) + ": in some rounds only one of them is void", out);
+}
+
+bool assembly::has_one_guard(world_op out, world_op in) const {
+  const guard *one = program(owner_[out]).guard_of(at(out)), *other = program(owner_[in]).guard_of(at(in));
+  return one == nullptr || other == nullptr ? one == other : *one == *other;
+}
+
+/// What an edge may carry at most is the same at both ends, as commit demands (edge_balance.h).
+bool assembly::fit(world_op out, world_op in) const {
+  const schedule &sender = program(owner_[out]), &receiver = program(owner_[in]);
+  const op &sent = at(out), &taken = at(in);
+  const bool from_lists = sender.buffers()[sent.a.buffer()].has_lists();
+  const bool to_lists = receiver.buffers()[taken.c.buffer()].has_lists();
+  return sent.type == taken.type && sent.count == taken.count && from_lists == to_lists &&
+         most_bytes(sender, sent) == most_bytes(receiver, taken);
+}
+
+}  // namespace lsched

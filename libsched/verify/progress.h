@@ -1,0 +1,90 @@
+// Progress: which ops fire in one round of a world, and in what order they may complete.
+//
+// Firing is monotone, so the answer does not depend on the order of events and one linear pass finds it: the least
+// fixpoint of the round rule (round.h) and of what messages do.
+//
+//   recv completes      when it and its send have fired
+//   send completes      eager: at once.  rendezvous: when its receive has completed.  held: if the payload stays in
+//                       place and the receiving rank declares holding, when its readers have completed; else as before
+//   signal_recv fires   when it has its tokens and its signal_send has fired, or the application calls
+//
+// Rendezvous waits for more than any eager limit does, and held for more than rendezvous: what fires under held fires
+// under all of them. (For rendezvous: Siegel and Avrunin, "Analysis of MPI programs", 2003.)
+#pragma once
+
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "libsched/schedule/round.h"
+#include "libsched/verify/assembly.h"
+
+namespace lsched {
+
+enum class sending : std::uint8_t { eager, rendezvous, held };
+
+/// What starts a round.
+struct round_start {
+  const std::vector<bool>* callers = nullptr;  ///< by rank: whose call counts; null: everybody's
+  bool is_full = false;                        ///< calls count as they do in rounds that wait for everybody
+  bool is_woken = false;               ///< captures are given; calls and signals they usually wait for are not needed
+  bool stops_at_captures = false;      ///< nothing follows from a capture
+  std::span<const world_op> unsent{};  ///< signals that nobody hears, though they fire
+  std::optional<round_no> guards{};    ///< of which guards speak; none: all of them hold, and no list is empty
+};
+
+class progress {
+ public:
+  progress(const assembly& all, sending how);
+
+  /// One round. Rounds on one object reuse its counters.
+  void run(const round_start& start);
+
+  bool has_fired(world_op it) const { return fired_[it] == round_; }
+  bool has_completed(world_op it) const { return completed_[it] == round_; }
+  /// Whether it fired and did nothing, since its guard does not hold.
+  bool was_void(world_op it) const { return void_[it] == round_; }
+  /// Messages and signals on the shortest way to its completion that gives it its tokens, if it has completed.
+  std::uint32_t hops_to(world_op it) const { return hops_[it]; }
+  /// What has completed, each op after all it had to wait for.
+  const std::vector<world_op>& order() const { return order_; }
+
+  /// Why an op that has not completed has not: "… waits for …, which waits for …".
+  std::string words_for_wait(world_op it) const;
+
+ private:
+  /// How the round player sees the world.
+  struct interpreter;
+  friend struct interpreter;
+
+  void begin();
+  void drain();
+  void fire(world_op it);
+  void arrive(world_op it);
+  void finish(world_op it);
+  void release_sends(world_op it);
+  void release(world_op send);
+  void add_reader(world_op send, world_op reader);
+  world_op reader_of(world_op send) const;
+  std::optional<world_op> awaited(world_op it) const;
+
+  const assembly& all_;
+  const sending how_;
+  round_start start_;
+  std::uint32_t round_ = 0;
+  std::uint32_t now_ = 0;
+  std::vector<world_op> roots_;  ///< receives of signals last
+  std::vector<world_op> calls_;
+  std::vector<world_op> captures_;
+  std::vector<world_op> reader_;  ///< held: of a send's payload, if it is held for one; the last of several
+  std::unordered_multimap<world_op, world_op> more_readers_;  ///< by send
+  round_calls whose_;
+  std::vector<token_count> tokens_;
+  std::vector<std::uint32_t> enabled_, arrived_, fired_, completed_, void_, hops_;
+  std::vector<bool> is_unsent_;          ///< empty: none is
+  std::vector<world_op> queue_, later_;  ///< completed; arrive one hop from now
+  std::vector<world_op> order_;
+};
+
+}  // namespace lsched

@@ -1,0 +1,218 @@
+#include "microbench/baselines/gradient_source.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "libsched/schedule/draw.h"
+#include "libsched/schedule/geometry.h"
+#include "ops/elementwise/convert.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::array<std::string_view, k_all_gradient_kinds.size()> k_names{"uniform",   "layered", "one-region",
+                                                                            "one-owner", "ties",    "zeros"};
+
+// ---- one element
+
+/// What a vector's elements are hashed with.
+struct hash_key {
+  std::uint32_t before;
+  std::uint32_t between;
+};
+
+/// lowbias32 (Wellons, Prospecting for hash functions, 2018) with a key before and between its multiplications, so that
+/// two vectors are not the same one shifted.
+constexpr std::uint32_t hashed(std::uint32_t index, hash_key key) {
+  std::uint32_t x = index ^ key.before;
+  x = (x ^ x >> 16) * 0x7feb352dU;
+  x ^= key.between;
+  x = (x ^ x >> 15) * 0x846ca68bU;
+  return x ^ x >> 16;
+}
+
+/// -log(x) of a normal x, to six digits: by exponent and by log((1 + s) / (1 - s)) = 2 (s + s^3/3 + …), |s| < 0.18.
+inline float negative_log(float x) {
+  constexpr std::int32_t root_of_half = 0x3F3504F3;
+  const std::int32_t above = std::bit_cast<std::int32_t>(x) - root_of_half;
+  const float exponent = static_cast<float>(above >> 23);
+  const float part = std::bit_cast<float>((above & 0x7FFFFF) + root_of_half) - 1.0F;
+  const float s = part / (2.0F + part);
+  const float square = s * s;
+  const float series = 1.0F + square * (0.33333333F + square * (0.2F + square * 0.14285714F));
+  return -(exponent * 0.69314718F + 2.0F * s * series);
+}
+
+/// An element of density exp(-|x|) / 2: 31 bits for the magnitude, which stays below 23, and one for the sign.
+inline float laplace(std::uint32_t bits) {
+  const float uniform = (static_cast<float>(static_cast<std::int32_t>(bits >> 1)) + 0.5F) * 0x1p-31F;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(negative_log(uniform)) ^ bits << 31);
+}
+
+inline float small_integer(std::uint32_t bits) {
+  return static_cast<float>(static_cast<std::int32_t>((bits >> 16) * 7 >> 16) - 3);
+}
+
+// ---- vectors
+
+/// Loops of a fixed length are what compilers vectorise without further ado.
+constexpr std::size_t k_block = 256;
+
+template <class Element>
+void fill_hashed(std::span<float> to, hash_key key, const Element& element) {
+  float block[k_block];
+  for (std::size_t done = 0; done < to.size(); done += k_block) {
+    for (std::size_t i = 0; i < k_block; ++i)
+      block[i] = element(hashed(static_cast<std::uint32_t>(done) + static_cast<std::uint32_t>(i), key));
+    std::copy_n(block, std::min(k_block, to.size() - done), to.data() + done);
+  }
+}
+
+template <class Change>
+void for_each_of(std::span<float> values, const Change& change) {
+  const std::size_t whole = values.size() / k_block * k_block;
+  for (std::size_t done = 0; done < whole; done += k_block)
+    for (std::size_t i = 0; i < k_block; ++i) values[done + i] = change(values[done + i]);
+  for (float& value : values.subspan(whole)) value = change(value);
+}
+
+void scale_by(std::span<float> values, float factor) {
+  for_each_of(values, [factor](float value) { return value * factor; });
+}
+
+/// A stream of its own for every use of a seed. Ranks are numbered from 1 here; 0 is what they share.
+std::uint64_t bits_for(std::uint64_t seed, gradient_kind kind, std::uint64_t of, std::uint64_t round) {
+  return mix(mix(mix(mix(seed) ^ static_cast<std::uint64_t>(kind)) ^ of) ^ round);
+}
+hash_key key_for(std::uint64_t bits) {
+  return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
+}
+
+constexpr std::uint64_t k_shared = 0;
+constexpr std::uint64_t number_of(rank r) { return static_cast<std::uint64_t>(r) + 1; }
+
+/// Where things lie in the vector is drawn once for all rounds.
+constexpr std::uint64_t k_no_round = ~std::uint64_t{0};
+
+/// About normal: a sum of twelve.
+double drawn_normal(std::uint64_t& bits) {
+  double sum = -6;
+  for (int i = 0; i < 12; ++i) sum += static_cast<double>((bits = mix(bits)) >> 11) * 0x1p-53;
+  return sum;
+}
+
+constexpr float k_root_of_half = 0.70710678F;
+constexpr std::size_t k_layers = 16;
+constexpr std::uint64_t k_regions = 64;
+
+/// By magnitude, what is drawn is below 23 + 65.
+constexpr float k_integer_scale = 0x1p11F;
+static_assert((23 + 65) * k_integer_scale < 0x1p18F);
+
+}  // namespace
+
+std::string_view name_of(gradient_kind kind) { return k_names[static_cast<std::size_t>(kind)]; }
+
+std::optional<gradient_kind> gradient_kind_named(std::string_view name) {
+  for (const gradient_kind kind : k_all_gradient_kinds)
+    if (name_of(kind) == name) return kind;
+  return std::nullopt;
+}
+
+gradient_source::gradient_source(const gradient_options& options) : options_(options) {
+  if (options_.kind != gradient_kind::layered) return;
+  make_layers();
+  shared_.resize(options_.count);
+}
+
+/// Sizes and scales are log-normal, by a factor of e to either side; the largest scale is 1.
+void gradient_source::make_layers() {
+  std::uint64_t bits = bits_for(options_.seed, options_.kind, k_shared, k_no_round);
+  double sizes[k_layers], scales[k_layers], all = 0;
+  for (std::size_t i = 0; i < k_layers; ++i) {
+    all += sizes[i] = std::exp(drawn_normal(bits));
+    scales[i] = std::exp(drawn_normal(bits));
+  }
+  const double largest = *std::max_element(scales, scales + k_layers);
+  double until = 0;
+  for (std::size_t i = 0; i < k_layers; ++i) {
+    until += sizes[i] / all;
+    const auto end = static_cast<std::uint64_t>(until * static_cast<double>(options_.count));
+    layers_.push_back({std::min(end, options_.count), static_cast<float>(scales[i] / largest)});
+  }
+  layers_.back().end = options_.count;
+}
+
+void gradient_source::draw(rank of, round_no round, std::span<float> to) {
+  const hash_key key = key_for(bits_for(options_.seed, options_.kind, number_of(of), round));
+  switch (options_.kind) {
+    case gradient_kind::uniform: fill_hashed(to, key, laplace); break;
+    case gradient_kind::layered: draw_layered(of, round, to); break;
+    case gradient_kind::one_region:
+      fill_hashed(to, key, laplace);
+      shrink_all_but_region(to);
+      break;
+    case gradient_kind::one_owner:
+      fill_hashed(to, key, laplace);
+      shape_for_one_owner(of, to);
+      break;
+    case gradient_kind::ties: fill_hashed(to, key, small_integer); break;
+    case gradient_kind::zeros: {
+      const bool has_any = mix(key.before) % 4 != 0;
+      constexpr float log_64 = 4.1588831F;
+      fill_hashed(to, key, [&](std::uint32_t bits) {
+        const float value = laplace(bits);
+        return has_any && (value > log_64 || value < -log_64) ? value : 0.0F;
+      });
+    }
+  }
+  if (options_.has_integers)
+    for_each_of(to, [](float value) { return static_cast<float>(static_cast<std::int32_t>(value * k_integer_scale)); });
+}
+
+void gradient_source::draw(rank of, round_no round, dtype type, void* to) {
+  drawn_.resize(options_.count);
+  draw(of, round, drawn_);
+  find_convert(dtype::f32, type)(drawn_.data(), drawn_.size(), 1, to);
+}
+
+void gradient_source::draw_shared(round_no round) {
+  fill_hashed(shared_, key_for(bits_for(options_.seed, options_.kind, k_shared, round)), laplace);
+  scale_by(shared_, k_root_of_half);
+  shared_round_ = round;
+}
+
+/// Both parts of an element have half of its variance, so that ranks are correlated by 1/2.
+void gradient_source::draw_layered(rank of, round_no round, std::span<float> to) {
+  if (shared_round_ != round || round == 0) draw_shared(round);
+  fill_hashed(to, key_for(bits_for(options_.seed, options_.kind, number_of(of), round)), laplace);
+  std::uint64_t begin = 0;
+  for (const layer& it : layers_) {
+    for (std::uint64_t i = begin; i < it.end; ++i) to[i] = (to[i] * k_root_of_half + shared_[i]) * it.scale;
+    begin = it.end;
+  }
+}
+
+void gradient_source::shrink_all_but_region(std::span<float> to) const {
+  const cut regions(to.size(), k_regions);
+  const std::uint64_t large = bits_for(options_.seed, options_.kind, k_shared, k_no_round) % k_regions;
+  scale_by(to.first(regions.begin(large)), 0x1p-10F);
+  scale_by(to.subspan(regions.begin(large + 1)), 0x1p-10F);
+}
+
+/// Three tiers, without overlap: 64 and above where a rank is the only one, from 1 in the rest of the part, and below
+/// 1/128 elsewhere.
+void gradient_source::shape_for_one_owner(rank of, std::span<float> to) const {
+  const auto ranks = static_cast<std::uint64_t>(options_.ranks);
+  const cut parts(to.size(), ranks);
+  const std::uint64_t part = bits_for(options_.seed, options_.kind, k_shared, k_no_round) % ranks;
+  const std::uint64_t begin = parts.begin(part), end = parts.begin(part + 1);
+  const auto raised = [](float value, float by) { return value + std::copysign(by, value); };
+  scale_by(to.first(begin), 0x1p-12F);
+  scale_by(to.subspan(end), 0x1p-12F);
+  for_each_of(to.subspan(begin, end - begin), [&](float value) { return raised(value, 1); });
+  for (std::uint64_t i = begin + static_cast<std::uint64_t>(of); i < end; i += ranks) to[i] = raised(to[i], 64);
+}
+
+}  // namespace lsched

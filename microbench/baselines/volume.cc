@@ -1,0 +1,97 @@
+#include "microbench/baselines/volume.h"
+
+#include <algorithm>
+
+#include "collectives/sparse/protocol/quantiles.h"
+#include "collectives/sparse/protocol/region_parts.h"
+#include "collectives/sparse/protocol/threshold.h"
+#include "libsched/schedule/geometry.h"
+
+namespace lsched {
+namespace {
+
+std::uint64_t wide(rank it) { return static_cast<std::uint64_t>(it); }
+std::uint64_t divided_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+
+/// a * b / divisor, rounded down; b < 2^32.
+std::uint64_t part_of(std::uint64_t a, std::uint64_t b, std::uint64_t divisor) {
+  return a / divisor * b + a % divisor * b / divisor;
+}
+
+}  // namespace
+
+std::uint64_t bound_items(const sparse_problem& of) {
+  return part_of(3 * most_items(of), wide(of.place.size) - 1, wide(of.place.size));
+}
+
+double bound_words(const sparse_problem& of) {
+  const auto size = static_cast<double>(of.place.size);
+  return words_of(of.type, 3 * most_items(of)) * (size - 1) / size;
+}
+
+std::uint64_t most_traffic(const sparse_problem& of) {
+  const std::uint64_t k = most_items(of), size = wide(of.place.size);
+  if (size == 1 || k == 0) return 0;
+  const std::uint64_t split = std::max<std::uint64_t>(k - divided_up(k, size), k == 1 ? 1 : 0);
+  std::uint64_t keeps_most = k - k / size, keeps_less = k / 2;
+  for (std::uint64_t distance = 1; distance < size; distance *= 2) {
+    const std::uint64_t shares = std::min(distance, size - distance), least = part_of(k, shares, size);
+    keeps_most += least;
+    keeps_less += least + (k % size * shares % size != 0 ? 1 : 0);
+  }
+  return split + std::max({keeps_most, keeps_less, k});
+}
+
+void phase_volume::add(item_traffic of_rank) {
+  most_sent = std::max(most_sent, of_rank.sent);
+  most_received = std::max(most_received, of_rank.received);
+  total += of_rank.sent;
+}
+
+volume_meter::volume_meter(const sparse_problem& of) : of_(of), payload_(wide(of.place.size)) {}
+
+void volume_meter::begin(round_no round, bool looks) {
+  volume_ = {.round = round, .looks = looks};
+  std::fill(payload_.begin(), payload_.end(), item_traffic{});
+}
+
+void volume_meter::add_split(rank from, std::span<const std::uint64_t> lengths) {
+  std::uint64_t sent = 0;
+  for (std::size_t to = 0; to < lengths.size(); ++to) {
+    if (to == wide(from)) continue;
+    sent += lengths[to];
+    payload_[to].received += lengths[to];
+  }
+  payload_[wide(from)].sent += sent;
+}
+
+void volume_meter::finish(const balance_plan& plan) {
+  volume_.is_balanced = plan.is_balanced();
+  volume_.kept = plan.total();
+  const std::uint64_t bound = bound_items(of_);
+  for (rank r = 0; r < of_.place.size; ++r) {
+    item_traffic& all = payload_[wide(r)];
+    volume_.split.add(all);
+    const item_traffic moved = plan.exchanged_by(r), gathered = plan.gathered_by(r);
+    volume_.balance.add(moved);
+    volume_.gather.add(gathered);
+    all.sent += moved.sent + gathered.sent;
+    all.received += moved.received + gathered.received;
+    volume_.payload.add(all);
+    volume_.metadata.add(metadata_of(r));
+    if (all.sent > bound || all.received > bound) ++volume_.over_bound;
+  }
+}
+
+item_traffic volume_meter::metadata_of(rank r) const {
+  constexpr std::uint64_t k_words_of_number = 2, k_words_of_tally = 4;
+  const fold core(of_.place.size);
+  std::uint64_t numbers = drift_bins(of_) + (volume_.looks ? position_bins(of_) : 0);
+  for (unsigned pass = 0; pass < threshold_passes(of_); ++pass) numbers += threshold_bins(of_.type, pass);
+  const auto levels = static_cast<std::uint64_t>(core.levels());
+  const std::uint64_t messages = core.is_extra(r) ? 1 : levels + (core.is_proxy(r) ? 1 : 0);
+  const std::uint64_t words = messages * numbers * k_words_of_number + (wide(of_.place.size) - 1) * k_words_of_tally;
+  return {words, words};
+}
+
+}  // namespace lsched

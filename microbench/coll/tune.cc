@@ -1,0 +1,126 @@
+// The tuning table: every algorithm of every collective measured in this world, and the fastest of each size written
+// down as a rule (docs/collectives.md).
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+
+#include "bindings/input_file.h"
+#include "collectives/selection.h"
+#include "microbench/benchmarks.h"
+#include "microbench/coll/coll_sweep.h"
+#include "microbench/exercise.h"
+#include "ops/counted.h"
+
+namespace lsched::bench {
+namespace {
+
+constexpr std::uint64_t k_endless = std::numeric_limits<std::uint64_t>::max();
+
+/// The fastest algorithm for blocks or vectors of so many bytes.
+struct winner {
+  std::uint64_t bytes = 0;
+  std::string algorithm;
+  double us = 0;
+};
+
+/// Of malloc'd buffers, which nobody has to know about to use; the better of both forms. Ascending.
+std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::vector<coll_row>& rows) {
+  std::vector<winner> best;
+  for (const coll_row& row : rows) {
+    if (row.buffers != "malloc" || row.wrong > 0) continue;
+    const std::uint64_t bytes = exercise(kind, 0, size, row.bytes).count() * sizeof(float);
+    auto found = std::ranges::find(best, bytes, &winner::bytes);
+    if (found == best.end()) found = best.insert(best.end(), {bytes, row.algorithm, row.us.median});
+    if (row.us.median < found->us) *found = {bytes, row.algorithm, row.us.median};
+  }
+  std::ranges::sort(best, {}, &winner::bytes);
+  return best;
+}
+
+/// Between two sizes that were measured, the border is in the geometric middle.
+std::uint64_t border(std::uint64_t lower, std::uint64_t upper) {
+  return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(lower) * static_cast<double>(upper)));
+}
+
+/// Neighbours with the same winner share a rule.
+std::vector<tuning_rule> rules_of(const tuning_rule& about, const std::vector<winner>& best) {
+  std::vector<tuning_rule> rules;
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    const std::uint64_t end = i + 1 < best.size() ? border(best[i].bytes, best[i + 1].bytes) : k_endless;
+    if (rules.empty() || rules.back().algorithm != best[i].algorithm) {
+      tuning_rule next = about;
+      next.least_bytes = rules.empty() ? 0 : rules.back().most_bytes + 1;
+      next.algorithm = best[i].algorithm;
+      rules.push_back(std::move(next));
+    }
+    rules.back().most_bytes = end;
+  }
+  return rules;
+}
+
+/// What the file holds already; an empty table if there is no file, or nothing in it. Throws `failed` for a file that
+/// holds something else, or that could not be written.
+tuning_table read(const std::string& path) {
+  if (!std::ofstream(path, std::ios::app).is_open()) throw failed(path + ": cannot be written: " + reason_of(errno));
+  const auto text = content_of(path);
+  if (!text) throw failed(text.error().text);
+  if (text->empty()) return {};
+  auto table = parse_tuning(*text);
+  if (!table) throw failed(path + ": " + table.error().text);
+  return std::move(*table);
+}
+
+/// New rules in the place of those for the same collectives and the same kind of world.
+void replace(tuning_table& table, const std::vector<tuning_rule>& rules) {
+  const auto is_old = [&](const tuning_rule& it) {
+    return std::ranges::any_of(rules, [&](const tuning_rule& next) {
+      return next.collective == it.collective && next.ranks == it.ranks && next.is_near == it.is_near &&
+             next.is_crowded == it.is_crowded;
+    });
+  };
+  std::erase_if(table.rules, is_old);
+  table.rules.insert(table.rules.end(), rules.begin(), rules.end());
+}
+
+/// The old table stays until the new one is complete.
+void write(const std::string& path, const tuning_table& table) {
+  const std::string next = path + ".new";
+  std::ofstream file(next);
+  file << to_text(table);
+  if (!file.flush() || std::rename(next.c_str(), path.c_str()) != 0)
+    throw failed(path + ": cannot be written: " + reason_of(errno));
+}
+
+}  // namespace
+
+int run_tune(lsched_runtime* runtime, const tune_options& options) {
+  team ranks(runtime);
+  reporter out("tune", options.json, ranks);
+  tuning_table table;
+  on_root(ranks, [&] { table = read(options.table); });
+  out.introduce(ranks);
+  if (options.measured.pin) pin_application(ranks, out);
+  std::vector<tuning_rule> rules;
+  bool is_right = true;
+  for (const std::string& name : options.measured.collectives) {
+    const exercise_kind& kind = exercise_named(name);
+    std::vector<coll_row> rows;
+    is_right = sweep(kind, ranks, options.measured, {}, out, rows) && is_right;
+    const tuning_rule about{
+        .collective = name, .ranks = ranks.size(), .is_near = options.is_near, .is_crowded = ranks.is_oversubscribed()};
+    for (tuning_rule& rule : rules_of(about, winners_of(kind, ranks.size(), rows))) rules.push_back(std::move(rule));
+  }
+  if (!is_right) {
+    out.say("WRONG results: nothing is written");
+    return 1;
+  }
+  replace(table, rules);
+  on_root(ranks, [&] { write(options.table, table); });
+  out.say("%s for %s in %s; LSCHED_TUNING=%s makes the library go by them", counted(rules.size(), "rule").c_str(),
+          counted(ranks.size(), "rank").c_str(), options.table.c_str(), options.table.c_str());
+  return 0;
+}
+
+}  // namespace lsched::bench

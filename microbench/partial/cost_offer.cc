@@ -1,0 +1,231 @@
+// lsched_offer alone, at rank 0, beside one pass over as many bytes.
+//
+//     awake    solo; the others poll for the round that the offer starts: nobody is woken
+//     asleep   solo; the others sleep outside the library, and their progress threads inside: they are woken
+//     last     full; the others have called and wait, rank 0's offer is the one that was missing
+//     merge    full; the others stay away, so what was offered before is pending and the offer is added to it
+//
+// An offer takes turns with a pass at the same point of a round: a copy, or for merge an addition. Both read the same
+// gradient and write memory that they take turns with; so what remains is the library's own.
+#include <array>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "libsched/transport/doorbell.h"
+#include "microbench/partial/cost.h"
+#include "microbench/partial/partial_call.h"
+#include "offload/pinning.h"
+#include "ops/kernel.h"
+
+namespace lsched::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t k_rounds = 300;
+constexpr std::uint64_t k_warm_up = 5;
+constexpr auto k_arrival = 15us;  ///< until the others wait, or …
+constexpr auto k_falling_asleep = 300us;
+constexpr auto k_sleep = 800us;
+
+void spin_for(clock::duration time) {
+  for (const auto end = clock::now() + time; clock::now() < end;) {
+  }
+}
+
+/// What an offer is measured against: memory of its own, one piece after the other as an offer has them.
+class pass {
+ public:
+  explicit pass(std::uint64_t bytes) : gradient_(bytes / sizeof(float), 1.0f) {
+    for (auto& each : targets_) each.resize(gradient_.size());
+  }
+  void copy() {
+    std::memcpy(next().data(), gradient_.data(), gradient_.size() * sizeof(float));
+    keep(targets_.data());
+  }
+  void add() {
+    const std::vector<float>& older = targets_[turn_ % targets_.size()];
+    sum_(older.data(), gradient_.data(), next().data(), gradient_.size());
+    keep(targets_.data());
+  }
+
+ private:
+  std::vector<float>& next() { return targets_[++turn_ % targets_.size()]; }
+
+  std::vector<float> gradient_;
+  std::array<std::vector<float>, 3> targets_;
+  std::uint64_t turn_ = 0;
+  reduce_fn sum_ = find_reduce(kernel::sum, dtype::f32);
+};
+
+template <class Job>
+double us_of(const Job& job) {
+  const auto before = clock::now();
+  job();
+  return ns_between(before, clock::now()) / 1e3;
+}
+
+/// What the system takes to wake a thread that sleeps on another core, if there is one: nobody wakes for less.
+double wake_us(const std::vector<unsigned>& cores) {
+  constexpr int k_wakes = 300;
+  doorbell bell{};
+  std::vector<double> us;
+  std::jthread sleeper([&](const std::stop_token& stop) {
+    if (cores.size() > 1) static_cast<void>(bind_this_thread(cores[1]));
+    while (!stop.stop_requested()) sleep_on(bell, doorbell::auxiliary, bell.word[doorbell::auxiliary].load(), 100ms);
+  });
+  std::jthread waker([&] {
+    if (!cores.empty()) static_cast<void>(bind_this_thread(cores[0]));
+    for (int i = 0; i < k_wakes; ++i) {
+      spin_for(k_falling_asleep);
+      us.push_back(us_of([&] { ring(bell, doorbell::auxiliary); }));
+    }
+  });
+  waker.join();
+  return summarise(std::move(us)).median;
+}
+
+/// Of rank 0; elsewhere the samples are empty.
+struct offer_row {
+  std::string others;
+  std::uint64_t bytes = 0;
+  summary offer, pass;
+  double target_us = 0;  ///< of what is beyond the pass
+  double wrong = 0;
+
+  double beyond_us() const { return offer.median - pass.median; }
+};
+
+/// Offers of one size.
+class offers {
+ public:
+  offers(team& ranks, const cost_options& options, std::uint64_t bytes)
+      : ranks_(ranks), options_(options), bytes_(bytes), pass_(bytes) {}
+
+  offer_row awake() {
+    return alternate("awake", 1, "solo", [&](partial_call& call, std::uint64_t round) { call.collect(round); });
+  }
+  offer_row asleep() {
+    return alternate("asleep", 5, "solo", [&](partial_call& call, std::uint64_t round) {
+      std::this_thread::sleep_for(k_sleep);
+      call.collect(round);
+    });
+  }
+  offer_row last() {
+    return alternate("last", 1, "full", [&](partial_call& call, std::uint64_t) { call.offer_and_collect(); });
+  }
+
+  /// The first offer starts a round, the second is pending; then each is added to what is.
+  offer_row merge() {
+    partial_call call(ranks_.runtime(), "full", options_.algorithm, bytes_, LSCHED_ACCUMULATE);
+    std::vector<double> offer_us, pass_us;
+    ranks_.barrier();
+    for (std::uint64_t i = 0; ranks_.is_root() && i < 2 + k_warm_up + k_rounds; ++i) {
+      const double us = us_of([&] { call.offer(); });
+      const double beside = us_of([&] { pass_.add(); });
+      if (i < 2 + k_warm_up) continue;
+      offer_us.push_back(us);
+      pass_us.push_back(beside);
+    }
+    call.leave_and_collect();
+    const bool is_right = call.is_right() && call.report().offers == 2 + k_warm_up + k_rounds;
+    call.end();
+    return row("merge", 1, std::move(offer_us), std::move(pass_us), is_right ? 0 : 1);
+  }
+
+ private:
+  /// Rank 0 offers when the others are where they are to be; every other time it copies instead, and offers then.
+  offer_row alternate(const std::string& others, double target_us, const char* policy,
+                      const std::function<void(partial_call&, std::uint64_t round)>& role) {
+    partial_call call(ranks_.runtime(), policy, options_.algorithm, bytes_);
+    std::vector<double> offer_us, pass_us;
+    double wrong = 0;
+    for (std::uint64_t round = 1; round <= 2 * (k_warm_up + k_rounds); ++round) {
+      ranks_.barrier();
+      if (!ranks_.is_root()) {
+        role(call, round);
+      } else {
+        spin_for(others == "asleep" ? k_falling_asleep : k_arrival);
+        const bool is_beside = round % 2 == 0;
+        const double beside = is_beside ? us_of([&] { pass_.copy(); }) : 0;
+        const double us = us_of([&] { call.offer(); });
+        call.collect();
+        if (round > 2 * k_warm_up) is_beside ? pass_us.push_back(beside) : offer_us.push_back(us);
+      }
+      wrong += call.is_right() ? 0 : 1;
+    }
+    call.end();
+    return row(others, target_us, std::move(offer_us), std::move(pass_us), wrong);
+  }
+
+  offer_row row(const std::string& others, double target_us, std::vector<double> offer_us, std::vector<double> pass_us,
+                double wrong) {
+    return {.others = others,
+            .bytes = bytes_,
+            .offer = summarise(std::move(offer_us)),
+            .pass = summarise(std::move(pass_us)),
+            .target_us = target_us,
+            .wrong = ranks_.combine(wrong, LSCHED_SUM)};
+  }
+
+  team& ranks_;
+  const cost_options& options_;
+  const std::uint64_t bytes_;
+  pass pass_;
+};
+
+nlohmann::json json_of(const offer_row& row, const team& ranks, const cost_options& options, double wake) {
+  return {{"bench", "cost"},
+          {"part", "offer"},
+          {"others", row.others},
+          {"ranks", ranks.size()},
+          {"bytes", row.bytes},
+          {"us_min", row.offer.min},
+          {"us_median", row.offer.median},
+          {"us_p95", row.offer.p95},
+          {"us_pass", row.pass.median},
+          {"us_beyond", row.beyond_us()},
+          {"us_wake", wake},
+          {"target", row.target_us},
+          {"rounds", row.offer.samples},
+          {"wrong", static_cast<std::uint64_t>(row.wrong)},
+          {"transport", options.transport},
+          {"pinned", options.pin},
+          {"oversubscribed", ranks.is_oversubscribed()}};
+}
+
+void add_line(table& lines, const offer_row& row) {
+  lines.add({size_text(row.bytes), row.others, text("%.2f", row.offer.min), text("%.2f", row.offer.median),
+             text("%.2f", row.offer.p95), text("%.2f", row.pass.median), text("%.2f", row.beyond_us()),
+             text("%.0f", row.target_us), std::to_string(row.offer.samples),
+             row.wrong > 0 ? text("%.0f WRONG", row.wrong) : "0"});
+}
+
+}  // namespace
+
+double measure_offers(team& ranks, const cost_options& options, reporter& out) {
+  table lines(
+      {"size", "others", "offer us: min", "median", "p95", "one pass us", "beyond it us", "target", "rounds", "wrong"});
+  double wrong = 0, wake = 0;
+  on_root(ranks, [&] { wake = wake_us(ranks.core_list()); });
+  for (const std::uint64_t bytes : options.sizes) {
+    out.progress("offers of %s", size_text(bytes).c_str());
+    offers all(ranks, options, bytes);
+    for (const offer_row& row : {all.awake(), all.asleep(), all.last(), all.merge()}) {
+      wrong += row.wrong;
+      add_line(lines, row);
+      out.json(json_of(row, ranks, options, wake));
+    }
+  }
+  out.print(lines);
+  out.say(
+      "lsched_offer at rank 0 while the others poll for the round it starts (awake), sleep (asleep), have called and "
+      "wait (last), or stay away (merge: an addition to what is pending). The pass is a copy, or for merge an "
+      "addition. To wake a thread on another core takes the system %.1f us.",
+      wake);
+  return wrong;
+}
+
+}  // namespace lsched::bench

@@ -1,0 +1,340 @@
+#include "microbench/sparse/sparse_figures_threshold.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "collectives/sparse/rivals/gaussiank.h"
+#include "microbench/baselines/gradient_source.h"
+#include "microbench/harness.h"
+#include "microbench/sparse/sparse_figures_training.h"
+
+namespace lsched::bench {
+namespace {
+
+struct named_rule {
+  const char* name;
+  reuse_rule rule;
+};
+constexpr std::array<named_rule, 4> k_rules{{{"exact", reuse_rule::exact},
+                                             {"reused", reuse_rule::reused},
+                                             {"corrected", reuse_rule::corrected},
+                                             {"scaled", reuse_rule::scaled}}};
+
+float kth_of(std::span<const float> magnitudes, std::uint64_t k) {
+  std::vector<float> all(magnitudes.begin(), magnitudes.end());
+  const auto kth = all.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(k, all.size()) - 1);
+  std::nth_element(all.begin(), kth, all.end(), std::greater<>());
+  return *kth;
+}
+
+std::uint64_t count_from(std::span<const float> magnitudes, float threshold) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(magnitudes, [=](float it) { return it >= threshold; }));
+}
+
+void take_magnitudes(std::span<const float> of, std::span<float> to) {
+  std::ranges::transform(of, to.begin(), [](float it) { return std::fabs(it); });
+}
+
+/// Where gradients come from: a model that learns, or numbers that are drawn.
+class gradient_feed {
+ public:
+  gradient_feed(const sparse_figures_options& options, const std::string& generator) {
+    if (generator == "training")
+      model_.emplace(options.n, options.seed);
+    else
+      drawn_.emplace(gradient_options{.kind = *gradient_kind_named(generator),
+                                      .seed = options.seed,
+                                      .count = options.n,
+                                      .ranks = options.ranks.front()});
+  }
+
+  std::uint64_t count() const { return model_ ? model_->parameters() : drawn_->options().count; }
+  float rate() const { return model_ ? 0.1F : 1.0F; }
+  /// Answers the loss, of a model.
+  double take(rank of, round_no round, std::span<float> to) {
+    if (model_) return model_->gradient(of, round, to);
+    drawn_->draw(of, round, to);
+    return 0;
+  }
+  void learn(std::span<const float> update) {
+    if (model_) model_->learn(update);
+  }
+
+ private:
+  std::optional<small_model> model_;
+  std::optional<gradient_source> drawn_;
+};
+
+// ---- one rule's run -----------------------------------------------------------------------------------------
+
+/// What is selected, of k: a mean over ranks for each round, and of its distance from 1.
+struct selections {
+  std::vector<double> ratios, deviations;
+
+  void begin_round() { ratios.push_back(0), deviations.push_back(0); }
+  void add(std::uint64_t count, std::uint64_t k, std::size_t ranks) {
+    const double ratio = static_cast<double>(count) / static_cast<double>(k);
+    ratios.back() += ratio / static_cast<double>(ranks);
+    deviations.back() += std::fabs(ratio - 1) / static_cast<double>(ranks);
+  }
+};
+
+class feedback_run {
+ public:
+  /// Of rank `of`: residual plus gradient, and the threshold that selects from it.
+  using witness = std::function<void(rank of, round_no, std::span<const float>, float)>;
+
+  feedback_run(const sparse_figures_options& options, reuse_rule rule)
+      : feed_(options, options.generators.front()),
+        k_(figure_problem(options, options.densities.front(), options.ranks.front()).k),
+        size_(static_cast<std::size_t>(options.ranks.front())),
+        residuals_(size_, std::vector<float>(feed_.count())),
+        locals_(size_, reused_threshold(rule, k_, false)),
+        global_(rule == reuse_rule::scaled ? reuse_rule::exact : rule, k_, true),
+        sent_(size_),
+        gradient_(feed_.count()),
+        magnitudes_(feed_.count()),
+        sums_(feed_.count()),
+        update_(feed_.count()) {}
+
+  void run(round_no round, const witness& look) {
+    std::ranges::fill(sums_, 0.0F);
+    local.begin_round(), global.begin_round();
+    double loss = 0;
+    for (std::size_t r = 0; r < size_; ++r) {
+      loss += feed_.take(static_cast<rank>(r), round, gradient_);
+      select(r, round, look);
+    }
+    losses.push_back(loss / static_cast<double>(size_));
+    settle(round);
+  }
+
+  std::uint64_t k() const { return k_; }
+  selections local, global;
+  std::vector<double> losses;  ///< by round
+
+ private:
+  /// Adds what is selected to the sums, and remembers what that was.
+  void select(std::size_t r, round_no round, const witness& look) {
+    std::vector<float>& residual = residuals_[r];
+    for (std::size_t i = 0; i < residual.size(); ++i) residual[i] += feed_.rate() * gradient_[i];
+    take_magnitudes(residual, magnitudes_);
+    locals_[r].select(magnitudes_, round, sent_[r]);
+    look(static_cast<rank>(r), round, residual, locals_[r].used());
+    for (const std::uint32_t i : sent_[r]) sums_[i] += residual[i];
+    local.add(sent_[r].size(), k_, size_);
+  }
+
+  /// What is in the result leaves residuals, and is learnt.
+  void settle(round_no round) {
+    take_magnitudes(sums_, magnitudes_);
+    global_.select(magnitudes_, round, kept_);
+    global.add(kept_.size(), k_, 1);
+    std::ranges::fill(update_, 0.0F);
+    for (const std::uint32_t i : kept_) update_[i] = sums_[i] / static_cast<float>(size_);
+    for (std::size_t r = 0; r < size_; ++r)
+      for (const std::uint32_t i : sent_[r])
+        if (std::ranges::binary_search(kept_, i)) residuals_[r][i] = 0;
+    feed_.learn(update_);
+  }
+
+  gradient_feed feed_;
+  std::uint64_t k_;
+  std::size_t size_;
+  std::vector<std::vector<float>> residuals_;
+  std::vector<reused_threshold> locals_;
+  reused_threshold global_;
+  std::vector<std::vector<std::uint32_t>> sent_;  ///< positions, of each rank
+  std::vector<std::uint32_t> kept_;
+  std::vector<float> gradient_, magnitudes_, sums_, update_;
+};
+
+// ---- what is looked at --------------------------------------------------------------------------------------
+
+/// What the library's Gaussiank would select of a vector, which stays as it is.
+class gaussian_guess {
+ public:
+  gaussian_guess(std::uint64_t count, std::uint64_t k)
+      : one_({.count = count, .k = k, .place = {0, 1}}),
+        copy_(count),
+        items_(one_.list_room() * item_size(dtype::f32)) {}
+
+  gaussian_list guess(std::span<const float> values) {
+    std::ranges::copy(values, copy_.begin());
+    return one_.select(reinterpret_cast<std::byte*>(copy_.data()), nullptr, items_.data());
+  }
+
+ private:
+  gaussiank one_;
+  std::vector<float> copy_;
+  std::vector<std::byte> items_;
+};
+
+magnitude_picture picture_of(std::span<const float> values, float reused, std::uint64_t k, gaussian_guess& gaussian,
+                             round_no round) {
+  constexpr std::size_t k_bins = 64;
+  std::vector<float> magnitudes(values.size());
+  take_magnitudes(values, magnitudes);
+  const gaussian_list guess = gaussian.guess(values);
+  magnitude_picture made{.round = round,
+                         .age = (round - 1) % k_threshold_period,
+                         .exact = kth_of(magnitudes, k),
+                         .reused = reused,
+                         .gaussian = guess.first_threshold,
+                         .k = k,
+                         .reused_count = count_from(magnitudes, reused),
+                         .gaussian_count = guess.predicted,
+                         .bins = std::vector<std::uint64_t>(k_bins)};
+  made.bin_width = 1.25 * std::max({made.exact, made.reused, made.gaussian}) / k_bins;
+  for (const float it : magnitudes)
+    ++made.bins[std::min<std::size_t>(k_bins - 1, static_cast<std::size_t>(it / made.bin_width))];
+  return made;
+}
+
+/// The last round that has a threshold of 25 rounds, as in Fig. 4, at about so much of the run.
+round_no round_for_picture(double part, std::uint64_t rounds) {
+  constexpr std::uint64_t k_age = 25;
+  const auto before = static_cast<std::uint64_t>(part * static_cast<double>(rounds));
+  return before / k_threshold_period * k_threshold_period + 1 + k_age;
+}
+
+double mean(std::span<const double> of) {
+  return of.empty() ? 0 : std::accumulate(of.begin(), of.end(), 0.0) / static_cast<double>(of.size());
+}
+
+threshold_row row_of(const sparse_figures_options& options, std::uint64_t n, std::uint64_t k, const char* rule,
+                     const char* side, const selections& found) {
+  const std::size_t early = found.ratios.size() / 4;
+  const std::span ratios(found.ratios), deviations(found.deviations);
+  threshold_row row{.rule = rule,
+                    .side = side,
+                    .generator = options.generators.front(),
+                    .ranks = static_cast<std::uint64_t>(options.ranks.front()),
+                    .n = n,
+                    .k = k,
+                    .density = options.densities.front(),
+                    .deviation_early = mean(deviations.first(early)),
+                    .deviation_rest = mean(deviations.subspan(early)),
+                    .ratio_early = mean(ratios.first(early)),
+                    .ratio_rest = mean(ratios.subspan(early)),
+                    .ratios = found.ratios,
+                    .rounds = options.iterations};
+  if (row.rule == "exact")
+    row.violations = static_cast<std::uint64_t>(std::ranges::count_if(deviations, [](double it) { return it != 0; }));
+  return row;
+}
+
+}  // namespace
+
+float reused_threshold::find(std::span<const float> magnitudes, bool looks) {
+  const double norm = std::accumulate(magnitudes.begin(), magnitudes.end(), 0.0);
+  if (looks) {
+    norm_ = norm;
+    return threshold_ = kth_of(magnitudes, k_);
+  }
+  if (rule_ == reuse_rule::scaled && norm_ > 0) return static_cast<float>(threshold_ * (norm / norm_));
+  if (rule_ == reuse_rule::corrected && !is_of_sums_)
+    for (int i = 0; i < 5 && 3 * count_from(magnitudes, threshold_) > 4 * k_; ++i) threshold_ *= 1.03F;
+  return threshold_;
+}
+
+void reused_threshold::select(std::span<const float> magnitudes, round_no round,
+                              std::vector<std::uint32_t>& positions) {
+  const bool looks = rule_ == reuse_rule::exact || (round - 1) % k_threshold_period == 0;
+  used_ = find(magnitudes, looks);
+  const float above = std::nextafter(used_, std::numeric_limits<float>::infinity());
+  std::uint64_t ties = looks ? k_ - std::min(k_, count_from(magnitudes, above)) : magnitudes.size();
+  positions.clear();
+  for (std::size_t i = 0; i < magnitudes.size(); ++i) {
+    if (magnitudes[i] < used_ || magnitudes[i] == 0) continue;
+    if (magnitudes[i] == used_ && ties == 0) continue;
+    if (magnitudes[i] == used_) --ties;
+    positions.push_back(static_cast<std::uint32_t>(i));
+  }
+  if (rule_ == reuse_rule::corrected) correct(positions.size());
+}
+
+/// For the next round.
+void reused_threshold::correct(std::uint64_t selected) {
+  const float step = is_of_sums_ ? 1.008F : 1.012F;
+  const bool is_many = is_of_sums_ ? 3 * selected > 4 * k_ : 4 * selected > 5 * k_;
+  if (3 * selected < 2 * k_) threshold_ /= step;
+  if (is_many) threshold_ *= step;
+}
+
+threshold_figure count_thresholds(const sparse_figures_options& options, const tell_progress& tell) {
+  threshold_figure made;
+  const auto size = static_cast<std::size_t>(options.ranks.front());
+  for (const named_rule& it : k_rules) {
+    feedback_run one(options, it.rule);
+    const std::uint64_t n = options.n, k = one.k();
+    gaussian_guess gaussian(n, k);
+    selections predicted, adjusted;
+    const std::array pictured{round_for_picture(0.125, options.iterations),
+                              round_for_picture(0.875, options.iterations)};
+    const auto look = [&](rank of, round_no round, std::span<const float> values, float threshold) {
+      if (it.rule == reuse_rule::exact) {
+        const gaussian_list guess = gaussian.guess(values);
+        if (of == 0) predicted.begin_round(), adjusted.begin_round();
+        predicted.add(guess.predicted, k, size);
+        adjusted.add(guess.count, k, size);
+      }
+      if (it.rule == reuse_rule::reused && of == 0 && std::ranges::count(pictured, round) > 0)
+        made.pictures.push_back(picture_of(values, threshold, k, gaussian, round));
+    };
+    for (round_no round = 1; round <= options.iterations; ++round) {
+      one.run(round, look);
+      tell(text("%s, round %llu of %llu", it.name, static_cast<unsigned long long>(round),
+                static_cast<unsigned long long>(options.iterations)));
+    }
+    made.rows.push_back(row_of(options, n, k, it.name, "local", one.local));
+    if (it.rule != reuse_rule::scaled) made.rows.push_back(row_of(options, n, k, it.name, "global", one.global));
+    if (it.rule != reuse_rule::exact) continue;
+    made.rows.push_back(row_of(options, n, k, "gaussian", "local", predicted));
+    made.rows.push_back(row_of(options, n, k, "gaussian_adjusted", "local", adjusted));
+    made.loss_first = mean(std::span(one.losses).first(16));
+    made.loss_last = mean(std::span(one.losses).last(16));
+  }
+  return made;
+}
+
+nlohmann::json json_of(const threshold_row& row) {
+  return {{"bench", "sparse-figures"},
+          {"figure", "threshold"},
+          {"rule", row.rule},
+          {"side", row.side},
+          {"generator", row.generator},
+          {"ranks", row.ranks},
+          {"n", row.n},
+          {"k", row.k},
+          {"density", row.density},
+          {"deviation_early", row.deviation_early},
+          {"deviation_rest", row.deviation_rest},
+          {"ratio_early", row.ratio_early},
+          {"ratio_rest", row.ratio_rest},
+          {"ratios", row.ratios},
+          {"iterations", row.rounds},
+          {"violations", row.violations}};
+}
+
+nlohmann::json json_of(const magnitude_picture& picture) {
+  return {{"bench", "sparse-figures"},
+          {"figure", "threshold"},
+          {"iteration", picture.round},
+          {"age", picture.age},
+          {"k", picture.k},
+          {"exact", picture.exact},
+          {"reused", picture.reused},
+          {"gaussian", picture.gaussian},
+          {"reused_count", picture.reused_count},
+          {"gaussian_count", picture.gaussian_count},
+          {"bin_width", picture.bin_width},
+          {"bins", picture.bins}};
+}
+
+}  // namespace lsched::bench

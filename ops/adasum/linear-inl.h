@@ -1,0 +1,146 @@
+// The kernels of linear.h, written once over formats and compiled once for each SIMD target.
+//
+// Nothing here calls into the standard library at run time, as in elementwise-inl.h.
+
+#include <cstddef>
+#include <type_traits>
+
+#include "ops/adasum/dots-inl.h"
+#include "ops/adasum/linear_table.h"
+#include "ops/elementwise/sweep-inl.h"
+
+#include "hwy/cache_control.h"
+
+#if defined(LSCHED_OPS_LINEAR_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSCHED_OPS_LINEAR_INL_H
+#undef LSCHED_OPS_LINEAR_INL_H
+#else
+#define LSCHED_OPS_LINEAR_INL_H
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lsched {
+namespace {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// ---- kernels
+
+template <class Format>
+void dot_norms(const void* a, const void* b, std::size_t count, double* sums) {
+  using element = typename Format::element;
+  const element* lower = static_cast<const element*>(a);
+  const element* upper = static_cast<const element*>(b);
+  double dot = 0, norm_a = 0, norm_b = 0;
+  for (std::size_t done = 0; done < count; done += k_dot_block) {
+    const std::size_t next = done + ahead_of(done, count);
+    const row_fetch<Format> soon{lower + next, upper + next};
+    add_dots_of_block<Format, triangle<2>>({lower + done, upper + done}, soon, block_at(done, count),
+                                           {&norm_a, &dot, &norm_b});
+  }
+  make_canonical(dot), make_canonical(norm_a), make_canonical(norm_b);
+  sums[0] = dot, sums[1] = norm_a, sums[2] = norm_b;
+}
+
+/// Fetches what a sweep will come to. Doubles come fast enough by themselves: nothing is left to hide behind.
+template <class Element>
+HWY_INLINE void fetch_ahead(const Element* from, std::size_t first, std::size_t count) {
+  constexpr std::size_t ahead = 512;
+  if constexpr (sizeof(Element) < sizeof(double)) hwy::Prefetch(from + (first + ahead < count ? first + ahead : first));
+}
+
+/// Coefficients with which f32 is wide enough: `greatest` times the largest element, times 2^-shift, is half of what
+/// f32 can hold, and of the smallest products no bit is lost that the element could show.
+template <class Format>
+struct moderate {
+  static constexpr bool exists = sizeof(typename Format::element) < sizeof(float);
+  static constexpr double shift_factor = std::is_same_v<Format, brain> ? 0x1p10 : 1.0;
+  static constexpr double greatest = std::is_same_v<Format, brain> ? 0x1p9 : 0x1p64;
+  static constexpr double smallest = 0x1p-100;
+
+  static bool has(double x) {
+    const double magnitude = x < 0 ? -x : x;
+    return x == 0 || (magnitude >= smallest && magnitude <= greatest);
+  }
+};
+
+/// In f32, on coefficients that have been divided by `shift_factor`.
+template <class Format>
+struct narrow_scaled_add {
+  float x;
+  const typename Format::element* a;
+  float y;
+  const typename Format::element* b;
+  typename Format::element* c;
+  std::size_t count;
+
+  template <class D>
+  HWY_INLINE void operator()(D lanes, std::size_t first) const {
+    fetch_ahead(a, first, count);
+    fetch_ahead(b, first, count);
+    const auto lower = hn::Mul(hn::Set(lanes, x), Format::load(lanes, a + first));
+    const auto upper = hn::Mul(hn::Set(lanes, y), Format::load(lanes, b + first));
+    auto sum = hn::Add(lower, upper);
+    if constexpr (moderate<Format>::shift_factor != 1)
+      sum = hn::Mul(sum, hn::Set(lanes, static_cast<float>(moderate<Format>::shift_factor)));
+    Format::store(lanes, canonical(lanes, sum), c + first);
+  }
+};
+
+template <class Format>
+struct wide_scaled_add {
+  double x;
+  const typename Format::element* a;
+  double y;
+  const typename Format::element* b;
+  typename Format::element* c;
+  std::size_t count;
+
+  template <class D>
+  HWY_INLINE void operator()(D lanes, std::size_t first) const {
+    fetch_ahead(a, first, count);
+    fetch_ahead(b, first, count);
+    const auto lower = hn::Mul(hn::Set(lanes, x), load_as<Format>(lanes, a + first));
+    const auto upper = hn::Mul(hn::Set(lanes, y), load_as<Format>(lanes, b + first));
+    store_as<Format>(lanes, hn::Add(lower, upper), c + first);
+  }
+};
+
+template <class Format>
+void scaled_add(double x, const void* a, double y, const void* b, void* c, std::size_t count) {
+  using element = typename Format::element;
+  const element* lower = static_cast<const element*>(a);
+  const element* upper = static_cast<const element*>(b);
+  element* result = static_cast<element*>(c);
+  using limits = moderate<Format>;
+  if constexpr (limits::exists) {
+    if (limits::has(x) && limits::has(y)) {
+      const auto narrow = [](double factor) HWY_ATTR { return static_cast<float>(factor / limits::shift_factor); };
+      sweep<float>(count, narrow_scaled_add<Format>{narrow(x), lower, narrow(y), upper, result, count});
+      return;
+    }
+  }
+  sweep<double>(count, wide_scaled_add<Format>{x, lower, y, upper, result, count});
+}
+
+// ---- the table
+
+template <class Format>
+consteval linear_kernels kernels_of_format() {
+  return {&dot_norms<Format>, &scaled_add<Format>};
+}
+
+inline constexpr linear_table k_linear_table{kernels_of_format<half>(), kernels_of_format<brain>(),
+                                             kernels_of_format<plain<float>>(), kernels_of_format<plain<double>>()};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace
+
+template <>
+inline constexpr const linear_table* k_linear_table_of_target<HWY_TARGET> = &HWY_NAMESPACE::k_linear_table;
+
+}  // namespace lsched
+HWY_AFTER_NAMESPACE();
+
+#endif  // LSCHED_OPS_LINEAR_INL_H

@@ -1,0 +1,272 @@
+// The pass of select.h. Compiled once for each SIMD target; include it only from code that is itself written for
+// ops that Highway re-includes.
+//
+// Elements go by words of 64: vectors tell which of them are selected as 64 bits, and items are then written one by
+// one, by the bits that are set. So nothing is ever written behind the last item, and where few are selected, as is the
+// rule, this is as fast as compressing vectors (whose store to memory is slow on some CPUs).
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/sparse/item-inl.h"
+#include "ops/sparse/select.h"
+
+#include "hwy/cache_control.h"
+
+#if defined(LSCHED_OPS_SELECT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSCHED_OPS_SELECT_INL_H
+#undef LSCHED_OPS_SELECT_INL_H
+#else
+#define LSCHED_OPS_SELECT_INL_H
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lsched {
+namespace {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// The least magnitude of a residual that rounds to a given one of a format, or above: everything from there on does,
+/// since rounding is monotone. Above all magnitudes if none does.
+template <class Format>
+std::uint64_t least_rounding_to(std::uint64_t magnitude) {
+  using lane = typename Format::lane;
+  using bits = bits_type<lane>;
+  bits low = 0, high = k_magnitude_mask<lane> + 1;
+  while (low < high) {
+    const bits middle = static_cast<bits>(low + (high - low) / 2);
+    if (magnitude_of(to_element<Format>(std::bit_cast<lane>(middle))) >= magnitude)
+      high = middle;
+    else
+      low = static_cast<bits>(middle + 1);
+  }
+  return low;
+}
+
+/// Bit i is lane i.
+template <class D>
+HWY_INLINE std::uint64_t bits_of_mask(D lanes, hn::Mask<D> mask) {
+  static_assert(hn::MaxLanes(D()) <= 16);
+  std::conditional_t<(hn::MaxLanes(D()) > 8), std::uint16_t, std::uint8_t> bits = 0;
+  hn::StoreMaskBits(lanes, mask, reinterpret_cast<std::uint8_t*>(&bits));
+  return bits;
+}
+
+/// Where items go.
+template <class Format>
+class item_writer {
+ public:
+  using lane = typename Format::lane;
+
+  HWY_INLINE item_writer(void* items, std::size_t room) : to_(static_cast<std::byte*>(items)), room_(room) {}
+
+  /// Of some elements, those at `places`, ascending; element 0 has the index `first_index`.
+  HWY_INLINE void append(const lane* values, std::uint32_t first_index, const std::uint16_t* places,
+                         std::size_t count) {
+    counted_ += count;
+    if (count > room_ - stored_) count = room_ - stored_;
+    stored_ += count;
+    for (std::size_t n = 0; n < count; ++n, to_ += item<Format>::size)
+      item<Format>{first_index + places[n], to_element<Format>(values[places[n]])}.store(to_);
+  }
+
+  HWY_INLINE std::size_t stored() const { return stored_; }
+  HWY_INLINE std::size_t counted() const { return counted_; }
+
+ private:
+  std::byte* to_;
+  std::size_t room_;
+  std::size_t stored_ = 0;
+  std::size_t counted_ = 0;
+};
+
+/// Places of elements in a block.
+class place_list {
+ public:
+  /// Of the 64 elements from `first` on, those whose bits are set. The first few are written whether there are any or
+  /// not, so that there is nothing to mispredict.
+  HWY_INLINE void append(std::uint64_t hits, std::size_t first) {
+    std::uint16_t* to = places_ + count_;
+    count_ += hwy::PopCount(hits);
+    HWY_UNROLL(4)
+    for (std::size_t n = 0; n < k_at_once; ++n) *to++ = next_of(hits, first);
+    while (hits != 0) *to++ = next_of(hits, first);
+  }
+
+  HWY_INLINE const std::uint16_t* begin() const { return places_; }
+  HWY_INLINE std::size_t count() const { return count_; }
+
+ private:
+  static constexpr std::size_t k_at_once = 4;
+
+  static HWY_INLINE std::uint16_t next_of(std::uint64_t& hits, std::size_t first) {
+    const std::size_t place = first + hwy::Num0BitsBelowLS1Bit_Nonzero64(hits | std::uint64_t{1} << 63);
+    hits &= hits - 1;
+    return static_cast<std::uint16_t>(place);
+  }
+
+  std::size_t count_ = 0;
+  std::uint16_t places_[k_selection_block + k_at_once];
+};
+
+/// One pass over a residual that, if Accumulates, is written.
+template <class Format, bool Accumulates>
+class selecting_pass {
+ public:
+  using lane = typename Format::lane;
+  using element = typename Format::element;
+
+  HWY_INLINE selecting_pass(const accumulation& from, magnitude_range range, void* items, std::size_t room)
+      : from_(from), factor_(static_cast<lane>(from.scale)), items_(items, room) {
+    const std::uint64_t not_zero = least_rounding_to<Format>(1);
+    const std::uint64_t least = range.least < not_zero ? not_zero : range.least;
+    const std::uint64_t most = range.most < k_magnitude_mask<lane> ? range.most : k_magnitude_mask<lane>;
+    const bool is_empty = least > most;
+    // So that magnitudes from least to most, and no others, become the least signed integers.
+    bias_ = static_cast<signed_bits>(~k_magnitude_mask<lane> - least);
+    beyond_ = static_cast<signed_bits>(~k_magnitude_mask<lane> + (is_empty ? 0 : most - least + 1));
+  }
+
+  HWY_INLINE select_result run() {
+    auto* residual = static_cast<lane*>(from_.residual);
+    const auto* gradient = static_cast<const element*>(from_.gradient);
+    for (std::size_t done = 0; done < from_.count; done += k_selection_block)
+      add_block(residual + done, behind(gradient, done), done);
+    return {items_.stored(), items_.counted(), sum_, has_nan_};
+  }
+
+ private:
+  using signed_bits = std::make_signed_t<bits_type<lane>>;
+  using D = hn::ScalableTag<lane>;
+  using V = hn::VFromD<D>;
+  static constexpr std::size_t k_word = 64;
+  static constexpr std::size_t k_sums = 32;
+  static constexpr std::size_t k_lanes = hn::MaxLanes(D());
+  static_assert(k_sums % k_lanes == 0 && k_selection_block % k_word == 0);
+
+  struct vector_sums {
+    HWY_INLINE vector_sums() {}  // written for GCC, as that of partial_sums in dots-inl.h
+    V of[k_sums / k_lanes];
+  };
+
+  static HWY_INLINE const element* behind(const element* gradient, std::size_t elements) {
+    return Accumulates ? gradient + elements : nullptr;
+  }
+
+  HWY_INLINE void add_block(lane* residual, const element* gradient, std::size_t done) {
+    const D lanes;
+    const std::size_t size = from_.count - done < k_selection_block ? from_.count - done : k_selection_block;
+    const std::size_t ahead = from_.count - done >= 2 * k_selection_block ? k_selection_block : 0;
+    const std::uint32_t index = from_.first_index + static_cast<std::uint32_t>(done);
+    vector_sums sums;
+    HWY_UNROLL(32)
+    for (V& sum : sums.of) sum = hn::Zero(lanes);
+    place_list places;
+    std::size_t i = 0;
+    for (; size - i >= k_word; i += k_word) {
+      fetch(residual + i + ahead);
+      places.append(add_word(residual + i, behind(gradient, i), sums), i);
+    }
+    if (i < size) places.append(add_rest(residual + i, behind(gradient, i), size - i, sums), i);
+    items_.append(residual, index, places.begin(), places.count());
+    HWY_ALIGN lane stored[k_sums];
+    HWY_UNROLL(32)
+    for (std::size_t v = 0; v < k_sums / k_lanes; ++v) hn::Store(sums.of[v], lanes, stored + v * k_lanes);
+    add_sum(stored, residual, size);
+  }
+
+  /// Asks for a word of the next block: the hardware does not look that far ahead, and not beyond a page.
+  static HWY_INLINE void fetch(const lane* word) {
+    constexpr std::size_t line = 64 / sizeof(lane);
+    HWY_UNROLL(8)
+    for (std::size_t i = 0; i < k_word; i += line) hwy::Prefetch(word + i);
+  }
+
+  /// Answers which are selected.
+  HWY_INLINE std::uint64_t add_word(lane* residual, const element* gradient, vector_sums& sums) const {
+    const D lanes;
+    const hn::RebindToSigned<D> bits;
+    std::uint64_t hits = 0;
+    HWY_UNROLL(64)
+    for (std::size_t i = 0; i < k_word; i += k_lanes) {
+      V value = hn::LoadU(lanes, residual + i);
+      if constexpr (Accumulates) {
+        const V product = hn::Mul(hn::Set(lanes, factor_), Format::load(lanes, gradient + i));
+        value = canonical(lanes, hn::Add(value, product));
+        hn::StoreU(value, lanes, residual + i);
+      }
+      const V absolute = hn::Abs(value);
+      V& sum = sums.of[i / k_lanes % (k_sums / k_lanes)];
+      sum = hn::Add(sum, absolute);
+      const auto from_least = hn::Add(hn::BitCast(bits, absolute), hn::Set(bits, bias_));
+      const auto is_hit = hn::Lt(from_least, hn::Set(bits, beyond_));
+      hits |= bits_of_mask(lanes, hn::RebindMask(lanes, is_hit)) << i;
+    }
+    return hits;
+  }
+
+  /// Fewer than a word, filled up with zeros, which nobody selects.
+  HWY_INLINE std::uint64_t add_rest(lane* residual, const element* gradient, std::size_t size,
+                                    vector_sums& sums) const {
+    HWY_ALIGN lane values[k_word] = {};
+    HWY_ALIGN element addends[k_word] = {};
+    for (std::size_t i = 0; i < size; ++i) values[i] = residual[i];
+    if constexpr (Accumulates)
+      for (std::size_t i = 0; i < size; ++i) addends[i] = gradient[i];
+    const std::uint64_t hits = add_word(values, addends, sums);
+    if constexpr (Accumulates)
+      for (std::size_t i = 0; i < size; ++i) residual[i] = values[i];
+    return hits;
+  }
+
+  HWY_INLINE void add_sum(const lane* stored, const lane* residual, std::size_t size) {
+    double wide[k_sums];
+    for (std::size_t i = 0; i < k_sums; ++i) wide[i] = static_cast<double>(stored[i]);
+    for (std::size_t left = k_sums / 2; left > 0; left /= 2)
+      for (std::size_t i = 0; i < left; ++i) wide[i] += wide[i + left];
+    if (magnitude_of(wide[0]) < k_infinity_bits<double>)
+      sum_ += wide[0];
+    else
+      sum_ += sum_of_finite(residual, size);
+  }
+
+  HWY_INLINE double sum_of_finite(const lane* residual, std::size_t size) {
+    double sum = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      const bits_type<lane> magnitude = magnitude_of(residual[i]);
+      if (magnitude < k_infinity_bits<lane>) sum += static_cast<double>(std::bit_cast<lane>(magnitude));
+      if (magnitude > k_infinity_bits<lane>) has_nan_ = true;
+    }
+    return sum;
+  }
+
+  const accumulation& from_;
+  lane factor_;
+  signed_bits bias_;
+  signed_bits beyond_;
+  item_writer<Format> items_;
+  double sum_ = 0;
+  bool has_nan_ = false;
+};
+
+template <class Format>
+select_result accumulate_select(const accumulation& from, magnitude_range range, void* items, std::size_t room) {
+  if (from.gradient == nullptr) return selecting_pass<Format, false>(from, range, items, room).run();
+  return selecting_pass<Format, true>(from, range, items, room).run();
+}
+
+template <class Format>
+select_result select(const void* residual, std::size_t count, std::uint32_t first_index, magnitude_range range,
+                     void* items, std::size_t room) {
+  // A pass that does not accumulate only reads.
+  const accumulation from{const_cast<void*>(residual), nullptr, 1, count, first_index};
+  return selecting_pass<Format, false>(from, range, items, room).run();
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace
+}  // namespace lsched
+HWY_AFTER_NAMESPACE();
+
+#endif  // LSCHED_OPS_SELECT_INL_H

@@ -1,0 +1,371 @@
+// The hand-overs between an application thread and the engine's, with the two really racing. Integers, so that
+// nothing can hide in rounding: what was offered is what was captured plus what is still pending, and what was
+// published is what was collected.
+#include "libsched/partial/contribution.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "tests/support/sampling.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t k_count = 8;
+using values = std::array<std::uint64_t, k_count>;
+
+std::uint64_t exchanges() { return testing::sampled() ? 100'000 : 1'000'000; }
+
+combiner adds() { return {find_reduce(kernel::sum, dtype::u64), k_count, sizeof(values)}; }
+
+std::byte* bytes_of(values& from) { return reinterpret_cast<std::byte*>(from.data()); }
+
+/// Every element different, so that a torn or mixed-up buffer shows.
+values gradient_of(std::uint64_t number) {
+  values made;
+  for (std::uint64_t i = 0; i < k_count; ++i) made[i] = number * (i + 1) + i;
+  return made;
+}
+
+void add(values& sum, const values& more) {
+  for (std::size_t i = 0; i < k_count; ++i) sum[i] += more[i];
+}
+
+values values_at(const std::byte* from) {
+  values read;
+  std::memcpy(&read, from, sizeof read);
+  return read;
+}
+
+struct contribution_bench {
+  values memory[3]{};
+  contribution place{adds(), std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}};
+};
+
+struct delivery_bench {
+  explicit delivery_bench(lag_policy lag, std::uint32_t results = 1)
+      : memory(results + 2), place(adds(), {lag, results}, places()) {}
+  std::vector<std::byte*> places() {
+    std::vector<std::byte*> all;
+    for (values& one : memory) all.push_back(bytes_of(one));
+    return all;
+  }
+  void publish(round_no round, const values& result, bool null = false) {
+    const std::uint64_t one = null ? 0 : 1;
+    if (!null) std::memcpy(place.writing(), &result, sizeof result);
+    place.publish(place.writing(), {.from = round - 1,
+                                    .to = round,
+                                    .contributors = one,
+                                    .offers = one,
+                                    .mine = one,
+                                    .staleness = round % 5,
+                                    .null = null});
+  }
+  std::vector<values> memory;
+  delivery place;
+};
+
+// --- contribution, one thread -------------------------------------------------------------------------------------
+
+TEST(contribution, offers_merge_until_they_are_captured) {
+  contribution_bench it;
+  EXPECT_FALSE(it.place.capture().has_value());
+  for (std::uint64_t n : {1u, 2u, 3u}) {
+    values gradient = gradient_of(n);
+    it.place.offer(bytes_of(gradient));
+    gradient.fill(0);  // the caller's again
+  }
+  const auto captured = it.place.capture();
+  ASSERT_TRUE(captured.has_value());
+  values expected{};
+  for (std::uint64_t n : {1u, 2u, 3u}) add(expected, gradient_of(n));
+  EXPECT_EQ(values_at(it.place.at(*captured).data), expected);
+  EXPECT_EQ(it.place.at(*captured).offers, 3u);
+  EXPECT_FALSE(it.place.capture().has_value());
+}
+
+TEST(contribution, an_offer_during_a_round_leaves_the_captured_buffer_alone) {
+  contribution_bench it;
+  values first = gradient_of(1);
+  values second = gradient_of(2);
+  it.place.offer(bytes_of(first));
+  const auto captured = it.place.capture();
+  it.place.offer(bytes_of(second));
+  it.place.offer(bytes_of(second));
+  ASSERT_TRUE(captured.has_value());
+  EXPECT_EQ(values_at(it.place.at(*captured).data), gradient_of(1));
+  it.place.done(*captured);
+  const auto next = it.place.capture();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(it.place.at(*next).offers, 2u);
+}
+
+TEST(contribution, withdraw_takes_what_is_pending_and_nothing_else) {
+  contribution_bench it;
+  values gradient = gradient_of(1);
+  EXPECT_EQ(it.place.withdraw(), 0u);
+  it.place.offer(bytes_of(gradient));
+  const auto captured = it.place.capture();
+  it.place.offer(bytes_of(gradient));
+  it.place.offer(bytes_of(gradient));
+  EXPECT_EQ(it.place.withdraw(), 2u);
+  EXPECT_EQ(it.place.withdraw(), 0u);
+  ASSERT_TRUE(captured.has_value());
+  it.place.done(*captured);
+  EXPECT_FALSE(it.place.capture().has_value());
+  it.place.offer(bytes_of(gradient));
+  EXPECT_EQ(it.place.withdraw(), 1u);
+}
+
+// --- contribution, two threads ---------------------------------------------------------------------------------------
+
+TEST(contribution, nothing_is_lost_and_nothing_counted_twice_while_captures_race_offers) {
+  contribution_bench it;
+  const std::uint64_t offers = exchanges();
+  values offered{};
+  std::atomic<bool> is_over{false};
+  std::thread application([&] {
+    for (std::uint64_t n = 0; n < offers; ++n) {
+      values gradient = gradient_of(n);
+      it.place.offer(bytes_of(gradient));
+      add(offered, gradient);
+      if (n % 64 == 63) std::this_thread::yield();
+    }
+    is_over.store(true);
+  });
+  values captured{};
+  std::uint64_t captured_offers = 0;
+  const auto capture_one = [&] {
+    const auto buffer = it.place.capture();
+    if (!buffer) return false;
+    add(captured, values_at(it.place.at(*buffer).data));
+    captured_offers += it.place.at(*buffer).offers;
+    it.place.done(*buffer);
+    return true;
+  };
+  while (!is_over.load())
+    if (!capture_one()) std::this_thread::yield();
+  application.join();
+  capture_one();
+  EXPECT_EQ(captured_offers, offers);
+  EXPECT_EQ(captured, offered);
+}
+
+TEST(contribution, withdrawing_races_captures_and_every_offer_is_in_one_of_them) {
+  contribution_bench it;
+  const std::uint64_t offers = exchanges();
+  std::uint64_t withdrawn = 0;
+  std::atomic<bool> is_over{false};
+  std::thread application([&] {
+    values gradient = gradient_of(1);
+    for (std::uint64_t n = 0; n < offers; ++n) {
+      it.place.offer(bytes_of(gradient));
+      if (n % 3 == 0) withdrawn += it.place.withdraw();
+      if (n % 64 == 63) std::this_thread::yield();
+    }
+    is_over.store(true);
+  });
+  std::uint64_t captured = 0;
+  while (!is_over.load()) {
+    if (const auto buffer = it.place.capture()) {
+      captured += it.place.at(*buffer).offers;
+      values expected{};
+      for (std::uint64_t i = 0; i < it.place.at(*buffer).offers; ++i) add(expected, gradient_of(1));
+      if (values_at(it.place.at(*buffer).data) != expected) ADD_FAILURE() << "a withdrawn value came back";
+      it.place.done(*buffer);
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  application.join();
+  EXPECT_EQ(captured + withdrawn + it.place.withdraw(), offers);
+}
+
+// --- delivery, one thread ------------------------------------------------------------------------------------
+
+TEST(delivery, is_empty_until_something_is_published_and_after_it_was_collected) {
+  for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate}) {
+    delivery_bench it(lag);
+    values result = gradient_of(99);
+    EXPECT_FALSE(it.place.collect(bytes_of(result)).has_value());
+    it.publish(1, gradient_of(1));
+    EXPECT_EQ(result, gradient_of(99));
+    EXPECT_EQ(it.place.collect(bytes_of(result))->to, 1u);
+    EXPECT_EQ(result, gradient_of(1));
+    EXPECT_FALSE(it.place.collect(bytes_of(result)).has_value());
+    EXPECT_EQ(it.place.collected(), 1u);
+  }
+}
+
+TEST(delivery, a_null_round_keeps_an_older_result_and_touches_no_buffer) {
+  for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate}) {
+    delivery_bench it(lag);
+    values result = gradient_of(99);
+    it.publish(1, {}, true);
+    const auto nothing = it.place.collect(bytes_of(result));
+    ASSERT_TRUE(nothing.has_value());
+    EXPECT_TRUE(nothing->null);
+    EXPECT_EQ(result, gradient_of(99));
+    it.publish(2, gradient_of(2));
+    it.publish(3, {}, true);
+    it.publish(4, {}, true);
+    const auto something = it.place.collect(bytes_of(result));
+    ASSERT_TRUE(something.has_value());
+    EXPECT_FALSE(something->null);
+    EXPECT_EQ(something->from, 1u);
+    EXPECT_EQ(something->to, 4u);
+    EXPECT_EQ(something->offers, 1u);
+    EXPECT_EQ(result, gradient_of(2));
+  }
+}
+
+TEST(delivery, latest_replaces_and_accumulate_adds) {
+  for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate}) {
+    delivery_bench it(lag);
+    for (const round_no round : {1u, 2u, 3u}) it.publish(round, gradient_of(round));
+    values result{};
+    const auto got = it.place.collect(bytes_of(result));
+    ASSERT_TRUE(got.has_value());
+    values expected = gradient_of(3);
+    if (lag == lag_policy::accumulate)
+      for (const std::uint64_t n : {1u, 2u}) add(expected, gradient_of(n));
+    EXPECT_EQ(result, expected);
+    EXPECT_EQ(got->from, 0u);
+    EXPECT_EQ(got->to, 3u);
+    EXPECT_EQ(got->mine, 3u);
+    EXPECT_EQ(got->offers, lag == lag_policy::accumulate ? 3u : 1u);
+  }
+}
+
+TEST(delivery, a_result_may_be_dropped_unread) {
+  delivery_bench it(lag_policy::accumulate);
+  it.publish(1, gradient_of(1));
+  EXPECT_EQ(it.place.collect(nullptr)->to, 1u);
+  it.publish(2, gradient_of(2));
+  values result{};
+  EXPECT_EQ(it.place.collect(bytes_of(result))->from, 1u);
+  EXPECT_EQ(result, gradient_of(2));
+}
+
+TEST(delivery, a_history_delivers_each_round_by_itself_and_merges_what_is_too_much_into_the_last) {
+  delivery_bench it(lag_policy::history, 3);
+  for (round_no first = 0; first < 40; first += 7) {
+    for (round_no round = first + 1; round <= first + 7; ++round)
+      it.publish(round, gradient_of(round), round == first + 2);
+    values result{};
+    for (const round_no round : {first + 1, first + 2}) {
+      const auto got = it.place.collect(bytes_of(result));
+      ASSERT_TRUE(got.has_value());
+      EXPECT_EQ(got->from, round - 1);
+      EXPECT_EQ(got->to, round);
+      EXPECT_EQ(got->null, round == first + 2);
+      EXPECT_EQ(result, gradient_of(first + 1)) << "of the null round nothing is written";
+    }
+    const auto rest = it.place.collect(bytes_of(result));
+    ASSERT_TRUE(rest.has_value());
+    EXPECT_EQ(rest->from, first + 2);
+    EXPECT_EQ(rest->to, first + 7);
+    EXPECT_EQ(rest->offers, 5u);
+    EXPECT_EQ(rest->staleness, 4u) << "the largest of five";
+    values sum{};
+    for (round_no round = first + 3; round <= first + 7; ++round) add(sum, gradient_of(round));
+    EXPECT_EQ(result, sum);
+    EXPECT_FALSE(it.place.collect(bytes_of(result)).has_value());
+  }
+}
+
+TEST(contribution, says_which_round_the_first_of_what_is_pending_called_for) {
+  contribution_bench it;
+  values gradient = gradient_of(1);
+  it.place.offer(bytes_of(gradient), 5);
+  it.place.offer(bytes_of(gradient), 6);
+  const auto first = it.place.capture();
+  it.place.offer(bytes_of(gradient), 7);
+  EXPECT_EQ(it.place.at(*first).since, 5u);
+  it.place.done(*first);
+  EXPECT_EQ(it.place.at(*it.place.capture()).since, 7u);
+}
+
+// --- delivery, two threads -----------------------------------------------------------------------------------
+
+void race_collects(delivery_bench& it) {
+  const round_no rounds = exchanges();
+  std::atomic<bool> is_over{false};
+  values published{};
+  std::thread engine([&] {
+    for (round_no round = 1; round <= rounds; ++round) {
+      const bool null = round % 7 == 0;
+      it.publish(round, gradient_of(round), null);
+      if (!null) add(published, gradient_of(round));
+      if (round % 64 == 63) std::this_thread::yield();
+    }
+    is_over.store(true);
+  });
+  values collected{};
+  round_no last = 0;
+  const auto collect_one = [&] {
+    values result{};
+    const auto got = it.place.collect(bytes_of(result));
+    if (!got) return false;
+    if (got->from != last || got->to <= got->from)
+      ADD_FAILURE() << "(" << got->from << ", " << got->to << "] after " << last;
+    last = got->to;
+    add(collected, result);
+    return true;
+  };
+  while (!is_over.load())
+    if (!collect_one()) std::this_thread::yield();
+  engine.join();
+  while (collect_one()) continue;
+  EXPECT_EQ(last, rounds);
+  EXPECT_EQ(collected, published);
+}
+
+TEST(delivery, accumulated_results_add_up_while_collects_race_publications) {
+  delivery_bench it(lag_policy::accumulate);
+  race_collects(it);
+}
+
+TEST(delivery, a_history_adds_up_while_collects_race_publications) {
+  for (const std::uint32_t results : {1u, 2u, 5u, lag_rule::k_most}) {
+    if (testing::sampled() && results == 1) continue;
+    delivery_bench it(lag_policy::history, results);
+    race_collects(it);
+  }
+}
+
+TEST(delivery, the_latest_result_is_whole_while_collects_race_publications) {
+  delivery_bench it(lag_policy::latest);
+  const round_no rounds = exchanges();
+  std::atomic<bool> is_over{false};
+  std::thread engine([&] {
+    for (round_no round = 1; round <= rounds; ++round) {
+      it.publish(round, gradient_of(round), round % 7 == 0);
+      if (round % 64 == 63) std::this_thread::yield();
+    }
+    is_over.store(true);
+  });
+  round_no last = 0;
+  const auto collect_one = [&] {
+    values result{};
+    const auto got = it.place.collect(bytes_of(result));
+    if (!got) return false;
+    last = got->to;
+    const round_no of = got->to % 7 == 0 ? got->to - 1 : got->to;  // the last that was not null
+    if (got->null ? got->from + 1 != got->to || got->to % 7 != 0 : result != gradient_of(of))
+      ADD_FAILURE() << "round " << got->to;
+    return true;
+  };
+  while (!is_over.load())
+    if (!collect_one()) std::this_thread::yield();
+  engine.join();
+  collect_one();
+  EXPECT_EQ(last, rounds);
+}
+
+}  // namespace
+}  // namespace lsched

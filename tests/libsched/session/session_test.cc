@@ -1,0 +1,610 @@
+// Sessions of all ranks in one thread: offers, collects, withdraws, flush, model_sync and leave in a drawn order, on
+// real engines over inproc. Calls that have to wait are given up and resumed at random.
+//
+// The oracle: rank 0 keeps every round apart (a history) and takes what it finds at every turn, so it knows what each
+// round brought; what any rank is given must follow from that by the rank's own lag rule and divisor. Contributions are
+// integers: the rounds together are what was offered and not withdrawn.
+#include "libsched/session/session.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "collectives/partial.h"
+#include "libsched/schedule/draw.h"
+#include "tests/support/lockstep_world.h"
+#include "tests/support/sampling.h"
+
+namespace lsched {
+namespace {
+
+using testing::lockstep_world;
+using integers = std::vector<std::int64_t>;
+
+constexpr std::int64_t k_untouched = -123'456'789;
+constexpr rank k_witness = 0;
+
+integers sum_of(const integers& a, const integers& b) {
+  integers sum(a);
+  std::ranges::transform(a, b, sum.begin(), std::plus<>{});
+  return sum;
+}
+
+integers difference_of(const integers& a, const integers& b) {
+  integers difference(a);
+  std::ranges::transform(a, b, difference.begin(), std::minus<>{});
+  return difference;
+}
+
+integers zeros(std::uint64_t count) { return integers(count); }
+
+/// Half to even.
+std::int64_t quotient_of(std::int64_t value, std::int64_t by) {
+  const std::int64_t down = value / by - (value % by < 0 ? 1 : 0);
+  const std::int64_t twice = 2 * (value - down * by);
+  return down + (twice > by || (twice == by && down % 2 != 0) ? 1 : 0);
+}
+
+integers quotient_of(integers values, std::uint64_t by) {
+  for (auto& value : values) value = quotient_of(value, static_cast<std::int64_t>(by));
+  return values;
+}
+
+/// What a rank was given by one call.
+struct given {
+  rank to = k_no_rank;
+  delivered what;
+  std::optional<integers> result;  ///< nothing: the caller dropped it
+};
+
+/// A flush or model_sync as one rank has seen it.
+struct common_record {
+  collect_report report{};
+  integers offered{};  ///< by this rank before it came, and not withdrawn
+  integers weights{};  ///< of model_sync: before the call, and after
+  integers mean{};
+};
+
+struct rules {
+  activation starts{};
+  std::uint64_t count = 3;
+  bool averages = false;  ///< some of the calls that all ranks make are model_sync
+  bool leaves = false;    ///< some ranks leave before the end
+};
+
+/// Results are kept for each rank by its own rule; rank 0 keeps all of them apart.
+lag_rule draw_lag(lockstep_world& world, rank r) {
+  if (r == k_witness) return {lag_policy::history, lag_rule::k_most};
+  return world.draw_below(2) == 0 ? lag_policy::latest : lag_policy::accumulate;
+}
+
+divisor draw_divisor(lockstep_world& world, rank r, lag_rule lag) {
+  if (r == k_witness) return divisor::none;
+  const auto drawn = static_cast<divisor>(world.draw_below(4));
+  return drawn == divisor::contributors && lag.policy != lag_policy::latest ? divisor::offers : drawn;
+}
+
+class session_bench {
+ public:
+  session_bench(rank size, std::uint64_t seed, const rules& by) : world(size, seed), rules_(by) {
+    const shape data{by.count, dtype::i64, kernel::sum, false};
+    const auto generate = world.draw_below(2) == 0 ? partial_allreduce : partial_allreduce_tree;
+    for (rank r = 0; r < size; ++r) players_.push_back(draw_player(r));
+    const auto rounds = world.commit([&](rank r) {
+      return commit_request{"rounds", generate({r, size}, data, by.starts), {}, {.lag = players_[index(r)].lag}};
+    });
+    const activation full{.policy = activation_policy::full};
+    const auto agreement = world.commit([&](rank r) {
+      return commit_request{"agreement", partial_allreduce({r, size}, {1, dtype::u64, kernel::max, false}, full)};
+    });
+    const auto mean = world.commit([&](rank r) {
+      return commit_request{"mean", partial_allreduce({r, size}, data, full)};
+    });
+    for (std::uint64_t epochs = 2 + world.draw_below(3); epochs > 0; --epochs)
+      is_average_.push_back(by.averages && world.draw_below(2) == 0);
+    common_.resize(is_average_.size());
+    for (player& one : players_) {
+      const std::size_t r = index(one.self);
+      sessions_.push_back(std::make_unique<session>(
+          world.at(one.self), session_instances{rounds[r], agreement[r], mean[r]}, one.by, one.buckets));
+    }
+  }
+
+  /// Until every rank has played to its end, left, and been told that all have.
+  void play() {
+    for (std::uint64_t turns = 0; !std::ranges::all_of(players_, &player::is_done); ++turns) {
+      if (turns == 2'000'000 || !world.net().first_fault().empty()) {
+        ADD_FAILURE() << "hangs; " << describe();
+        return;
+      }
+      world.step();
+      if (world.draw_below(3) == 0) act(players_[world.draw_below(players_.size())]);
+      if (::testing::Test::HasFailure()) break;
+    }
+    for (player& one : players_) take_all(one);
+    read_witness();
+    for (const given& one : given_) check(one);
+    for (std::size_t epoch = 0; epoch < common_.size(); ++epoch)
+      if (is_average_[epoch])
+        check_mean(epoch);
+      else if (epoch < first_leave_)
+        check_flush(epoch);
+    check_totals();
+    if (!::testing::Test::HasFailure()) remove();
+    if (::testing::Test::HasFailure()) ADD_FAILURE() << describe();
+  }
+
+  lockstep_world world;
+
+ private:
+  struct player {
+    rank self = k_no_rank;
+    lag_rule lag{};
+    divisor by = divisor::none;
+    std::vector<std::uint64_t> buckets{};
+    std::optional<std::uint64_t> leaves_in{};  ///< turns
+
+    std::vector<integers> offers{};   ///< contributions that were not withdrawn, the newest last
+    std::vector<round_no> tickets{};  ///< the rounds that they called for
+    integers forgotten{};             ///< of these, the sum of those before the last model_sync
+    std::uint64_t given_offers = 0;   ///< of this rank's, those in what it was given
+    round_no given_up_to = 0;
+    std::size_t epoch = 0;
+    bool is_in_common = false;
+    common_record common{};
+    bool has_left = false;
+    bool is_done = false;
+  };
+
+  static std::size_t index(rank r) { return static_cast<std::size_t>(r); }
+  session& of(const player& one) { return *sessions_[index(one.self)]; }
+  std::string describe() const { return words_for(rules_.starts) + ", " + world.describe(); }
+
+  player draw_player(rank r) {
+    player one{.self = r, .lag = draw_lag(world, r), .forgotten = zeros(rules_.count)};
+    one.by = draw_divisor(world, r, one.lag);
+    if (world.draw_below(2) == 0) one.buckets = {rules_.count / 3, 0, rules_.count - rules_.count / 3};
+    if (rules_.leaves && world.draw_below(3) == 0) one.leaves_in = 1 + world.draw_below(60);
+    return one;
+  }
+
+  integers draw_vector() {
+    integers drawn(rules_.count);
+    for (auto& value : drawn) value = static_cast<std::int64_t>(world.draw_below(1u << 20)) - (1 << 19);
+    return drawn;
+  }
+
+  integers offered_by(const player& one) const {
+    integers sum = zeros(rules_.count);
+    for (const integers& offer : one.offers) sum = sum_of(sum, offer);
+    return sum;
+  }
+
+  /// One pointer for each of the player's parts; null for one that is empty.
+  template <class Pointer, class Vector>
+  std::vector<Pointer> pointers_to(const player& one, Vector& data) const {
+    if (one.buckets.empty()) return {data.data()};
+    return {data.data(), nullptr, data.data() + one.buckets[0]};
+  }
+
+  // --- turns ---------------------------------------------------------------------------------------------------------
+
+  void act(player& one) {
+    if (one.self == k_witness) take_all(one);
+    if (one.has_left) return finish(one);
+    if (one.leaves_in && --*one.leaves_in == 0) return leave(one);
+    if (one.is_in_common) return resume(one);
+    if (one.epoch == is_average_.size()) return leave(one);
+    switch (world.draw_below(8)) {
+      case 0:
+      case 1:
+      case 2: return offer(one);
+      case 3: return (void)collect(one, one.tickets.empty() ? 0 : one.tickets.back());
+      case 4: return (void)collect(one, 0);
+      case 5: return view(one);
+      case 6: return world.draw_below(3) == 0 ? withdraw(one) : offer(one);
+      default: return enter(one);
+    }
+  }
+
+  void offer(player& one) {
+    const integers drawn = draw_vector();
+    std::span<const source_part> parts;
+    ASSERT_EQ(of(one).parts_of(pointers_to<const void*>(one, drawn).data(), &parts), status::ok);
+    round_no round = 0;
+    bool is_posted = false;
+    ASSERT_EQ(of(one).offer(parts, &round, &is_posted), status::ok);
+    if (!one.tickets.empty()) {
+      EXPECT_GT(round, one.tickets.back()) << "calls are numbered one after the other";
+    }
+    EXPECT_EQ(is_posted, of(one).rounds().finished < round);
+    one.offers.push_back(drawn);
+    one.tickets.push_back(round);
+  }
+
+  /// What is kept of an offer that was taken back: nothing.
+  void withdraw(player& one) {
+    std::uint64_t taken = 0;
+    ASSERT_EQ(of(one).withdraw(&taken), status::ok);
+    ASSERT_LE(taken, one.offers.size());
+    one.offers.resize(one.offers.size() - taken);
+    one.tickets.resize(one.offers.size());
+  }
+
+  /// Into one piece of memory, or by buckets; or dropped. False: nothing new, or not yet.
+  bool collect(player& one, round_no round) {
+    integers result(rules_.count, k_untouched);
+    std::span<const target_part> parts;
+    const bool is_dropped = one.self != k_witness && world.draw_below(8) == 0;
+    EXPECT_EQ(of(one).parts_of(pointers_to<void*>(one, result).data(), &parts), status::ok);
+    collect_report report;
+    const bool is_over = of(one).rounds().finished >= round;
+    const call_progress now = of(one).collect(round, is_dropped ? std::span<const target_part>() : parts, &report);
+    EXPECT_EQ(now.answer, is_over ? status::ok : status::pending);
+    if (!is_over) {
+      EXPECT_EQ(now.awaited, &of(one).rounds());
+      EXPECT_EQ(now.round, round);
+      return false;
+    }
+    return take(one, report, is_dropped ? std::nullopt : std::optional(result));
+  }
+
+  void view(player& one) {
+    std::byte* where = nullptr;
+    collect_report report;
+    ASSERT_EQ(of(one).collect_view(0, &where, &report).answer, status::ok);
+    integers result(rules_.count, k_untouched);
+    ASSERT_EQ(where == nullptr, report.what.null);
+    if (where != nullptr && rules_.count != 0) std::memcpy(result.data(), where, rules_.count * sizeof(std::int64_t));
+    take(one, report, result);
+  }
+
+  void take_all(player& one) {
+    while (collect(one, 0)) continue;
+  }
+
+  /// False: nothing new.
+  bool take(player& one, const collect_report& report, std::optional<integers> result) {
+    EXPECT_GE(report.round, report.what.to);
+    const bool may_have_dropped = one.is_in_common && is_average_[one.epoch];
+    if (may_have_dropped) one.given_up_to = std::max(one.given_up_to, report.what.from);
+    if (report.what.null && result) {
+      EXPECT_EQ(*result, integers(rules_.count, k_untouched)) << "a result that is not there was written";
+    }
+    if (report.what.from == report.what.to) {
+      EXPECT_TRUE(report.what.null);
+      EXPECT_EQ(report.what.mine + report.what.offers + report.what.last_offers, 0u);
+      EXPECT_LE(report.what.to, one.given_up_to);  // less: of a flush of which a collect has had the result before
+      return false;
+    }
+    EXPECT_EQ(report.what.from, one.given_up_to) << "rank " << one.self << ": a round twice, or left out";
+    one.given_up_to = report.what.to;
+    if (one.self == k_witness && !rules_.averages) {
+      EXPECT_EQ(report.what.staleness, staleness_of(one, report.what));
+    }
+    one.given_offers += report.what.mine;
+    check_order(one, report.what);
+    given_.push_back({one.self, report.what, std::move(result)});
+    return true;
+  }
+
+  // --- what all ranks do together ------------------------------------------------------------------------------------
+
+  void enter(player& one) {
+    one.is_in_common = true;
+    one.common = {.offered = difference_of(offered_by(one), one.forgotten), .weights = draw_vector()};
+    one.common.mean = one.common.weights;
+    resume(one);
+  }
+
+  void resume(player& one) {
+    switch (world.draw_below(6)) {
+      case 0: return refuse(one);
+      case 1: return (void)collect(one, 0);
+      default: break;
+    }
+    const bool is_average = is_average_[one.epoch];
+    integers result(rules_.count, k_untouched);
+    const target_part whole{reinterpret_cast<std::byte*>(result.data()), rules_.count};
+    collect_report& report = one.common.report;
+    const call_progress now =
+        is_average ? of(one).model_sync(one.common.mean.data(), &report) : of(one).flush(std::span(&whole, 1), &report);
+    if (now.answer == status::pending) {
+      ASSERT_NE(now.awaited, nullptr);
+      ASSERT_LT(now.awaited->finished, now.round);
+      EXPECT_EQ(result, integers(rules_.count, k_untouched));
+      if (is_average) {
+        EXPECT_EQ(one.common.mean, one.common.weights);
+      }
+      return;
+    }
+    ASSERT_EQ(now.answer, status::ok) << now.reason;
+    one.is_in_common = false;
+    if (is_average) {
+      one.given_up_to = report.what.to;
+      one.forgotten = offered_by(one);
+    } else {
+      take(one, report, result);
+    }
+    common_[one.epoch++].push_back(one.common);
+    std::uint64_t pending = 1;
+    ASSERT_EQ(of(one).withdraw(&pending), status::ok);
+    EXPECT_EQ(pending, 0u) << "rank " << one.self << " has something pending";
+  }
+
+  /// In the middle of a call that all ranks make.
+  void refuse(player& one) {
+    round_no round = 0;
+    bool is_posted = false;
+    std::uint64_t taken = 0;
+    collect_report report;
+    std::byte* where = nullptr;
+    if (!of(one).is_in_common_call()) return;  // it has not begun
+    EXPECT_EQ(of(one).offer({}, &round, &is_posted), status::state);
+    EXPECT_EQ(of(one).withdraw(&taken), status::state);
+    EXPECT_EQ(of(one).collect_view(0, &where, &report).answer, status::state);
+    integers weights = zeros(rules_.count);
+    EXPECT_EQ(
+        (is_average_[one.epoch] ? of(one).flush({}, &report) : of(one).model_sync(weights.data(), &report)).answer,
+        status::state);
+  }
+
+  void leave(player& one) {
+    if (one.epoch < is_average_.size()) first_leave_ = std::min(first_leave_, one.epoch);
+    of(one).leave();
+    one.has_left = true;
+    round_no round = 0;
+    bool is_posted = false;
+    collect_report report;
+    EXPECT_EQ(of(one).offer({}, &round, &is_posted), status::state);
+    EXPECT_EQ(of(one).flush({}, &report).answer, status::state);
+  }
+
+  void finish(player& one) {
+    if (world.draw_below(4) == 0) collect(one, 0);
+    const call_progress now = of(one).drain();
+    if (now.answer != status::pending) {
+      EXPECT_EQ(now.answer, status::ok);
+      one.is_done = true;
+    }
+  }
+
+  void remove() {
+    for (std::size_t which = 0; which < 3; ++which) {
+      std::vector<instance*> gone;
+      for (const auto& one : sessions_) gone.push_back(*one->instances()[which]);
+      world.remove(gone);
+    }
+    EXPECT_EQ(world.net().edges(), 0u);
+  }
+
+  // --- the oracle ----------------------------------------------------------------------------------------------------
+
+  /// Of one round: how long the oldest of the rank's offers in it has waited.
+  static round_no staleness_of(const player& one, const delivered& what) {
+    if (what.mine == 0 || one.given_offers >= one.tickets.size()) return 0;
+    const round_no called = one.tickets[one.given_offers];
+    return called < what.to ? what.to - called : 0;
+  }
+
+  /// Where every round waits for all calls, what was offered before a call is in its round, or in an earlier one.
+  void check_order(const player& one, const delivered& what) {
+    if (rules_.starts.policy != activation_policy::full || rules_.averages) return;
+    const auto called = std::ranges::upper_bound(one.tickets, what.to) - one.tickets.begin();
+    EXPECT_GE(one.given_offers, static_cast<std::uint64_t>(called)) << "rank " << one.self << ", round " << what.to;
+  }
+
+  void read_witness() {
+    for (const given& one : given_) {
+      if (one.to != k_witness) continue;
+      ASSERT_EQ(one.what.to, one.what.from + 1) << "a history of 60 has overflowed";
+      rounds_[one.what.to] = {one.to, one.what, one.what.null ? zeros(rules_.count) : *one.result};
+    }
+  }
+
+  /// What is to be expected of rounds (from, to]; nothing: the witness has forgotten one of them.
+  std::optional<given> expected_of(const given& got) const {
+    given all{got.to, {.from = got.what.from, .to = got.what.to}, zeros(rules_.count)};
+    const bool keeps_all = players_[index(got.to)].lag.policy != lag_policy::latest;
+    for (round_no round = got.what.from + 1; round <= got.what.to; ++round) {
+      const auto found = rounds_.find(round);
+      if (found == rounds_.end()) return std::nullopt;
+      const delivered& what = found->second.what;
+      all.what.contributors = what.contributors;
+      all.what.last_offers = what.last_offers;
+      if (what.null) continue;
+      all.what.null = false;
+      all.what.offers = what.offers + (keeps_all ? all.what.offers : 0);
+      all.what.in_result = what.contributors;
+      all.result = keeps_all ? sum_of(*all.result, *found->second.result) : found->second.result;
+    }
+    return all;
+  }
+
+  std::uint64_t divisor_for(const given& all) const {
+    switch (players_[index(all.to)].by) {
+      case divisor::none: break;
+      case divisor::ranks: return players_.size();
+      case divisor::contributors: return all.what.in_result;
+      case divisor::offers: return all.what.offers;
+    }
+    return 1;
+  }
+
+  void check(const given& got) const {
+    const auto all = expected_of(got);
+    if (!all) {
+      EXPECT_TRUE(rules_.averages) << "the witness does not know a round of (" << got.what.from << ", " << got.what.to
+                                   << "]";
+      return;
+    }
+    const ::testing::ScopedTrace trace(
+        __FILE__, __LINE__, "rank " + std::to_string(got.to) + ", rounds up to " + std::to_string(got.what.to));
+    EXPECT_EQ(got.what.contributors, all->what.contributors);
+    EXPECT_EQ(got.what.last_offers, all->what.last_offers);
+    EXPECT_EQ(got.what.offers, all->what.offers);
+    EXPECT_EQ(got.what.null, all->what.null);
+    if (got.result && !got.what.null) {
+      EXPECT_EQ(*got.result, quotient_of(*all->result, divisor_for(*all)));
+    }
+  }
+
+  /// Of the rounds after the last model_sync up to one.
+  integers sum_up_to(round_no last) const {
+    integers sum = zeros(rules_.count);
+    for (auto one = rounds_.upper_bound(synchronised_); one != rounds_.end() && one->first <= last; ++one)
+      sum = sum_of(sum, *one->second.result);
+    return sum;
+  }
+
+  void check_flush(std::size_t epoch) const {
+    ASSERT_EQ(common_[epoch].size(), players_.size());
+    integers offered = zeros(rules_.count);
+    for (const common_record& one : common_[epoch]) {
+      offered = sum_of(offered, one.offered);
+      EXPECT_EQ(one.report.round, common_[epoch].front().report.round) << "ranks are at different rounds after a flush";
+    }
+    EXPECT_EQ(sum_up_to(common_[epoch].front().report.round), offered) << "flush " << epoch << " has left something";
+  }
+
+  /// The weights of a rank that left meanwhile may be among them, which then cannot be told.
+  void check_mean(std::size_t epoch) {
+    if (common_[epoch].empty()) return;  // all have left before
+    if (epoch < first_leave_) {
+      ASSERT_EQ(common_[epoch].size(), players_.size());
+    }
+    integers sum = zeros(rules_.count);
+    for (const common_record& one : common_[epoch]) sum = sum_of(sum, one.weights);
+    for (const common_record& one : common_[epoch]) {
+      EXPECT_EQ(one.mean, common_[epoch].front().mean) << "ranks have different weights";
+      EXPECT_EQ(one.report.what.contributors, common_[epoch].front().report.what.contributors);
+      EXPECT_TRUE(one.report.what.null);
+    }
+    const std::uint64_t contributors = common_[epoch].front().report.what.contributors;
+    EXPECT_GE(contributors, common_[epoch].size());
+    EXPECT_LE(contributors, epoch < first_leave_ ? common_[epoch].size() : players_.size());
+    if (contributors == common_[epoch].size()) {
+      EXPECT_EQ(common_[epoch].front().mean, quotient_of(sum, contributors));
+    }
+    if (epoch >= first_leave_) return;
+    // Who is done first has collected up to the common round. Others may have collected more before they saw the end.
+    const auto earlier = [](const common_record& a, const common_record& b) {
+      return a.report.what.to < b.report.what.to;
+    };
+    synchronised_ = std::ranges::min_element(common_[epoch], earlier)->report.what.to;
+  }
+
+  /// After the last model_sync nothing was lost, and nothing counted twice; if nobody left in the middle of one, or
+  /// before: what such a rank had pending may come later.
+  void check_totals() const {
+    for (std::size_t epoch = first_leave_; epoch < is_average_.size(); ++epoch)
+      if (is_average_[epoch]) return;
+    integers offered = zeros(rules_.count);
+    for (const player& one : players_) {
+      offered = sum_of(offered, difference_of(offered_by(one), one.forgotten));
+      if (synchronised_ == 0) {
+        EXPECT_EQ(one.given_offers, one.offers.size()) << "rank " << one.self;
+      }
+    }
+    EXPECT_EQ(sum_up_to(k_last_round), offered);
+  }
+
+  const rules rules_;
+  std::vector<bool> is_average_;  ///< by epoch: model_sync, else flush
+  std::vector<player> players_;
+  std::vector<std::unique_ptr<session>> sessions_;
+  std::vector<given> given_;
+  std::vector<std::vector<common_record>> common_;                     ///< by epoch: of all ranks that came to its end
+  std::size_t first_leave_ = std::numeric_limits<std::size_t>::max();  ///< epoch in which the first rank left early
+  std::map<round_no, given> rounds_;                                   ///< what each brought, as the witness was told
+  round_no synchronised_ = 0;                                          ///< the round of the last model_sync
+};
+
+activation draw_activation(rank size, std::uint64_t seed) {
+  const auto ranks = static_cast<std::uint32_t>(size);
+  const std::vector<activation> all{{.policy = activation_policy::full},
+                                    {.policy = activation_policy::solo},
+                                    {.policy = activation_policy::majority, .seed = seed},
+                                    {.policy = activation_policy::first_of, .seed = seed, .number = (ranks + 2) / 3},
+                                    {.policy = activation_policy::all_of, .seed = seed, .number = (ranks + 1) / 2},
+                                    {.policy = activation_policy::quorum, .number = (ranks + 1) / 2, .full_every = 3},
+                                    {.policy = activation_policy::solo, .full_every = 2}};
+  return all[seed % all.size()];
+}
+
+void play_worlds(std::uint64_t first_seed, std::uint64_t seeds) {
+  constexpr rank sizes[] = {3, 5, 6, 7, 2, 4, 1};
+  constexpr std::uint64_t counts[] = {4, 1, 0, 9};
+  for (std::uint64_t seed = first_seed; seed < first_seed + seeds; ++seed) {
+    const rank size = sizes[mix(seed) % std::size(sizes)];
+    const std::uint64_t lot = mix(mix(seed));
+    const rules by{.starts = draw_activation(size, seed),
+                   .count = counts[lot % std::size(counts)],
+                   .averages = lot / 4 % 2 == 0,
+                   .leaves = lot / 8 % 2 == 0};
+    session_bench(size, seed, by).play();
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+/// Nothing but the offer asks the engine to look.
+TEST(session, an_offer_starts_a_round_where_one_call_suffices) {
+  for (const rank size : {3, 5, 6, 7, 2, 4, 1}) {
+    lockstep_world world(size, 1);
+    const auto rounds = world.commit([&](rank r) {
+      const shape data{1, dtype::i64, kernel::sum, false};
+      return commit_request{"rounds", partial_allreduce({r, size}, data, {.policy = activation_policy::solo})};
+    });
+    const auto caller = static_cast<std::size_t>(size - 1);
+    session one(world.at(size - 1), {.rounds = rounds[caller]}, divisor::none);
+    world.settle();
+    const std::int64_t given = 7;
+    const source_part whole{reinterpret_cast<const std::byte*>(&given), 1};
+    round_no round = 0;
+    bool is_posted = false;
+    ASSERT_EQ(one.offer(std::span(&whole, 1), &round, &is_posted), status::ok);
+    ASSERT_TRUE(world.run_until([&] { return rounds[caller]->finished == 1; }, 100'000));
+    std::byte* result = nullptr;
+    collect_report report;
+    ASSERT_EQ(one.collect_view(round, &result, &report).answer, status::ok);
+    EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(result), given);
+  }
+}
+
+/// What all ranks do together ends with the instance it waits for, and says which that is.
+TEST(session, a_failed_instance_ends_the_calls_that_wait_for_it) {
+  for (const rank size : {3, 5, 2}) {
+    lockstep_world world(size, 1);
+    const activation full{.policy = activation_policy::full};
+    const auto rounds = world.commit([&](rank r) {
+      return commit_request{"rounds", partial_allreduce({r, size}, {1, dtype::i64, kernel::sum, false}, full)};
+    });
+    const auto agreement = world.commit([&](rank r) {
+      return commit_request{"agreement", partial_allreduce({r, size}, {1, dtype::u64, kernel::max, false}, full)};
+    });
+    session one(world.at(0), {.rounds = rounds[0], .agreement = agreement[0]}, divisor::none);
+    collect_report report;
+    ASSERT_EQ(one.flush({}, &report).answer, status::pending);
+    ASSERT_EQ(one.drain().answer, status::pending);
+    world.at(0).fail_all(status::peer, 1);
+    const call_progress now = one.flush({}, &report);
+    EXPECT_EQ(now.answer, status::peer);
+    EXPECT_EQ(now.awaited, agreement[0]);
+    EXPECT_EQ(one.drain().answer, status::ok);
+  }
+}
+
+TEST(session, offers_collects_and_common_calls_in_any_order_lose_nothing_and_count_nothing_twice) {
+  play_worlds(1, testing::sampled() ? 60 : 500);
+}
+
+TEST(session, soak_any_order_of_calls) { play_worlds(1'000'000, 20'000); }
+
+}  // namespace
+}  // namespace lsched

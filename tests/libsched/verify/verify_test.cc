@@ -1,0 +1,654 @@
+// Every property of verify() is seen to fail on a planted fault, and to say what is wrong.
+#include "libsched/verify/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "collectives/activation/activation.h"
+#include "collectives/registry.h"
+#include "collectives/rooted/barrier.h"
+#include "libsched/oracle/mutant.h"
+#include "libsched/schedule/builder.h"
+#include "tests/support/list_gather.h"
+#include "tests/support/symbolic_world.h"
+
+namespace lsched {
+namespace {
+
+using testing::all_lists;
+using testing::k_list_room;
+using testing::list_gather;
+using testing::list_gather_world;
+using testing::whole_world;
+using testing::with_op;
+using testing::without_dep;
+
+constexpr std::uint64_t k_count = 6;
+constexpr std::uint64_t k_all = k_count;
+
+using rank_writer = std::function<void(builder&)>;
+
+std::vector<schedule_ptr> write_world(rank size, const rank_writer& write) {
+  return whole_world(size, [&](world place) {
+    builder to(place);
+    write(to);
+    return to.compile();
+  });
+}
+
+std::vector<schedule_ptr> make_world(std::string_view collective, std::string_view name, rank size,
+                                     bool in_place = false, activation_policy policy = activation_policy::none) {
+  const shape data = collective == "barrier"
+                         ? shape{}
+                         : shape{.count = k_count, .type = dtype::f32, .what = kernel::sum, .in_place = in_place};
+  return whole_world(
+      size, [&](world place) { return find(collective, name)->generate(place, data, {.policy = policy, .seed = 1}); });
+}
+
+postcondition sum_of_all(rank size) { return reduced_everywhere(size, k_count, kernel::sum, true); }
+
+/// All findings in one text, one line each.
+std::string text_of(const verification& answer) {
+  std::string text;
+  for (const finding& it : answer.findings) text.append(name_of(it.what)).append(": ").append(it.text).append("\n");
+  return text;
+}
+
+void expect_finding(const verification& answer, property what, std::string_view words) {
+  for (const finding& it : answer.findings)
+    if (it.what == what && it.text.find(words) != std::string::npos) return;
+  ADD_FAILURE() << "no finding of " << name_of(what) << " with \"" << words << "\" in:\n" << text_of(answer);
+}
+
+op_id find_op(const schedule& in, op_kind kind, std::size_t which = 0) {
+  for (op_id id = 0; id < in.ops().size(); ++id)
+    if (in.ops()[id].kind == kind && which-- == 0) return id;
+  return k_no_op;
+}
+
+/// Ranks 0 and 1 swap their inputs; `write` decides about deps.
+void swap(builder& to, const std::function<void(builder&, op_id sent, op_id got)>& add_deps) {
+  const rank other = 1 - to.place().self;
+  const buffer_id in = to.input(dtype::i32, k_count);
+  const buffer_id out = to.output(dtype::i32, k_count);
+  const op_id sent = to.send(other, 0, {in, 0}, k_all);
+  const op_id got = to.recv(other, 0, {out, 0}, k_all);
+  add_deps(to, sent, got);
+}
+
+postcondition swapped() {
+  postcondition promise;
+  for (const rank r : {0, 1})
+    promise.ranges.push_back({.holder = r, .end = k_count, .what = promised_content::moved, .source = 1 - r});
+  return promise;
+}
+
+// --- what holds --------------------------------------------------------------------------------------------
+
+TEST(verify, proves_what_is_right) {
+  for (const rank size : {1, 2, 3, 5, 6, 7, 8}) {
+    for (const std::string_view name : {"recursive_doubling", "tree"})
+      for (const bool in_place : {false, true}) {
+        const auto answer =
+            verify(make_world("allreduce", name, size, in_place), sum_of_all(size), {.in_place = in_place});
+        EXPECT_TRUE(answer.holds()) << name << " " << size << "\n" << text_of(answer);
+        EXPECT_TRUE(answer.is_synchronising && answer.is_eager_safe);
+      }
+    EXPECT_TRUE(verify(make_world("barrier", "dissemination", size), {}).is_synchronising);
+  }
+}
+
+TEST(verify, holds_what_is_divided_for_nothing_else) {
+  const auto divided = [](std::uint32_t divisor) {
+    return write_world(1, [&](builder& to) {
+      const buffer_id in = to.input(dtype::f32, k_count), out = to.output(dtype::f32, k_count);
+      to.divide({in, 0}, {out, 0}, k_all, divisor);
+    });
+  };
+  const postcondition moved{.ranges = {{.end = k_count, .what = promised_content::moved, .source = 0}}};
+  expect_finding(verify(divided(2), moved), property::contents, "divided, and not as it was");
+  expect_finding(verify(divided(2), sum_of_all(1)), property::contents, "combined by another kernel than sum");
+  postcondition mean = sum_of_all(1);
+  mean.ranges[0].tree = divided_tree(leaf_tree(0, 0), 2);
+  expect_finding(verify(divided(2), mean), property::contents, "combined by another kernel than sum");
+  mean.ranges[0].has_means = true;
+  EXPECT_TRUE(verify(divided(2), mean).holds()) << text_of(verify(divided(2), mean));
+  expect_finding(verify(divided(3), mean), property::expression, "another shape");
+}
+
+TEST(verify, bounds_unexpected_messages) {
+  const auto answer = verify(make_world("allreduce", "recursive_doubling", 8), sum_of_all(8));
+  for (const unexpected_bound& it : answer.unexpected) {
+    EXPECT_EQ(it.messages, 3u);  // log2 P: no partner's subcube contains its receiver
+    EXPECT_EQ(it.bytes, 3 * k_count * sizeof(float));
+  }
+  const auto tree = verify(make_world("allreduce", "tree", 3), sum_of_all(3));
+  EXPECT_EQ(tree.unexpected[0].messages, 2u);  // a parent's children may be early
+  EXPECT_EQ(tree.unexpected[1].messages, 0u);  // the result comes after the child's own message
+}
+
+TEST(verify, counts_what_a_round_takes) {
+  const algorithm& what = *find("partial_allreduce", "tree");
+  const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
+  const auto answer = verify(make_world("partial_allreduce", "tree", 7, false, activation_policy::solo),
+                             promise_of(what, 7, data, {.policy = activation_policy::solo}));
+  EXPECT_TRUE(answer.holds()) << text_of(answer);
+  cost declared = what.cost_of(7, data, {.policy = activation_policy::solo});
+  EXPECT_LE(answer.price.hops, std::exchange(declared.hops, answer.price.hops));
+  declared.hops_are_bound = false;
+  EXPECT_EQ(answer.price, declared);
+}
+
+// --- form and matching -------------------------------------------------------------------------------------
+
+TEST(verify, notices_a_region_outside_its_buffer) {
+  auto world = make_world("allreduce", "recursive_doubling", 2);
+  world[1] = with_op(*world[1], find_op(*world[1], op_kind::compute), [](op& it) { it.c = region(it.c.buffer(), 1); });
+  expect_finding(verify(world, sum_of_all(2)), property::form,
+                 "rank 1 op 2 (compute sum) has 6 elements in region c at 1");
+}
+
+TEST(verify, notices_a_tag_used_twice) {
+  auto world = make_world("allreduce", "recursive_doubling", 8);
+  world[2] = with_op(*world[2], find_op(*world[2], op_kind::recv, 1), [&](op& it) {
+    const op& first = world[2]->ops()[find_op(*world[2], op_kind::recv)];
+    it.tag = first.tag;
+    it.peer = first.peer;
+  });
+  expect_finding(verify(world, sum_of_all(8)), property::form, "has the tag 1 of op");
+}
+
+TEST(verify, notices_more_tokens_needed_than_there_are_deps) {
+  auto world = make_world("barrier", "dissemination", 3);
+  world[0] = with_op(*world[0], world[0]->exit(), [](op& it) { ++it.need; });
+  expect_finding(verify(world, {}), property::form, "needs 3 tokens but has 2 deps");
+}
+
+TEST(verify, notices_a_rank_that_is_another) {
+  auto world = make_world("barrier", "dissemination", 3);
+  std::swap(world[0], world[1]);
+  expect_finding(verify(world, {}), property::form, "rank 0 is rank 1 of 3 by its own account");
+}
+
+TEST(verify, notices_a_capture_that_nobody_offers_to) {
+  auto world = make_world("partial_allreduce", "tree", 3, false, activation_policy::solo);
+  for (schedule_ptr& mine : world) {
+    draft plain = draft_of(*mine);
+    plain.head.starts = {};
+    mine = schedule_of(std::move(plain));
+  }
+  expect_finding(verify(world, sum_of_all(3)), property::form, "captures, but the schedule has no activation policy");
+}
+
+/// Both ranks gather both contributions.
+schedule_ptr partial_gather(rank self, bool in_halves, bool is_synchronising) {
+  builder to({self, 2});
+  const std::uint64_t one = 1;
+  const buffer_id in = to.input(dtype::i64, 1);
+  const buffer_id out = to.output(dtype::i64, in_halves ? 2 : 1);
+  const fragment awake = add_activation(to, {.policy = activation_policy::solo}, kernel::sum, in, one);
+  const op_id mine = to.copy({in, 0}, {out, 0}, one, {awake.exit});
+  const region rest = in_halves ? region(out, 1) : region(to.scratch(dtype::i64, 1), 0);
+  const op_id given = to.send(1 - self, 0, {in, 0}, one, {awake.exit});
+  to.set_exit(to.nop({mine, given, to.recv(1 - self, 0, rest, one, {awake.exit})}));
+  to.set_activation({activation_policy::solo});
+  if (is_synchronising) to.declare_synchronising();
+  return *to.compile();
+}
+
+TEST(verify, notices_a_partial_schedule_that_the_engine_cannot_run) {
+  const auto of = [](bool in_halves, bool is_synchronising) {
+    const std::vector<schedule_ptr> all{partial_gather(0, in_halves, is_synchronising),
+                                        partial_gather(1, in_halves, is_synchronising)};
+    return verify(all, {});
+  };
+  EXPECT_TRUE(of(false, true).holds()) << text_of(of(false, true));
+  EXPECT_TRUE(of(true, true).holds()) << text_of(of(true, true));
+  expect_finding(of(false, false), property::form, "may be woken by others, but is not declared synchronising");
+  auto world = make_world("partial_allreduce", "tree", 2, false, activation_policy::solo);
+  world[0] = with_op(*world[0], find_op(*world[0], op_kind::compute), [](op& it) {
+    it.kind = op_kind::capture;
+    it.a = it.b = {};
+  });
+  expect_finding(verify(world, {}), property::form, "rank 0 is partial, but has not just one call, capture, input and");
+}
+
+/// Two ranks hold both contributions side by side, and one of them sends both as one message.
+TEST(verify, notices_that_a_partial_schedule_reads_as_one_what_is_not_null_as_one) {
+  const auto gather = [](rank self, bool reads_as_one) {
+    builder to({self, 2});
+    const std::uint64_t one = 1;
+    const buffer_id in = to.input(dtype::i64, 1);
+    const buffer_id both = to.scratch(dtype::i64, 2);
+    const buffer_id out = to.output(dtype::i64, 2);
+    const fragment awake = add_activation(to, {.policy = activation_policy::solo}, kernel::sum, in, one);
+    const op_id mine = to.copy({in, 0}, {both, 0}, one, {awake.exit});
+    const op_id given = to.send(1 - self, 0, {in, 0}, one, {awake.exit});
+    const op_id got = to.recv(1 - self, 0, {both, 1}, one, {awake.exit});
+    op_id last = k_no_op;
+    if (reads_as_one) {
+      last = to.copy({both, 0}, {out, 0}, 2, {mine, got});
+    } else {
+      last = to.nop({to.copy({both, 0}, {out, 0}, one, {mine}), to.copy({both, 1}, {out, 1}, one, {got})});
+    }
+    to.set_exit(to.nop({last, given}));
+    to.set_activation({activation_policy::solo});
+    to.declare_synchronising();
+    return *to.compile();
+  };
+  const std::vector<schedule_ptr> apart{gather(0, false), gather(1, false)};
+  EXPECT_TRUE(verify(apart, {}).holds()) << text_of(verify(apart, {}));
+  const std::vector<schedule_ptr> as_one{gather(0, true), gather(1, true)};
+  expect_finding(
+      verify(as_one, {}), property::contents,
+      "reads elements [0, 2) of buffer 1 as one value, but from 1 on other ranks' contributions are in them");
+}
+
+TEST(verify, notices_what_is_unmatched) {
+  auto world = make_world("allreduce", "recursive_doubling", 4);
+  world[3] = with_op(*world[3], find_op(*world[3], op_kind::send), [](op& it) { it.tag = 9; });
+  const auto answer = verify(world, sum_of_all(4));
+  expect_finding(answer, property::matching, "(send to 2), tag 9, has no receive there");
+  expect_finding(answer, property::matching, "(recv from 3), tag 1, is sent nothing");
+}
+
+TEST(verify, notices_a_lost_signal_edge) {
+  auto world = make_world("barrier", "dissemination", 3);
+  world[0] = with_op(*world[0], find_op(*world[0], op_kind::signal_send), [](op& it) { it = op{.need = it.need}; });
+  expect_finding(verify(world, {}), property::matching, "(signal_recv from 0), tag 1, is sent nothing");
+}
+
+TEST(verify, notices_another_extent_or_type) {
+  auto world = make_world("allreduce", "tree", 2);
+  world[1] = with_op(*world[1], find_op(*world[1], op_kind::send), [](op& it) { it.count = k_count - 1; });
+  expect_finding(verify(world, sum_of_all(2)), property::matching, "carries 5 x f32, but rank 0 op");
+}
+
+// --- progress ----------------------------------------------------------------------------------------------
+
+TEST(verify, notices_a_deadlock_that_only_buffers_prevent) {
+  const auto world =
+      write_world(2, [](builder& to) { swap(to, [](builder& it, op_id sent, op_id got) { it.dep(sent, got); }); });
+  const auto answer = verify(world, swapped());
+  EXPECT_TRUE(answer.is_eager_safe);
+  expect_finding(
+      answer, property::progress,
+      "rank 0 op 0 (send to 1) waits for rank 1 op 1 (recv from 0), which waits for rank 1 op 0 (send to "
+      "0), which waits for rank 0 op 1 (recv from 1), which waits for rank 0 op 0 (send to 1): a circle; with "
+      "enough buffers");
+}
+
+TEST(verify, notices_a_deadlock_that_nothing_prevents) {
+  const auto world =
+      write_world(2, [](builder& to) { swap(to, [](builder& it, op_id sent, op_id got) { it.dep(got, sent); }); });
+  const auto answer = verify(world, swapped());
+  EXPECT_FALSE(answer.is_eager_safe);
+  expect_finding(answer, property::progress, ": a circle");
+}
+
+/// Rank 0 hands its input on; each combines what it gets, but only after its own has been taken.
+void exchange_holding(builder& to, bool waits) {
+  const rank other = 1 - to.place().self;
+  const buffer_id in = to.input(dtype::f32, k_count);
+  const buffer_id out = to.output(dtype::f32, k_count);
+  const buffer_id landing = to.scratch(dtype::f32, k_count);
+  const op_id sent = to.send(other, 0, {in, 0}, k_all);
+  const op_id got = to.recv(other, 0, {landing, 0}, k_all);
+  const buffer_id lower = other == 0 ? landing : in;
+  const buffer_id higher = other == 0 ? in : landing;
+  const op_id sum = to.reduce(kernel::sum, {lower, 0}, {higher, 0}, {out, 0}, k_all, {got});
+  if (waits) to.dep(sent, sum);
+  to.declare_holding();
+}
+
+TEST(verify, notices_a_circle_of_held_payloads) {
+  const auto good = write_world(2, [](builder& to) { exchange_holding(to, false); });
+  EXPECT_TRUE(verify(good, sum_of_all(2)).holds());
+  const auto bad = write_world(2, [](builder& to) { exchange_holding(to, true); });
+  expect_finding(verify(bad, sum_of_all(2)), property::holding, "without holding payloads back it would complete");
+}
+
+TEST(verify, notices_what_the_end_of_a_round_may_leave_out) {
+  const auto world = write_world(2, [](builder& to) {
+    swap(to, [](builder& it, op_id sent, op_id got) {
+      const rank other = 1 - it.place().self;
+      it.signal_send(other, 5);
+      it.dep(it.signal_recv(other, 5), sent);  // the exit waits for neither
+      it.set_exit(it.nop({got}));
+    });
+  });
+  expect_finding(verify(world, swapped()), property::progress, "rank 0 op 3 (send to 1) may be left out");
+}
+
+// --- activation --------------------------------------------------------------------------------------------
+
+TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
+  const algorithm& what = *find("partial_allreduce", "recursive_doubling");
+  const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
+  auto world = make_world(what.of->name, what.name, 4, false, activation_policy::solo);
+  const schedule& one = *world[1];
+  const op_id heard = find_op(one, op_kind::signal_recv, 1);  // after the call: along dimension 0
+  op_id signal = k_no_op;
+  for (const op_id next : one.successors(heard))
+    if (one.ops()[next].kind == op_kind::signal_send) signal = next;
+  ASSERT_NE(signal, k_no_op);
+  world[1] = without_dep(one, heard, signal);
+  const auto answer = verify(world, promise_of(what, 4, data, {.policy = activation_policy::solo}));
+  expect_finding(answer, property::activation, "a call of rank 0 alone does not wake rank 3 op");
+  expect_finding(answer, property::activation, "a call of rank 0 alone takes 2 signals, not 3");
+}
+
+// --- memory ------------------------------------------------------------------------------------------------
+
+TEST(verify, notices_a_race_within_a_rank) {
+  const auto world = make_world("allreduce", "recursive_doubling", 16);
+  const schedule& one = *world[5];
+  const op_id sent = find_op(one, op_kind::send, 1);
+  const op_id first_sum = find_op(one, op_kind::compute, 0);
+  const op_id third_sum = find_op(one, op_kind::compute, 2);
+  for (const auto& [before, after] : {std::pair(first_sum, sent), std::pair(sent, third_sum)}) {
+    auto broken = world;
+    broken[5] = without_dep(one, before, after);
+    ASSERT_NE(broken[5], nullptr);
+    expect_finding(verify(broken, sum_of_all(16)), property::hazard, "one reads and the other writes elements [0, 6)");
+  }
+}
+
+TEST(verify, notices_that_in_place_needs_another_schedule) {
+  const auto world = make_world("allreduce", "recursive_doubling", 2);
+  EXPECT_TRUE(verify(world, sum_of_all(2)).holds());
+  expect_finding(verify(world, sum_of_all(2), {.in_place = true}), property::hazard, "one reads and the other writes");
+}
+
+TEST(verify, an_any_does_not_wait_for_the_others) {
+  const auto write = [](builder& to, bool waits_for_any) {
+    const buffer_id in = to.input(dtype::i32, k_count);
+    const buffer_id out = to.output(dtype::i32, k_count);
+    const op_id first = to.copy({in, 0}, {out, 0}, 3);
+    const op_id second = to.copy({in, 3}, {out, 3}, 3);
+    const op_id again = to.copy({in, 0}, {out, 0}, k_all, {first, second});
+    if (waits_for_any) to.any(again);
+  };
+  EXPECT_TRUE(verify(write_world(1, [&](builder& to) { write(to, false); }), {}).holds());
+  const auto answer = verify(write_world(1, [&](builder& to) { write(to, true); }), {});
+  expect_finding(answer, property::hazard, "both write elements [0, 3)");
+  expect_finding(answer, property::hazard, "both write elements [3, 6)");
+}
+
+TEST(verify, an_order_by_way_of_another_rank_is_a_note) {
+  // Rank 0 writes its output, tells rank 1, hears back, and writes again.
+  const auto world = write_world(2, [](builder& to) {
+    const rank other = 1 - to.place().self;
+    if (to.place().self == 1) return void(to.signal_send(other, 0, {to.signal_recv(other, 0)}));
+    const buffer_id in = to.input(dtype::i32, k_count);
+    const buffer_id out = to.output(dtype::i32, k_count);
+    const op_id first = to.copy({in, 0}, {out, 0}, k_all);
+    to.signal_send(other, 0, {first});
+    to.copy({in, 0}, {out, 0}, k_all, {to.signal_recv(other, 0)});
+  });
+  const auto answer = verify(world, {});
+  EXPECT_TRUE(answer.holds()) << text_of(answer);
+  ASSERT_EQ(answer.notes.size(), 1u);
+  EXPECT_NE(answer.notes[0].text.find("ordered only by messages of other ranks"), std::string::npos);
+}
+
+TEST(verify, notices_a_read_of_what_nothing_has_written) {
+  const auto world = write_world(1, [](builder& to) {
+    const buffer_id middle = to.scratch(dtype::i32, k_count);
+    const buffer_id out = to.output(dtype::i32, k_count);
+    const op_id half = to.copy({to.input(dtype::i32, k_count), 0}, {middle, 0}, 4);
+    to.copy({middle, 0}, {out, 0}, k_all, {half});
+  });
+  expect_finding(verify(world, {}), property::contents, "reads elements [4, 6) of buffer 0, which nothing has written");
+}
+
+/// Rank 0 answers a signal. It may not end its round before it has: an armed receive holds up nothing.
+TEST(verify, notices_a_signal_that_may_be_left_out) {
+  const auto of = [](bool ends_early) {
+    return verify(write_world(2,
+                              [&](builder& to) {
+                                const op_id other = to.nop();
+                                const op_id heard = to.place().self == 0 ? to.signal_recv(1, 0) : k_no_op;
+                                const op_id said = to.signal_send(1 - to.place().self, 0, {heard});
+                                if (to.place().self == 1) to.set_exit(to.signal_recv(0, 0));
+                                if (to.place().self == 0) to.set_exit(ends_early ? other : said);
+                              }),
+                  {});
+  };
+  EXPECT_TRUE(of(false).holds()) << text_of(of(false));
+  expect_finding(of(true), property::progress,
+                 "rank 0 op 2 (signal_send to 1) may be left out: the round can end at op 0 without it, and rank 1 "
+                 "op 2 (signal_recv from 0) then waits for nothing");
+}
+
+/// Ops that touch no memory need no place in the order, however many they are; others have a limit.
+TEST(verify, judges_many_nops_and_says_what_is_too_large) {
+  const auto many = [](bool signals) {
+    return verify(write_world(2,
+                              [&](builder& to) {
+                                const buffer_id in = to.input(dtype::i32, k_count),
+                                                out = to.output(dtype::i32, k_count);
+                                op_id last = to.copy({in, 0}, {out, 0}, k_all);
+                                for (std::uint32_t k = 0; k < 150'000; ++k) {
+                                  if (!signals) last = to.nop({last});
+                                  if (signals && to.place().self == 0) to.signal_send(1, k);
+                                  if (signals && to.place().self == 1) to.signal_recv(0, k);
+                                }
+                                to.set_exit(to.copy({in, 0}, {out, 0}, k_all, {last}));
+                              }),
+                  {});
+  };
+  EXPECT_TRUE(many(false).holds()) << text_of(many(false));
+  expect_finding(many(true), property::hazard, "rank 0 is too large to prove: the order of its 150002 ops would take");
+}
+
+// --- contents ----------------------------------------------------------------------------------------------
+
+TEST(verify, notices_a_contribution_that_is_in_twice) {
+  auto world = make_world("allreduce", "recursive_doubling", 4);
+  const op_id last = find_op(*world[0], op_kind::compute, 1);
+  world[0] = with_op(*world[0], last, [](op& it) { it.b = it.a; });
+  expect_finding(verify(world, sum_of_all(4)), property::contents,
+                 "rank 0 output 0 elements [0, 6): the contribution of rank 0 is in it 2 times, once as operand a of "
+                 "rank 0 op 2 (compute sum), then a of rank 0 op 5 (compute sum), and once as operand a of rank 0 op 2 "
+                 "(compute sum), then b of rank 0 op 5 (compute sum)");
+}
+
+TEST(verify, notices_a_contribution_that_got_lost) {
+  auto world = make_world("allreduce", "tree", 3);
+  const op_id first = find_op(*world[0], op_kind::compute);
+  world[0] = with_op(*world[0], first, [](op& it) {
+    it.what = kernel::copy;
+    it.b = {};
+  });
+  expect_finding(verify(world, sum_of_all(3)), property::contents,
+                 "the contribution of rank 1 is missing; no op has combined it with another");
+}
+
+TEST(verify, notices_elements_from_another_place) {
+  postcondition promise = swapped();
+  promise.ranges[1].input_begin = 1;
+  promise.ranges[1].end = k_count - 1;
+  const auto world = write_world(2, [](builder& to) { swap(to, [](builder&, op_id, op_id) {}); });
+  EXPECT_TRUE(verify(world, swapped()).holds());
+  expect_finding(verify(world, promise), property::contents,
+                 "rank 1 output 0 elements [0, 5): the contributions come from other elements");
+}
+
+/// Allgather of pieces of different lengths: rank r's piece of r+1 elements comes after those of the ranks before it.
+TEST(verify, follows_what_moves) {
+  const auto first_of = [](rank r) { return static_cast<std::uint64_t>(r * (r + 1) / 2); };
+  const auto world = write_world(3, [&](builder& to) {
+    const rank self = to.place().self;
+    const auto own = static_cast<std::uint64_t>(self) + 1;
+    const buffer_id in = to.input(dtype::i32, own + 2);
+    const buffer_id out = to.output(dtype::i32, 6);
+    const op_id mine = to.copy({in, 2}, {out, first_of(self)}, own);
+    for (const rank other : {0, 1, 2}) {
+      if (other == self) continue;
+      to.send(other, 0, {out, first_of(self)}, own, {mine});
+      to.recv(other, 0, {out, first_of(other)}, static_cast<std::uint64_t>(other) + 1);
+    }
+  });
+  postcondition promise;
+  for (const rank holder : {0, 1, 2})
+    for (const rank source : {0, 1, 2})
+      promise.ranges.push_back({.holder = holder,
+                                .begin = first_of(source),
+                                .end = first_of(source + 1),
+                                .what = promised_content::moved,
+                                .input_begin = 2,
+                                .source = source});
+  const auto answer = verify(world, promise);
+  EXPECT_TRUE(answer.holds()) << text_of(answer);
+  EXPECT_TRUE(answer.is_synchronising);
+  promise.ranges[4].input_begin = 1;
+  EXPECT_FALSE(verify(world, promise).holds());
+}
+
+TEST(verify, notices_another_kernel) {
+  auto world = make_world("allreduce", "tree", 2);
+  world[0] = with_op(*world[0], find_op(*world[0], op_kind::compute), [](op& it) { it.what = kernel::max; });
+  expect_finding(verify(world, sum_of_all(2)), property::contents, "another kernel than sum");
+}
+
+TEST(verify, notices_operands_in_another_order) {
+  auto world = make_world("allreduce", "recursive_doubling", 4);
+  world[2] = with_op(*world[2], find_op(*world[2], op_kind::compute, 1), [](op& it) {
+    std::swap(it.a, it.b);
+    std::swap(it.releases_a, it.releases_b);
+  });
+  expect_finding(verify(world, sum_of_all(4)), property::expression, "an operand of a higher rank comes before");
+  expect_finding(verify(world, reduced_everywhere(4, k_count, kernel::sum, false)), property::expression,
+                 "combined in another way than at rank 0");
+}
+
+TEST(verify, notices_another_tree_than_the_promised_one) {
+  postcondition promise = sum_of_all(2);
+  for (promised_range& it : promise.ranges) it.tree = joined_tree(kernel::sum, leaf_tree(0, 0), leaf_tree(1, 0));
+  const auto world = make_world("allreduce", "tree", 2);
+  EXPECT_TRUE(verify(world, promise).holds());
+  for (promised_range& it : promise.ranges) it.tree = joined_tree(kernel::sum, leaf_tree(1, 0), leaf_tree(0, 0));
+  expect_finding(verify(world, promise), property::expression, "another shape than the one promised");
+}
+
+TEST(verify, notices_who_should_not_have_contributed) {
+  postcondition promise = sum_of_all(3);
+  for (promised_range& it : promise.ranges) it.among = {0, 2};
+  expect_finding(verify(make_world("allreduce", "tree", 3), promise), property::contents,
+                 "the contribution of rank 1 is in it, but should not be");
+}
+
+// --- lists and guards --------------------------------------------------------------------------------------
+
+verification verify_gather(const list_gather& how, rank size = 3) {
+  return verify(list_gather_world(size, how), all_lists(size));
+}
+
+TEST(verify, proves_lists_whose_lengths_go_first) {
+  for (const rank size : {1, 2, 3, 5}) EXPECT_TRUE(verify_gather({}, size).holds()) << text_of(verify_gather({}, size));
+  EXPECT_TRUE(verify_gather({.skips_empty = false}).holds());
+}
+
+TEST(verify, notices_lists_that_are_not_laid_out_or_by_others_lengths) {
+  expect_finding(verify_gather({.lays_out = false}), property::contents, "which nothing has laid out");
+  expect_finding(verify_gather({.turns_lengths = true}), property::contents,
+                 "which is laid out by the lengths of others");
+  expect_finding(verify_gather({.sends_other_list = true}), property::contents,
+                 "which is laid out by the lengths of others");
+}
+
+TEST(verify, looks_at_rounds_in_which_guards_are_not_due) {
+  expect_finding(verify_gather({.every = 2}), property::contents, "nothing has written");
+}
+
+TEST(verify, notices_ends_of_an_edge_with_different_guards) {
+  const auto of = [](std::uint32_t one, std::uint32_t other) {
+    return verify(write_world(2,
+                              [&](builder& to) {
+                                const buffer_id s = to.scratch(dtype::i32, 1);
+                                const op_id filled = to.copy({to.input(dtype::i32, 1), 0}, {s, 0}, 1);
+                                const op_id it = to.place().self == 0 ? to.send(1, 7, {s, 0}, 1, {filled})
+                                                                      : to.recv(0, 7, {s, 0}, 1, {filled});
+                                to.set_guard(it, {.every = to.place().self == 0 ? one : other});
+                                add_barrier(to, it);
+                                to.declare_synchronising();
+                              }),
+                  {});
+  };
+  EXPECT_TRUE(of(2, 2).holds()) << text_of(of(2, 2));
+  expect_finding(of(2, 3), property::matching, "has another guard than rank 1");
+}
+
+/// A message that is void at times tells nobody that its sender has entered.
+TEST(verify, knows_that_a_guarded_message_synchronises_nobody) {
+  const auto of = [](std::uint32_t every) {
+    return verify(write_world(2,
+                              [&](builder& to) {
+                                const rank other = 1 - to.place().self;
+                                const buffer_id in = to.input(dtype::i32, 1), out = to.output(dtype::i32, 1);
+                                const op_id sent = to.send(other, 0, {in, 0}, 1);
+                                const op_id got = to.recv(other, 0, {out, 0}, 1);
+                                for (const op_id it : {sent, got})
+                                  if (every != 1) to.set_guard(it, {.every = every});
+                                to.declare_synchronising();
+                              }),
+                  {});
+  };
+  EXPECT_TRUE(of(1).holds()) << text_of(of(1));
+  expect_finding(of(2), property::synchronising, "may end its round before");
+}
+
+TEST(verify, notices_lists_that_hold_more_at_one_end) {
+  const auto of = [](std::uint64_t room) {
+    return verify(write_world(2,
+                              [&](builder& to) {
+                                const bool sends = to.place().self == 0;
+                                const buffer_id in = to.lists(buffer_role::input, dtype::i32, 1, {.room = k_list_room});
+                                const buffer_id out = to.lists(buffer_role::output, dtype::i32, 1, {.room = room});
+                                sends ? to.send(1, 0, {in, 0}, 1) : to.recv(0, 0, {out, 0}, 1);
+                              }),
+                  {});
+  };
+  EXPECT_TRUE(of(k_list_room).holds()) << text_of(of(k_list_room));
+  expect_finding(of(k_list_room + 1), property::matching,
+                 "carries 1 lists of at most 5 x i32, but rank 1 op 0 (recv from");
+}
+
+// --- price and synchronisation -----------------------------------------------------------------------------
+
+TEST(verify, notices_another_price) {
+  postcondition promise = sum_of_all(4);
+  promise.price = find("allreduce", "tree")->cost_of(4, {.count = k_count, .type = dtype::f32}, {});
+  const auto world = make_world("allreduce", "tree", 4);
+  EXPECT_TRUE(verify(world, promise).holds());
+  ++promise.price->hops;
+  expect_finding(verify(world, promise), property::price, "a round takes 2 hops, but 3 are declared");
+}
+
+TEST(verify, notices_a_broadcast_that_is_declared_synchronising) {
+  const auto world = write_world(3, [](builder& to) {
+    const buffer_id in = to.input(dtype::i32, k_count);
+    const buffer_id out = to.output(dtype::i32, k_count);
+    if (to.place().self != 0) to.recv(0, 0, {out, 0}, k_all);
+    if (to.place().self == 0)
+      for (const rank other : {1, 2}) to.send(other, 0, {in, 0}, k_all);
+    to.declare_synchronising();
+  });
+  const auto answer = verify(world, {});
+  EXPECT_FALSE(answer.is_synchronising);
+  expect_finding(answer, property::synchronising, "rank 1 may end its round before rank 2 has entered it");
+}
+
+TEST(verify, says_no_more_than_asked_for) {
+  auto world = make_world("allreduce", "recursive_doubling", 8);
+  for (rank r = 0; r < 8; ++r) {
+    auto& mine = world[static_cast<std::size_t>(r)];
+    mine = with_op(*mine, find_op(*mine, op_kind::send), [](op& it) { it.tag = 9; });
+  }
+  EXPECT_EQ(verify(world, sum_of_all(8), {.most_findings = 3}).findings.size(), 3u);
+}
+
+}  // namespace
+}  // namespace lsched
