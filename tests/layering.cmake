@@ -1,29 +1,97 @@
 # cmake -DROOT=<tree> -P layering.cmake: fails, naming file and line, where an #include points the wrong way.
 #
-# Two tables say it all. `may_include_<folder>`: the folders (or files) of ours that it may include.
-# `home_of_<third party>`: the only places that may include its headers. Tests, examples and documentation
-# may include anything of ours; googletest belongs to them alone.
+# Two tables say it all. `room(name rooms...)`: a folder with sources, and the folders whose headers it may include beside
+# its own. A room may only name rooms above it in the table, so the arrows form a DAG; there are no exceptions.
+# `home_of_<third party>`: the only places that may include its headers. Tests, examples and documentation may include
+# anything of ours; googletest belongs to them alone.
 cmake_minimum_required(VERSION 3.25)
 if(NOT ROOT)
   message(FATAL_ERROR "usage: cmake -DROOT=<tree> -P layering.cmake")
 endif()
 
-set(folders ops libsched sparse collectives offload bindings microbench)
+set(folders ops libsched collectives offload bindings microbench)
 set(extensions h hpp cc c cpp cu)
 
-set(may_include_ops         "^ops/")
-set(may_include_libsched    "^(ops|libsched)/")
-set(may_include_sparse      "^(ops|libsched|sparse)/")
-set(may_include_collectives "^((ops|collectives)/|libsched/(schedule|builder|postcondition|geometry|overlay|saturating)\\.h$|sparse/((coo_)?problem|quantiles|region_parts|split|threshold|[a-z_]*steps)\\.h$)")
-set(may_include_offload     "^(ops|libsched|offload)/")
-set(may_include_bindings    "^(ops|libsched|sparse|collectives|offload|bindings|microbench)/|^lsched(_mpi|_cuda)?\\.h(pp)?$")
-set(may_include_cpp         "^lsched(_mpi|_cuda|_delta)?\\.hp?p?$") # bindings/cpp stands on the C API alone
-set(may_include_microbench  "^(ops|libsched|sparse|collectives|offload|bindings|microbench)/")
+set(problems "")
+function(complain file line text)
+  set(problems "${problems}  ${file}:${line}: ${text}\n" PARENT_SCOPE)
+endfunction()
+
+function(room name)
+  foreach(below IN LISTS ARGN)
+    if(NOT DEFINED may_include_${below})
+      message(FATAL_ERROR "layering: the table lets ${name} include ${below}, which is not above ${name}")
+    endif()
+  endforeach()
+  set(may_include_${name} ${name} ${ARGN} PARENT_SCOPE)
+endfunction()
+
+room(ops)
+room(ops/elementwise ops)
+room(ops/adasum ops ops/elementwise)
+room(ops/sparse ops ops/elementwise)
+room(libsched/schedule ops)
+room(libsched/analysis ops libsched/schedule)
+room(libsched/postcondition ops libsched/schedule)
+room(libsched/trace ops libsched/schedule)
+room(libsched/simulate ops libsched/schedule libsched/trace)
+room(libsched/simulate/goal ops libsched/schedule libsched/simulate)
+room(libsched/transport ops libsched/schedule)
+room(libsched/partial ops ops/adasum libsched/transport)
+room(libsched/engine ops ops/adasum libsched/schedule libsched/analysis libsched/trace libsched/transport
+  libsched/partial)
+room(libsched/session ops libsched/trace libsched/engine)
+room(libsched/transport/shm libsched/transport)
+room(libsched/verify ops libsched/schedule libsched/postcondition)
+room(libsched/oracle libsched/schedule libsched/postcondition libsched/verify)
+room(collectives/algorithm ops ops/adasum libsched/schedule libsched/postcondition)
+room(collectives/patterns libsched/schedule collectives/algorithm)
+room(collectives/allgather libsched/schedule collectives/algorithm collectives/patterns)
+room(collectives/allreduce libsched/schedule collectives/algorithm collectives/patterns)
+room(collectives/activation libsched/schedule collectives/algorithm collectives/allreduce)
+room(collectives/adasum libsched/schedule libsched/postcondition collectives/algorithm collectives/patterns
+  collectives/allreduce)
+room(collectives/rooted libsched/schedule collectives/algorithm collectives/patterns)
+room(collectives ops libsched/postcondition collectives/algorithm collectives/allgather collectives/allreduce
+  collectives/activation collectives/adasum collectives/rooted)
+room(collectives/sparse/protocol ops ops/sparse libsched/schedule)
+room(collectives/sparse ops/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/patterns
+  collectives/allgather collectives/allreduce collectives/activation collectives/sparse/protocol)
+room(collectives/sparse/steps ops/elementwise ops/sparse libsched/schedule collectives/sparse/protocol)
+room(collectives/sparse/rivals ops/sparse libsched/schedule collectives/sparse/steps)
+room(collectives/sparse/functions libsched/schedule collectives/sparse/protocol collectives/sparse/steps
+  collectives/sparse/rivals)
+room(offload ops libsched/trace libsched/transport libsched/engine libsched/session libsched/transport/shm)
+room(bindings ops collectives)
+room(bindings/mpi ops libsched/schedule libsched/transport libsched/transport/shm offload bindings)
+room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/session libsched/transport/shm
+  libsched/verify collectives/algorithm collectives collectives/sparse collectives/sparse/steps
+  collectives/sparse/functions offload bindings bindings/mpi)
+room(bindings/cli/common ops libsched/simulate libsched/transport/shm collectives collectives/sparse offload bindings
+  bindings/mpi bindings/c)
+room(bindings/cli ops libsched/simulate/goal offload bindings bindings/mpi bindings/cli/common)
+room(bindings/cli/simulate ops libsched/schedule libsched/simulate libsched/simulate/goal collectives/algorithm
+  collectives bindings bindings/cli/common)
+room(bindings/cli/soak ops libsched/schedule bindings bindings/c bindings/cli/common)
+room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify libsched/oracle collectives
+  bindings bindings/cli/common)
+room(bindings/cpp bindings/c)
+room(microbench ops offload bindings bindings/c)
+room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule collectives/sparse/protocol
+  collectives/sparse/steps collectives/sparse/rivals)
+room(microbench/coll ops collectives bindings bindings/mpi microbench)
+room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
+room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench microbench/coll)
+room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/coll microbench/engine)
+room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload microbench
+  microbench/coll microbench/engine)
+room(microbench/sparse ops libsched/schedule collectives collectives/sparse/protocol collectives/sparse
+  collectives/sparse/steps collectives/sparse/rivals bindings/c microbench microbench/baselines microbench/coll)
 
 # A third party: how its headers are spelt, and where they live.
 set(third_parties mpi hwloc tbb hwy cli11 json gtest cuda)
 set(header_of_mpi   "^mpi(o|ext|[-_].*)?\\.h$")
-set(home_of_mpi     "^(bindings/mpi/.*|bindings/cli/mpi_session\\.cc|bindings/c/lsched_mpi\\.h|microbench/mpi_[^/]*)$")
+set(home_of_mpi     "^(bindings/mpi/.*|bindings/cli/common/mpi_session\\.cc|bindings/c/lsched_mpi\\.h|microbench/coll/mpi_[^/]*)$")
 set(header_of_hwloc "^hwloc(\\.h|/)")
 set(home_of_hwloc   "^offload/pinning\\.cc$")
 set(header_of_tbb   "^(oneapi/)?tbb(\\.h|/)")
@@ -45,18 +113,14 @@ set(home_of_cuda    "^(offload/cuda/.*|bindings/c/lsched_cuda\\.h)$")
 set(system_header "^((sys|linux|netinet|arpa|asm)/[a-z_0-9]+|errno|fcntl|dirent|dlfcn|limits|poll|pthread|sched|signal|stdlib|string|time|unistd|spawn|[a-z]*intrin)\\.h$")
 set(system_users  "^(libsched|offload|bindings|microbench)$")
 
-set(problems "")
-function(complain file line text)
-  set(problems "${problems}  ${file}:${line}: ${text}\n" PARENT_SCOPE)
-endfunction()
-
 foreach(folder IN LISTS folders)
   foreach(extension IN LISTS extensions)
     file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.${extension})
     foreach(file IN LISTS files)
-      set(rule ${folder})
-      if(file MATCHES "^bindings/cpp/")
-        set(rule cpp)
+      get_filename_component(here ${file} DIRECTORY)
+      if(NOT DEFINED may_include_${here})
+        complain(${file} 1 "${here} is not in the table of rooms")
+        continue()
       endif()
       # Square brackets and semicolons would confuse CMake's lists; no rule below needs them.
       file(READ ${ROOT}/${file} text)
@@ -91,10 +155,16 @@ foreach(folder IN LISTS folders)
             complain(${file} ${number} "${header} does not live here (its home: ${home_of_${home}})")
           endif()
         elseif(style STREQUAL "\"")
-          if(NOT header MATCHES "${may_include_${rule}}")
-            complain(${file} ${number} "${folder} may not include ${header}")
+          get_filename_component(there ${header} DIRECTORY)
+          if(header MATCHES "^lsched[a-z_]*\\.hpp$") # public headers are included as programs include them
+            set(there bindings/cpp)
+          elseif(header MATCHES "^lsched[a-z_]*\\.h$")
+            set(there bindings/c)
           endif()
-        elseif(header MATCHES "^(ops|libsched|sparse|collectives|offload|bindings|microbench|tests)/")
+          if(NOT there IN_LIST may_include_${here})
+            complain(${file} ${number} "${here} may not include ${header}")
+          endif()
+        elseif(header MATCHES "^(ops|libsched|collectives|offload|bindings|microbench|tests)/")
           complain(${file} ${number} "our own headers are included with quotes: ${header}")
         elseif(header MATCHES "[./]")
           if(header MATCHES "^lsched(_mpi|_cuda)?\\.h(pp)?$" AND folder STREQUAL "bindings")
@@ -102,7 +172,7 @@ foreach(folder IN LISTS folders)
           elseif(header MATCHES "^std(int|def|bool)\\.h$" AND file MATCHES "^bindings/c/.*\\.h$")
             continue() # the public headers are C
           elseif(NOT (header MATCHES "${system_header}" AND folder MATCHES "${system_users}"))
-            complain(${file} ${number} "${folder} may not include <${header}>")
+            complain(${file} ${number} "${here} may not include <${header}>")
           endif()
         endif()
       endforeach()
