@@ -8,7 +8,6 @@
 #include "libsched/schedule/draw.h"
 #include "libsched/schedule/round.h"
 #include "libsched/simulate/simulation.h"
-#include "libsched/simulate/work.h"
 
 namespace lsched {
 namespace {
@@ -18,7 +17,7 @@ constexpr std::size_t k_most_ops = std::size_t{1} << 29;
 constexpr std::uint8_t bit(column_form form) { return static_cast<std::uint8_t>(1u << static_cast<unsigned>(form)); }
 constexpr std::array k_expressions{column_form::same, column_form::across, column_form::ahead};
 
-/// Of what ranks of one shape have in common.
+/// Equal for all ranks of one shape.
 std::uint64_t hash_of_shape(const schedule& it) {
   std::uint64_t hash = mix(it.ops().size()) ^ it.exit();
   for (op_id id = 0; id < it.ops().size(); ++id) {
@@ -46,7 +45,7 @@ bool have_one_shape(const schedule& x, const schedule& y) {
 bool is_message(const op& what, rank self) { return is_communication(what.kind) && what.peer != self; }
 
 std::uint64_t bytes_of_op(const schedule& program, const op& what) {
-  return is_signal(what.kind) ? k_signal_bytes : bytes_of_work(program, what);
+  return is_signal(what.kind) ? k_signal_bytes : typical_bytes(program, what);
 }
 
 std::uint64_t key_of(op_kind kind, std::uint32_t tag, const rank_column& peer) {
@@ -98,24 +97,17 @@ std::optional<failure> packed_world::finish() {
 }
 
 result<packed_world> packed_world::of(std::span<const schedule_ptr> ranks) {
-  return of(static_cast<rank>(ranks.size()),
-            [&](world place) -> result<schedule_ptr> { return ranks[static_cast<std::size_t>(place.self)]; });
-}
-
-result<packed_world> packed_world::of(rank size, const std::function<result<schedule_ptr>(world)>& generate) {
-  packed_world all(size);
-  for (rank r = 0; r < size; ++r) {
-    const auto made = generate({r, size});
-    if (!made) return made.error();
-    if (auto why = all.add(*made)) return std::move(*why);
-  }
+  packed_world all(static_cast<rank>(ranks.size()));
+  for (const schedule_ptr& next : ranks)
+    if (auto why = all.add(next)) return std::move(*why);
   if (auto why = all.finish()) return std::move(*why);
   return all;
 }
 
 // --- columns -------------------------------------------------------------------------------------------------
 
-/// The expression of that form that gives `self` this peer; another peer, if there is none.
+/// The expression of `form` that maps rank `self` to `peer`. Where no expression of that form does, the answer maps
+/// `self` to another rank: callers check with peer_by.
 rank_column packed_world::peer_as(column_form form, rank self, rank peer) const {
   const rank across = folded_.virtual_of(self) ^ folded_.virtual_of(peer), ahead = ring_before(peer, self, size_);
   const rank value = form == column_form::across ? across : form == column_form::ahead ? ahead : peer;
@@ -154,7 +146,7 @@ void packed_world::begin_shape(const schedule_ptr& first, std::uint64_t hash) {
   }
 }
 
-/// The last of the members.
+/// Adds the schedule of the last member to the columns of its shape.
 void packed_world::join(const schedule& next) {
   packed_shape& shape = shapes_[members_.back().shape];
   const rank self = next.place().self;
@@ -164,7 +156,7 @@ void packed_world::join(const schedule& next) {
     const std::uint64_t bytes = bytes_of_op(next, what);
     if (is_communication(what.kind)) join_peers(it.peer, shape.first_->ops()[id], self, what.peer);
     join_numbers(it.tag, what.tag);
-    // Sizes are few: most ranks' is the first's, and need not be looked up.
+    // Most ranks have the size of the first, which then needs no look-up.
     join_numbers(it.size, it.size.fits != 0 && bytes == sizes_[it.size.value] ? it.size.value : number_of(bytes));
     if (what.kind == op_kind::send) longest_ = std::max(longest_, bytes);
   }
@@ -205,7 +197,7 @@ void packed_world::tabulate(rank_column& column, const Earlier& earlier, std::ui
   shape.tables_.push_back(std::move(table));
 }
 
-/// Chooses the expressions, and makes ops findable.
+/// Chooses an expression for each column, and fills the hash table of ops that communicate.
 void packed_world::settle(packed_shape& shape) const {
   const rank self = shape.first_->place().self;
   std::size_t places = 1;

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -73,15 +72,14 @@ class packed_world {
 
   explicit packed_world(rank size);
 
-  /// The next rank's, from rank 0 on. Failures: ARGUMENT (not that rank's of this world), UNSUPPORTED (more than 2^29
-  /// ops).
+  /// Adds the schedule of the next rank, from rank 0 on. Failures: ARGUMENT (the schedule is of another rank or world),
+  /// UNSUPPORTED (more than 2^29 ops).
   std::optional<failure> add(const schedule_ptr& next);
-  /// After the last rank. Failures: ARGUMENT (a rank is missing).
+  /// Ends the world, after the last rank. Failures: ARGUMENT (a rank is missing).
   std::optional<failure> finish();
 
-  /// All of it. Failures: as above, and those of `generate`.
+  /// A world whose schedules exist already. Failures: as above.
   static result<packed_world> of(std::span<const schedule_ptr> ranks);
-  static result<packed_world> of(rank size, const std::function<result<schedule_ptr>(world)>& generate);
 
   rank size() const { return size_; }
   const activation& starts() const { return shapes_.front().first_->starts(); }
@@ -98,7 +96,7 @@ class packed_world {
   static std::uint32_t size_number_of(const packed_shape& shape, const packed_op& what, std::uint32_t index) {
     return number_in(shape, what.size, index);
   }
-  /// Of a size's number; of no more than size_count().
+  /// The size with that number, which is below size_count().
   std::uint64_t bytes_of(std::uint32_t size_number) const { return sizes_[size_number]; }
   std::size_t size_count() const { return sizes_.size(); }
   std::uint64_t longest_message() const { return longest_; }

@@ -6,7 +6,8 @@
 
 namespace lsched::cli {
 
-/// packed_world::of(size, generate). Failures: as there.
+/// The world of the schedules that `generate(world)` makes for all ranks, called on all cores. Failures: those of
+/// packed_world, and of `generate`.
 template <class Generate>
 result<packed_world> packed_in_parallel(rank size, const Generate& generate) {
   constexpr rank k_batch = 256;

@@ -11,7 +11,6 @@
 #include "libsched/schedule/round.h"
 #include "libsched/simulate/goal/goal_world.h"
 #include "libsched/simulate/simulation.h"
-#include "libsched/simulate/work.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -289,7 +288,7 @@ std::optional<failure> objection(std::span<const schedule_ptr> world, double ns_
   for (const schedule_ptr& program : world)
     for (op_id id = 0; id < program->ops().size(); ++id) {
       const op& it = program->ops()[id];
-      const auto bytes = static_cast<double>(bytes_of_work(*program, it));
+      const auto bytes = static_cast<double>(typical_bytes(*program, it));
       if (it.kind == op_kind::compute && bytes * ns_per_byte >= 1e18)
         return failure{status::argument,
                        "rank " + std::to_string(program->place().self) + ", op " + std::to_string(id) +
@@ -312,7 +311,7 @@ struct waits {
 };
 
 goal_op translate(const schedule& program, const op& it, const wording& words, const waits& start) {
-  const std::uint64_t bytes = bytes_of_work(program, it);
+  const std::uint64_t bytes = typical_bytes(program, it);
   const bool is_message = is_communication(it.kind) && it.peer != program.place().self;
   if (it.kind == op_kind::signal_recv && !is_message) return {.size = start.of_calls};
   if (!is_message) return {.size = it.kind == op_kind::compute ? time_of(bytes, words.ns_per_byte) : 0};

@@ -3,7 +3,6 @@
 
 #include "collectives/registry.h"
 #include "collectives/sparse/sparse_allreduce.h"
-#include "libsched/simulate/work.h"
 #include "tests/support/simulated_world.h"
 
 namespace lsched {
@@ -26,7 +25,7 @@ void expect_same(const packed_world& world, const schedule& program) {
     EXPECT_TRUE(what.guard == 0 || *shape.guard_of(what) == *program.guard_of(what));
     EXPECT_EQ(packed_world::tag_of(shape, it, index), what.tag);
     if (!is_signal(what.kind)) {
-      EXPECT_EQ(world.bytes_of(packed_world::size_number_of(shape, it, index)), bytes_of_work(program, what));
+      EXPECT_EQ(world.bytes_of(packed_world::size_number_of(shape, it, index)), typical_bytes(program, what));
     }
     if (!is_communication(what.kind)) continue;
     EXPECT_EQ(world.peer_of(shape, it, self, index), what.peer) << program.name() << " " << self << " op " << id;
