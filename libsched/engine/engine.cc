@@ -131,7 +131,10 @@ engine::engine(endpoint& net, lane* beside)
 engine::~engine() {
   if (jobs_ != 0) lane_->drain();
   for (auto& it : instances_)
-    if (it != nullptr) release_memory(*it);
+    if (it != nullptr) {
+      net_.detach(it->id);  // a transport may copy unread messages out of the memory here
+      release_memory(*it);
+    }
 }
 
 // --- commit and removal -------------------------------------------------------------------------------------------

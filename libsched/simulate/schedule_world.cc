@@ -153,7 +153,7 @@ class packed_state {
     bits += std::uint64_t{1} << shift;
     return static_cast<std::uint32_t>(tokens) + 1;
   }
-  const void* first_word(std::uint32_t index) const { return &bits_[index * words_]; }
+  const void* first_word(std::uint32_t index) const { return bits_.data() + index * words_; }
   std::size_t memory() const { return fields_.capacity() * sizeof(field) + bits_.capacity() * sizeof(bits_[0]); }
 
  private:
