@@ -64,11 +64,11 @@ room(collectives/sparse/functions libsched/schedule collectives/sparse/protocol 
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/session libsched/transport/shm)
 room(bindings ops collectives)
 room(bindings/mpi ops libsched/schedule libsched/transport libsched/transport/shm offload bindings)
-room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/session libsched/transport/shm
-  libsched/verify collectives/algorithm collectives collectives/sparse collectives/sparse/steps
+room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simulate libsched/session
+  libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse collectives/sparse/steps
   collectives/sparse/functions offload bindings bindings/mpi)
-room(bindings/cli/common ops libsched/simulate libsched/transport/shm collectives collectives/sparse offload bindings
-  bindings/mpi bindings/c)
+room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
+  offload bindings bindings/mpi bindings/c)
 room(bindings/cli ops libsched/simulate/goal offload bindings bindings/mpi bindings/cli/common)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate libsched/simulate/goal collectives/algorithm
   collectives bindings bindings/cli/common)

@@ -1023,6 +1023,62 @@ LSCHED_CHECKED lsched_status lsched_verify_collective(const lsched_verify_collec
                                                       lsched_verification* verification, lsched_finding* findings,
                                                       uint64_t most_findings, lsched_diagnostic* diagnostic);
 
+/* ---- Simulation ------------------------------------------------------------------------------------------------ */
+
+/* How long one round takes on a modelled machine (LogGOPS, docs/simulate.md). The schedules themselves are timed, by
+ * the rules that the engine runs them by. Nothing runs and no runtime is needed. Of the same schedules and machine
+ * `lsched simulate` gives the same times. */
+
+/* What is simulated. Exactly one of `text`, `collective` and `sparse` is not NULL. */
+typedef struct lsched_simulate_desc {
+  size_t struct_size;
+  const char* text;       /* schedule files (docs/schedule_file.md): every rank's, one after the other in any order */
+  uint64_t bytes;         /* of text, which needs no NUL */
+  const char* collective; /* a name `lsched list` shows */
+  const char* algorithm;  /* of `collective`; NULL or "auto": the one with the fewest hops */
+  const lsched_sparse_desc* sparse; /* a sparse allreduce; gradient and update are not looked at */
+  int32_t ranks;                    /* of collective or sparse: 1 … 2^24. Not looked at if there is a text */
+  int32_t root;                     /* the members from here to activation are of `collective` alone */
+  uint64_t count; /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */
+  lsched_dtype dtype;
+  lsched_reduction reduction;
+  const char* activation;    /* of a partial collective; NULL for others */
+  int32_t initiator;         /* the rank whose call counts where a partial round has one candidate ("majority") */
+  int32_t reserved;          /* 0 */
+  uint64_t round;            /* 1 or more: a sparse allreduce does more in some rounds than in others */
+  const uint64_t* starts_ns; /* one for each rank: when it begins, or calls. NULL: all at 0 */
+  double L, o, g;            /* ns: latency of the wire, CPU time of a message at either end, gap between messages */
+  double G, O, compute;      /* ns per byte: gap, CPU time of a message, a reduction or copy */
+  uint64_t S;                /* bytes of the largest eager message; longer ones rendezvous */
+} lsched_simulate_desc;
+
+/* Fills in the defaults: round 1, and the machine of `lsched simulate` (LogGOPSim's: L 2500, o 1500, g 1000, G 6, O 0,
+ * compute 0, S 65535). All else is zero.  Thread: any. Blocks: never. NULL is OK. */
+#define lsched_simulate_desc_init(desc) lsched_simulate_desc_init_sized((desc), sizeof(lsched_simulate_desc))
+LSCHED_API void lsched_simulate_desc_init_sized(lsched_simulate_desc* desc, size_t bytes);
+
+typedef struct lsched_simulation {
+  size_t struct_size;
+  int32_t ranks;
+  int32_t active;    /* ranks that had called when the round took their contribution */
+  uint64_t messages; /* of all ranks: with payload */
+  uint64_t bytes;    /* of payload */
+  uint64_t signals;
+  uint64_t nic_waits; /* messages that had to wait for their receiver's network interface */
+  uint64_t last_ps;   /* when the last rank has finished, in picoseconds */
+} lsched_simulation;
+
+/* Times one round. `finish_ps` receives when ranks 0 … most_ranks-1 have finished, as far as there are so many, in
+ * picoseconds, and may be NULL if most_ranks is 0.
+ * Thread: any, any number at once.  Blocks: until the round is timed: some 100 ns a message, and for the schedule of
+ * each rank of a collective 10 us or more.  Memory: all the caller's; nothing is kept.
+ * Errors: ARGUMENT (also an unknown collective, a time that is not from 0 to 1e12 or makes a message take no time at
+ * all, a text that is not of the form); CONSTRAINT (the algorithm cannot do this world or count); BOUNDS, UNSUPPORTED
+ * (another version of the text; more than 26 days, or 2^64 bytes); UNMATCHED (a message that nobody receives); STATE (a
+ * rank waits forever: the diagnostic names it); NOMEM. */
+LSCHED_CHECKED lsched_status lsched_simulate(const lsched_simulate_desc* desc, lsched_simulation* simulation,
+                                             uint64_t* finish_ps, uint64_t most_ranks, lsched_diagnostic* diagnostic);
+
 #ifdef __cplusplus
 }
 #endif

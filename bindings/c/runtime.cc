@@ -167,14 +167,6 @@ lsched_config default_config() {
   return config;
 }
 
-/// Of a caller that was compiled against a header in which the struct has so many bytes.
-template <class Struct>
-void init_struct(Struct* to, std::size_t bytes, const Struct& from) {
-  if (to == nullptr || !is_size_of(published_as(to), bytes)) return;
-  to->struct_size = bytes;
-  write_struct(to, from);
-}
-
 }  // namespace
 
 result<open_options> read_config(const lsched_config* config) {

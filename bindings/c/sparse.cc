@@ -194,21 +194,27 @@ lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
 
 }  // namespace
 
-result<sparse_request> read_request(world place, const lsched_sparse_desc& desc) {
+result<sparse_question> read_question(world place, const lsched_sparse_desc& desc) {
   const auto problem = read_problem(place, desc);
   if (!problem) return problem.error();
   const auto how = read_algorithm(desc, *problem);
   if (!how) return how.error();
+  return sparse_question{*problem, *how};
+}
+
+result<sparse_request> read_request(world place, const lsched_sparse_desc& desc) {
+  const auto asked = read_question(place, desc);
+  if (!asked) return asked.error();
+  const auto& [problem, how] = *asked;
   std::shared_ptr<local_part> local;
   try {
-    local = std::make_shared<local_part>(*problem);
-    local->steps = sparse_functions((*how)->name, *problem, local->state, gtopk_children(place));
+    local = std::make_shared<local_part>(problem);
+    local->steps = sparse_functions(how->name, problem, local->state, gtopk_children(place));
   } catch (const std::bad_alloc&) {
-    return failure{status::no_memory, "there is no memory for a residual of " + std::to_string(problem->count) +
-                                          " elements and lists of " + std::to_string(problem->k)};
+    return failure{status::no_memory, "there is no memory for a residual of " + std::to_string(problem.count) +
+                                          " elements and lists of " + std::to_string(problem.k)};
   }
-  return sparse_request{*problem, *how, agreement_of(*problem, (*how)->name),
-                        std::shared_ptr<sparse_state>(local, &local->state),
+  return sparse_request{*asked, agreement_of(problem, how->name), std::shared_ptr<sparse_state>(local, &local->state),
                         std::shared_ptr<judging_functions>(local, local->steps.get())};
 }
 

@@ -993,6 +993,42 @@ inline verification verify_collective(const char* collective, std::int32_t ranks
   return detail::verify(lsched_verify_collective, desc);
 }
 
+// --- simulations -------------------------------------------------------------------------------------------
+
+/// What is simulated; begins as lsched_simulate_desc_init leaves it, with sums of f32.
+struct simulate_desc : lsched_simulate_desc {
+  simulate_desc() : lsched_simulate_desc{} {
+    lsched_simulate_desc_init(static_cast<lsched_simulate_desc*>(this));
+    dtype = LSCHED_F32;
+    reduction = LSCHED_SUM;
+  }
+};
+
+struct simulation {
+  lsched_simulation figures{};
+  std::vector<std::uint64_t> finish_ps{};  ///< by rank
+};
+
+/// Times one round of what `desc` names.
+inline simulation simulate(const lsched_simulate_desc& desc) {
+  constexpr std::uint64_t k_least_bytes_of_a_schedule = 32;
+  simulation made;
+  made.figures.struct_size = sizeof made.figures;
+  made.finish_ps.resize(desc.text != nullptr ? desc.bytes / k_least_bytes_of_a_schedule + 1
+                                             : static_cast<std::uint64_t>(desc.ranks > 0 ? desc.ranks : 0));
+  detail::call call;
+  call(lsched_simulate(&desc, &made.figures, made.finish_ps.data(), made.finish_ps.size(), call.diagnostic()));
+  made.finish_ps.resize(static_cast<std::size_t>(made.figures.ranks));
+  return made;
+}
+
+/// The schedule files of all ranks, one after the other, on the machine of `desc`.
+inline simulation simulate_text(std::string_view text, simulate_desc desc = {}) {
+  desc.text = text.data();
+  desc.bytes = text.size();
+  return simulate(desc);
+}
+
 }  // namespace cpp
 }  // namespace lsched
 

@@ -1,7 +1,7 @@
 // Structs with `struct_size`: a caller may have been compiled against an older or a newer lsched.h. Each such struct of
 // the header is in k_structs, with a call that it goes through.
-#include <array>
 #include <gtest/gtest.h>
+#include <array>
 
 #include <algorithm>
 #include <cstdlib>
@@ -214,6 +214,18 @@ const sized_struct k_structs[] = {
           lsched_verification answer{.struct_size = sizeof answer};
           return lsched_verify_collective(it, &answer, nullptr, 0, why);
         }),
+    passed_in<lsched_simulate_desc>(
+        [](in) {
+          lsched_simulate_desc desc;
+          lsched_simulate_desc_init(&desc);
+          desc.text = k_text.data();
+          desc.bytes = k_text.size();
+          return desc;
+        },
+        [](in, const lsched_simulate_desc* it, lsched_diagnostic* why) {
+          lsched_simulation answer{.struct_size = sizeof answer};
+          return lsched_simulate(it, &answer, nullptr, 0, why);
+        }),
     filled_in<lsched_diagnostic>([](in, lsched_diagnostic* it, lsched_diagnostic*) {
       EXPECT_EQ(lsched_runtime_open_threads(0, nullptr, nullptr, it), LSCHED_ERR_ARGUMENT);
       return it->status == LSCHED_ERR_ARGUMENT && it->text[0] != '\0' ? LSCHED_OK : LSCHED_ERR_ARGUMENT;
@@ -232,6 +244,13 @@ const sized_struct k_structs[] = {
     }),
     filled_in<lsched_partial_stats>([](in world, lsched_partial_stats* it, lsched_diagnostic*) {
       return lsched_schedule_stats(world.partial, it);
+    }),
+    filled_in<lsched_simulation>([](in, lsched_simulation* it, lsched_diagnostic* why) {
+      lsched_simulate_desc desc;
+      lsched_simulate_desc_init(&desc);
+      desc.text = k_text.data();
+      desc.bytes = k_text.size();
+      return lsched_simulate(&desc, it, nullptr, 0, why);
     }),
     filled_in<lsched_verification>([](in, lsched_verification* it, lsched_diagnostic* why) {
       const lsched_verify_text_desc desc{.struct_size = sizeof desc, .text = k_text.data(), .bytes = k_text.size()};

@@ -200,6 +200,13 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
       {{"simulate", "--ranks", "2", "3", "--to-goal", "/dev/null"}, "one simulation"},
       {{"simulate", "--ranks", "2", "--goal", "/dev/null"}, "--goal"},
+      {{"simulate", "--ranks", "2", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--goal", "/dev/null", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--ranks-per-node", "2", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--activation", "solo", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--fig9", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--initiator", "3", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched"}, "no such rank"},
+      {{"simulate", "--initiator", "1", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched"}, "not majority"},
       {{"simulate", "--collective", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator",
         "4"},
        "no such rank"},
@@ -1053,7 +1060,8 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
 
 TEST(Command, says_why_a_file_cannot_be_read) {
   const std::vector<words> readers {
-    {"verify", "--file"}, {"trace"}, {"simulate", "--goal"}, {"simulate", "--skew", "empirical", "--skew-file"},
+    {"verify", "--file"}, {"trace"}, {"simulate", "--goal"}, {"simulate", "--file"},
+        {"simulate", "--skew", "empirical", "--skew-file"},
         {"simulate", "--cpu-noise", "trace", "--noise-file"}, {"simulate", "--fig9", "--measured"},
 #if LSCHED_HAVE_BENCH
     {
@@ -1151,6 +1159,17 @@ TEST(CommandSimulate, the_last_line_is_the_summary) {
   EXPECT_EQ(summary["ranks"], 64);
   EXPECT_DOUBLE_EQ(summary["finish_us"].get<double>(), 69.828);  // six hops of 11.638 us
   for (const char* key : {"messages_per_s", "bytes_per_rank", "seconds"}) EXPECT_TRUE(summary.contains(key)) << key;
+}
+
+TEST(CommandSimulate, schedules_of_a_file_are_simulated) {
+  const std::string path = LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched";
+  const outcome it = run(lsched({"simulate", "--file", path, "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  EXPECT_DOUBLE_EQ(last_line_of(it.out)["finish_us"].get<double>(), 11.084);  // two messages of 8 bytes
+  EXPECT_TRUE(contains(it.out, R"("file":")" + path + R"(")")) << it.out;
+  EXPECT_TRUE(contains(it.out, R"("messages":2)")) << it.out;
+  const outcome seeds = run(lsched({"simulate", "--file", path, "--skew", "uniform", "--seeds", "3"}));
+  EXPECT_TRUE(contains(seeds.out, path + ", seed 3")) << seeds.out;
 }
 
 TEST(CommandSimulate, a_barrier_has_signals_of_8_bytes) {

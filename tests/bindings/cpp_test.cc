@@ -96,6 +96,23 @@ TEST(CppHeader, a_verdict_has_figures_or_findings) {
   EXPECT_THROW((void)lsched::verify_text("rubbish"), lsched::error);
 }
 
+TEST(CppHeader, a_simulation_has_a_time_for_each_rank) {
+  lsched::simulate_desc desc;
+  desc.collective = "allreduce";
+  desc.algorithm = "ring";
+  desc.ranks = 5;
+  desc.count = 7;
+  const lsched::simulation good = lsched::simulate(desc);
+  ASSERT_EQ(good.finish_ps.size(), 5u);
+  EXPECT_EQ(*std::max_element(good.finish_ps.begin(), good.finish_ps.end()), good.figures.last_ps);
+  EXPECT_EQ(good.figures.messages, 5u * 8);
+
+  constexpr std::string_view k_alone =
+      "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\nop 0 nop\nexit 0\n";
+  EXPECT_EQ(lsched::simulate_text(k_alone).finish_ps, std::vector<std::uint64_t>{0});
+  EXPECT_THROW((void)lsched::simulate_text("rubbish"), lsched::error);
+}
+
 TEST(CppHeader, what_is_printed_can_be_loaded) {
   as_ranks(3, [](lsched::runtime& world) {
     std::vector<float> input(5, static_cast<float>(world.rank() + 1)), output(5), again(5);
