@@ -150,7 +150,6 @@ struct instance {
   std::atomic<round_no> finished{0};  ///< engine → application: rounds ended; k_last_round once closed
   std::atomic<status> verdict{status::ok};
   std::atomic<rank> culprit{k_no_rank};
-  std::atomic<bool> leaving{false};
 
   // --- the engine's mailbox: a posted instance is linked in at most once ---
   std::atomic<bool> posted{false};

@@ -588,7 +588,7 @@ void run_partial(station& at, activation_policy policy, std::uint64_t count, int
     at.demand_ok(at.drive().wait(it, static_cast<round_no>(round), soon()), it, static_cast<round_no>(round));
     collect();
   }
-  it.leaving.store(true);
+  it.offers->leave();
   it.called.store(k_last_round);
   at.drive().poke(it);
   at.demand_ok(at.drive().wait(it, k_last_round, soon()), it, k_last_round);

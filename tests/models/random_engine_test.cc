@@ -200,7 +200,7 @@ class random_run {
     value withdrawn = 0;
     for (rank r = 0; r < world_.size(); ++r) {
       collect(r);
-      if (const auto rest = its_[index(r)]->offers->capture()) {
+      if (const auto rest = its_[index(r)]->offers->capture().buffer) {
         const auto& left = its_[index(r)]->offers->at(*rest);
         pending_[index(r)] -= left.offers;
         if (data_.count > 0) withdrawn += *reinterpret_cast<const value*>(left.data);

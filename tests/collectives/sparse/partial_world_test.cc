@@ -72,7 +72,7 @@ class partial_sparse_world {
     world_.at(r).post(at(r));
   }
   void leave(rank r) {
-    at(r).leaving.store(true);
+    at(r).offers->leave();
     call(r, k_last_round);
     std::erase(present_, r);
   }
