@@ -17,8 +17,7 @@ std::string text_of(const shape& data) {
 /// What commits, and how the handle finds out whether other memory is in place, too.
 struct described {
   commit_request request;
-  bool in_place = false;
-  std::int64_t overlay_bytes = 0;
+  memory_layout layout{};
   std::vector<tensor> tensors{};
   bool looks_at_tensors = true;
   std::string remark{};  ///< for the caller, though all is well
@@ -54,8 +53,7 @@ described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) 
   if (buffers.input) memory.inputs.push_back(asked->input);
   if (buffers.output) memory.outputs.push_back(asked->output);
   return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory), {.user = asked->user}},
-          asked->data.in_place,
-          asked->overlay_bytes,
+          {asked->data.in_place, asked->overlay_bytes},
           tensors_of(*asked),
           runtime->world.place().size > 1 && remark.empty(),
           std::string(remark)};
@@ -65,9 +63,9 @@ lsched_status create(lsched_runtime* runtime, const result<lsched_collective_des
                      lsched_diagnostic* diagnostic) {
   if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
   described all = desc ? describe(runtime, *desc) : described{{"a collective with bad arguments", desc.error()}};
-  const lsched_status answer = commit(runtime, std::move(all.request), all.in_place, schedule, diagnostic);
+  const lsched_status answer = commit(runtime, std::move(all.request), schedule, diagnostic);
   if (answer != LSCHED_OK) return answer;
-  (*schedule)->overlay_bytes = all.overlay_bytes;
+  (*schedule)->layout = all.layout;
   (*schedule)->tensors = std::move(all.tensors);
   (*schedule)->looks_at_tensors = all.looks_at_tensors;
   if (!all.remark.empty()) (void)report(diagnostic, {status::ok, all.remark});
@@ -289,7 +287,7 @@ lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partia
     described_partial all = describe_partial(runtime, asked);
     lsched_schedule* made = nullptr;
     if (schedule == nullptr) all.request.program = failure{status::argument, "schedule is null"};
-    lsched_status answer = commit(runtime, std::move(all.request), false, &made, diagnostic);
+    lsched_status answer = commit(runtime, std::move(all.request), &made, diagnostic);
     if (answer == LSCHED_OK) answer = complete_partial(*made, *asked, diagnostic);
     if (answer != LSCHED_OK) (void)lsched_schedule_destroy(made, k_farewell_ns, nullptr);
     if (answer != LSCHED_OK) return answer;

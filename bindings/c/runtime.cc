@@ -47,16 +47,6 @@ failure wrong_abi(int abi) {
                                std::to_string(LSCHED_ABI)};
 }
 
-/// All ranks of the world are those of the segment. Where they play nodes, their memory is shared all the same.
-neighbourhood alone_on_machine(const shm_segment& segment, rank ranks_per_node) {
-  const auto ranks = static_cast<unsigned>(segment.ranks());
-  const unsigned cores = segment.cores() != 0 ? segment.cores() : usable_cores();
-  neighbourhood all{{.ranks = ranks, .cores = cores}, static_cast<rank>(ranks_per_core(ranks, cores))};
-  for (rank r = 0; ranks_per_node != 0 && ranks_per_node < segment.ranks() && r < segment.ranks(); ++r)
-    all.nodes.push_back(r / ranks_per_node);
-  return all;
-}
-
 lsched_status open_process(const open_options& options, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
   const auto found = find_launch();
   if (!found) return report(diagnostic, found.error());
@@ -75,7 +65,7 @@ lsched_status open_process(const open_options& options, lsched_runtime** runtime
   auto net = shm_endpoint::open(*segment, where ? where->self : 0, options.shm);
   if (!net) return report(diagnostic, net.error());
   if (const auto why = wait_for_ranks(**segment, options.commit_timeout)) return report(diagnostic, *why);
-  *runtime = new lsched_runtime(std::move(*net), options, alone_on_machine(**segment, options.ranks_per_node));
+  *runtime = new lsched_runtime(std::move(*net), options, neighbourhood_of(**segment, options.ranks_per_node));
   return LSCHED_OK;
 }
 
@@ -108,7 +98,7 @@ commit_request bound(std::string agreement, result<schedule_ptr> program, const 
   return {std::move(agreement), std::move(program), std::move(memory)};
 }
 
-lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_place, lsched_schedule** schedule,
+lsched_status commit(lsched_runtime* runtime, commit_request request, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) request.program = failure{status::argument, "schedule is null"};
   auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
@@ -116,7 +106,6 @@ lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_pl
   if (!committed) return report(diagnostic, committed.error());
   handle->runtime = runtime;
   handle->instance = *committed;
-  handle->in_place = in_place;
   *schedule = handle.release();
   return LSCHED_OK;
 }
@@ -270,7 +259,7 @@ lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsch
       auto net = shm_endpoint::open(*segment, r, options->shm);
       if (!net) return report(diagnostic, net.error());
       opened.push_back(std::make_unique<lsched_runtime>(std::move(*net), *options,
-                                                        alone_on_machine(**segment, options->ranks_per_node)));
+                                                        neighbourhood_of(**segment, options->ranks_per_node)));
     }
     for (rank r = 0; r < ranks; ++r) runtimes[r] = opened[static_cast<std::size_t>(r)].release();
     return LSCHED_OK;
@@ -353,6 +342,28 @@ lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_
     std::memcpy(text, line.data(), length);
     text[length] = '\0';
     return LSCHED_OK;
+  });
+}
+
+// --- recording ---
+
+lsched_status lsched_trace_start(lsched_runtime* runtime, uint64_t events) {
+  constexpr std::uint64_t k_most = std::uint64_t{1} << 40;
+  if (runtime == nullptr || events == 0 || events > k_most) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    if (runtime->process.is_traced()) return LSCHED_ERR_STATE;
+    runtime->process.start_trace(events);
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_trace_write(lsched_runtime* runtime, const char* path, lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (runtime == nullptr || path == nullptr) return report(diagnostic, {status::argument, "runtime or path is null"});
+    if (!runtime->process.is_traced())
+      return report(diagnostic, {status::state, "nothing is being recorded: call lsched_trace_start first"});
+    const auto why = runtime->process.write_trace(path);
+    return why ? report(diagnostic, *why) : LSCHED_OK;
   });
 }
 

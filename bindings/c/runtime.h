@@ -11,9 +11,11 @@
 #include "collectives/sparse/functions/coo_functions.h"
 #include "collectives/sparse/functions/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
+#include "libsched/schedule/memory_layout.h"
 #include "libsched/session/session.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/joined_world.h"
+#include "offload/neighbourhood.h"
 #include "offload/session_call.h"
 
 namespace lsched {
@@ -31,13 +33,6 @@ struct open_options {
 /// Reads a caller's config (null: defaults and environment). ARGUMENT names the field that is wrong.
 result<open_options> read_config(const lsched_config* config);
 
-/// What a rank shares its machine with.
-struct neighbourhood {
-  machine_share share{};
-  rank ranks_per_core = 1;    ///< rounded up, on the machine of the world where it is worst; equal on all ranks
-  std::vector<rank> nodes{};  ///< by rank of the world, a number that those who share memory share; empty: all do
-};
-
 /// A deadline that far from now; LSCHED_FOREVER is never.
 driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 
@@ -51,7 +46,7 @@ commit_request bound(std::string agreement, result<schedule_ptr> program, const 
 
 /// How every create ends: commits, and makes the handle. The request goes out even if this rank's arguments are bad,
 /// since the others have to learn of it.
-lsched_status commit(lsched_runtime* runtime, commit_request request, bool in_place, lsched_schedule** schedule,
+lsched_status commit(lsched_runtime* runtime, commit_request request, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
 /// Turns a wait's answer into the caller's, with the reason where it is not ok. `awaited` is one of the schedule's.
@@ -60,9 +55,6 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
 
 /// The same of a call that a partial schedule has made.
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic);
-
-/// Whether any output overlaps with an input, or another output: memory for such a sum, as lsched_rebind takes it.
-bool has_overlaps(const coo_problem& of, const void* const* inputs, void* const* outputs);
 
 /// What was wrong with a round of a sum of users' sparse vectors, in words; nothing: ok.
 failure failure_of(const coo_verdict& verdict, const coo_problem& of);
@@ -102,8 +94,7 @@ struct lsched_runtime {
 struct lsched_schedule {
   lsched_runtime* runtime;
   lsched::instance* instance;
-  bool in_place = false;
-  std::int64_t overlay_bytes = 0;         ///< in place, from the output's beginning to the input's
+  lsched::memory_layout layout{};
   std::vector<lsched::tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none
   bool looks_at_tensors = true;  ///< of an ordinary adasum: false where there is nothing to combine, or a mean to take
   lsched::round_no bound_after = 0;                     ///< rounds that wrote to memory that was bound earlier

@@ -133,24 +133,6 @@ lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_
   return explain(*schedule, *schedule->instance, answer, schedule->instance->called.load(), diagnostic);
 }
 
-namespace {
-
-struct bound_buffer {
-  const std::byte* place = nullptr;
-  std::uint64_t bytes = 0;
-};
-
-/// Whether an input and an output lie to each other as when the schedule was made: in place, or apart.
-bool lie_alike(const lsched_schedule& made, const bound_buffer& input, const bound_buffer& output) {
-  if (input.bytes == 0 || output.bytes == 0) return true;
-  if (input.place == output.place + made.overlay_bytes) return made.in_place;
-  const auto in = reinterpret_cast<std::uintptr_t>(input.place);
-  const auto out = reinterpret_cast<std::uintptr_t>(output.place);
-  return !made.in_place && (in >= out + output.bytes || out >= in + input.bytes);
-}
-
-}  // namespace
-
 lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs) {
   if (schedule == nullptr) return LSCHED_ERR_ARGUMENT;
   if (schedule->is_partial()) return LSCHED_ERR_UNSUPPORTED;
@@ -164,17 +146,16 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
     for (std::size_t i = 0; i < output_count; ++i) memory.outputs.push_back(static_cast<std::byte*>(outputs[i]));
     std::size_t next_input = 0;
     std::size_t next_output = 0;
-    bound_buffer input;
-    bound_buffer output;
+    std::span<const std::byte> input, output;
     for (const buffer& data : program.buffers()) {
       if (data.role == buffer_role::scratch) continue;
       const bool is_input = data.role == buffer_role::input;
-      bound_buffer& last = is_input ? input : output;
-      last = {static_cast<const std::byte*>(is_input ? inputs[next_input++] : outputs[next_output++]), data.bytes()};
-      if (last.place == nullptr && last.bytes > 0) return LSCHED_ERR_ARGUMENT;
+      const auto* const place = static_cast<const std::byte*>(is_input ? inputs[next_input++] : outputs[next_output++]);
+      if (place == nullptr && data.bytes() > 0) return LSCHED_ERR_ARGUMENT;
+      (is_input ? input : output) = {place, data.bytes()};
     }
     if (schedule->coo != nullptr && has_overlaps(schedule->coo->problem(), inputs, outputs)) return LSCHED_ERR_ARGUMENT;
-    if (input_count == 1 && output_count == 1 && !lie_alike(*schedule, input, output)) return LSCHED_ERR_ARGUMENT;
+    if (input_count == 1 && output_count == 1 && !schedule->layout.fits(input, output)) return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
     schedule->runtime->process.driver().with_engine(
         [&] { answer = schedule->runtime->process.engine().bind(*schedule->instance, memory); });

@@ -1,9 +1,7 @@
 // Sparse allreduces of the C interface: check, describe, commit; and what lives from round to round.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <new>
 
 #include "bindings/c/runtime.h"
@@ -19,17 +17,6 @@ failure refused(std::string why) { return {status::argument, std::move(why)}; }
 
 constexpr std::uint32_t k_period = 64, k_reuse = 32;
 
-/// Zero is 1. Residuals are f32, but of f64.
-bool is_scale(double scale, dtype type) {
-  const auto is_within = [&](double least, double most) {
-    return scale == 0 || (std::abs(scale) >= least && std::abs(scale) <= most);
-  };
-  using narrow = std::numeric_limits<float>;
-  using wide = std::numeric_limits<double>;
-  return residual_of(type) == dtype::f64 ? is_within(wide::denorm_min(), wide::max())
-                                         : is_within(narrow::denorm_min(), narrow::max());
-}
-
 /// The problem of a rank, of which place and type are known to be right.
 result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc) {
   const auto data = read_shape(desc.count, desc.dtype);
@@ -43,7 +30,6 @@ result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc)
   if (desc.selection < LSCHED_EXACT || desc.selection > LSCHED_REUSED)
     return refused("selection is not an lsched_selection");
   if (desc.selection != LSCHED_REUSED && desc.reuse != 0) return refused("reuse is of LSCHED_REUSED: leave it 0");
-  if (!is_scale(desc.scale, data->type)) return refused("scale is not finite, or nothing, as a number of the residual");
   if (desc.nans < LSCHED_NAN_PROPAGATE || desc.nans > LSCHED_NAN_ERROR)
     return refused("nans is not an lsched_nan_policy");
   const sparse_problem problem{.count = desc.count,
@@ -138,7 +124,7 @@ lsched_status create(lsched_runtime* runtime, const lsched_sparse_desc* desc, ls
   const auto known = read_struct(desc);
   described all =
       known ? describe(runtime, *known) : described{{"a sparse allreduce with bad arguments", known.error()}};
-  const lsched_status answer = commit(runtime, std::move(all.request), false, schedule, diagnostic);
+  const lsched_status answer = commit(runtime, std::move(all.request), schedule, diagnostic);
   if (answer != LSCHED_OK) return answer;
   (*schedule)->residual = std::move(all.state);
   (*schedule)->sparse = std::move(all.steps);
@@ -166,15 +152,6 @@ lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
 bool is_sparse(const lsched_schedule* schedule) { return schedule != nullptr && schedule->residual != nullptr; }
 bool has_items(const lsched_schedule* schedule) {
   return is_sparse(schedule) || (schedule != nullptr && schedule->coo != nullptr);
-}
-
-/// A round that has failed is over: nothing runs any more, and what has waited is worth saving.
-/// Of a partial instance a round is open at any time, but under way only from its capture on.
-bool is_between_rounds(const instance& it) {
-  if (it.verdict.load() != status::ok) return true;
-  const round_no finished = it.finished.load();
-  if (!it.program->is_partial()) return finished == it.called.load();
-  return finished == k_last_round || finished == it.gated.load();
 }
 
 /// Between rounds the state is the caller's. What begins rounds of a partial schedule is not his alone: nothing does
