@@ -33,7 +33,7 @@ struct fig9_options {
   std::string transport;    ///< what the runtime talks through: a label for the results
   std::string json;
 };
-int run_fig9(lsched_runtime* runtime, const fig9_options& options);
+int run_fig9(lsched_world* runtime, const fig9_options& options);
 
 /// Latency and contributors of partial allreduces by policy, under ranks that come late, beside the simulator's.
 struct partial_options {
@@ -52,7 +52,7 @@ struct partial_options {
   std::string json;
 };
 std::span<const std::string_view> partial_skews();
-int run_partial(lsched_runtime* runtime, const partial_options& options);
+int run_partial(lsched_world* runtime, const partial_options& options);
 
 /// What partial rounds cost where nobody is late: rounds in step, offers alone, and processor time.
 struct cost_options {
@@ -65,14 +65,14 @@ struct cost_options {
   std::string transport;           ///< likewise
   std::string json;
 };
-int run_cost(lsched_runtime* runtime, const cost_options& options);
+int run_cost(lsched_world* runtime, const cost_options& options);
 
 /// Processor time of ranks that wait for a late one.
 struct idle_options {
   double seconds = 5;
   std::string json;
 };
-int run_idle(lsched_runtime* runtime, const idle_options& options);
+int run_idle(lsched_world* runtime, const idle_options& options);
 
 /// Time per op of schedules without communication, beside oneTBB's flow graph, and of an allreduce of eight ranks in
 /// one thread. Makes worlds of its own.
@@ -121,7 +121,7 @@ struct coll_options {
   std::string plot;               ///< a PNG; empty: none
   std::string json;
 };
-int run_coll(lsched_runtime* runtime, const coll_options& options);
+int run_coll(lsched_world* runtime, const coll_options& options);
 
 /// The adaptive sum beside our sum and MPI's, and what it may cost beyond a sum.
 struct adasum_options {
@@ -135,7 +135,7 @@ struct adasum_options {
   std::string plot;       ///< a PNG; empty: none
   std::string json;
 };
-int run_adasum(lsched_runtime* runtime, const adasum_options& options);
+int run_adasum(lsched_world* runtime, const adasum_options& options);
 
 /// Sparse allreduces: words, and time where there are ranks to run them.
 struct sparse_options {
@@ -162,7 +162,7 @@ struct sparse_options {
 /// What they may be.
 std::vector<std::string> sparse_generators();
 std::vector<std::string> sparse_algorithm_names();
-int run_sparse(lsched_runtime* runtime, const sparse_options& options);
+int run_sparse(lsched_world* runtime, const sparse_options& options);
 /// In this process alone.
 int count_sparse_world(const sparse_options& options);
 
@@ -189,7 +189,7 @@ struct tune_options {
   bool is_near = true;                      ///< all ranks share memory
   std::string json;
 };
-int run_tune(lsched_runtime* runtime, const tune_options& options);
+int run_tune(lsched_world* runtime, const tune_options& options);
 
 /// Computing while a collective is under way, beside MPI's non-blocking forms.
 struct overlap_options {
@@ -206,7 +206,7 @@ struct overlap_options {
 /// A runtime to measure with; open() ends the one of the pass before, whose schedules are gone. Collective.
 struct overlap_pass {
   std::string progress;  ///< "thread" or "caller": a label for the results
-  std::function<lsched_runtime*()> open;
+  std::function<lsched_world*()> open;
 };
 int run_overlap(const overlap_options& options, std::span<const overlap_pass> passes);
 

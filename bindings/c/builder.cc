@@ -1,12 +1,12 @@
 // Schedules by hand: the C face of the builder, and of schedule_file.h.
 #include "libsched/schedule/builder.h"
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
+#include "bindings/c/world.h"
 #include "libsched/schedule/schedule_file.h"
 
 struct lsched_builder {
-  lsched_runtime* runtime;
+  lsched_world* world;
   lsched::builder content;
   std::string name;
   std::optional<lsched::failure> refusal{};  ///< the first error, if it was found here and not by the content
@@ -110,11 +110,11 @@ using namespace lsched;
 
 extern "C" {
 
-lsched_status lsched_builder_create(lsched_runtime* runtime, const char* name, lsched_builder** builder) {
-  if (runtime == nullptr || builder == nullptr) return LSCHED_ERR_ARGUMENT;
+lsched_status lsched_builder_create(lsched_world* world, const char* name, lsched_builder** builder) {
+  if (world == nullptr || builder == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
     const std::string called = name == nullptr ? "custom" : name;
-    *builder = new lsched_builder{runtime, lsched::builder(runtime->world.place(), called), called};
+    *builder = new lsched_builder{world, lsched::builder(world->joined.place(), called), called};
     return LSCHED_OK;
   });
 }
@@ -198,17 +198,17 @@ lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* 
   return guarded(diagnostic, [&] {
     commit_request request = bound("hand-written schedule " + owned->name, compile(*owned), inputs, outputs);
     request.options.user = owned->user;
-    return commit(owned->runtime, std::move(request), schedule, diagnostic);
+    return commit(owned->world, std::move(request), schedule, diagnostic);
   });
 }
 
-lsched_status lsched_schedule_load(lsched_runtime* runtime, const char* text, uint64_t bytes, const void* const* inputs,
+lsched_status lsched_schedule_load(lsched_world* world, const char* text, uint64_t bytes, const void* const* inputs,
                                    void* const* outputs, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
+  if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
   return guarded(diagnostic, [&] {
-    auto program = read(text, bytes, runtime->world.place());
+    auto program = read(text, bytes, world->joined.place());
     const std::string name = program ? (*program)->name() : "that could not be read";
-    return commit(runtime, bound("loaded schedule " + name, std::move(program), inputs, outputs), schedule, diagnostic);
+    return commit(world, bound("loaded schedule " + name, std::move(program), inputs, outputs), schedule, diagnostic);
   });
 }
 

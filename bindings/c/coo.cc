@@ -1,9 +1,9 @@
 // Sums of users' sparse vectors, of the C interface: check, describe, commit; and what was wrong with a round.
 #include <array>
 
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
+#include "bindings/c/world.h"
 #include "collectives/sparse/coo_allreduce.h"
 #include "collectives/sparse/functions/coo_functions.h"
 #include "ops/counted.h"
@@ -69,12 +69,12 @@ described describe(world place, const lsched_coo_desc& desc) {
   return all;
 }
 
-lsched_status create(lsched_runtime* runtime, const lsched_coo_desc* desc, lsched_schedule** schedule,
+lsched_status create(lsched_world* world, const lsched_coo_desc* desc, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   const auto known = read_struct(desc);
-  described all = known ? describe(runtime->world.place(), *known)
+  described all = known ? describe(world->joined.place(), *known)
                         : described{{"a coo allreduce with bad arguments", known.error()}};
-  const lsched_status answer = commit(runtime, std::move(all.request), schedule, diagnostic);
+  const lsched_status answer = commit(world, std::move(all.request), schedule, diagnostic);
   if (answer == LSCHED_OK) (*schedule)->coo = std::move(all.steps);
   return answer;
 }
@@ -99,10 +99,10 @@ failure failure_of(const coo_verdict& verdict, const coo_problem& of) {
 
 using namespace lsched;
 
-extern "C" lsched_status lsched_coo_allreduce_create(lsched_runtime* runtime, const lsched_coo_desc* desc,
+extern "C" lsched_status lsched_coo_allreduce_create(lsched_world* world, const lsched_coo_desc* desc,
                                                      lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    return create(runtime, desc, schedule, diagnostic);
+    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
+    return create(world, desc, schedule, diagnostic);
   });
 }

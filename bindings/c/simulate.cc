@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <array>
 
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
+#include "bindings/c/world.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/simulate/schedule_world.h"
 

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <new>
 
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
+#include "bindings/c/world.h"
 #include "collectives/sparse/gtopk.h"
 
 namespace lsched {
@@ -106,9 +106,9 @@ struct described {
   std::shared_ptr<judging_functions> steps{};
 };
 
-described describe(lsched_runtime* runtime, const lsched_sparse_desc& desc) {
+described describe(lsched_world* world, const lsched_sparse_desc& desc) {
   const std::string nothing = "a sparse allreduce with bad arguments";
-  auto asked = read_request(runtime->world.place(), desc);
+  auto asked = read_request(world->joined.place(), desc);
   if (!asked) return {{nothing, asked.error()}};
   if (auto why = objection_to_memory(desc, asked->problem)) return {{nothing, *why}};
   return {{std::move(asked->agreement),
@@ -119,12 +119,11 @@ described describe(lsched_runtime* runtime, const lsched_sparse_desc& desc) {
           asked->steps};
 }
 
-lsched_status create(lsched_runtime* runtime, const lsched_sparse_desc* desc, lsched_schedule** schedule,
+lsched_status create(lsched_world* world, const lsched_sparse_desc* desc, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   const auto known = read_struct(desc);
-  described all =
-      known ? describe(runtime, *known) : described{{"a sparse allreduce with bad arguments", known.error()}};
-  const lsched_status answer = commit(runtime, std::move(all.request), schedule, diagnostic);
+  described all = known ? describe(world, *known) : described{{"a sparse allreduce with bad arguments", known.error()}};
+  const lsched_status answer = commit(world, std::move(all.request), schedule, diagnostic);
   if (answer != LSCHED_OK) return answer;
   (*schedule)->residual = std::move(all.state);
   (*schedule)->sparse = std::move(all.steps);
@@ -165,7 +164,7 @@ lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
   };
   if (!schedule->is_partial()) return answer_of();
   lsched_status answer = LSCHED_ERR_STATE;
-  schedule->runtime->process.driver().with_engine([&] { answer = answer_of(); });
+  schedule->world->process.driver().with_engine([&] { answer = answer_of(); });
   return answer;
 }
 
@@ -201,17 +200,17 @@ using namespace lsched;
 
 extern "C" {
 
-lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_desc* desc, lsched_schedule** schedule,
+lsched_status lsched_sparse_create(lsched_world* world, const lsched_sparse_desc* desc, lsched_schedule** schedule,
                                    lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    return create(runtime, desc, schedule, diagnostic);
+    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
+    return create(world, desc, schedule, diagnostic);
   });
 }
 
 lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats) {
   if (!has_items(schedule) || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
-  schedule->runtime->process.driver().with_engine([&] { write_struct(stats, stats_of(*schedule)); });
+  schedule->world->process.driver().with_engine([&] { write_struct(stats, stats_of(*schedule)); });
   return LSCHED_OK;
 }
 

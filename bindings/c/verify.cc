@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
+#include "bindings/c/world.h"
 #include "collectives/promise.h"
 #include "libsched/schedule/schedule_file.h"
 

@@ -2,7 +2,7 @@
 // in them is combined over all ranks, by Adasum unless asked otherwise (Maleki and others, "Scaling Distributed
 // Training with Adaptive Summation", MLSys 2021, arXiv:2006.02924, Figure 3).
 //
-//     lsched::runtime world;
+//     lsched::world world;
 //     lsched::delta_step<float> deltas(world, weights);         // all ranks begin with rank 0's weights
 //     for (...) {
 //       optimizer.step(weights, gradient_of(my_batch, weights));   // plain SGD, momentum, Adam, decay: local
@@ -116,7 +116,7 @@ struct tensor_telemetry {
   /// By that model, of this reduction over the mean: S(ranks), not known of Adasum by nodes; of the sum it is ranks, of
   /// the mean 1.
   double gain = 0;
-  bool is_spoilt = false;  ///< an element of what the weights moved by is not finite
+  bool is_non_finite = false;  ///< an element of what the weights moved by is not finite
 };
 
 // --- the scale of what travels in few bits -------------------------------------------------------------------
@@ -164,13 +164,13 @@ class dynamic_scale {
 
 namespace detail {
 
-/// Memory of a runtime and a schedule bound to it, whose round may be waited for in several calls. If one runs when
-/// this is destroyed, the memory is left to the runtime, which stays open: nobody writes to what is no more.
+/// Memory of a world and a schedule bound to it, whose round may be waited for in several calls. If one runs when
+/// this is destroyed, the memory is left to the world, which stays open: nobody writes to what is no more.
 template <class Schedule>
 class exchange_by {
  public:
   exchange_by() = default;
-  exchange_by(runtime& world, std::uint64_t bytes)
+  exchange_by(world& world, std::uint64_t bytes)
       : world_(world.handle()), memory_(world.allocate<std::uint8_t>(bytes)) {
     std::fill(memory_.begin(), memory_.end(), std::uint8_t{0});
   }
@@ -214,7 +214,7 @@ class exchange_by {
   }
 
  private:
-  lsched_runtime* world_ = nullptr;
+  lsched_world* world_ = nullptr;
   std::span<std::uint8_t> memory_{};
   Schedule schedule_{};
   ticket round_{};
@@ -224,7 +224,7 @@ using exchange = exchange_by<schedule>;
 
 /// Everybody's weights become rank 0's. Not in the caller's memory: a timeout may end all this while the round goes on.
 template <element T>
-void broadcast_weights(runtime& world, std::span<T> weights, timeout limit) {
+void broadcast_weights(world& world, std::span<T> weights, timeout limit) {
   exchange model(world, weights.size_bytes());
   std::copy(weights.begin(), weights.end(), model.as<T>().begin());
   model.bind(world.bcast<T>(model.as<T>(), 0));
@@ -318,7 +318,7 @@ inline void make_room(wire& in, double growth) {
 inline double growth_of(combine how, std::int32_t ranks) { return how == combine::adasum ? std::sqrt(ranks) : ranks; }
 
 /// By nodes, first the ranks of a node are added up, then divided, and of these means it is the adaptive sum.
-inline double growth_by_nodes(const runtime& world) {
+inline double growth_by_nodes(const world& world) {
   std::int32_t most_ranks = 1;
   for (std::int32_t r = 0; r < world.size(); ++r) most_ranks = std::max(most_ranks, world.node_of(r).ranks);
   return std::max<double>(most_ranks, growth_of(combine::adasum, world.node().nodes));
@@ -346,8 +346,8 @@ struct delta_options {
 
 /// Keeps the replicas of a model together while each rank trains its own by a local optimizer.
 ///
-/// Memory: the weights stay the caller's and outlive this, and so does the runtime. Two more copies of the model are
-/// owned here: the weights that the last step ended with, and the deltas, in memory of the runtime that local ranks
+/// Memory: the weights stay the caller's and outlive this, and so does the world. Two more copies of the model are
+/// owned here: the weights that the last step ended with, and the deltas, in memory of the world that local ranks
 /// read in place; less of them on a wire in fewer bits. (A third for as long as the constructor broadcasts.)
 /// Threads: one at a time. The constructor, step and sync are collective, called by all ranks in the same order; they
 /// block until the others have come, each exchange (one for each bucket) for at most `limit` (telemetry is one more),
@@ -359,7 +359,7 @@ template <element T>
 requires std::floating_point<T>
 class delta_step {
  public:
-  explicit delta_step(runtime& world, std::span<T> weights, delta_options options = {},
+  explicit delta_step(world& world, std::span<T> weights, delta_options options = {},
                       timeout limit = timeout::forever())
       : weights_(weights), options_(std::move(options)), ranks_(world.size()) {
     if (options_.local_steps == 0) throw std::invalid_argument("lsched: a delta is that of one local step at least");
@@ -441,7 +441,7 @@ class delta_step {
 
  private:
   /// Replicas that scale differently would drift apart, and nobody would notice.
-  void expect_one_scale(runtime& world, timeout limit) const {
+  void expect_one_scale(world& world, timeout limit) const {
     detail::exchange all(world, 4 * sizeof(double));
     const std::span<double> most = all.as<double>();
     most[0] = options_.scaling.scale(), most[1] = -most[0];
@@ -460,7 +460,7 @@ class delta_step {
     throw error(why.status, why);
   }
 
-  void connect(runtime& world, detail::bucket& it) {
+  void connect(world& world, detail::bucket& it) {
     const std::uint64_t count = it.elements + (wire_.is_scaled ? 1 : 0);  // and a vote
     it.deltas = detail::exchange(world, count * wire_.element_bytes());
     lsched_collective_desc desc{};
@@ -566,7 +566,7 @@ class delta_step {
   void add(const detail::bucket& it, std::size_t tensor, std::uint64_t at) {
     const auto& [begin, count] = options_.tensors[tensor];
     double norm2 = 0;
-    bool is_spoilt = false;
+    bool is_non_finite = false;
     for_parts(it, count, at, [&, begin = begin](std::span<T> delta, std::uint64_t done) {
       if (wire_.is_scaled)
         convert(wire_.type, place(it, at + done), delta.size(), 1 / it.scale, dtype_of<T>::value, delta.data());
@@ -575,13 +575,13 @@ class delta_step {
       if (norms_) {
         const double of_part = detail::squared_norm<T>(delta);
         norm2 += of_part;
-        is_spoilt |= !std::isfinite(of_part) && !detail::are_finite<T>(delta);
+        is_non_finite |= !std::isfinite(of_part) && !detail::are_finite<T>(delta);
       }
       for (std::size_t k = 0; k < delta.size(); ++k) weights_[begin + done + k] = start_[begin + done + k] += delta[k];
     });
     if (!norms_) return;
     telemetry_[tensor] = told(norms_.as<double>()[tensor], norm2);
-    telemetry_[tensor].is_spoilt = is_spoilt;
+    telemetry_[tensor].is_non_finite = is_non_finite;
   }
 
   /// Elements of no tensor go back to where they started.

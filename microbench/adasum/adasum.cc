@@ -352,7 +352,7 @@ bool introduce_mpi(const team& ranks, reporter& out) {
 
 }  // namespace
 
-int run_adasum(lsched_runtime* runtime, const adasum_options& options) {
+int run_adasum(lsched_world* runtime, const adasum_options& options) {
   team ranks(runtime);
   reporter out("adasum", options.json, ranks);
   if (!options.plot.empty()) on_root(ranks, [&] { expect_writable(options.plot); });

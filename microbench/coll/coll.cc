@@ -50,7 +50,7 @@ void explain(const team& ranks, const rivals& how, bool mpi_is_wrong, reporter& 
 
 }  // namespace
 
-int run_coll(lsched_runtime* runtime, const coll_options& options) {
+int run_coll(lsched_world* runtime, const coll_options& options) {
   team ranks(runtime);
   reporter out("coll", options.json, ranks);
   if (!options.plot.empty()) on_root(ranks, [&] { expect_writable(options.plot); });

@@ -95,7 +95,7 @@ void write(const std::string& path, const tuning_table& table) {
 
 }  // namespace
 
-int run_tune(lsched_runtime* runtime, const tune_options& options) {
+int run_tune(lsched_world* runtime, const tune_options& options) {
   team ranks(runtime);
   reporter out("tune", options.json, ranks);
   tuning_table table;

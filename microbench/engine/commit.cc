@@ -52,9 +52,9 @@ void measure_schedules(const algorithm& how, const commit_options& options, tabl
 }
 
 void measure_rebind(const commit_options& options, table& lines, reporter& out) {
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   auto why = fresh_diagnostic();
-  expect_ok(lsched_runtime_open_threads(1, nullptr, &runtime, &why), "lsched_runtime_open_threads", why);
+  expect_ok(lsched_world_open_threads(1, nullptr, &runtime, &why), "lsched_world_open_threads", why);
   std::array<std::vector<float>, 2> inputs{std::vector<float>(options.count), std::vector<float>(options.count)};
   std::vector<float> output(options.count);
   lsched_schedule* schedule = nullptr;
@@ -80,7 +80,7 @@ void measure_rebind(const commit_options& options, table& lines, reporter& out) 
   out.json(
       {{"bench", "commit"}, {"what", "rebind"}, {"us_median", its.median / k_batch}, {"us_p95", its.p95 / k_batch}});
   close(schedule_handle(schedule));
-  expect_ok(lsched_runtime_close(runtime), "lsched_runtime_close");
+  expect_ok(lsched_world_close(runtime), "lsched_world_close");
 }
 
 }  // namespace

@@ -21,18 +21,18 @@ constexpr std::size_t k_ops = 1024;
 constexpr std::uint64_t k_blocks = 10;  // the sides take turns
 
 struct runtime_closer {
-  void operator()(lsched_runtime* runtime) const { (void)lsched_runtime_close(runtime); }
+  void operator()(lsched_world* runtime) const { (void)lsched_world_close(runtime); }
 };
-using runtime_handle = std::unique_ptr<lsched_runtime, runtime_closer>;
+using runtime_handle = std::unique_ptr<lsched_world, runtime_closer>;
 
 runtime_handle open_world_of_one() {
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   auto why = fresh_diagnostic();
-  expect_ok(lsched_runtime_open_threads(1, nullptr, &runtime, &why), "lsched_runtime_open_threads", why);
+  expect_ok(lsched_world_open_threads(1, nullptr, &runtime, &why), "lsched_world_open_threads", why);
   return runtime_handle(runtime);
 }
 
-schedule_handle make_schedule(lsched_runtime* runtime, graph_kind kind) {
+schedule_handle make_schedule(lsched_world* runtime, graph_kind kind) {
   lsched_builder* builder = nullptr;
   expect_ok(lsched_builder_create(runtime, kind == graph_kind::chain ? "chain" : "fan", &builder),
             "lsched_builder_create");
@@ -51,9 +51,9 @@ schedule_handle make_schedule(lsched_runtime* runtime, graph_kind kind) {
   return schedule_handle(schedule);
 }
 
-std::uint64_t ops_fired(lsched_runtime* runtime) {
+std::uint64_t ops_fired(lsched_world* runtime) {
   lsched_stats stats{.struct_size = sizeof stats};
-  expect_ok(lsched_runtime_stats(runtime, &stats), "lsched_runtime_stats");
+  expect_ok(lsched_get_stats(runtime, &stats), "lsched_get_stats");
   return stats.ops;
 }
 
@@ -89,8 +89,7 @@ void measure(std::vector<contender>& contenders, std::uint64_t rounds) {
     for (contender& who : contenders) run_block(who, in_block, true);
 }
 
-void measure_graph(graph_kind kind, const engine_options& options, lsched_runtime* runtime, table& lines,
-                   reporter& out) {
+void measure_graph(graph_kind kind, const engine_options& options, lsched_world* runtime, table& lines, reporter& out) {
   const char* what = kind == graph_kind::chain ? "chain" : "fan";
   auto schedule = make_schedule(runtime, kind);
   std::vector<contender> contenders;
@@ -149,11 +148,11 @@ class crowd {
     lsched_config_init(&config);
     config.progress = LSCHED_PROGRESS_CALLER;
     auto why = fresh_diagnostic();
-    expect_ok(lsched_runtime_open_threads(ranks, &config, runtimes_.data(), &why), "lsched_runtime_open_threads", why);
+    expect_ok(lsched_world_open_threads(ranks, &config, runtimes_.data(), &why), "lsched_world_open_threads", why);
   }
   ~crowd() {
     schedules_.clear();
-    for (lsched_runtime* it : runtimes_) (void)lsched_runtime_close(it);
+    for (lsched_world* it : runtimes_) (void)lsched_world_close(it);
   }
 
   /// An allreduce of one float of every rank. Creating waits for the other ranks: a thread for each.
@@ -181,7 +180,7 @@ class crowd {
       expect_ok(lsched_start(schedules_[r].get(), &tickets_[r]), "lsched_start");
     const auto limit = clock::now() + std::chrono::nanoseconds(k_patience_ns);
     while (!std::ranges::all_of(tickets_, [](lsched_ticket it) { return lsched_test(it) == LSCHED_OK; })) {
-      for (lsched_runtime* it : runtimes_) expect_ok(lsched_progress(it, nullptr), "lsched_progress");
+      for (lsched_world* it : runtimes_) expect_ok(lsched_progress(it, nullptr), "lsched_progress");
       if (clock::now() > limit) throw failed("a round did not end");
     }
     if (std::ranges::any_of(outputs_, [this](float it) { return it != static_cast<float>(runtimes_.size()); }))
@@ -191,12 +190,12 @@ class crowd {
 
   std::uint64_t fired() const {
     std::uint64_t ops = 0;
-    for (lsched_runtime* it : runtimes_) ops += ops_fired(it);
+    for (lsched_world* it : runtimes_) ops += ops_fired(it);
     return ops;
   }
 
  private:
-  std::vector<lsched_runtime*> runtimes_;
+  std::vector<lsched_world*> runtimes_;
   std::vector<lsched_ticket> tickets_;
   float input_ = 1;
   std::vector<float> outputs_ = std::vector<float>(runtimes_.size());

@@ -15,7 +15,7 @@ constexpr std::uint64_t k_count = 1024;
 
 /// A partial allreduce of policy full: application threads wait in it, and it is served in the background
 /// too.
-schedule_handle make_full(lsched_runtime* runtime) {
+schedule_handle make_full(lsched_world* runtime) {
   const lsched_partial_desc desc{.struct_size = sizeof desc,
                                  .count = k_count,
                                  .dtype = LSCHED_F32,
@@ -43,7 +43,7 @@ bool run_round(const schedule_handle& schedule, int ranks) {
 
 }  // namespace
 
-int run_idle(lsched_runtime* runtime, const idle_options& options) {
+int run_idle(lsched_world* runtime, const idle_options& options) {
   team ranks(runtime);
   reporter out("idle", options.json, ranks);
   out.introduce(ranks);

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t k_blocks = 5;
 
 struct runtime_closer {
-  void operator()(lsched_runtime* runtime) const { (void)lsched_runtime_close(runtime); }
+  void operator()(lsched_world* runtime) const { (void)lsched_world_close(runtime); }
 };
 
 /// The operands, and one side's target and world.
@@ -33,8 +33,8 @@ class side {
     config.lane = lane;
     config.progress = LSCHED_PROGRESS_CALLER;
     auto why = fresh_diagnostic();
-    lsched_runtime* opened = nullptr;
-    expect_ok(lsched_runtime_open_threads(1, &config, &opened, &why), "lsched_runtime_open_threads", why);
+    lsched_world* opened = nullptr;
+    expect_ok(lsched_world_open_threads(1, &config, &opened, &why), "lsched_world_open_threads", why);
     runtime_.reset(opened);
     lsched_builder* to = nullptr;
     expect_ok(lsched_builder_create(opened, "one reduction", &to), "lsched_builder_create");
@@ -64,7 +64,7 @@ class side {
  private:
   const operands& from_;
   std::vector<float> target_;
-  std::unique_ptr<lsched_runtime, runtime_closer> runtime_;
+  std::unique_ptr<lsched_world, runtime_closer> runtime_;
   schedule_handle schedule_;
 };
 

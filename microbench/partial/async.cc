@@ -33,7 +33,7 @@ struct stage {
   std::array<std::exception_ptr, k_ranks> errors{};
 };
 
-schedule_handle make_solo(lsched_runtime* runtime, std::uint64_t count) {
+schedule_handle make_solo(lsched_world* runtime, std::uint64_t count) {
   const lsched_partial_desc desc{.struct_size = sizeof desc,
                                  .count = count,
                                  .dtype = LSCHED_F32,
@@ -74,7 +74,7 @@ double run_round(const schedule_handle& schedule, const std::vector<float>& ones
   return us;
 }
 
-void play_rank_0(lsched_runtime* runtime, stage& shared) {
+void play_rank_0(lsched_world* runtime, stage& shared) {
   auto schedule = make_solo(runtime, shared.options.count);
   const std::vector<float> ones(shared.options.count, 1.0f);
   std::vector<float> sum(shared.options.count);
@@ -83,7 +83,7 @@ void play_rank_0(lsched_runtime* runtime, stage& shared) {
   close(std::move(schedule));
 }
 
-void play_rank_1(lsched_runtime* runtime, stage& shared) {
+void play_rank_1(lsched_world* runtime, stage& shared) {
   auto schedule = make_solo(runtime, shared.options.count);
   shared.computing.arrive_and_wait();
   const auto start = clock::now();
@@ -96,7 +96,7 @@ void play_rank_1(lsched_runtime* runtime, stage& shared) {
 }
 
 // A failure of one rank must not leave the other waiting for ever: it stops by its own timeouts.
-void play(int rank, lsched_runtime* runtime, stage& shared) {
+void play(int rank, lsched_world* runtime, stage& shared) {
   try {
     rank == 0 ? play_rank_0(runtime, shared) : play_rank_1(runtime, shared);
   } catch (...) {
@@ -109,9 +109,9 @@ outcome measure(lsched_progress_mode progress, const async_options& options) {
   lsched_config config{.struct_size = sizeof config};
   lsched_config_init(&config);
   config.progress = progress;
-  std::array<lsched_runtime*, k_ranks> runtimes{};
+  std::array<lsched_world*, k_ranks> runtimes{};
   auto why = fresh_diagnostic();
-  expect_ok(lsched_runtime_open_threads(k_ranks, &config, runtimes.data(), &why), "lsched_runtime_open_threads", why);
+  expect_ok(lsched_world_open_threads(k_ranks, &config, runtimes.data(), &why), "lsched_world_open_threads", why);
   stage shared{.options = options};
   {
     std::array<std::jthread, k_ranks> threads;
@@ -119,7 +119,7 @@ outcome measure(lsched_progress_mode progress, const async_options& options) {
       threads[static_cast<std::size_t>(r)] =
           std::jthread([&shared, r, runtime = runtimes[static_cast<std::size_t>(r)]] { play(r, runtime, shared); });
   }
-  for (lsched_runtime* runtime : runtimes) (void)lsched_runtime_close(runtime);  // an error may have left schedules
+  for (lsched_world* runtime : runtimes) (void)lsched_world_close(runtime);  // an error may have left schedules
   for (const std::exception_ptr& error : shared.errors)
     if (error) std::rethrow_exception(error);
   return std::move(shared.seen);

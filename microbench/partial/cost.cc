@@ -3,7 +3,7 @@
 
 namespace lsched::bench {
 
-int run_cost(lsched_runtime* runtime, const cost_options& options) {
+int run_cost(lsched_world* runtime, const cost_options& options) {
   team ranks(runtime);
   reporter out("cost", options.json, ranks);
   out.introduce(ranks);

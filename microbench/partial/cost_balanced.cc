@@ -80,7 +80,7 @@ void checked_round(way& it, const round& how, team& ranks) {
 /// The synchronous allreduce of ones.
 class synchronous_call {
  public:
-  synchronous_call(lsched_runtime* runtime, const std::string& algorithm, std::uint64_t bytes)
+  synchronous_call(lsched_world* runtime, const std::string& algorithm, std::uint64_t bytes)
       : ones_(bytes / sizeof(float), 1.0f), input_(ones_), output_(ones_.size()) {
     const lsched_allreduce_desc desc{.struct_size = sizeof desc,
                                      .input = input_.data(),

@@ -51,7 +51,7 @@ struct observation {
 /// solo or majority. A contribution is all ones.
 class partial_side {
  public:
-  partial_side(lsched_runtime* runtime, const char* activation, std::size_t count, const fig9_options& options)
+  partial_side(lsched_world* runtime, const char* activation, std::size_t count, const fig9_options& options)
       : send_(count), result_(count) {
     const std::vector<std::uint64_t> buckets = equal_parts(count, options.buckets);
     const lsched_partial_desc desc{.struct_size = sizeof desc,
@@ -372,7 +372,7 @@ void print_table(const team& ranks, const std::vector<fig9_row>& rows, const fig
 
 }  // namespace
 
-int run_fig9(lsched_runtime* runtime, const fig9_options& options) {
+int run_fig9(lsched_world* runtime, const fig9_options& options) {
   team ranks(runtime);
   reporter out("fig9", options.json, ranks);
   if (!options.plot.empty()) on_root(ranks, [&] { expect_writable(options.plot); });

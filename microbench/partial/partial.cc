@@ -85,7 +85,7 @@ struct record {
 
 class side {
  public:
-  side(lsched_runtime* runtime, const std::string& policy, const partial_options& options)
+  side(lsched_world* runtime, const std::string& policy, const partial_options& options)
       : starts_(*read_activation(policy)),
         ranks_(lsched_size(runtime)),
         send_(options.bytes / sizeof(float), 1.0f),
@@ -369,7 +369,7 @@ std::span<const std::string_view> partial_skews() {
   return k_names;
 }
 
-int run_partial(lsched_runtime* runtime, const partial_options& wanted) {
+int run_partial(lsched_world* runtime, const partial_options& wanted) {
   team ranks(runtime);
   partial_options options = wanted;
   if (options.policies.empty()) options.policies = spectrum_of(ranks.size());

@@ -4,7 +4,7 @@
 
 namespace lsched::bench {
 
-partial_call::partial_call(lsched_runtime* runtime, const std::string& policy, const std::string& algorithm,
+partial_call::partial_call(lsched_world* runtime, const std::string& policy, const std::string& algorithm,
                            std::uint64_t bytes, lsched_lag lag)
     : ones_(bytes / sizeof(float), 1.0f) {
   const lsched_partial_desc desc{.struct_size = sizeof desc,

@@ -10,7 +10,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "bindings/c/runtime.h"
+#include "bindings/c/world.h"
 #include "collectives/registry.h"
 #include "microbench/baselines/gradient_source.h"
 #include "microbench/benchmarks.h"
@@ -42,7 +42,7 @@ using schedules = std::vector<schedule_handle>;
 
 /// Adds those of one schedule. Where there are no lists, all is payload.
 void add_words(moved_words& all, const lsched_schedule& it) {
-  it.runtime->process.driver().with_engine([&] {
+  it.world->process.driver().with_engine([&] {
     const auto buffers = it.instance->program->buffers();
     const bool has_lists = std::ranges::any_of(buffers, &buffer::has_lists);
     for (std::size_t b = 0; b < buffers.size(); ++b) {
@@ -354,7 +354,7 @@ sparse_row count_dense(const sparse_options& options, const std::string& algorit
 
 }  // namespace
 
-int run_sparse(lsched_runtime* runtime, const sparse_options& options) {
+int run_sparse(lsched_world* runtime, const sparse_options& options) {
   team ranks(runtime);
   reporter out("sparse", options.json, ranks);
   if (!options.plot.empty()) on_root(ranks, [&] { expect_writable(options.plot); });

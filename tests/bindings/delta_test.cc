@@ -24,9 +24,9 @@ constexpr std::chrono::seconds k_limit = 20s;
 constexpr double k_nan = std::numeric_limits<double>::quiet_NaN();
 
 /// One thread per rank of a world of threads, all joined. What a rank throws is the test's failure.
-void as_ranks(std::vector<lsched::runtime> world, const std::function<void(lsched::runtime&)>& body) {
+void as_ranks(std::vector<lsched::world> world, const std::function<void(lsched::world&)>& body) {
   std::vector<std::thread> threads;
-  for (lsched::runtime& mine : world)
+  for (lsched::world& mine : world)
     threads.emplace_back([&] {
       try {
         body(mine);
@@ -38,14 +38,14 @@ void as_ranks(std::vector<lsched::runtime> world, const std::function<void(lsche
   for (std::thread& it : threads) it.join();
 }
 
-void as_ranks(std::int32_t ranks, const std::function<void(lsched::runtime&)>& body) {
-  as_ranks(lsched::runtime::open_threads(ranks), body);
+void as_ranks(std::int32_t ranks, const std::function<void(lsched::world&)>& body) {
+  as_ranks(lsched::world::open_threads(ranks), body);
 }
 
 /// With so many neighbours on a node.
-void as_nodes(std::int32_t ranks, std::int32_t ranks_per_node, const std::function<void(lsched::runtime&)>& body) {
+void as_nodes(std::int32_t ranks, std::int32_t ranks_per_node, const std::function<void(lsched::world&)>& body) {
   setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
-  std::vector<lsched::runtime> world = lsched::runtime::open_threads(ranks);
+  std::vector<lsched::world> world = lsched::world::open_threads(ranks);
   unsetenv("LSCHED_RANKS_PER_NODE");
   as_ranks(std::move(world), body);
 }
@@ -100,7 +100,7 @@ using history = std::vector<std::vector<std::vector<T>>>;  ///< by rank and step
 template <class T>
 history<T> train(std::int32_t ranks, const recipe& how, const lsched::delta_options& options, int steps) {
   history<T> seen(static_cast<std::size_t>(ranks));
-  as_ranks(ranks, [&](lsched::runtime& world) {
+  as_ranks(ranks, [&](lsched::world& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     auto weights = weights_at_first<T>();
     optimizer<T> local(how);
@@ -223,7 +223,7 @@ TEST(DeltaStep, one_tensor_is_all_weights_unless_there_is_a_table) {
 /// Weights after a step of 3 ranks in which rank 1 moves weight 12 to where it is told.
 std::vector<float> after_a_step(float moved_to, combine how = combine::adasum) {
   std::vector<float> last;
-  as_ranks(3, [&](lsched::runtime& world) {
+  as_ranks(3, [&](lsched::world& world) {
     auto weights = weights_at_first<float>();
     lsched::delta_step<float> deltas(world, weights, {.tensors = k_tensors, .how = how}, k_limit);
     optimizer<float>({}).step(weights, static_cast<std::size_t>(world.rank()), 0);
@@ -244,20 +244,20 @@ TEST(DeltaStep, what_is_in_a_tensor_changes_no_bit_of_another) {
   }
 }
 
-TEST(DeltaStep, says_which_tensors_are_spoilt) {
+TEST(DeltaStep, says_which_tensors_are_non_finite) {
   for (const std::int32_t ranks : {1, 3, 2})
     for (const combine how : {combine::adasum, combine::sum})
-      as_ranks(ranks, [&](lsched::runtime& world) {
+      as_ranks(ranks, [&](lsched::world& world) {
         auto weights = weights_at_first<float>();
         lsched::delta_step<float> deltas(world, weights, {.tensors = k_tensors, .how = how, .with_telemetry = true},
                                          k_limit);
         deltas.step(k_limit);
-        for (const auto& it : deltas.telemetry()) EXPECT_FALSE(it.is_spoilt);
+        for (const auto& it : deltas.telemetry()) EXPECT_FALSE(it.is_non_finite);
         if (world.rank() == world.size() - 1) weights[12] = std::numeric_limits<float>::infinity();
         deltas.step(k_limit);
-        EXPECT_FALSE(deltas.telemetry()[0].is_spoilt);
-        EXPECT_FALSE(deltas.telemetry()[1].is_spoilt);
-        EXPECT_TRUE(deltas.telemetry()[2].is_spoilt);
+        EXPECT_FALSE(deltas.telemetry()[0].is_non_finite);
+        EXPECT_FALSE(deltas.telemetry()[1].is_non_finite);
+        EXPECT_TRUE(deltas.telemetry()[2].is_non_finite);
       });
 }
 
@@ -273,7 +273,7 @@ TEST(DeltaStep, of_a_sum_only_the_element_that_is_not_finite_becomes_so) {
 // --- weights -------------------------------------------------------------------------------------------------
 
 TEST(DeltaStep, begins_with_the_weights_of_rank_0_unless_told_not_to) {
-  as_ranks(3, [](lsched::runtime& world) {
+  as_ranks(3, [](lsched::world& world) {
     std::vector<double> weights(5, world.rank() + 7.0);
     lsched::delta_step<double> kept(world, weights, {.broadcasts_weights = false}, k_limit);
     EXPECT_EQ(weights, std::vector<double>(5, world.rank() + 7.0));
@@ -285,7 +285,7 @@ TEST(DeltaStep, begins_with_the_weights_of_rank_0_unless_told_not_to) {
 }
 
 TEST(DeltaStep, begins_anew_from_a_checkpoint_and_reduces_when_asked) {
-  as_ranks(2, [](lsched::runtime& world) {
+  as_ranks(2, [](lsched::world& world) {
     std::vector<double> weights(2, 1);
     lsched::delta_step<double> deltas(world, weights, {.local_steps = 3}, k_limit);
     EXPECT_FALSE(deltas.step(k_limit));
@@ -304,7 +304,7 @@ TEST(DeltaStep, begins_anew_from_a_checkpoint_and_reduces_when_asked) {
 }
 
 TEST(DeltaStep, can_be_moved_and_tells_which_algorithm_it_is) {
-  as_ranks(2, [](lsched::runtime& world) {
+  as_ranks(2, [](lsched::world& world) {
     std::vector<float> weights(2, 1);
     lsched::delta_step<float> first(world, weights, {.with_telemetry = true, .algorithm = "halving"}, k_limit);
     lsched::delta_step<float> deltas = std::move(first);
@@ -316,7 +316,7 @@ TEST(DeltaStep, can_be_moved_and_tells_which_algorithm_it_is) {
 }
 
 TEST(DeltaStep, of_no_weights_is_a_step_all_the_same) {
-  as_ranks(2, [](lsched::runtime& world) {
+  as_ranks(2, [](lsched::world& world) {
     lsched::delta_step<float> deltas(world, {}, {.with_telemetry = true}, k_limit);
     EXPECT_TRUE(deltas.step(k_limit));
   });
@@ -325,7 +325,7 @@ TEST(DeltaStep, of_no_weights_is_a_step_all_the_same) {
 // --- errors --------------------------------------------------------------------------------------------------
 
 TEST(DeltaStep, options_that_make_no_sense_are_refused_before_anything_is_sent) {
-  lsched::runtime world = std::move(lsched::runtime::open_threads(2).front());  // the other rank never comes
+  lsched::world world = std::move(lsched::world::open_threads(2).front());  // the other rank never comes
   std::vector<float> weights(10);
   const auto refuses = [&](lsched::delta_options options) {
     EXPECT_THROW(lsched::delta_step<float>(world, weights, std::move(options)), std::invalid_argument);
@@ -341,7 +341,7 @@ TEST(DeltaStep, options_that_make_no_sense_are_refused_before_anything_is_sent) 
 }
 
 TEST(DeltaStep, algorithms_that_do_not_exist_are_an_error_on_all_ranks) {
-  as_ranks(2, [](lsched::runtime& world) {
+  as_ranks(2, [](lsched::world& world) {
     std::vector<float> weights(4);
     EXPECT_THROW(lsched::delta_step<float>(world, weights, {.algorithm = "ring"}, k_limit), lsched::error);
   });
@@ -349,7 +349,7 @@ TEST(DeltaStep, algorithms_that_do_not_exist_are_an_error_on_all_ranks) {
 
 TEST(DeltaStep, scales_that_differ_are_an_error_on_all_ranks) {
   const auto expect_refusal = [](const lsched::dynamic_scale& of_last, const std::string& complaint) {
-    as_ranks(3, [&](lsched::runtime& world) {
+    as_ranks(3, [&](lsched::world& world) {
       std::vector<float> weights(4);
       const bool is_last = world.rank() == 2;
       try {
@@ -370,7 +370,7 @@ TEST(DeltaStep, scales_that_differ_are_an_error_on_all_ranks) {
 
 TEST(DeltaStep, a_timeout_can_be_waited_out) {
   std::latch has_timed_out(1);
-  as_ranks(2, [&](lsched::runtime& world) {
+  as_ranks(2, [&](lsched::world& world) {
     std::vector<double> weights(2);
     lsched::delta_step<double> deltas(world, weights, {.with_telemetry = true}, k_limit);
     weights[static_cast<std::size_t>(world.rank())] = 1;
@@ -400,7 +400,7 @@ constexpr std::size_t k_much = 2600;
 std::vector<std::vector<float>> after_steps(std::int32_t ranks, const lsched::delta_options& options,
                                             std::size_t* buckets = nullptr) {
   std::vector<std::vector<float>> last(static_cast<std::size_t>(ranks));
-  as_ranks(ranks, [&](lsched::runtime& world) {
+  as_ranks(ranks, [&](lsched::world& world) {
     const auto rank = static_cast<unsigned>(world.rank());
     std::vector<float> weights(k_much, 7);
     lsched::delta_step<float> deltas(world, weights, options, k_limit);
@@ -455,7 +455,7 @@ TEST_P(DeltaStep, in_buckets_is_that_of_replicas_emulated_in_one_place) {
 /// orthogonal to rank 0's.
 TEST(Buckets, a_timeout_in_the_middle_can_be_waited_out) {
   std::latch has_one_arrived(1);
-  as_ranks(2, [&](lsched::runtime& world) {
+  as_ranks(2, [&](lsched::world& world) {
     if (world.rank() == 1) {
       const lsched_tensor table[] = {{0, 2}};
       numbers vectors[3];
@@ -548,7 +548,7 @@ struct outcome {
 outcome moved_by(const std::vector<numbers>& deltas, lsched::delta_options options) {
   std::vector<outcome> all(deltas.size());
   options.with_telemetry = true;
-  as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::runtime& world) {
+  as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::world& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     numbers weights(deltas[rank].size());
     lsched::delta_step<double> step(world, weights, options, k_limit);
@@ -582,7 +582,7 @@ double relative_error(const numbers& found, const numbers& wanted) {
 /// What is kept after as many steps like this one as it takes.
 double scale_that_fits(const std::vector<numbers>& deltas, const lsched::delta_options& options) {
   double scale = 0;
-  as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::runtime& world) {
+  as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::world& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     numbers weights(deltas[rank].size());
     lsched::delta_step<double> step(world, weights, options, k_limit);
@@ -649,7 +649,7 @@ TEST(Wire, on_overflow_backs_off_on_all_ranks_and_loses_nothing) {
         EXPECT_LT(relative_error(found.weights, same.weights), 1e-6) << "tiny ones may be subnormal at one scale";
         for (std::size_t i = 30; i < 60; ++i) EXPECT_EQ(found.weights[i], same.weights[i]) << i;
         for (std::size_t i = 0; i < 4; ++i) {
-          EXPECT_FALSE(found.telemetry[i].is_spoilt);
+          EXPECT_FALSE(found.telemetry[i].is_non_finite);
           EXPECT_EQ(found.telemetry[i].delta_norm2, same.telemetry[i].delta_norm2);
         }
       }
@@ -661,7 +661,7 @@ TEST(Wire, keeps_all_but_half_of_its_scale_after_one_outlier_in_however_many_buc
     const auto deltas = random_deltas(3, 90, 1e-4);
     const std::vector<lsched_tensor> tensors{{0, 30}, {30, 30}, {60, 30}};
     const numbers wanted = moved_by(deltas, {.tensors = tensors}).weights;
-    as_ranks(3, [&](lsched::runtime& world) {
+    as_ranks(3, [&](lsched::world& world) {
       numbers weights(90);
       lsched::delta_step<double> step(world, weights,
                                       {.tensors = tensors, .bucket_bytes = bucket_bytes, .wire = LSCHED_F16}, k_limit);
@@ -707,7 +707,7 @@ TEST(Wire, has_room_for_the_sum_of_a_node) {
   };
   for (const nodes it : {nodes{3, 3}, nodes{7, 5}, nodes{10, 8}, nodes{8, 8}, nodes{6, 1}, nodes{5, 2}})
     for (const lsched_dtype wire : {LSCHED_F16, LSCHED_BF16})
-      as_nodes(it.ranks, it.ranks_per_node, [&](lsched::runtime& world) {
+      as_nodes(it.ranks, it.ranks_per_node, [&](lsched::world& world) {
         numbers weights(3);
         const double size = wire == LSCHED_F16 ? 0.14 : 0x1p110;  // 8 of them at 2^16 pass 65504
         lsched::delta_step<double> deltas(world, weights, {.algorithm = "two_level", .wire = wire}, k_limit);
@@ -720,9 +720,9 @@ TEST(Wire, has_room_for_the_sum_of_a_node) {
 /// The environment may choose, too.
 TEST(Wire, has_room_for_the_sum_of_a_node_whoever_has_asked_for_it) {
   setenv("LSCHED_ALGORITHM", "adasum=two_level", 1);
-  std::vector<lsched::runtime> world = lsched::runtime::open_threads(8);
+  std::vector<lsched::world> world = lsched::world::open_threads(8);
   unsetenv("LSCHED_ALGORITHM");
-  as_ranks(std::move(world), [](lsched::runtime& mine) {
+  as_ranks(std::move(world), [](lsched::world& mine) {
     std::vector<float> weights(3);
     lsched::delta_step<float> deltas(mine, weights, {.wire = LSCHED_F16}, k_limit);
     weights[0] += 0.14f;
@@ -743,18 +743,18 @@ TEST(Wire, spoils_a_tensor_without_backing_off_for_what_no_scale_can_mend) {
       EXPECT_EQ(std::isnan(spoilt.weights[i]), i / 30 == 1) << i;
       EXPECT_TRUE(i / 30 == 1 || spoilt.weights[i] == sound.weights[i]) << i;
     }
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(spoilt.telemetry[i].is_spoilt, i == 1);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(spoilt.telemetry[i].is_non_finite, i == 1);
     deltas[0][70] = 1000;  // too long, and not in that tensor
     const outcome both = moved_by(deltas, options);
     EXPECT_EQ(both.scaling.scale(), 0x1p15);
     EXPECT_TRUE(std::isnan(both.weights[30]));
-    EXPECT_FALSE(both.telemetry[2].is_spoilt);
+    EXPECT_FALSE(both.telemetry[2].is_non_finite);
     EXPECT_GT(both.weights[70], 400);
   }
 }
 
 TEST(Wire, timeouts_while_deltas_go_again_can_be_waited_out) {
-  as_ranks(3, [](lsched::runtime& world) {
+  as_ranks(3, [](lsched::world& world) {
     numbers weights(3);
     lsched::delta_step<double> deltas(world, weights, {.bucket_bytes = 2, .wire = LSCHED_F16}, k_limit);
     weights[static_cast<std::size_t>(world.rank())] = 0x1p20;  // orthogonal, and a power of two
@@ -775,12 +775,12 @@ TEST(Wire, gives_up_where_there_is_no_smaller_scale) {
   const outcome found = moved_by({{1e50, 0}, {0, 1}}, {.tensors = {{0, 1}, {1, 1}}, .wire = LSCHED_F16});
   EXPECT_EQ(found.scaling, lsched::dynamic_scale(0x1p15));
   EXPECT_TRUE(std::isnan(found.weights[0]));
-  EXPECT_TRUE(found.telemetry[0].is_spoilt);
+  EXPECT_TRUE(found.telemetry[0].is_non_finite);
 }
 
 TEST(Wire, keeps_replicas_the_same_bits_while_scale_and_weights_move) {
   std::vector<std::vector<float>> last(3);
-  as_ranks(3, [&](lsched::runtime& world) {
+  as_ranks(3, [&](lsched::world& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     auto weights = weights_at_first<float>();
     lsched::delta_step<float> deltas(
@@ -807,7 +807,7 @@ TEST(Wire, keeps_replicas_the_same_bits_while_scale_and_weights_move) {
 /// After a step of two tensors, the second of equal deltas, from zero weights.
 lsched::tensor_telemetry telemetry_of(std::size_t tensor, combine how, const std::vector<numbers>& deltas) {
   lsched::tensor_telemetry last;
-  as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::runtime& world) {
+  as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::world& world) {
     const std::uint64_t count = deltas.front().size();
     std::vector<double> weights(count + 2);
     lsched::delta_step<double> step(world, weights,
@@ -870,7 +870,7 @@ TEST(Telemetry, of_a_tensor_that_no_rank_moves_or_of_one_rank_is_not_a_number) {
 TEST(Telemetry, by_nodes_knows_how_orthogonal_deltas_were_but_neither_noise_nor_gain) {
   constexpr std::int32_t k_ranks = 4;
   for (const std::int32_t per_node : {1, 2, 4})
-    as_nodes(k_ranks, per_node, [&](lsched::runtime& world) {
+    as_nodes(k_ranks, per_node, [&](lsched::world& world) {
       std::vector<double> weights(k_ranks + 1);
       lsched::delta_step<double> step(
           world, weights, {.tensors = {{0, k_ranks}, {k_ranks, 1}}, .with_telemetry = true, .algorithm = "two_level"},

@@ -75,7 +75,7 @@ class oktopk_functions : public judging_functions {
       case oktopk_step::settle:
         if (!steps_.are_regions_alike()) return status::mismatch;  // on all ranks
         steps_.settle(whole(source), target.data);
-        note(round, steps_.spoilt_element());
+        note(round, steps_.non_finite_element());
         break;
       default: return status::internal;
     }
@@ -111,7 +111,7 @@ class gather_functions : public judging_functions {
     const item_list all{result_.data(), steps_.add(lists_, result_.data())};
     steps_.settle(sent_, all, residual, target.data);
     state_.finish_round(state_.boundaries());
-    note(round, steps_.spoilt_element());
+    note(round, steps_.non_finite_element());
     return status::ok;
   }
 
@@ -154,7 +154,7 @@ class topk_dsa_functions : public judging_functions {
     gather(source, lists_);
     steps_.settle(lists_, result_.data(), residual, target.data);
     state_.finish_round(state_.boundaries());
-    note(round, steps_.spoilt_element());
+    note(round, steps_.non_finite_element());
     return status::ok;
   }
 
@@ -187,7 +187,7 @@ class gtopk_functions : public judging_functions {
       case gtopk_step::settle:
         steps_.settle(list_of(source), residual, target.data);
         state_.finish_round(state_.boundaries());
-        note(round, steps_.spoilt_element());
+        note(round, steps_.non_finite_element());
         return status::ok;
       default: break;
     }
@@ -206,14 +206,14 @@ class gtopk_functions : public judging_functions {
 
 }  // namespace
 
-void judging_functions::note(round_no round, std::optional<std::uint32_t> spoilt_element) {
-  if (!spoilt_element) return;
-  spoilt_element_.store(*spoilt_element);
+void judging_functions::note(round_no round, std::optional<std::uint32_t> non_finite_element) {
+  if (!non_finite_element) return;
+  non_finite_element_.store(*non_finite_element);
   refused_round_.store(round);
 }
 
-std::optional<std::uint32_t> judging_functions::spoilt_element_of(round_no round) const {
-  return refused_round_.load() == round ? std::optional(spoilt_element_.load()) : std::nullopt;
+std::optional<std::uint32_t> judging_functions::non_finite_element_of(round_no round) const {
+  return refused_round_.load() == round ? std::optional(non_finite_element_.load()) : std::nullopt;
 }
 
 std::shared_ptr<judging_functions> sparse_functions(std::string_view algorithm, const sparse_problem& problem,

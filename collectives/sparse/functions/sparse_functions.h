@@ -17,15 +17,15 @@ class judging_functions : public functions {
  public:
   /// The first element of a round's result that is not finite, if the round was refused for it; of all that were, the
   /// last one is remembered. Any thread, once the round has ended.
-  std::optional<std::uint32_t> spoilt_element_of(round_no round) const;
+  std::optional<std::uint32_t> non_finite_element_of(round_no round) const;
 
  protected:
   /// A round is settled.
-  void note(round_no round, std::optional<std::uint32_t> spoilt_element);
+  void note(round_no round, std::optional<std::uint32_t> non_finite_element);
 
  private:
   std::atomic<round_no> refused_round_{0};
-  std::atomic<std::uint32_t> spoilt_element_{0};
+  std::atomic<std::uint32_t> non_finite_element_{0};
 };
 
 /// Of `algorithm`, by its name: "oktopk", "topka", "gaussiank", "topkdsa", "gtopk", "gtopk_published" or "dense", which

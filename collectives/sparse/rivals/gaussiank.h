@@ -46,7 +46,7 @@ class gaussiank {
     all_.settle(sent, result, residual, update);
   }
   void forget_update() { all_.forget_update(); }
-  std::optional<std::uint32_t> spoilt_element() const { return all_.spoilt_element(); }
+  std::optional<std::uint32_t> non_finite_element() const { return all_.non_finite_element(); }
 
  private:
   double first_threshold(const std::byte* residual) const;

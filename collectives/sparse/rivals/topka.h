@@ -33,7 +33,7 @@ class topka {
     all_.settle(sent, result, residual, update);
   }
   void forget_update() { all_.forget_update(); }
-  std::optional<std::uint32_t> spoilt_element() const { return all_.spoilt_element(); }
+  std::optional<std::uint32_t> non_finite_element() const { return all_.non_finite_element(); }
 
  private:
   dtype type_;

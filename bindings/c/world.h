@@ -46,7 +46,7 @@ commit_request bound(std::string agreement, result<schedule_ptr> program, const 
 
 /// How every create ends: commits, and makes the handle. The request goes out even if this rank's arguments are bad,
 /// since the others have to learn of it.
-lsched_status commit(lsched_runtime* runtime, commit_request request, lsched_schedule** schedule,
+lsched_status commit(lsched_world* world, commit_request request, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
 /// Turns a wait's answer into the caller's, with the reason where it is not ok. `awaited` is one of the schedule's.
@@ -79,12 +79,12 @@ lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
 
 }  // namespace lsched
 
-struct lsched_runtime {
-  lsched_runtime(std::unique_ptr<lsched::endpoint> net, const lsched::open_options& options,
-                 const lsched::neighbourhood& around);
+struct lsched_world {
+  lsched_world(std::unique_ptr<lsched::endpoint> net, const lsched::open_options& options,
+               const lsched::neighbourhood& around);
 
   lsched::runtime process;
-  lsched::joined_world world;
+  lsched::joined_world joined;
   lsched::schedule_cache schedules_made;
 
   /// As in shape::nodes.
@@ -92,7 +92,7 @@ struct lsched_runtime {
 };
 
 struct lsched_schedule {
-  lsched_runtime* runtime;
+  lsched_world* world;
   lsched::instance* instance;
   lsched::memory_layout layout{};
   std::vector<lsched::tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none

@@ -1,4 +1,4 @@
-#include "bindings/c/runtime.h"
+#include "bindings/c/world.h"
 
 #include <unistd.h>
 
@@ -47,7 +47,7 @@ failure wrong_abi(int abi) {
                                std::to_string(LSCHED_ABI)};
 }
 
-lsched_status open_process(const open_options& options, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
+lsched_status open_process(const open_options& options, lsched_world** world, lsched_diagnostic* diagnostic) {
   const auto found = find_launch();
   if (!found) return report(diagnostic, found.error());
   const std::optional<launch>& where = *found;
@@ -55,8 +55,8 @@ lsched_status open_process(const open_options& options, lsched_runtime** runtime
   if (!size) return report(diagnostic, size.error());
   if (*size && **size > 1)
     return report(diagnostic, {status::unsupported, "this process is one of at least " + std::to_string(**size) +
-                                                        " started by an MPI launcher: open the runtime with "
-                                                        "lsched_runtime_open_mpi, or start it with `lsched run`"});
+                                                        " started by an MPI launcher: open the world with "
+                                                        "lsched_world_open_mpi, or start it with `lsched run`"});
   auto segment =
       where ? shm_segment::adopt(dup(where->descriptor)) : shm_segment::create(1, options.region_bytes, usable_cores());
   if (!segment) return report(diagnostic, segment.error());
@@ -65,7 +65,7 @@ lsched_status open_process(const open_options& options, lsched_runtime** runtime
   auto net = shm_endpoint::open(*segment, where ? where->self : 0, options.shm);
   if (!net) return report(diagnostic, net.error());
   if (const auto why = wait_for_ranks(**segment, options.commit_timeout)) return report(diagnostic, *why);
-  *runtime = new lsched_runtime(std::move(*net), options, neighbourhood_of(**segment, options.ranks_per_node));
+  *world = new lsched_world(std::move(*net), options, neighbourhood_of(**segment, options.ranks_per_node));
   return LSCHED_OK;
 }
 
@@ -98,13 +98,13 @@ commit_request bound(std::string agreement, result<schedule_ptr> program, const 
   return {std::move(agreement), std::move(program), std::move(memory)};
 }
 
-lsched_status commit(lsched_runtime* runtime, commit_request request, lsched_schedule** schedule,
+lsched_status commit(lsched_world* world, commit_request request, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) request.program = failure{status::argument, "schedule is null"};
   auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
-  const auto committed = runtime->world.commit(request);
+  const auto committed = world->joined.commit(request);
   if (!committed) return report(diagnostic, committed.error());
-  handle->runtime = runtime;
+  handle->world = world;
   handle->instance = *committed;
   *schedule = handle.release();
   return LSCHED_OK;
@@ -212,10 +212,10 @@ selection chosen_by(const open_options& options, const neighbourhood& around) {
 
 }  // namespace
 
-lsched_runtime::lsched_runtime(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around)
+lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around)
     : process(std::move(net), options.process, around.share),
-      world(process, options.commit_timeout),
-      schedules_made(world.place(), chosen_by(options, around)) {}
+      joined(process, options.commit_timeout),
+      schedules_made(joined.place(), chosen_by(options, around)) {}
 
 extern "C" {
 
@@ -233,57 +233,54 @@ void lsched_diagnostic_init_sized(lsched_diagnostic* diagnostic, size_t bytes) {
 
 void lsched_config_init_sized(lsched_config* config, size_t bytes) { init_struct(config, bytes, default_config()); }
 
-lsched_status lsched_runtime_open_abi(int abi, const lsched_config* config, lsched_runtime** runtime,
-                                      lsched_diagnostic* diagnostic) {
+lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
+                                    lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (abi != LSCHED_ABI) return report(diagnostic, wrong_abi(abi));
-    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
+    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
     const auto options = read_config(config);
     if (!options) return report(diagnostic, options.error());
-    return open_process(*options, runtime, diagnostic);
+    return open_process(*options, world, diagnostic);
   });
 }
 
-lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsched_config* config,
-                                              lsched_runtime** runtimes, lsched_diagnostic* diagnostic) {
+lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched_config* config, lsched_world** worlds,
+                                            lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (abi != LSCHED_ABI) return report(diagnostic, wrong_abi(abi));
-    if (runtimes == nullptr || ranks < 1)
-      return report(diagnostic, {status::argument, "a world needs at least one rank, and room for its runtimes"});
+    if (worlds == nullptr || ranks < 1)
+      return report(diagnostic, {status::argument, "a world needs at least one rank, and room for its handles"});
     const auto options = read_config(config);
     if (!options) return report(diagnostic, options.error());
     auto segment = shm_segment::create(ranks, options->region_bytes, usable_cores());
     if (!segment) return report(diagnostic, segment.error());
-    std::vector<std::unique_ptr<lsched_runtime>> opened;
+    std::vector<std::unique_ptr<lsched_world>> opened;
     for (rank r = 0; r < ranks; ++r) {
       auto net = shm_endpoint::open(*segment, r, options->shm);
       if (!net) return report(diagnostic, net.error());
-      opened.push_back(std::make_unique<lsched_runtime>(std::move(*net), *options,
-                                                        neighbourhood_of(**segment, options->ranks_per_node)));
+      opened.push_back(std::make_unique<lsched_world>(std::move(*net), *options,
+                                                      neighbourhood_of(**segment, options->ranks_per_node)));
     }
-    for (rank r = 0; r < ranks; ++r) runtimes[r] = opened[static_cast<std::size_t>(r)].release();
+    for (rank r = 0; r < ranks; ++r) worlds[r] = opened[static_cast<std::size_t>(r)].release();
     return LSCHED_OK;
   });
 }
 
-lsched_status lsched_runtime_close(lsched_runtime* runtime) {
-  if (runtime == nullptr) return LSCHED_OK;
-  if (runtime->world.instances() != 0) return LSCHED_ERR_BUSY;
-  delete runtime;
+lsched_status lsched_world_close(lsched_world* world) {
+  if (world == nullptr) return LSCHED_OK;
+  if (world->joined.instances() != 0) return LSCHED_ERR_BUSY;
+  delete world;
   return LSCHED_OK;
 }
 
-int32_t lsched_rank(const lsched_runtime* runtime) {
-  return runtime == nullptr ? k_no_rank : runtime->world.place().self;
-}
+int32_t lsched_rank(const lsched_world* world) { return world == nullptr ? k_no_rank : world->joined.place().self; }
 
-int32_t lsched_size(const lsched_runtime* runtime) { return runtime == nullptr ? 0 : runtime->world.place().size; }
+int32_t lsched_size(const lsched_world* world) { return world == nullptr ? 0 : world->joined.place().size; }
 
-lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t rank, lsched_node* node) {
-  if (runtime == nullptr || !is_there(node) || rank < 0 || rank >= runtime->world.place().size)
-    return LSCHED_ERR_ARGUMENT;
+lsched_status lsched_node_of(const lsched_world* world, int32_t rank, lsched_node* node) {
+  if (world == nullptr || !is_there(node) || rank < 0 || rank >= world->joined.place().size) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    const auto nodes = nodes_of({.nodes = runtime->nodes()}, runtime->world.place().size);
+    const auto nodes = nodes_of({.nodes = world->nodes()}, world->joined.place().size);
     const node_place own = place_of(nodes, rank);
     write_struct(node, {.number = static_cast<int32_t>(own.number),
                         .place = static_cast<int32_t>(own.place),
@@ -294,35 +291,35 @@ lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t rank, lsched
   });
 }
 
-lsched_status lsched_progress(lsched_runtime* runtime, int* moved) {
-  if (runtime == nullptr) return LSCHED_ERR_ARGUMENT;
-  const bool any = runtime->process.driver().progress();
+lsched_status lsched_progress(lsched_world* world, int* moved) {
+  if (world == nullptr) return LSCHED_ERR_ARGUMENT;
+  const bool any = world->process.driver().progress();
   if (moved != nullptr) *moved = any ? 1 : 0;
   return LSCHED_OK;
 }
 
-lsched_status lsched_alloc(lsched_runtime* runtime, uint64_t bytes, void** memory) {
-  if (runtime == nullptr || memory == nullptr) return LSCHED_ERR_ARGUMENT;
+lsched_status lsched_alloc(lsched_world* world, uint64_t bytes, void** memory) {
+  if (world == nullptr || memory == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    std::byte* place = runtime->process.net().allocate(std::max<std::uint64_t>(bytes, 1));
+    std::byte* place = world->process.net().allocate(std::max<std::uint64_t>(bytes, 1));
     if (place == nullptr) return LSCHED_ERR_NOMEM;
     *memory = place;
     return LSCHED_OK;
   });
 }
 
-lsched_status lsched_free(lsched_runtime* runtime, void* memory) {
-  if (runtime == nullptr) return LSCHED_ERR_ARGUMENT;
+lsched_status lsched_free(lsched_world* world, void* memory) {
+  if (world == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    runtime->process.net().deallocate(static_cast<std::byte*>(memory));
+    world->process.net().deallocate(static_cast<std::byte*>(memory));
     return LSCHED_OK;
   });
 }
 
-lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats) {
-  if (runtime == nullptr || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
+lsched_status lsched_get_stats(lsched_world* world, lsched_stats* stats) {
+  if (world == nullptr || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    const engine_counters now = runtime->process.counters();
+    const engine_counters now = world->process.counters();
     write_struct(stats, {.rounds = now.rounds,
                          .ops = now.ops,
                          .messages_sent = now.messages_sent,
@@ -334,10 +331,10 @@ lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats)
   });
 }
 
-lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_t bytes) {
-  if (runtime == nullptr || text == nullptr || bytes == 0) return LSCHED_ERR_ARGUMENT;
+lsched_status lsched_world_describe(lsched_world* world, char* text, size_t bytes) {
+  if (world == nullptr || text == nullptr || bytes == 0) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    const std::string line = runtime->process.describe();
+    const std::string line = world->process.describe();
     const std::size_t length = std::min(line.size(), bytes - 1);
     std::memcpy(text, line.data(), length);
     text[length] = '\0';
@@ -347,22 +344,22 @@ lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_
 
 // --- recording ---
 
-lsched_status lsched_trace_start(lsched_runtime* runtime, uint64_t events) {
+lsched_status lsched_trace_start(lsched_world* world, uint64_t events) {
   constexpr std::uint64_t k_most = std::uint64_t{1} << 40;
-  if (runtime == nullptr || events == 0 || events > k_most) return LSCHED_ERR_ARGUMENT;
+  if (world == nullptr || events == 0 || events > k_most) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    if (runtime->process.is_traced()) return LSCHED_ERR_STATE;
-    runtime->process.start_trace(events);
+    if (world->process.is_traced()) return LSCHED_ERR_STATE;
+    world->process.start_trace(events);
     return LSCHED_OK;
   });
 }
 
-lsched_status lsched_trace_write(lsched_runtime* runtime, const char* path, lsched_diagnostic* diagnostic) {
+lsched_status lsched_trace_write(lsched_world* world, const char* path, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (runtime == nullptr || path == nullptr) return report(diagnostic, {status::argument, "runtime or path is null"});
-    if (!runtime->process.is_traced())
+    if (world == nullptr || path == nullptr) return report(diagnostic, {status::argument, "world or path is null"});
+    if (!world->process.is_traced())
       return report(diagnostic, {status::state, "nothing is being recorded: call lsched_trace_start first"});
-    const auto why = runtime->process.write_trace(path);
+    const auto why = world->process.write_trace(path);
     return why ? report(diagnostic, *why) : LSCHED_OK;
   });
 }
