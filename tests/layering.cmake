@@ -43,7 +43,6 @@ room(libsched/engine ops ops/adasum libsched/schedule libsched/analysis libsched
 room(libsched/session ops libsched/trace libsched/engine)
 room(libsched/transport/shm libsched/transport)
 room(libsched/verify ops libsched/schedule libsched/postcondition)
-room(libsched/oracle libsched/schedule libsched/postcondition libsched/verify)
 room(collectives/algorithm ops ops/adasum libsched/schedule libsched/postcondition)
 room(collectives/patterns libsched/schedule collectives/algorithm)
 room(collectives/allgather libsched/schedule collectives/algorithm collectives/patterns)
@@ -73,8 +72,8 @@ room(bindings/cli ops libsched/simulate/goal offload bindings bindings/mpi bindi
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate libsched/simulate/goal collectives/algorithm
   collectives bindings bindings/cli/common)
 room(bindings/cli/soak ops libsched/schedule bindings bindings/c bindings/cli/common)
-room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify libsched/oracle collectives
-  bindings bindings/cli/common)
+room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
+  bindings/cli/common)
 room(bindings/cpp bindings/c)
 room(microbench ops offload bindings bindings/c)
 room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule collectives/sparse/protocol

@@ -297,7 +297,6 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"simulate", "--collective", "sparse_allreduce", "--bytes", "8"}, "--bytes"},
       {{"simulate", "--collective", "sparse_allreduce", "--k", "8", "--density", "0.1"}, "--density"},
       {{"verify", "allreduce", "--k", "5"}, "--k"},
-      {{"verify", "sparse_allreduce", "--mutants"}, "--mutants"},
       {{"verify", "sparse_allreduce", "--algorithm", "ring"}, "--algorithm"},
       {{"bench", "compare"}, "FILE"},
   };

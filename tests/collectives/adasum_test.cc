@@ -15,8 +15,8 @@
 #include <string>
 
 #include "collectives/selection.h"
-#include "libsched/oracle/interleavings.h"
-#include "libsched/oracle/mutant.h"
+#include "tests/verify_oracle/interleavings.h"
+#include "tests/verify_oracle/mutant.h"
 #include "libsched/schedule/geometry.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"

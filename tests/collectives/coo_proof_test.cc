@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/sparse/coo_allreduce.h"
-#include "libsched/oracle/mutant.h"
+#include "tests/verify_oracle/mutant.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
 

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "collectives/selection.h"
-#include "libsched/oracle/interleavings.h"
-#include "libsched/oracle/mutant.h"
+#include "tests/verify_oracle/interleavings.h"
+#include "tests/verify_oracle/mutant.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/symbolic_world.h"

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "collectives/rooted/barrier.h"
-#include "libsched/oracle/interleavings.h"
+#include "tests/verify_oracle/interleavings.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/verify/verify.h"

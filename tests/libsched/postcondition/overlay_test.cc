@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "libsched/oracle/interleavings.h"
+#include "tests/verify_oracle/interleavings.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/verify/verify.h"
 

@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "libsched/oracle/interleavings.h"
+#include "tests/verify_oracle/interleavings.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"

@@ -1,4 +1,4 @@
-#include "libsched/oracle/mutant.h"
+#include "tests/verify_oracle/mutant.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "libsched/oracle/mutant.h"
+#include "tests/verify_oracle/mutant.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <set>
 
 #include "collectives/registry.h"
-#include "libsched/oracle/interleavings.h"
-#include "libsched/oracle/mutant_trial.h"
 #include "tests/support/list_gather.h"
 #include "tests/support/sampling.h"
+#include "tests/verify_oracle/interleavings.h"
+#include "tests/verify_oracle/mutant_trial.h"
 
 namespace lsched::testing {
 namespace {
@@ -23,32 +23,45 @@ struct subject {
   verify_options options;
 };
 
-/// What an algorithm is asked for, in all ways that make a difference to its ops.
-std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dtype::f32) {
+enum class breadth { usual, every_variant };
+
+/// One world for each request that changes the ops of an algorithm.
+std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dtype::f32,
+                                 breadth how_many = breadth::usual) {
   std::vector<subject> all;
-  const auto add = [&](const activation& starts, bool in_place) {
-    shape data = typical_shape(*it.of, size, static_cast<std::uint64_t>(size) + 2, type, kernel::sum);
-    data.in_place = in_place;
+  const auto add_one = [&](const activation& starts, const shape& data, std::size_t variant) {
     subject one{std::string(it.of->name) + "/" + std::string(it.name) + " " + words_for(starts) +
-                    (in_place ? " in place" : "") + " P=" + std::to_string(size),
+                    (data.in_place ? " in place" : "") + " P=" + std::to_string(size) + " variant " +
+                    std::to_string(variant),
                 {},
                 promise_of(it, size, data, starts),
                 {.in_place = overlay_of(*it.of, size, data)}};
     for (rank self = 0; self < size; ++self) one.world.push_back(*it.generate({self, size}, data, starts));
     all.push_back(std::move(one));
   };
+  const auto add = [&](const activation& starts, bool in_place) {
+    shape data = typical_shape(*it.of, size, static_cast<std::uint64_t>(size) + 2, type, kernel::sum);
+    data.in_place = in_place;
+    if (how_many == breadth::usual) return add_one(starts, data, 0);
+    const std::vector<shape> variants = variants_of(it, size, data);
+    for (std::size_t i = 0; i < variants.size(); ++i)
+      if (!objection(it, {0, size}, variants[i], starts)) add_one(starts, variants[i], i);
+  };
   if (!it.of->activates) add({}, false);
   if (!it.of->activates && it.of->moves_data && it.needs.in_place) add({}, true);
   if (it.of->activates)
     for (const char* words : {"full", "solo+every(3)", "all_of(2)+every(3)"})
       if (const auto starts = read_activation(words); !objection(*starts, size)) add(*starts, false);
+  if (it.of->activates && how_many == breadth::every_variant)
+    for (const char* words : {"solo", "majority+every(8)", "quorum(2)"})
+      if (const auto starts = read_activation(words); !objection(*starts, size)) add(*starts, false);
   return all;
 }
 
-std::vector<subject> all_subjects(rank size) {
+std::vector<subject> all_subjects(rank size, breadth how_many = breadth::usual) {
   std::vector<subject> all;
   for (const algorithm& it : algorithms())
-    for (subject& one : subjects_of(it, size)) all.push_back(std::move(one));
+    for (subject& one : subjects_of(it, size, dtype::f32, how_many)) all.push_back(std::move(one));
   all.push_back({"list_gather P=" + std::to_string(size), list_gather_world(size), all_lists(size), {}});
   return all;
 }
@@ -250,10 +263,10 @@ TEST(mutant_trial, no_op_is_inserted_unseen) {
 }
 
 /// Tries every `step`-th mutant of every subject of these sizes.
-void expect_no_survivor(const std::vector<rank>& sizes, std::size_t step) {
+void expect_no_survivor(const std::vector<rank>& sizes, std::size_t step, breadth how_many = breadth::usual) {
   std::map<fate, std::size_t> fates;
   for (const rank size : sizes)
-    for (const subject& it : all_subjects(size)) {
+    for (const subject& it : all_subjects(size, how_many)) {
       const mutant_list list(it.world);
       for (std::size_t k = 0; k < list.size(); k += step) {
         const trial verdict = try_mutant(list.world(k), it.world, it.promise, it.options);
@@ -268,6 +281,10 @@ void expect_no_survivor(const std::vector<rank>& sizes, std::size_t step) {
 TEST(mutant_trial, a_sample_has_no_survivor) { expect_no_survivor({2, 3, 5, 8}, 307); }
 
 TEST(mutant_trial, soak_all_have_no_survivor) { expect_no_survivor({2, 3, 5, 6, 7, 8}, 1); }
+
+TEST(mutant_trial, soak_all_of_every_variant_have_no_survivor) {
+  expect_no_survivor({2, 3, 5, 8}, 1, breadth::every_variant);
+}
 
 }  // namespace
 }  // namespace lsched::testing

@@ -1,4 +1,4 @@
-#include "libsched/oracle/interleavings.h"
+#include "tests/verify_oracle/interleavings.h"
 
 #include <algorithm>
 #include <array>
@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "libsched/oracle/stage.h"
-#include "libsched/oracle/term_table.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/schedule/round.h"
+#include "tests/verify_oracle/stage.h"
+#include "tests/verify_oracle/term_table.h"
 
 namespace lsched {
 namespace {

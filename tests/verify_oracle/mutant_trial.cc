@@ -1,8 +1,8 @@
-#include "libsched/oracle/mutant_trial.h"
+#include "tests/verify_oracle/mutant_trial.h"
 
 #include <algorithm>
 
-#include "libsched/oracle/interleavings.h"
+#include "tests/verify_oracle/interleavings.h"
 
 namespace lsched {
 

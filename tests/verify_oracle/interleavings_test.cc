@@ -1,4 +1,4 @@
-#include "libsched/oracle/interleavings.h"
+#include "tests/verify_oracle/interleavings.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 
 #include "collectives/registry.h"
 #include "collectives/rooted/barrier.h"
-#include "libsched/oracle/mutant.h"
 #include "libsched/schedule/builder.h"
+#include "tests/verify_oracle/mutant.h"
 
 namespace lsched::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "libsched/oracle/term_table.h"
+#include "tests/verify_oracle/term_table.h"
 
 #include <algorithm>
 #include <utility>

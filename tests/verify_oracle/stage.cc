@@ -1,4 +1,4 @@
-#include "libsched/oracle/stage.h"
+#include "tests/verify_oracle/stage.h"
 
 #include <algorithm>
 #include <array>
