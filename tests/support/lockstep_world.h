@@ -13,7 +13,7 @@
 
 #include "libsched/engine/commit.h"
 #include "libsched/engine/engine.h"
-#include "libsched/transport/inproc.h"
+#include "tests/support/inproc.h"
 #include "tests/support/fake_lane.h"
 
 namespace lsched::testing {
