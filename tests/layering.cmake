@@ -71,7 +71,6 @@ room(bindings/cli/common ops libsched/simulate libsched/transport/shm collective
 room(bindings/cli ops libsched/simulate/goal offload bindings bindings/mpi bindings/cli/common)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate libsched/simulate/goal collectives/algorithm
   collectives bindings bindings/cli/common)
-room(bindings/cli/soak ops libsched/schedule bindings bindings/c bindings/cli/common)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
   bindings/cli/common)
 room(bindings/cpp bindings/c)

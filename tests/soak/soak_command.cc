@@ -20,11 +20,11 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/session.h"
 #include "bindings/cli/common/words.h"
-#include "bindings/cli/soak/soak_ledger.h"
-#include "bindings/cli/soak/stopper.h"
 #include "bindings/progress_line.h"
 #include "libsched/schedule/draw.h"
 #include "ops/counted.h"
+#include "tests/soak/soak_ledger.h"
+#include "tests/soak/stopper.h"
 
 namespace lsched::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "bindings/cli/soak/stopper.h"
+#include "tests/soak/stopper.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "bindings/cli/soak/soak_ledger.h"
+#include "tests/soak/soak_ledger.h"
 
 #include <algorithm>
 #include <utility>
