@@ -1,5 +1,5 @@
 // Which rows of MPI count as its best.
-#include "microbench/coll/coll_plot.h"
+#include "microbench/coll/coll_sweep.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "microbench/benchmarks.h"
-#include "microbench/harness.h"
+#include "microbench/partial/cost.h"
 
 namespace lsched::bench {
 namespace {
@@ -43,11 +42,8 @@ bool run_round(const schedule_handle& schedule, int ranks) {
 
 }  // namespace
 
-int run_idle(lsched_runtime* runtime, const idle_options& options) {
-  team ranks(runtime);
-  reporter out("idle", options.json, ranks);
-  out.introduce(ranks);
-  auto schedule = make_full(runtime);
+double measure_idle(team& ranks, const cost_options& options, reporter& out) {
+  auto schedule = make_full(ranks.runtime());
   bool is_right = run_round(schedule, ranks.size());
   out.progress("%d ranks wait %g s for rank %d", ranks.size() - 1, options.seconds, ranks.size() - 1);
 
@@ -65,7 +61,8 @@ int run_idle(lsched_runtime* runtime, const idle_options& options) {
   const double worst_cpu = ranks.combine(cpu, LSCHED_MAX);
   const double longest = ranks.combine(wall, LSCHED_MAX);
   const double wrong = ranks.combine(is_right ? 0.0 : 1.0, LSCHED_SUM);
-  out.json({{"bench", "idle"},
+  out.json({{"bench", "cost"},
+            {"part", "idle"},
             {"ranks", ranks.size()},
             {"seconds", longest / 1e3},
             {"cpu_fraction", all_cpu / longest},
@@ -77,7 +74,7 @@ int run_idle(lsched_runtime* runtime, const idle_options& options) {
   out.print(lines);
   out.say("Cores busy: of all threads of all ranks together, while %d wait. A rank that spins costs 1.0.",
           ranks.size() - 1);
-  return wrong > 0 ? 1 : 0;
+  return wrong;
 }
 
 }  // namespace lsched::bench
