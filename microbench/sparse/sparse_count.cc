@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "collectives/sparse/rivals/gaussiank.h"
+#include "microbench/baselines/gaussiank.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "libsched/schedule/geometry.h"
 #include "microbench/baselines/gradient_source.h"

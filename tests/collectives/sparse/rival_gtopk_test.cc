@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "collectives/sparse/rivals/gtopk.h"
+#include "microbench/baselines/gtopk.h"
 #include "libsched/schedule/geometry.h"
 #include "tests/collectives/sparse/rivals.h"
 

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <set>
 
-#include "collectives/sparse/rivals/topk_dsa.h"
-#include "collectives/sparse/rivals/topka.h"
+#include "microbench/baselines/topk_dsa.h"
+#include "collectives/sparse/steps/topka.h"
 #include "microbench/baselines/list_source.h"
 #include "tests/collectives/sparse/rivals.h"
 

@@ -1,4 +1,4 @@
-#include "collectives/sparse/rivals/topka.h"
+#include "collectives/sparse/steps/topka.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
-#include "collectives/sparse/gtopk.h"
+#include "microbench/baselines/gtopk_schedule.h"
 
 #include <algorithm>
 
 #include "collectives/algorithm/shape.h"
-#include "collectives/sparse/protocol/rival_steps.h"
 #include "libsched/schedule/geometry.h"
+#include "microbench/baselines/rival_steps.h"
 #include "ops/sparse/sparse_sum.h"
 
 namespace lsched {

@@ -1,11 +1,11 @@
-#include "collectives/sparse/topk_dsa.h"
+#include "microbench/baselines/topk_dsa_schedule.h"
 
 #include <algorithm>
 
 #include "collectives/allgather/allgather_dissemination.h"
 #include "collectives/patterns/list_gather.h"
-#include "collectives/sparse/protocol/rival_steps.h"
 #include "libsched/schedule/geometry.h"
+#include "microbench/baselines/rival_steps.h"
 
 namespace lsched {
 namespace {

@@ -1,15 +1,9 @@
-// The numbers of the functions that the schedules of Ok-Topk's rivals call, in the order in which a round calls them.
+// The numbers of the functions that the schedules of TopkDSA and gTopk call, in the order in which a round calls them.
 #pragma once
 
 #include <cstdint>
 
 namespace lsched {
-
-/// TopkA and Gaussiank.
-enum class topka_step : std::uint32_t {
-  select,  ///< gradient → what this rank sends, one list
-  settle   ///< the lists of all ranks → the update
-};
 
 enum class topk_dsa_step : std::uint32_t {
   select,  ///< gradient → a list for each region

@@ -1,4 +1,4 @@
-#include "collectives/sparse/rivals/gtopk.h"
+#include "microbench/baselines/gtopk.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,12 +1,12 @@
-#include "collectives/sparse/rivals/gaussiank.h"
+#include "microbench/baselines/gaussiank.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "collectives/sparse/rivals/normal_quantile.h"
 #include "collectives/sparse/steps/own_top_k.h"
+#include "microbench/baselines/normal_quantile.h"
 
 namespace lsched {
 namespace {

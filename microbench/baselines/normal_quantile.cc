@@ -1,4 +1,4 @@
-#include "collectives/sparse/rivals/normal_quantile.h"
+#include "microbench/baselines/normal_quantile.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "collectives/sparse/rivals/topk_dsa.h"
+#include "microbench/baselines/topk_dsa.h"
 
 #include <algorithm>
 #include <cstring>
