@@ -1,7 +1,7 @@
 // Structs with `struct_size`: a caller may have been compiled against an older or a newer lsched.h. Each such struct of
 // the header is in k_structs, with a call that it goes through.
-#include <array>
 #include <gtest/gtest.h>
+#include <array>
 
 #include <algorithm>
 #include <cstdlib>

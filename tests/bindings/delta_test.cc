@@ -15,41 +15,17 @@
 
 #include "bindings/cpp/lsched_delta.hpp"
 #include "docs/examples/noise_scale/telemetry.h"
+#include "tests/support/cpp_ranks.h"
 
 namespace {
 
 using namespace std::chrono_literals;
 using lsched::combine;
+using lsched::testing::as_nodes;
+using lsched::testing::as_ranks;
 
 constexpr std::chrono::seconds k_limit = 20s;
 constexpr double k_nan = std::numeric_limits<double>::quiet_NaN();
-
-/// One thread per rank of a world of threads, all joined. What a rank throws is the test's failure.
-void as_ranks(std::vector<lsched::runtime> world, const std::function<void(lsched::runtime&)>& body) {
-  std::vector<std::thread> threads;
-  for (lsched::runtime& mine : world)
-    threads.emplace_back([&] {
-      try {
-        body(mine);
-        mine.close();
-      } catch (const std::exception& why) {
-        ADD_FAILURE() << why.what();
-      }
-    });
-  for (std::thread& it : threads) it.join();
-}
-
-void as_ranks(std::int32_t ranks, const std::function<void(lsched::runtime&)>& body) {
-  as_ranks(lsched::runtime::open_threads(ranks), body);
-}
-
-/// With so many neighbours on a node.
-void as_nodes(std::int32_t ranks, std::int32_t ranks_per_node, const std::function<void(lsched::runtime&)>& body) {
-  setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
-  std::vector<lsched::runtime> world = lsched::runtime::open_threads(ranks);
-  unsetenv("LSCHED_RANKS_PER_NODE");
-  as_ranks(std::move(world), body);
-}
 
 // --- what is trained -----------------------------------------------------------------------------------------
 
