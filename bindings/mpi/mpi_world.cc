@@ -182,9 +182,4 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   return opened;
 }
 
-bool mpi_allows_auxiliary_thread() {
-  int level = MPI_THREAD_SINGLE;
-  return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
-}
-
 }  // namespace lsched

@@ -39,6 +39,13 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
+/// Whether MPI was initialised with MPI_THREAD_MULTIPLE: below it, only threads that the application itself sends into
+/// the library may call MPI.
+bool mpi_allows_auxiliary_thread() {
+  int level = MPI_THREAD_SINGLE;
+  return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
+}
+
 constexpr auto k_patience = 20s;
 constexpr auto k_hasty = 8s;  // a farewell that took longer was cut short
 
