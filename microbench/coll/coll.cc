@@ -12,7 +12,7 @@ namespace lsched::bench {
 namespace {
 
 /// Says what MPI rows there will be.
-rivals introduce_mpi(const team& ranks, const coll_options& options, reporter& out) {
+rivals introduce_mpi(const team& ranks, [[maybe_unused]] const coll_options& options, reporter& out) {
   rivals how;
 #if LSCHED_HAVE_MPI
   const std::string why_not = why_no_mpi(ranks.size());
