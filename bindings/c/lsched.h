@@ -512,8 +512,8 @@ typedef struct lsched_sparse_desc {
   uint64_t count;        /* up to 2^32 */
   uint64_t k;            /* items that a rank sends at most; more than count is count */
   lsched_dtype dtype;    /* F16, BF16, F32 or F64 */
-  const char* algorithm; /* "oktopk", "topka", "topkdsa", "gtopk", "gtopk_published" or "gaussiank"; NULL or "auto":
-                            one of the first three, whichever is expected to take least. It is in the schedule's name */
+  const char* algorithm; /* "oktopk" or "topka"; NULL or "auto": whichever is expected to take least. It is in the
+                            schedule's name */
   double scale;          /* gradients enter the residual times this: 1, or the learning rate; 0 is 1 */
   lsched_nan_policy nans;
   /* Of "oktopk", else zero: */
@@ -534,10 +534,9 @@ typedef struct lsched_sparse_desc {
  *     update = what has become of them / P, zero elsewhere: the same bits on every rank
  *     residual -= what of this rank's is in the update
  *
- * "oktopk" and the two "gtopk" leave in the update the k largest sums (but see lsched_selection), the others all of
- * them (and then "topkdsa" and "topka" give the same update). No element is ever lost but by "gtopk_published": what is
- * not in the update is in some rank's residual. A round that fails leaves residual + scale * gradient. docs/sparse.md
- * has the rest.
+ * "oktopk" leaves in the update the k largest sums (but see lsched_selection), "topka" all of them. No element is ever
+ * lost: what is not in the update is in some rank's residual. A round that fails leaves residual + scale * gradient.
+ * docs/sparse.md has the rest.
  *
  * LSCHED_NAN_ERROR: a round ends with NOT_FINITE, on all ranks alike (lsched_run, lsched_wait, lsched_test; the
  * diagnostic names the first such element), if anything that was sent is not finite, or the sum of it is not. NaN and
@@ -551,8 +550,7 @@ typedef struct lsched_sparse_desc {
  * The schedule is run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind).  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a whole in
  * the first round and after lsched_rebind; from then on only where it changes, so it must not be written to. Besides
- * the residual the schedule has a dense vector for sums (but "gtopk") and lists of about 2 P k items (LSCHED_DEFER and
- * "gtopk": of some k).
+ * the residual the schedule has a dense vector for sums and lists of about 2 P k items (LSCHED_DEFER: of some k).
  * F16 and BF16: sums travel as such. What rounding a sum cuts off is lost, and a sum beyond the type is infinite, even
  * if the P-th part of it would not be: scale gradients accordingly.
  * Errors: ARGUMENT (also for members that the algorithm does not look at and that are not zero), MISMATCH (ranks

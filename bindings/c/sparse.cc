@@ -8,7 +8,6 @@
 #include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
-#include "collectives/sparse/gtopk.h"
 
 namespace lsched {
 namespace {
@@ -185,7 +184,7 @@ result<sparse_request> read_request(world place, const lsched_sparse_desc& desc)
   std::shared_ptr<local_part> local;
   try {
     local = std::make_shared<local_part>(problem);
-    local->steps = sparse_functions(how->name, problem, local->state, gtopk_children(place));
+    local->steps = how->functions(problem, local->state);
   } catch (const std::bad_alloc&) {
     return failure{status::no_memory, "there is no memory for a residual of " + std::to_string(problem.count) +
                                           " elements and lists of " + std::to_string(problem.k)};

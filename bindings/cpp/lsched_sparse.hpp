@@ -37,7 +37,7 @@
 // by which replicas stay equal too, since all ranks see the same update. Other optimizers (Adam) take the update of a
 // lsched::world::sparse for their gradient.
 //
-// Header only, on top of lsched.hpp and lsched_delta.hpp, of which everything said there holds.
+// Header only, on top of lsched.hpp, of which everything said there holds.
 #ifndef LSCHED_SPARSE_HPP
 #define LSCHED_SPARSE_HPP
 
@@ -51,7 +51,7 @@
 #include <string>
 #include <vector>
 
-#include "lsched_delta.hpp"
+#include "lsched_exchange.hpp"
 
 namespace lsched {
 inline namespace cpp {

@@ -128,7 +128,7 @@ class computing_ranks {
 
   cpu_row measure(std::uint64_t bytes) {
     price_.byte = price_of_byte(bytes);
-    partial_call call(ranks_.runtime(), "solo", options_.algorithm, bytes);
+    partial_call call(ranks_.runtime(), "solo", bytes);
     stretch quiet, busy;
     traffic moved;
     double wrong = 0;

@@ -18,10 +18,15 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/thread_ranks.h"
+
 namespace {
 
-constexpr std::uint64_t k_limit_ns = 30'000'000'000;  // for what must happen
-constexpr std::uint64_t k_short_ns = 20'000'000;      // for what must not
+using lsched::testing::diagnostic;
+using lsched::testing::k_limit_ns;  // for what must happen
+using lsched::testing::test_config;
+using lsched::testing::world_of_threads;
+constexpr std::uint64_t k_short_ns = 20'000'000;  // for what must not
 
 using integers = std::vector<std::int64_t>;
 
@@ -34,46 +39,7 @@ Enum any_value(int number) {
   return value;
 }
 
-struct diagnostic : lsched_diagnostic {
-  diagnostic() { lsched_diagnostic_init(this); }
-  bool says(const std::string& word) const { return std::string(text).find(word) != std::string::npos; }
-};
-
 #define EXPECT_SAYS(what, word) EXPECT_TRUE((what).says(word)) << "the text is: " << (what).text
-
-lsched_config test_config() {
-  lsched_config config;
-  lsched_config_init(&config);
-  config.region_bytes = 64 << 20;
-  config.commit_timeout_ns = k_limit_ns;
-  return config;
-}
-
-/// A world of threads. Closing it must succeed: whatever a test creates, it destroys.
-class world_of_threads {
- public:
-  explicit world_of_threads(int32_t ranks, lsched_config config = test_config())
-      : runtimes_(static_cast<std::size_t>(ranks)) {
-    diagnostic why;
-    if (lsched_world_open_threads(ranks, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
-  }
-  ~world_of_threads() {
-    for (lsched_world* one : runtimes_) EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
-  }
-  world_of_threads(const world_of_threads&) = delete;
-  world_of_threads& operator=(const world_of_threads&) = delete;
-
-  int32_t size() const { return static_cast<int32_t>(runtimes_.size()); }
-  lsched_world* at(int32_t rank) const { return runtimes_[static_cast<std::size_t>(rank)]; }
-
-  void each(const std::function<void(lsched_world*, int32_t)>& body) const {
-    std::vector<std::jthread> threads;
-    for (int32_t r = 0; r < size(); ++r) threads.emplace_back([&, r] { body(at(r), r); });
-  }
-
- private:
-  std::vector<lsched_world*> runtimes_;
-};
 
 lsched_allreduce_desc describe(const integers& input, integers& output) {
   lsched_allreduce_desc desc{};

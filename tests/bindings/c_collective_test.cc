@@ -14,42 +14,12 @@
 #include "collectives/registry.h"
 #include "tests/support/c_request.h"
 #include "tests/support/promised_outputs.h"
+#include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
 namespace {
 
-constexpr std::uint64_t k_limit_ns = 30'000'000'000;
-
-struct diagnostic : lsched_diagnostic {
-  diagnostic() { lsched_diagnostic_init(this); }
-};
-
-/// A world of threads.
-class threads {
- public:
-  explicit threads(rank size) : runtimes_(static_cast<std::size_t>(size)) {
-    lsched_config config;
-    lsched_config_init(&config);
-    config.region_bytes = 64 << 20;
-    config.commit_timeout_ns = k_limit_ns;
-    diagnostic why;
-    if (lsched_world_open_threads(size, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
-  }
-  ~threads() {
-    for (lsched_world* one : runtimes_) EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
-  }
-  threads(const threads&) = delete;
-  threads& operator=(const threads&) = delete;
-
-  rank size() const { return static_cast<rank>(runtimes_.size()); }
-  void each(const std::function<void(lsched_world*, rank)>& body) const {
-    std::vector<std::jthread> all;
-    for (rank r = 0; r < size(); ++r) all.emplace_back([&, r] { body(runtimes_[static_cast<std::size_t>(r)], r); });
-  }
-
- private:
-  std::vector<lsched_world*> runtimes_;
-};
+using threads = world_of_threads;
 
 /// Inputs and outputs of all ranks; in place, `memory` holds both.
 struct buffers_of_world {

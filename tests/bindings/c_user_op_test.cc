@@ -10,32 +10,12 @@
 
 #include "bindings/c/lsched.h"
 #include "collectives/registry.h"
+#include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
 namespace {
 
-constexpr std::uint64_t k_limit_ns = 30'000'000'000;
 using numbers = std::vector<std::uint64_t>;
-
-struct diagnostic : lsched_diagnostic {
-  diagnostic() { lsched_diagnostic_init(this); }
-};
-
-/// Runs a body for each rank of a world of threads.
-void as_ranks(rank size, const std::function<void(lsched_world*, rank)>& body) {
-  std::vector<lsched_world*> runtimes(static_cast<std::size_t>(size));
-  lsched_config config;
-  lsched_config_init(&config);
-  config.region_bytes = 64 << 20;
-  config.commit_timeout_ns = k_limit_ns;
-  diagnostic why;
-  ASSERT_EQ(lsched_world_open_threads(size, &config, runtimes.data(), &why), LSCHED_OK) << why.text;
-  {
-    std::vector<std::jthread> all;
-    for (rank r = 0; r < size; ++r) all.emplace_back([&, r] { body(runtimes[static_cast<std::size_t>(r)], r); });
-  }
-  for (lsched_world* one : runtimes) EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
-}
 
 // --- maps x -> a * x + b, modulo 2^64: associative, not commutative --------------------------------------------------
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bindings/cpp/lsched_sparse.hpp"
+#include "tests/support/cpp_ranks.h"
 
 namespace {
 
@@ -27,21 +28,9 @@ using lsched::rate_place;
 constexpr std::chrono::seconds k_limit = 20s;
 constexpr std::size_t k_count = 300;
 
-/// One thread per rank of a world of threads, all joined. What a rank throws is the test's failure.
 void as_ranks(std::size_t ranks, const std::function<void(lsched::world&, std::size_t)>& body) {
-  lsched_config config = lsched::world::default_config();
-  config.commit_timeout_ns = lsched::timeout(k_limit).ns();
-  std::vector<lsched::world> world = lsched::world::open_threads(static_cast<std::int32_t>(ranks), config);
-  std::vector<std::jthread> threads;
-  for (std::size_t r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      try {
-        body(world[r], r);
-        world[r].close();
-      } catch (const std::exception& why) {
-        ADD_FAILURE() << "rank " << r << ": " << why.what();
-      }
-    });
+  lsched::testing::as_ranks(static_cast<std::int32_t>(ranks),
+                            [&](lsched::world& world) { body(world, static_cast<std::size_t>(world.rank())); });
 }
 
 template <class T>

@@ -1,4 +1,4 @@
-// The C++ header, as a user sees it: this file includes nothing else of ours.
+// The C++ header, as a user sees it: this file includes nothing else of ours but how ranks are threads.
 #include "bindings/cpp/lsched.hpp"
 
 #include <gtest/gtest.h>
@@ -12,27 +12,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/support/cpp_ranks.h"
+
 namespace {
 
 using namespace std::chrono_literals;
+using lsched::testing::as_ranks;
 
 constexpr std::chrono::seconds k_limit = 20s;
-
-/// One thread per rank of a world of threads, all joined. What a rank throws is the test's failure.
-void as_ranks(std::int32_t ranks, const std::function<void(lsched::world&)>& body) {
-  std::vector<lsched::world> world = lsched::world::open_threads(ranks);
-  std::vector<std::thread> threads;
-  for (lsched::world& mine : world)
-    threads.emplace_back([&] {
-      try {
-        body(mine);
-        mine.close();
-      } catch (const std::exception& why) {
-        ADD_FAILURE() << why.what();
-      }
-    });
-  for (std::thread& it : threads) it.join();
-}
 
 template <class T>
 constexpr bool k_is_move_only = std::is_nothrow_move_constructible_v<T>&& std::is_move_assignable_v<T> &&

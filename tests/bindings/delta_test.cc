@@ -14,41 +14,18 @@
 #include <vector>
 
 #include "bindings/cpp/lsched_delta.hpp"
+#include "docs/examples/noise_scale/telemetry.h"
+#include "tests/support/cpp_ranks.h"
 
 namespace {
 
 using namespace std::chrono_literals;
 using lsched::combine;
+using lsched::testing::as_nodes;
+using lsched::testing::as_ranks;
 
 constexpr std::chrono::seconds k_limit = 20s;
 constexpr double k_nan = std::numeric_limits<double>::quiet_NaN();
-
-/// One thread per rank of a world of threads, all joined. What a rank throws is the test's failure.
-void as_ranks(std::vector<lsched::world> world, const std::function<void(lsched::world&)>& body) {
-  std::vector<std::thread> threads;
-  for (lsched::world& mine : world)
-    threads.emplace_back([&] {
-      try {
-        body(mine);
-        mine.close();
-      } catch (const std::exception& why) {
-        ADD_FAILURE() << why.what();
-      }
-    });
-  for (std::thread& it : threads) it.join();
-}
-
-void as_ranks(std::int32_t ranks, const std::function<void(lsched::world&)>& body) {
-  as_ranks(lsched::world::open_threads(ranks), body);
-}
-
-/// With so many neighbours on a node.
-void as_nodes(std::int32_t ranks, std::int32_t ranks_per_node, const std::function<void(lsched::world&)>& body) {
-  setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
-  std::vector<lsched::world> world = lsched::world::open_threads(ranks);
-  unsetenv("LSCHED_RANKS_PER_NODE");
-  as_ranks(std::move(world), body);
-}
 
 // --- what is trained -----------------------------------------------------------------------------------------
 
@@ -244,23 +221,6 @@ TEST(DeltaStep, what_is_in_a_tensor_changes_no_bit_of_another) {
   }
 }
 
-TEST(DeltaStep, says_which_tensors_are_non_finite) {
-  for (const std::int32_t ranks : {1, 3, 2})
-    for (const combine how : {combine::adasum, combine::sum})
-      as_ranks(ranks, [&](lsched::world& world) {
-        auto weights = weights_at_first<float>();
-        lsched::delta_step<float> deltas(world, weights, {.tensors = k_tensors, .how = how, .with_telemetry = true},
-                                         k_limit);
-        deltas.step(k_limit);
-        for (const auto& it : deltas.telemetry()) EXPECT_FALSE(it.is_non_finite);
-        if (world.rank() == world.size() - 1) weights[12] = std::numeric_limits<float>::infinity();
-        deltas.step(k_limit);
-        EXPECT_FALSE(deltas.telemetry()[0].is_non_finite);
-        EXPECT_FALSE(deltas.telemetry()[1].is_non_finite);
-        EXPECT_TRUE(deltas.telemetry()[2].is_non_finite);
-      });
-}
-
 TEST(DeltaStep, an_element_of_no_tensor_goes_back_to_where_it_started) {
   EXPECT_EQ(after_a_step(1)[9], weights_at_first<float>()[9]);
 }
@@ -306,7 +266,7 @@ TEST(DeltaStep, begins_anew_from_a_checkpoint_and_reduces_when_asked) {
 TEST(DeltaStep, can_be_moved_and_tells_which_algorithm_it_is) {
   as_ranks(2, [](lsched::world& world) {
     std::vector<float> weights(2, 1);
-    lsched::delta_step<float> first(world, weights, {.with_telemetry = true, .algorithm = "halving"}, k_limit);
+    lsched::delta_step<float> first(world, weights, {.algorithm = "halving"}, k_limit);
     lsched::delta_step<float> deltas = std::move(first);
     EXPECT_NE(deltas.print().find("adasum/halving"), std::string::npos) << deltas.print();
     weights[static_cast<std::size_t>(world.rank())] = 3;
@@ -317,7 +277,7 @@ TEST(DeltaStep, can_be_moved_and_tells_which_algorithm_it_is) {
 
 TEST(DeltaStep, of_no_weights_is_a_step_all_the_same) {
   as_ranks(2, [](lsched::world& world) {
-    lsched::delta_step<float> deltas(world, {}, {.with_telemetry = true}, k_limit);
+    lsched::delta_step<float> deltas(world, {}, {}, k_limit);
     EXPECT_TRUE(deltas.step(k_limit));
   });
 }
@@ -372,7 +332,7 @@ TEST(DeltaStep, a_timeout_can_be_waited_out) {
   std::latch has_timed_out(1);
   as_ranks(2, [&](lsched::world& world) {
     std::vector<double> weights(2);
-    lsched::delta_step<double> deltas(world, weights, {.with_telemetry = true}, k_limit);
+    lsched::delta_step<double> deltas(world, weights, {}, k_limit);
     weights[static_cast<std::size_t>(world.rank())] = 1;
     if (world.rank() == 0) {
       EXPECT_THROW(deltas.step(1ms), lsched::error);
@@ -384,7 +344,6 @@ TEST(DeltaStep, a_timeout_can_be_waited_out) {
     }
     EXPECT_TRUE(deltas.step(k_limit));
     EXPECT_EQ(weights, (std::vector<double>{1, 1}));
-    EXPECT_EQ(deltas.telemetry()[0].orthogonality, 1);
     deltas.close();
   });
 }
@@ -447,8 +406,7 @@ TEST(Buckets, change_no_bit_of_any_tensor) {
 
 TEST_P(DeltaStep, in_buckets_is_that_of_replicas_emulated_in_one_place) {
   for (const std::uint64_t bytes : {1u, 60u, 1000u})
-    expect_emulation<double>(GetParam(), {.momentum = 0.5},
-                             {.tensors = k_tensors, .with_telemetry = true, .bucket_bytes = bytes});
+    expect_emulation<double>(GetParam(), {.momentum = 0.5}, {.tensors = k_tensors, .bucket_bytes = bytes});
 }
 
 /// Rank 1 has only the schedules of three buckets, and starts them when the test has come so far. Its deltas are
@@ -541,20 +499,18 @@ TEST(DynamicScale, is_a_power_of_two) {
 struct outcome {
   numbers weights;
   lsched::dynamic_scale scaling;
-  std::vector<lsched::tensor_telemetry> telemetry;
 };
 
 /// What all ranks have after a step in which each moves by what `deltas` has for it, the same bits.
-outcome moved_by(const std::vector<numbers>& deltas, lsched::delta_options options) {
+outcome moved_by(const std::vector<numbers>& deltas, const lsched::delta_options& options) {
   std::vector<outcome> all(deltas.size());
-  options.with_telemetry = true;
   as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::world& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     numbers weights(deltas[rank].size());
     lsched::delta_step<double> step(world, weights, options, k_limit);
     weights = deltas[rank];
     EXPECT_TRUE(step.step(k_limit));
-    all[rank] = {weights, step.scaling(), {step.telemetry().begin(), step.telemetry().end()}};
+    all[rank] = {weights, step.scaling()};
   });
   for (const outcome& it : all) {
     EXPECT_EQ(std::memcmp(it.weights.data(), all[0].weights.data(), it.weights.size() * sizeof(double)), 0);
@@ -648,10 +604,7 @@ TEST(Wire, on_overflow_backs_off_on_all_ranks_and_loses_nothing) {
         const outcome same = moved_by(deltas, at_once);
         EXPECT_LT(relative_error(found.weights, same.weights), 1e-6) << "tiny ones may be subnormal at one scale";
         for (std::size_t i = 30; i < 60; ++i) EXPECT_EQ(found.weights[i], same.weights[i]) << i;
-        for (std::size_t i = 0; i < 4; ++i) {
-          EXPECT_FALSE(found.telemetry[i].is_non_finite);
-          EXPECT_EQ(found.telemetry[i].delta_norm2, same.telemetry[i].delta_norm2);
-        }
+        for (const double it : found.weights) EXPECT_TRUE(std::isfinite(it));
       }
 }
 
@@ -743,12 +696,11 @@ TEST(Wire, spoils_a_tensor_without_backing_off_for_what_no_scale_can_mend) {
       EXPECT_EQ(std::isnan(spoilt.weights[i]), i / 30 == 1) << i;
       EXPECT_TRUE(i / 30 == 1 || spoilt.weights[i] == sound.weights[i]) << i;
     }
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(spoilt.telemetry[i].is_non_finite, i == 1);
     deltas[0][70] = 1000;  // too long, and not in that tensor
     const outcome both = moved_by(deltas, options);
     EXPECT_EQ(both.scaling.scale(), 0x1p15);
     EXPECT_TRUE(std::isnan(both.weights[30]));
-    EXPECT_FALSE(both.telemetry[2].is_non_finite);
+    EXPECT_TRUE(std::isfinite(both.weights[60]));
     EXPECT_GT(both.weights[70], 400);
   }
 }
@@ -775,7 +727,6 @@ TEST(Wire, gives_up_where_there_is_no_smaller_scale) {
   const outcome found = moved_by({{1e50, 0}, {0, 1}}, {.tensors = {{0, 1}, {1, 1}}, .wire = LSCHED_F16});
   EXPECT_EQ(found.scaling, lsched::dynamic_scale(0x1p15));
   EXPECT_TRUE(std::isnan(found.weights[0]));
-  EXPECT_TRUE(found.telemetry[0].is_non_finite);
 }
 
 TEST(Wire, keeps_replicas_the_same_bits_while_scale_and_weights_move) {
@@ -805,18 +756,20 @@ TEST(Wire, keeps_replicas_the_same_bits_while_scale_and_weights_move) {
 // --- telemetry -----------------------------------------------------------------------------------------------
 
 /// After a step of two tensors, the second of equal deltas, from zero weights.
-lsched::tensor_telemetry telemetry_of(std::size_t tensor, combine how, const std::vector<numbers>& deltas) {
-  lsched::tensor_telemetry last;
+tensor_telemetry telemetry_of(std::size_t tensor, combine how, const std::vector<numbers>& deltas) {
+  tensor_telemetry last;
   as_ranks(static_cast<std::int32_t>(deltas.size()), [&](lsched::world& world) {
     const std::uint64_t count = deltas.front().size();
     std::vector<double> weights(count + 2);
-    lsched::delta_step<double> step(world, weights,
-                                    {.tensors = {{0, count}, {count, 2}}, .how = how, .with_telemetry = true}, k_limit);
-    EXPECT_EQ(step.telemetry().size(), 2u);
+    const std::vector<lsched_tensor> tensors{{0, count}, {count, 2}};
+    lsched::delta_step<double> step(world, weights, {.tensors = tensors, .how = how}, k_limit);
+    telemetry<double> looks(world, weights, tensors, how);
     weights = deltas[static_cast<std::size_t>(world.rank())];
     weights.resize(count + 2, 4.0);
+    looks.before_step();
     step.step(k_limit);
-    if (world.rank() + 1 == world.size()) last = step.telemetry()[tensor];
+    const auto told = looks.after_step(k_limit);
+    if (world.rank() + 1 == world.size()) last = told[tensor];
   });
   return last;
 }
@@ -866,18 +819,35 @@ TEST(Telemetry, of_a_tensor_that_no_rank_moves_or_of_one_rank_is_not_a_number) {
   EXPECT_EQ(alone.gain, 1);
 }
 
+TEST(Telemetry, says_which_tensors_are_non_finite) {
+  for (const std::int32_t ranks : {1, 3, 2})
+    for (const combine how : {combine::adasum, combine::sum})
+      as_ranks(ranks, [&](lsched::world& world) {
+        auto weights = weights_at_first<float>();
+        lsched::delta_step<float> deltas(world, weights, {.tensors = k_tensors, .how = how}, k_limit);
+        telemetry<float> looks(world, weights, k_tensors, how);
+        if (world.rank() == world.size() - 1) weights[12] = std::numeric_limits<float>::infinity();
+        looks.before_step();
+        deltas.step(k_limit);
+        const auto told = looks.after_step(k_limit);
+        for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(told[i].is_non_finite, i == 2) << i;
+      });
+}
+
 /// Of as many nodes as ranks, of several and of one, which is the mean.
 TEST(Telemetry, by_nodes_knows_how_orthogonal_deltas_were_but_neither_noise_nor_gain) {
   constexpr std::int32_t k_ranks = 4;
   for (const std::int32_t per_node : {1, 2, 4})
     as_nodes(k_ranks, per_node, [&](lsched::world& world) {
       std::vector<double> weights(k_ranks + 1);
-      lsched::delta_step<double> step(
-          world, weights, {.tensors = {{0, k_ranks}, {k_ranks, 1}}, .with_telemetry = true, .algorithm = "two_level"},
-          k_limit);
+      const std::vector<lsched_tensor> tensors{{0, k_ranks}, {k_ranks, 1}};
+      lsched::delta_step<double> step(world, weights, {.tensors = tensors, .algorithm = "two_level"}, k_limit);
+      telemetry<double> looks(world, weights, tensors, combine::adasum, true);
       weights[static_cast<std::size_t>(world.rank())] = weights[k_ranks] = 1;
+      looks.before_step();
       step.step(k_limit);
-      const auto& [orthogonal, equal] = std::pair(step.telemetry()[0], step.telemetry()[1]);
+      const auto told = looks.after_step(k_limit);
+      const auto& [orthogonal, equal] = std::pair(told[0], told[1]);
       const double nodes = k_ranks / per_node;
       EXPECT_NEAR(orthogonal.orthogonality, nodes / (per_node * k_ranks), 1e-12);
       EXPECT_NEAR(equal.orthogonality, 1.0 / k_ranks, 1e-12);
@@ -890,16 +860,16 @@ TEST(NoiseModel, is_the_product_over_levels_and_can_be_inverted) {
     for (const double noise : {0.0, 0.01, 0.75, 4.0, 1e4}) {
       double gain = 1;
       for (double leaves = 1; leaves < ranks; leaves *= 2) gain *= 2 - 1 / (1 + noise / leaves);
-      EXPECT_NEAR(lsched::adasum_gain(noise, ranks), gain, 1e-12 * gain);
-      const double told = lsched::adasum_orthogonality(noise, ranks);
+      EXPECT_NEAR(adasum_gain(noise, ranks), gain, 1e-12 * gain);
+      const double told = adasum_orthogonality(noise, ranks);
       EXPECT_NEAR(told, gain * gain * (1 + noise / ranks) / (ranks * (1 + noise)), 1e-12);
-      EXPECT_NEAR(lsched::adasum_noise(told, ranks), noise, 1e-9 * (1 + noise * noise));
+      EXPECT_NEAR(adasum_noise(told, ranks), noise, 1e-9 * (1 + noise * noise));
     }
-  EXPECT_EQ(lsched::adasum_noise(0.1, 8), 0) << "below 1/8";
-  EXPECT_EQ(lsched::adasum_noise(1, 8), std::numeric_limits<double>::infinity());
-  EXPECT_EQ(lsched::adasum_gain(std::numeric_limits<double>::infinity(), 8), 8);
-  EXPECT_TRUE(std::isnan(lsched::adasum_noise(k_nan, 8)));
-  EXPECT_TRUE(std::isnan(lsched::adasum_noise(0.5, 1)));
+  EXPECT_EQ(adasum_noise(0.1, 8), 0) << "below 1/8";
+  EXPECT_EQ(adasum_noise(1, 8), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(adasum_gain(std::numeric_limits<double>::infinity(), 8), 8);
+  EXPECT_TRUE(std::isnan(adasum_noise(k_nan, 8)));
+  EXPECT_TRUE(std::isnan(adasum_noise(0.5, 1)));
 }
 
 TEST(NoiseModel, is_what_becomes_of_independent_noise) {
@@ -914,31 +884,8 @@ TEST(NoiseModel, is_what_becomes_of_independent_noise) {
     sum += dot(it, it);
   }
   const numbers reduced = adaptive_sum(deltas), mean = combined(combine::mean, deltas);
-  EXPECT_NEAR(std::sqrt(dot(reduced, reduced) / dot(mean, mean)), lsched::adasum_gain(k_noise, 8), 0.1);
-  EXPECT_NEAR(lsched::adasum_noise(dot(reduced, reduced) / sum, 8), k_noise, 0.15);
-}
-
-// --- gradients of several batches ----------------------------------------------------------------------------
-
-TEST(Accumulator, gives_the_sum_or_the_mean_of_every_k_gradients) {
-  for (const combine how : {combine::sum, combine::mean}) {
-    lsched::accumulator<float> gradients(2, 3, how);
-    const float divisor = how == combine::mean ? 3 : 1;
-    for (float round = 1; round < 4; ++round) {
-      EXPECT_FALSE(gradients.add(std::vector<float>{round, 0}));
-      EXPECT_FALSE(gradients.add(std::vector<float>{round, 6}));
-      EXPECT_TRUE(gradients.add(std::vector<float>{round, -3}));
-      EXPECT_EQ(gradients.gradient()[0], 3 * round / divisor);
-      EXPECT_EQ(gradients.gradient()[1], 3 / divisor);
-    }
-  }
-}
-
-TEST(Accumulator, refuses_what_it_cannot_do) {
-  EXPECT_THROW(lsched::accumulator<float>(2, 0, combine::sum), std::invalid_argument);
-  EXPECT_THROW(lsched::accumulator<float>(2, 1, combine::adasum), std::invalid_argument);
-  lsched::accumulator<double> gradients(2, 1, combine::sum);
-  EXPECT_THROW(gradients.add(std::vector<double>(3)), std::invalid_argument);
+  EXPECT_NEAR(std::sqrt(dot(reduced, reduced) / dot(mean, mean)), adasum_gain(k_noise, 8), 0.1);
+  EXPECT_NEAR(adasum_noise(dot(reduced, reduced) / sum, 8), k_noise, 0.15);
 }
 
 }  // namespace

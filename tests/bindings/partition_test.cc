@@ -10,6 +10,7 @@
 #include <limits>
 #include <thread>
 
+#include "tests/support/cpp_ranks.h"
 #include "tests/support/partition_training.h"
 
 namespace lsched::testing {
@@ -18,24 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::seconds k_limit = 20s;
-
-/// One thread per rank, all joined, with so many neighbours on a node. What a rank throws is the test's failure.
-void as_nodes(std::int32_t ranks, std::int32_t ranks_per_node, const std::function<void(lsched::world&)>& body) {
-  setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
-  std::vector<lsched::world> world = lsched::world::open_threads(ranks);
-  unsetenv("LSCHED_RANKS_PER_NODE");
-  std::vector<std::thread> threads;
-  for (lsched::world& mine : world)
-    threads.emplace_back([&] {
-      try {
-        body(mine);
-        mine.close();
-      } catch (const std::exception& why) {
-        ADD_FAILURE() << why.what();
-      }
-    });
-  for (std::thread& it : threads) it.join();
-}
 
 TEST(owners_of, gives_the_longest_layer_first_to_who_has_least) {
   using owners = std::vector<std::int32_t>;

@@ -14,12 +14,13 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "tests/support/thread_ranks.h"
 
 namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t k_limit_ns = 30'000'000'000;
+using lsched::testing::k_limit_ns;
 
 /// A folder that is gone when the test is.
 class scratch_folder {
@@ -50,23 +51,14 @@ std::multiset<std::string> arrows(const json& all, std::string_view phase) {
 
 /// Some barriers on every rank, and around them whatever a test does with its runtime.
 void run_world(std::int32_t ranks, const std::function<void(lsched_world*, bool is_before)>& around) {
-  lsched_config config;
-  lsched_config_init(&config);
-  config.region_bytes = 64 << 20;
-  std::vector<lsched_world*> runtimes(static_cast<std::size_t>(ranks));
-  ASSERT_EQ(lsched_world_open_threads(ranks, &config, runtimes.data(), nullptr), LSCHED_OK);
-  std::vector<std::jthread> threads;
-  for (lsched_world* mine : runtimes)
-    threads.emplace_back([&around, mine] {
-      around(mine, true);
-      lsched_schedule* schedule = nullptr;
-      EXPECT_EQ(lsched_barrier_create(mine, &schedule, nullptr), LSCHED_OK);
-      for (int round = 0; round < 4; ++round) EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
-      EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
-      around(mine, false);
-    });
-  threads.clear();
-  for (lsched_world* mine : runtimes) EXPECT_EQ(lsched_world_close(mine), LSCHED_OK);
+  lsched::testing::as_ranks(ranks, [&](lsched_world* mine, std::int32_t) {
+    around(mine, true);
+    lsched_schedule* schedule = nullptr;
+    EXPECT_EQ(lsched_barrier_create(mine, &schedule, nullptr), LSCHED_OK);
+    for (int round = 0; round < 4; ++round) EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    around(mine, false);
+  });
 }
 
 /// What four barriers of `ranks` ranks look like when the parts are seen as one.

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "collectives/sparse/functions/sparse_functions.h"
-#include "collectives/sparse/gtopk.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "microbench/baselines/gradient_source.h"
 #include "microbench/baselines/list_source.h"
@@ -37,7 +36,7 @@ class sparse_world {
       me.gradient.resize(problem_.count);
       me.update.assign(problem_.count, -1);
       me.state = std::make_unique<sparse_state>(mine);
-      me.steps = sparse_functions(algorithm, mine, *me.state, gtopk_children(mine.place));
+      me.steps = how.functions(mine, *me.state);
       return commit_request{
           "sparse",
           how.generate(mine),
