@@ -7,17 +7,48 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <span>
+#include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ops/status.h"
 
 namespace lsched {
+
+/// As gnuplot reads it: its single-quoted strings escape nothing but the quote itself.
+inline std::string quoted_for_gnuplot(const std::filesystem::path& path) {
+  std::string word = "'";
+  for (const char c : path.string()) word += c == '\'' ? std::string("''") : std::string(1, c);
+  return word + "'";
+}
+
+/// Points of one look.
+struct plot_curve {
+  std::string name;
+  std::string style;  ///< as gnuplot has it after `with`
+  std::vector<std::pair<double, double>> points{};
+};
+
+/// One of the diagrams of a picture, which stand below each other.
+struct plot_diagram {
+  std::string settings;  ///< lines of gnuplot; those of the diagrams above stay in force
+  std::vector<plot_curve> curves{};
+
+  /// The curve of that name; added if there is none.
+  plot_curve& named(const std::string& name, const std::string& style) {
+    const auto found = std::ranges::find(curves, name, &plot_curve::name);
+    return found != curves.end() ? *found : curves.emplace_back(plot_curve{name, style});
+  }
+};
 
 class picture {
  public:
@@ -27,7 +58,6 @@ class picture {
   }
 
   const std::filesystem::path& png() const { return png_; }
-  const std::filesystem::path& data() const { return data_; }
 
   /// Why the picture or its files cannot be written, if so: ARGUMENT. Leaves nothing behind.
   std::optional<failure> objection() const {
@@ -45,17 +75,51 @@ class picture {
 
   /// Writes both files and has gnuplot draw. ARGUMENT: they cannot be written; UNSUPPORTED: there is no gnuplot;
   /// TRANSPORT: it does not start, or refuses the script.
-  std::optional<failure> draw(const std::string& data, const std::string& script) const {
-    for (const auto& [path, content] : {std::pair(&data_, &data), std::pair(&script_, &script)}) {
-      std::ofstream file(*path);
-      file << *content;
+  std::optional<failure> draw(const std::string& title, std::span<const plot_diagram> diagrams) const {
+    for (const auto& [path, content] :
+         {std::pair(data_, data_of(diagrams)), std::pair(script_, script_of(title, diagrams))}) {
+      std::ofstream file(path);
+      file << content;
       file.close();
-      if (!file) return failure{status::argument, "cannot write " + path->string()};
+      if (!file) return failure{status::argument, "cannot write " + path.string()};
     }
     return run_gnuplot();
   }
 
  private:
+  /// A block of points for each curve, in the order of diagrams.
+  static std::string data_of(std::span<const plot_diagram> diagrams) {
+    std::ostringstream data;
+    data.precision(9);
+    for (const plot_diagram& one : diagrams)
+      for (const plot_curve& curve : one.curves) {
+        data << "# " << curve.name << "\n";
+        for (const auto& [x, y] : curve.points) data << x << " " << y << "\n";
+        data << "\n\n";
+      }
+    return data.str();
+  }
+
+  std::string script_of(const std::string& title, std::span<const plot_diagram> diagrams) const {
+    std::ostringstream lines;
+    lines << "set terminal pngcairo size 1100," << 450 * diagrams.size() << " font 'sans,11'\n"
+          << "set output " << quoted_for_gnuplot(png_) << "\nset termoption noenhanced\nset grid\nset lmargin 12\n"
+          << "set multiplot layout " << diagrams.size() << ",1 title " << quoted_for_gnuplot(title) << "\n";
+    std::size_t index = 0;
+    for (const plot_diagram& one : diagrams) {
+      lines << one.settings;
+      const char* separator = "plot ";
+      for (const plot_curve& curve : one.curves) {
+        lines << separator << quoted_for_gnuplot(data_) << " index " << index++ << " using 1:2 with " << curve.style
+              << " title " << quoted_for_gnuplot(curve.name);
+        separator = ", \\\n  ";
+      }
+      lines << "\n";
+    }
+    lines << "unset multiplot\n";
+    return lines.str();
+  }
+
   std::optional<failure> run_gnuplot() const {
     std::string command = "gnuplot", argument = script_.string();
     const std::array<char*, 3> arguments{command.data(), argument.data(), nullptr};
@@ -74,12 +138,5 @@ class picture {
 
   std::filesystem::path png_, data_, script_;
 };
-
-/// As gnuplot reads it: its single-quoted strings escape nothing but the quote itself.
-inline std::string quoted_for_gnuplot(const std::filesystem::path& path) {
-  std::string word = "'";
-  for (const char c : path.string()) word += c == '\'' ? std::string("''") : std::string(1, c);
-  return word + "'";
-}
 
 }  // namespace lsched

@@ -83,8 +83,6 @@ std::uint64_t exercise::outputs() const {
   }
 }
 
-std::uint64_t exercise::in_place_floats() const { return std::max(inputs(), outputs()); }
-
 // MPI's rules: what is gathered stands where it belongs, so does what is scattered; a reduce_scatter's result begins
 // where its input did.
 std::uint64_t exercise::input_offset() const {

@@ -68,8 +68,7 @@ class exercise {
   /// Floats this rank reads and writes; 0: that rank has no such buffer.
   std::uint64_t inputs() const;
   std::uint64_t outputs() const;
-  /// Floats of the one buffer that serves as both, and where input and output begin in it.
-  std::uint64_t in_place_floats() const;
+  /// Where input and output begin in the one buffer that serves as both, which has as many floats as the larger one.
   std::uint64_t input_offset() const;
   std::uint64_t output_offset() const;
 

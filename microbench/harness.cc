@@ -68,7 +68,7 @@ std::string algorithm_of(const lsched_schedule* schedule) {
   return text.substr(slash + 1, end - slash - 1);
 }
 
-shared_floats allocate_shared(lsched_runtime* runtime, std::size_t count) {
+shared_floats allocate_shared(lsched_world* runtime, std::size_t count) {
   void* memory = nullptr;
   expect_ok(lsched_alloc(runtime, count * sizeof(float), &memory), "lsched_alloc");
   return {static_cast<float*>(memory), memory_closer{runtime}};
@@ -78,7 +78,7 @@ shared_floats allocate_shared(lsched_runtime* runtime, std::size_t count) {
 
 namespace {
 
-schedule_handle make_allreduce(lsched_runtime* runtime, const double* input, double* output, std::size_t count,
+schedule_handle make_allreduce(lsched_world* runtime, const double* input, double* output, std::size_t count,
                                lsched_reduction reduction) {
   const lsched_allreduce_desc desc{.struct_size = sizeof desc,
                                    .input = input,
@@ -107,7 +107,7 @@ double machine_number() {
 
 }  // namespace
 
-team::team(lsched_runtime* runtime)
+team::team(lsched_world* runtime)
     : runtime_(runtime), rank_(lsched_rank(runtime)), size_(lsched_size(runtime)), word_(std::make_unique<double>(0)) {
   lsched_schedule* schedule = nullptr;
   auto why = fresh_diagnostic();
@@ -386,7 +386,7 @@ void reporter::introduce(team& ranks) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the others go to sleep in the next barrier
     spin_ns_ = spin_probe_ns(ranks.core_list());
     std::array<char, 256> about{};
-    expect_ok(lsched_runtime_describe(ranks.runtime(), about.data(), about.size()), "lsched_runtime_describe");
+    expect_ok(lsched_world_describe(ranks.runtime(), about.data(), about.size()), "lsched_world_describe");
     say("%s: %s", name_.c_str(), about.data());
     say("%s, %d of them on this machine, %s: %s; spin probe %.0f ns one way%s", counted(ranks.size(), "rank").c_str(),
         ranks.local_ranks(), counted(ranks.cores(), "core").c_str(),

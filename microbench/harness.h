@@ -58,19 +58,19 @@ void close(schedule_handle schedule);
 std::string algorithm_of(const lsched_schedule* schedule);
 
 struct memory_closer {
-  lsched_runtime* runtime;
+  lsched_world* runtime;
   void operator()(float* memory) const { (void)lsched_free(runtime, memory); }
 };
 /// Floats from lsched_alloc.
 using shared_floats = std::unique_ptr<float[], memory_closer>;
-shared_floats allocate_shared(lsched_runtime* runtime, std::size_t count);
+shared_floats allocate_shared(lsched_world* runtime, std::size_t count);
 
 /// The ranks of a runtime, in step. Every member function but the plain questions is collective.
 class team {
  public:
-  explicit team(lsched_runtime* runtime);
+  explicit team(lsched_world* runtime);
 
-  lsched_runtime* runtime() const { return runtime_; }
+  lsched_world* runtime() const { return runtime_; }
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
@@ -96,7 +96,7 @@ class team {
  private:
   void find_machine();
 
-  lsched_runtime* runtime_;
+  lsched_world* runtime_;
   int rank_;
   int size_;
   int cores_ = 1;

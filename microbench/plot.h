@@ -1,6 +1,7 @@
 // Pictures at the end of benchmarks.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "bindings/gnuplot.h"
@@ -14,6 +15,7 @@ void expect_writable(const std::string& png);
 /// Writes NAME.dat and NAME.gp beside NAME.png and has gnuplot draw it. One rank only. False, with one line of
 /// explanation, if gnuplot refuses the script; a gnuplot that is not installed is explained too but no failure. Throws
 /// `failed` if the files cannot be written.
-bool draw_picture(const picture& figure, const std::string& data, const std::string& script, reporter& out);
+bool draw_picture(const std::string& png, const std::string& title, std::span<const plot_diagram> diagrams,
+                  reporter& out);
 
 }  // namespace lsched::bench

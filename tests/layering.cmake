@@ -43,7 +43,6 @@ room(libsched/engine ops ops/adasum libsched/schedule libsched/analysis libsched
 room(libsched/session ops libsched/trace libsched/engine)
 room(libsched/transport/shm libsched/transport)
 room(libsched/verify ops libsched/schedule libsched/postcondition)
-room(libsched/oracle libsched/schedule libsched/postcondition libsched/verify)
 room(collectives/algorithm ops ops/adasum libsched/schedule libsched/postcondition)
 room(collectives/patterns libsched/schedule collectives/algorithm)
 room(collectives/allgather libsched/schedule collectives/algorithm collectives/patterns)
@@ -55,38 +54,37 @@ room(collectives/rooted libsched/schedule collectives/algorithm collectives/patt
 room(collectives ops libsched/postcondition collectives/algorithm collectives/allgather collectives/allreduce
   collectives/activation collectives/adasum collectives/rooted)
 room(collectives/sparse/protocol ops ops/sparse libsched/schedule)
-room(collectives/sparse ops/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/patterns
-  collectives/allgather collectives/allreduce collectives/activation collectives/sparse/protocol)
 room(collectives/sparse/steps ops/elementwise ops/sparse libsched/schedule collectives/sparse/protocol)
-room(collectives/sparse/rivals ops/sparse libsched/schedule collectives/sparse/steps)
-room(collectives/sparse/functions libsched/schedule collectives/sparse/protocol collectives/sparse/steps
-  collectives/sparse/rivals)
+room(collectives/sparse/functions libsched/schedule collectives/sparse/protocol collectives/sparse/steps)
+room(collectives/sparse ops/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/patterns
+  collectives/allgather collectives/allreduce collectives/activation collectives/sparse/protocol collectives/sparse/functions)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/session libsched/transport/shm)
 room(bindings ops collectives)
 room(bindings/mpi ops libsched/schedule libsched/transport libsched/transport/shm offload bindings)
-room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/session libsched/transport/shm
-  libsched/verify collectives/algorithm collectives collectives/sparse collectives/sparse/steps
+room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simulate libsched/session
+  libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse collectives/sparse/steps
   collectives/sparse/functions offload bindings bindings/mpi)
-room(bindings/cli/common ops libsched/simulate libsched/transport/shm collectives collectives/sparse offload bindings
-  bindings/mpi bindings/c)
+room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
+  offload bindings bindings/mpi bindings/c)
 room(bindings/cli ops libsched/simulate/goal offload bindings bindings/mpi bindings/cli/common)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate libsched/simulate/goal collectives/algorithm
   collectives bindings bindings/cli/common)
-room(bindings/cli/soak ops libsched/schedule bindings bindings/c bindings/cli/common)
-room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify libsched/oracle collectives
-  bindings bindings/cli/common)
+room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
+  bindings/cli/common)
 room(bindings/cpp bindings/c)
 room(microbench ops offload bindings bindings/c)
-room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule collectives/sparse/protocol
-  collectives/sparse/steps collectives/sparse/rivals)
+room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule collectives/algorithm collectives/allgather
+  collectives/patterns collectives/sparse/protocol collectives/sparse collectives/sparse/steps
+  collectives/sparse/functions)
 room(microbench/coll ops collectives bindings bindings/mpi microbench)
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
 room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench microbench/coll)
-room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/coll microbench/engine)
+room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/baselines microbench/coll
+  microbench/engine)
 room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload microbench
   microbench/coll microbench/engine)
 room(microbench/sparse ops libsched/schedule collectives collectives/sparse/protocol collectives/sparse
-  collectives/sparse/steps collectives/sparse/rivals bindings/c microbench microbench/baselines microbench/coll)
+  collectives/sparse/steps bindings/c microbench microbench/baselines microbench/coll)
 
 # A third party: how its headers are spelt, and where they live.
 set(third_parties mpi hwloc tbb hwy cli11 json gtest cuda)

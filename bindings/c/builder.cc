@@ -1,11 +1,12 @@
-// Schedules by hand: the C face of the builder.
-#include "bindings/c/runtime.h"
+// Schedules by hand: the C face of the builder, and of schedule_file.h.
+#include "libsched/schedule/builder.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
-#include "libsched/schedule/builder.h"
+#include "bindings/c/world.h"
+#include "libsched/schedule/schedule_file.h"
 
 struct lsched_builder {
-  lsched_runtime* runtime;
+  lsched_world* world;
   lsched::builder content;
   std::string name;
   std::optional<lsched::failure> refusal{};  ///< the first error, if it was found here and not by the content
@@ -94,6 +95,14 @@ const char* objection_to_user(const lsched_builder& b, dtype type, const user_ke
 
 result<schedule_ptr> compile(const lsched_builder& b) { return b.refusal ? *b.refusal : b.content.compile(); }
 
+result<schedule_ptr> read(const char* text, std::uint64_t bytes, world place) {
+  if (text == nullptr) return failure{status::argument, "text is null"};
+  auto program = parse_part({text, bytes}, place);
+  if (program && (*program)->is_partial())
+    return failure{status::unsupported, "the text is of a partial schedule, and only ordinary ones can be loaded"};
+  return program;
+}
+
 }  // namespace
 }  // namespace lsched
 
@@ -101,11 +110,11 @@ using namespace lsched;
 
 extern "C" {
 
-lsched_status lsched_builder_create(lsched_runtime* runtime, const char* name, lsched_builder** builder) {
-  if (runtime == nullptr || builder == nullptr) return LSCHED_ERR_ARGUMENT;
+lsched_status lsched_builder_create(lsched_world* world, const char* name, lsched_builder** builder) {
+  if (world == nullptr || builder == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
     const std::string called = name == nullptr ? "custom" : name;
-    *builder = new lsched_builder{runtime, lsched::builder(runtime->world.place(), called), called};
+    *builder = new lsched_builder{world, lsched::builder(world->joined.place(), called), called};
     return LSCHED_OK;
   });
 }
@@ -189,7 +198,17 @@ lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* 
   return guarded(diagnostic, [&] {
     commit_request request = bound("hand-written schedule " + owned->name, compile(*owned), inputs, outputs);
     request.options.user = owned->user;
-    return commit(owned->runtime, std::move(request), false, schedule, diagnostic);
+    return commit(owned->world, std::move(request), schedule, diagnostic);
+  });
+}
+
+lsched_status lsched_schedule_load(lsched_world* world, const char* text, uint64_t bytes, const void* const* inputs,
+                                   void* const* outputs, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+  if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
+  return guarded(diagnostic, [&] {
+    auto program = read(text, bytes, world->joined.place());
+    const std::string name = program ? (*program)->name() : "that could not be read";
+    return commit(world, bound("loaded schedule " + name, std::move(program), inputs, outputs), schedule, diagnostic);
   });
 }
 

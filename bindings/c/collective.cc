@@ -1,9 +1,9 @@
 // The ready-made schedules of the C interface: check, describe, commit.
 #include "bindings/c/request.h"
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
+#include "bindings/c/world.h"
 #include "collectives/remark.h"
 
 namespace lsched {
@@ -17,8 +17,7 @@ std::string text_of(const shape& data) {
 /// What commits, and how the handle finds out whether other memory is in place, too.
 struct described {
   commit_request request;
-  bool in_place = false;
-  std::int64_t overlay_bytes = 0;
+  memory_layout layout{};
   std::vector<tensor> tensors{};
   bool looks_at_tensors = true;
   std::string remark{};  ///< for the caller, though all is well
@@ -30,44 +29,43 @@ std::vector<tensor> tensors_of(const collective_request& asked) {
 }
 
 /// Whether this rank's memory is such that peers can read it.
-void look_around(lsched_runtime* runtime, collective_request& asked, const extents& buffers) {
+void look_around(lsched_world* world, collective_request& asked, const extents& buffers) {
   if (!asked.of->moves_data) return;
   const auto is_visible = [&](const std::byte* place, std::optional<std::uint64_t> count) {
     const std::uint64_t bytes = count.value_or(0) * size_of(asked.data.type);
-    return bytes == 0 || runtime->process.net().sends_from(place, bytes);
+    return bytes == 0 || world->process.net().sends_from(place, bytes);
   };
   asked.data.is_visible = is_visible(asked.input, buffers.input) && is_visible(asked.output, buffers.output);
 }
 
-described describe(lsched_runtime* runtime, const lsched_collective_desc& desc) {
-  auto asked = read_request(runtime->world.place(), runtime->nodes(), desc);
+described describe(lsched_world* world, const lsched_collective_desc& desc) {
+  auto asked = read_request(world->joined.place(), world->nodes(), desc);
   if (!asked) return {{"a collective with bad arguments", asked.error()}};
-  const extents buffers = asked->of->extents_of(runtime->world.place(), asked->data);
-  look_around(runtime, *asked, buffers);
+  const extents buffers = asked->of->extents_of(world->joined.place(), asked->data);
+  look_around(world, *asked, buffers);
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto made = runtime->schedules_made.get(asked->of->name, wanted, asked->data);
+  const auto made = world->schedules_made.get(asked->of->name, wanted, asked->data);
   if (!made) return {{agreement_of(*asked, wanted), made.error()}};
   asked->data.segment = made->chosen.data.segment;
   asked->data.radix = made->chosen.data.radix;
-  const std::string_view remark = remark_on(*made->chosen.how, runtime->world.place().size, asked->data);
+  const std::string_view remark = remark_on(*made->chosen.how, world->joined.place().size, asked->data);
   binding memory;
   if (buffers.input) memory.inputs.push_back(asked->input);
   if (buffers.output) memory.outputs.push_back(asked->output);
   return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory), {.user = asked->user}},
-          asked->data.in_place,
-          asked->overlay_bytes,
+          {asked->data.in_place, asked->overlay_bytes},
           tensors_of(*asked),
-          runtime->world.place().size > 1 && remark.empty(),
+          world->joined.place().size > 1 && remark.empty(),
           std::string(remark)};
 }
 
-lsched_status create(lsched_runtime* runtime, const result<lsched_collective_desc>& desc, lsched_schedule** schedule,
+lsched_status create(lsched_world* world, const result<lsched_collective_desc>& desc, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
-  if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-  described all = desc ? describe(runtime, *desc) : described{{"a collective with bad arguments", desc.error()}};
-  const lsched_status answer = commit(runtime, std::move(all.request), all.in_place, schedule, diagnostic);
+  if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
+  described all = desc ? describe(world, *desc) : described{{"a collective with bad arguments", desc.error()}};
+  const lsched_status answer = commit(world, std::move(all.request), schedule, diagnostic);
   if (answer != LSCHED_OK) return answer;
-  (*schedule)->overlay_bytes = all.overlay_bytes;
+  (*schedule)->layout = all.layout;
   (*schedule)->tensors = std::move(all.tensors);
   (*schedule)->looks_at_tensors = all.looks_at_tensors;
   if (!all.remark.empty()) (void)report(diagnostic, {status::ok, all.remark});
@@ -81,7 +79,7 @@ std::string_view collective_of(const lsched_partial_desc& desc) {
 
 std::string partial_name(const lsched_partial_desc& desc) { return "partial_" + std::string(collective_of(desc)); }
 
-result<activation> read_start(const lsched_runtime& runtime, const lsched_partial_desc& desc) {
+result<activation> read_start(const lsched_world& world, const lsched_partial_desc& desc) {
   const auto starts = read_activation(desc.activation, desc.seed);
   if (!starts) return starts.error();
   if (desc.lag < LSCHED_LATEST || desc.lag > LSCHED_HISTORY)
@@ -101,7 +99,7 @@ result<activation> read_start(const lsched_runtime& runtime, const lsched_partia
     return failure{status::argument,
                    "results of an allgather, zero where a rank was absent, can only be added up: LSCHED_SUM, or "
                    "LSCHED_LATEST"};
-  if (starts->is_woken() && runtime.process.wants_thread() && !runtime.process.has_thread())
+  if (starts->is_woken() && world.process.wants_thread() && !world.process.has_thread())
     return failure{status::unsupported,
                    words_for(*starts) +
                        " needs a progress thread, which has to call MPI, and that needs "
@@ -172,14 +170,14 @@ lag_rule lag_of(const lsched_partial_desc& desc) {
   return {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)};
 }
 
-described_partial describe_sparse(lsched_runtime* runtime, const lsched_partial_desc& desc) {
+described_partial describe_sparse(lsched_world* world, const lsched_partial_desc& desc) {
   const std::string nothing = "partial sparse allreduce with bad arguments";
   const auto sparse = read_struct(desc.sparse);
   if (!sparse) return {{nothing, sparse.error()}};
   if (auto why = objection_to_sparse(desc, *sparse)) return {{nothing, *why}};
-  const auto starts = read_start(*runtime, desc);
+  const auto starts = read_start(*world, desc);
   if (!starts) return {{nothing, starts.error()}};
-  auto asked = read_request(runtime->world.place(), *sparse);
+  auto asked = read_request(world->joined.place(), *sparse);
   if (!asked) return {{nothing, asked.error()}};
   return {{"partial_" + asked->agreement + " " + words_for(*starts) + " seed " + std::to_string(starts->seed),
            partial_sparse_allreduce(*asked->how, asked->problem, *starts),
@@ -188,15 +186,15 @@ described_partial describe_sparse(lsched_runtime* runtime, const lsched_partial_
           std::move(asked->state)};
 }
 
-commit_request describe_dense(lsched_runtime* runtime, const lsched_partial_desc& desc) {
+commit_request describe_dense(lsched_world* world, const lsched_partial_desc& desc) {
   const auto data = read_partial_shape(desc);
   if (!data) return {"partial collective with bad arguments", data.error()};
   const std::string name = partial_name(desc);
   const std::string what = name + " " + text_of(*data);
-  const auto starts = read_start(*runtime, desc);
+  const auto starts = read_start(*world, desc);
   if (!starts) return {what, starts.error()};
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto made = runtime->schedules_made.get(name, wanted, *data, *starts);
+  const auto made = world->schedules_made.get(name, wanted, *data, *starts);
   if (!made) return {what, made.error()};
   const std::string agreement = what + " " + std::string(made->chosen.how->name) + " " + words_for(*starts) + " seed " +
                                 std::to_string(starts->seed) + (desc.averages_weights != 0 ? " averages" : "") +
@@ -204,9 +202,9 @@ commit_request describe_dense(lsched_runtime* runtime, const lsched_partial_desc
   return {agreement, made->program, {}, {.lag = lag_of(desc), .tensors = data->tensors}};
 }
 
-described_partial describe_partial(lsched_runtime* runtime, const result<lsched_partial_desc>& desc) {
+described_partial describe_partial(lsched_world* world, const result<lsched_partial_desc>& desc) {
   if (!desc) return {{"partial collective with bad arguments", desc.error()}};
-  return desc->sparse != nullptr ? describe_sparse(runtime, *desc) : described_partial{describe_dense(runtime, *desc)};
+  return desc->sparse != nullptr ? describe_sparse(world, *desc) : described_partial{describe_dense(world, *desc)};
 }
 
 /// How long ranks serve each other where a partial schedule could not be completed.
@@ -214,12 +212,12 @@ constexpr std::uint64_t k_farewell_ns = 10'000'000'000;
 
 /// A schedule beside a partial one, which waits for every rank that has not left.
 result<instance*> commit_companion(lsched_schedule& schedule, const char* purpose, const shape& data) {
-  lsched_runtime& runtime = *schedule.runtime;
-  const auto made = runtime.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
+  lsched_world& world = *schedule.world;
+  const auto made = world.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
   const std::string name = purpose + std::string(" of ") + schedule.instance->label;
   commit_request request{name, made ? made->program : result<schedule_ptr>(made.error())};
-  const auto committed = runtime.world.commit(request);
-  if (committed) runtime.process.driver().with_engine([&] { (*committed)->label = name; });
+  const auto committed = world.joined.commit(request);
+  if (committed) world.process.driver().with_engine([&] { (*committed)->label = name; });
   return committed;
 }
 
@@ -242,7 +240,7 @@ lsched_status complete_partial(lsched_schedule& schedule, const lsched_partial_d
                                lsched_diagnostic* diagnostic) {
   session_instances all{.rounds = schedule.instance};
   const auto why = commit_companions(schedule, desc, all);
-  schedule.session.emplace(schedule.runtime->process.engine(), all, static_cast<divisor>(desc.divisor),
+  schedule.session.emplace(schedule.world->process.engine(), all, static_cast<divisor>(desc.divisor),
                            std::span(desc.buckets, desc.bucket_count));
   return why ? report(diagnostic, *why) : LSCHED_OK;
 }
@@ -254,17 +252,16 @@ using namespace lsched;
 
 extern "C" {
 
-lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule,
-                                    lsched_diagnostic* diagnostic) {
+lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   const lsched_collective_desc barrier{.collective = "barrier"};
-  return guarded(diagnostic, [&] { return create(runtime, barrier, schedule, diagnostic); });
+  return guarded(diagnostic, [&] { return create(world, barrier, schedule, diagnostic); });
 }
 
-lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allreduce_desc* desc,
+lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduce_desc* desc,
                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     const auto asked = read_struct(desc);
-    if (!asked) return create(runtime, asked.error(), schedule, diagnostic);
+    if (!asked) return create(world, asked.error(), schedule, diagnostic);
     const lsched_collective_desc same{.collective = "allreduce",
                                       .input = asked->input,
                                       .output = asked->output,
@@ -272,24 +269,24 @@ lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allr
                                       .dtype = asked->dtype,
                                       .reduction = asked->reduction,
                                       .algorithm = asked->algorithm};
-    return create(runtime, same, schedule, diagnostic);
+    return create(world, same, schedule, diagnostic);
   });
 }
 
-lsched_status lsched_collective_create(lsched_runtime* runtime, const lsched_collective_desc* desc,
+lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                        lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] { return create(runtime, read_struct(desc), schedule, diagnostic); });
+  return guarded(diagnostic, [&] { return create(world, read_struct(desc), schedule, diagnostic); });
 }
 
-lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
-                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
+lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_desc* desc, lsched_schedule** schedule,
+                                    lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
+    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
     const auto asked = read_struct(desc);
-    described_partial all = describe_partial(runtime, asked);
+    described_partial all = describe_partial(world, asked);
     lsched_schedule* made = nullptr;
     if (schedule == nullptr) all.request.program = failure{status::argument, "schedule is null"};
-    lsched_status answer = commit(runtime, std::move(all.request), false, &made, diagnostic);
+    lsched_status answer = commit(world, std::move(all.request), &made, diagnostic);
     if (answer == LSCHED_OK) answer = complete_partial(*made, *asked, diagnostic);
     if (answer != LSCHED_OK) (void)lsched_schedule_destroy(made, k_farewell_ns, nullptr);
     if (answer != LSCHED_OK) return answer;

@@ -1,8 +1,8 @@
 // From one floating format to another.
 #include "ops/elementwise/convert.h"
 
-#include "bindings/c/runtime.h"
 #include "bindings/c/words.h"
+#include "bindings/c/world.h"
 
 namespace lsched {
 namespace {

@@ -1,9 +1,9 @@
 // Sums of users' sparse vectors, of the C interface: check, describe, commit; and what was wrong with a round.
 #include <array>
 
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
+#include "bindings/c/world.h"
 #include "collectives/sparse/coo_allreduce.h"
 #include "collectives/sparse/functions/coo_functions.h"
 #include "ops/counted.h"
@@ -69,35 +69,17 @@ described describe(world place, const lsched_coo_desc& desc) {
   return all;
 }
 
-lsched_status create(lsched_runtime* runtime, const lsched_coo_desc* desc, lsched_schedule** schedule,
+lsched_status create(lsched_world* world, const lsched_coo_desc* desc, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   const auto known = read_struct(desc);
-  described all = known ? describe(runtime->world.place(), *known)
+  described all = known ? describe(world->joined.place(), *known)
                         : described{{"a coo allreduce with bad arguments", known.error()}};
-  const lsched_status answer = commit(runtime, std::move(all.request), false, schedule, diagnostic);
+  const lsched_status answer = commit(world, std::move(all.request), schedule, diagnostic);
   if (answer == LSCHED_OK) (*schedule)->coo = std::move(all.steps);
   return answer;
 }
 
 }  // namespace
-
-bool has_overlaps(const coo_problem& of, const void* const* inputs, void* const* outputs) {
-  const std::uint64_t width = size_of(of.type);
-  const std::array<std::uint64_t, 3> in_bytes{of.room * sizeof(std::uint64_t), of.room * width, sizeof(std::uint64_t)};
-  const std::array<std::uint64_t, 4> out_bytes{of.result_room * sizeof(std::uint64_t), of.result_room * width,
-                                               sizeof(std::uint64_t), of.count * width};
-  const auto overlap = [](const void* one, std::uint64_t bytes, const void* other, std::uint64_t other_bytes) {
-    const auto x = reinterpret_cast<std::uintptr_t>(one), y = reinterpret_cast<std::uintptr_t>(other);
-    return bytes != 0 && other_bytes != 0 && x < y + other_bytes && y < x + bytes;
-  };
-  for (std::size_t o = 0; o < out_bytes.size() - (of.has_dense ? 0 : 1); ++o) {
-    for (std::size_t i = 0; i < in_bytes.size(); ++i)
-      if (overlap(inputs[i], in_bytes[i], outputs[o], out_bytes[o])) return true;
-    for (std::size_t i = 0; i < o; ++i)
-      if (overlap(outputs[i], out_bytes[i], outputs[o], out_bytes[o])) return true;
-  }
-  return false;
-}
 
 failure failure_of(const coo_verdict& verdict, const coo_problem& of) {
   const std::string who = "rank " + std::to_string(verdict.culprit);
@@ -117,10 +99,10 @@ failure failure_of(const coo_verdict& verdict, const coo_problem& of) {
 
 using namespace lsched;
 
-extern "C" lsched_status lsched_coo_allreduce_create(lsched_runtime* runtime, const lsched_coo_desc* desc,
+extern "C" lsched_status lsched_coo_allreduce_create(lsched_world* world, const lsched_coo_desc* desc,
                                                      lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    return create(runtime, desc, schedule, diagnostic);
+    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
+    return create(world, desc, schedule, diagnostic);
   });
 }

@@ -19,12 +19,12 @@
  *     Structs without struct_size never change.
  *  5. Nothing prints, exits, aborts, installs signal handlers or forks; nothing throws.
  *  6. Each function states:  Thread (who may call it)  Blocks  Memory (who owns what, how long)  Errors.
- *     "Any" means any thread at any time. Functions on different runtimes never exclude each other.
+ *     "Any" means any thread at any time. Functions on different worlds never exclude each other.
  *     LSCHED_ERR_PEER (a rank of this node died: the first to be missed, the same on all its ranks),
  *     LSCHED_ERR_TRANSPORT and LSCHED_ERR_INTERNAL can come from every function that starts, waits or commits,
  *     and are not repeated.
  *  7. "Collective" functions are called by all ranks of the world, in the same order. A rank whose own arguments
- *     are bad still takes part: every rank returns, with an error that names both sides. Only a NULL runtime or
+ *     are bad still takes part: every rank returns, with an error that names both sides. Only a NULL world or
  *     builder, which belongs to no world, returns at once and leaves the others to their commit timeout.
  */
 #ifndef LSCHED_H
@@ -60,7 +60,7 @@ extern "C" {
 #define LSCHED_VERSION_MINOR 1
 #define LSCHED_VERSION_PATCH 0
 /* Moves only when the meaning of this interface does, or its layout other than by growing structs (convention 4);
- * checked when a runtime is opened. */
+ * checked when a world is opened. */
 #define LSCHED_ABI 2
 
 /* The library's package version, "0.1.0". Thread: any. Blocks: never. Memory: static. */
@@ -147,8 +147,8 @@ typedef enum lsched_reduction {
 /* target = lower (op) higher on `count` elements, a multiple of the unit, unit by unit. `lower` comes from ranks below
  * those of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the
  * dtype, not to a whole unit.
- * It is called while a round runs, by whichever thread drives the runtime: one inside an lsched call, or the progress
- * thread; never by two at once for the same runtime, but for several runtimes. It must return, must neither throw nor
+ * It is called while a round runs, by whichever thread drives the world: one inside an lsched call, or the progress
+ * thread; never by two at once for the same world, but for several worlds. It must return, must neither throw nor
  * jump out, and must not call this library. */
 typedef void (*lsched_combine)(const void* lower, const void* higher, void* target, uint64_t count, void* context);
 
@@ -165,11 +165,12 @@ typedef struct lsched_user_op {
 
 #define LSCHED_FOREVER UINT64_MAX
 
-typedef struct lsched_runtime lsched_runtime;
+/* A rank's place in a world of ranks, and the engine that serves it there. */
+typedef struct lsched_world lsched_world;
 typedef struct lsched_builder lsched_builder;
 typedef struct lsched_schedule lsched_schedule;
 
-/* ---- Runtime --------------------------------------------------------------------------------------------------- */
+/* ---- World ----------------------------------------------------------------------------------------------------- */
 
 typedef enum lsched_progress_mode {
   LSCHED_PROGRESS_THREAD = 0, /* an auxiliary thread serves the engine while the application computes */
@@ -185,7 +186,7 @@ typedef enum lsched_idle_mode {
 
 typedef enum lsched_lane_mode {
   LSCHED_LANE_AUTO = 0,    /* large arithmetic also on cores that no rank of this machine needs; none: INLINE */
-  LSCHED_LANE_INLINE = -1, /* arithmetic is done by whichever thread drives the runtime */
+  LSCHED_LANE_INLINE = -1, /* arithmetic is done by whichever thread drives the world */
   LSCHED_LANE_TBB = -2     /* as AUTO, but one worker at least, be a core free for it or not */
 } lsched_lane_mode;
 
@@ -196,7 +197,7 @@ typedef struct lsched_config {
   int32_t progress_core;      /* operating-system core of the progress thread; -1: chosen from the topology if a
                                   core is free for it, else left to the scheduler */
   int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large arithmetic */
-  uint64_t region_bytes;      /* address space of this rank's shared region, at least what the runtime itself
+  uint64_t region_bytes;      /* address space of this rank's shared region, at least what the library itself
                                   needs; 0: the machine's memory size */
   uint64_t commit_timeout_ns; /* for the collective create functions */
 } lsched_config;
@@ -210,32 +211,31 @@ LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
 /* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where there is
  * none.  config NULL: defaults. A rank joins its world once: closing is leaving it for good.
  * Thread: any, once per process and world.  Blocks: until all ranks have come, at most commit_timeout_ns.
- * Memory: *runtime is the caller's until lsched_runtime_close.
- * Errors: UNSUPPORTED in a process started by an MPI launcher (use lsched_runtime_open_mpi of lsched_mpi.h),
+ * Memory: *world is the caller's until lsched_world_close.
+ * Errors: UNSUPPORTED in a process started by an MPI launcher (use lsched_world_open_mpi of lsched_mpi.h),
  * or if the lane is to be oneTBB's and the build is without it,
  * STATE (this rank has joined before), VERSION, ARGUMENT, TIMEOUT (naming a rank that did not come), NOMEM. */
-#define lsched_runtime_open(config, runtime, diagnostic) \
-  lsched_runtime_open_abi(LSCHED_ABI, (config), (runtime), (diagnostic))
-LSCHED_CHECKED lsched_status lsched_runtime_open_abi(int abi, const lsched_config* config, lsched_runtime** runtime,
-                                                     lsched_diagnostic* diagnostic);
+#define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
+LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
+                                                   lsched_diagnostic* diagnostic);
 
-/* A world of `ranks` ranks in this process, to be used by one thread (or more) each: runtimes[r] is rank r.
- * Thread: any.  Blocks: never.  Memory: `runtimes` has room for `ranks` pointers; each is closed by itself.
+/* A world of `ranks` ranks in this process, to be used by one thread (or more) each: worlds[r] is rank r.
+ * Thread: any.  Blocks: never.  Memory: `worlds` has room for `ranks` pointers; each is closed by itself.
  * Errors: ARGUMENT, VERSION, NOMEM. */
-#define lsched_runtime_open_threads(ranks, config, runtimes, diagnostic) \
-  lsched_runtime_open_threads_abi(LSCHED_ABI, (ranks), (config), (runtimes), (diagnostic))
-LSCHED_CHECKED lsched_status lsched_runtime_open_threads_abi(int abi, int32_t ranks, const lsched_config* config,
-                                                             lsched_runtime** runtimes, lsched_diagnostic* diagnostic);
+#define lsched_world_open_threads(ranks, config, worlds, diagnostic) \
+  lsched_world_open_threads_abi(LSCHED_ABI, (ranks), (config), (worlds), (diagnostic))
+LSCHED_CHECKED lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched_config* config,
+                                                           lsched_world** worlds, lsched_diagnostic* diagnostic);
 
 /* Stops the progress thread and leaves the world.  NULL is OK.
- * Thread: any, once, with no other call on this runtime.  Blocks: until the progress thread has ended (one step).
- * Memory: *runtime and everything from lsched_alloc is gone.  Errors: BUSY while schedules exist, nothing changed. */
-LSCHED_CHECKED lsched_status lsched_runtime_close(lsched_runtime* runtime);
+ * Thread: any, once, with no other call on this world.  Blocks: until the progress thread has ended (one step).
+ * Memory: *world and everything from lsched_alloc is gone.  Errors: BUSY while schedules exist, nothing changed. */
+LSCHED_CHECKED lsched_status lsched_world_close(lsched_world* world);
 
 /* This process's rank, 0 … size-1; -1 for NULL.  Thread: any. Blocks: never. */
-LSCHED_API int32_t lsched_rank(const lsched_runtime* runtime);
+LSCHED_API int32_t lsched_rank(const lsched_world* world);
 /* Ranks of the world; 0 for NULL.  Thread: any. Blocks: never. */
-LSCHED_API int32_t lsched_size(const lsched_runtime* runtime);
+LSCHED_API int32_t lsched_size(const lsched_world* world);
 
 /* Where a rank is. A node is a set of ranks that share memory, or that play one (LSCHED_RANKS_PER_NODE=k: k neighbours
  * each). Nodes are numbered from 0 in the order of their lowest ranks, places on a node in the order of its ranks. */
@@ -250,18 +250,18 @@ typedef struct lsched_node {
 
 /* Fills *node in for any rank of the world; the same answer on all ranks.  Thread: any. Blocks: never.
  * Errors: ARGUMENT (no such rank, a null pointer, or not a struct_size of lsched_node). */
-LSCHED_CHECKED lsched_status lsched_node_of(const lsched_runtime* runtime, int32_t rank, lsched_node* node);
+LSCHED_CHECKED lsched_status lsched_node_of(const lsched_world* world, int32_t rank, lsched_node* node);
 
 /* One pass of the engine by the calling thread; *moved (optional) tells whether anything happened.
  * Thread: any.  Blocks: never; another thread that drives the engine is left alone.  Errors: ARGUMENT. */
-LSCHED_CHECKED lsched_status lsched_progress(lsched_runtime* runtime, int* moved);
+LSCHED_CHECKED lsched_status lsched_progress(lsched_world* world, int* moved);
 
 /* Memory that local ranks can read directly: from such buffers even large messages are sent without a copy.
  * 64-byte aligned, contents unspecified, left out of core dumps.  Thread: any. Blocks: never. Memory: until lsched_free
  * or close.  Errors: NOMEM, ARGUMENT. */
-LSCHED_CHECKED lsched_status lsched_alloc(lsched_runtime* runtime, uint64_t bytes, void** memory);
+LSCHED_CHECKED lsched_status lsched_alloc(lsched_world* world, uint64_t bytes, void** memory);
 /* Thread: any. Blocks: never. NULL is OK. No schedule may be bound to the memory any more. */
-LSCHED_CHECKED lsched_status lsched_free(lsched_runtime* runtime, void* memory);
+LSCHED_CHECKED lsched_status lsched_free(lsched_world* world, void* memory);
 
 typedef struct lsched_stats {
   size_t struct_size;
@@ -275,35 +275,34 @@ typedef struct lsched_stats {
 } lsched_stats;
 
 /* Counters since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
-LSCHED_CHECKED lsched_status lsched_runtime_stats(lsched_runtime* runtime, lsched_stats* stats);
+LSCHED_CHECKED lsched_status lsched_get_stats(lsched_world* world, lsched_stats* stats);
 
 /* One line about transport, ranks, progress thread and lane; truncated to `bytes`, always terminated.
  * Thread: any. Blocks: never. Errors: ARGUMENT. */
-LSCHED_CHECKED lsched_status lsched_runtime_describe(lsched_runtime* runtime, char* text, size_t bytes);
+LSCHED_CHECKED lsched_status lsched_world_describe(lsched_world* world, char* text, size_t bytes);
 
 /* Records what every op of this rank's schedules does and when, into memory reserved now: 48 bytes an event, of which
  * an op takes one or two and a round two. When it is full, recording stops; the file says so. Off, it costs one
- * comparison per op. LSCHED_TRACE=PREFIX in the environment records every runtime from open to close and writes
+ * comparison per op. LSCHED_TRACE=PREFIX in the environment records every world from open to close and writes
  * PREFIX.RANK.json.
- * Thread: any, one trace call at a time per runtime.  Blocks: for at most one step of the engine.  Memory: until
+ * Thread: any, one trace call at a time per world.  Blocks: for at most one step of the engine.  Memory: until
  * lsched_trace_write or close.  Errors: ARGUMENT (events 0 or above 2^40), STATE (already recording), NOMEM. */
-LSCHED_CHECKED lsched_status lsched_trace_start(lsched_runtime* runtime, uint64_t events);
+LSCHED_CHECKED lsched_status lsched_trace_start(lsched_world* world, uint64_t events);
 
 /* Ends the recording and writes it to the file `path` (replaced if it exists) in the JSON that Perfetto and
  * chrome://tracing open. The file holds this rank alone; `lsched trace FILE...` puts those of all ranks together.
  * Thread: as lsched_trace_start.  Blocks: while it writes.
  * Errors: STATE (not recording), ARGUMENT (the file cannot be opened; recording goes on), TRANSPORT (it cannot be
  * written), NOMEM. */
-LSCHED_CHECKED lsched_status lsched_trace_write(lsched_runtime* runtime, const char* path,
-                                                lsched_diagnostic* diagnostic);
+LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char* path, lsched_diagnostic* diagnostic);
 
 /* ---- Ready-made schedules -------------------------------------------------------------------------------- */
 
 /* A barrier, to be run any number of times.  Collective.
- * Thread: any, one collective create at a time per runtime.  Blocks: until all ranks have committed, at most
+ * Thread: any, one collective create at a time per world.  Blocks: until all ranks have committed, at most
  * commit_timeout_ns.  Memory: *schedule is the caller's until lsched_schedule_destroy.
  * Errors: MISMATCH, TIMEOUT (naming a rank that did not come), NOMEM, STATE after an earlier commit timed out. */
-LSCHED_CHECKED lsched_status lsched_barrier_create(lsched_runtime* runtime, lsched_schedule** schedule,
+LSCHED_CHECKED lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
 
 typedef struct lsched_allreduce_desc {
@@ -321,7 +320,7 @@ typedef struct lsched_allreduce_desc {
  * or the next lsched_rebind; their contents belong to the schedule while a round runs.
  * Errors: ARGUMENT (null buffer with count > 0, no dtype or reduction, partly overlapping buffers, unknown
  * algorithm), CONSTRAINT, MISMATCH (ranks disagree about count, dtype, reduction or algorithm), else as barrier. */
-LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_runtime* runtime, const lsched_allreduce_desc* desc,
+LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduce_desc* desc,
                                                      lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* ---- Any collective -------------------------------------------------------------------------------------- */
@@ -396,7 +395,7 @@ typedef struct lsched_collective_desc {
  * Errors: as lsched_allreduce_create; CONSTRAINT also if the named algorithm cannot keep the order of ranks and user_op
  * does not commute. What must be equal on all ranks and is not: MISMATCH; blocks whose two ends have different counts:
  * UNMATCHED. */
-LSCHED_CHECKED lsched_status lsched_collective_create(lsched_runtime* runtime, const lsched_collective_desc* desc,
+LSCHED_CHECKED lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* ---- Running --------------------------------------------------------------------------------------------- */
@@ -451,22 +450,23 @@ LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedu
 
 /* ---- Adaptive sums: what became of the tensors --------------------------------------------------------------- */
 
-/* Which tensors of the last round of an "adasum" or "node_adasum" are spoilt: is_spoilt[i] = 1 if tensor i is, else 0,
- * and *number (optional) = how many. The same on all ranks, with no message, since the result is. Spoilt is a tensor
+/* Which tensors of the last round of an "adasum" or "node_adasum" are non-finite: is_non_finite[i] = 1 if tensor i is,
+ * else 0, and *number (optional) = how many. The same on all ranks, with no message, since the result is. Non-finite is
+ * a tensor
  *   - that is NaN, in a world of several ranks: one of its elements was not finite, on some rank, or did not remain so
  *     on the way (an f16 beyond 65504 in a sum that went into another one; docs/adasum.md says when there is none);
  *   - of which any element is not finite, where nothing is combined tensor by tensor: in a world of one rank, and where
  *     all ranks are on one node by "two_level", which is their mean then, and node_adasum, which is one contribution.
- * A result that overflows in the last combination is an infinity in just that element, and its tensor is not spoilt.
+ * A result that overflows in the last combination is an infinity in just that element, and its tensor does not count.
  * Looks at one element of each tensor; of the latter kind at all.  Without a table there is one tensor.
- * `is_spoilt` has room for `tensor_count`, the schedule's number of tensors; NULL and 0: only the number.
+ * `is_non_finite` has room for `tensor_count`, the schedule's number of tensors; NULL and 0: only the number.
  * Thread: any, but not while somebody starts a round, or rebinds.  Blocks: never.  Memory: reads the output where it
  * lies; ask before changing it.
  * Errors: ARGUMENT (not made as "adasum" or "node_adasum", another number of tensors); STATE before the first round has
  * ended, before the first after lsched_rebind has, and while one runs; UNSUPPORTED for partial schedules, whose results
  * are collected. */
-LSCHED_CHECKED lsched_status lsched_spoilt_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
-                                                   uint8_t* is_spoilt, uint64_t* number);
+LSCHED_CHECKED lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
+                                                       uint8_t* is_non_finite, uint64_t* number);
 
 /* ---- Sparse allreduces ----------------------------------------------------------------------------------------- */
 
@@ -512,8 +512,8 @@ typedef struct lsched_sparse_desc {
   uint64_t count;        /* up to 2^32 */
   uint64_t k;            /* items that a rank sends at most; more than count is count */
   lsched_dtype dtype;    /* F16, BF16, F32 or F64 */
-  const char* algorithm; /* "oktopk", "topka", "topkdsa", "gtopk", "gtopk_published" or "gaussiank"; NULL or "auto":
-                            one of the first three, whichever is expected to take least. It is in the schedule's name */
+  const char* algorithm; /* "oktopk" or "topka"; NULL or "auto": whichever is expected to take least. It is in the
+                            schedule's name */
   double scale;          /* gradients enter the residual times this: 1, or the learning rate; 0 is 1 */
   lsched_nan_policy nans;
   /* Of "oktopk", else zero: */
@@ -534,10 +534,9 @@ typedef struct lsched_sparse_desc {
  *     update = what has become of them / P, zero elsewhere: the same bits on every rank
  *     residual -= what of this rank's is in the update
  *
- * "oktopk" and the two "gtopk" leave in the update the k largest sums (but see lsched_selection), the others all of
- * them (and then "topkdsa" and "topka" give the same update). No element is ever lost but by "gtopk_published": what is
- * not in the update is in some rank's residual. A round that fails leaves residual + scale * gradient. docs/sparse.md
- * has the rest.
+ * "oktopk" leaves in the update the k largest sums (but see lsched_selection), "topka" all of them. No element is ever
+ * lost: what is not in the update is in some rank's residual. A round that fails leaves residual + scale * gradient.
+ * docs/sparse.md has the rest.
  *
  * LSCHED_NAN_ERROR: a round ends with NOT_FINITE, on all ranks alike (lsched_run, lsched_wait, lsched_test; the
  * diagnostic names the first such element), if anything that was sent is not finite, or the sum of it is not. NaN and
@@ -551,13 +550,12 @@ typedef struct lsched_sparse_desc {
  * The schedule is run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind).  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a whole in
  * the first round and after lsched_rebind; from then on only where it changes, so it must not be written to. Besides
- * the residual the schedule has a dense vector for sums (but "gtopk") and lists of about 2 P k items (LSCHED_DEFER and
- * "gtopk": of some k).
+ * the residual the schedule has a dense vector for sums and lists of about 2 P k items (LSCHED_DEFER: of some k).
  * F16 and BF16: sums travel as such. What rounding a sum cuts off is lost, and a sum beyond the type is infinite, even
  * if the P-th part of it would not be: scale gradients accordingly.
  * Errors: ARGUMENT (also for members that the algorithm does not look at and that are not zero), MISMATCH (ranks
  * disagree about anything but memory and scale), else as barrier. */
-LSCHED_CHECKED lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_desc* desc,
+LSCHED_CHECKED lsched_status lsched_sparse_create(lsched_world* world, const lsched_sparse_desc* desc,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* What this rank has sent and received in all rounds so far, without the headers of transports (lsched_stats). */
@@ -646,7 +644,7 @@ typedef struct lsched_coo_desc {
  * Errors: ARGUMENT, NOMEM, UNSUPPORTED (count is more than P * 2^32, or 2^32 if balanced), CONSTRAINT (an integer
  * dtype), MISMATCH (ranks disagree about room, out_room, count, dtype or regions; dense is each rank's own choice),
  * else as barrier. */
-LSCHED_CHECKED lsched_status lsched_coo_allreduce_create(lsched_runtime* runtime, const lsched_coo_desc* desc,
+LSCHED_CHECKED lsched_status lsched_coo_allreduce_create(lsched_world* world, const lsched_coo_desc* desc,
                                                          lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* ---- Floating formats ----------------------------------------------------------------------------------------- */
@@ -755,7 +753,7 @@ typedef struct lsched_report {
  * Thread, Blocks, Memory: as lsched_barrier_create.
  * Errors: as lsched_allreduce_create; UNSUPPORTED for other policies than full without a progress thread, unless the
  * configuration asks for LSCHED_PROGRESS_CALLER on purpose. */
-LSCHED_CHECKED lsched_status lsched_partial_create(lsched_runtime* runtime, const lsched_partial_desc* desc,
+LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_desc* desc,
                                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* Deposits a contribution and calls for my next round: with c my c-th call and E the open round, c < E: that round is
@@ -888,7 +886,7 @@ typedef struct lsched_region {
  * same on all ranks.
  * Thread: any; a builder is one thread's at a time, for all functions below.  Blocks: never, all of them.
  * Memory: *builder is the caller's until commit or destroy.  Errors: ARGUMENT. */
-LSCHED_CHECKED lsched_status lsched_builder_create(lsched_runtime* runtime, const char* name, lsched_builder** builder);
+LSCHED_CHECKED lsched_status lsched_builder_create(lsched_world* world, const char* name, lsched_builder** builder);
 LSCHED_API void lsched_builder_destroy(lsched_builder* builder);
 
 /* Buffers: `input` is only read, `output` written (both bound at commit, in the order of their declaration), `scratch`
@@ -941,7 +939,7 @@ LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, cons
  * Errors: ARGUMENT (also a text with user-defined arithmetic, which text cannot bring), BOUNDS (the diagnostic names
  * line, column and reason); MISMATCH (another rank's text or another world's, or texts of different names); UNMATCHED;
  * UNSUPPORTED (another version of the text, or a partial schedule). */
-LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_runtime* runtime, const char* text, uint64_t bytes,
+LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_world* world, const char* text, uint64_t bytes,
                                                   const void* const* inputs, void* const* outputs,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
@@ -949,7 +947,7 @@ LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_runtime* runtime, const
 
 /* Whether the schedules of a whole world of ranks keep what they promise in every execution: whatever the order in
  * which messages arrive, at any eager limit, whoever calls first. docs/verify.md says what is proved and how. Nothing
- * runs and no runtime is needed. The verdict is `holds`: LSCHED_OK alone says only that there is one. */
+ * runs and no world is needed. The verdict is `holds`: LSCHED_OK alone says only that there is one. */
 
 /* What was counted and found out. The counts are complete where the world holds. */
 typedef struct lsched_verification {
@@ -1022,6 +1020,62 @@ typedef struct lsched_verify_collective_desc {
 LSCHED_CHECKED lsched_status lsched_verify_collective(const lsched_verify_collective_desc* desc,
                                                       lsched_verification* verification, lsched_finding* findings,
                                                       uint64_t most_findings, lsched_diagnostic* diagnostic);
+
+/* ---- Simulation ------------------------------------------------------------------------------------------------ */
+
+/* How long one round takes on a modelled machine (LogGOPS, docs/simulate.md). The schedules themselves are timed, by
+ * the rules that the engine runs them by. Nothing runs and no world is needed. Of the same schedules and machine
+ * `lsched simulate` gives the same times. */
+
+/* What is simulated. Exactly one of `text`, `collective` and `sparse` is not NULL. */
+typedef struct lsched_simulate_desc {
+  size_t struct_size;
+  const char* text;       /* schedule files (docs/schedule_file.md): every rank's, one after the other in any order */
+  uint64_t bytes;         /* of text, which needs no NUL */
+  const char* collective; /* a name `lsched list` shows */
+  const char* algorithm;  /* of `collective`; NULL or "auto": the one with the fewest hops */
+  const lsched_sparse_desc* sparse; /* a sparse allreduce; gradient and update are not looked at */
+  int32_t ranks;                    /* of collective or sparse: 1 … 2^24. Not looked at if there is a text */
+  int32_t root;                     /* the members from here to activation are of `collective` alone */
+  uint64_t count; /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */
+  lsched_dtype dtype;
+  lsched_reduction reduction;
+  const char* activation;    /* of a partial collective; NULL for others */
+  int32_t initiator;         /* the rank whose call counts where a partial round has one candidate ("majority") */
+  int32_t reserved;          /* 0 */
+  uint64_t round;            /* 1 or more: a sparse allreduce does more in some rounds than in others */
+  const uint64_t* starts_ns; /* one for each rank: when it begins, or calls. NULL: all at 0 */
+  double L, o, g;            /* ns: latency of the wire, CPU time of a message at either end, gap between messages */
+  double G, O, compute;      /* ns per byte: gap, CPU time of a message, a reduction or copy */
+  uint64_t S;                /* bytes of the largest eager message; longer ones rendezvous */
+} lsched_simulate_desc;
+
+/* Fills in the defaults: round 1, and the machine of `lsched simulate` (LogGOPSim's: L 2500, o 1500, g 1000, G 6, O 0,
+ * compute 0, S 65535). All else is zero.  Thread: any. Blocks: never. NULL is OK. */
+#define lsched_simulate_desc_init(desc) lsched_simulate_desc_init_sized((desc), sizeof(lsched_simulate_desc))
+LSCHED_API void lsched_simulate_desc_init_sized(lsched_simulate_desc* desc, size_t bytes);
+
+typedef struct lsched_simulation {
+  size_t struct_size;
+  int32_t ranks;
+  int32_t active;    /* ranks that had called when the round took their contribution */
+  uint64_t messages; /* of all ranks: with payload */
+  uint64_t bytes;    /* of payload */
+  uint64_t signals;
+  uint64_t nic_waits; /* messages that had to wait for their receiver's network interface */
+  uint64_t last_ps;   /* when the last rank has finished, in picoseconds */
+} lsched_simulation;
+
+/* Times one round. `finish_ps` receives when ranks 0 … most_ranks-1 have finished, as far as there are so many, in
+ * picoseconds, and may be NULL if most_ranks is 0.
+ * Thread: any, any number at once.  Blocks: until the round is timed: some 100 ns a message, and for the schedule of
+ * each rank of a collective 10 us or more.  Memory: all the caller's; nothing is kept.
+ * Errors: ARGUMENT (also an unknown collective, a time that is not from 0 to 1e12 or makes a message take no time at
+ * all, a text that is not of the form); CONSTRAINT (the algorithm cannot do this world or count); BOUNDS, UNSUPPORTED
+ * (another version of the text; more than 26 days, or 2^64 bytes); UNMATCHED (a message that nobody receives); STATE (a
+ * rank waits forever: the diagnostic names it); NOMEM. */
+LSCHED_CHECKED lsched_status lsched_simulate(const lsched_simulate_desc* desc, lsched_simulation* simulation,
+                                             uint64_t* finish_ps, uint64_t most_ranks, lsched_diagnostic* diagnostic);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
-// Opening a runtime over MPI.
+// Opening a world over MPI.
 #include "bindings/c/lsched_mpi.h"
 
-#include "bindings/c/runtime.h"
+#include "bindings/c/world.h"
 #include "bindings/environment.h"
 #include "bindings/mpi/mpi_library.h"
 #include "bindings/mpi/mpi_world.h"
@@ -23,9 +23,9 @@ struct wish {
   mpi_options mpi;
 };
 
-result<wish> read_wish(lsched_mpi_transport transport, const lsched_config* config, lsched_runtime** runtime) {
-  if (runtime == nullptr || (transport != LSCHED_MPI_AUTO && transport != LSCHED_MPI_ONLY))
-    return failure{status::argument, "runtime is null, or transport is not an lsched_mpi_transport"};
+result<wish> read_wish(lsched_mpi_transport transport, const lsched_config* config, lsched_world** world) {
+  if (world == nullptr || (transport != LSCHED_MPI_AUTO && transport != LSCHED_MPI_ONLY))
+    return failure{status::argument, "world is null, or transport is not an lsched_mpi_transport"};
   auto options = read_config(config);
   if (!options) return options.error();
   mpi_options wanted;
@@ -36,7 +36,7 @@ result<wish> read_wish(lsched_mpi_transport transport, const lsched_config* conf
   return wish{std::move(*options), wanted};
 }
 
-lsched_status open_mpi(MPI_Comm comm, const wish& mine, lsched_runtime** runtime, lsched_diagnostic* diagnostic) {
+lsched_status open_mpi(MPI_Comm comm, const wish& mine, lsched_world** world, lsched_diagnostic* diagnostic) {
   mpi_info info;
   auto net = open_mpi_endpoint(comm, mine.mpi, &info);
   if (!net) return report(diagnostic, net.error());
@@ -45,7 +45,7 @@ lsched_status open_mpi(MPI_Comm comm, const wish& mine, lsched_runtime** runtime
                             .cores = info.node_cores,
                             .may_have_thread = info.allows_auxiliary_thread,
                             .remark = info.text};
-  *runtime = new lsched_runtime(std::move(*net), mine.options, {share, info.ranks_per_core, info.nodes});
+  *world = new lsched_world(std::move(*net), mine.options, {share, info.ranks_per_core, info.nodes});
   if (const std::string odd = launcher_mismatch(); !odd.empty()) (void)report(diagnostic, {status::ok, odd});
   return LSCHED_OK;
 }
@@ -55,23 +55,23 @@ lsched_status open_mpi(MPI_Comm comm, const wish& mine, lsched_runtime** runtime
 
 using namespace lsched;
 
-// A rank that cannot open a runtime still takes part, or the others would wait for it.
-extern "C" lsched_status lsched_runtime_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,
-                                                     const lsched_config* config, lsched_runtime** runtime,
-                                                     lsched_diagnostic* diagnostic) {
+// A rank that cannot open a world still takes part, or the others would wait for it.
+extern "C" lsched_status lsched_world_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,
+                                                   const lsched_config* config, lsched_world** world,
+                                                   lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (abi != LSCHED_ABI)
       return report(diagnostic, {status::version, "the caller was compiled for another ABI of libsched"});
     if (!is_mpi_up()) return report(diagnostic, {status::state, "MPI is not initialised, or finalised already"});
-    const auto mine = read_wish(transport, config, runtime);
+    const auto mine = read_wish(transport, config, world);
     const auto unready = find_unready(comm, static_cast<bool>(mine));
     if (!mine) return report(diagnostic, mine.error());
     if (!unready) return report(diagnostic, unready.error());
     if (*unready != k_no_rank)
       return report(
           diagnostic,
-          {status::argument,
-           "rank " + std::to_string(*unready) + " cannot open a runtime, for a reason that it is told", *unready});
-    return open_mpi(comm, *mine, runtime, diagnostic);
+          {status::argument, "rank " + std::to_string(*unready) + " cannot open a world, for a reason that it is told",
+           *unready});
+    return open_mpi(comm, *mine, world, diagnostic);
   });
 }

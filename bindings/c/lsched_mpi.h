@@ -20,20 +20,20 @@ typedef enum lsched_mpi_transport {
  * LSCHED_RANKS_PER_NODE=k makes every k consecutive ranks a node of their own, for tests.  Collective over `comm`.
  *
  * Progress thread: where any two ranks talk through MPI it has to call MPI, which needs MPI_THREAD_MULTIPLE. Below that
- * level there is none, the runtime is driven by callers only, and lsched_runtime_describe says so. Where all ranks
+ * level there is none, the world is driven by callers only, and lsched_world_describe says so. Where all ranks
  * share memory, any level will do.
  *
- * Thread: one that may call MPI, here and for every collective function and lsched_runtime_close; below
+ * Thread: one that may call MPI, here and for every collective function and lsched_world_close; below
  * MPI_THREAD_MULTIPLE, where ranks talk through MPI, for every function that starts, waits or offers, too.  Blocks:
- * until all ranks of comm have come, at most commit_timeout_ns for the part that is ours.  Memory: close the runtime
+ * until all ranks of comm have come, at most commit_timeout_ns for the part that is ours.  Memory: close the world
  * before MPI_Finalize.
  * Errors: STATE (MPI is not initialised, or finalised), VERSION, ARGUMENT, TRANSPORT, NOMEM. When the launcher started
  * another number of ranks than `comm` has, the diagnostic says so in one line even on success. */
-#define lsched_runtime_open_mpi(comm, transport, config, runtime, diagnostic) \
-  lsched_runtime_open_mpi_abi(LSCHED_ABI, (comm), (transport), (config), (runtime), (diagnostic))
-LSCHED_CHECKED lsched_status lsched_runtime_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,
-                                                         const lsched_config* config, lsched_runtime** runtime,
-                                                         lsched_diagnostic* diagnostic);
+#define lsched_world_open_mpi(comm, transport, config, world, diagnostic) \
+  lsched_world_open_mpi_abi(LSCHED_ABI, (comm), (transport), (config), (world), (diagnostic))
+LSCHED_CHECKED lsched_status lsched_world_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,
+                                                       const lsched_config* config, lsched_world** world,
+                                                       lsched_diagnostic* diagnostic);
 
 #ifdef __cplusplus
 }

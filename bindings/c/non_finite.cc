@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "bindings/c/runtime.h"
+#include "bindings/c/world.h"
 
 namespace lsched {
 namespace {
@@ -37,14 +37,14 @@ using namespace lsched;
 
 extern "C" {
 
-lsched_status lsched_spoilt_tensors(const lsched_schedule* schedule, uint64_t tensor_count, uint8_t* is_spoilt,
-                                    uint64_t* number) {
-  if (schedule == nullptr || (is_spoilt == nullptr) != (tensor_count == 0)) return LSCHED_ERR_ARGUMENT;
+lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_t tensor_count, uint8_t* is_non_finite,
+                                        uint64_t* number) {
+  if (schedule == nullptr || (is_non_finite == nullptr) != (tensor_count == 0)) return LSCHED_ERR_ARGUMENT;
   if (schedule->is_partial()) return LSCHED_ERR_UNSUPPORTED;
   if (schedule->tensors.empty()) return LSCHED_ERR_ARGUMENT;
-  if (is_spoilt != nullptr && tensor_count != schedule->tensors.size()) return LSCHED_ERR_ARGUMENT;
+  if (is_non_finite != nullptr && tensor_count != schedule->tensors.size()) return LSCHED_ERR_ARGUMENT;
   if (!has_result(*schedule)) return LSCHED_ERR_STATE;
-  const std::uint64_t found = find_in_result(*schedule, is_spoilt);
+  const std::uint64_t found = find_in_result(*schedule, is_non_finite);
   if (number != nullptr) *number = found;
   return LSCHED_OK;
 }

@@ -1,6 +1,6 @@
 // The two ends of a partial schedule, and what its ranks do together: the C face of libsched/session/session.h.
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
+#include "bindings/c/world.h"
 
 namespace lsched {
 namespace {
@@ -23,7 +23,7 @@ lsched_report told(const lsched_schedule& schedule, const collect_report& report
   return {.last = {.round = what.to,
                    .contributors = what.contributors,
                    .offers = what.last_offers,
-                   .ranks = static_cast<std::uint64_t>(schedule.runtime->world.place().size)},
+                   .ranks = static_cast<std::uint64_t>(schedule.world->joined.place().size)},
           .from = what.from,
           .to = what.to,
           .round = report.round,
@@ -38,7 +38,7 @@ template <class Call>
 lsched_status make(lsched_schedule& schedule, std::uint64_t timeout_ns, lsched_report* report_to,
                    lsched_diagnostic* diagnostic, const Call& call) {
   collect_report report;
-  const call_progress made = complete(schedule.runtime->process.driver(), deadline_after(timeout_ns),
+  const call_progress made = complete(schedule.world->process.driver(), deadline_after(timeout_ns),
                                       [&] { return call(*schedule.session, &report); });
   if (made.answer != status::ok) return explain(schedule, made, diagnostic);
   if (report_to != nullptr) write_struct(report_to, told(schedule, report));
@@ -58,7 +58,7 @@ class whole_result {
 
 lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> contribution, lsched_ticket* ticket) {
   round_no round = 0;
-  const status answer = offer(schedule.runtime->process.driver(), *schedule.session, contribution, &round);
+  const status answer = offer(schedule.world->process.driver(), *schedule.session, contribution, &round);
   if (answer == status::ok) *ticket = {&schedule, round};
   return static_cast<lsched_status>(answer);
 }
@@ -147,7 +147,7 @@ lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64
 
 lsched_status lsched_leave(lsched_schedule* schedule) {
   if (!is_partial(schedule)) return refuse(schedule);
-  leave(schedule->runtime->process.driver(), *schedule->session);
+  leave(schedule->world->process.driver(), *schedule->session);
   return LSCHED_OK;
 }
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <span>
 
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
+#include "bindings/c/world.h"
 
 namespace lsched {
 namespace {
@@ -19,7 +19,7 @@ lsched_histogram told(const histogram& it) {
 
 lsched_partial_stats stats_of(const lsched_schedule& schedule) {
   partial_figures now;
-  schedule.runtime->process.driver().with_engine([&] { now = schedule.instance->stats->figures(); });
+  schedule.world->process.driver().with_engine([&] { now = schedule.instance->stats->figures(); });
   lsched_partial_stats all{.rounds = now.rounds,
                            .contributors_sum = now.contributors_sum,
                            .contributors_min = now.contributors_min,
@@ -58,7 +58,7 @@ std::string member(const char* name, const lsched_histogram& it) {
 }
 
 std::string json_of(const lsched_schedule& schedule, const lsched_partial_stats& it) {
-  const auto [self, size] = schedule.runtime->world.place();
+  const auto [self, size] = schedule.world->joined.place();
   return "{" + member("schedule", "\"" + schedule.instance->label + "\"") + "," + member("rank", std::to_string(self)) +
          "," + member("ranks", std::to_string(size)) + "," + member("rounds", it.rounds) + "," +
          member("contributors_sum", it.contributors_sum) + "," + member("contributors_min", it.contributors_min) + "," +

@@ -1,7 +1,7 @@
 // Running, inspecting and ending schedules.
 #include <cstring>
 
-#include "bindings/c/runtime.h"
+#include "bindings/c/world.h"
 
 namespace lsched {
 namespace {
@@ -14,13 +14,14 @@ bool is_unstarted(const lsched_ticket& ticket) {
 /// A round that has ended may have been refused: OK, BOUNDS or NOT_FINITE, the same on all ranks.
 lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
   if (schedule.coo != nullptr && schedule.coo->verdict_of(round).flaw != coo_flaw::none) return LSCHED_ERR_BOUNDS;
-  if (schedule.sparse != nullptr && schedule.sparse->spoilt_element_of(round).has_value()) return LSCHED_ERR_NOT_FINITE;
+  if (schedule.sparse != nullptr && schedule.sparse->non_finite_element_of(round).has_value())
+    return LSCHED_ERR_NOT_FINITE;
   return LSCHED_OK;
 }
 
 failure refusal_of(const lsched_schedule& schedule, round_no round) {
   if (schedule.coo != nullptr) return failure_of(schedule.coo->verdict_of(round), schedule.coo->problem());
-  const auto element = schedule.sparse->spoilt_element_of(round);
+  const auto element = schedule.sparse->non_finite_element_of(round);
   return {status::not_finite, "element " + std::to_string(element.value_or(0)) + " of the sum is not finite"};
 }
 
@@ -44,9 +45,9 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
   return guarded(diagnostic, [&] {
     failure why{answer, awaited.label, awaited.culprit.load()};
     if (answer == status::timeout) {
-      schedule.runtime->process.driver().with_engine([&] {
+      schedule.world->process.driver().with_engine([&] {
         round = open_round(awaited);
-        why.text = schedule.runtime->process.engine().describe_wait(awaited, &why.peer);
+        why.text = schedule.world->process.engine().describe_wait(awaited, &why.peer);
       });
     } else if (answer == status::peer) {
       why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
@@ -98,7 +99,7 @@ lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
   if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
   if (!is_ordinary(schedule)) return refuse(schedule);
   round_no round = 0;
-  const status answer = schedule->runtime->process.driver().start(*schedule->instance, &round);
+  const status answer = schedule->world->process.driver().start(*schedule->instance, &round);
   if (answer == status::ok) *ticket = {schedule, round};
   return static_cast<lsched_status>(answer);
 }
@@ -107,7 +108,7 @@ lsched_status lsched_test(lsched_ticket ticket) {
   if (ticket.schedule == nullptr) return LSCHED_ERR_ARGUMENT;
   if (is_unstarted(ticket)) return LSCHED_ERR_STATE;
   const instance& it = *ticket.schedule->instance;
-  if (it.finished.load() < ticket.round) (void)ticket.schedule->runtime->process.driver().progress();
+  if (it.finished.load() < ticket.round) (void)ticket.schedule->world->process.driver().progress();
   if (it.finished.load() >= ticket.round) return verdict_on(*ticket.schedule, ticket.round);
   const status verdict = it.verdict.load();
   return verdict == status::ok ? LSCHED_PENDING : static_cast<lsched_status>(verdict);
@@ -120,36 +121,18 @@ lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diag
                                                   std::to_string(ticket.round) + " has not been started"});
   const instance& awaited = *ticket.schedule->instance;
   const status answer =
-      ticket.schedule->runtime->process.driver().wait(awaited, ticket.round, deadline_after(timeout_ns));
+      ticket.schedule->world->process.driver().wait(awaited, ticket.round, deadline_after(timeout_ns));
   return explain(*ticket.schedule, awaited, answer, ticket.round, diagnostic);
 }
 
 lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (!is_ordinary(schedule))
     return report(diagnostic, {static_cast<status>(refuse(schedule)), "not an ordinary schedule"});
-  const status answer = schedule->runtime->process.driver().run(*schedule->instance, deadline_after(timeout_ns));
+  const status answer = schedule->world->process.driver().run(*schedule->instance, deadline_after(timeout_ns));
   if (answer == status::state)
     return report(diagnostic, {answer, schedule->instance->label + ": a round is outstanding: wait for it first"});
   return explain(*schedule, *schedule->instance, answer, schedule->instance->called.load(), diagnostic);
 }
-
-namespace {
-
-struct bound_buffer {
-  const std::byte* place = nullptr;
-  std::uint64_t bytes = 0;
-};
-
-/// Whether an input and an output lie to each other as when the schedule was made: in place, or apart.
-bool lie_alike(const lsched_schedule& made, const bound_buffer& input, const bound_buffer& output) {
-  if (input.bytes == 0 || output.bytes == 0) return true;
-  if (input.place == output.place + made.overlay_bytes) return made.in_place;
-  const auto in = reinterpret_cast<std::uintptr_t>(input.place);
-  const auto out = reinterpret_cast<std::uintptr_t>(output.place);
-  return !made.in_place && (in >= out + output.bytes || out >= in + input.bytes);
-}
-
-}  // namespace
 
 lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs) {
   if (schedule == nullptr) return LSCHED_ERR_ARGUMENT;
@@ -164,20 +147,19 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
     for (std::size_t i = 0; i < output_count; ++i) memory.outputs.push_back(static_cast<std::byte*>(outputs[i]));
     std::size_t next_input = 0;
     std::size_t next_output = 0;
-    bound_buffer input;
-    bound_buffer output;
+    std::span<const std::byte> input, output;
     for (const buffer& data : program.buffers()) {
       if (data.role == buffer_role::scratch) continue;
       const bool is_input = data.role == buffer_role::input;
-      bound_buffer& last = is_input ? input : output;
-      last = {static_cast<const std::byte*>(is_input ? inputs[next_input++] : outputs[next_output++]), data.bytes()};
-      if (last.place == nullptr && last.bytes > 0) return LSCHED_ERR_ARGUMENT;
+      const auto* const place = static_cast<const std::byte*>(is_input ? inputs[next_input++] : outputs[next_output++]);
+      if (place == nullptr && data.bytes() > 0) return LSCHED_ERR_ARGUMENT;
+      (is_input ? input : output) = {place, data.bytes()};
     }
     if (schedule->coo != nullptr && has_overlaps(schedule->coo->problem(), inputs, outputs)) return LSCHED_ERR_ARGUMENT;
-    if (input_count == 1 && output_count == 1 && !lie_alike(*schedule, input, output)) return LSCHED_ERR_ARGUMENT;
+    if (input_count == 1 && output_count == 1 && !schedule->layout.fits(input, output)) return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
-    schedule->runtime->process.driver().with_engine(
-        [&] { answer = schedule->runtime->process.engine().bind(*schedule->instance, memory); });
+    schedule->world->process.driver().with_engine(
+        [&] { answer = schedule->world->process.engine().bind(*schedule->instance, memory); });
     if (answer == status::ok) schedule->bound_after = schedule->instance->called.load();
     return static_cast<lsched_status>(answer);
   });
@@ -187,7 +169,7 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
 
 lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) return LSCHED_OK;
-  driver& by = schedule->runtime->process.driver();
+  driver& by = schedule->world->process.driver();
   if (schedule->session) {
     leave(by, *schedule->session);
     const call_progress made = complete(by, deadline_after(timeout_ns), [&] { return schedule->session->drain(); });
@@ -197,7 +179,7 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
     const auto all = schedule->session ? schedule->session->instances() : std::array<instance**, 3>{};
     instance** const alone[] = {&schedule->instance};
     const std::string label = schedule->instance->label;
-    const status answer = schedule->runtime->world.remove(schedule->session ? std::span<instance** const>(all) : alone);
+    const status answer = schedule->world->joined.remove(schedule->session ? std::span<instance** const>(all) : alone);
     if (answer != status::ok) return report(diagnostic, {answer, label + ": a round is outstanding"});
     delete schedule;
     return LSCHED_OK;

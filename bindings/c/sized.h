@@ -37,6 +37,8 @@ constexpr published published_as(const lsched_partial_stats*) { return {"lsched_
 constexpr published published_as(const lsched_verification*) { return {"lsched_verification", 112}; }
 constexpr published published_as(const lsched_verify_text_desc*) { return {"lsched_verify_text_desc", 40}; }
 constexpr published published_as(const lsched_verify_collective_desc*) { return {"lsched_verify_collective_desc", 56}; }
+constexpr published published_as(const lsched_simulate_desc*) { return {"lsched_simulate_desc", 160}; }
+constexpr published published_as(const lsched_simulation*) { return {"lsched_simulation", 56}; }
 
 /// More is no size of any version: the member was not set.
 inline constexpr std::size_t k_most_struct_bytes = 4096;
@@ -77,6 +79,14 @@ void write_struct(Struct* to, Struct from) {
   const std::size_t theirs = from.struct_size = to->struct_size;
   std::memcpy(to, &from, std::min(theirs, sizeof from));
   if (theirs > sizeof from) std::memset(reinterpret_cast<std::byte*>(to) + sizeof from, 0, theirs - sizeof from);
+}
+
+/// Of a caller that was compiled against a header in which the struct has so many bytes.
+template <class Struct>
+void init_struct(Struct* to, std::size_t bytes, const Struct& from) {
+  if (to == nullptr || !is_size_of(published_as(to), bytes)) return;
+  to->struct_size = bytes;
+  write_struct(to, from);
 }
 
 }  // namespace lsched

@@ -1,16 +1,13 @@
 // Sparse allreduces of the C interface: check, describe, commit; and what lives from round to round.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <new>
 
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
-#include "collectives/sparse/gtopk.h"
+#include "bindings/c/world.h"
 
 namespace lsched {
 namespace {
@@ -18,17 +15,6 @@ namespace {
 failure refused(std::string why) { return {status::argument, std::move(why)}; }
 
 constexpr std::uint32_t k_period = 64, k_reuse = 32;
-
-/// Zero is 1. Residuals are f32, but of f64.
-bool is_scale(double scale, dtype type) {
-  const auto is_within = [&](double least, double most) {
-    return scale == 0 || (std::abs(scale) >= least && std::abs(scale) <= most);
-  };
-  using narrow = std::numeric_limits<float>;
-  using wide = std::numeric_limits<double>;
-  return residual_of(type) == dtype::f64 ? is_within(wide::denorm_min(), wide::max())
-                                         : is_within(narrow::denorm_min(), narrow::max());
-}
 
 /// The problem of a rank, of which place and type are known to be right.
 result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc) {
@@ -43,7 +29,6 @@ result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc)
   if (desc.selection < LSCHED_EXACT || desc.selection > LSCHED_REUSED)
     return refused("selection is not an lsched_selection");
   if (desc.selection != LSCHED_REUSED && desc.reuse != 0) return refused("reuse is of LSCHED_REUSED: leave it 0");
-  if (!is_scale(desc.scale, data->type)) return refused("scale is not finite, or nothing, as a number of the residual");
   if (desc.nans < LSCHED_NAN_PROPAGATE || desc.nans > LSCHED_NAN_ERROR)
     return refused("nans is not an lsched_nan_policy");
   const sparse_problem problem{.count = desc.count,
@@ -120,9 +105,9 @@ struct described {
   std::shared_ptr<judging_functions> steps{};
 };
 
-described describe(lsched_runtime* runtime, const lsched_sparse_desc& desc) {
+described describe(lsched_world* world, const lsched_sparse_desc& desc) {
   const std::string nothing = "a sparse allreduce with bad arguments";
-  auto asked = read_request(runtime->world.place(), desc);
+  auto asked = read_request(world->joined.place(), desc);
   if (!asked) return {{nothing, asked.error()}};
   if (auto why = objection_to_memory(desc, asked->problem)) return {{nothing, *why}};
   return {{std::move(asked->agreement),
@@ -133,12 +118,11 @@ described describe(lsched_runtime* runtime, const lsched_sparse_desc& desc) {
           asked->steps};
 }
 
-lsched_status create(lsched_runtime* runtime, const lsched_sparse_desc* desc, lsched_schedule** schedule,
+lsched_status create(lsched_world* world, const lsched_sparse_desc* desc, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   const auto known = read_struct(desc);
-  described all =
-      known ? describe(runtime, *known) : described{{"a sparse allreduce with bad arguments", known.error()}};
-  const lsched_status answer = commit(runtime, std::move(all.request), false, schedule, diagnostic);
+  described all = known ? describe(world, *known) : described{{"a sparse allreduce with bad arguments", known.error()}};
+  const lsched_status answer = commit(world, std::move(all.request), schedule, diagnostic);
   if (answer != LSCHED_OK) return answer;
   (*schedule)->residual = std::move(all.state);
   (*schedule)->sparse = std::move(all.steps);
@@ -168,15 +152,6 @@ bool has_items(const lsched_schedule* schedule) {
   return is_sparse(schedule) || (schedule != nullptr && schedule->coo != nullptr);
 }
 
-/// A round that has failed is over: nothing runs any more, and what has waited is worth saving.
-/// Of a partial instance a round is open at any time, but under way only from its capture on.
-bool is_between_rounds(const instance& it) {
-  if (it.verdict.load() != status::ok) return true;
-  const round_no finished = it.finished.load();
-  if (!it.program->is_partial()) return finished == it.called.load();
-  return finished == k_last_round || finished == it.gated.load();
-}
-
 /// Between rounds the state is the caller's. What begins rounds of a partial schedule is not his alone: nothing does
 /// while he looks.
 template <class Look>
@@ -188,27 +163,33 @@ lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
   };
   if (!schedule->is_partial()) return answer_of();
   lsched_status answer = LSCHED_ERR_STATE;
-  schedule->runtime->process.driver().with_engine([&] { answer = answer_of(); });
+  schedule->world->process.driver().with_engine([&] { answer = answer_of(); });
   return answer;
 }
 
 }  // namespace
 
-result<sparse_request> read_request(world place, const lsched_sparse_desc& desc) {
+result<sparse_question> read_question(world place, const lsched_sparse_desc& desc) {
   const auto problem = read_problem(place, desc);
   if (!problem) return problem.error();
   const auto how = read_algorithm(desc, *problem);
   if (!how) return how.error();
+  return sparse_question{*problem, *how};
+}
+
+result<sparse_request> read_request(world place, const lsched_sparse_desc& desc) {
+  const auto asked = read_question(place, desc);
+  if (!asked) return asked.error();
+  const auto& [problem, how] = *asked;
   std::shared_ptr<local_part> local;
   try {
-    local = std::make_shared<local_part>(*problem);
-    local->steps = sparse_functions((*how)->name, *problem, local->state, gtopk_children(place));
+    local = std::make_shared<local_part>(problem);
+    local->steps = how->functions(problem, local->state);
   } catch (const std::bad_alloc&) {
-    return failure{status::no_memory, "there is no memory for a residual of " + std::to_string(problem->count) +
-                                          " elements and lists of " + std::to_string(problem->k)};
+    return failure{status::no_memory, "there is no memory for a residual of " + std::to_string(problem.count) +
+                                          " elements and lists of " + std::to_string(problem.k)};
   }
-  return sparse_request{*problem, *how, agreement_of(*problem, (*how)->name),
-                        std::shared_ptr<sparse_state>(local, &local->state),
+  return sparse_request{*asked, agreement_of(problem, how->name), std::shared_ptr<sparse_state>(local, &local->state),
                         std::shared_ptr<judging_functions>(local, local->steps.get())};
 }
 
@@ -218,17 +199,17 @@ using namespace lsched;
 
 extern "C" {
 
-lsched_status lsched_sparse_create(lsched_runtime* runtime, const lsched_sparse_desc* desc, lsched_schedule** schedule,
+lsched_status lsched_sparse_create(lsched_world* world, const lsched_sparse_desc* desc, lsched_schedule** schedule,
                                    lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (runtime == nullptr) return report(diagnostic, {status::argument, "runtime is null"});
-    return create(runtime, desc, schedule, diagnostic);
+    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
+    return create(world, desc, schedule, diagnostic);
   });
 }
 
 lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats) {
   if (!has_items(schedule) || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
-  schedule->runtime->process.driver().with_engine([&] { write_struct(stats, stats_of(*schedule)); });
+  schedule->world->process.driver().with_engine([&] { write_struct(stats, stats_of(*schedule)); });
   return LSCHED_OK;
 }
 

@@ -11,9 +11,13 @@
 
 namespace lsched {
 
-struct sparse_request {
+/// What is asked for, and by which algorithm.
+struct sparse_question {
   sparse_problem problem;
   const sparse_algorithm* how = nullptr;
+};
+
+struct sparse_request : sparse_question {
   std::string agreement;  ///< all that ranks have to agree about, in words
   std::shared_ptr<sparse_state> state;
   std::shared_ptr<judging_functions> steps;  ///< keep the state, too
@@ -21,6 +25,9 @@ struct sparse_request {
 
 /// Reads the desc of a rank, but for its memory. ARGUMENT for whatever is out of range or does not belong to the
 /// algorithm.
+result<sparse_question> read_question(world place, const lsched_sparse_desc& desc);
+
+/// The same, with the state and the functions of a rank that runs it.
 result<sparse_request> read_request(world place, const lsched_sparse_desc& desc);
 
 }  // namespace lsched

@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "bindings/c/runtime.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
+#include "bindings/c/world.h"
 #include "collectives/promise.h"
-#include "collectives/selection.h"
 #include "libsched/schedule/schedule_file.h"
 
 namespace lsched {
@@ -37,38 +36,23 @@ result<question> read(const lsched_verify_text_desc& desc) {
   return question{std::move(*world), std::move(*promise), in_place};
 }
 
-/// What all algorithms of the collective are asked for.
-result<shape> read_data(const collective& of, const lsched_verify_collective_desc& desc) {
-  if (!of.moves_data) return shape{.count = desc.count};
-  if (!of.reduces && static_cast<int>(desc.reduction) != 0)
-    return argument(std::string(of.name) + " combines nothing by a reduction: leave it 0");
-  const bool merges_by_adasum = of.adapts && static_cast<int>(desc.reduction) == 0;
-  auto data = of.reduces && !merges_by_adasum ? read_shape(desc.count, desc.dtype, desc.reduction)
-                                              : read_shape(desc.count, desc.dtype);
-  if (data && of.reduces && merges_by_adasum) data->what = kernel::adasum;
-  if (data) data->in_place = desc.in_place != 0;
-  return data;
-}
-
 result<question> read(const lsched_verify_collective_desc& desc) {
-  if (desc.collective == nullptr) return argument("collective is null");
-  if (desc.ranks < 1 || desc.ranks > k_most_ranks) return argument("ranks is not from 1 to 2^20");
-  const collective* any = find_collective(desc.collective);
-  const auto data = any == nullptr ? result<shape>(shape{}) : read_data(*any, desc);
-  if (!data) return data.error();
-  activation starts{.seed = 1};
-  if (any != nullptr && (any->activates || desc.activation != nullptr)) {
-    const auto wanted = read_activation(desc.activation, starts.seed);
-    if (!wanted) return wanted.error();
-    starts = *wanted;
-  }
-  const auto how =
-      choose(desc.collective, desc.algorithm == nullptr ? "auto" : desc.algorithm, {0, desc.ranks}, *data, starts);
-  if (!how) return how.error();
-  auto world = generate_world(**how, desc.ranks, *data, starts);
+  const auto asked = read_collective({.collective = desc.collective,
+                                      .algorithm = desc.algorithm,
+                                      .ranks = desc.ranks,
+                                      .root = 0,
+                                      .count = desc.count,
+                                      .dtype = desc.dtype,
+                                      .reduction = desc.reduction,
+                                      .activation = desc.activation,
+                                      .in_place = desc.in_place != 0},
+                                     k_most_ranks);
+  if (!asked) return asked.error();
+  const auto& [how, data, starts] = *asked;
+  auto world = generate_world(*how, desc.ranks, data, starts);
   if (!world) return world.error();
-  const overlay in_place = overlay_of(*any, desc.ranks, *data);
-  return question{std::move(*world), {any, *how, promise_of(**how, desc.ranks, *data, starts), in_place}, in_place};
+  const overlay in_place = overlay_of(*how->of, desc.ranks, data);
+  return question{std::move(*world), {how->of, how, promise_of(*how, desc.ranks, data, starts), in_place}, in_place};
 }
 
 // --- telling -----------------------------------------------------------------------------------------------

@@ -1,7 +1,10 @@
 #include "bindings/c/words.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
+
+#include "collectives/selection.h"
 
 namespace lsched {
 namespace {
@@ -77,6 +80,52 @@ result<activation> read_activation(const char* words, std::uint64_t seed) {
   auto starts = read_activation(std::string_view(words));
   if (starts) starts->seed = seed;
   return starts;
+}
+
+namespace {
+
+failure argument(std::string text) { return {status::argument, std::move(text)}; }
+
+/// What all algorithms of the collective are asked for.
+result<shape> read_data(const collective& of, const collective_words& words) {
+  if (!of.moves_data) return shape{.count = words.count};
+  if (!of.reduces && static_cast<int>(words.reduction) != 0)
+    return argument(std::string(of.name) + " combines nothing by a reduction: leave it 0");
+  const bool merges_by_adasum = of.adapts && static_cast<int>(words.reduction) == 0;
+  auto data = of.reduces && !merges_by_adasum ? read_shape(words.count, words.dtype, words.reduction)
+                                              : read_shape(words.count, words.dtype);
+  if (!data) return data;
+  if (of.reduces && merges_by_adasum) data->what = kernel::adasum;
+  data->root = words.root;
+  data->in_place = words.in_place;
+  return data;
+}
+
+}  // namespace
+
+std::optional<failure> objection_to_ranks(rank ranks, rank most) {
+  if (ranks >= 1 && ranks <= most) return std::nullopt;
+  return argument("ranks is not from 1 to 2^" + std::to_string(std::countr_zero(static_cast<unsigned>(most))));
+}
+
+result<named_collective> read_collective(const collective_words& words, rank most_ranks) {
+  if (words.collective == nullptr) return argument("collective is null");
+  if (auto why = objection_to_ranks(words.ranks, most_ranks)) return std::move(*why);
+  const collective* const any = find_collective(words.collective);
+  const auto data = any == nullptr ? result<shape>(shape{}) : read_data(*any, words);
+  if (!data) return data.error();
+  if (words.root < 0 || words.root >= words.ranks || (words.root != 0 && any != nullptr && !any->is_rooted))
+    return argument("root is not a rank of this collective's");
+  activation starts{.seed = 1};
+  if (any != nullptr && (any->activates || words.activation != nullptr)) {
+    const auto wanted = read_activation(words.activation, starts.seed);
+    if (!wanted) return wanted.error();
+    starts = *wanted;
+  }
+  const auto how =
+      choose(words.collective, words.algorithm == nullptr ? "auto" : words.algorithm, {0, words.ranks}, *data, starts);
+  if (!how) return how.error();
+  return named_collective{*how, *data, starts};
 }
 
 }  // namespace lsched

@@ -26,4 +26,28 @@ result<shape> read_shape(std::uint64_t count, lsched_dtype type);
 /// An activation that is not none.
 result<activation> read_activation(const char* words, std::uint64_t seed);
 
+/// What names a collective of the registry where no rank of it runs.
+struct collective_words {
+  const char* collective;
+  const char* algorithm;  ///< null: auto
+  rank ranks, root;
+  std::uint64_t count;
+  lsched_dtype dtype;
+  lsched_reduction reduction;
+  const char* activation;  ///< null: none
+  bool in_place;
+};
+
+struct named_collective {
+  const algorithm* how;
+  shape data;
+  activation starts;
+};
+
+/// ARGUMENT for words that name nothing, CONSTRAINT for an algorithm that cannot do it.
+result<named_collective> read_collective(const collective_words& words, rank most_ranks);
+
+/// ARGUMENT for a size of the world below 1 or above `most`, a power of two.
+std::optional<failure> objection_to_ranks(rank ranks, rank most);
+
 }  // namespace lsched

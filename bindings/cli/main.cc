@@ -25,6 +25,9 @@ std::string version_line() {
 }
 
 void add_commands(CLI::App& app, command_context& context) {
+#if LSCHED_HAVE_BENCH
+  add_baselines();  // before commands ask for names
+#endif
   add_info_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);

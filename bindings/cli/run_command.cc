@@ -63,7 +63,7 @@ void add_run_command(CLI::App& app, command_context& context) {
   // For the help text: main() has set these words aside, because they are not ours to parse.
   command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
   command->footer(
-      "The program finds its world through lsched_runtime_open. Standard input goes to rank 0; SIGINT,\n"
+      "The program finds its world through lsched_world_open. Standard input goes to rank 0; SIGINT,\n"
       "SIGTERM and SIGHUP are passed on; no rank outlives this command.\n"
       "Exit status: 0 if every rank exits with 0, else the status of the rank that failed first (128 + n if\n"
       "signal n killed it); 124 when the time limit passed; 126, 127 if PROGRAM cannot be executed or found.\n"

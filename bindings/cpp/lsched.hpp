@@ -6,7 +6,7 @@
 //  - Objects own their handle and can be moved, not copied. A moved-from object may only be destroyed or
 //    assigned to.
 //  - Destructors never throw and never wait. A partial schedule ends together with the other ranks', so end
-//    it with close(); a runtime whose schedules still exist stays open.
+//    it with close(); a world whose schedules still exist stays open.
 //  - Buffers are spans, and stay the caller's: they outlive the schedule, as in C.
 #ifndef LSCHED_HPP
 #define LSCHED_HPP
@@ -233,12 +233,12 @@ class [[nodiscard]] schedule {
   /// nothing.
   const std::string& remark() const { return remark_; }
 
-  /// Of an adasum that has run: how many tensors are spoilt, and by `is_spoilt`, one for each tensor, which; empty:
-  /// only how many.
-  std::uint64_t spoilt_tensors(std::span<std::uint8_t> is_spoilt = {}) const {
+  /// Of an adasum that has run: how many tensors are non-finite, and by `is_non_finite`, one for each tensor, which.
+  /// Empty: only how many.
+  std::uint64_t non_finite_tensors(std::span<std::uint8_t> is_non_finite = {}) const {
     std::uint64_t number = 0;
-    detail::expect(
-        lsched_spoilt_tensors(handle_, is_spoilt.size(), is_spoilt.empty() ? nullptr : is_spoilt.data(), &number));
+    detail::expect(lsched_non_finite_tensors(handle_, is_non_finite.size(),
+                                             is_non_finite.empty() ? nullptr : is_non_finite.data(), &number));
     return number;
   }
 
@@ -435,7 +435,7 @@ inline lsched_sparse_stats traffic_of(const lsched_schedule* schedule) {
 
 }  // namespace detail
 
-/// A sparse allreduce of vectors of type T (runtime::sparse). What a round does, lsched_sparse_create says.
+/// A sparse allreduce of vectors of type T (world::sparse). What a round does, lsched_sparse_create says.
 template <element T>
 requires std::floating_point<T>
 class [[nodiscard]] sparse_allreduce : public schedule {
@@ -468,7 +468,7 @@ class [[nodiscard]] sparse_allreduce : public schedule {
   std::uint64_t count_ = 0;
 };
 
-/// A sparse allreduce in which nobody waits for the slowest (runtime::partial_sparse): gradients are offered, updates
+/// A sparse allreduce in which nobody waits for the slowest (world::partial_sparse): gradients are offered, updates
 /// collected. What lives on is the caller's while no round is under way on any rank (lsched_sparse_residual).
 template <element T>
 requires std::floating_point<T>
@@ -513,7 +513,7 @@ requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
   return made;
 }
 
-// --- runtime -----------------------------------------------------------------------------------------------
+// --- world -----------------------------------------------------------------------------------------------
 
 /// Options of a partial collective.
 struct partial_options {
@@ -543,31 +543,31 @@ struct sparse_options {
   std::uint32_t bucket = 0;
 };
 
-class [[nodiscard]] runtime {
+class [[nodiscard]] world {
  public:
-  /// lsched_runtime_open with defaults, or with a configuration from default_config().
-  runtime() : runtime(default_config()) {}
-  explicit runtime(const lsched_config& config) {
+  /// lsched_world_open with defaults, or with a configuration from default_config().
+  world() : world(default_config()) {}
+  explicit world(const lsched_config& config) {
     detail::call call;
-    call(lsched_runtime_open(&config, &handle_, call.diagnostic()));
+    call(lsched_world_open(&config, &handle_, call.diagnostic()));
   }
-  /// Takes a handle over, for example from lsched_runtime_open_mpi.
-  explicit runtime(lsched_runtime* handle) : handle_(handle) {}
-  runtime(runtime&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
-  runtime& operator=(runtime&& from) noexcept {
+  /// Takes a handle over, for example from lsched_world_open_mpi.
+  explicit world(lsched_world* handle) : handle_(handle) {}
+  world(world&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
+  world& operator=(world&& from) noexcept {
     std::swap(handle_, from.handle_);
     return *this;
   }
-  ~runtime() { static_cast<void>(lsched_runtime_close(handle_)); }
+  ~world() { static_cast<void>(lsched_world_close(handle_)); }
 
   /// A world of threads of this process: element r is rank r's.
-  static std::vector<runtime> open_threads(std::int32_t ranks, const lsched_config& config = default_config()) {
-    std::vector<lsched_runtime*> handles(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
-    std::vector<runtime> opened;
+  static std::vector<world> open_threads(std::int32_t ranks, const lsched_config& config = default_config()) {
+    std::vector<lsched_world*> handles(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
+    std::vector<world> opened;
     opened.reserve(handles.size());
     detail::call call;
-    call(lsched_runtime_open_threads(ranks, &config, handles.data(), call.diagnostic()));
-    for (lsched_runtime* handle : handles) opened.emplace_back(handle);
+    call(lsched_world_open_threads(ranks, &config, handles.data(), call.diagnostic()));
+    for (lsched_world* handle : handles) opened.emplace_back(handle);
     return opened;
   }
 
@@ -578,7 +578,7 @@ class [[nodiscard]] runtime {
   }
 
   explicit operator bool() const { return handle_ != nullptr; }
-  lsched_runtime* handle() const { return handle_; }
+  lsched_world* handle() const { return handle_; }
   std::int32_t rank() const { return lsched_rank(handle_); }
   std::int32_t size() const { return lsched_size(handle_); }
 
@@ -599,12 +599,12 @@ class [[nodiscard]] runtime {
   lsched_stats stats() const {
     lsched_stats counters{};
     counters.struct_size = sizeof counters;
-    detail::expect(lsched_runtime_stats(handle_, &counters));
+    detail::expect(lsched_get_stats(handle_, &counters));
     return counters;
   }
   std::string describe() const {
     std::array<char, 512> text{};
-    detail::expect(lsched_runtime_describe(handle_, text.data(), text.size()));
+    detail::expect(lsched_world_describe(handle_, text.data(), text.size()));
     return text.data();
   }
 
@@ -617,12 +617,12 @@ class [[nodiscard]] runtime {
 
   /// The destructor, but it tells: BUSY while schedules exist.
   void close() {
-    detail::expect(lsched_runtime_close(handle_));
+    detail::expect(lsched_world_close(handle_));
     handle_ = nullptr;
   }
 
   /// Memory that local ranks read directly; freed when `count` elements are no longer needed, or with the
-  /// runtime.
+  /// world.
   template <element T>
   std::span<T> allocate(std::uint64_t count) {
     if (count > UINT64_MAX / sizeof(T)) throw std::length_error("lsched: more bytes than 64 bits can count");
@@ -846,7 +846,7 @@ class [[nodiscard]] runtime {
     return desc;
   }
 
-  lsched_runtime* handle_ = nullptr;
+  lsched_world* handle_ = nullptr;
 };
 
 // --- schedules by hand -------------------------------------------------------------------------------------
@@ -856,7 +856,7 @@ class [[nodiscard]] runtime {
 /// learns of it.)
 class [[nodiscard]] builder {
  public:
-  explicit builder(runtime& place, const char* name = nullptr) {
+  explicit builder(world& place, const char* name = nullptr) {
     detail::expect(lsched_builder_create(place.handle(), name, &handle_));
   }
   builder(builder&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
@@ -991,6 +991,42 @@ inline verification verify_collective(const char* collective, std::int32_t ranks
   desc.reduction = options.reduction;
   desc.activation = options.activation.empty() ? nullptr : options.activation.c_str();
   return detail::verify(lsched_verify_collective, desc);
+}
+
+// --- simulations -------------------------------------------------------------------------------------------
+
+/// What is simulated; begins as lsched_simulate_desc_init leaves it, with sums of f32.
+struct simulate_desc : lsched_simulate_desc {
+  simulate_desc() : lsched_simulate_desc{} {
+    lsched_simulate_desc_init(static_cast<lsched_simulate_desc*>(this));
+    dtype = LSCHED_F32;
+    reduction = LSCHED_SUM;
+  }
+};
+
+struct simulation {
+  lsched_simulation figures{};
+  std::vector<std::uint64_t> finish_ps{};  ///< by rank
+};
+
+/// Times one round of what `desc` names.
+inline simulation simulate(const lsched_simulate_desc& desc) {
+  constexpr std::uint64_t k_least_bytes_of_a_schedule = 32;
+  simulation made;
+  made.figures.struct_size = sizeof made.figures;
+  made.finish_ps.resize(desc.text != nullptr ? desc.bytes / k_least_bytes_of_a_schedule + 1
+                                             : static_cast<std::uint64_t>(desc.ranks > 0 ? desc.ranks : 0));
+  detail::call call;
+  call(lsched_simulate(&desc, &made.figures, made.finish_ps.data(), made.finish_ps.size(), call.diagnostic()));
+  made.finish_ps.resize(static_cast<std::size_t>(made.figures.ranks));
+  return made;
+}
+
+/// The schedule files of all ranks, one after the other, on the machine of `desc`.
+inline simulation simulate_text(std::string_view text, simulate_desc desc = {}) {
+  desc.text = text.data();
+  desc.bytes = text.size();
+  return simulate(desc);
 }
 
 }  // namespace cpp

@@ -2,7 +2,7 @@
 // in them is combined over all ranks, by Adasum unless asked otherwise (Maleki and others, "Scaling Distributed
 // Training with Adaptive Summation", MLSys 2021, arXiv:2006.02924, Figure 3).
 //
-//     lsched::runtime world;
+//     lsched::world world;
 //     lsched::delta_step<float> deltas(world, weights);         // all ranks begin with rank 0's weights
 //     for (...) {
 //       optimizer.step(weights, gradient_of(my_batch, weights));   // plain SGD, momentum, Adam, decay: local
@@ -43,81 +43,13 @@
 #include <vector>
 
 #include "lsched.hpp"
+#include "lsched_exchange.hpp"
 
 namespace lsched {
 inline namespace cpp {
 
 /// What becomes of several vectors.
 enum class combine { adasum, sum, mean };
-
-// --- what a reduction says about the deltas ----------------------------------------------------------------
-//
-// A model: the deltas of n ranks are mu + noise_r, independent and alike, and B = |noise_r|^2 / |mu|^2 is their noise
-// scale. A balanced tree of Adasum then makes of them, in expectation,
-//
-//     S(n) * their mean                      gain            S(n) = (1 + 2 B) / (1 + 2 B / n)     from 1 to n
-//     |result|^2 / sum |delta_r|^2           orthogonality   S(n)^2 (1 + B / n) / (n (1 + B))     from 1/n to 1
-//
-// Both grow with B. The tree is balanced if n is a power of two; for other n this is an approximation. Adasum by nodes
-// is none of n deltas: there the model says nothing.
-
-namespace detail {
-
-/// The model by t = B / (1 + B), which is finite also where B is not.
-constexpr double gain_at(double t, double n) { return n * (1 + t) / (n - (n - 2) * t); }
-constexpr double orthogonality_at(double t, double n) {
-  return gain_at(t, n) * gain_at(t, n) * (n - (n - 1) * t) / (n * n);
-}
-constexpr double noise_at(double t) { return t < 1 ? t / (1 - t) : std::numeric_limits<double>::infinity(); }
-constexpr double at_noise(double noise) {
-  return noise == std::numeric_limits<double>::infinity() ? 1 : noise / (1 + noise);
-}
-
-/// Of |mean|^2 / sum |delta_r|^2, which is (1 + B / n) / (n (1 + B)).
-constexpr double noise_of_mean(double ratio, double n) {
-  const double t = (n - ratio * n * n) / (n - 1);
-  return n < 2 || t != t ? std::numeric_limits<double>::quiet_NaN() : noise_at(t < 0 ? 0 : t);
-}
-
-}  // namespace detail
-
-/// How much longer than the mean of the deltas their adaptive sum is. `noise` is from 0 to infinity.
-constexpr double adasum_gain(double noise, std::int32_t ranks) {
-  return detail::gain_at(detail::at_noise(noise), ranks);
-}
-
-constexpr double adasum_orthogonality(double noise, std::int32_t ranks) {
-  return detail::orthogonality_at(detail::at_noise(noise), ranks);
-}
-
-/// The noise scale of which adasum_orthogonality answers that: 0 below 1/ranks, infinity from 1 on, NaN of NaN and of
-/// a single rank, whose delta tells nothing.
-constexpr double adasum_noise(double orthogonality, std::int32_t ranks) {
-  if (ranks < 2 || orthogonality != orthogonality) return std::numeric_limits<double>::quiet_NaN();
-  if (orthogonality >= 1) return std::numeric_limits<double>::infinity();
-  double low = 0, high = 1;
-  for (int halvings = 0; halvings < 53; ++halvings) {
-    const double t = (low + high) / 2;
-    (detail::orthogonality_at(t, ranks) < orthogonality ? low : high) = t;
-  }
-  return detail::noise_at(low);
-}
-
-/// What a step says about a tensor. The same bits on all ranks.
-struct tensor_telemetry {
-  double delta_norm2 = 0;    ///< sum over ranks of |delta|^2
-  double reduced_norm2 = 0;  ///< |what the weights moved by|^2
-  /// The second by the first; NaN if no rank moved. Of Adasum it is from 0 to 1: 1 of orthogonal deltas, 1/ranks of
-  /// equal ones, less of parallel ones that differ in length, 0 of those that cancel each other. Of the sum it is at
-  /// most ranks, of the mean 1/ranks. Of Adasum by nodes ("two_level"), N nodes of m ranks each, it is N/(m ranks) of
-  /// orthogonal deltas and 1/ranks of equal ones: the means inside nodes shrink what is orthogonal.
-  double orthogonality = 0;
-  double noise = 0;  ///< B of the model above that explains it; NaN, not known, of Adasum by nodes
-  /// By that model, of this reduction over the mean: S(ranks), not known of Adasum by nodes; of the sum it is ranks, of
-  /// the mean 1.
-  double gain = 0;
-  bool is_spoilt = false;  ///< an element of what the weights moved by is not finite
-};
 
 // --- the scale of what travels in few bits -------------------------------------------------------------------
 
@@ -164,75 +96,6 @@ class dynamic_scale {
 
 namespace detail {
 
-/// Memory of a runtime and a schedule bound to it, whose round may be waited for in several calls. If one runs when
-/// this is destroyed, the memory is left to the runtime, which stays open: nobody writes to what is no more.
-template <class Schedule>
-class exchange_by {
- public:
-  exchange_by() = default;
-  exchange_by(runtime& world, std::uint64_t bytes)
-      : world_(world.handle()), memory_(world.allocate<std::uint8_t>(bytes)) {
-    std::fill(memory_.begin(), memory_.end(), std::uint8_t{0});
-  }
-  exchange_by(exchange_by&& from) noexcept { *this = std::move(from); }
-  exchange_by& operator=(exchange_by&& from) noexcept {
-    std::swap(world_, from.world_);
-    std::swap(memory_, from.memory_);
-    std::swap(schedule_, from.schedule_);
-    std::swap(round_, from.round_);
-    return *this;
-  }
-  ~exchange_by() {
-    try {
-      close();
-    } catch (const error&) {  // BUSY
-    }
-  }
-
-  std::uint8_t* memory() const { return memory_.data(); }
-  template <element T>
-  std::span<T> as() const {
-    return {reinterpret_cast<T*>(memory_.data()), memory_.size() / sizeof(T)};
-  }
-  explicit operator bool() const { return static_cast<bool>(schedule_); }
-
-  /// Takes a schedule over that is bound to the memory.
-  void bind(Schedule made) { schedule_ = std::move(made); }
-  const Schedule& bound() const { return schedule_; }
-  Schedule& bound() { return schedule_; }
-  void start() { round_ = schedule_.start(); }
-  void wait(timeout limit) const { round_.wait(limit); }
-  bool is_running() const { return lsched_test(round_.handle()) == LSCHED_PENDING; }
-  std::string print() const { return schedule_.print(); }
-  const std::string& remark() const { return schedule_.remark(); }
-
-  void close() {
-    schedule_.close();
-    if (world_ != nullptr) expect(lsched_free(world_, memory_.data()));
-    world_ = nullptr;
-    memory_ = {};
-  }
-
- private:
-  lsched_runtime* world_ = nullptr;
-  std::span<std::uint8_t> memory_{};
-  Schedule schedule_{};
-  ticket round_{};
-};
-
-using exchange = exchange_by<schedule>;
-
-/// Everybody's weights become rank 0's. Not in the caller's memory: a timeout may end all this while the round goes on.
-template <element T>
-void broadcast_weights(runtime& world, std::span<T> weights, timeout limit) {
-  exchange model(world, weights.size_bytes());
-  std::copy(weights.begin(), weights.end(), model.as<T>().begin());
-  model.bind(world.bcast<T>(model.as<T>(), 0));
-  model.start();
-  model.wait(limit);
-  std::copy(model.as<T>().begin(), model.as<T>().end(), weights.begin());
-}
-
 /// In eight sums, so that they need not wait for each other; always in the same order.
 template <std::floating_point T>
 double squared_norm(std::span<const T> of) {
@@ -246,11 +109,6 @@ double squared_norm(std::span<const T> of) {
   for (; i < of.size(); ++i) rest += static_cast<double>(of[i]) * static_cast<double>(of[i]);
   for (const double sum : sums) rest += sum;
   return rest;
-}
-
-template <std::floating_point T>
-bool are_finite(std::span<const T> all) {
-  return std::all_of(all.begin(), all.end(), [](T it) { return std::isfinite(it); });
 }
 
 /// Tensors that travel together, one after the other and without gaps.
@@ -318,7 +176,7 @@ inline void make_room(wire& in, double growth) {
 inline double growth_of(combine how, std::int32_t ranks) { return how == combine::adasum ? std::sqrt(ranks) : ranks; }
 
 /// By nodes, first the ranks of a node are added up, then divided, and of these means it is the adaptive sum.
-inline double growth_by_nodes(const runtime& world) {
+inline double growth_by_nodes(const world& world) {
   std::int32_t most_ranks = 1;
   for (std::int32_t r = 0; r < world.size(); ++r) most_ranks = std::max(most_ranks, world.node_of(r).ranks);
   return std::max<double>(most_ranks, growth_of(combine::adasum, world.node().nodes));
@@ -332,7 +190,6 @@ struct delta_options {
   combine how = combine::adasum;
   std::uint32_t local_steps = 1;    ///< the optimizer's steps between reductions; the whole delta since then is reduced
   bool broadcasts_weights = true;   ///< begin with rank 0's; otherwise they are equal already, which nobody checks
-  bool with_telemetry = false;      ///< two passes over the deltas, and an allreduce of a double for each tensor
   const char* algorithm = nullptr;  ///< of adasum, or of allreduce; nullptr: chosen
   /// Tensors travel in buckets of at most so many bytes, a larger one by itself: while a bucket is under way, the next
   /// one's deltas are taken, and the last one's added. 0: all in one. Which bucket a tensor is in may change how its
@@ -346,11 +203,11 @@ struct delta_options {
 
 /// Keeps the replicas of a model together while each rank trains its own by a local optimizer.
 ///
-/// Memory: the weights stay the caller's and outlive this, and so does the runtime. Two more copies of the model are
-/// owned here: the weights that the last step ended with, and the deltas, in memory of the runtime that local ranks
+/// Memory: the weights stay the caller's and outlive this, and so does the world. Two more copies of the model are
+/// owned here: the weights that the last step ended with, and the deltas, in memory of the world that local ranks
 /// read in place; less of them on a wire in fewer bits. (A third for as long as the constructor broadcasts.)
 /// Threads: one at a time. The constructor, step and sync are collective, called by all ranks in the same order; they
-/// block until the others have come, each exchange (one for each bucket) for at most `limit` (telemetry is one more),
+/// block until the others have come, each exchange (one for each bucket) for at most `limit`,
 /// and the constructor as long as making schedules may take (lsched_config.commit_timeout_ns). All else is local, and
 /// never blocks.
 /// Errors: std::invalid_argument for options that make no sense, before anything is sent; lsched::error as elsewhere,
@@ -359,7 +216,7 @@ template <element T>
 requires std::floating_point<T>
 class delta_step {
  public:
-  explicit delta_step(runtime& world, std::span<T> weights, delta_options options = {},
+  explicit delta_step(world& world, std::span<T> weights, delta_options options = {},
                       timeout limit = timeout::forever())
       : weights_(weights), options_(std::move(options)), ranks_(world.size()) {
     if (options_.local_steps == 0) throw std::invalid_argument("lsched: a delta is that of one local step at least");
@@ -372,13 +229,9 @@ class delta_step {
     const std::uint64_t most = options_.bucket_bytes == 0 ? UINT64_MAX : options_.bucket_bytes / wire_.element_bytes();
     buckets_ = detail::buckets_of(options_.tensors, most);
     for (detail::bucket& it : buckets_) connect(world, it);
-    if (wire_.is_scaled || options_.with_telemetry) goes_by_nodes_ = is_by_nodes();
-    detail::make_room(wire_, goes_by_nodes_ ? detail::growth_by_nodes(world) : detail::growth_of(options_.how, ranks_));
-    if (wire_.is_scaled) part_.resize(k_part);
-    if (!options_.with_telemetry) return;
-    norms_ = detail::exchange(world, options_.tensors.size() * sizeof(double));
-    norms_.bind(world.allreduce<double>(norms_.as<double>()));
-    telemetry_.resize(options_.tensors.size());
+    if (!wire_.is_scaled) return;
+    detail::make_room(wire_, is_by_nodes() ? detail::growth_by_nodes(world) : detail::growth_of(options_.how, ranks_));
+    part_.resize(k_part);
   }
 
   /// After each step of the optimizer. Every local_steps-th call reduces, and answers true: then the weights are the
@@ -393,7 +246,6 @@ class delta_step {
   /// Reduces now what has changed since the last time, and counts local steps anew: before an evaluation, at the end.
   void sync(timeout limit = timeout::forever()) {
     if (!is_reducing_) begin();
-    if (norms_) norms_.wait(limit);
     while (arrived_ < buckets_.size()) {
       detail::bucket& it = buckets_[arrived_];
       it.deltas.wait(limit);
@@ -401,7 +253,7 @@ class delta_step {
       do_all_fit_ &= fits;
       if (!fits && it.scale > dynamic_scale::k_least) {
         it.scale /= 2;
-        send(it, false);
+        send(it);
         continue;
       }
       end(it);
@@ -417,9 +269,6 @@ class delta_step {
     local_steps_ = 0;
   }
 
-  /// Of the last reduction, one for each tensor; empty without the option, and zeros before the first.
-  std::span<const tensor_telemetry> telemetry() const { return telemetry_; }
-
   /// The scale of a wire in fewer bits, as it has become; the same on all ranks. For the next one to begin with.
   const dynamic_scale& scaling() const { return options_.scaling; }
 
@@ -432,16 +281,15 @@ class delta_step {
   /// The destructor, but it tells: BUSY while a reduction is under way. The weights stay as they are, those of buckets
   /// that have arrived being the new ones.
   void close() {
-    bool is_running = norms_.is_running();
+    bool is_running = false;
     for (const detail::bucket& it : buckets_) is_running |= it.deltas.is_running();
     if (is_running) throw error(LSCHED_ERR_BUSY, lsched_diagnostic{});  // all of them, or none
     for (detail::bucket& it : buckets_) it.deltas.close();
-    norms_.close();
   }
 
  private:
   /// Replicas that scale differently would drift apart, and nobody would notice.
-  void expect_one_scale(runtime& world, timeout limit) const {
+  void expect_one_scale(world& world, timeout limit) const {
     detail::exchange all(world, 4 * sizeof(double));
     const std::span<double> most = all.as<double>();
     most[0] = options_.scaling.scale(), most[1] = -most[0];
@@ -460,7 +308,7 @@ class delta_step {
     throw error(why.status, why);
   }
 
-  void connect(runtime& world, detail::bucket& it) {
+  void connect(world& world, detail::bucket& it) {
     const std::uint64_t count = it.elements + (wire_.is_scaled ? 1 : 0);  // and a vote
     it.deltas = detail::exchange(world, count * wire_.element_bytes());
     lsched_collective_desc desc{};
@@ -499,19 +347,16 @@ class delta_step {
     do_all_fit_ = true;
     for (detail::bucket& it : buckets_) {
       it.scale = wire_.is_scaled ? options_.scaling.scale() : 1;
-      send(it, true);
+      send(it);
     }
-    if (norms_) norms_.start();
     arrived_ = 0;
     is_reducing_ = true;
   }
 
-  void send(detail::bucket& it, bool is_first) {
+  void send(detail::bucket& it) {
     bool fits = true;
     for_tensors(it, [&](std::size_t i, std::uint64_t at) {
-      const double norm2 = take(it, options_.tensors[i], at);
-      if (norms_ && is_first) norms_.as<double>()[i] = norm2;  // later they are under way
-      fits &= !wire_.is_too_long(norm2, it.scale);
+      fits &= !wire_.is_too_long(take(it, options_.tensors[i], at), it.scale);
     });
     if (wire_.is_scaled) vote(it, fits);
     it.deltas.start();
@@ -537,15 +382,15 @@ class delta_step {
     return it.deltas.memory() + element * wire_.element_bytes();
   }
 
-  /// A tensor's delta to where it travels from. Answers its squared norm, where anybody wants to know.
+  /// Copies a tensor's delta to where the tensor travels from. Answers its squared norm if the wire is scaled, else 0.
   double take(detail::bucket& it, const lsched_tensor& of, std::uint64_t at) {
     double norm2 = 0;
     for_parts(it, of.count, at, [&](std::span<T> delta, std::uint64_t done) {
       for (std::size_t k = 0; k < delta.size(); ++k)
         delta[k] = weights_[of.begin + done + k] - start_[of.begin + done + k];
-      if (norms_ || wire_.is_scaled) norm2 += detail::squared_norm<T>(delta);
-      if (wire_.is_scaled)
-        convert(dtype_of<T>::value, delta.data(), delta.size(), it.scale, wire_.type, place(it, at + done));
+      if (!wire_.is_scaled) return;
+      norm2 += detail::squared_norm<T>(delta);
+      convert(dtype_of<T>::value, delta.data(), delta.size(), it.scale, wire_.type, place(it, at + done));
     });
     return norm2;
   }
@@ -560,28 +405,18 @@ class delta_step {
   }
 
   void end(const detail::bucket& it) {
-    for_tensors(it, [&](std::size_t i, std::uint64_t at) { add(it, i, at); });
+    for_tensors(it, [&](std::size_t i, std::uint64_t at) { add(it, options_.tensors[i], at); });
   }
 
-  void add(const detail::bucket& it, std::size_t tensor, std::uint64_t at) {
-    const auto& [begin, count] = options_.tensors[tensor];
-    double norm2 = 0;
-    bool is_spoilt = false;
-    for_parts(it, count, at, [&, begin = begin](std::span<T> delta, std::uint64_t done) {
+  void add(const detail::bucket& it, const lsched_tensor& of, std::uint64_t at) {
+    for_parts(it, of.count, at, [&](std::span<T> delta, std::uint64_t done) {
       if (wire_.is_scaled)
         convert(wire_.type, place(it, at + done), delta.size(), 1 / it.scale, dtype_of<T>::value, delta.data());
       if (options_.how == combine::mean)
         for (T& one : delta) one /= static_cast<T>(ranks_);
-      if (norms_) {
-        const double of_part = detail::squared_norm<T>(delta);
-        norm2 += of_part;
-        is_spoilt |= !std::isfinite(of_part) && !detail::are_finite<T>(delta);
-      }
-      for (std::size_t k = 0; k < delta.size(); ++k) weights_[begin + done + k] = start_[begin + done + k] += delta[k];
+      for (std::size_t k = 0; k < delta.size(); ++k)
+        weights_[of.begin + done + k] = start_[of.begin + done + k] += delta[k];
     });
-    if (!norms_) return;
-    telemetry_[tensor] = told(norms_.as<double>()[tensor], norm2);
-    telemetry_[tensor].is_spoilt = is_spoilt;
   }
 
   /// Elements of no tensor go back to where they started.
@@ -600,21 +435,6 @@ class delta_step {
     freeze(start_.size());
   }
 
-  tensor_telemetry told(double delta_norm2, double reduced_norm2) const {
-    tensor_telemetry it{delta_norm2, reduced_norm2, reduced_norm2 / delta_norm2};
-    if (goes_by_nodes_) {
-      it.noise = it.gain = std::numeric_limits<double>::quiet_NaN();
-    } else if (options_.how == combine::adasum) {
-      it.noise = adasum_noise(it.orthogonality, ranks_);
-      it.gain = ranks_ == 1 ? 1 : adasum_gain(it.noise, ranks_);
-    } else {
-      const double gain = options_.how == combine::sum ? ranks_ : 1;
-      it.noise = detail::noise_of_mean(it.orthogonality / (gain * gain), ranks_);
-      it.gain = gain;
-    }
-    return it;
-  }
-
   static constexpr std::size_t k_part = 4096;  ///< elements
 
   std::span<T> weights_{};
@@ -622,58 +442,12 @@ class delta_step {
   std::int32_t ranks_ = 0;
   std::uint32_t local_steps_ = 0;  ///< of the optimizer, since the last reduction
   bool is_reducing_ = false;
-  bool do_all_fit_ = true;      ///< at the scale that the step began with, as far as buckets have arrived
-  bool goes_by_nodes_ = false;  ///< what is combined are means of nodes; found out where something depends on it
+  bool do_all_fit_ = true;  ///< at the scale that the step began with, as far as buckets have arrived
   std::vector<T> start_{};
   std::vector<detail::bucket> buckets_{};
   detail::wire wire_{};
-  std::vector<T> part_{};     ///< of a tensor that is converted
-  std::size_t arrived_ = 0;   ///< buckets whose deltas are in the weights, while a reduction is under way
-  detail::exchange norms_{};  ///< of the deltas, squared; a sum over ranks after the round
-  std::vector<tensor_telemetry> telemetry_{};
-};
-
-// --- gradients of several batches --------------------------------------------------------------------------
-
-/// Gradients of `passes` batches for one step of the optimizer: their sum, or their mean. Local; sends nothing. This is
-/// not local_steps, by which the optimizer itself makes so many steps, each from where the one before ended:
-///
-///     accumulator<float> gradients(size, 4, combine::mean);            delta_step<float> deltas(world, weights,
-///     for (...)                                                                                 {.local_steps = 4});
-///       if (gradients.add(gradient_of(batch, weights))) {              for (...) {
-///         optimizer.step(weights, gradients.gradient());                 optimizer.step(weights, gradient_of(...));
-///         deltas.step();                                                 deltas.step();
-///       }                                                              }
-///     4 gradients at the same weights, one step                        4 steps, then Adasum of where they led
-template <element T>
-requires std::floating_point<T>
-class accumulator {
- public:
-  accumulator(std::size_t count, std::uint32_t passes, combine how) : passes_(passes), how_(how), gradient_(count) {
-    if (passes == 0) throw std::invalid_argument("lsched: an accumulator takes one gradient at least");
-    if (how == combine::adasum) throw std::invalid_argument("lsched: an accumulator takes the sum or the mean");
-  }
-
-  /// Answers true when the last of them is in: gradient() is then what they come to, until the next call begins anew.
-  bool add(std::span<const T> gradient) {
-    if (gradient.size() != gradient_.size())
-      throw std::invalid_argument("lsched: the gradient's size is not the accumulator's");
-    const bool is_first = added_ == 0;
-    for (std::size_t i = 0; i < gradient_.size(); ++i)
-      gradient_[i] = is_first ? gradient[i] : gradient_[i] + gradient[i];
-    if (++added_ < passes_) return false;
-    added_ = 0;
-    if (how_ == combine::mean)
-      for (T& it : gradient_) it /= static_cast<T>(passes_);
-    return true;
-  }
-
-  std::span<const T> gradient() const { return gradient_; }
-
- private:
-  std::uint32_t passes_, added_ = 0;
-  combine how_;
-  std::vector<T> gradient_;
+  std::vector<T> part_{};    ///< of a tensor that is converted
+  std::size_t arrived_ = 0;  ///< buckets whose deltas are in the weights, while a reduction is under way
 };
 
 }  // namespace cpp

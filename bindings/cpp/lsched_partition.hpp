@@ -2,7 +2,7 @@
 // and its steps are combined between nodes by Adasum (Maleki and others, "Scaling Distributed Training with Adaptive
 // Summation", MLSys 2021, section 4; preprint arXiv:2006.02924, section 4.3).
 //
-//     lsched::runtime world;
+//     lsched::world world;
 //     lsched::partition_step<float> training(world, weights, layers);    // all ranks begin with rank 0's weights
 //     for (...) {
 //       backward(my_batch, weights, training.gradient());                  // of all layers
@@ -75,8 +75,8 @@ struct layer_exchanges {
 
 /// Keeps the replicas of a model together where owners update its layers.
 ///
-/// Memory: the weights stay the caller's and outlive this, and so does the runtime. Three more copies of the model are
-/// owned here: the gradient, and in memory of the runtime that local ranks read in place, what of it is on its way, and
+/// Memory: the weights stay the caller's and outlive this, and so does the world. Three more copies of the model are
+/// owned here: the gradient, and in memory of the world that local ranks read in place, what of it is on its way, and
 /// the deltas. The weights themselves are where a step began, until it ends.
 /// Threads: one at a time. The constructor and step are collective, called by all ranks in the same order; they block
 /// until the others have come, each exchange for at most `limit`, and the constructor as long as making two schedules
@@ -89,7 +89,7 @@ requires std::floating_point<T>
 class partition_step {
  public:
   /// `layers` are ascending and the same on all ranks. Elements of no layer stay as they are.
-  partition_step(runtime& world, std::span<T> weights, std::vector<lsched_tensor> layers,
+  partition_step(world& world, std::span<T> weights, std::vector<lsched_tensor> layers,
                  timeout limit = timeout::forever())
       : weights_(weights), layers_(std::move(layers)), place_(world.node().place) {
     detail::expect_tensors(layers_, weights_.size());
@@ -156,7 +156,7 @@ class partition_step {
     return of.subspan(static_cast<std::size_t>(layers_[layer].begin), static_cast<std::size_t>(layers_[layer].count));
   }
 
-  detail::layer_exchanges make_layer(runtime& world, std::size_t i) {
+  detail::layer_exchanges make_layer(world& world, std::size_t i) {
     const auto count = static_cast<std::size_t>(layers_[i].count);
     detail::layer_exchanges made{{world, count * sizeof(T)}, {world, count * sizeof(T)}};
     made.means.bind(world.node_mean<T>(made.means.as<T>(), made.means.as<T>(), owners_[i]));

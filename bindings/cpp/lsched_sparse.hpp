@@ -2,7 +2,7 @@
 // residual on each rank (Li and Hoefler, "Near-Optimal Sparse Allreduce for Distributed Deep Learning", PPoPP 2022,
 // Algorithm 2).
 //
-//     lsched::runtime world;
+//     lsched::world world;
 //     lsched::sparse_sgd<float> training(world, weights, lsched::items_of(0.01, weights.size()));
 //     for (...) training.step(gradient_of(my_batch, weights), rate);       // and the weights are equal again
 //
@@ -35,9 +35,9 @@
 //     }
 //
 // by which replicas stay equal too, since all ranks see the same update. Other optimizers (Adam) take the update of a
-// lsched::runtime::sparse for their gradient.
+// lsched::world::sparse for their gradient.
 //
-// Header only, on top of lsched.hpp and lsched_delta.hpp, of which everything said there holds.
+// Header only, on top of lsched.hpp, of which everything said there holds.
 #ifndef LSCHED_SPARSE_HPP
 #define LSCHED_SPARSE_HPP
 
@@ -51,7 +51,7 @@
 #include <string>
 #include <vector>
 
-#include "lsched_delta.hpp"
+#include "lsched_exchange.hpp"
 
 namespace lsched {
 inline namespace cpp {
@@ -69,7 +69,7 @@ enum class rate_place { inside, outside };
 /// The same on all ranks.
 struct sparse_sgd_options {
   /// Its `scale` multiplies gradients besides the rate. With `nans` = LSCHED_NAN_ERROR a step whose update is not
-  /// finite throws spoilt_update; else what is not finite is subtracted from the weights as anything else is.
+  /// finite throws non_finite_update; else what is not finite is subtracted from the weights as anything else is.
   sparse_options allreduce{};
   rate_place rate = rate_place::inside;
   bool broadcasts_weights = true;  ///< begin with rank 0's; otherwise they are equal already, which nobody checks
@@ -78,27 +78,27 @@ struct sparse_sgd_options {
 /// A step has come to something that is not finite, and no weight has changed. On all ranks alike. update() is zero;
 /// the residuals have lost what is not finite, and nothing else (lsched_sparse_create says it exactly), so that the
 /// next step makes up for this one.
-class spoilt_update : public error {
+class non_finite_update : public error {
  public:
-  explicit spoilt_update(const error& why) : error(why) {}
+  explicit non_finite_update(const error& why) : error(why) {}
 };
 
 /// Steps the replicas of a model together, by k elements of the gradient at a time.
 ///
-/// Memory: the weights stay the caller's and outlive this, and so does the runtime. Three more copies of the model are
-/// owned here: the gradient and the update, in memory of the runtime, and the residual. No step allocates any.
+/// Memory: the weights stay the caller's and outlive this, and so does the world. Three more copies of the model are
+/// owned here: the gradient and the update, in memory of the world, and the residual. No step allocates any.
 /// Threads: one at a time. The constructor and step are collective, called by all ranks in the same order; they block
 /// until the others have come, for at most `limit`, and the constructor as long as making schedules may take
 /// (lsched_config.commit_timeout_ns). All else is local, and never blocks.
 /// Errors: std::invalid_argument for a gradient of another size and a rate that is not finite, before anything is
-/// sent; spoilt_update, if the allreduce's `nans` ask for it; lsched::error as elsewhere, and with MISMATCH, on all
+/// sent; non_finite_update, if the allreduce's `nans` ask for it; lsched::error as elsewhere, and with MISMATCH, on all
 /// ranks, if they want different k or different allreduces.
 template <element T>
 requires std::floating_point<T>
 class sparse_sgd {
  public:
   /// At most k elements of each rank's residual travel in a step; more than there are is all of them.
-  sparse_sgd(runtime& world, std::span<T> weights, std::uint64_t k, const sparse_sgd_options& options = {},
+  sparse_sgd(world& world, std::span<T> weights, std::uint64_t k, const sparse_sgd_options& options = {},
              timeout limit = timeout::forever())
       : weights_(weights), place_(options.rate) {
     if (options.broadcasts_weights) detail::broadcast_weights(world, weights_, limit);
@@ -160,7 +160,7 @@ class sparse_sgd {
     } catch (const error& why) {
       if (why.status() != LSCHED_ERR_NOT_FINITE) throw;
       is_under_way_ = false;
-      throw spoilt_update(why);
+      throw non_finite_update(why);
     }
   }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings/mpi/hybrid_endpoint.h"
+#include "bindings/mpi/mpi_calls.h"
 #include "bindings/mpi/node_segment.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
@@ -33,10 +34,7 @@ failure mpi_failure(const char* what) { return {status::transport, std::string(w
 template <std::size_t N>
 bool minimise(MPI_Comm all, std::array<std::int64_t, N>& values) {
   std::array<std::int64_t, N> mine = values;
-  MPI_Request request = MPI_REQUEST_NULL;
-  return MPI_Iallreduce(mine.data(), values.data(), static_cast<int>(N), MPI_INT64_T, MPI_MIN, all, &request) ==
-             MPI_SUCCESS &&
-         await_request(request) == MPI_SUCCESS;
+  return combine_all(mine.data(), values.data(), static_cast<int>(N), MPI_INT64_T, MPI_MIN, all);
 }
 
 /// An option is equal everywhere if its minimum is its maximum.
@@ -64,10 +62,7 @@ std::optional<unsigned> count_cores(MPI_Comm machine) {
   for (const unsigned core : allowed_cores())
     if (core < mine.size() * 64) mine[core / 64] |= std::uint64_t{1} << core % 64;
   std::array<std::uint64_t, 64> any{};
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Iallreduce(mine.data(), any.data(), static_cast<int>(any.size()), MPI_UINT64_T, MPI_BOR, machine, &request) !=
-          MPI_SUCCESS ||
-      await_request(request) != MPI_SUCCESS)
+  if (!combine_all(mine.data(), any.data(), static_cast<int>(any.size()), MPI_UINT64_T, MPI_BOR, machine))
     return std::nullopt;
   int cores = 0;
   for (const std::uint64_t word : any) cores += std::popcount(word);
@@ -185,11 +180,6 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   if (auto why = find_nodes(all, place.size, lowest, found)) return *why;
   if (info != nullptr) *info = std::move(found);
   return opened;
-}
-
-bool mpi_allows_auxiliary_thread() {
-  int level = MPI_THREAD_SINGLE;
-  return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
 }
 
 }  // namespace lsched

@@ -53,8 +53,4 @@ struct mpi_info {
 result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options,
                                                     mpi_info* info = nullptr);
 
-/// Whether MPI was initialised with MPI_THREAD_MULTIPLE: below it, only threads that the application itself
-/// sends into the library may call MPI.
-bool mpi_allows_auxiliary_thread();
-
 }  // namespace lsched

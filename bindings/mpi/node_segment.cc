@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -16,6 +15,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "bindings/mpi/mpi_calls.h"
 
 namespace lsched {
 namespace {
@@ -231,10 +232,7 @@ std::optional<failure> agree(MPI_Comm node, rank self, rank size, const std::opt
   };
   int failing = !mine ? 2 * size : mine->code == status::timeout ? size + self : self;
   int first = 2 * size;
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Iallreduce(&failing, &first, 1, MPI_INT, MPI_MIN, node, &request) != MPI_SUCCESS ||
-      await_request(request) != MPI_SUCCESS)
-    return mpi_failure("MPI_Iallreduce");
+  if (!combine_all(&failing, &first, 1, MPI_INT, MPI_MIN, node)) return mpi_failure("MPI_Iallreduce");
   if (first == 2 * size) return std::nullopt;
   first %= size;
   verdict said{};
@@ -242,6 +240,7 @@ std::optional<failure> agree(MPI_Comm node, rank self, rank size, const std::opt
     said.code = static_cast<std::int32_t>(mine->code);
     mine->text.copy(said.text, sizeof said.text - 1);
   }
+  MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibcast(&said, static_cast<int>(sizeof said), MPI_BYTE, first, node, &request) != MPI_SUCCESS ||
       await_request(request) != MPI_SUCCESS)
     return mpi_failure("MPI_Ibcast");
@@ -249,14 +248,6 @@ std::optional<failure> agree(MPI_Comm node, rank self, rank size, const std::opt
 }
 
 }  // namespace
-
-int await_request(MPI_Request& request) {
-  for (int is_done = 0;;) {
-    const int code = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS || is_done != 0) return code;
-    sched_yield();
-  }
-}
 
 result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, std::uint64_t region_bytes,
                                                     const shm_options& options) {

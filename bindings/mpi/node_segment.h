@@ -9,9 +9,6 @@
 
 namespace lsched {
 
-/// Waits for an MPI request without taking the core from the ranks it waits for. Answers MPI's code.
-int await_request(MPI_Request& request);
-
 /// Makes the ranks of `node` share a segment with `region_bytes` per rank (0: the machine's memory size) and
 /// takes this rank's place in it. Collective; all ranks return the same status, and on failure the same text,
 /// with the peer who failed first as a rank of `node`. The communicator must return errors.

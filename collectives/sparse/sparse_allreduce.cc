@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "collectives/activation/activation.h"
 #include "collectives/activation/with_activation.h"
-#include "collectives/sparse/gtopk.h"
 #include "collectives/sparse/oktopk.h"
 #include "collectives/sparse/protocol/quantiles.h"
 #include "collectives/sparse/protocol/region_parts.h"
 #include "collectives/sparse/protocol/threshold.h"
-#include "collectives/sparse/topk_dsa.h"
 #include "collectives/sparse/topka.h"
 #include "libsched/schedule/geometry.h"
 
@@ -41,39 +40,29 @@ sparse_cost cost_of_topka(const sparse_problem& of) {
   return {2 * steps_of(of), words_of(of, k_of(of) * others_of(of)) + k_counter_words * others_of(of)};
 }
 
-sparse_cost cost_of_topk_dsa(const sparse_problem& of) {
-  const double share = others_of(of) / of.place.size;
-  const double all = std::min(words_of(of, static_cast<double>(typical_union(of))),
-                              static_cast<double>(of.count * size_of(of.type)) / 4);
-  return {others_of(of) + 2 * steps_of(of),
-          words_of(of, k_of(of) * share) + all * share + k_counter_words * others_of(of)};
-}
-
-sparse_cost cost_of_gtopk(const sparse_problem& of) {
-  return {2 * steps_of(of), words_of(of, 2 * k_of(of) * steps_of(of)) + k_of(of) / 32 * steps_of(of)};
-}
-
-result<schedule_ptr> gtopk_exact(const sparse_problem& of) { return gtopk_schedule(of, true); }
-result<schedule_ptr> gtopk_published(const sparse_problem& of) { return gtopk_schedule(of, false); }
-
-constexpr std::array k_all{
-    sparse_algorithm{"oktopk", oktopk_schedule, cost_of_oktopk,
+constexpr std::array k_own{
+    sparse_algorithm{"oktopk", oktopk_schedule, cost_of_oktopk, functions_of_oktopk,
                      "regions, each added up by its owner; the k largest of all, in equal shares: about 4 k words"},
-    sparse_algorithm{"topka", topka_schedule, cost_of_topka, "every rank gets every list: 2 k (P-1) words"},
-    sparse_algorithm{"topkdsa", topk_dsa_schedule, cost_of_topk_dsa,
-                     "regions, each added up by its owner; all of it, as items or as a vector"},
-    sparse_algorithm{"gtopk", gtopk_exact, cost_of_gtopk, "up a tree, and down: 4 k log2 P words; nothing is lost"},
-    sparse_algorithm{"gtopk_published", gtopk_published, cost_of_gtopk,
-                     "as published: what is dropped on the way may be lost"},
-    sparse_algorithm{"gaussiank", gaussiank_schedule, cost_of_topka, "topka by a guessed threshold: up to 2 k items"}};
+    sparse_algorithm{"topka", topka_schedule, cost_of_topka, functions_of_topka,
+                     "every rank gets every list: 2 k (P-1) words"}};
+
+std::vector<sparse_algorithm>& all_algorithms() {
+  static std::vector<sparse_algorithm> all(k_own.begin(), k_own.end());
+  return all;
+}
 
 }  // namespace
 
-std::span<const sparse_algorithm> sparse_algorithms() { return k_all; }
+std::span<const sparse_algorithm> sparse_algorithms() { return all_algorithms(); }
+
+void add_sparse_algorithms(std::span<const sparse_algorithm> more) {
+  all_algorithms().insert(all_algorithms().end(), more.begin(), more.end());
+}
 
 const sparse_algorithm* find_sparse(std::string_view name) {
-  const auto found = std::ranges::find(k_all, name, &sparse_algorithm::name);
-  return found == k_all.end() ? nullptr : &*found;
+  const auto& all = all_algorithms();
+  const auto found = std::ranges::find(all, name, &sparse_algorithm::name);
+  return found == all.end() ? nullptr : &*found;
 }
 
 const sparse_algorithm& choose_sparse(const sparse_problem& problem) {
@@ -81,8 +70,7 @@ const sparse_algorithm& choose_sparse(const sparse_problem& problem) {
     const sparse_cost cost = it.cost_of(problem);
     return cost.messages * k_message_us + cost.words * k_word_us;
   };
-  const std::span all(k_all.data(), 3);
-  return *std::ranges::min_element(all, {}, us);
+  return *std::ranges::min_element(k_own, {}, us);
 }
 
 postcondition promise_of_sparse(const sparse_problem& problem) {

@@ -1,9 +1,11 @@
 // Sparse allreduces: the ways to do one, by name.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
 
+#include "collectives/sparse/functions/sparse_functions.h"
 #include "collectives/sparse/protocol/problem.h"
 #include "libsched/postcondition/postcondition.h"
 #include "libsched/schedule/builder.h"
@@ -21,16 +23,22 @@ struct sparse_algorithm {
   result<schedule_ptr> (*generate)(const sparse_problem& problem);  ///< input 0: gradient, output 0: update
   /// Of gradients whose large elements lie anywhere, and on other places on every rank.
   sparse_cost (*cost_of)(const sparse_problem& problem);
+  /// What the schedule calls. The state outlives it. Throws std::bad_alloc.
+  std::shared_ptr<judging_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
   std::string_view summary;  ///< one line for people
 };
 
+/// Those of the library, and after them those that were added.
 std::span<const sparse_algorithm> sparse_algorithms();
+
+/// Algorithms that are no part of the library: baselines. `auto` does not choose them. Before anything else here is
+/// called.
+void add_sparse_algorithms(std::span<const sparse_algorithm> more);
 
 /// Exactly this one, or nullptr.
 const sparse_algorithm* find_sparse(std::string_view name);
 
-/// The one that takes least: messages at 2 us each, words at 10 GB/s in all. Never one whose results leave out what
-/// others have.
+/// The one of the library that takes least: messages at 2 us each, words at 10 GB/s in all.
 const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 
 /// Every rank's output is made of every rank's contribution, once, in rank order, and the same everywhere.

@@ -4,7 +4,7 @@
 
 #include "collectives/allgather/allgather_dissemination.h"
 #include "collectives/patterns/list_gather.h"
-#include "collectives/sparse/protocol/rival_steps.h"
+#include "collectives/sparse/protocol/topka_steps.h"
 
 namespace lsched {
 namespace {
@@ -32,21 +32,17 @@ void write(builder& to, const sparse_problem& problem, std::uint64_t room) {
   to.declare_synchronising();
 }
 
-result<schedule_ptr> made(const sparse_problem& problem, std::uint64_t room, std::string name) {
+}  // namespace
+
+result<schedule_ptr> lists_to_all_schedule(const sparse_problem& problem, std::uint64_t room, std::string name) {
   if (auto why = objection(problem)) return std::move(*why);
   builder to(problem.place, std::move(name));
   write(to, problem, std::max<std::uint64_t>(1, room));
   return to.compile();
 }
 
-}  // namespace
-
 result<schedule_ptr> topka_schedule(const sparse_problem& problem) {
-  return made(problem, most_items(problem), "sparse_allreduce/topka");
-}
-
-result<schedule_ptr> gaussiank_schedule(const sparse_problem& problem) {
-  return made(problem, std::min(2 * most_items(problem), problem.count), "sparse_allreduce/gaussiank");
+  return lists_to_all_schedule(problem, most_items(problem), "sparse_allreduce/topka");
 }
 
 }  // namespace lsched

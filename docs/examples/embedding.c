@@ -28,11 +28,11 @@ static int is_right(const uint64_t* indices, const float* values, uint64_t count
 }
 
 int main(void) {
-  lsched_runtime* world = NULL;
+  lsched_world* world = NULL;
   lsched_schedule* sum = NULL;
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
-  if (lsched_runtime_open(NULL, &world, &why)) return fprintf(stderr, "%s\n", why.text), 1;
+  if (lsched_world_open(NULL, &world, &why)) return fprintf(stderr, "%s\n", why.text), 1;
   const int32_t rank = lsched_rank(world), ranks = lsched_size(world);
   if (ranks < 2)
     return fprintf(stderr, "so large a table needs two ranks: lsched run -n 3 build/examples/embedding\n"), 1;
@@ -64,6 +64,6 @@ int main(void) {
     all_right = all_right && is_right(out_indices, out_values, out_count, ranks, round);
     if (rank == 0) printf("round %d: %d items, word 7 has %g\n", round, (int)out_count, (double)out_values[0]);
   }
-  const int is_closed = lsched_schedule_destroy(sum, 0, &why) == LSCHED_OK && lsched_runtime_close(world) == LSCHED_OK;
+  const int is_closed = lsched_schedule_destroy(sum, 0, &why) == LSCHED_OK && lsched_world_close(world) == LSCHED_OK;
   return is_closed && all_right ? 0 : 1;
 }

@@ -2,10 +2,10 @@
 #include <stdio.h>
 
 int main(void) {
-  lsched_runtime* world;
+  lsched_world* world;
   lsched_schedule* sum;
   lsched_diagnostic why = {.struct_size = sizeof why};
-  if (lsched_runtime_open(NULL, &world, &why)) return puts(why.text), 1;
+  if (lsched_world_open(NULL, &world, &why)) return puts(why.text), 1;
   double mine = 1.0 + lsched_rank(world), total = 0;
   lsched_allreduce_desc desc = {sizeof desc, &mine, &total, 1, LSCHED_F64, LSCHED_SUM, NULL};
   if (lsched_allreduce_create(world, &desc, &sum, &why)) return puts(why.text), 1;
@@ -13,5 +13,5 @@ int main(void) {
     if (lsched_run(sum, LSCHED_FOREVER, &why)) return puts(why.text), 1;
     if (lsched_rank(world) == 0) printf("round %d: %g\n", round, total);
   }
-  return lsched_schedule_destroy(sum, 0, NULL) || lsched_runtime_close(world);
+  return lsched_schedule_destroy(sum, 0, NULL) || lsched_world_close(world);
 }

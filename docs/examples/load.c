@@ -12,10 +12,10 @@ int main(int count, char** words) {
   const size_t bytes = fread(text, 1, sizeof text, file);
   fclose(file);
 
-  lsched_runtime* world = NULL;
+  lsched_world* world = NULL;
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
-  if (lsched_runtime_open(NULL, &world, &why) != LSCHED_OK) return fprintf(stderr, "%s\n", why.text), 1;
+  if (lsched_world_open(NULL, &world, &why) != LSCHED_OK) return fprintf(stderr, "%s\n", why.text), 1;
   const int32_t rank = lsched_rank(world);
 
   /* One pointer per input and output buffer of this rank's schedule. */
@@ -33,6 +33,6 @@ int main(int count, char** words) {
     is_right = is_right && output == round * (rank + 1) * (rank + 2) / 2;
     if (rank == 2) printf("round %d: %d\n", (int)round, (int)output);
   }
-  const int is_closed = lsched_schedule_destroy(scan, 0, &why) == LSCHED_OK && lsched_runtime_close(world) == LSCHED_OK;
+  const int is_closed = lsched_schedule_destroy(scan, 0, &why) == LSCHED_OK && lsched_world_close(world) == LSCHED_OK;
   return is_closed && is_right ? 0 : 1;
 }

@@ -21,11 +21,11 @@ static void must(lsched_status status, const char* call, const lsched_diagnostic
 static void compute_for(long ms) { thrd_sleep(&(struct timespec){.tv_nsec = ms * k_millisecond}, NULL); }
 
 int main(void) {
-  lsched_runtime* world = NULL;
+  lsched_world* world = NULL;
   lsched_schedule* partial = NULL;
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
-  must(lsched_runtime_open(NULL, &world, &why), "open", &why);
+  must(lsched_world_open(NULL, &world, &why), "open", &why);
   const int32_t rank = lsched_rank(world);
   const int32_t ranks = lsched_size(world);
   const int is_slow = rank == ranks - 1 && ranks > 1;
@@ -64,7 +64,7 @@ int main(void) {
   must(lsched_collect(last, &result, k_timeout_ns, &report, &why), "collect", &why);
   if (report.has_result) total += result;
   must(lsched_schedule_destroy(partial, k_timeout_ns, &why), "destroy", &why);
-  must(lsched_runtime_close(world), "close", &why);
+  must(lsched_world_close(world), "close", &why);
 
   if (rank == 0) printf("%d gradients of %d ranks: all delivered\n", (int)total, (int)ranks);
   return total == (int64_t)ranks * k_steps ? 0 : 1;

@@ -13,8 +13,7 @@
 enum { k_rightward, k_leftward };          /* tags */
 enum { k_from_left, k_from_right, k_own }; /* places of the output */
 
-static lsched_schedule* make_ring(lsched_runtime* world, const int64_t* input, int64_t* output,
-                                  lsched_diagnostic* why) {
+static lsched_schedule* make_ring(lsched_world* world, const int64_t* input, int64_t* output, lsched_diagnostic* why) {
   const int32_t rank = lsched_rank(world);
   const int32_t ranks = lsched_size(world);
   const int32_t right = (rank + 1) % ranks;
@@ -44,10 +43,10 @@ static lsched_schedule* make_ring(lsched_runtime* world, const int64_t* input, i
 }
 
 int main(void) {
-  lsched_runtime* world = NULL;
+  lsched_world* world = NULL;
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
-  if (lsched_runtime_open(NULL, &world, &why) != LSCHED_OK) return fprintf(stderr, "%s\n", why.text), 1;
+  if (lsched_world_open(NULL, &world, &why) != LSCHED_OK) return fprintf(stderr, "%s\n", why.text), 1;
   const int32_t rank = lsched_rank(world);
   const int32_t ranks = lsched_size(world);
   if (ranks < 2) return fprintf(stderr, "a ring needs two ranks: lsched run -n 3 build/examples/ring\n"), 1;
@@ -64,6 +63,6 @@ int main(void) {
                output[k_from_right] == 100 * round + (rank + 1) % ranks && output[k_own] == input;
     if (rank == 0) printf("round %d: left %d, right %d\n", round, (int)output[k_from_left], (int)output[k_from_right]);
   }
-  const int is_closed = lsched_schedule_destroy(ring, 0, &why) == LSCHED_OK && lsched_runtime_close(world) == LSCHED_OK;
+  const int is_closed = lsched_schedule_destroy(ring, 0, &why) == LSCHED_OK && lsched_world_close(world) == LSCHED_OK;
   return is_closed && is_right ? 0 : 1;
 }

@@ -14,11 +14,11 @@ static const float k_rate = 0.02f;
 static float target_of(int i) { return (float)(i % 7 - 3); }
 
 int main(void) {
-  lsched_runtime* world = NULL;
+  lsched_world* world = NULL;
   lsched_schedule* mean = NULL;
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
-  if (lsched_runtime_open(NULL, &world, &why)) return fprintf(stderr, "%s\n", why.text), 1;
+  if (lsched_world_open(NULL, &world, &why)) return fprintf(stderr, "%s\n", why.text), 1;
   const int32_t rank = lsched_rank(world), ranks = lsched_size(world);
 
   float weights[k_count] = {0}, gradient[k_count], update[k_count];
@@ -45,6 +45,6 @@ int main(void) {
   if (rank == 0)
     printf("%d rounds, %d of %d elements: off by %.1f %%\n", k_rounds, k_sent, k_count, 100 * (double)worst);
   const int is_closed =
-      lsched_schedule_destroy(mean, LSCHED_FOREVER, &why) == LSCHED_OK && lsched_runtime_close(world) == LSCHED_OK;
+      lsched_schedule_destroy(mean, LSCHED_FOREVER, &why) == LSCHED_OK && lsched_world_close(world) == LSCHED_OK;
   return is_closed && worst < 0.1f ? 0 : 1;
 }

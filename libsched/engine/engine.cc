@@ -602,9 +602,10 @@ outcome engine::capture(instance& it, op_id id, const op& what) {
   const bool is_present = std::binary_search(it.present.begin(), it.present.end(), self);
   it.stats->enter(it.round, trace_buffer::now_ns());
   it.gated.store(it.round);  // before it looks: who reads less afterwards knows that his offer is found
-  it.captured = it.offers->capture();
+  const auto [buffer, is_last] = it.offers->capture();
+  it.captured = buffer;
   presence mine{.null = !it.captured.has_value()};
-  mine.tally.leaver = it.leaving.load() && is_present ? self : k_no_rank;
+  mine.tally.leaver = is_last && is_present ? self : k_no_rank;
   if (it.captured) {
     const contribution::pending& offered = it.offers->at(*it.captured);
     it.cells[what.c.buffer()].data = offered.data;

@@ -150,12 +150,20 @@ struct instance {
   std::atomic<round_no> finished{0};  ///< engine → application: rounds ended; k_last_round once closed
   std::atomic<status> verdict{status::ok};
   std::atomic<rank> culprit{k_no_rank};
-  std::atomic<bool> leaving{false};
 
   // --- the engine's mailbox: a posted instance is linked in at most once ---
   std::atomic<bool> posted{false};
   instance* next_posted = nullptr;
 };
+
+/// Whether no round runs: what rounds use from one to the next may be looked at. A round that has failed is over. Of a
+/// partial instance a round is open at any time, but under way only from its capture on.
+inline bool is_between_rounds(const instance& it) {
+  if (it.verdict.load() != status::ok) return true;
+  const round_no finished = it.finished.load();
+  if (!it.program->is_partial()) return finished == it.called.load();
+  return finished == k_last_round || finished == it.gated.load();
+}
 
 /// The round that is under way, or else the one that the next call opens.
 inline round_no open_round(const instance& it) { return it.phase == phase::running ? it.round : it.round + 1; }

@@ -106,8 +106,21 @@ class contribution {
   /// Takes back what is pending and forgets it. Application. Answers how many offers that were.
   std::uint64_t withdraw();
 
-  /// Engine: the buffer to send this round, or nothing; it comes back through `done`.
-  std::optional<std::uint32_t> capture() { return pending_.take(); }
+  /// There will be no offer any more. Application, after its last one.
+  void leave() { has_left_.store(true); }
+  bool has_left() const { return has_left_.load(); }
+
+  struct captured {
+    std::optional<std::uint32_t> buffer;  ///< to send this round, or nothing; it comes back through `done`
+    bool is_last = false;                 ///< no later capture finds anything
+  };
+  /// Engine. Whether the application has left is asked first: an offer may come between the two, and then a leave.
+  /// Asked last, this capture would call itself the last one while that offer is pending, and if no other rank is left,
+  /// no further round sends it.
+  captured capture() {
+    const bool is_last = has_left_.load();
+    return {pending_.take(), is_last};
+  }
   const pending& at(std::uint32_t buffer) const { return buffers_[buffer]; }
   void done(std::uint32_t buffer) { spares_.put(buffer); }
 
@@ -117,6 +130,7 @@ class contribution {
   combiner how_;
   pending buffers_[k_buffers];
   place pending_;
+  std::atomic<bool> has_left_{false};
   spares spares_{k_buffers};
 };
 

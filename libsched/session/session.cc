@@ -48,7 +48,7 @@ status session::offer(std::span<const source_part> contribution, round_no* round
   instance& rounds = *all_.rounds;
   *is_posted = false;
   if (const status verdict = rounds.verdict.load(); verdict != status::ok) return verdict;
-  if (rounds.leaving.load() || is_in_common_call()) return status::state;
+  if (rounds.offers->has_left() || is_in_common_call()) return status::state;
   *round = rounds.called.load() + 1;
   rounds.offers->offer(contribution, *round);
   rounds.stats->calls.note(*round, trace_buffer::now_ns());  // before the call that may start the round
@@ -142,7 +142,7 @@ void session::call_for(instance& one, round_no round) {
 }
 
 call_progress session::objection_to(common_call wanted) const {
-  if (all_.rounds->leaving.load()) return {.answer = status::state, .reason = "this rank has left"};
+  if (all_.rounds->offers->has_left()) return {.answer = status::state, .reason = "this rank has left"};
   if (is_in_common_call() && call_ != wanted)
     return {.answer = status::state, .reason = "this rank is in another call that all ranks make together"};
   return {};
@@ -234,7 +234,7 @@ call_progress session::model_sync(void* weights, collect_report* report) {
 void session::leave() {
   for (instance* one : {all_.rounds, all_.agreement, all_.mean}) {
     if (one == nullptr) continue;
-    one->leaving.store(true);  // before the call, so that the round the call starts sees it
+    one->offers->leave();  // before the call, so that the round the call starts sees it
     one->called.store(k_last_round);
     engine_.post(*one);
   }

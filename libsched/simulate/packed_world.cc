@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <string>
+#include <tuple>
 
 #include "libsched/schedule/draw.h"
 #include "libsched/schedule/round.h"
@@ -18,13 +19,14 @@ constexpr std::uint8_t bit(column_form form) { return static_cast<std::uint8_t>(
 constexpr std::array k_expressions{column_form::same, column_form::across, column_form::ahead};
 
 /// Equal for all ranks of one shape.
-std::uint64_t hash_of_shape(const schedule& it) {
-  std::uint64_t hash = mix(it.ops().size()) ^ it.exit();
-  for (op_id id = 0; id < it.ops().size(); ++id) {
-    const op& what = it.ops()[id];
-    hash = mix(hash ^ (std::uint64_t{what.need} << 16 | std::uint64_t{what.guard} << 8 |
-                       std::uint64_t{is_call(what, it.place().self)} << 7 | static_cast<std::uint64_t>(what.kind)));
-    for (const op_id next : it.successors(id)) hash = hash * 0x9e3779b97f4a7c15u + next;
+std::uint64_t hash_of_shape(const schedule& program) {
+  std::uint64_t hash = mix(program.ops().size()) ^ program.exit();
+  for (op_id id = 0; id < program.ops().size(); ++id) {
+    const op& what = program.ops()[id];
+    hash =
+        mix(hash ^ (std::uint64_t{what.need} << 16 | std::uint64_t{what.guard} << 8 |
+                    std::uint64_t{is_call(what, program.place().self)} << 7 | static_cast<std::uint64_t>(what.kind)));
+    for (const op_id next : program.successors(id)) hash = hash * 0x9e3779b97f4a7c15u + next;
   }
   return hash;
 }
@@ -53,15 +55,22 @@ std::uint64_t key_of(op_kind kind, std::uint32_t tag, const rank_column& peer) {
          static_cast<std::uint64_t>(peer.form);
 }
 
-template <class T>
-std::size_t bytes_held(const std::vector<T>& it) {
-  return it.capacity() * sizeof(T);
+/// What distinguishes the op from the others of its rank that communicate.
+std::tuple<op_kind, std::uint32_t, rank> key_in(const packed_world& world, const packed_shape& shape, rank self,
+                                                std::uint32_t index, op_id id) {
+  const packed_op& op = shape.ops()[id];
+  return {op.kind, packed_world::tag_of(shape, op, index), world.peer_of(shape, op, self, index)};
 }
 
-std::size_t bytes_held(const schedule& it) {
-  return sizeof(schedule) + it.name().size() + it.ops().size() * (sizeof(op) + sizeof(std::uint32_t)) +
-         (it.dep_count() + it.roots().size()) * sizeof(op_id) + it.buffers().size() * sizeof(buffer) +
-         it.guards().size() * sizeof(guard);
+template <class T>
+std::size_t bytes_held(const std::vector<T>& values) {
+  return values.capacity() * sizeof(T);
+}
+
+std::size_t bytes_held(const schedule& program) {
+  return sizeof(schedule) + program.name().size() + program.ops().size() * (sizeof(op) + sizeof(std::uint32_t)) +
+         (program.dep_count() + program.roots().size()) * sizeof(op_id) + program.buffers().size() * sizeof(buffer) +
+         program.guards().size() * sizeof(guard);
 }
 
 }  // namespace
@@ -78,7 +87,7 @@ std::optional<failure> packed_world::add(const schedule_ptr& next) {
   const std::uint64_t hash = hash_of_shape(*next);
   const auto [begin, end] = shapes_by_hash_.equal_range(hash);
   const auto found =
-      std::find_if(begin, end, [&](const auto& it) { return have_one_shape(*shapes_[it.second].first_, *next); });
+      std::find_if(begin, end, [&](const auto& entry) { return have_one_shape(*shapes_[entry.second].first_, *next); });
   if (found == end) {
     begin_shape(next, hash);
     return std::nullopt;
@@ -93,6 +102,7 @@ std::optional<failure> packed_world::finish() {
   if (members_.size() != static_cast<std::size_t>(size_))
     return failure{status::argument, "rank " + std::to_string(members_.size()) + " has no schedule"};
   for (packed_shape& shape : shapes_) settle(shape);
+  for (rank r = 0; r < size_; ++r) sort_others(r);
   return std::nullopt;
 }
 
@@ -131,33 +141,35 @@ void packed_world::begin_shape(const schedule_ptr& first, std::uint64_t hash) {
   shape.ops_.resize(first->ops().size());
   for (op_id id = 0; id < shape.ops_.size(); ++id) {
     const op& what = first->ops()[id];
-    packed_op& it = shape.ops_[id];
-    it.need = what.need;
-    it.kind = what.kind;
-    it.guard = what.guard;
-    it.tag = {.value = what.tag, .fits = bit(column_form::same)};
+    packed_op& packed = shape.ops_[id];
+    packed.need = what.need;
+    packed.kind = what.kind;
+    packed.guard = what.guard;
+    packed.tag = {.value = what.tag, .fits = bit(column_form::same)};
     const std::uint64_t bytes = bytes_of_op(*first, what);
-    it.size = {.value = number_of(bytes), .fits = bit(column_form::same)};
+    packed.size = {.value = number_of(bytes), .fits = bit(column_form::same)};
     if (what.kind == op_kind::send) longest_ = std::max(longest_, bytes);
     if (is_communication(what.kind))
       for (const column_form form : k_expressions)
-        if (peer_by(peer_as(form, self, what.peer), self) == what.peer) it.peer.fits |= bit(form);
+        if (peer_by(peer_as(form, self, what.peer), self) == what.peer) packed.peer.fits |= bit(form);
     for (const op_id next : first->successors(id)) ++shape.ops_[next].in_degree;
+    if (is_call(what, self)) shape.calls_.push_back(id);
   }
 }
 
-/// Adds the schedule of the last member to the columns of its shape.
+/// Adds the schedule of the last rank so far to the columns of its shape.
 void packed_world::join(const schedule& next) {
   packed_shape& shape = shapes_[members_.back().shape];
   const rank self = next.place().self;
   for (op_id id = 0; id < shape.ops_.size(); ++id) {
     const op& what = next.ops()[id];
-    packed_op& it = shape.ops_[id];
+    packed_op& packed = shape.ops_[id];
     const std::uint64_t bytes = bytes_of_op(next, what);
-    if (is_communication(what.kind)) join_peers(it.peer, shape.first_->ops()[id], self, what.peer);
-    join_numbers(it.tag, what.tag);
+    if (is_communication(what.kind)) join_peers(packed.peer, shape.first_->ops()[id], self, what.peer);
+    join_numbers(packed.tag, what.tag);
     // Most ranks have the size of the first, which then needs no look-up.
-    join_numbers(it.size, it.size.fits != 0 && bytes == sizes_[it.size.value] ? it.size.value : number_of(bytes));
+    join_numbers(packed.size,
+                 packed.size.fits != 0 && bytes == sizes_[packed.size.value] ? packed.size.value : number_of(bytes));
     if (what.kind == op_kind::send) longest_ = std::max(longest_, bytes);
   }
   ++shape.ranks_;
@@ -172,7 +184,7 @@ void packed_world::join_peers(rank_column& column, const op& first, rank self, r
       column.fits = static_cast<std::uint8_t>(column.fits & ~bit(form));
   if (column.fits != 0) return;
   const column_form form =
-      *std::ranges::find_if(k_expressions, [&](column_form it) { return (before & bit(it)) != 0; });
+      *std::ranges::find_if(k_expressions, [&](column_form one) { return (before & bit(one)) != 0; });
   const rank_column fitted = peer_as(form, shape.first_->place().self, first.peer);
   tabulate(
       column, [&](rank r) { return static_cast<std::uint32_t>(peer_by(fitted, r)); }, static_cast<std::uint32_t>(peer));
@@ -203,28 +215,42 @@ void packed_world::settle(packed_shape& shape) const {
   std::size_t places = 1;
   for (std::vector<std::uint32_t>& table : shape.tables_) table.shrink_to_fit();
   for (op_id id = 0; id < shape.ops_.size(); ++id) {
-    packed_op& it = shape.ops_[id];
-    if (!is_communication(it.kind)) continue;
-    if (it.peer.fits != 0) {
+    packed_op& packed = shape.ops_[id];
+    if (!is_communication(packed.kind)) continue;
+    if (packed.peer.fits != 0) {
       const column_form form =
-          *std::ranges::find_if(k_expressions, [&](column_form one) { return (it.peer.fits & bit(one)) != 0; });
-      it.peer = peer_as(form, self, shape.first_->ops()[id].peer);
+          *std::ranges::find_if(k_expressions, [&](column_form one) { return (packed.peer.fits & bit(one)) != 0; });
+      packed.peer = peer_as(form, self, shape.first_->ops()[id].peer);
     }
     places += 2;
   }
   shape.found_by_.assign(std::bit_ceil(places), k_no_op);
   for (op_id id = 0; id < shape.ops_.size(); ++id) {
-    const packed_op& it = shape.ops_[id];
+    const packed_op& packed = shape.ops_[id];
     if (!is_message(shape.first_->ops()[id], self)) continue;
-    if (it.tag.form == column_form::table || it.peer.form == column_form::table) {
+    if (packed.tag.form == column_form::table || packed.peer.form == column_form::table) {
       shape.others_.push_back(id);
       continue;
     }
-    shape.forms_ |= bit(it.peer.form);
-    std::size_t place = key_of(it.kind, it.tag.value, it.peer) & (shape.found_by_.size() - 1);
+    shape.forms_ |= bit(packed.peer.form);
+    std::size_t place = key_of(packed.kind, packed.tag.value, packed.peer) & (shape.found_by_.size() - 1);
     while (shape.found_by_[place] != k_no_op) place = (place + 1) & (shape.found_by_.size() - 1);
     shape.found_by_[place] = id;
   }
+  shape.other_count_ = shape.others_.size();
+  shape.others_.resize(shape.other_count_ * shape.ranks_);
+  shape.others_.shrink_to_fit();
+}
+
+/// Orders the ops of a rank that are not in the hash table.
+void packed_world::sort_others(rank r) {
+  const auto [number, index] = member(r);
+  packed_shape& shape = shapes_[number];
+  const auto first = shape.others_.begin(), begin = first + static_cast<std::ptrdiff_t>(index * shape.other_count_),
+             end = begin + static_cast<std::ptrdiff_t>(shape.other_count_);
+  if (index != 0) std::copy_n(first, shape.other_count_, begin);
+  std::sort(begin, end,
+            [&](op_id x, op_id y) { return key_in(*this, shape, r, index, x) < key_in(*this, shape, r, index, y); });
 }
 
 op_id packed_world::find(rank who, op_kind kind, rank peer, std::uint32_t tag) const {
@@ -235,24 +261,25 @@ op_id packed_world::find(rank who, op_kind kind, rank peer, std::uint32_t tag) c
     const rank_column wanted = peer_as(form, who, peer);
     std::size_t place = key_of(kind, tag, wanted) & (shape.found_by_.size() - 1);
     for (; shape.found_by_[place] != k_no_op; place = (place + 1) & (shape.found_by_.size() - 1)) {
-      const packed_op& it = shape.ops_[shape.found_by_[place]];
-      if (it.kind == kind && it.tag.value == tag && it.peer.form == form && it.peer.value == wanted.value &&
-          peer_of(shape, it, who, index) == peer)
+      const packed_op& packed = shape.ops_[shape.found_by_[place]];
+      if (packed.kind == kind && packed.tag.value == tag && packed.peer.form == form &&
+          packed.peer.value == wanted.value && peer_of(shape, packed, who, index) == peer)
         return shape.found_by_[place];
     }
   }
-  for (const op_id id : shape.others_) {
-    const packed_op& it = shape.ops_[id];
-    if (it.kind == kind && tag_of(shape, it, index) == tag && peer_of(shape, it, who, index) == peer) return id;
-  }
-  return k_no_op;
+  const std::tuple wanted(kind, tag, peer);
+  const auto begin = shape.others_.begin() + static_cast<std::ptrdiff_t>(index * shape.other_count_),
+             end = begin + static_cast<std::ptrdiff_t>(shape.other_count_);
+  const auto found =
+      std::partition_point(begin, end, [&](op_id id) { return key_in(*this, shape, who, index, id) < wanted; });
+  return found != end && key_in(*this, shape, who, index, *found) == wanted ? *found : k_no_op;
 }
 
 std::size_t packed_world::memory() const {
   std::size_t all = sizeof(*this) + bytes_held(members_) + bytes_held(sizes_) + bytes_held(shapes_);
-  for (const packed_shape& it : shapes_) {
-    all += bytes_held(*it.first_) + bytes_held(it.ops_) + bytes_held(it.found_by_) + bytes_held(it.others_);
-    for (const auto& table : it.tables_) all += bytes_held(table);
+  for (const packed_shape& shape : shapes_) {
+    all += bytes_held(*shape.first_) + bytes_held(shape.ops_) + bytes_held(shape.found_by_) + bytes_held(shape.others_);
+    for (const auto& table : shape.tables_) all += bytes_held(table);
   }
   return all;
 }

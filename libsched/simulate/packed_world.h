@@ -47,6 +47,8 @@ class packed_shape {
   std::span<const op_id> successors(op_id id) const { return first_->successors(id); }
   std::span<const op_id> roots() const { return first_->roots(); }
   op_id exit() const { return first_->exit(); }
+  /// The ops by which a rank's own call arrives.
+  std::span<const op_id> calls() const { return calls_; }
   const guard* guard_of(const op& what) const { return first_->guard_of(what); }
   bool is_partial() const { return first_->is_partial(); }
   std::size_t ranks() const { return ranks_; }
@@ -57,9 +59,11 @@ class packed_shape {
   std::vector<packed_op> ops_;
   std::vector<std::vector<std::uint32_t>> tables_;
   std::size_t ranks_ = 0;
+  std::vector<op_id> calls_;
   std::vector<op_id> found_by_;  ///< hash table of ops that communicate, by kind, tag and peer's expression
-  std::vector<op_id> others_;    ///< whose tag or peer is in a table
   unsigned forms_ = 0;           ///< of the peers of those in found_by_, a bit each
+  std::vector<op_id> others_;    ///< for each rank, those whose tag or peer is in a table, by kind, tag and peer
+  std::size_t other_count_ = 0;  ///< of a rank
 };
 
 class packed_world {
@@ -101,7 +105,8 @@ class packed_world {
   std::size_t size_count() const { return sizes_.size(); }
   std::uint64_t longest_message() const { return longest_; }
 
-  /// The op of rank `who` that communicates so; k_no_op: there is none.
+  /// The op of rank `who` of that kind, peer and tag; k_no_op: there is none. Constant time where the peer is an
+  /// expression, else by bisection.
   op_id find(rank who, op_kind kind, rank peer, std::uint32_t tag) const;
 
   /// Bytes held.
@@ -125,6 +130,7 @@ class packed_world {
   template <class Earlier>
   void tabulate(rank_column& column, const Earlier& earlier, std::uint32_t next);
   void settle(packed_shape& shape) const;
+  void sort_others(rank r);
 
   rank size_;
   fold folded_;

@@ -164,6 +164,7 @@ picoseconds start_times::drawn(rank r) const {
     case skew_kind::empirical: return skew_.samples.empty() ? 0 : skew_.samples[bits % skew_.samples.size()];
     case skew_kind::fixed: return std::binary_search(skew_.ranks.begin(), skew_.ranks.end(), r) ? skew_.scale : 0;
     case skew_kind::rotating: return sum(skew_.shift, product((r + turns_) % size_, skew_.scale));
+    case skew_kind::listed: return skew_.samples[static_cast<std::size_t>(r)];
   }
   return 0;
 }
@@ -204,8 +205,8 @@ disturbance disturbance_of(const cpu_noise& noise, rank r, round_no instance, st
 }
 
 std::string_view name_of(skew_kind kind) {
-  constexpr std::array<std::string_view, 8> names{"none",       "linear",    "uniform", "lognormal",
-                                                  "stragglers", "empirical", "fixed",   "rotating"};
+  constexpr std::array<std::string_view, 9> names{"none",      "linear", "uniform",  "lognormal", "stragglers",
+                                                  "empirical", "fixed",  "rotating", "listed"};
   return names[static_cast<std::size_t>(kind)];
 }
 

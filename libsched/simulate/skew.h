@@ -22,6 +22,7 @@ enum class skew_kind : std::uint8_t {
   empirical,   ///< one of the samples
   fixed,       ///< the ranks of a set, the same ones in each instance, begin at scale
   rotating,    ///< linear, and with each instance each rank takes the place of the next
+  listed,      ///< rank r begins at samples[r]
 };
 
 struct start_skew {
@@ -29,10 +30,10 @@ struct start_skew {
   picoseconds scale = 1'000'000'000;
   double sigma = 0.5;
   rank count = 1;
-  picoseconds shift = 0;  ///< added to uniform, lognormal and rotating starts
-  picoseconds most = 0;   ///< larger ones are cut to this; 0: none are
-  std::vector<picoseconds> samples{};
-  std::vector<rank> ranks{};  ///< of a fixed set, ascending
+  picoseconds shift = 0;               ///< added to uniform, lognormal and rotating starts
+  picoseconds most = 0;                ///< larger ones are cut to this; 0: none are
+  std::vector<picoseconds> samples{};  ///< empirical; listed: one for each rank
+  std::vector<rank> ranks{};           ///< of a fixed set, ascending
   std::uint64_t seed = 1;
 };
 

@@ -23,6 +23,13 @@ Time at_instant(picoseconds time) {
     return time;
 }
 
+/// When a NIC is free.
+template <class Time>
+struct nic_times {
+  Time sends_from = at_instant<Time>(0);         ///< it can send again
+  Time received = at_instant<Time>(k_long_ago);  ///< its last message was in (LogGOPSim: it can receive again)
+};
+
 /// No event makes another at a different rank sooner than this, if no message is longer than `bytes`. No CPU is more
 /// than twice as fast as it should be.
 inline picoseconds lookahead(const machine& where, std::uint64_t bytes, const cpu_pace& pace) {

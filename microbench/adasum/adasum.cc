@@ -93,7 +93,6 @@ class contest {
     shared_.push_back(allocate_shared(ranks.runtime(), count_));
     shared_.push_back(allocate_shared(ranks.runtime(), count_));
     for (const bool in_place : {false, true}) {
-      if ((options.in_place == "no" && in_place) || (options.in_place == "only" && !in_place)) continue;
       const memory plain{"malloc", heap_[0].data(), in_place ? heap_[0].data() : heap_[1].data(), count_};
       const memory mapped{"lsched_alloc", shared_[0].get(), in_place ? shared_[0].get() : shared_[1].get(), count_};
       for (const memory& at : {plain, mapped}) add_ours(at);
@@ -352,7 +351,7 @@ bool introduce_mpi(const team& ranks, reporter& out) {
 
 }  // namespace
 
-int run_adasum(lsched_runtime* runtime, const adasum_options& options) {
+int run_adasum(lsched_world* runtime, const adasum_options& options) {
   team ranks(runtime);
   reporter out("adasum", options.json, ranks);
   if (!options.plot.empty()) on_root(ranks, [&] { expect_writable(options.plot); });

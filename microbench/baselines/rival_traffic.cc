@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstring>
 
-#include "collectives/sparse/rivals/topk_dsa.h"
 #include "collectives/sparse/steps/own_top_k.h"
+#include "microbench/baselines/topk_dsa.h"
 
 namespace lsched {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "collectives/sparse/protocol/problem.h"
-#include "collectives/sparse/rivals/gtopk.h"
 #include "libsched/schedule/geometry.h"
+#include "microbench/baselines/gtopk.h"
 #include "ops/sparse/item_list.h"
 #include "ops/sparse/sparse_sum.h"
 

@@ -11,7 +11,6 @@ namespace lsched {
 namespace {
 
 std::uint64_t wide(rank it) { return static_cast<std::uint64_t>(it); }
-std::uint64_t divided_up(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 /// a * b / divisor, rounded down; b < 2^32.
 std::uint64_t part_of(std::uint64_t a, std::uint64_t b, std::uint64_t divisor) {
@@ -22,24 +21,6 @@ std::uint64_t part_of(std::uint64_t a, std::uint64_t b, std::uint64_t divisor) {
 
 std::uint64_t bound_items(const sparse_problem& of) {
   return part_of(3 * most_items(of), wide(of.place.size) - 1, wide(of.place.size));
-}
-
-double bound_words(const sparse_problem& of) {
-  const auto size = static_cast<double>(of.place.size);
-  return words_of(of.type, 3 * most_items(of)) * (size - 1) / size;
-}
-
-std::uint64_t most_traffic(const sparse_problem& of) {
-  const std::uint64_t k = most_items(of), size = wide(of.place.size);
-  if (size == 1 || k == 0) return 0;
-  const std::uint64_t split = std::max<std::uint64_t>(k - divided_up(k, size), k == 1 ? 1 : 0);
-  std::uint64_t keeps_most = k - k / size, keeps_less = k / 2;
-  for (std::uint64_t distance = 1; distance < size; distance *= 2) {
-    const std::uint64_t shares = std::min(distance, size - distance), least = part_of(k, shares, size);
-    keeps_most += least;
-    keeps_less += least + (k % size * shares % size != 0 ? 1 : 0);
-  }
-  return split + std::max({keeps_most, keeps_less, k});
 }
 
 void phase_volume::add(item_traffic of_rank) {

@@ -22,20 +22,6 @@ constexpr double words_of(dtype type, std::uint64_t items) {
 
 /// 3 k (P-1)/P, the published bound on what a rank sends, and receives, in a round: in items, rounded down.
 std::uint64_t bound_items(const sparse_problem& of);
-/// The same in words: for items of 8 bytes, 6 k (P-1)/P.
-double bound_words(const sparse_problem& of);
-
-/// What a rank sends, or receives, in a round, at most, whatever the gradients are, with policy `defer`, an exact
-/// selection, and rule `cost` or `always`: in items, exactly as messages go. It is never above bound_items where P
-/// divides k, or where k (P-2) is at least 2 P ceil(log2 P); else shares cannot be equal, and some items go around more
-/// often than others. Less than 1 + ceil(log2 P) items are added by that.
-///
-/// Let G <= k be the items of the result, f = (P-1)/P, m the numbers of shares in a step of the gathering; these add up
-/// to P-1. All send at most k - ceil(k/P) in the split, 1 if k = 1. Who keeps most, perhaps all, sends G - floor(G/P)
-/// for balance and floor(m G/P) a step (equal_shares): 2 G f together, because m is 1 in the first step and what the
-/// floor takes there is what the balance has too much. Others keep at most G/2, and send that and ceil(m G/P) a step.
-/// What a rank receives after the split is its share and all others, at most G. None of it falls as G grows to k.
-std::uint64_t most_traffic(const sparse_problem& of);
 
 /// Of one phase of a round.
 struct phase_volume {

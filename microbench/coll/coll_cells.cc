@@ -16,11 +16,8 @@ class mpi_rival {};  // never made
 
 namespace {
 
-bool wants(const coll_options& options, std::string_view impl) { return options.only.empty() || options.only == impl; }
-
 bool wants_in_place(const coll_options& options, const exercise_kind& kind, bool in_place) {
-  if (!kind.can_be_in_place) return !in_place;
-  return options.in_place == "both" || (options.in_place == "only") == in_place;
+  return !in_place || (kind.can_be_in_place && options.has_in_place);
 }
 
 /// What `--algorithm` asks of a collective: one name, or all it has.
@@ -77,14 +74,11 @@ cell_set::cell_set(team& ranks, const coll_options& options, const exercise_kind
     return shared_.emplace_back(allocate_shared(ranks.runtime(), std::max<std::size_t>(floats, 1))).get();
   };
   const buffers apart{heap(what_.inputs()), heap(what_.outputs())};
-  if (wants(options, "libsched")) {
-    add_ours(ranks, options, "malloc", apart);
-    if (kind.what != pattern::barrier)
-      add_ours(ranks, options, "lsched_alloc", {shared(what_.inputs()), shared(what_.outputs())});
-  }
+  add_ours(ranks, options, "malloc", apart);
+  if (kind.what != pattern::barrier)
+    add_ours(ranks, options, "lsched_alloc", {shared(what_.inputs()), shared(what_.outputs())});
   for (const bool in_place : {false, true})
-    if (with_mpi && wants(options, "mpi") && wants_in_place(options, kind, in_place))
-      add_mpi(ranks, in(apart, in_place), in_place);
+    if (with_mpi && wants_in_place(options, kind, in_place)) add_mpi(ranks, in(apart, in_place), in_place);
 }
 
 cell_set::~cell_set() = default;
@@ -158,12 +152,12 @@ void cell_set::add_mpi(const team& ranks, buffers at, bool in_place) {
 void cell_set::add_mpi(const team&, buffers, bool) {}
 #endif
 
-double set_bytes(const team& ranks, const exercise_kind& kind, std::uint64_t bytes, const coll_options& options) {
+double set_bytes(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
   const exercise root(kind, 0, ranks.size(), bytes);
   const exercise other(kind, ranks.size() - 1, ranks.size(), bytes);
   const auto floats = std::max(root.inputs() + root.outputs(), other.inputs() + other.outputs());
-  const int kinds_of_memory = wants(options, "libsched") ? 2 : 1;
-  return static_cast<double>(floats * sizeof(float)) * kinds_of_memory * ranks.local_ranks();
+  constexpr int k_kinds_of_memory = 2;
+  return static_cast<double>(floats * sizeof(float)) * k_kinds_of_memory * ranks.local_ranks();
 }
 
 }  // namespace lsched::bench

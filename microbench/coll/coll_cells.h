@@ -68,6 +68,6 @@ class cell_set {
 };
 
 /// Bytes of memory that the buffers of a set take, all local ranks together.
-double set_bytes(const team& ranks, const exercise_kind& kind, std::uint64_t bytes, const coll_options& options);
+double set_bytes(const team& ranks, const exercise_kind& kind, std::uint64_t bytes);
 
 }  // namespace lsched::bench

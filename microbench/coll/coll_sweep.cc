@@ -197,15 +197,23 @@ coll_row row_of(cell& c, team& ranks, std::uint64_t bytes) {
 }
 
 /// Why a size is not measured, if so.
-std::string objection(const team& ranks, const coll_options& options, const exercise_kind& kind, std::uint64_t bytes) {
+std::string objection(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
   const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  const double needed = set_bytes(ranks, kind, bytes, options);
+  const double needed = set_bytes(ranks, kind, bytes);
   if (needed <= k_share_of_memory * machine) return {};
   return text("the buffers of %d ranks would take %.1f GiB, more than a quarter of the memory", ranks.local_ranks(),
               needed / (1 << 30));
 }
 
 }  // namespace
+
+double best_of_mpi(std::span<const coll_row> rows) {
+  double best = 0;
+  for (const coll_row& row : rows)
+    if (row.impl == "mpi" && row.wrong == 0 && row.us.samples > 0 && (best == 0 || row.us.median < best))
+      best = row.us.median;
+  return best;
+}
 
 bool sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const rivals& how, reporter& out,
            std::vector<coll_row>& all) {
@@ -218,7 +226,7 @@ bool sweep(const exercise_kind& kind, team& ranks, const coll_options& options, 
   table lines({"size", kind.name, "form", "in place", "buffers", "algorithm", "min us", "median us", "p95 us",
                "/best MPI", "rounds", "wrong"});
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (const std::string why = objection(ranks, options, kind, sizes[i]); !why.empty()) {
+    if (const std::string why = objection(ranks, kind, sizes[i]); !why.empty()) {
       out.say("%s of %s is left out: %s", kind.name, size_text(sizes[i]).c_str(), why.c_str());
       continue;
     }

@@ -95,9 +95,9 @@ void write(const std::string& path, const tuning_table& table) {
 
 }  // namespace
 
-int run_tune(lsched_runtime* runtime, const tune_options& options) {
+int run_tune(lsched_world* runtime, const tune_options& options) {
   team ranks(runtime);
-  reporter out("tune", options.json, ranks);
+  reporter out("tune", "", ranks);
   tuning_table table;
   on_root(ranks, [&] { table = read(options.table); });
   out.introduce(ranks);

@@ -1,21 +1,20 @@
 // Time of one reduction c = a + b of floats: inline, and on oneTBB workers beside the thread that waits. Sides take
 // turns; every side's result is checked.
-#include "microbench/engine/lane.h"
-
 #include <algorithm>
-#include <memory>
+#include <array>
 #include <nlohmann/json.hpp>
 
-#include "microbench/harness.h"
+#include "microbench/engine/engine_parts.h"
 
 namespace lsched::bench {
 namespace {
 
 constexpr std::uint64_t k_blocks = 5;
 
-struct runtime_closer {
-  void operator()(lsched_runtime* runtime) const { (void)lsched_runtime_close(runtime); }
-};
+constexpr double k_cell_seconds = 0.5;
+constexpr std::array<std::uint64_t, 6> k_sizes{262144,  524288,   1048576,
+                                               4194304, 16777216, 67108864};  // bytes of one operand
+constexpr std::int32_t k_workers = 1;
 
 /// The operands, and one side's target and world.
 struct operands {
@@ -32,12 +31,10 @@ class side {
     lsched_config_init(&config);
     config.lane = lane;
     config.progress = LSCHED_PROGRESS_CALLER;
+    runtime_ = open_world_of_one(&config);
     auto why = fresh_diagnostic();
-    lsched_runtime* opened = nullptr;
-    expect_ok(lsched_runtime_open_threads(1, &config, &opened, &why), "lsched_runtime_open_threads", why);
-    runtime_.reset(opened);
     lsched_builder* to = nullptr;
-    expect_ok(lsched_builder_create(opened, "one reduction", &to), "lsched_builder_create");
+    expect_ok(lsched_builder_create(runtime_.get(), "one reduction", &to), "lsched_builder_create");
     const std::uint64_t count = target_.size();
     lsched_slot a{}, b{}, c{};
     lsched_slot_input(to, LSCHED_F32, count, &a);  // the builder keeps its first error for the commit
@@ -64,7 +61,7 @@ class side {
  private:
   const operands& from_;
   std::vector<float> target_;
-  std::unique_ptr<lsched_runtime, runtime_closer> runtime_;
+  runtime_handle runtime_;
   schedule_handle schedule_;
 };
 
@@ -75,13 +72,13 @@ struct contender {
   double cpu_ms = 0;
 };
 
-void measure(std::vector<contender>& contenders, double seconds) {
+void measure(std::vector<contender>& contenders) {
   for (std::uint64_t block = 0; block < k_blocks; ++block)
     for (contender& it : contenders) {
       it.who->run();
       const double cpu_before = cpu_ms();
       const auto begin = clock::now();
-      for (auto now = begin; ms_between(begin, now) < seconds * 1e3 / static_cast<double>(k_blocks);) {
+      for (auto now = begin; ms_between(begin, now) < k_cell_seconds * 1e3 / static_cast<double>(k_blocks);) {
         it.who->run();
         const auto end = clock::now();
         it.us.push_back(ns_between(now, end) / 1e3);
@@ -93,20 +90,17 @@ void measure(std::vector<contender>& contenders, double seconds) {
 
 }  // namespace
 
-int run_lane(const lane_options& options) {
-  reporter out("lane", options.json);
+bool measure_lane(reporter& out) {
   table lines({"size", "", "min us", "us", "p95", "inline / it: min", "median", "CPU us"});
   bool is_right = true;
-  for (const std::uint64_t bytes : options.sizes) {
+  for (const std::uint64_t bytes : k_sizes) {
     const operands from(bytes / sizeof(float));
     std::vector<contender> contenders;
     contenders.push_back({"inline", std::make_unique<side>(LSCHED_LANE_INLINE, from)});
-    for (const std::uint32_t workers : options.workers)
-      contenders.push_back(
-          {"tbb:" + std::to_string(workers), std::make_unique<side>(static_cast<std::int32_t>(workers), from)});
+    contenders.push_back({text("tbb:%d", k_workers), std::make_unique<side>(k_workers, from)});
     out.progress("%s", size_text(bytes).c_str());
     for (contender& it : contenders) is_right = it.who->is_right() && is_right;
-    measure(contenders, options.cell_seconds);
+    measure(contenders);
     const summary baseline = summarise(contenders[0].us);
     for (const contender& it : contenders) {
       const summary s = summarise(it.us);
@@ -128,8 +122,7 @@ int run_lane(const lane_options& options) {
   out.say(
       "one reduction of floats by one rank; \"us\" is the median. The thread that waits computes too, beside the "
       "workers.");
-  if (!is_right) out.say("a result was wrong");
-  return is_right ? 0 : 1;
+  return is_right;
 }
 
 }  // namespace lsched::bench

@@ -17,8 +17,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "microbench/benchmarks.h"
-#include "microbench/harness.h"
+#include "microbench/engine/engine_parts.h"
 #include "offload/cores.h"
 #include "offload/pinning.h"
 #include "ops/kernel.h"
@@ -28,6 +27,9 @@ namespace {
 
 enum phase : std::size_t { copy, look, hand_over, take_over, k_phases };
 constexpr std::array<const char*, k_phases> k_names{"copy", "look", "hand_over", "take_over"};
+
+constexpr std::array<std::uint64_t, 4> k_sizes{8192, 65536, 1048576, 16777216};  // bytes
+constexpr std::uint64_t k_bytes_moved = std::uint64_t{1} << 30;                  // of each size and phase, at most
 
 /// One thread's memory.
 struct side {
@@ -99,19 +101,18 @@ class two_cores {
 
 }  // namespace
 
-int run_limits(const limits_options& options) {
+void measure_limits(reporter& out) {
   const std::vector<unsigned> cores = allowed_cores();
-  if (cores.size() < 2) throw failed("the limits of two cores need two cores");
-  reporter out("limits", options.json);
+  if (cores.size() < 2) return out.say("limits: none, there is one core, and they are those of two");
   out.say("Two threads on cores %u and %u; a flag takes %.0f ns from one to the other.", cores[0], cores[1],
           spin_probe_ns(cores));
   std::vector<std::string> headings{"size"};
   for (const char* name : k_names) headings.insert(headings.end(), {text("%s us", name), "GB/s"});
   headings.insert(headings.end(), {"allreduce of two, staged us", "mapped us"});
   table lines(headings);
-  for (const std::uint64_t bytes : options.sizes) {
+  for (const std::uint64_t bytes : k_sizes) {
     out.progress("%s", size_text(bytes).c_str());
-    const std::uint64_t rounds = std::clamp<std::uint64_t>(options.bytes_moved / bytes, 10, 5000);
+    const std::uint64_t rounds = std::clamp<std::uint64_t>(k_bytes_moved / bytes, 10, 5000);
     const auto times = two_cores(bytes).measure(cores, rounds);
     std::array<double, k_phases> us{};
     nlohmann::json line{{"bench", "limits"}, {"bytes", bytes}};
@@ -130,7 +131,6 @@ int run_limits(const limits_options& options) {
   out.say(
       "Medians; both cores at once. staged: hand over + take over. mapped: look, of a vector that did not change "
       "since.");
-  return 0;
 }
 
 }  // namespace lsched::bench

@@ -3,7 +3,7 @@
 
 namespace lsched::bench {
 
-int run_cost(lsched_runtime* runtime, const cost_options& options) {
+int run_cost(lsched_world* runtime, const cost_options& options) {
   team ranks(runtime);
   reporter out("cost", options.json, ranks);
   out.introduce(ranks);
@@ -13,6 +13,7 @@ int run_cost(lsched_runtime* runtime, const cost_options& options) {
   if (wants("balanced")) wrong += measure_balanced(ranks, options, out);
   if (wants("offer")) wrong += measure_offers(ranks, options, out);
   if (wants("cpu")) wrong += measure_cpu(ranks, options, out);
+  if (wants("idle")) wrong += measure_idle(ranks, options, out);
   if (wrong > 0) out.say("WRONG: %.0f results", wrong);
   return wrong > 0 ? 1 : 0;
 }

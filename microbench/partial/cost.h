@@ -16,4 +16,7 @@ double measure_offers(team& ranks, const cost_options& options, reporter& out);
 /// The engine's own processor time while applications compute, and what rounds of others take from them.
 double measure_cpu(team& ranks, const cost_options& options, reporter& out);
 
+/// The processor time of all ranks while they wait for the last one, which sleeps.
+double measure_idle(team& ranks, const cost_options& options, reporter& out);
+
 }  // namespace lsched::bench

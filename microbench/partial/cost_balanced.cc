@@ -80,7 +80,7 @@ void checked_round(way& it, const round& how, team& ranks) {
 /// The synchronous allreduce of ones.
 class synchronous_call {
  public:
-  synchronous_call(lsched_runtime* runtime, const std::string& algorithm, std::uint64_t bytes)
+  synchronous_call(lsched_world* runtime, std::uint64_t bytes)
       : ones_(bytes / sizeof(float), 1.0f), input_(ones_), output_(ones_.size()) {
     const lsched_allreduce_desc desc{.struct_size = sizeof desc,
                                      .input = input_.data(),
@@ -88,7 +88,7 @@ class synchronous_call {
                                      .count = input_.size(),
                                      .dtype = LSCHED_F32,
                                      .reduction = LSCHED_SUM,
-                                     .algorithm = algorithm.c_str()};
+                                     .algorithm = nullptr};
     lsched_schedule* schedule = nullptr;
     expect_ok(lsched_allreduce_create(runtime, &desc, &schedule, &why_), "lsched_allreduce_create", why_);
     schedule_.reset(schedule);
@@ -147,7 +147,7 @@ class contest {
 
  private:
   void play_synchronous(party& each, int block) {
-    synchronous_call call(ranks_.runtime(), options_.algorithm, bytes_);
+    synchronous_call call(ranks_.runtime(), bytes_);
     for (way& it : each.ways) {
       it.algorithm = call.algorithm();
       const bool copies = it.what != "sync", runs = it.what != "copy";
@@ -165,7 +165,7 @@ class contest {
   }
 
   void play_partial(party& each, int block) {
-    partial_call call(ranks_.runtime(), each.what, options_.algorithm, bytes_);
+    partial_call call(ranks_.runtime(), each.what, bytes_);
     for (way& it : each.ways) {
       it.algorithm = call.algorithm();
       play(it, block,

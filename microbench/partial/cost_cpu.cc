@@ -55,9 +55,9 @@ struct traffic {
   double rounds = 0;
   double messages = 0;  ///< sent, signals included
 
-  static traffic of(lsched_runtime* runtime) {
+  static traffic of(lsched_world* runtime) {
     lsched_stats now{.struct_size = sizeof now};
-    expect_ok(lsched_runtime_stats(runtime, &now), "lsched_runtime_stats");
+    expect_ok(lsched_get_stats(runtime, &now), "lsched_get_stats");
     return {static_cast<double>(now.rounds), static_cast<double>(now.messages_sent + now.signals_sent)};
   }
   traffic operator-(const traffic& before) const { return {rounds - before.rounds, messages - before.messages}; }
@@ -128,7 +128,7 @@ class computing_ranks {
 
   cpu_row measure(std::uint64_t bytes) {
     price_.byte = price_of_byte(bytes);
-    partial_call call(ranks_.runtime(), "solo", options_.algorithm, bytes);
+    partial_call call(ranks_.runtime(), "solo", bytes);
     stretch quiet, busy;
     traffic moved;
     double wrong = 0;

@@ -119,7 +119,7 @@ class offers {
 
   /// The first offer starts a round, the second is pending; then each is added to what is.
   offer_row merge() {
-    partial_call call(ranks_.runtime(), "full", options_.algorithm, bytes_, LSCHED_ACCUMULATE);
+    partial_call call(ranks_.runtime(), "full", bytes_, LSCHED_ACCUMULATE);
     std::vector<double> offer_us, pass_us;
     ranks_.barrier();
     for (std::uint64_t i = 0; ranks_.is_root() && i < 2 + k_warm_up + k_rounds; ++i) {
@@ -139,7 +139,7 @@ class offers {
   /// Rank 0 offers when the others are where they are to be; every other time it copies instead, and offers then.
   offer_row alternate(const std::string& others, double target_us, const char* policy,
                       const std::function<void(partial_call&, std::uint64_t round)>& role) {
-    partial_call call(ranks_.runtime(), policy, options_.algorithm, bytes_);
+    partial_call call(ranks_.runtime(), policy, bytes_);
     std::vector<double> offer_us, pass_us;
     double wrong = 0;
     for (std::uint64_t round = 1; round <= 2 * (k_warm_up + k_rounds); ++round) {

@@ -31,7 +31,10 @@ namespace {
 constexpr std::uint64_t k_iterations = 64;  // the paper's
 constexpr std::uint64_t k_least = 5;
 constexpr double k_partial_seconds = 16;  // a cell's share of the time a person is ready to wait
-constexpr double k_paper_solo = 53.32;    // speed-up over MPI_Allreduce, mean over sizes (§7.1)
+constexpr double k_skew_ms = 1;
+constexpr double k_mpi_seconds = 60;    // of all MPI rows together; at least k_least iterations a size
+constexpr std::uint64_t k_seed = 1;     // of majority's draws
+constexpr double k_paper_solo = 53.32;  // speed-up over MPI_Allreduce, mean over sizes (§7.1)
 constexpr double k_paper_majority = 2.46;
 
 /// How long to go on: at least `least` iterations, at most `most`, and between the two for `seconds`.
@@ -51,7 +54,7 @@ struct observation {
 /// solo or majority. A contribution is all ones.
 class partial_side {
  public:
-  partial_side(lsched_runtime* runtime, const char* activation, std::size_t count, const fig9_options& options)
+  partial_side(lsched_world* runtime, const char* activation, std::size_t count, const fig9_options& options)
       : send_(count), result_(count) {
     const std::vector<std::uint64_t> buckets = equal_parts(count, options.buckets);
     const lsched_partial_desc desc{.struct_size = sizeof desc,
@@ -61,9 +64,9 @@ class partial_side {
                                    .dtype = LSCHED_F32,
                                    .reduction = LSCHED_SUM,
                                    .activation = activation,
-                                   .seed = options.seed,
+                                   .seed = k_seed,
                                    .lag = LSCHED_LATEST,
-                                   .algorithm = options.algorithm.c_str()};
+                                   .algorithm = nullptr};
     lsched_schedule* schedule = nullptr;
     auto why = fresh_diagnostic();
     expect_ok(lsched_partial_create(runtime, &desc, &schedule, &why), "lsched_partial_create", why);
@@ -229,7 +232,7 @@ void write_json(reporter& out, const fig9_row& row, const fig9_options& options,
             {"ranks", ranks},
             {"bytes", row.bytes},
             {"iters", row.iterations},
-            {"seed", options.seed},
+            {"seed", k_seed},
             {"mean_ms", row.mean_ms},
             {"ideal_ms", row.ideal_ms},
             {"nap", row.nap},
@@ -238,7 +241,7 @@ void write_json(reporter& out, const fig9_row& row, const fig9_options& options,
             {"slowest_ms", row.slowest_ms},
             {"wall_ms", row.wall_ms},
             {"cores", row.cores},
-            {"skew_ms", options.skew_ms},
+            {"skew_ms", k_skew_ms},
             {"buckets", row.what == "mpi" ? 1 : options.buckets},
             {"wrong", row.wrong},
             {"transport", options.transport}});
@@ -250,7 +253,7 @@ class figure {
   figure(team& ranks, const fig9_options& options, reporter& out) : ranks_(ranks), options_(options), out_(out) {}
 
   void measure(std::string why_no_mpi) {
-    double mpi_seconds = options_.mpi_seconds;
+    double mpi_seconds = k_mpi_seconds;
     for (std::size_t i = 0; i < options_.sizes.size(); ++i) {
       const std::uint64_t bytes = options_.sizes[i];
       if (why_no_mpi.empty() && wants("mpi"))
@@ -274,9 +277,9 @@ class figure {
 #if LSCHED_HAVE_MPI
     mpi_side side(ranks_.size(), bytes / sizeof(float));
     const budget limit{std::min(k_least, most()), most(), std::max(seconds, 1e-3)};
-    const record seen = run_cell(ranks_, side, options_.skew_ms, limit, label("mpi", bytes), out_);
+    const record seen = run_cell(ranks_, side, k_skew_ms, limit, label("mpi", bytes), out_);
     fig9_row row = combine(ranks_, "mpi", bytes, seen);
-    row.ideal_ms = (ranks_.size() - 1) / 2.0 * options_.skew_ms;
+    row.ideal_ms = (ranks_.size() - 1) / 2.0 * k_skew_ms;
     add(std::move(row));
 #endif
     return ms_between(start, clock::now()) / 1e3;
@@ -285,11 +288,11 @@ class figure {
   void measure_partial(const char* what, const char* activation, std::uint64_t bytes) {
     partial_side side(ranks_.runtime(), activation, bytes / sizeof(float), options_);
     const budget limit{std::min(k_least, most()), most(), options_.iterations ? 0 : k_partial_seconds};
-    const record seen = run_cell(ranks_, side, options_.skew_ms, limit, label(what, bytes), out_);
+    const record seen = run_cell(ranks_, side, k_skew_ms, limit, label(what, bytes), out_);
     side.end();
     fig9_row row = combine(ranks_, what, bytes, seen);
     if (std::string_view(activation) == "majority")
-      row.ideal_ms = ideal_of_draws(seen.rounds, options_.seed, ranks_.size(), options_.skew_ms);
+      row.ideal_ms = ideal_of_draws(seen.rounds, k_seed, ranks_.size(), k_skew_ms);
     add(std::move(row));
   }
 
@@ -331,7 +334,7 @@ struct ratio_column {
 };
 
 void print_table(const team& ranks, const std::vector<fig9_row>& rows, const fig9_options& options, reporter& out) {
-  const double synchronous = (ranks.size() - 1) / 2.0 * options.skew_ms;
+  const double synchronous = (ranks.size() - 1) / 2.0 * k_skew_ms;
   const std::string mark = ranks.is_oversubscribed() ? "*" : "";
   table lines({"size", "iterations", "MPI ms", "solo ms (NAP)", "majority ms (NAP)", "its ideal", "sync ideal/solo",
                "MPI/solo" + mark, "MPI/majority" + mark, "iteration ms", "cores busy"});
@@ -360,7 +363,7 @@ void print_table(const team& ranks, const std::vector<fig9_row>& rows, const fig
       "Latency: mean over ranks and iterations, rank r comes r x %g ms late. Ideal of any synchronous "
       "allreduce: %.2f ms. "
       "Triples: MPI/solo/majority.",
-      options.skew_ms, synchronous);
+      k_skew_ms, synchronous);
   if (ranks.is_oversubscribed())
     out.say(
         "* oversubscribed, %d ranks on %d cores: an MPI that spins while it waits is slowed by the "
@@ -372,7 +375,7 @@ void print_table(const team& ranks, const std::vector<fig9_row>& rows, const fig
 
 }  // namespace
 
-int run_fig9(lsched_runtime* runtime, const fig9_options& options) {
+int run_fig9(lsched_world* runtime, const fig9_options& options) {
   team ranks(runtime);
   reporter out("fig9", options.json, ranks);
   if (!options.plot.empty()) on_root(ranks, [&] { expect_writable(options.plot); });

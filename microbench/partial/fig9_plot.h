@@ -25,7 +25,7 @@ struct fig9_row {
   std::uint64_t wrong = 0;
 };
 
-/// Latency (log axis) and active processes, grouped by message size. One rank only. Answers and failures:
+/// Latency (log axis) and active processes against message size. One rank only. Answers and failures:
 /// draw_picture's.
 bool plot_fig9(const std::string& png, std::span<const fig9_row> rows, int ranks, reporter& out);
 

@@ -4,8 +4,7 @@
 
 namespace lsched::bench {
 
-partial_call::partial_call(lsched_runtime* runtime, const std::string& policy, const std::string& algorithm,
-                           std::uint64_t bytes, lsched_lag lag)
+partial_call::partial_call(lsched_world* runtime, const std::string& policy, std::uint64_t bytes, lsched_lag lag)
     : ones_(bytes / sizeof(float), 1.0f) {
   const lsched_partial_desc desc{.struct_size = sizeof desc,
                                  .count = ones_.size(),
@@ -15,7 +14,7 @@ partial_call::partial_call(lsched_runtime* runtime, const std::string& policy, c
                                  .seed = 1,
                                  .lag = lag,
                                  .history = 0,
-                                 .algorithm = algorithm.c_str()};
+                                 .algorithm = nullptr};
   lsched_schedule* schedule = nullptr;
   expect_ok(lsched_partial_create(runtime, &desc, &schedule, &why_), "lsched_partial_create", why_);
   schedule_.reset(schedule);

@@ -12,8 +12,7 @@ namespace lsched::bench {
 class partial_call {
  public:
   /// Collective.
-  partial_call(lsched_runtime* runtime, const std::string& policy, const std::string& algorithm, std::uint64_t bytes,
-               lsched_lag lag = LSCHED_LATEST);
+  partial_call(lsched_world* runtime, const std::string& policy, std::uint64_t bytes, lsched_lag lag = LSCHED_LATEST);
 
   void offer();
   /// The result of the last offer's round.

@@ -10,15 +10,13 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "bindings/c/runtime.h"
+#include "bindings/c/world.h"
 #include "collectives/registry.h"
 #include "microbench/baselines/gradient_source.h"
 #include "microbench/benchmarks.h"
 #include "microbench/computing.h"
 #include "microbench/harness.h"
-#include "microbench/plot.h"
 #include "microbench/sparse/sparse_count.h"
-#include "microbench/sparse/sparse_plot.h"
 #include "microbench/sparse/sparse_row.h"
 #include "microbench/sparse/sparse_variant.h"
 #if LSCHED_HAVE_MPI
@@ -42,7 +40,7 @@ using schedules = std::vector<schedule_handle>;
 
 /// Adds those of one schedule. Where there are no lists, all is payload.
 void add_words(moved_words& all, const lsched_schedule& it) {
-  it.runtime->process.driver().with_engine([&] {
+  it.world->process.driver().with_engine([&] {
     const auto buffers = it.instance->program->buffers();
     const bool has_lists = std::ranges::any_of(buffers, &buffer::has_lists);
     for (std::size_t b = 0; b < buffers.size(); ++b) {
@@ -99,7 +97,7 @@ class contest {
         gradient_(options.n),
         update_(options.n),
         source_({.kind = *gradient_kind_named(options.generator),
-                 .seed = options.seed,
+                 .seed = k_seed,
                  .count = options.n,
                  .ranks = ranks.size()}),
         steps_(options.compute_us > 0 ? steps_for(ranks, options.compute_us) : 0) {}
@@ -354,12 +352,10 @@ sparse_row count_dense(const sparse_options& options, const std::string& algorit
 
 }  // namespace
 
-int run_sparse(lsched_runtime* runtime, const sparse_options& options) {
+int run_sparse(lsched_world* runtime, const sparse_options& options) {
   team ranks(runtime);
   reporter out("sparse", options.json, ranks);
-  if (!options.plot.empty()) on_root(ranks, [&] { expect_writable(options.plot); });
   out.introduce(ranks);
-  if (options.pin) pin_application(ranks, out);
   contest one(ranks, options, out);
   std::vector<sparse_row> rows;
   for (const std::string& algorithm : algorithms_of(options))
@@ -379,9 +375,7 @@ int run_sparse(lsched_runtime* runtime, const sparse_options& options) {
   }
   explain(out, options, rows.front().k);
   out.print(lines);
-  bool is_drawn = true;
-  if (!options.plot.empty()) on_root(ranks, [&] { is_drawn = plot_sparse(options.plot, rows, out); });
-  return violations == 0 && !ranks.root_says(!is_drawn) ? 0 : 1;
+  return violations == 0 ? 0 : 1;
 }
 
 int count_sparse_world(const sparse_options& asked) {
@@ -392,7 +386,6 @@ int count_sparse_world(const sparse_options& asked) {
   sparse_options options = asked;
   options.rounds = rounds_of(asked);
   reporter out("sparse", options.json);
-  if (!options.plot.empty()) expect_writable(options.plot);
   const std::vector<std::string> asked_for = algorithms_of(options);
   std::vector<std::string> sparse_ones;
   std::ranges::copy_if(asked_for, std::back_inserter(sparse_ones), std::not_fn(is_dense));
@@ -413,8 +406,7 @@ int count_sparse_world(const sparse_options& asked) {
   out.say("%d ranks counted in this process: no messages; times are those of all ranks one after the other",
           options.ranks);
   out.print(lines);
-  const bool is_drawn = options.plot.empty() || plot_sparse(options.plot, rows, out);
-  return violations == 0 && is_drawn ? 0 : 1;
+  return violations == 0 ? 0 : 1;
 }
 
 }  // namespace lsched::bench

@@ -7,9 +7,9 @@
 #include <thread>
 #include <utility>
 
-#include "collectives/sparse/rivals/gaussiank.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "libsched/schedule/geometry.h"
+#include "microbench/baselines/gaussiank.h"
 #include "microbench/baselines/gradient_source.h"
 #include "microbench/baselines/list_source.h"
 #include "microbench/baselines/lockstep.h"
@@ -319,7 +319,7 @@ std::unique_ptr<counter> counter_for(const sparse_options& options, const std::s
 gradient_options gradients_of(const sparse_options& options) {
   const auto kind = gradient_kind_named(options.generator);
   if (!kind) throw failed("there is no generator \"" + options.generator + "\"");
-  return {.kind = *kind, .seed = options.seed, .count = options.n, .ranks = options.ranks, .has_integers = false};
+  return {.kind = *kind, .seed = k_seed, .count = options.n, .ranks = options.ranks, .has_integers = false};
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "collectives/sparse/rivals/gaussiank.h"
+#include "microbench/baselines/gaussiank.h"
 #include "microbench/baselines/gradient_source.h"
 #include "microbench/harness.h"
 #include "microbench/sparse/sparse_figures_training.h"

@@ -1,7 +1,6 @@
 #include "microbench/sparse/sparse_variant.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "collectives/sparse/sparse_allreduce.h"
@@ -10,13 +9,6 @@
 
 namespace lsched::bench {
 namespace {
-
-template <class Rule, std::size_t N>
-Rule named(const std::string& name, const std::array<std::string_view, N>& names) {
-  for (std::size_t i = 0; i < N; ++i)
-    if (names[i] == name) return static_cast<Rule>(i);
-  throw failed("there is no \"" + name + "\"");
-}
 
 bool is_asked_for(const sparse_options& options, std::string_view policy) {
   if (options.policy == "both") return policy != "reused";
@@ -38,10 +30,6 @@ std::vector<sparse_variant> variants_of(const sparse_options& options, const std
       .k = static_cast<std::uint64_t>(std::llround(options.density * static_cast<double>(options.n))),
       .place = {0, options.ranks}};
   if (algorithm != "oktopk") return {{"-", problem}};
-  problem.boundaries =
-      named<boundary_rule>(options.boundaries, std::to_array<std::string_view>({"pooled", "averaged"}));
-  problem.balance =
-      named<balance_rule>(options.balance, std::to_array<std::string_view>({"cost", "published", "always", "never"}));
   problem.period = options.period;
   problem.reuse = options.reuse;
   problem.bucket = options.bucket;

@@ -10,6 +10,8 @@
 
 namespace lsched::bench {
 
+inline constexpr std::uint64_t k_seed = 1;  ///< of gradients
+
 struct sparse_variant {
   std::string policy;        ///< "strict", "defer" or "reused" of oktopk, else "-"
   sparse_problem problem{};  ///< of rank 0

@@ -18,10 +18,15 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/thread_ranks.h"
+
 namespace {
 
-constexpr std::uint64_t k_limit_ns = 30'000'000'000;  // for what must happen
-constexpr std::uint64_t k_short_ns = 20'000'000;      // for what must not
+using lsched::testing::diagnostic;
+using lsched::testing::k_limit_ns;  // for what must happen
+using lsched::testing::test_config;
+using lsched::testing::world_of_threads;
+constexpr std::uint64_t k_short_ns = 20'000'000;  // for what must not
 
 using integers = std::vector<std::int64_t>;
 
@@ -34,46 +39,7 @@ Enum any_value(int number) {
   return value;
 }
 
-struct diagnostic : lsched_diagnostic {
-  diagnostic() { lsched_diagnostic_init(this); }
-  bool says(const std::string& word) const { return std::string(text).find(word) != std::string::npos; }
-};
-
 #define EXPECT_SAYS(what, word) EXPECT_TRUE((what).says(word)) << "the text is: " << (what).text
-
-lsched_config test_config() {
-  lsched_config config;
-  lsched_config_init(&config);
-  config.region_bytes = 64 << 20;
-  config.commit_timeout_ns = k_limit_ns;
-  return config;
-}
-
-/// A world of threads. Closing it must succeed: whatever a test creates, it destroys.
-class world_of_threads {
- public:
-  explicit world_of_threads(int32_t ranks, lsched_config config = test_config())
-      : runtimes_(static_cast<std::size_t>(ranks)) {
-    diagnostic why;
-    if (lsched_runtime_open_threads(ranks, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
-  }
-  ~world_of_threads() {
-    for (lsched_runtime* one : runtimes_) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
-  }
-  world_of_threads(const world_of_threads&) = delete;
-  world_of_threads& operator=(const world_of_threads&) = delete;
-
-  int32_t size() const { return static_cast<int32_t>(runtimes_.size()); }
-  lsched_runtime* at(int32_t rank) const { return runtimes_[static_cast<std::size_t>(rank)]; }
-
-  void each(const std::function<void(lsched_runtime*, int32_t)>& body) const {
-    std::vector<std::jthread> threads;
-    for (int32_t r = 0; r < size(); ++r) threads.emplace_back([&, r] { body(at(r), r); });
-  }
-
- private:
-  std::vector<lsched_runtime*> runtimes_;
-};
 
 lsched_allreduce_desc describe(const integers& input, integers& output) {
   lsched_allreduce_desc desc{};
@@ -97,14 +63,14 @@ lsched_partial_desc describe_partial(std::uint64_t count, const char* activation
   return desc;
 }
 
-lsched_schedule* create(lsched_runtime* runtime, const lsched_allreduce_desc& desc) {
+lsched_schedule* create(lsched_world* runtime, const lsched_allreduce_desc& desc) {
   lsched_schedule* schedule = nullptr;
   diagnostic why;
   EXPECT_EQ(lsched_allreduce_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
   return schedule;
 }
 
-lsched_schedule* create(lsched_runtime* runtime, const lsched_partial_desc& desc) {
+lsched_schedule* create(lsched_world* runtime, const lsched_partial_desc& desc) {
   lsched_schedule* schedule = nullptr;
   diagnostic why;
   EXPECT_EQ(lsched_partial_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
@@ -117,7 +83,7 @@ void destroy(lsched_schedule* schedule) {
 }
 
 /// After whatever has failed before, a world works: one allreduce on all ranks.
-void expect_works(lsched_runtime* runtime) {
+void expect_works(lsched_world* runtime) {
   integers input(3, lsched_rank(runtime) + 1);
   integers output(3);
   lsched_schedule* schedule = create(runtime, describe(input, output));
@@ -133,7 +99,7 @@ void expect_works(lsched_runtime* runtime) {
 struct half_started {
   half_started() {
     world.each(
-        [&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe(inputs[r], outputs[r])); });
+        [&](lsched_world* runtime, int32_t r) { schedules[r] = create(runtime, describe(inputs[r], outputs[r])); });
     EXPECT_EQ(lsched_start(schedules[0], &ticket), LSCHED_OK);
   }
   void finish() {
@@ -160,12 +126,12 @@ TEST(c_version, text_and_number_fit_the_header) {
 }
 
 TEST(c_version, a_caller_with_another_abi_is_refused) {
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_runtime_open_abi(LSCHED_ABI + 1, nullptr, &runtime, &why), LSCHED_ERR_VERSION);
+  EXPECT_EQ(lsched_world_open_abi(LSCHED_ABI + 1, nullptr, &runtime, &why), LSCHED_ERR_VERSION);
   EXPECT_EQ(why.status, LSCHED_ERR_VERSION);
   EXPECT_SAYS(why, std::to_string(LSCHED_ABI + 1));
-  EXPECT_EQ(lsched_runtime_open_threads_abi(LSCHED_ABI - 1, 1, nullptr, &runtime, &why), LSCHED_ERR_VERSION);
+  EXPECT_EQ(lsched_world_open_threads_abi(LSCHED_ABI - 1, 1, nullptr, &runtime, &why), LSCHED_ERR_VERSION);
   EXPECT_EQ(runtime, nullptr);
 }
 
@@ -187,7 +153,7 @@ TEST(c_status, a_diagnostic_of_another_size_is_left_alone) {
   diagnostic why;
   why.struct_size = sizeof(size_t);
   std::strcpy(why.text, "mine");
-  EXPECT_EQ(lsched_runtime_open(nullptr, nullptr, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_open(nullptr, nullptr, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_STREQ(why.text, "mine");
   lsched_diagnostic_init(nullptr);
 }
@@ -198,37 +164,37 @@ TEST(c_runtime, null_handles_are_errors_and_never_crash) {
   lsched_stats stats{sizeof stats, 0, 0, 0, 0, 0, 0, 0};
   char text[8];
   void* memory = nullptr;
-  EXPECT_EQ(lsched_runtime_close(nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_world_close(nullptr), LSCHED_OK);
   EXPECT_EQ(lsched_rank(nullptr), -1);
   EXPECT_EQ(lsched_size(nullptr), 0);
   EXPECT_EQ(lsched_progress(nullptr, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_alloc(nullptr, 8, &memory), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_free(nullptr, nullptr), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_runtime_stats(nullptr, &stats), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_runtime_describe(nullptr, text, sizeof text), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_runtime_open_threads(1, nullptr, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_runtime_open(nullptr, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_get_stats(nullptr, &stats), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_describe(nullptr, text, sizeof text), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_open_threads(1, nullptr, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_open(nullptr, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
   lsched_config_init(nullptr);
 }
 
 TEST(c_runtime, a_world_needs_at_least_one_rank) {
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   for (const int32_t ranks : {0, -1, std::numeric_limits<int32_t>::min()}) {
     diagnostic why;
-    EXPECT_EQ(lsched_runtime_open_threads(ranks, nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_world_open_threads(ranks, nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT);
     EXPECT_EQ(why.status, LSCHED_ERR_ARGUMENT);
   }
 }
 
 TEST(c_runtime, a_wrong_configuration_is_refused_by_name) {
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   const auto expect_refusal = [&](const char* word, const std::function<void(lsched_config&)>& spoil) {
     lsched_config config = test_config();
     spoil(config);
     diagnostic why;
-    EXPECT_EQ(lsched_runtime_open_threads(1, &config, &runtime, &why), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_world_open_threads(1, &config, &runtime, &why), LSCHED_ERR_ARGUMENT);
     EXPECT_SAYS(why, word);
-    EXPECT_EQ(lsched_runtime_open(&config, &runtime, nullptr), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_world_open(&config, &runtime, nullptr), LSCHED_ERR_ARGUMENT);
   };
   expect_refusal("struct_size", [](lsched_config& c) { c.struct_size = 3; });
   expect_refusal("progress", [](lsched_config& c) { c.progress = any_value<lsched_progress_mode>(7); });
@@ -242,36 +208,36 @@ TEST(c_runtime, a_wrong_configuration_is_refused_by_name) {
 TEST(c_runtime, a_region_beyond_the_address_space_is_no_memory) {
   lsched_config config = test_config();
   config.region_bytes = std::uint64_t{1} << 62;
-  lsched_runtime* runtime = nullptr;
-  EXPECT_EQ(lsched_runtime_open_threads(2, &config, &runtime, nullptr), LSCHED_ERR_NOMEM);
+  lsched_world* runtime = nullptr;
+  EXPECT_EQ(lsched_world_open_threads(2, &config, &runtime, nullptr), LSCHED_ERR_NOMEM);
 }
 
 TEST(c_runtime, alone_it_is_a_world_of_one) {
   const lsched_config config = test_config();
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   diagnostic why;
-  ASSERT_EQ(lsched_runtime_open(&config, &runtime, &why), LSCHED_OK) << why.text;
+  ASSERT_EQ(lsched_world_open(&config, &runtime, &why), LSCHED_OK) << why.text;
   EXPECT_EQ(lsched_rank(runtime), 0);
   EXPECT_EQ(lsched_size(runtime), 1);
   expect_works(runtime);
-  EXPECT_EQ(lsched_runtime_close(runtime), LSCHED_OK);
+  EXPECT_EQ(lsched_world_close(runtime), LSCHED_OK);
 }
 
 TEST(c_runtime, under_an_mpi_launcher_the_other_open_is_asked_for) {
   setenv("PMI_SIZE", "2", 1);
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_runtime_open(nullptr, &runtime, &why), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_world_open(nullptr, &runtime, &why), LSCHED_ERR_UNSUPPORTED);
   unsetenv("PMI_SIZE");
-  EXPECT_SAYS(why, "lsched_runtime_open_mpi");
+  EXPECT_SAYS(why, "lsched_world_open_mpi");
 }
 
 TEST(c_runtime, a_number_of_the_environment_that_is_none_is_an_error) {
   const auto expect_error = [](const char* variable, const char* value, const char* words) {
     setenv(variable, value, 1);
-    lsched_runtime* runtime = nullptr;
+    lsched_world* runtime = nullptr;
     diagnostic why;
-    EXPECT_EQ(lsched_runtime_open(nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT) << variable << "=" << value;
+    EXPECT_EQ(lsched_world_open(nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT) << variable << "=" << value;
     EXPECT_SAYS(why, words);
     EXPECT_EQ(runtime, nullptr);
     unsetenv(variable);
@@ -311,9 +277,9 @@ TEST(c_runtime, takes_its_lane_from_the_environment) {
     EXPECT_EQ(config.lane, number) << text;
   }
   setenv("LSCHED_LANE", "tbb:many", 1);
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_runtime_open_threads(1, nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_open_threads(1, nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_SAYS(why, "LSCHED_LANE");
   unsetenv("LSCHED_LANE");
   lsched_config_init(&config);
@@ -326,7 +292,7 @@ TEST(c_runtime, says_where_arithmetic_runs) {
     config.lane = lane;
     const world_of_threads world(1, config);
     char text[300];
-    EXPECT_EQ(lsched_runtime_describe(world.at(0), text, sizeof text), LSCHED_OK);
+    EXPECT_EQ(lsched_world_describe(world.at(0), text, sizeof text), LSCHED_OK);
     return std::string(text);
   };
   EXPECT_NE(about(LSCHED_LANE_INLINE).find("arithmetic inline: as asked for"), std::string::npos)
@@ -336,9 +302,9 @@ TEST(c_runtime, says_where_arithmetic_runs) {
 #else
   lsched_config config = test_config();
   config.lane = LSCHED_LANE_TBB;
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_runtime_open_threads(1, &config, &runtime, &why), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_world_open_threads(1, &config, &runtime, &why), LSCHED_ERR_UNSUPPORTED);
   EXPECT_SAYS(why, "oneTBB");
 #endif
 }
@@ -346,22 +312,22 @@ TEST(c_runtime, says_where_arithmetic_runs) {
 TEST(c_runtime, describes_itself_within_the_room_there_is) {
   const world_of_threads world(2);
   char text[200];
-  ASSERT_EQ(lsched_runtime_describe(world.at(1), text, sizeof text), LSCHED_OK);
+  ASSERT_EQ(lsched_world_describe(world.at(1), text, sizeof text), LSCHED_OK);
   EXPECT_NE(std::string(text).find("rank 1 of 2"), std::string::npos) << text;
   char little[5] = "####";
-  EXPECT_EQ(lsched_runtime_describe(world.at(1), little, 4), LSCHED_OK);
+  EXPECT_EQ(lsched_world_describe(world.at(1), little, 4), LSCHED_OK);
   EXPECT_EQ(std::string(little), std::string(text).substr(0, 3));
-  EXPECT_EQ(lsched_runtime_describe(world.at(1), text, 0), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_runtime_describe(world.at(1), nullptr, 5), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_describe(world.at(1), text, 0), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_describe(world.at(1), nullptr, 5), LSCHED_ERR_ARGUMENT);
 }
 
 TEST(c_runtime, counts_what_it_does) {
   const world_of_threads world(2);
-  world.each([](lsched_runtime* runtime, int32_t) { expect_works(runtime); });
+  world.each([](lsched_world* runtime, int32_t) { expect_works(runtime); });
   lsched_stats stats{};
-  EXPECT_EQ(lsched_runtime_stats(world.at(0), &stats), LSCHED_ERR_ARGUMENT) << "struct_size is not set";
+  EXPECT_EQ(lsched_get_stats(world.at(0), &stats), LSCHED_ERR_ARGUMENT) << "struct_size is not set";
   stats.struct_size = sizeof stats;
-  ASSERT_EQ(lsched_runtime_stats(world.at(0), &stats), LSCHED_OK);
+  ASSERT_EQ(lsched_get_stats(world.at(0), &stats), LSCHED_OK);
   EXPECT_EQ(stats.rounds, 1u);
   EXPECT_EQ(stats.messages_sent, 1u);
   EXPECT_EQ(stats.bytes_sent, 3 * sizeof(std::int64_t));
@@ -394,18 +360,18 @@ TEST(c_runtime, memory_is_aligned_given_back_and_refused_when_there_is_none) {
 TEST(c_runtime, is_not_closed_while_it_has_schedules) {
   const world_of_threads world(2);
   lsched_schedule* barriers[2]{};
-  world.each([&](lsched_runtime* runtime, int32_t r) {
+  world.each([&](lsched_world* runtime, int32_t r) {
     EXPECT_EQ(lsched_barrier_create(runtime, &barriers[r], nullptr), LSCHED_OK);
   });
-  EXPECT_EQ(lsched_runtime_close(world.at(0)), LSCHED_ERR_BUSY);
-  world.each([&](lsched_runtime*, int32_t r) { EXPECT_EQ(lsched_run(barriers[r], k_limit_ns, nullptr), LSCHED_OK); });
+  EXPECT_EQ(lsched_world_close(world.at(0)), LSCHED_ERR_BUSY);
+  world.each([&](lsched_world*, int32_t r) { EXPECT_EQ(lsched_run(barriers[r], k_limit_ns, nullptr), LSCHED_OK); });
   for (lsched_schedule* one : barriers) destroy(one);
 }
 
 // Schedules have numbers, whose places are used again in turn: one that lives keeps its own.
 TEST(c_runtime, a_schedule_that_lives_is_in_no_others_way) {
   const world_of_threads world(3);
-  world.each([&](lsched_runtime* runtime, int32_t r) {
+  world.each([&](lsched_world* runtime, int32_t r) {
     const integers input(1, r);
     integers output(1), other(1);
     lsched_schedule* lasting = create(runtime, describe(input, output));
@@ -490,7 +456,7 @@ TEST(c_allreduce, neighbouring_buffers_do_not_overlap_and_empty_ones_may_be_null
 
 TEST(c_allreduce, more_than_the_region_holds_is_no_memory_on_every_rank) {
   const world_of_threads world(3);
-  world.each([](lsched_runtime* runtime, int32_t) {
+  world.each([](lsched_world* runtime, int32_t) {
     integers memory(1);
     lsched_allreduce_desc desc = describe(memory, memory);
     desc.count = (std::uint64_t{1} << 48) - 1;
@@ -506,9 +472,9 @@ TEST(c_allreduce, more_than_the_region_holds_is_no_memory_on_every_rank) {
 /// Every rank's create fails with `code`; the text names both sides, or what is wrong, and the next create works.
 void expect_disagreement(
     lsched_status code, const std::vector<std::string>& words,
-    const std::function<lsched_status(lsched_runtime*, int32_t, lsched_schedule**, lsched_diagnostic*)>& make) {
+    const std::function<lsched_status(lsched_world*, int32_t, lsched_schedule**, lsched_diagnostic*)>& make) {
   const world_of_threads world(3);
-  world.each([&](lsched_runtime* runtime, int32_t r) {
+  world.each([&](lsched_world* runtime, int32_t r) {
     for (int again = 0; again < 2; ++again) {
       lsched_schedule* schedule = nullptr;
       diagnostic why;
@@ -525,7 +491,7 @@ void expect_allreduce_mismatch(const std::vector<std::string>& words,
                                const std::function<void(lsched_allreduce_desc&)>& change) {
   for (int32_t odd = 0; odd < 3; ++odd)
     expect_disagreement(LSCHED_ERR_MISMATCH, words,
-                        [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        [&](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                           integers input(8), output(8);
                           lsched_allreduce_desc desc = describe(input, output);
                           if (r == odd) change(desc);
@@ -545,7 +511,7 @@ TEST(c_mismatch, reductions) {
 
 TEST(c_mismatch, order) {
   expect_disagreement(LSCHED_ERR_MISMATCH, {"barrier", "allreduce"},
-                      [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                      [](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                         integers input(8), output(8);
                         const lsched_allreduce_desc desc = describe(input, output);
                         return r == 1 ? lsched_barrier_create(runtime, schedule, why)
@@ -556,7 +522,7 @@ TEST(c_mismatch, order) {
 TEST(c_mismatch, activations_and_seeds) {
   for (const bool seeds : {false, true})
     expect_disagreement(LSCHED_ERR_MISMATCH, {"partial"},
-                        [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        [&](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                           lsched_partial_desc desc = describe_partial(4, "majority");
                           if (r == 2 && seeds) desc.seed = 5;
                           if (r == 2 && !seeds) desc.activation = "solo";
@@ -566,7 +532,7 @@ TEST(c_mismatch, activations_and_seeds) {
 
 TEST(c_mismatch, bad_arguments_of_one_rank_are_told_to_all) {
   const world_of_threads world(3);
-  world.each([](lsched_runtime* runtime, int32_t r) {
+  world.each([](lsched_world* runtime, int32_t r) {
     for (int32_t bad = 0; bad < 3; ++bad) {
       integers input(8), output(8);
       lsched_allreduce_desc desc = describe(input, output);
@@ -589,12 +555,12 @@ TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
   integers input(4), output(4);
   const lsched_allreduce_desc sum = describe(input, output);
   const lsched_partial_desc partial = describe_partial(4, "solo");
-  const auto by_hand = [](lsched_runtime* runtime, lsched_schedule** schedule, lsched_diagnostic* why) {
+  const auto by_hand = [](lsched_world* runtime, lsched_schedule** schedule, lsched_diagnostic* why) {
     lsched_builder* b = nullptr;
     EXPECT_EQ(lsched_builder_create(runtime, "nothing", &b), LSCHED_OK);
     return lsched_builder_commit(b, nullptr, nullptr, schedule, why);
   };
-  using create_call = std::function<lsched_status(lsched_runtime*, lsched_schedule**, lsched_diagnostic*)>;
+  using create_call = std::function<lsched_status(lsched_world*, lsched_schedule**, lsched_diagnostic*)>;
   for (const create_call& call : {create_call(lsched_barrier_create), create_call(by_hand),
                                   create_call([&](auto*runtime, auto**schedule, auto*why) {
                                     return lsched_allreduce_create(runtime, &sum, schedule, why);
@@ -603,7 +569,7 @@ TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
                                     return lsched_partial_create(runtime, &partial, schedule, why);
                                   })})
     expect_disagreement(LSCHED_ERR_ARGUMENT, {"schedule is null"},
-                        [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        [&](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                           return call(runtime, r == 1 ? nullptr : schedule, why);
                         });
 }
@@ -613,7 +579,7 @@ TEST(c_mismatch, a_rank_that_does_not_come_is_named_and_then_nothing_can_be_comm
   config.commit_timeout_ns = k_short_ns;
   const world_of_threads world(3, config);
   std::barrier both(2);
-  world.each([&](lsched_runtime* runtime, int32_t r) {
+  world.each([&](lsched_world* runtime, int32_t r) {
     if (r == 1) return;
     lsched_schedule* schedule = nullptr;
     diagnostic why;
@@ -628,36 +594,36 @@ TEST(c_mismatch, a_rank_that_does_not_come_is_named_and_then_nothing_can_be_comm
 
 TEST(c_mismatch, a_rank_that_has_closed_is_named_at_once) {
   world_of_threads world(2);
-  std::vector<lsched_runtime*> pair(2);
+  std::vector<lsched_world*> pair(2);
   lsched_config config = test_config();
-  ASSERT_EQ(lsched_runtime_open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
-  EXPECT_EQ(lsched_runtime_close(pair[1]), LSCHED_OK);
+  ASSERT_EQ(lsched_world_open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_world_close(pair[1]), LSCHED_OK);
   lsched_schedule* schedule = nullptr;
   diagnostic why;
   EXPECT_EQ(lsched_barrier_create(pair[0], &schedule, &why), LSCHED_ERR_PEER);
   EXPECT_EQ(why.rank, 1);
   EXPECT_SAYS(why, "closed");
-  EXPECT_EQ(lsched_runtime_close(pair[0]), LSCHED_OK);
+  EXPECT_EQ(lsched_world_close(pair[0]), LSCHED_OK);
 }
 
 TEST(c_mismatch, a_commit_that_finds_a_rank_gone_ends_what_was_running) {
   lsched_config config = test_config();
-  std::vector<lsched_runtime*> pair(2);
-  ASSERT_EQ(lsched_runtime_open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
+  std::vector<lsched_world*> pair(2);
+  ASSERT_EQ(lsched_world_open_threads(2, &config, pair.data(), nullptr), LSCHED_OK);
   lsched_schedule* barriers[2]{};
   {
     std::jthread other([&] { EXPECT_EQ(lsched_barrier_create(pair[1], &barriers[1], nullptr), LSCHED_OK); });
     EXPECT_EQ(lsched_barrier_create(pair[0], &barriers[0], nullptr), LSCHED_OK);
   }
   EXPECT_EQ(lsched_schedule_destroy(barriers[1], 0, nullptr), LSCHED_OK);
-  EXPECT_EQ(lsched_runtime_close(pair[1]), LSCHED_OK);
+  EXPECT_EQ(lsched_world_close(pair[1]), LSCHED_OK);
   lsched_ticket ticket{};
   const lsched_status started = lsched_start(barriers[0], &ticket);  // a progress thread may have noticed by now
   EXPECT_TRUE(started == LSCHED_OK || started == LSCHED_ERR_PEER);
   lsched_schedule* another = nullptr;
   EXPECT_EQ(lsched_barrier_create(pair[0], &another, nullptr), LSCHED_ERR_PEER);
   EXPECT_EQ(lsched_schedule_destroy(barriers[0], 0, nullptr), LSCHED_OK);
-  EXPECT_EQ(lsched_runtime_close(pair[0]), LSCHED_OK);
+  EXPECT_EQ(lsched_world_close(pair[0]), LSCHED_OK);
 }
 
 // --- running -------------------------------------------------------------------------------------------------
@@ -742,7 +708,7 @@ TEST(c_running, a_ticket_of_a_round_nobody_has_started_is_an_error) {
 
 TEST(c_running, rebinding_moves_a_schedule_and_refuses_what_it_was_not_compiled_for) {
   const world_of_threads world(3);
-  world.each([](lsched_runtime* runtime, int32_t r) {
+  world.each([](lsched_world* runtime, int32_t r) {
     integers input(4, r), output(4), other_input(4, 10 * r), other_output(4);
     lsched_schedule* schedule = create(runtime, describe(input, output));
     const void* inputs[] = {other_input.data()};
@@ -774,7 +740,7 @@ TEST(c_running, rebinding_moves_a_schedule_and_refuses_what_it_was_not_compiled_
 
 TEST(c_running, shared_memory_buffers_and_large_vectors) {
   const world_of_threads world(3);
-  world.each([](lsched_runtime* runtime, int32_t r) {
+  world.each([](lsched_world* runtime, int32_t r) {
     constexpr std::uint64_t count = 100'000;
     void* memory = nullptr;
     ASSERT_EQ(lsched_alloc(runtime, count * sizeof(std::int64_t), &memory), LSCHED_OK);
@@ -801,7 +767,7 @@ TEST(c_running, shared_memory_buffers_and_large_vectors) {
 TEST(c_running, nobody_passes_a_barrier_alone) {
   const world_of_threads world(3);
   std::atomic<int> entered{0};
-  world.each([&](lsched_runtime* runtime, int32_t) {
+  world.each([&](lsched_world* runtime, int32_t) {
     lsched_schedule* barrier = nullptr;
     EXPECT_EQ(lsched_barrier_create(runtime, &barrier, nullptr), LSCHED_OK);
     for (int round = 1; round <= 20; ++round) {
@@ -821,7 +787,7 @@ TEST(c_running, callers_drive_where_there_is_no_progress_thread) {
   lsched_schedule* schedules[2]{};
   lsched_ticket tickets[2]{};
   world.each(
-      [&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe(inputs[r], outputs[r])); });
+      [&](lsched_world* runtime, int32_t r) { schedules[r] = create(runtime, describe(inputs[r], outputs[r])); });
   for (int r = 0; r < 2; ++r) ASSERT_EQ(lsched_start(schedules[r], &tickets[r]), LSCHED_OK);
   for (int i = 0; i < 1000 && lsched_test(tickets[0]) == LSCHED_PENDING; ++i)
     EXPECT_EQ(lsched_progress(world.at(1), nullptr), LSCHED_OK);
@@ -953,7 +919,7 @@ TEST(c_partial, everything_offered_arrives_on_every_rank) {
   for (const char* activation : {"full", "solo", "majority", "first_of(2)", "all_of(2)", "quorum(2)+every(3)"}) {
     const world_of_threads world(3);
     integers totals(3);
-    world.each([&](lsched_runtime* runtime, int32_t r) {
+    world.each([&](lsched_world* runtime, int32_t r) {
       lsched_schedule* schedule = create(runtime, describe_partial(2, activation, LSCHED_ACCUMULATE));
       const integers gradient(2, r + 1);
       integers result(2);
@@ -1024,7 +990,7 @@ TEST(c_partial, after_a_flush_all_ranks_are_at_the_same_round_and_have_everythin
       std::int64_t offered = 0;
       for (int32_t r = 0; r < 5; ++r)
         for (int i = 0; i < 3 * (10 + (std::string(activation) == "full" ? 0 : r)); ++i) offered += r + 1;
-      world.each([&](lsched_runtime* runtime, int32_t r) {
+      world.each([&](lsched_world* runtime, int32_t r) {
         lsched_partial_desc desc = describe_partial(2, activation, lag);
         desc.history = lag == LSCHED_HISTORY ? 7 : 0;
         trainee it{create(runtime, desc)};
@@ -1050,7 +1016,7 @@ TEST(c_partial, after_a_flush_all_ranks_are_at_the_same_round_and_have_everythin
 TEST(c_partial, a_flush_waits_for_every_rank_and_goes_on_after_a_timeout) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
-  world.each([&](lsched_runtime* runtime, int32_t r) {
+  world.each([&](lsched_world* runtime, int32_t r) {
     schedules[r] = create(runtime, describe_partial(2, "solo", LSCHED_ACCUMULATE));
   });
   integers result(2);
@@ -1066,16 +1032,16 @@ TEST(c_partial, a_flush_waits_for_every_rank_and_goes_on_after_a_timeout) {
   }
   trainee second{schedules[1]};
   second.offer(5);
-  world.each([&](lsched_runtime*, int32_t r) { (r == 0 ? first : second).flush(); });
+  world.each([&](lsched_world*, int32_t r) { (r == 0 ? first : second).flush(); });
   EXPECT_EQ(first.total, 6);
   EXPECT_EQ(second.total, 6);
   EXPECT_EQ(first.last, second.last);
-  world.each([&](lsched_runtime*, int32_t r) { destroy(schedules[r]); });
+  world.each([&](lsched_world*, int32_t r) { destroy(schedules[r]); });
 }
 
 TEST(c_partial, those_who_stay_flush_without_those_who_left) {
   const world_of_threads world(3);
-  world.each([&](lsched_runtime* runtime, int32_t r) {
+  world.each([&](lsched_world* runtime, int32_t r) {
     trainee it{create(runtime, describe_partial(2, "quorum(2)", LSCHED_ACCUMULATE))};
     it.offer(r + 1);
     it.flush();
@@ -1098,7 +1064,7 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
   for (const char* activation : {"full", "solo", "quorum(2)", "majority+every(2)"}) {
     const world_of_threads world(3);
     std::vector<std::vector<double>> weights(3);
-    world.each([&](lsched_runtime* runtime, int32_t r) {
+    world.each([&](lsched_world* runtime, int32_t r) {
       lsched_partial_desc desc = describe_partial(4, activation, LSCHED_ACCUMULATE);
       desc.dtype = LSCHED_F64;
       desc.averages_weights = 1;
@@ -1124,7 +1090,7 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
 TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
   constexpr std::uint64_t k_long = 50'000;
   const world_of_threads world(2);
-  world.each([&](lsched_runtime* runtime, int32_t r) {
+  world.each([&](lsched_world* runtime, int32_t r) {
     lsched_partial_desc desc = describe_partial(k_long, "solo+every(1)", LSCHED_HISTORY);
     desc.history = 30;
     lsched_schedule* schedule = create(runtime, desc);
@@ -1156,7 +1122,7 @@ TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
   for (const char* activation : {"solo", "quorum(2)"}) {
     const world_of_threads world(3);
     std::vector<lsched_schedule*> schedules(3);
-    world.each([&](lsched_runtime* runtime, int32_t r) {
+    world.each([&](lsched_world* runtime, int32_t r) {
       lsched_partial_desc desc = describe_partial(2, activation, LSCHED_ACCUMULATE);
       desc.dtype = LSCHED_F64, desc.averages_weights = 1;
       schedules[static_cast<std::size_t>(r)] = create(runtime, desc);
@@ -1169,7 +1135,7 @@ TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
     EXPECT_EQ(lsched_offer(schedules[2], gradient.data(), &ticket), LSCHED_OK);
     for (const std::size_t r : {1u, 2u})
       EXPECT_EQ(lsched_model_sync(schedules[r], weights[r].data(), 0, nullptr, nullptr), LSCHED_ERR_TIMEOUT);
-    world.each([&](lsched_runtime*, int32_t r) {
+    world.each([&](lsched_world*, int32_t r) {
       const auto place = static_cast<std::size_t>(r);
       if (r == 2) {
         EXPECT_EQ(lsched_leave(schedules[place]), LSCHED_OK);
@@ -1191,7 +1157,7 @@ TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
 TEST(c_partial, what_a_flush_has_taken_can_be_collected) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
-  world.each([&](lsched_runtime* runtime, int32_t r) {
+  world.each([&](lsched_world* runtime, int32_t r) {
     schedules[r] = create(runtime, describe_partial(2, "solo", LSCHED_ACCUMULATE));
   });
   integers result(2, -1);
@@ -1209,7 +1175,7 @@ TEST(c_partial, what_a_flush_has_taken_can_be_collected) {
   EXPECT_EQ(result, integers(2, 3));
   other.join();
   EXPECT_EQ(second.total, 3);
-  world.each([&](lsched_runtime*, int32_t r) { destroy(schedules[r]); });
+  world.each([&](lsched_world*, int32_t r) { destroy(schedules[r]); });
 }
 
 TEST(c_partial, weights_are_averaged_where_that_was_asked_for) {
@@ -1259,7 +1225,7 @@ TEST(c_partial, results_are_divided_and_what_a_round_was_is_told_in_the_same_byt
                                                         {LSCHED_DIVIDE_BY_OFFERS, 3}};
   for (const auto& [by, value] : expected) {
     std::array<lsched_round_report, 3> told{};
-    world.each([&, by = by, value = value](lsched_runtime* runtime, int32_t r) {
+    world.each([&, by = by, value = value](lsched_world* runtime, int32_t r) {
       lsched_partial_desc desc = describe_partial(2, "full");
       desc.dtype = LSCHED_F64;
       desc.divisor = by;
@@ -1360,7 +1326,7 @@ TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
   constexpr std::uint64_t counts[] = {2, 0, 3};
   for (const char* start : {"full", "solo", "quorum(2)"}) {
     const world_of_threads world(3);
-    world.each([&](lsched_runtime* runtime, int32_t r) {
+    world.each([&](lsched_world* runtime, int32_t r) {
       lsched_partial_desc desc = describe_partial(5, start);
       desc.buckets = counts;
       desc.bucket_count = 3;
@@ -1396,7 +1362,7 @@ TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
 TEST(c_partial, ranks_that_differ_in_one_of_many_buckets_or_in_the_seed_are_told) {
   const world_of_threads world(3);
   for (const bool is_seed : {false, true})
-    world.each([&](lsched_runtime* runtime, int32_t r) {
+    world.each([&](lsched_world* runtime, int32_t r) {
       std::vector<std::uint64_t> counts(400, 1);
       if (!is_seed && r == 2) counts[398] = 0, counts[399] = 2;
       lsched_partial_desc desc = describe_partial(400, "majority");
@@ -1454,7 +1420,7 @@ TEST(c_partial, bad_buckets_are_refused_and_change_nothing) {
 
 TEST(c_partial, an_allgather_and_a_reduce_scatter_start_by_policy_too) {
   const world_of_threads world(3);
-  world.each([&](lsched_runtime* runtime, int32_t r) {
+  world.each([&](lsched_world* runtime, int32_t r) {
     lsched_partial_desc desc = describe_partial(2, "full");
     desc.collective = "allgather";
     lsched_schedule* const gather = create(runtime, desc);
@@ -1484,7 +1450,7 @@ TEST(c_partial, an_allgather_and_a_reduce_scatter_start_by_policy_too) {
 TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
-  world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, "full")); });
+  world.each([&](lsched_world* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, "full")); });
   const integers gradient(2, 4);
   lsched_ticket first{}, ticket{};
   EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &first),
@@ -1498,13 +1464,13 @@ TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   EXPECT_EQ(offers, 3u);
   EXPECT_EQ(lsched_withdraw(schedules[0], &offers), LSCHED_OK);
   EXPECT_EQ(offers, 0u);
-  world.each([&](lsched_runtime*, int32_t r) { destroy(schedules[r]); });
+  world.each([&](lsched_world*, int32_t r) { destroy(schedules[r]); });
 }
 
 TEST(c_partial, destroying_times_out_until_everybody_has_left_and_then_succeeds) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
-  world.each([&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, "solo")); });
+  world.each([&](lsched_world* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(2, "solo")); });
   for (int i = 0; i < 2; ++i) {
     diagnostic why;
     EXPECT_EQ(lsched_schedule_destroy(schedules[0], k_short_ns, &why), LSCHED_ERR_TIMEOUT);
@@ -1515,14 +1481,14 @@ TEST(c_partial, destroying_times_out_until_everybody_has_left_and_then_succeeds)
   lsched_ticket ticket{};
   EXPECT_EQ(lsched_offer(schedules[1], gradient.data(), &ticket), LSCHED_OK);  // rank 0 serves on
   EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, nullptr, nullptr), LSCHED_OK);
-  world.each([&](lsched_runtime*, int32_t r) { destroy(schedules[r]); });
+  world.each([&](lsched_world*, int32_t r) { destroy(schedules[r]); });
 }
 
 TEST(c_partial, callers_drive_a_solo_schedule_if_they_ask_for_it) {
   lsched_config config = test_config();
   config.progress = LSCHED_PROGRESS_CALLER;
   const world_of_threads world(2, config);
-  world.each([](lsched_runtime* runtime, int32_t) {
+  world.each([](lsched_world* runtime, int32_t) {
     lsched_schedule* schedule = create(runtime, describe_partial(2, "solo"));
     const integers gradient(2, 4);
     lsched_ticket ticket{};
@@ -1574,7 +1540,7 @@ TEST(c_partial_stats, wrong_arguments_and_ordinary_schedules_are_refused) {
 struct one_rank_behind {
   explicit one_rank_behind(std::uint64_t count) : gradient(count, 1) {
     world.each(
-        [&](lsched_runtime* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(count, "solo")); });
+        [&](lsched_world* runtime, int32_t r) { schedules[r] = create(runtime, describe_partial(count, "solo")); });
     lsched_ticket ticket{};
     for (int round = 1; round <= 3; ++round) arrive(0);
     EXPECT_EQ(lsched_wait({schedules[1], 3}, k_limit_ns, nullptr), LSCHED_OK);
@@ -1585,7 +1551,7 @@ struct one_rank_behind {
     EXPECT_EQ(lsched_wait({schedules[0], 4}, k_limit_ns, nullptr), LSCHED_OK);
   }
   ~one_rank_behind() {
-    world.each([&](lsched_runtime*, int32_t r) { destroy(schedules[r]); });
+    world.each([&](lsched_world*, int32_t r) { destroy(schedules[r]); });
   }
   void arrive(int r) {
     lsched_ticket ticket{};
@@ -1635,7 +1601,7 @@ TEST(c_partial_stats, messages_are_those_of_the_runtime_and_null_saves_their_byt
     const lsched_partial_stats seen = stats_of(it.schedules[r]);
     lsched_stats counted{};
     counted.struct_size = sizeof counted;
-    ASSERT_EQ(lsched_runtime_stats(it.world.at(r), &counted), LSCHED_OK);
+    ASSERT_EQ(lsched_get_stats(it.world.at(r), &counted), LSCHED_OK);
     EXPECT_EQ(seen.messages_sent, counted.messages_sent);
     EXPECT_EQ(seen.nulls_sent, counted.nulls_sent);
     EXPECT_EQ(seen.bytes_sent, counted.bytes_sent);
@@ -1646,7 +1612,7 @@ TEST(c_partial_stats, messages_are_those_of_the_runtime_and_null_saves_their_byt
 
 TEST(c_partial_stats, a_flush_calls_for_all_rounds_up_to_it) {
   const one_rank_behind it(2);
-  it.world.each([&](lsched_runtime*, int32_t r) {
+  it.world.each([&](lsched_world*, int32_t r) {
     diagnostic why;
     EXPECT_EQ(lsched_flush(it.schedules[r], nullptr, k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
   });
@@ -1702,7 +1668,7 @@ TEST(c_partial_stats, as_json_they_are_the_same) {
 
 TEST(c_partial_stats, add_up_while_rounds_go_on) {
   const world_of_threads world(3);
-  world.each([](lsched_runtime* runtime, int32_t r) {
+  world.each([](lsched_world* runtime, int32_t r) {
     lsched_schedule* schedule = create(runtime, describe_partial(2, "quorum(2)"));
     std::atomic<bool> is_over{false};
     std::jthread onlooker([&] {
@@ -1732,7 +1698,7 @@ TEST(c_partial_stats, add_up_while_rounds_go_on) {
 
 /// A builder with one input and one output of four integers.
 struct hand {
-  explicit hand(lsched_runtime* runtime) {
+  explicit hand(lsched_world* runtime) {
     EXPECT_EQ(lsched_builder_create(runtime, "by_hand", &b), LSCHED_OK);
     EXPECT_EQ(lsched_slot_input(b, LSCHED_I64, 4, &in), LSCHED_OK);
     EXPECT_EQ(lsched_slot_output(b, LSCHED_I64, 4, &out), LSCHED_OK);
@@ -1862,7 +1828,7 @@ TEST(c_builder, slots_need_memory) {
 
 TEST(c_builder, a_tag_is_used_once_per_peer_and_direction) {
   expect_disagreement(LSCHED_ERR_ARGUMENT, {"tag"},
-                      [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                      [](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                         hand h(runtime);
                         for (int twice = 0; r == 0 && twice < 2; ++twice)
                           lsched_add_send(h.b, 1, 3, {h.in, 0, 4}, nullptr);
@@ -1872,7 +1838,7 @@ TEST(c_builder, a_tag_is_used_once_per_peer_and_direction) {
 
 TEST(c_builder, a_send_without_a_receive_is_unmatched_on_every_rank) {
   expect_disagreement(LSCHED_ERR_UNMATCHED, {"rank 0", "rank 1", "32 bytes of i64 with tag"},
-                      [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                      [](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                         hand h(runtime);
                         if (r == 0) lsched_add_send(h.b, 1, 0, {h.in, 0, 4}, nullptr);
                         if (r == 1) lsched_add_recv(h.b, 0, 1, {h.out, 0, 4}, nullptr);
@@ -1881,7 +1847,7 @@ TEST(c_builder, a_send_without_a_receive_is_unmatched_on_every_rank) {
 }
 
 /// By hand: what all ranks have, combined.
-lsched_status commit_combination(lsched_runtime* runtime, lsched_dtype dtype, lsched_reduction by,
+lsched_status commit_combination(lsched_world* runtime, lsched_dtype dtype, lsched_reduction by,
                                  lsched_schedule** schedule, lsched_diagnostic* why) {
   lsched_builder* b = nullptr;
   lsched_slot own{}, all{};
@@ -1908,12 +1874,12 @@ lsched_status commit_combination(lsched_runtime* runtime, lsched_dtype dtype, ls
 TEST(c_builder, dtypes_and_reductions_must_agree) {
   for (int32_t odd = 0; odd < 3; ++odd) {
     expect_disagreement(LSCHED_ERR_UNMATCHED, {"f32", "i32"},
-                        [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        [&](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                           return commit_combination(runtime, r == odd ? LSCHED_I32 : LSCHED_F32,
                                                     r == odd ? LSCHED_MAX : LSCHED_SUM, schedule, why);
                         });
     expect_disagreement(LSCHED_ERR_MISMATCH, {"f32 by sum", "rank " + std::to_string(odd) + " reduces f32 by max"},
-                        [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                        [&](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                           return commit_combination(runtime, LSCHED_F32, r == odd ? LSCHED_MAX : LSCHED_SUM, schedule,
                                                     why);
                         });
@@ -1922,7 +1888,7 @@ TEST(c_builder, dtypes_and_reductions_must_agree) {
 
 TEST(c_builder, names_must_agree) {
   expect_disagreement(LSCHED_ERR_MISMATCH, {"by_hand", "custom"},
-                      [](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                      [](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                         if (r != 2) return hand(runtime).commit(schedule, why);
                         lsched_builder* b = nullptr;
                         EXPECT_EQ(lsched_builder_create(runtime, nullptr, &b), LSCHED_OK);
@@ -1935,7 +1901,7 @@ TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
   const world_of_threads world(3);
   std::vector<std::unique_ptr<hand>> hands(3);
   lsched_schedule* schedules[3]{};
-  world.each([&](lsched_runtime* runtime, int32_t r) {
+  world.each([&](lsched_world* runtime, int32_t r) {
     hands[static_cast<std::size_t>(r)] = std::make_unique<hand>(runtime);
     hand& h = *hands[static_cast<std::size_t>(r)];
     if (r == 0) {
@@ -1988,7 +1954,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 /// A rank's text with memory for one input and one output of four integers.
 struct loading {
   explicit loading(std::string of) : text(std::move(of)) {}
-  lsched_status load(lsched_runtime* runtime, lsched_schedule** schedule, lsched_diagnostic* why) {
+  lsched_status load(lsched_world* runtime, lsched_schedule** schedule, lsched_diagnostic* why) {
     const void* inputs[] = {input.data()};
     void* outputs[] = {output.data()};
     return lsched_schedule_load(runtime, text.data(), text.size(), inputs, outputs, schedule, why);
@@ -2011,7 +1977,7 @@ TEST(c_load, each_rank_takes_its_own_text_or_its_part_of_a_worlds) {
     const world_of_threads world(ranks);
     std::string all;
     for (int32_t r = 0; r < ranks; ++r) all += shift_text(r, ranks);
-    world.each([&](lsched_runtime* runtime, int32_t r) {
+    world.each([&](lsched_world* runtime, int32_t r) {
       loading mine(r == 1 ? shift_text(r, ranks) : all);
       lsched_schedule* schedule = nullptr;
       diagnostic why;
@@ -2028,7 +1994,7 @@ TEST(c_load, each_rank_takes_its_own_text_or_its_part_of_a_worlds) {
 
 TEST(c_load, what_is_printed_can_be_loaded_and_computes_the_same) {
   const world_of_threads world(3);
-  world.each([](lsched_runtime* runtime, int32_t r) {
+  world.each([](lsched_world* runtime, int32_t r) {
     integers input(4, r + 1), output(4);
     lsched_schedule* sum = create(runtime, describe(input, output));
     loading copy(printed(sum));
@@ -2074,7 +2040,7 @@ TEST(c_load, buffers_need_memory) {
 void expect_refused_load(lsched_status code, const std::vector<std::string>& words,
                          const std::function<std::string(int32_t)>& text) {
   expect_disagreement(code, words,
-                      [&](lsched_runtime* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
+                      [&](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {
                         return loading(text(r)).load(runtime, schedule, why);
                       });
 }
@@ -2140,7 +2106,7 @@ TEST(large_message_soak, an_allreduce_of_more_than_two_gibibytes_gets_every_byte
   lsched_config config = test_config();
   config.region_bytes = 0;
   const world_of_threads world(2, config);
-  world.each([](lsched_runtime* runtime, int32_t r) {
+  world.each([](lsched_world* runtime, int32_t r) {
     std::vector<std::uint8_t> input(count), output(count);
     const std::uint64_t factor = r == 0 ? 0x9e3779b97f4a7c15u : 0xbf58476d1ce4e5b9u;
     const auto value = [](std::uint64_t by, std::uint64_t i) { return static_cast<std::uint8_t>((i * by) >> 56); };

@@ -14,42 +14,12 @@
 #include "collectives/registry.h"
 #include "tests/support/c_request.h"
 #include "tests/support/promised_outputs.h"
+#include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
 namespace {
 
-constexpr std::uint64_t k_limit_ns = 30'000'000'000;
-
-struct diagnostic : lsched_diagnostic {
-  diagnostic() { lsched_diagnostic_init(this); }
-};
-
-/// A world of threads.
-class threads {
- public:
-  explicit threads(rank size) : runtimes_(static_cast<std::size_t>(size)) {
-    lsched_config config;
-    lsched_config_init(&config);
-    config.region_bytes = 64 << 20;
-    config.commit_timeout_ns = k_limit_ns;
-    diagnostic why;
-    if (lsched_runtime_open_threads(size, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
-  }
-  ~threads() {
-    for (lsched_runtime* one : runtimes_) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
-  }
-  threads(const threads&) = delete;
-  threads& operator=(const threads&) = delete;
-
-  rank size() const { return static_cast<rank>(runtimes_.size()); }
-  void each(const std::function<void(lsched_runtime*, rank)>& body) const {
-    std::vector<std::jthread> all;
-    for (rank r = 0; r < size(); ++r) all.emplace_back([&, r] { body(runtimes_[static_cast<std::size_t>(r)], r); });
-  }
-
- private:
-  std::vector<lsched_runtime*> runtimes_;
-};
+using threads = world_of_threads;
 
 /// Inputs and outputs of all ranks; in place, `memory` holds both.
 struct buffers_of_world {
@@ -72,7 +42,7 @@ struct buffers_of_world {
 };
 
 /// The schedule of one rank through three rounds, the last one over other memory.
-void run_rank(lsched_runtime* runtime, c_request request, buffers_of_world& all, std::size_t r, bool in_place,
+void run_rank(lsched_world* runtime, c_request request, buffers_of_world& all, std::size_t r, bool in_place,
               const std::function<void()>& in_step) {
   numbers& input = all.inputs[r];
   numbers& output = all.outputs[r];
@@ -140,7 +110,7 @@ void expect_kept(const threads& ranks, const algorithm& it, std::uint64_t count,
     else
       EXPECT_EQ(broken_promise(promise, all.inputs, all.outputs), "") << what << ", round " << stop / 2;
   });
-  ranks.each([&](lsched_runtime* runtime, rank r) {
+  ranks.each([&](lsched_world* runtime, rank r) {
     run_rank(runtime, c_request(*it.of, {r, ranks.size()}, data, it.name), all, static_cast<std::size_t>(r), in_place,
              [&] { meeting.arrive(); });
   });
@@ -160,7 +130,7 @@ TEST(c_collective, every_algorithm_keeps_its_promise) {
 
 /// All ranks ask for the same, which is wrong.
 void expect_refused(const threads& ranks, lsched_collective_desc desc, lsched_status code, const std::string& words) {
-  ranks.each([&](lsched_runtime* runtime, rank) {
+  ranks.each([&](lsched_world* runtime, rank) {
     lsched_schedule* schedule = nullptr;
     diagnostic why;
     EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), code) << why.text;
@@ -230,7 +200,7 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
 
 // --- nothing of one's own ------------------------------------------------------------------------------------
 
-lsched_schedule* created(lsched_runtime* runtime, const lsched_collective_desc& desc) {
+lsched_schedule* created(lsched_world* runtime, const lsched_collective_desc& desc) {
   lsched_schedule* schedule = nullptr;
   diagnostic why;
   EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
@@ -239,7 +209,7 @@ lsched_schedule* created(lsched_runtime* runtime, const lsched_collective_desc& 
 
 TEST(c_collective, a_rank_without_a_block_works_in_place_and_is_bound_to_other_memory) {
   const threads ranks(3);
-  ranks.each([](lsched_runtime* runtime, rank r) {
+  ranks.each([](lsched_world* runtime, rank r) {
     const std::uint64_t counts[] = {2, 0, 3};
     const std::size_t begin[] = {0, 2, 2};
     const auto me = static_cast<std::size_t>(r);
@@ -266,7 +236,7 @@ TEST(c_collective, a_rank_without_a_block_works_in_place_and_is_bound_to_other_m
 
 TEST(c_collective, a_rank_without_neighbors_needs_no_counts) {
   const threads ranks(3);
-  ranks.each([](lsched_runtime* runtime, rank r) {
+  ranks.each([](lsched_world* runtime, rank r) {
     const std::int32_t peer = 1 - r;  // 0 and 1 send each other a number; 2 has nobody
     const std::uint64_t one = 1;
     numbers input{r + 5}, output{0};
@@ -287,7 +257,7 @@ TEST(c_collective, a_rank_without_neighbors_needs_no_counts) {
 
 TEST(c_collective, a_barrier_has_the_radix_it_is_given_and_ranks_agree_about_it) {
   const threads ranks(5);
-  const auto create_with = [](lsched_runtime* runtime, rank radix, lsched_status expected) {
+  const auto create_with = [](lsched_world* runtime, rank radix, lsched_status expected) {
     const lsched_collective_desc desc{
         .struct_size = sizeof desc, .collective = "barrier", .algorithm = "k_dissemination", .radix = radix};
     lsched_schedule* schedule = nullptr;
@@ -298,7 +268,7 @@ TEST(c_collective, a_barrier_has_the_radix_it_is_given_and_ranks_agree_about_it)
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
     return text;
   };
-  ranks.each([&](lsched_runtime* runtime, rank r) {
+  ranks.each([&](lsched_world* runtime, rank r) {
     EXPECT_NE(create_with(runtime, 2, LSCHED_OK), create_with(runtime, 5, LSCHED_OK));
     create_with(runtime, r == 1 ? 5 : 2, LSCHED_ERR_MISMATCH);
   });
@@ -317,7 +287,7 @@ std::vector<float> contribution_of(rank r) {
   return vector;
 }
 
-void expect_adasum(lsched_runtime* runtime, rank r, rank size, const char* algorithm, bool in_place) {
+void expect_adasum(lsched_world* runtime, rank r, rank size, const char* algorithm, bool in_place) {
   std::vector<float> input = contribution_of(r), output(150, -1.0f);
   if (in_place) output = input;
   lsched_schedule* schedule = created(runtime, {.struct_size = sizeof(lsched_collective_desc),
@@ -343,7 +313,7 @@ void expect_adasum(lsched_runtime* runtime, rank r, rank size, const char* algor
 TEST(c_collective, adasum_is_a_sum_or_a_mean_of_each_tensor_by_itself) {
   for (const rank size : {1, 3, 5, 6, 4}) {
     const threads ranks(size);
-    ranks.each([&](lsched_runtime* runtime, rank r) {
+    ranks.each([&](lsched_world* runtime, rank r) {
       for (const char* algorithm : {"auto", "recursive_doubling", "halving", "linear"})
         for (const bool in_place : {false, true}) expect_adasum(runtime, r, size, algorithm, in_place);
     });
@@ -355,18 +325,18 @@ TEST(c_collective, adasum_is_a_sum_or_a_mean_of_each_tensor_by_itself) {
 using flags = std::vector<std::uint8_t>;
 using reals = std::vector<double>;
 
-flags spoilt_by(const lsched_schedule* schedule, std::size_t tensors) {
+flags non_finite_by(const lsched_schedule* schedule, std::size_t tensors) {
   flags found(tensors, 7);
   std::uint64_t number = 7, same = 7;
-  EXPECT_EQ(lsched_spoilt_tensors(schedule, tensors, found.data(), &number), LSCHED_OK);
+  EXPECT_EQ(lsched_non_finite_tensors(schedule, tensors, found.data(), &number), LSCHED_OK);
   EXPECT_EQ(number, static_cast<std::uint64_t>(std::count(found.begin(), found.end(), 1)));
-  EXPECT_EQ(lsched_spoilt_tensors(schedule, 0, nullptr, &same), LSCHED_OK);
+  EXPECT_EQ(lsched_non_finite_tensors(schedule, 0, nullptr, &same), LSCHED_OK);
   EXPECT_EQ(same, number);
   return found;
 }
 
 /// Of 40 elements a tensor: the first is sound, those at 40, 80 and 120 are spoilt by rank 1, the last is empty.
-void expect_spoilt(lsched_runtime* runtime, rank r, rank size, lsched_dtype type, const char* algorithm) {
+void expect_non_finite(lsched_world* runtime, rank r, rank size, lsched_dtype type, const char* algorithm) {
   constexpr double k_infinity = std::numeric_limits<double>::infinity();
   const lsched_tensor tensors[] = {{0, 40}, {40, 40}, {80, 40}, {120, 40}, {160, 0}};
   reals given(160, 1);
@@ -385,30 +355,30 @@ void expect_spoilt(lsched_runtime* runtime, rank r, rank size, lsched_dtype type
                                                 .tensors = tensors,
                                                 .tensor_count = std::size(tensors)});
   ASSERT_NE(schedule, nullptr);
-  EXPECT_EQ(lsched_spoilt_tensors(schedule, 0, nullptr, nullptr), LSCHED_ERR_STATE) << "before the first round";
+  EXPECT_EQ(lsched_non_finite_tensors(schedule, 0, nullptr, nullptr), LSCHED_ERR_STATE) << "before the first round";
   give();
   EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
-  EXPECT_EQ(spoilt_by(schedule, 5), (flags{0, 1, 1, 1, 0})) << algorithm << " of dtype " << type;
+  EXPECT_EQ(non_finite_by(schedule, 5), (flags{0, 1, 1, 1, 0})) << algorithm << " of dtype " << type;
   given.assign(160, 2);
   give();
   EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
-  EXPECT_EQ(spoilt_by(schedule, 5), flags(5, 0)) << "the next round has a verdict of its own";
+  EXPECT_EQ(non_finite_by(schedule, 5), flags(5, 0)) << "the next round has a verdict of its own";
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
 }
 
-TEST(c_collective, spoilt_tensors_are_told_on_all_ranks_alike) {
+TEST(c_collective, non_finite_tensors_are_told_on_all_ranks_alike) {
   for (const rank size : {1, 3, 5, 2}) {
     const threads ranks(size);
-    ranks.each([&](lsched_runtime* runtime, rank r) {
+    ranks.each([&](lsched_world* runtime, rank r) {
       for (const lsched_dtype type : {LSCHED_F16, LSCHED_BF16, LSCHED_F32, LSCHED_F64})
         for (const char* algorithm : {"recursive_doubling", "halving", "linear"})
-          expect_spoilt(runtime, r, size, type, algorithm);
+          expect_non_finite(runtime, r, size, type, algorithm);
     });
   }
 }
 
 /// Both elements of each rank's f16 vector, and what the adaptive sum makes of them.
-reals half_sum(lsched_runtime* runtime, reals vector, flags& spoilt) {
+reals half_sum(lsched_world* runtime, reals vector, flags& spoilt) {
   std::uint16_t memory[2];
   lsched_schedule* schedule = created(runtime, {.struct_size = sizeof(lsched_collective_desc),
                                                 .collective = "adasum",
@@ -418,7 +388,7 @@ reals half_sum(lsched_runtime* runtime, reals vector, flags& spoilt) {
                                                 .dtype = LSCHED_F16});
   EXPECT_EQ(lsched_convert(LSCHED_F64, vector.data(), 2, 1, LSCHED_F16, memory), LSCHED_OK);
   EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
-  spoilt = spoilt_by(schedule, 1);
+  spoilt = non_finite_by(schedule, 1);
   EXPECT_EQ(lsched_convert(LSCHED_F16, memory, 2, 1, LSCHED_F64, vector.data()), LSCHED_OK);
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
   return vector;
@@ -428,7 +398,7 @@ reals half_sum(lsched_runtime* runtime, reals vector, flags& spoilt) {
 TEST(c_collective, an_adasum_of_f16_overflows_in_the_last_combination_or_spoils_its_tensor) {
   for (const rank size : {2, 3, 5}) {
     const threads ranks(size);
-    ranks.each([&](lsched_runtime* runtime, rank r) {
+    ranks.each([&](lsched_world* runtime, rank r) {
       flags spoilt;
       const double x = r < 2 ? 40000 : 0, y = r == 1 ? -x : x;
       const reals sum = half_sum(runtime, {x, y}, spoilt);
@@ -443,14 +413,14 @@ TEST(c_collective, an_adasum_of_f16_overflows_in_the_last_combination_or_spoils_
   }
 }
 
-TEST(c_collective, spoilt_tensors_are_those_of_an_adasum_that_has_run) {
+TEST(c_collective, non_finite_tensors_are_those_of_an_adasum_that_has_run) {
   const threads ranks(2);
-  ranks.each([](lsched_runtime* runtime, rank r) {
+  ranks.each([](lsched_world* runtime, rank r) {
     std::vector<float> vector(8, 1);
     std::uint8_t one[2];
     std::uint64_t number;
     const auto asked = [&](lsched_schedule* of, std::uint64_t tensors, std::uint8_t* into) {
-      return lsched_spoilt_tensors(of, tensors, into, &number);
+      return lsched_non_finite_tensors(of, tensors, into, &number);
     };
     lsched_collective_desc desc{.struct_size = sizeof desc,
                                 .collective = "adasum",
@@ -499,7 +469,7 @@ TEST(c_collective, only_floating_types_are_converted) {
 
 TEST(c_collective, a_partial_adasum_combines_who_is_there) {
   const threads ranks(3);
-  ranks.each([](lsched_runtime* runtime, rank r) {
+  ranks.each([](lsched_world* runtime, rank r) {
     const lsched_tensor tensors[] = {{0, 3}, {3, 3}};
     lsched_partial_desc desc{.struct_size = sizeof desc,
                              .collective = "adasum",
@@ -530,7 +500,7 @@ TEST(c_collective, a_partial_adasum_combines_who_is_there) {
 
 TEST(c_collective, ranks_with_different_tensors_learn_that) {
   const threads ranks(3);
-  ranks.each([](lsched_runtime* runtime, rank r) {
+  ranks.each([](lsched_world* runtime, rank r) {
     std::vector<float> vector(150);
     lsched_collective_desc desc{.struct_size = sizeof desc,
                                 .collective = "adasum",
@@ -549,7 +519,7 @@ TEST(c_collective, ranks_with_different_tensors_learn_that) {
 
 TEST(c_collective, ranks_that_ask_for_different_things_learn_both) {
   const threads ranks(3);
-  ranks.each([](lsched_runtime* runtime, rank r) {
+  ranks.each([](lsched_world* runtime, rank r) {
     numbers input(8), output(8);
     lsched_collective_desc desc = allreduce_of(input, output);
     if (r == 1) desc.segment_bytes = 16;

@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(regions, c_coo, testing::Values(LSCHED_EQUAL_REGIONS, L
 TEST_P(c_coo, what_ranks_bring_is_added_up) {
   for (const std::int32_t size : {1, 2, 3, 5}) {
     std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
-    as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+    as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
       const bool has_dense = r != 1;  // each rank's own choice
       lsched_schedule* schedule = nullptr;
       diagnostic why;
@@ -111,7 +111,7 @@ TEST_P(c_coo, what_ranks_bring_is_added_up) {
 
 TEST_P(c_coo, a_bad_round_is_bounds_everywhere_and_the_next_one_is_good) {
   std::vector<rank_memory> ranks(3);
-  as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
     rank_memory& mine = ranks[r];
     lsched_schedule* schedule = nullptr;
     diagnostic why;
@@ -156,7 +156,7 @@ TEST_P(c_coo, a_bad_round_is_bounds_everywhere_and_the_next_one_is_good) {
 
 TEST(c_coo_desc, other_memory_is_bound) {
   std::vector<rank_memory> ranks(2), others(2);
-  as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(2, [&](lsched_world* runtime, std::size_t r) {
     lsched_schedule* schedule = nullptr;
     diagnostic why;
     const lsched_coo_desc desc = ranks[r].desc();
@@ -185,7 +185,7 @@ TEST(c_coo_desc, other_memory_is_bound) {
 
 TEST(c_coo_desc, vectors_may_be_longer_than_an_index_and_have_no_elements) {
   std::vector<rank_memory> ranks(3);
-  as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
     rank_memory& mine = ranks[r];
     for (const std::uint64_t count : {std::uint64_t{3} << 32, std::uint64_t{1}, std::uint64_t{0}}) {
       lsched_schedule* schedule = nullptr;
@@ -224,7 +224,7 @@ TEST(c_coo_desc, vectors_may_be_longer_than_an_index_and_have_no_elements) {
 
 TEST(c_coo_desc, a_wrong_desc_is_told_what_is_wrong) {
   rank_memory memory;
-  as_ranks(1, [&](lsched_runtime* runtime, std::size_t) {
+  as_ranks(1, [&](lsched_world* runtime, std::size_t) {
     const auto refusal = [&](lsched_status expected, const char* words,
                              const std::function<void(lsched_coo_desc&)>& change) {
       lsched_coo_desc desc = memory.desc();
@@ -255,7 +255,7 @@ TEST(c_coo_desc, a_wrong_desc_is_told_what_is_wrong) {
 
 TEST(c_coo_desc, ranks_that_ask_for_different_things_learn_it) {
   std::vector<rank_memory> ranks(2);
-  as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(2, [&](lsched_world* runtime, std::size_t r) {
     lsched_coo_desc desc = ranks[r].desc();
     desc.out_room += r;
     lsched_schedule* schedule = nullptr;

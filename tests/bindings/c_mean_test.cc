@@ -34,7 +34,7 @@ template <class T>
 std::vector<T> mean_of(std::int32_t ranks, std::uint64_t calls, lsched_dtype type, lsched_divisor by,
                        std::uint64_t count, const contribution<T>& offered) {
   std::vector<T> mean(count);
-  as_ranks(ranks, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(ranks, [&](lsched_world* runtime, std::size_t r) {
     lsched_schedule* schedule = nullptr;
     diagnostic why;
     const lsched_partial_desc desc = described(type, count, by);
@@ -96,7 +96,7 @@ TEST(c_mean, of_integers_that_are_no_doubles_is_exact) {
 }
 
 TEST(c_mean, of_weights_is_the_same_division) {
-  as_ranks(7, [](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(7, [](lsched_world* runtime, std::size_t r) {
     lsched_partial_desc desc = described(LSCHED_F32, 3, LSCHED_DIVIDE_BY_NONE);
     desc.averages_weights = 1;
     lsched_schedule* schedule = nullptr;
@@ -127,7 +127,7 @@ void expect_sparse_mean(lsched_dtype type, const char* algorithm) {
   constexpr std::int32_t ranks = 7;
   const std::vector<T> dense = mean_of<T>(ranks, 1, type, LSCHED_DIVIDE_BY_RANKS, count,
                                           [&](std::size_t r, std::uint64_t) { return drawn<T>(r, count, type); });
-  as_ranks(ranks, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(ranks, [&](lsched_world* runtime, std::size_t r) {
     const std::vector<T> gradient = drawn<T>(r, count, type);
     std::vector<T> update(count);
     const lsched_sparse_desc desc{.struct_size = sizeof desc,

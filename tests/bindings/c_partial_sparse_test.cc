@@ -45,7 +45,7 @@ struct request {
   lsched_partial_desc partial{};
 };
 
-lsched_schedule* create(lsched_runtime* runtime, const request& what) {
+lsched_schedule* create(lsched_world* runtime, const request& what) {
   lsched_schedule* schedule = nullptr;
   diagnostic why;
   EXPECT_EQ(lsched_partial_create(runtime, &what.partial, &schedule, &why), LSCHED_OK) << why.text;
@@ -101,7 +101,7 @@ TEST(c_partial_sparse, what_is_offered_is_in_updates_or_residuals) {
       for (const std::int32_t size : {1, 2, 3, 5}) {
         const std::string where = std::string(algorithm) + " " + activation + ", " + std::to_string(size) + " ranks";
         std::vector<account> all(static_cast<std::size_t>(size));
-        as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+        as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
           lsched_schedule* schedule = create(runtime, request(algorithm, activation));
           ASSERT_NE(schedule, nullptr) << where;
           vector update(k_count);
@@ -139,7 +139,7 @@ TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
   constexpr std::int32_t size = 3;
   std::barrier in_step(size);
   std::vector<account> all(size);
-  as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
     lsched_schedule* schedule = create(runtime, request("oktopk", "solo"));
     ASSERT_NE(schedule, nullptr);
     vector update(k_count);
@@ -189,7 +189,7 @@ TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
 TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
   constexpr std::int32_t size = 3;
   std::barrier in_step(size);
-  as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
     lsched_schedule* one = create(runtime, request("topka", "solo"));
     lsched_schedule* other = create(runtime, request("topka", "solo"));
     ASSERT_TRUE(one != nullptr && other != nullptr);
@@ -224,8 +224,8 @@ TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
   lsched_config_init(&config);
   config.commit_timeout_ns = k_limit_ns;
   config.progress = LSCHED_PROGRESS_CALLER;  // a rank that does not call sleeps
-  std::vector<lsched_runtime*> world(2);
-  ASSERT_EQ(lsched_runtime_open_threads(2, &config, world.data(), nullptr), LSCHED_OK);
+  std::vector<lsched_world*> world(2);
+  ASSERT_EQ(lsched_world_open_threads(2, &config, world.data(), nullptr), LSCHED_OK);
   std::vector<lsched_schedule*> its(2);
   {
     std::jthread other([&] { its[1] = create(world[1], request("oktopk", "solo")); });
@@ -256,11 +256,11 @@ TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
     std::jthread other([&] { destroy(its[1]); });
     destroy(its[0]);
   }
-  for (lsched_runtime* one : world) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
+  for (lsched_world* one : world) EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
 }
 
 TEST(c_partial_sparse, a_wrong_desc_is_told_what_is_wrong) {
-  as_ranks(1, [&](lsched_runtime* runtime, std::size_t) {
+  as_ranks(1, [&](lsched_world* runtime, std::size_t) {
     const auto expect_refusal = [&](const char* words, const std::function<void(request&)>& spoil) {
       request what("oktopk", "solo");
       spoil(what);
@@ -299,7 +299,7 @@ TEST(c_partial_sparse, a_wrong_desc_is_told_what_is_wrong) {
 }
 
 TEST(c_partial_sparse, ranks_that_ask_for_different_things_learn_it) {
-  as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(2, [&](lsched_world* runtime, std::size_t r) {
     const request what("oktopk", r == 0 ? "solo" : "majority", 10);
     lsched_schedule* schedule = nullptr;
     diagnostic why;

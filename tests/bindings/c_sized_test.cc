@@ -1,7 +1,7 @@
 // Structs with `struct_size`: a caller may have been compiled against an older or a newer lsched.h. Each such struct of
 // the header is in k_structs, with a call that it goes through.
-#include <array>
 #include <gtest/gtest.h>
+#include <array>
 
 #include <algorithm>
 #include <cstdlib>
@@ -62,19 +62,19 @@ struct world_of_one {
     lsched_config config;
     lsched_config_init(&config);
     config.region_bytes = 64 << 20;
-    EXPECT_EQ(lsched_runtime_open_threads(1, &config, &runtime, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_world_open_threads(1, &config, &runtime, nullptr), LSCHED_OK);
     EXPECT_EQ(lsched_sparse_create(runtime, &sparse_desc, &sparse, nullptr), LSCHED_OK);
     EXPECT_EQ(lsched_partial_create(runtime, &partial_desc, &partial, nullptr), LSCHED_OK);
   }
   ~world_of_one() {
     for (lsched_schedule* it : {sparse, partial})
       EXPECT_EQ(lsched_schedule_destroy(it, k_limit_ns, nullptr), LSCHED_OK);
-    EXPECT_EQ(lsched_runtime_close(runtime), LSCHED_OK);
+    EXPECT_EQ(lsched_world_close(runtime), LSCHED_OK);
   }
   world_of_one(const world_of_one&) = delete;
   world_of_one& operator=(const world_of_one&) = delete;
 
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   lsched_schedule *sparse = nullptr, *partial = nullptr;
   float in[4]{}, out[4]{};
   std::uint64_t indices[4]{}, item_count = 0, out_indices[4]{}, out_count = 0;
@@ -112,7 +112,7 @@ struct world_of_one {
 
   /// What a create answers; what it has made is gone again.
   template <class Desc>
-  lsched_status create(lsched_status (*make)(lsched_runtime*, const Desc*, lsched_schedule**, lsched_diagnostic*),
+  lsched_status create(lsched_status (*make)(lsched_world*, const Desc*, lsched_schedule**, lsched_diagnostic*),
                        const Desc* desc, lsched_diagnostic* why) const {
     lsched_schedule* made = nullptr;
     const lsched_status answer = make(runtime, desc, &made, why);
@@ -163,9 +163,9 @@ const sized_struct k_structs[] = {
           return config;
         },
         [](in, const lsched_config* it, lsched_diagnostic* why) {
-          lsched_runtime* opened = nullptr;
-          const lsched_status answer = lsched_runtime_open_threads(1, it, &opened, why);
-          EXPECT_EQ(lsched_runtime_close(opened), LSCHED_OK);
+          lsched_world* opened = nullptr;
+          const lsched_status answer = lsched_world_open_threads(1, it, &opened, why);
+          EXPECT_EQ(lsched_world_close(opened), LSCHED_OK);
           return answer;
         }),
     passed_in<lsched_user_op>([](in world) { return world.user_op; },
@@ -214,14 +214,26 @@ const sized_struct k_structs[] = {
           lsched_verification answer{.struct_size = sizeof answer};
           return lsched_verify_collective(it, &answer, nullptr, 0, why);
         }),
+    passed_in<lsched_simulate_desc>(
+        [](in) {
+          lsched_simulate_desc desc;
+          lsched_simulate_desc_init(&desc);
+          desc.text = k_text.data();
+          desc.bytes = k_text.size();
+          return desc;
+        },
+        [](in, const lsched_simulate_desc* it, lsched_diagnostic* why) {
+          lsched_simulation answer{.struct_size = sizeof answer};
+          return lsched_simulate(it, &answer, nullptr, 0, why);
+        }),
     filled_in<lsched_diagnostic>([](in, lsched_diagnostic* it, lsched_diagnostic*) {
-      EXPECT_EQ(lsched_runtime_open_threads(0, nullptr, nullptr, it), LSCHED_ERR_ARGUMENT);
+      EXPECT_EQ(lsched_world_open_threads(0, nullptr, nullptr, it), LSCHED_ERR_ARGUMENT);
       return it->status == LSCHED_ERR_ARGUMENT && it->text[0] != '\0' ? LSCHED_OK : LSCHED_ERR_ARGUMENT;
     }),
     filled_in<lsched_node>(
         [](in world, lsched_node* it, lsched_diagnostic*) { return lsched_node_of(world.runtime, 0, it); }),
     filled_in<lsched_stats>(
-        [](in world, lsched_stats* it, lsched_diagnostic*) { return lsched_runtime_stats(world.runtime, it); }),
+        [](in world, lsched_stats* it, lsched_diagnostic*) { return lsched_get_stats(world.runtime, it); }),
     filled_in<lsched_sparse_stats>([](in world, lsched_sparse_stats* it, lsched_diagnostic*) {
       return lsched_sparse_get_stats(world.sparse, it);
     }),
@@ -232,6 +244,13 @@ const sized_struct k_structs[] = {
     }),
     filled_in<lsched_partial_stats>([](in world, lsched_partial_stats* it, lsched_diagnostic*) {
       return lsched_schedule_stats(world.partial, it);
+    }),
+    filled_in<lsched_simulation>([](in, lsched_simulation* it, lsched_diagnostic* why) {
+      lsched_simulate_desc desc;
+      lsched_simulate_desc_init(&desc);
+      desc.text = k_text.data();
+      desc.bytes = k_text.size();
+      return lsched_simulate(&desc, it, nullptr, 0, why);
     }),
     filled_in<lsched_verification>([](in, lsched_verification* it, lsched_diagnostic* why) {
       const lsched_verify_text_desc desc{.struct_size = sizeof desc, .text = k_text.data(), .bytes = k_text.size()};
@@ -296,7 +315,7 @@ TEST(c_sized, a_size_that_no_version_has_is_refused) {
 TEST(c_sized, a_diagnostic_that_is_too_small_is_left_alone) {
   for (const std::size_t size : {std::size_t{0}, sizeof(std::size_t), sizeof(lsched_diagnostic) - 1}) {
     const caller_struct mine(lsched_diagnostic{}, size);
-    EXPECT_EQ(lsched_runtime_open_threads(0, nullptr, nullptr, mine.as<lsched_diagnostic>()), LSCHED_ERR_ARGUMENT);
+    EXPECT_EQ(lsched_world_open_threads(0, nullptr, nullptr, mine.as<lsched_diagnostic>()), LSCHED_ERR_ARGUMENT);
     EXPECT_TRUE(std::ranges::all_of(mine.bytes().subspan(sizeof size), [](unsigned char byte) { return byte == 0; }));
   }
 }

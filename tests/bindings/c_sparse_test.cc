@@ -59,7 +59,7 @@ TEST(c_sparse, what_goes_in_comes_out_or_stays_in_residuals) {
       std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
       std::vector<std::span<float>> residuals(ranks.size());
       std::barrier in_step(size);
-      as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+      as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
         lsched_schedule* schedule = nullptr;
         diagnostic why;
         const lsched_sparse_desc desc = ranks[r].desc(algorithm, 30);
@@ -90,7 +90,7 @@ TEST(c_sparse, what_goes_in_comes_out_or_stays_in_residuals) {
 TEST(c_sparse, deferring_keeps_within_the_bound_and_counts_it) {
   for (const std::int32_t size : {2, 3, 5}) {
     std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
-    as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+    as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
       lsched_schedule* schedule = nullptr;
       lsched_sparse_desc desc = ranks[r].desc("oktopk", 60);
       desc.capacity = LSCHED_DEFER;
@@ -119,7 +119,7 @@ TEST(c_sparse, deferring_keeps_within_the_bound_and_counts_it) {
 
 TEST(c_sparse, what_lives_on_is_saved_and_brought_back) {
   std::vector<rank_memory> ranks(3);
-  as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
     lsched_schedule *one = nullptr, *other = nullptr;
     const lsched_sparse_desc desc = ranks[r].desc("oktopk", 20);
     diagnostic why;
@@ -147,7 +147,7 @@ TEST(c_sparse, what_lives_on_is_saved_and_brought_back) {
 /// Published thresholds, taken up in the midst of their lives by a schedule whose rounds begin anew.
 TEST(c_sparse, thresholds_live_on_too) {
   std::vector<rank_memory> ranks(3), others(3);
-  as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
     lsched_schedule *one = nullptr, *other = nullptr;
     const auto create = [&](rank_memory& memory, lsched_schedule** into) {
       lsched_sparse_desc desc = memory.desc("oktopk", 20);
@@ -186,7 +186,7 @@ TEST(c_sparse, thresholds_live_on_too) {
 
 TEST(c_sparse, other_memory_gets_all_of_the_update) {
   std::vector<rank_memory> ranks(2), others(2);
-  as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(2, [&](lsched_world* runtime, std::size_t r) {
     lsched_schedule* schedule = nullptr;
     const lsched_sparse_desc desc = ranks[r].desc("oktopk", 20);
     diagnostic why;
@@ -208,7 +208,7 @@ TEST(c_sparse, other_memory_gets_all_of_the_update) {
 TEST(c_sparse, the_same_memory_bound_again_gets_all_of_the_update) {
   for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank"}) {
     std::vector<rank_memory> ranks(2);
-    as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
+    as_ranks(2, [&](lsched_world* runtime, std::size_t r) {
       lsched_schedule* schedule = nullptr;
       const lsched_sparse_desc desc = ranks[r].desc(algorithm, 20);
       diagnostic why;
@@ -228,7 +228,7 @@ TEST(c_sparse, the_same_memory_bound_again_gets_all_of_the_update) {
 
 TEST(c_sparse, nothing_is_a_count_like_any_other) {
   std::vector<rank_memory> ranks(3);
-  as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
     for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gtopk_published", "gaussiank"})
       for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, k_count})
         for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, 2 * k_count}) {
@@ -252,7 +252,7 @@ TEST(c_sparse, a_round_that_is_not_finite_is_refused_everywhere_and_the_next_one
   for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank"})
     for (const std::int32_t size : {1, 2, 3, 5}) {
       std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
-      as_ranks(size, [&](lsched_runtime* runtime, std::size_t r) {
+      as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
         const bool is_last = r + 1 == ranks.size();
         lsched_sparse_desc desc = ranks[r].desc(algorithm, 30);
         desc.nans = LSCHED_NAN_ERROR;
@@ -297,7 +297,7 @@ TEST(c_sparse, a_round_that_is_not_finite_is_refused_everywhere_and_the_next_one
 TEST(c_sparse, a_narrow_sum_overflows_and_stays_where_it_was) {
   for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank"})
     for (const double scale : {1.0, 2.0}) {
-      as_ranks(2, [&](lsched_runtime* runtime, std::size_t) {
+      as_ranks(2, [&](lsched_world* runtime, std::size_t) {
         std::vector<std::uint16_t> gradient(k_count), update(k_count, 1);
         gradient[k_bad] = 0x7BFF;
         lsched_sparse_desc desc{.struct_size = sizeof desc,
@@ -335,7 +335,7 @@ void make_wrong(Enum& it) {
 
 TEST(c_sparse, a_wrong_desc_is_told_what_is_wrong) {
   rank_memory memory;
-  as_ranks(1, [&](lsched_runtime* runtime, std::size_t) {
+  as_ranks(1, [&](lsched_world* runtime, std::size_t) {
     const auto refusal = [&](const std::function<void(lsched_sparse_desc&)>& change) {
       lsched_sparse_desc desc = memory.desc("oktopk", 10);
       change(desc);
@@ -382,7 +382,7 @@ TEST(c_sparse, a_wrong_desc_is_told_what_is_wrong) {
 
 TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
   std::vector<rank_memory> ranks(2);
-  as_ranks(2, [&](lsched_runtime* runtime, std::size_t r) {
+  as_ranks(2, [&](lsched_world* runtime, std::size_t r) {
     lsched_sparse_desc desc = ranks[r].desc("oktopk", 10 + r);
     lsched_schedule* schedule = nullptr;
     diagnostic why;
@@ -411,7 +411,7 @@ TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
 TEST(c_sparse, ranks_that_have_loaded_different_rounds_all_learn_it) {
   for (const lsched_selection selection : {LSCHED_EXACT, LSCHED_REUSED}) {
     std::vector<rank_memory> ranks(3);
-    as_ranks(3, [&](lsched_runtime* runtime, std::size_t r) {
+    as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
       lsched_schedule* schedule = nullptr;
       diagnostic why;
       lsched_sparse_desc desc = ranks[r].desc("oktopk", 30);

@@ -10,32 +10,12 @@
 
 #include "bindings/c/lsched.h"
 #include "collectives/registry.h"
+#include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
 namespace {
 
-constexpr std::uint64_t k_limit_ns = 30'000'000'000;
 using numbers = std::vector<std::uint64_t>;
-
-struct diagnostic : lsched_diagnostic {
-  diagnostic() { lsched_diagnostic_init(this); }
-};
-
-/// Runs a body for each rank of a world of threads.
-void as_ranks(rank size, const std::function<void(lsched_runtime*, rank)>& body) {
-  std::vector<lsched_runtime*> runtimes(static_cast<std::size_t>(size));
-  lsched_config config;
-  lsched_config_init(&config);
-  config.region_bytes = 64 << 20;
-  config.commit_timeout_ns = k_limit_ns;
-  diagnostic why;
-  ASSERT_EQ(lsched_runtime_open_threads(size, &config, runtimes.data(), &why), LSCHED_OK) << why.text;
-  {
-    std::vector<std::jthread> all;
-    for (rank r = 0; r < size; ++r) all.emplace_back([&, r] { body(runtimes[static_cast<std::size_t>(r)], r); });
-  }
-  for (lsched_runtime* one : runtimes) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
-}
 
 // --- maps x -> a * x + b, modulo 2^64: associative, not commutative --------------------------------------------------
 
@@ -149,7 +129,7 @@ void expect_composed(const algorithm& it, rank size, std::uint64_t units, bool i
   const postcondition promise = it.of->contents_of(size, data);
   std::vector<numbers> inputs;
   for (rank r = 0; r < size; ++r) inputs.push_back(memory_of_rank(*it.of, {r, size}, data).input);
-  as_ranks(size, [&](lsched_runtime* runtime, rank r) {
+  as_ranks(size, [&](lsched_world* runtime, rank r) {
     calls of;
     const lsched_user_op how = composition(of);
     memory_of_rank memory(*it.of, {r, size}, data);
@@ -201,7 +181,7 @@ TEST(c_user_op, an_algorithm_that_changes_the_order_is_refused_if_that_matters) 
 
 void expect_refused(const std::function<void(lsched_collective_desc&, lsched_user_op&)>& change,
                     const std::string& words) {
-  as_ranks(2, [&](lsched_runtime* runtime, rank) {
+  as_ranks(2, [&](lsched_world* runtime, rank) {
     calls of;
     numbers input(8), output(8);
     lsched_user_op how = composition(of);
@@ -236,7 +216,7 @@ TEST(c_user_op, a_wrong_one_is_told_what_is_wrong) {
 }
 
 TEST(c_user_op, ranks_that_disagree_about_it_learn_both) {
-  as_ranks(3, [](lsched_runtime* runtime, rank r) {
+  as_ranks(3, [](lsched_world* runtime, rank r) {
     calls of;
     numbers input(8), output(8);
     lsched_user_op how = composition(of);
@@ -259,7 +239,7 @@ TEST(c_user_op, ranks_that_disagree_about_it_learn_both) {
 
 /// An inclusive scan: each rank combines what comes from below with its own, and passes it on.
 struct chain {
-  chain(lsched_runtime* runtime, rank r, rank size, std::uint64_t count) {
+  chain(lsched_world* runtime, rank r, rank size, std::uint64_t count) {
     EXPECT_EQ(lsched_builder_create(runtime, "chain", &b), LSCHED_OK);
     EXPECT_EQ(lsched_slot_input(b, LSCHED_U64, count, &in), LSCHED_OK);
     EXPECT_EQ(lsched_slot_output(b, LSCHED_U64, count, &out), LSCHED_OK);
@@ -280,7 +260,7 @@ TEST(c_user_op, a_schedule_by_hand_calls_it) {
   constexpr rank k_size = 5;
   std::vector<numbers> inputs;
   for (rank r = 0; r < k_size; ++r) inputs.push_back(input_of(r, 6));
-  as_ranks(k_size, [&](lsched_runtime* runtime, rank r) {
+  as_ranks(k_size, [&](lsched_world* runtime, rank r) {
     calls of;
     const lsched_user_op how = composition(of);
     numbers input = input_of(r, 6), output(6);
@@ -316,7 +296,7 @@ TEST(c_user_op, a_schedule_by_hand_calls_it) {
 
 void expect_refused_by_hand(const std::function<lsched_status(lsched_builder*, lsched_slot, lsched_user_op&)>& add,
                             const std::string& words) {
-  as_ranks(1, [&](lsched_runtime* runtime, rank) {
+  as_ranks(1, [&](lsched_world* runtime, rank) {
     calls of;
     lsched_user_op how = composition(of);
     lsched_builder* b = nullptr;

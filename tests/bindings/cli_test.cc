@@ -200,6 +200,13 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
       {{"simulate", "--ranks", "2", "3", "--to-goal", "/dev/null"}, "one simulation"},
       {{"simulate", "--ranks", "2", "--goal", "/dev/null"}, "--goal"},
+      {{"simulate", "--ranks", "2", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--goal", "/dev/null", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--ranks-per-node", "2", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--activation", "solo", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--fig9", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--initiator", "3", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched"}, "no such rank"},
+      {{"simulate", "--initiator", "1", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched"}, "not majority"},
       {{"simulate", "--collective", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator",
         "4"},
        "no such rank"},
@@ -277,12 +284,10 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "partial", "--bytes", "6"}, "6 is not a positive multiple of 4"},
       {{"bench", "coll", "--algorithm", "magic"}, "--algorithm"},
       {{"bench", "coll", "--coll", "allreduce,bogus"}, "--coll"},
-      {{"bench", "coll", "--in-place", "maybe"}, "--in-place"},
-      {{"bench", "coll", "--mpi-threads", "some"}, "--mpi-threads"},
       {{"bench", "overlap", "--progress", "magic"}, "--progress"},
-      {{"bench", "overlap", "--compute-us", "0"}, "--compute-us"},
       {{"bench", "cost", "--only", "something"}, "--only"},
-      {{"bench", "kernels", "--cell-seconds", "0"}, "--cell-seconds"},
+      {{"bench", "engine", "--only", "something"}, "--only"},
+      {{"bench", "engine", "--cell-seconds", "0"}, "--cell-seconds"},
       {{"bench", "adasum", "--algorithm", "ring"}, "--algorithm"},
       {{"bench", "adasum", "--tensors", "0"}, "--tensors"},
       {{"bench", "sparse", "--generator", "flat"}, "--generator"},
@@ -291,13 +296,15 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "sparse", "--period", "0"}, "--period"},
       {{"bench", "sparse", "--buckets", "0"}, "--buckets"},
       {{"bench", "sparse", "--compute-us", "10"}, "--compute-us"},
+      {{"bench", "sparse", "--figure", "1"}, "--figure"},
+      {{"bench", "sparse", "--plot", "sparse.png"}, "--figure"},
+      {{"bench", "sparse", "--generator", "training"}, "--generator"},
       {{"simulate", "--count", "5"}, "--collective sparse_allreduce"},
       {{"simulate", "--period", "5"}, "--collective sparse_allreduce"},
       {{"simulate", "--bucket", "5"}, "--collective sparse_allreduce"},
       {{"simulate", "--collective", "sparse_allreduce", "--bytes", "8"}, "--bytes"},
       {{"simulate", "--collective", "sparse_allreduce", "--k", "8", "--density", "0.1"}, "--density"},
       {{"verify", "allreduce", "--k", "5"}, "--k"},
-      {{"verify", "sparse_allreduce", "--mutants"}, "--mutants"},
       {{"verify", "sparse_allreduce", "--algorithm", "ring"}, "--algorithm"},
       {{"bench", "compare"}, "FILE"},
   };
@@ -314,10 +321,9 @@ TEST(Command, a_benchmark_that_cannot_write_says_so_once_before_it_measures) {
                                  words{"bench", "fig9", "-n", "3", "--plot", "/no/such/folder/file.png"},
                                  words{"bench", "partial", "-n", "3", "--plot", "/no/such/folder/file.png"},
                                  words{"bench", "coll", "-n", "3", "--json", "/no/such/folder/file"},
-                                 words{"bench", "coll", "-n", "3", "--plot", "/no/such/folder/file.png"},
                                  words{"bench", "overlap", "-n", "3", "--json", "/no/such/folder/file"},
                                  words{"bench", "adasum", "-n", "3", "--plot", "/no/such/folder/file.png"},
-                                 words{"bench", "idle", "-n", "3", "--json", "/no/such/folder/file"}}) {
+                                 words{"bench", "cost", "-n", "3", "--json", "/no/such/folder/file"}}) {
     const outcome it = run(lsched(arguments));
     EXPECT_EQ(it.status, 1);
     EXPECT_EQ(it.err.rfind("lsched: cannot write /no/such/folder/file", 0), 0u) << it.err;
@@ -643,7 +649,7 @@ TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
 }
 
 TEST(CommandBench, kernels_have_a_line_for_every_type_and_level) {
-  const outcome it = run(lsched({"bench", "kernels", "--cell-seconds", "0.001", "--json"}));
+  const outcome it = run(lsched({"bench", "engine", "--only", "kernels", "--cell-seconds", "0.001", "--json"}));
   ASSERT_EQ(it.status, 0) << it.err;
   std::map<std::string, int> cells;
   for (const json& line : lines_of(it.out)) {
@@ -660,6 +666,21 @@ TEST(CommandBench, kernels_have_a_line_for_every_type_and_level) {
   EXPECT_EQ(cells, wanted);
 }
 
+TEST(CommandBench, engine_has_a_line_for_every_graph_and_every_way_to_commit) {
+  std::map<std::string, int> lines;
+  for (const char* part : {"graphs", "commit"}) {
+    const outcome it = run(lsched({"bench", "engine", "--only", part, "--json"}));
+    ASSERT_EQ(it.status, 0) << it.err;
+    for (const json& line : lines_of(it.out)) {
+      EXPECT_GT(line.value(line["bench"] == "commit" ? "us_median" : "ns_per_op", 0.0), 0) << line;
+      ++lines[line["what"].get<std::string>() + (line.contains("impl") ? " " + line["impl"].get<std::string>() : "")];
+    }
+  }
+  for (const char* each : {"chain libsched", "fan libsched", "recursive_doubling", "rebind"})
+    EXPECT_EQ(lines[each], 1) << each;
+  EXPECT_EQ(lines["allreduce libsched"], 2);  // algorithms
+}
+
 TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
   const outcome it = run(lsched(
       {"bench", "cost", "-n", "2", "--sizes", "8,16K", "--cell-seconds", "0.002", "--seconds", "0.02", "--json"}));
@@ -668,13 +689,13 @@ TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
   for (const json& line : lines_of(it.out)) {
     EXPECT_EQ(line["bench"], "cost");
     EXPECT_EQ(line["wrong"], 0) << line;
-    if (line["part"] == "cpu") ++ways["cpu"];
+    if (line["part"] == "cpu" || line["part"] == "idle") ++ways[line["part"]];
     if (line["part"] == "offer") ++ways["offer " + line["others"].get<std::string>()];
     if (line["part"] == "balanced") ++ways[line["policy"].get<std::string>()];
   }
   const std::map<std::string, int> wanted{{"full", 4},       {"solo", 2},         {"majority", 2},
                                           {"cpu", 2},        {"offer asleep", 2}, {"offer awake", 2},
-                                          {"offer last", 2}, {"offer merge", 2}};
+                                          {"offer last", 2}, {"offer merge", 2},  {"idle", 1}};
   EXPECT_EQ(ways, wanted);
 }
 
@@ -877,7 +898,7 @@ TEST(CommandList, sparse_allreduces_have_estimates) {
       EXPECT_EQ(entry["estimate"]["words"], 2 * 40 * 7 + 2 * 7);
     }
   }
-  EXPECT_EQ(entries({}).size(), lsched::sparse_algorithms().size());
+  EXPECT_EQ(entries({}).size(), LSCHED_HAVE_BENCH ? lsched::sparse_algorithms().size() : 2u);  // baselines
   EXPECT_EQ(entries({})[0]["k"], 100);
   for (const json& entry : entries({"--dtype", "i32"})) EXPECT_NE(entry["objection"], nullptr);
   const outcome text = run(lsched({"list", "--density", "0.5"}));
@@ -1053,8 +1074,9 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
 
 TEST(Command, says_why_a_file_cannot_be_read) {
   const std::vector<words> readers {
-    {"verify", "--file"}, {"trace"}, {"simulate", "--goal"}, {"simulate", "--skew", "empirical", "--skew-file"},
-        {"simulate", "--cpu-noise", "trace", "--noise-file"}, {"simulate", "--fig9", "--measured"},
+    {"verify", "--file"}, {"trace"}, {"simulate", "--goal"}, {"simulate", "--file"},
+        {"simulate", "--skew", "empirical", "--skew-file"}, {"simulate", "--cpu-noise", "trace", "--noise-file"},
+        {"simulate", "--fig9", "--measured"},
 #if LSCHED_HAVE_BENCH
     {
       "bench", "compare"
@@ -1151,6 +1173,17 @@ TEST(CommandSimulate, the_last_line_is_the_summary) {
   EXPECT_EQ(summary["ranks"], 64);
   EXPECT_DOUBLE_EQ(summary["finish_us"].get<double>(), 69.828);  // six hops of 11.638 us
   for (const char* key : {"messages_per_s", "bytes_per_rank", "seconds"}) EXPECT_TRUE(summary.contains(key)) << key;
+}
+
+TEST(CommandSimulate, schedules_of_a_file_are_simulated) {
+  const std::string path = LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched";
+  const outcome it = run(lsched({"simulate", "--file", path, "--json"}));
+  ASSERT_EQ(it.status, 0) << it.err;
+  EXPECT_DOUBLE_EQ(last_line_of(it.out)["finish_us"].get<double>(), 11.084);  // two messages of 8 bytes
+  EXPECT_TRUE(contains(it.out, R"("file":")" + path + R"(")")) << it.out;
+  EXPECT_TRUE(contains(it.out, R"("messages":2)")) << it.out;
+  const outcome seeds = run(lsched({"simulate", "--file", path, "--skew", "uniform", "--seeds", "3"}));
+  EXPECT_TRUE(contains(seeds.out, path + ", seed 3")) << seeds.out;
 }
 
 TEST(CommandSimulate, a_barrier_has_signals_of_8_bytes) {

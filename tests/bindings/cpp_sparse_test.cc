@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bindings/cpp/lsched_sparse.hpp"
+#include "tests/support/cpp_ranks.h"
 
 namespace {
 
@@ -27,21 +28,9 @@ using lsched::rate_place;
 constexpr std::chrono::seconds k_limit = 20s;
 constexpr std::size_t k_count = 300;
 
-/// One thread per rank of a world of threads, all joined. What a rank throws is the test's failure.
-void as_ranks(std::size_t ranks, const std::function<void(lsched::runtime&, std::size_t)>& body) {
-  lsched_config config = lsched::runtime::default_config();
-  config.commit_timeout_ns = lsched::timeout(k_limit).ns();
-  std::vector<lsched::runtime> world = lsched::runtime::open_threads(static_cast<std::int32_t>(ranks), config);
-  std::vector<std::jthread> threads;
-  for (std::size_t r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      try {
-        body(world[r], r);
-        world[r].close();
-      } catch (const std::exception& why) {
-        ADD_FAILURE() << "rank " << r << ": " << why.what();
-      }
-    });
+void as_ranks(std::size_t ranks, const std::function<void(lsched::world&, std::size_t)>& body) {
+  lsched::testing::as_ranks(static_cast<std::int32_t>(ranks),
+                            [&](lsched::world& world) { body(world, static_cast<std::size_t>(world.rank())); });
 }
 
 template <class T>
@@ -93,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Sparse, ::testing::Values(1, 2, 3, 5));
 
 TEST_P(Sparse, what_goes_in_comes_out_or_stays) {
   by_rank<double> given(GetParam(), std::vector<double>(k_count)), updates = given, residuals = given;
-  as_ranks(GetParam(), [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(GetParam(), [&](lsched::world& world, std::size_t r) {
     std::vector<double> gradient(k_count), update(k_count);
     auto reduce = world.sparse<double>(gradient, update, 20, {.algorithm = "oktopk", .scale = 2});
     for (std::size_t round = 1; round <= 4; ++round) {
@@ -123,7 +112,7 @@ static_assert(std::is_nothrow_move_constructible_v<lsched::partial_sparse_allred
 
 TEST_P(Sparse, what_is_offered_comes_out_or_stays) {
   by_rank<double> given(GetParam(), std::vector<double>(k_count)), updates = given, residuals = given;
-  as_ranks(GetParam(), [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(GetParam(), [&](lsched::world& world, std::size_t r) {
     auto reduce = world.partial_sparse<double>(
         k_count, 20, {.activation = "majority", .lag = LSCHED_ACCUMULATE, .seed = 3}, {.algorithm = "topka"});
     std::vector<double> update(k_count);
@@ -155,14 +144,14 @@ TEST_P(Sparse, what_is_offered_comes_out_or_stays) {
 }
 
 TEST(Sparse, of_a_partial_one_no_other_options_are_taken) {
-  as_ranks(1, [&](lsched::runtime& world, std::size_t) {
+  as_ranks(1, [&](lsched::world& world, std::size_t) {
     EXPECT_THROW(world.partial_sparse<float>(k_count, 2, {.collective = "adasum"}), lsched::error);
     EXPECT_THROW(world.partial_sparse<float>(k_count, 2, {.buckets = {k_count}}), lsched::error);
   });
 }
 
 TEST(Sparse, options_are_those_of_the_desc) {
-  as_ranks(3, [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(3, [&](lsched::world& world, std::size_t r) {
     std::vector<float> gradient(k_count), update(k_count);
     const auto names = [&](const lsched::sparse_options& how) {
       gradient = draw<float>(r, 1);
@@ -195,7 +184,7 @@ TEST(Sparse, options_are_those_of_the_desc) {
 }
 
 TEST(Sparse, moves_and_rebinds) {
-  as_ranks(3, [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(3, [&](lsched::world& world, std::size_t r) {
     std::vector<float> gradient = draw<float>(r, 1), update(k_count, -1);
     lsched::sparse_allreduce<float> none, reduce = world.sparse<float>(gradient, update, 20, {.algorithm = "topka"});
     EXPECT_FALSE(none);
@@ -214,7 +203,7 @@ TEST(Sparse, moves_and_rebinds) {
 }
 
 TEST(Sparse, who_errs_learns_it_before_anything_is_sent) {
-  as_ranks(3, [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(3, [&](lsched::world& world, std::size_t r) {
     std::vector<float> gradient = draw<float>(r, 1), update(k_count);
     EXPECT_THROW(world.sparse<float>(gradient, std::span(update).first(7), 20), std::invalid_argument);
     auto reduce = world.sparse<float>(gradient, update, 20);
@@ -279,7 +268,7 @@ std::vector<double> emulate(std::size_t ranks, std::size_t k, rate_place place, 
 template <class T>
 by_rank<T> train(std::size_t ranks, std::uint64_t k, const lsched::sparse_sgd_options& how, std::size_t steps) {
   by_rank<T> weights(ranks);
-  as_ranks(ranks, [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(ranks, [&](lsched::world& world, std::size_t r) {
     weights[r].assign(k_count, static_cast<T>(1 + r));
     lsched::sparse_sgd<T> training(world, weights[r], k, how, k_limit);
     for (std::size_t step = 0; step < steps; ++step) training.step(draw<T>(r, step), rate_of(step), k_limit);
@@ -308,7 +297,7 @@ TEST_P(SparseSgd, is_algorithm_2_with_the_rate_in_either_place) {
 
 TEST_P(SparseSgd, loses_nothing) {
   by_rank<double> given(GetParam(), std::vector<double>(k_count)), weights = given, residuals = given;
-  as_ranks(GetParam(), [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(GetParam(), [&](lsched::world& world, std::size_t r) {
     weights[r].assign(k_count, 0);
     lsched::sparse_sgd<double> training(world, weights[r], 20, {}, k_limit);
     for (const double it : training.update()) EXPECT_EQ(it, 0);
@@ -334,7 +323,7 @@ TEST_P(SparseSgd, loses_nothing) {
 TEST_P(SparseSgd, goes_on_from_what_was_saved) {
   for (const char* algorithm : {"oktopk", "topkdsa", "gtopk", "gaussiank"}) {
     by_rank<float> weights(GetParam()), resumed(GetParam());
-    as_ranks(GetParam(), [&](lsched::runtime& world, std::size_t r) {
+    as_ranks(GetParam(), [&](lsched::world& world, std::size_t r) {
       const lsched::sparse_sgd_options how{.allreduce = {.algorithm = algorithm}};
       weights[r].assign(k_count, 1);
       lsched::sparse_sgd<float> training(world, weights[r], 20, how, k_limit);
@@ -357,7 +346,7 @@ TEST_P(SparseSgd, goes_on_from_what_was_saved) {
 
 TEST_P(SparseSgd, begins_with_the_weights_of_rank_0_unless_told_not_to) {
   for (const bool broadcasts : {true, false})
-    as_ranks(GetParam(), [&](lsched::runtime& world, std::size_t r) {
+    as_ranks(GetParam(), [&](lsched::world& world, std::size_t r) {
       std::vector<float> weights(7, static_cast<float>(1 + r));
       const lsched::sparse_sgd<float> training(world, weights, 2, {.broadcasts_weights = broadcasts}, k_limit);
       EXPECT_EQ(weights, std::vector<float>(7, broadcasts ? 1 : static_cast<float>(1 + r)));
@@ -365,7 +354,7 @@ TEST_P(SparseSgd, begins_with_the_weights_of_rank_0_unless_told_not_to) {
 }
 
 TEST_P(SparseSgd, nothing_is_a_count_like_any_other) {
-  as_ranks(GetParam(), [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(GetParam(), [&](lsched::world& world, std::size_t r) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, k_count})
       for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2 * k_count}}) {
         std::vector<double> weights(count, 5);
@@ -380,7 +369,7 @@ TEST_P(SparseSgd, nothing_is_a_count_like_any_other) {
 TEST(SparseSgd, takes_momentum_after_the_step_as_its_header_says) {
   constexpr double k_momentum = 0.5, k_rate = 0.25;
   for (const rate_place place : {rate_place::inside, rate_place::outside})
-    as_ranks(1, [&](lsched::runtime& world, std::size_t) {
+    as_ranks(1, [&](lsched::world& world, std::size_t) {
       std::vector<double> weights(k_count), velocity(k_count), wanted(k_count), of_wanted(k_count);
       lsched::sparse_sgd<double> training(world, weights, k_count, {.rate = place}, k_limit);
       for (std::size_t step = 0; step < 4; ++step) {
@@ -405,7 +394,7 @@ constexpr std::size_t k_bad = 17;
 /// Steps once well, then with something bad on the last rank, then well. Calls seen(training, weights, step).
 using step_witness = std::function<void(lsched::sparse_sgd<float>&, const std::vector<float>&, std::size_t)>;
 void step_with(float bad, std::size_t ranks, const lsched::sparse_sgd_options& how, const step_witness& seen) {
-  as_ranks(ranks, [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(ranks, [&](lsched::world& world, std::size_t r) {
     std::vector<float> weights(k_count, 1);
     lsched::sparse_sgd<float> training(world, weights, 20, how, k_limit);
     for (std::size_t step = 0; step < 3; ++step) {
@@ -415,7 +404,7 @@ void step_with(float bad, std::size_t ranks, const lsched::sparse_sgd_options& h
       try {
         training.step(gradient, 0.5, k_limit);
         EXPECT_FALSE(is_refused);
-      } catch (const lsched::spoilt_update& why) {
+      } catch (const lsched::non_finite_update& why) {
         EXPECT_TRUE(is_refused);
         EXPECT_EQ(why.status(), LSCHED_ERR_NOT_FINITE);
         EXPECT_TRUE(is_part_of(why.what(), "element 17 of the sum is not finite"));
@@ -452,7 +441,7 @@ TEST_P(SparseSgd, refuses_what_is_not_finite_on_all_ranks) {
 
 TEST_P(SparseSgd, makes_up_for_a_refused_step) {
   by_rank<double> given(GetParam(), std::vector<double>(k_count)), weights = given, residuals = given;
-  as_ranks(GetParam(), [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(GetParam(), [&](lsched::world& world, std::size_t r) {
     lsched::sparse_sgd<double> training(world, weights[r], 20, {.allreduce = {.nans = LSCHED_NAN_ERROR}}, k_limit);
     std::size_t refused = 0;
     for (std::size_t step = 0; step < 5; ++step) {
@@ -460,7 +449,7 @@ TEST_P(SparseSgd, makes_up_for_a_refused_step) {
       gradient[k_bad] = step == 2 && r == 0 ? NAN : 0;
       try {
         training.step(gradient, 1, k_limit);
-      } catch (const lsched::spoilt_update&) {
+      } catch (const lsched::non_finite_update&) {
         ++refused;
       }
       gradient[k_bad] = 0;
@@ -491,7 +480,7 @@ TEST_P(SparseSgd, keeps_nan_in_the_residual_if_they_are_ignored) {
 // --- calls ---------------------------------------------------------------------------------------------------
 
 TEST(SparseSgd, a_wrong_step_is_refused_before_anything_is_sent) {
-  as_ranks(3, [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(3, [&](lsched::world& world, std::size_t r) {
     std::vector<float> weights(k_count), gradient = draw<float>(r, 1);
     lsched::sparse_sgd<float> training(world, weights, 20, {}, k_limit);
     EXPECT_THROW(training.step(std::span<const float>(gradient).first(9), 1, k_limit), std::invalid_argument);
@@ -504,7 +493,7 @@ TEST(SparseSgd, a_wrong_step_is_refused_before_anything_is_sent) {
 }
 
 TEST(SparseSgd, ranks_that_want_something_else_are_all_told) {
-  as_ranks(3, [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(3, [&](lsched::world& world, std::size_t r) {
     std::vector<float> weights(k_count);
     try {
       const lsched::sparse_sgd<float> training(world, weights, r == 1 ? 10 : 20, {}, k_limit);
@@ -519,7 +508,7 @@ TEST(SparseSgd, waits_on_after_a_timeout) {
   by_rank<float> weights(3);
   std::promise<void> given_up;
   const std::shared_future<void> rank_0_has_given_up = given_up.get_future().share();
-  as_ranks(3, [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(3, [&](lsched::world& world, std::size_t r) {
     weights[r].assign(k_count, 1);
     lsched::sparse_sgd<float> training(world, weights[r], 20, {.rate = rate_place::outside}, k_limit);
     const std::vector<float> gradient = draw<float>(r, 1), before = weights[r];
@@ -540,7 +529,7 @@ TEST(SparseSgd, waits_on_after_a_timeout) {
 
 TEST(SparseSgd, moves) {
   by_rank<float> weights(3);
-  as_ranks(3, [&](lsched::runtime& world, std::size_t r) {
+  as_ranks(3, [&](lsched::world& world, std::size_t r) {
     weights[r].assign(k_count, 1);
     lsched::sparse_sgd<float> training(world, weights[r], 20, {}, k_limit);
     training.step(draw<float>(r, 0), rate_of(0), k_limit);

@@ -1,4 +1,4 @@
-// The C++ header, as a user sees it: this file includes nothing else of ours.
+// The C++ header, as a user sees it: this file includes nothing else of ours but how ranks are threads.
 #include "bindings/cpp/lsched.hpp"
 
 #include <gtest/gtest.h>
@@ -12,56 +12,43 @@
 #include <type_traits>
 #include <vector>
 
+#include "tests/support/cpp_ranks.h"
+
 namespace {
 
 using namespace std::chrono_literals;
+using lsched::testing::as_ranks;
 
 constexpr std::chrono::seconds k_limit = 20s;
-
-/// One thread per rank of a world of threads, all joined. What a rank throws is the test's failure.
-void as_ranks(std::int32_t ranks, const std::function<void(lsched::runtime&)>& body) {
-  std::vector<lsched::runtime> world = lsched::runtime::open_threads(ranks);
-  std::vector<std::thread> threads;
-  for (lsched::runtime& mine : world)
-    threads.emplace_back([&] {
-      try {
-        body(mine);
-        mine.close();
-      } catch (const std::exception& why) {
-        ADD_FAILURE() << why.what();
-      }
-    });
-  for (std::thread& it : threads) it.join();
-}
 
 template <class T>
 constexpr bool k_is_move_only = std::is_nothrow_move_constructible_v<T>&& std::is_move_assignable_v<T> &&
                                 !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
-static_assert(k_is_move_only<lsched::runtime> && k_is_move_only<lsched::schedule> && k_is_move_only<lsched::builder> &&
+static_assert(k_is_move_only<lsched::world> && k_is_move_only<lsched::schedule> && k_is_move_only<lsched::builder> &&
               k_is_move_only<lsched::partial_collective<float>>);
 static_assert(lsched::element<double> && !lsched::element<char*> && !lsched::element<bool>);
 
 TEST(CppHeader, adasum_sums_what_is_orthogonal_tensor_by_tensor) {
-  as_ranks(3, [](lsched::runtime& world) {
+  as_ranks(3, [](lsched::world& world) {
     std::vector<double> vector(6, 5.0);  // the second tensor is the same on all ranks
     for (std::int32_t i = 0; i < 3; ++i) vector[static_cast<std::size_t>(i)] = i == world.rank() ? i + 1.0 : 0.0;
     const std::vector<lsched_tensor> tensors{{0, 3}, {3, 3}};
     lsched::schedule sum = world.adasum<double>(vector, vector, tensors);
     sum.run(k_limit);
     EXPECT_EQ(vector, (std::vector<double>{1, 2, 3, 5, 5, 5}));
-    EXPECT_EQ(sum.spoilt_tensors(), 0u);
+    EXPECT_EQ(sum.non_finite_tensors(), 0u);
     if (world.rank() == 1) vector[4] = std::numeric_limits<double>::quiet_NaN();
     sum.run(k_limit);
-    std::vector<std::uint8_t> is_spoilt(2);
-    EXPECT_EQ(sum.spoilt_tensors(is_spoilt), 1u);
-    EXPECT_EQ(is_spoilt, (std::vector<std::uint8_t>{0, 1}));
-    EXPECT_THROW(sum.spoilt_tensors(std::span(is_spoilt).first(1)), lsched::error);
+    std::vector<std::uint8_t> is_non_finite(2);
+    EXPECT_EQ(sum.non_finite_tensors(is_non_finite), 1u);
+    EXPECT_EQ(is_non_finite, (std::vector<std::uint8_t>{0, 1}));
+    EXPECT_THROW(sum.non_finite_tensors(std::span(is_non_finite).first(1)), lsched::error);
     sum.close();
   });
 }
 
 TEST(CppHeader, allreduce_runs_in_and_out_of_place) {
-  as_ranks(3, [](lsched::runtime& world) {
+  as_ranks(3, [](lsched::world& world) {
     std::vector<float> input(5, static_cast<float>(world.rank() + 1));
     std::vector<float> output(5);
     lsched::schedule sum = world.allreduce<float>(input, output);
@@ -96,8 +83,25 @@ TEST(CppHeader, a_verdict_has_figures_or_findings) {
   EXPECT_THROW((void)lsched::verify_text("rubbish"), lsched::error);
 }
 
+TEST(CppHeader, a_simulation_has_a_time_for_each_rank) {
+  lsched::simulate_desc desc;
+  desc.collective = "allreduce";
+  desc.algorithm = "ring";
+  desc.ranks = 5;
+  desc.count = 7;
+  const lsched::simulation good = lsched::simulate(desc);
+  ASSERT_EQ(good.finish_ps.size(), 5u);
+  EXPECT_EQ(*std::max_element(good.finish_ps.begin(), good.finish_ps.end()), good.figures.last_ps);
+  EXPECT_EQ(good.figures.messages, 5u * 8);
+
+  constexpr std::string_view k_alone =
+      "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\nop 0 nop\nexit 0\n";
+  EXPECT_EQ(lsched::simulate_text(k_alone).finish_ps, std::vector<std::uint64_t>{0});
+  EXPECT_THROW((void)lsched::simulate_text("rubbish"), lsched::error);
+}
+
 TEST(CppHeader, what_is_printed_can_be_loaded) {
-  as_ranks(3, [](lsched::runtime& world) {
+  as_ranks(3, [](lsched::world& world) {
     std::vector<float> input(5, static_cast<float>(world.rank() + 1)), output(5), again(5);
     const std::string text = world.allreduce<float>(input, output).print();
     const void* inputs[] = {input.data()};
@@ -125,7 +129,7 @@ TEST(CppHeader, arithmetic_of_the_program_s_own) {
   const auto one_after_the_other = [](const affine& first, const affine& then) noexcept {
     return affine{then.a * first.a, then.a * first.b + then.b};
   };
-  as_ranks(3, [&](lsched::runtime& world) {
+  as_ranks(3, [&](lsched::world& world) {
     const lsched_user_op how = lsched::user_op<std::int64_t, affine>(one_after_the_other);
     const std::int64_t r = world.rank();
     std::vector<std::int64_t> input{r + 2, r, 1, 10 * r}, output(4);
@@ -135,7 +139,7 @@ TEST(CppHeader, arithmetic_of_the_program_s_own) {
 }
 
 TEST(CppHeader, barrier_and_print_work_on_moved_schedules) {
-  as_ranks(2, [](lsched::runtime& world) {
+  as_ranks(2, [](lsched::world& world) {
     lsched::schedule first = world.barrier();
     lsched::schedule second = std::move(first);
     EXPECT_FALSE(first);
@@ -146,7 +150,7 @@ TEST(CppHeader, barrier_and_print_work_on_moved_schedules) {
 }
 
 TEST(CppHeader, partial_allreduce_delivers_every_offer_once) {
-  as_ranks(3, [](lsched::runtime& world) {
+  as_ranks(3, [](lsched::world& world) {
     auto partial = world.partial<std::int64_t>(2, {.activation = "majority", .lag = LSCHED_ACCUMULATE, .seed = 3});
     std::vector<std::int64_t> result(2);
     std::int64_t total = 0;
@@ -169,7 +173,7 @@ TEST(CppHeader, partial_allreduce_delivers_every_offer_once) {
 }
 
 TEST(CppHeader, partial_collectives_take_buckets_and_know_their_sizes) {
-  as_ranks(3, [](lsched::runtime& world) {
+  as_ranks(3, [](lsched::world& world) {
     auto sums = world.partial<std::int64_t>(3, {.buckets = {1, 2}, .activation = "full"});
     const std::array<std::int64_t, 3> mine{world.rank(), 1, 2};
     const std::array<std::span<const std::int64_t>, 2> given{std::span(mine).first(1), std::span(mine).last(2)};
@@ -195,7 +199,7 @@ TEST(CppHeader, partial_collectives_take_buckets_and_know_their_sizes) {
 }
 
 TEST(CppHeader, builder_makes_a_schedule) {
-  as_ranks(3, [](lsched::runtime& world) {
+  as_ranks(3, [](lsched::world& world) {
     lsched::builder ring(world, "ring");
     const lsched_slot in = ring.input<double>(1);
     const lsched_slot out = ring.output<double>(2);
@@ -217,7 +221,7 @@ TEST(CppHeader, builder_makes_a_schedule) {
 }
 
 TEST(CppHeader, failures_throw_with_status_and_detail) {
-  lsched::runtime alone = std::move(lsched::runtime::open_threads(1).front());
+  lsched::world alone = std::move(lsched::world::open_threads(1).front());
   std::vector<float> data(4);
   try {
     lsched::schedule none = alone.allreduce<float>(std::span(data), LSCHED_SUM, "no such algorithm");
@@ -231,7 +235,7 @@ TEST(CppHeader, failures_throw_with_status_and_detail) {
 }
 
 TEST(CppHeader, busy_runtimes_say_so_and_stay_open) {
-  lsched::runtime alone = std::move(lsched::runtime::open_threads(1).front());
+  lsched::world alone = std::move(lsched::world::open_threads(1).front());
   lsched::schedule barrier = alone.barrier();
   try {
     alone.close();
@@ -247,7 +251,7 @@ TEST(CppHeader, busy_runtimes_say_so_and_stay_open) {
 
 TEST(CppHeader, a_rank_that_stays_away_is_a_timeout_not_a_hang) {
   std::latch has_timed_out(1);
-  as_ranks(2, [&](lsched::runtime& world) {
+  as_ranks(2, [&](lsched::world& world) {
     lsched::schedule barrier = world.barrier();
     if (world.rank() == 1) {
       has_timed_out.wait();
@@ -269,7 +273,7 @@ TEST(CppHeader, timeouts_are_nanoseconds_and_saturate) {
 }
 
 TEST(CppHeader, shared_memory_serves_as_buffers) {
-  as_ranks(2, [](lsched::runtime& world) {
+  as_ranks(2, [](lsched::world& world) {
     const std::span<float> data = world.allocate<float>(100);
     std::iota(data.begin(), data.end(), 0.0f);
     lsched::schedule sum = world.allreduce<float>(data);

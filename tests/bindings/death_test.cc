@@ -85,14 +85,14 @@ class shared_memory_names {
 };
 
 /// As the local launcher does it.
-lsched_runtime* join(const shm_segment& segment, rank self) {
+lsched_world* join(const shm_segment& segment, rank self) {
   setenv("LSCHED_RUN_FD", std::to_string(segment.descriptor()).c_str(), 1);
   setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);
   setenv("LSCHED_RUN_SIZE", std::to_string(segment.ranks()).c_str(), 1);
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
-  lsched_runtime* runtime = nullptr;
-  if (lsched_runtime_open(nullptr, &runtime, &why) != LSCHED_OK) std::fprintf(stderr, "rank %d: %s\n", self, why.text);
+  lsched_world* runtime = nullptr;
+  if (lsched_world_open(nullptr, &runtime, &why) != LSCHED_OK) std::fprintf(stderr, "rank %d: %s\n", self, why.text);
   return runtime;
 }
 
@@ -102,7 +102,7 @@ struct buffers {
   std::vector<double> input = std::vector<double>(k_count, 1), output = std::vector<double>(k_count);
 };
 
-lsched_schedule* create(lsched_runtime* runtime, work what, buffers& memory) {
+lsched_schedule* create(lsched_world* runtime, work what, buffers& memory) {
   lsched_schedule* schedule = nullptr;
   if (what == work::allreduce) {
     const lsched_allreduce_desc desc{
@@ -132,7 +132,7 @@ lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsc
 
 /// A child's life: rounds without end. Survivors answer 0, and otherwise which expectation failed.
 int live(const shm_segment& segment, rank self, work what, rank victim, shared_board& common) {
-  lsched_runtime* runtime = join(segment, self);
+  lsched_world* runtime = join(segment, self);
   if (runtime == nullptr) return 10;
   buffers memory;
   lsched_schedule* schedule = create(runtime, what, memory);
@@ -149,7 +149,7 @@ int live(const shm_segment& segment, rank self, work what, rank victim, shared_b
     return std::fprintf(stderr, "rank %d: %s: %s\n", self, lsched_status_name(answer), why.text), 12;
   if (why.rank != victim) return std::fprintf(stderr, "rank %d blames rank %d: %s\n", self, why.rank, why.text), 13;
   if (lsched_schedule_destroy(schedule, k_limit_ns, nullptr) != LSCHED_OK) return 14;
-  return lsched_runtime_close(runtime) == LSCHED_OK ? 0 : 15;
+  return lsched_world_close(runtime) == LSCHED_OK ? 0 : 15;
 }
 
 /// Milliseconds until the last survivor knew, or a failure.
@@ -193,7 +193,7 @@ TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_m
 
 /// A child's life as most programs live it: what goes wrong is noted, and the process ends as it is.
 int live_and_return(const shm_segment& segment, rank self, shared_board& common) {
-  lsched_runtime* runtime = join(segment, self);
+  lsched_world* runtime = join(segment, self);
   if (runtime == nullptr) return 10;
   buffers memory;
   lsched_schedule* schedule = create(runtime, work::allreduce, memory);
@@ -236,7 +236,7 @@ TEST(death_soak, survivors_that_end_at_once_all_name_the_rank_that_was_killed) {
 TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
   auto segment = shm_segment::create(3, 64 << 20);
   testing::child_ranks children(3, [&](rank self) {
-    lsched_runtime* runtime = join(**segment, self);
+    lsched_world* runtime = join(**segment, self);
     if (runtime == nullptr) return 10;
     if (self == 1) return 0;  // ends without closing, which is a death
     lsched_schedule* schedule = nullptr;
@@ -244,7 +244,7 @@ TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
     lsched_diagnostic_init(&why);
     if (lsched_barrier_create(runtime, &schedule, &why) != LSCHED_ERR_PEER) return 11;
     if (why.rank != 1) return 12;
-    return lsched_runtime_close(runtime) == LSCHED_OK ? 0 : 13;
+    return lsched_world_close(runtime) == LSCHED_OK ? 0 : 13;
   });
   EXPECT_EQ(children.wait(), "");
 }
@@ -253,7 +253,7 @@ TEST(death, processes_compute_what_threads_do_and_end_without_a_trace) {
   const shared_memory_names names;
   auto segment = shm_segment::create(k_ranks, 64 << 20);
   testing::child_ranks children(k_ranks, [&](rank self) {
-    lsched_runtime* runtime = join(**segment, self);
+    lsched_world* runtime = join(**segment, self);
     if (runtime == nullptr || lsched_rank(runtime) != self || lsched_size(runtime) != k_ranks) return 10;
     for (const work what : k_works) {
       buffers memory;
@@ -265,7 +265,7 @@ TEST(death, processes_compute_what_threads_do_and_end_without_a_trace) {
       }
       if (lsched_schedule_destroy(schedule, k_limit_ns, nullptr) != LSCHED_OK) return 14;
     }
-    return lsched_runtime_close(runtime) == LSCHED_OK ? 0 : 15;
+    return lsched_world_close(runtime) == LSCHED_OK ? 0 : 15;
   });
   EXPECT_EQ(children.wait(), "");
   EXPECT_EQ(names.left_behind(), "");

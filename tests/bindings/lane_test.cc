@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/c/runtime.h"
+#include "bindings/c/world.h"
 #include "libsched/transport/shm/shm_segment.h"
 #include "tests/support/child_ranks.h"
 
@@ -30,10 +30,10 @@ int blame(const char* what, const lsched_diagnostic& why) {
   setenv("LSCHED_RUN_SIZE", std::to_string(segment.ranks()).c_str(), 1);
   setenv("LSCHED_LANE", "tbb:2", 1);
   setenv("LSCHED_PROGRESS", is_caller_driven ? "caller" : "thread", 1);
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
-  if (lsched_runtime_open(nullptr, &runtime, &why) != LSCHED_OK) return blame("open", why);
+  if (lsched_world_open(nullptr, &runtime, &why) != LSCHED_OK) return blame("open", why);
   const std::int64_t ranks = segment.ranks();
   for (const std::uint64_t count : {0u, 1u, 1000u, 300'001u}) {
     std::vector<std::int64_t> input(count), output(count);
@@ -51,7 +51,7 @@ int blame(const char* what, const lsched_diagnostic& why) {
     if (lsched_schedule_destroy(sum, k_limit_ns, &why) != LSCHED_OK) return blame("destroy", why);
   }
   const std::uint64_t jobs = runtime->process.engine().counters().lane_jobs;
-  if (lsched_runtime_close(runtime) != LSCHED_OK) return 3;
+  if (lsched_world_close(runtime) != LSCHED_OK) return 3;
   return self == 0 && jobs == 0 ? 4 : 0;  // a rank that is folded in combines nothing
 }
 

@@ -39,6 +39,13 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
+/// Whether MPI was initialised with MPI_THREAD_MULTIPLE: below it, only threads that the application itself sends into
+/// the library may call MPI.
+bool mpi_allows_auxiliary_thread() {
+  int level = MPI_THREAD_SINGLE;
+  return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
+}
+
 constexpr auto k_patience = 20s;
 constexpr auto k_hasty = 8s;  // a farewell that took longer was cut short
 
@@ -180,7 +187,7 @@ std::string examine(const exam::question& question, const mpi_options& options) 
 /// Sizes around the limits of bounce buffers and chunks, in every kind of route, sent first and received
 /// first.
 void payloads_around_the_limits(exam::bench& b) {
-  constexpr std::uint64_t k_bounce = mpi_endpoint::k_bounce_bytes;
+  constexpr std::uint64_t k_bounce = mpi_edge::k_bounce_bytes;
   constexpr std::uint64_t k_chunk = 40000;
   b.start(2);
   for (const std::uint64_t capacity : {k_bounce - 1, k_bounce, k_bounce + 1, 3 * k_chunk + 1, std::uint64_t{1} << 20}) {
@@ -291,7 +298,7 @@ void unreceived_messages_do_not_haunt_the_next_world(exam::bench& b) {
 /// Messages as large as a bounce buffer, sent three deep while the receiver looks away: none is overwritten
 /// by a later one that uses the same buffer.
 void bounce_buffers_are_not_overwritten(exam::bench& b) {
-  constexpr std::uint64_t k_bytes = mpi_endpoint::k_bounce_bytes;
+  constexpr std::uint64_t k_bytes = mpi_edge::k_bounce_bytes;
   b.start(2);
   b.connect({{.capacity = k_bytes}});
   for (round_no round = 1; round <= 60; round += 3) {
@@ -588,7 +595,7 @@ void run_partial(station& at, activation_policy policy, std::uint64_t count, int
     at.demand_ok(at.drive().wait(it, static_cast<round_no>(round), soon()), it, static_cast<round_no>(round));
     collect();
   }
-  it.leaving.store(true);
+  it.offers->leave();
   it.called.store(k_last_round);
   at.drive().poke(it);
   at.demand_ok(at.drive().wait(it, k_last_round, soon()), it, k_last_round);

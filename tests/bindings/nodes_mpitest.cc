@@ -124,7 +124,7 @@ postcondition promise_to_me(const exercise& what) {
   return promise;
 }
 
-void run(lsched_runtime* runtime, const exercise& what) {
+void run(lsched_world* runtime, const exercise& what) {
   expected ok(what.name());
   arena mine(what);
   c_request request(what.of, what.place(), what.data, what.algorithm);
@@ -164,7 +164,7 @@ std::vector<candidate_name> names_for(const collective& of) {
   return names;
 }
 
-void run_all(lsched_runtime* runtime) {
+void run_all(lsched_world* runtime) {
   for (const collective* of : collectives()) {
     if (of->activates || of->adapts || of->has_owners)
       continue;  // not a matter of lsched_collective_create, or not of integers
@@ -181,9 +181,9 @@ void run_all(lsched_runtime* runtime) {
 }
 
 /// The ranks of a node share memory, and the others talk through MPI.
-void expect_nodes(lsched_runtime* runtime) {
+void expect_nodes(lsched_world* runtime) {
   char text[512];
-  expected("describe")(lsched_runtime_describe(runtime, text, sizeof text));
+  expected("describe")(lsched_world_describe(runtime, text, sizeof text));
   const rank first = g_run.self / g_run.ranks_per_node * g_run.ranks_per_node;
   const rank here = std::min(g_run.ranks_per_node, g_run.size - first);
   const auto in_words = [](rank count) { return std::to_string(count) + (count == 1 ? " rank" : " ranks"); };
@@ -199,21 +199,21 @@ void run_nodes_of(rank ranks_per_node) {
   lsched_config_init(&config);
   config.region_bytes = 64 << 20;
   config.commit_timeout_ns = k_limit_ns;
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   expected ok("open");
-  ok(lsched_runtime_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, &config, &runtime, &ok.why));
+  ok(lsched_world_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, &config, &runtime, &ok.why));
   expect_nodes(runtime);
   run_all(runtime);
-  expected("close")(lsched_runtime_close(runtime));
+  expected("close")(lsched_world_close(runtime));
 }
 
 /// One rank's environment is wrong: it is told why, the others that it is that rank, and nobody waits.
 void refuse_one_bad_environment(const char* variable, const char* value) {
   const rank bad = g_run.size - 1;
   if (g_run.self == bad) setenv(variable, value, 1);
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   auto why = lsched_diagnostic{.struct_size = sizeof(lsched_diagnostic)};
-  const lsched_status answer = lsched_runtime_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, nullptr, &runtime, &why);
+  const lsched_status answer = lsched_world_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, nullptr, &runtime, &why);
   unsetenv(variable);
   const std::string wanted = g_run.self == bad ? variable : "rank " + std::to_string(bad);
   if (answer != LSCHED_ERR_ARGUMENT || std::string(why.text).find(wanted) == std::string::npos)

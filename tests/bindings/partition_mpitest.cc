@@ -74,11 +74,11 @@ void run_nodes_of(int ranks_per_node) {
   lsched_config_init(&config);
   config.region_bytes = 64 << 20;
   config.commit_timeout_ns = 30'000'000'000;
-  lsched_runtime* handle = nullptr;
+  lsched_world* handle = nullptr;
   lsched_diagnostic why{};
   why.struct_size = sizeof why;
-  if (lsched_runtime_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, &config, &handle, &why) != LSCHED_OK) give_up(why.text);
-  runtime world(handle);
+  if (lsched_world_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, &config, &handle, &why) != LSCHED_OK) give_up(why.text);
+  lsched::world world(handle);
   const std::chrono::seconds limit(30);
   const lsched_node here = world.node();
   if (here.number != g_self / ranks_per_node || here.place != g_self % ranks_per_node) give_up("another node");

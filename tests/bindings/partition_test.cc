@@ -10,6 +10,7 @@
 #include <limits>
 #include <thread>
 
+#include "tests/support/cpp_ranks.h"
 #include "tests/support/partition_training.h"
 
 namespace lsched::testing {
@@ -18,24 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::chrono::seconds k_limit = 20s;
-
-/// One thread per rank, all joined, with so many neighbours on a node. What a rank throws is the test's failure.
-void as_nodes(std::int32_t ranks, std::int32_t ranks_per_node, const std::function<void(runtime&)>& body) {
-  setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
-  std::vector<runtime> world = runtime::open_threads(ranks);
-  unsetenv("LSCHED_RANKS_PER_NODE");
-  std::vector<std::thread> threads;
-  for (runtime& mine : world)
-    threads.emplace_back([&] {
-      try {
-        body(mine);
-        mine.close();
-      } catch (const std::exception& why) {
-        ADD_FAILURE() << why.what();
-      }
-    });
-  for (std::thread& it : threads) it.join();
-}
 
 TEST(owners_of, gives_the_longest_layer_first_to_who_has_least) {
   using owners = std::vector<std::int32_t>;
@@ -51,7 +34,7 @@ void expect_emulation(std::int32_t ranks, std::int32_t ranks_per_node, const sgd
   constexpr int k_steps = 12;
   std::vector<std::vector<T>> found(static_cast<std::size_t>(ranks));
   std::vector<std::size_t> states(found.size());
-  as_nodes(ranks, ranks_per_node, [&](runtime& world) {
+  as_nodes(ranks, ranks_per_node, [&](lsched::world& world) {
     const auto rank = static_cast<std::size_t>(world.rank());
     found[rank] = train<T>(world, how, k_steps, k_limit, &states[rank]);
   });
@@ -81,7 +64,7 @@ TEST(partition_step, is_that_of_nodes_emulated_in_one_place) {
 }
 
 TEST(partition_step, refuses_layers_that_overlap_before_anything_is_sent) {
-  as_nodes(1, 1, [](runtime& world) {
+  as_nodes(1, 1, [](lsched::world& world) {
     std::vector<float> weights(8);
     EXPECT_THROW((partition_step<float>(world, weights, {{0, 5}, {4, 2}})), std::invalid_argument);
     EXPECT_THROW((partition_step<float>(world, weights, {{0, 9}})), std::invalid_argument);
@@ -89,7 +72,7 @@ TEST(partition_step, refuses_layers_that_overlap_before_anything_is_sent) {
 }
 
 TEST(node_of, says_where_every_rank_is) {
-  as_nodes(5, 2, [](runtime& world) {
+  as_nodes(5, 2, [](lsched::world& world) {
     for (std::int32_t r = 0; r < 5; ++r) {
       const lsched_node it = world.node_of(r);
       EXPECT_EQ(it.number, r / 2);
@@ -111,7 +94,7 @@ TEST(node_of, says_where_every_rank_is) {
 /// A mode that has become a plain average says so.
 TEST(adasum_by_nodes, tells_who_asks_for_it_on_one_node) {
   for (const std::int32_t ranks_per_node : {2, 4})
-    as_nodes(4, ranks_per_node, [&](runtime& world) {
+    as_nodes(4, ranks_per_node, [&](lsched::world& world) {
       std::vector<float> data(10, 1.0f);
       lsched_collective_desc desc{};
       desc.struct_size = sizeof desc;
@@ -134,7 +117,7 @@ TEST(adasum_by_nodes, tells_who_asks_for_it_on_one_node) {
 
 TEST(adasum_by_nodes, on_one_node_is_remarked_on_in_cpp) {
   for (const std::int32_t ranks_per_node : {2, 4})
-    as_nodes(4, ranks_per_node, [&](runtime& world) {
+    as_nodes(4, ranks_per_node, [&](lsched::world& world) {
       const std::string mean = "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
       const std::string own = "node_adasum on one node is what its owner has, at all ranks, not an adaptive sum";
       const auto expect_remark = [&](const std::string& found, const std::string& wanted) {
@@ -160,7 +143,7 @@ TEST(adasum_by_nodes, on_one_node_is_remarked_on_in_cpp) {
 }
 
 TEST(adasum_by_nodes, of_a_world_of_one_has_nothing_to_remark_on) {
-  as_nodes(1, 1, [](runtime& world) {
+  as_nodes(1, 1, [](lsched::world& world) {
     std::vector<float> data(10);
     EXPECT_EQ(world.adasum<float>(data, std::span(data), {}, "two_level").remark(), "");
     EXPECT_EQ(world.node_adasum<float>(data, std::span(data), 0).remark(), "");
@@ -168,7 +151,8 @@ TEST(adasum_by_nodes, of_a_world_of_one_has_nothing_to_remark_on) {
 }
 
 /// By rank 1 in the second tensor, of two.
-void expect_second_spoilt(runtime& world, const char* collective, const char* algorithm, bool reaches_its_first) {
+void expect_second_non_finite(lsched::world& world, const char* collective, const char* algorithm,
+                              bool reaches_its_first) {
   std::vector<float> data(10, 1.0f), other(10, 1.0f);
   const lsched_tensor tensors[] = {{0, 4}, {4, 6}};
   lsched_collective_desc desc{};
@@ -183,36 +167,36 @@ void expect_second_spoilt(runtime& world, const char* collective, const char* al
   schedule made = world.collective(desc);
   if (world.rank() == 1) data[7] = std::numeric_limits<float>::quiet_NaN();
   made.run(k_limit);
-  std::uint8_t is_spoilt[2];
-  EXPECT_EQ(made.spoilt_tensors(is_spoilt), 1u) << collective;
-  EXPECT_EQ(is_spoilt[0], 0);
-  EXPECT_EQ(is_spoilt[1], 1);
+  std::uint8_t is_non_finite[2];
+  EXPECT_EQ(made.non_finite_tensors(is_non_finite), 1u) << collective;
+  EXPECT_EQ(is_non_finite[0], 0);
+  EXPECT_EQ(is_non_finite[1], 1);
   EXPECT_EQ(std::isnan(data[4]), reaches_its_first);
 
   const void* inputs[] = {other.data()};
   void* outputs[] = {other.data()};
   made.rebind(inputs, outputs);
   try {
-    made.spoilt_tensors();
+    made.non_finite_tensors();
     ADD_FAILURE() << "judged memory that no round has written";
   } catch (const error& why) {
     EXPECT_EQ(why.status(), LSCHED_ERR_STATE);
   }
   made.run(k_limit);
-  EXPECT_EQ(made.spoilt_tensors(), 0u);
+  EXPECT_EQ(made.non_finite_tensors(), 0u);
 }
 
-TEST(adasum_by_nodes, tells_which_tensors_are_spoilt_also_where_it_is_a_mean_or_a_copy) {
+TEST(adasum_by_nodes, tells_which_tensors_are_non_finite_also_where_it_is_a_mean_or_a_copy) {
   for (const std::int32_t ranks_per_node : {3, 2})
-    as_nodes(ranks_per_node == 2 ? 4 : 3, ranks_per_node, [&](runtime& world) {
-      expect_second_spoilt(world, "adasum", "two_level", ranks_per_node == 2);
-      expect_second_spoilt(world, "node_adasum", nullptr, ranks_per_node == 2);
-      expect_second_spoilt(world, "adasum", nullptr, true);
+    as_nodes(ranks_per_node == 2 ? 4 : 3, ranks_per_node, [&](lsched::world& world) {
+      expect_second_non_finite(world, "adasum", "two_level", ranks_per_node == 2);
+      expect_second_non_finite(world, "node_adasum", nullptr, ranks_per_node == 2);
+      expect_second_non_finite(world, "adasum", nullptr, true);
     });
 }
 
 TEST(owners, that_not_every_node_has_are_refused_on_all_ranks) {
-  as_nodes(5, 2, [](runtime& world) {
+  as_nodes(5, 2, [](lsched::world& world) {
     std::vector<float> data(10);
     try {
       (void)world.node_mean<float>(data, data, 1);

@@ -1,5 +1,5 @@
 // The ledger of `lsched soak` must stay silent over a correct run, and object to every way of being wrong.
-#include "bindings/cli/soak/soak_ledger.h"
+#include "tests/soak/soak_ledger.h"
 
 #include <gtest/gtest.h>
 

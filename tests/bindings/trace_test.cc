@@ -14,12 +14,13 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "tests/support/thread_ranks.h"
 
 namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t k_limit_ns = 30'000'000'000;
+using lsched::testing::k_limit_ns;
 
 /// A folder that is gone when the test is.
 class scratch_folder {
@@ -49,24 +50,15 @@ std::multiset<std::string> arrows(const json& all, std::string_view phase) {
 }
 
 /// Some barriers on every rank, and around them whatever a test does with its runtime.
-void run_world(std::int32_t ranks, const std::function<void(lsched_runtime*, bool is_before)>& around) {
-  lsched_config config;
-  lsched_config_init(&config);
-  config.region_bytes = 64 << 20;
-  std::vector<lsched_runtime*> runtimes(static_cast<std::size_t>(ranks));
-  ASSERT_EQ(lsched_runtime_open_threads(ranks, &config, runtimes.data(), nullptr), LSCHED_OK);
-  std::vector<std::jthread> threads;
-  for (lsched_runtime* mine : runtimes)
-    threads.emplace_back([&around, mine] {
-      around(mine, true);
-      lsched_schedule* schedule = nullptr;
-      EXPECT_EQ(lsched_barrier_create(mine, &schedule, nullptr), LSCHED_OK);
-      for (int round = 0; round < 4; ++round) EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
-      EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
-      around(mine, false);
-    });
-  threads.clear();
-  for (lsched_runtime* mine : runtimes) EXPECT_EQ(lsched_runtime_close(mine), LSCHED_OK);
+void run_world(std::int32_t ranks, const std::function<void(lsched_world*, bool is_before)>& around) {
+  lsched::testing::as_ranks(ranks, [&](lsched_world* mine, std::int32_t) {
+    around(mine, true);
+    lsched_schedule* schedule = nullptr;
+    EXPECT_EQ(lsched_barrier_create(mine, &schedule, nullptr), LSCHED_OK);
+    for (int round = 0; round < 4; ++round) EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+    around(mine, false);
+  });
 }
 
 /// What four barriers of `ranks` ranks look like when the parts are seen as one.
@@ -87,7 +79,7 @@ void expect_barriers(const std::vector<json>& parts) {
 TEST(Trace, of_every_rank_fits_the_others) {
   const scratch_folder folder;
   const auto path = [&](std::int32_t rank) { return folder.file(std::to_string(rank) + ".json"); };
-  run_world(3, [&](lsched_runtime* mine, bool is_before) {
+  run_world(3, [&](lsched_world* mine, bool is_before) {
     const std::string file = path(lsched_rank(mine));
     EXPECT_EQ(is_before ? lsched_trace_start(mine, 10'000) : lsched_trace_write(mine, file.c_str(), nullptr),
               LSCHED_OK);
@@ -98,7 +90,7 @@ TEST(Trace, of_every_rank_fits_the_others) {
 TEST(Trace, of_everything_is_written_at_close_where_the_environment_asks_for_it) {
   const scratch_folder folder;
   setenv("LSCHED_TRACE", folder.file("all").c_str(), 1);
-  run_world(2, [](lsched_runtime*, bool) {});
+  run_world(2, [](lsched_world*, bool) {});
   unsetenv("LSCHED_TRACE");
   expect_barriers({read(folder.file("all.0.json")), read(folder.file("all.1.json"))});
   const std::string joined = folder.file("joined.json");
@@ -115,9 +107,9 @@ TEST(Trace, of_everything_that_could_not_be_written_is_refused_when_the_runtime_
   const scratch_folder folder;
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
-  lsched_runtime* runtime = nullptr;
+  lsched_world* runtime = nullptr;
   setenv("LSCHED_TRACE", folder.file("no/such").c_str(), 1);
-  EXPECT_EQ(lsched_runtime_open(nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_open(nullptr, &runtime, &why), LSCHED_ERR_ARGUMENT);
   unsetenv("LSCHED_TRACE");
   EXPECT_EQ(runtime, nullptr);
   EXPECT_NE(std::string(why.text).find("no/: No such file"), std::string::npos) << why.text;
@@ -161,7 +153,7 @@ TEST(Trace, files_that_are_none_are_told_before_anything_is_written) {
 
 TEST(Trace, says_how_much_it_could_not_take) {
   const scratch_folder folder;
-  run_world(1, [&](lsched_runtime* mine, bool is_before) {
+  run_world(1, [&](lsched_world* mine, bool is_before) {
     const std::string file = folder.file("a");
     EXPECT_EQ(is_before ? lsched_trace_start(mine, 3) : lsched_trace_write(mine, file.c_str(), nullptr), LSCHED_OK);
   });
@@ -174,7 +166,7 @@ TEST(Trace, objects_to_calls_that_do_not_fit) {
   lsched_diagnostic_init(&why);
   EXPECT_EQ(lsched_trace_start(nullptr, 1), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_trace_write(nullptr, "x", nullptr), LSCHED_ERR_ARGUMENT);
-  run_world(1, [&](lsched_runtime* mine, bool is_before) {
+  run_world(1, [&](lsched_world* mine, bool is_before) {
     if (!is_before) return;
     EXPECT_EQ(lsched_trace_start(mine, 0), LSCHED_ERR_ARGUMENT);
     EXPECT_EQ(lsched_trace_start(mine, UINT64_MAX), LSCHED_ERR_ARGUMENT);

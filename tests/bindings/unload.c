@@ -31,8 +31,8 @@ static void* live(void* argument) {
   LOAD(lsched_allreduce_create);
   LOAD(lsched_run);
   LOAD(lsched_schedule_destroy);
-  LOAD(lsched_runtime_close);
-  lsched_runtime* const world = argument;
+  LOAD(lsched_world_close);
+  lsched_world* const world = argument;
   lsched_diagnostic why = {.struct_size = sizeof why};
   double* const input = calloc(k_count, sizeof *input);
   double* const output = calloc(k_count, sizeof *output);
@@ -42,7 +42,7 @@ static void* live(void* argument) {
   for (int round = 0; round < k_rounds && !failed; ++round) failed = lsched_run_(sum, k_limit_ns, &why) != LSCHED_OK;
   failed = failed || lsched_schedule_destroy_(sum, k_limit_ns, &why) != LSCHED_OK;
   if (failed) complain("a rank", why.text);
-  failed = failed || lsched_runtime_close_(world) != LSCHED_OK;
+  failed = failed || lsched_world_close_(world) != LSCHED_OK;
   free(input);
   free(output);
   return failed ? &said_so : NULL;
@@ -52,14 +52,14 @@ static void* live(void* argument) {
 static int use_library(const char* path) {
   library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) return complain("dlopen", dlerror());
-  LOAD(lsched_runtime_open_threads_abi);
-  LOAD(lsched_runtime_describe);
-  lsched_runtime* world[k_ranks];
+  LOAD(lsched_world_open_threads_abi);
+  LOAD(lsched_world_describe);
+  lsched_world* world[k_ranks];
   lsched_diagnostic why = {.struct_size = sizeof why};
-  if (lsched_runtime_open_threads_abi_(LSCHED_ABI, k_ranks, NULL, world, &why) != LSCHED_OK)
+  if (lsched_world_open_threads_abi_(LSCHED_ABI, k_ranks, NULL, world, &why) != LSCHED_OK)
     return complain("open", why.text);
   char text[400];
-  lsched_runtime_describe_(world[0], text, sizeof text);
+  lsched_world_describe_(world[0], text, sizeof text);
   if (strstr(text, "2 oneTBB workers") == NULL) return complain("there is no lane", text);
   pthread_t ranks[k_ranks];
   int failed = 0;

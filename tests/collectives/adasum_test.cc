@@ -15,14 +15,14 @@
 #include <string>
 
 #include "collectives/selection.h"
-#include "libsched/oracle/interleavings.h"
-#include "libsched/oracle/mutant.h"
 #include "libsched/schedule/geometry.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
+#include "tests/verify_oracle/interleavings.h"
+#include "tests/verify_oracle/mutant.h"
 
 namespace lsched::testing {
 namespace {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "collectives/sparse/coo_allreduce.h"
-#include "libsched/oracle/mutant.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
+#include "tests/verify_oracle/mutant.h"
 
 namespace lsched::testing {
 namespace {

@@ -7,11 +7,11 @@
 #include <random>
 
 #include "collectives/selection.h"
-#include "libsched/oracle/interleavings.h"
-#include "libsched/oracle/mutant.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/symbolic_world.h"
+#include "tests/verify_oracle/interleavings.h"
+#include "tests/verify_oracle/mutant.h"
 
 namespace lsched::testing {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "collectives/activation/with_activation.h"
 #include "collectives/sparse/sparse_allreduce.h"
-#include "libsched/oracle/mutant.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/sampling.h"
+#include "tests/verify_oracle/mutant.h"
 
 namespace lsched::testing {
 namespace {

@@ -86,7 +86,7 @@ class partial_bench {
   }
 
   void leave(rank r) {
-    at(r).leaving.store(true);
+    at(r).offers->leave();
     call(r, k_last_round);
     std::erase(present, r);
   }
@@ -767,7 +767,7 @@ TEST(partial, another_schedule_may_come_after_one_has_gone) {
     });
     ASSERT_FALSE(its.empty());
     for (rank r = 0; r < 5; ++r) {
-      its[static_cast<std::size_t>(r)]->leaving.store(true);
+      its[static_cast<std::size_t>(r)]->offers->leave();
       its[static_cast<std::size_t>(r)]->called.store(k_last_round);
       world.at(r).post(*its[static_cast<std::size_t>(r)]);
     }

@@ -11,12 +11,12 @@
 #include <span>
 
 #include "collectives/rooted/barrier.h"
-#include "libsched/oracle/interleavings.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
+#include "tests/verify_oracle/interleavings.h"
 
 namespace lsched::testing {
 namespace {

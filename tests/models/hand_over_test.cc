@@ -8,7 +8,7 @@ namespace {
 
 TEST(hand_over_model, nothing_is_lost_and_nothing_counted_twice) {
   for (const std::string_view scenario :
-       {"offer", "withdraw", "latest", "accumulate", "history", "lend latest", "lend history", "calls"}) {
+       {"offer", "withdraw", "leave", "latest", "accumulate", "history", "lend latest", "lend history", "calls"}) {
     const report found = run(scenario);
     EXPECT_EQ(found.fault, "") << scenario << ": " << to_text(found);
     EXPECT_GT(found.ends, 0u);
@@ -28,7 +28,8 @@ TEST(hand_over_model_bug, every_changed_line_is_caught) {
         planted{"absorb_forgets_rounds", "latest"}, planted{"absorb_forgets_rounds", "accumulate"},
         planted{"absorb_forgets_rounds", "history"}, planted{"takes_the_last_first", "history"},
         planted{"lends_what_it_gives_back", "lend latest"}, planted{"replaces_what_was_captured", "offer"},
-        planted{"round_before_its_time", "calls"}, planted{"time_read_too_late", "calls"}}) {
+        planted{"asks_last_who_has_left", "leave"}, planted{"round_before_its_time", "calls"},
+        planted{"time_read_too_late", "calls"}}) {
     const report found = run(scenario, {.bug = bug});
     EXPECT_NE(found.path, "") << bug << " is not caught: " << to_text(found);
   }

@@ -69,7 +69,7 @@ struct offering {
   }
   void engine() {
     for (unsigned round = 1; round <= k_captures; ++round) {
-      const auto captured = its.capture();
+      const auto captured = its.capture().buffer;
       if (!captured) continue;
       sent += read_slowly(its.at(*captured).data);
       offers_sent += its.at(*captured).offers;
@@ -78,7 +78,7 @@ struct offering {
   }
   /// Looks into what is pending; outside of the threads only.
   std::string fault(bool withdraws) {
-    const auto pending = its.capture();
+    const auto pending = its.capture().buffer;
     const value rest = pending ? *reinterpret_cast<const value*>(its.at(*pending).data) : 0;
     const std::uint64_t offers = offers_sent + offers_withdrawn + (pending ? its.at(*pending).offers : 0);
     if (offers != k_offers) return std::to_string(offers) + " offers of " + std::to_string(k_offers);
@@ -100,6 +100,47 @@ models::report offer_against_capture(const circumstances& around) {
   all.add("application", [it] { it->application(withdraws); });
   all.add("engine", [it] { it->engine(); });
   all.expect([it](bool is_last) { return is_last ? it->fault(withdraws) : std::string(); });
+  return explore(all, around.most);
+}
+
+// --- a leave after the last offer ------------------------------------------------------------------------------------
+
+/// One who leaves right after an offer, and an engine that makes no round after the capture that calls itself the
+/// last.
+struct leaving {
+  value memory[contribution::k_buffers]{};
+  contribution its{k_adding, std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}};
+  value sent = 0;
+  bool is_over = false;
+
+  void application() {
+    for (unsigned i = 0; i < 2; ++i) {
+      const value gradient = power(i);
+      its.offer(bytes_of(gradient));
+    }
+    its.leave();
+  }
+  void engine() {
+    for (unsigned round = 1; round <= k_captures && !is_over; ++round) {
+      const auto [buffer, is_last] = its.capture();
+      is_over = is_last;
+      if (!buffer) continue;
+      sent += read_slowly(its.at(*buffer).data);
+      its.done(*buffer);
+    }
+  }
+  std::string fault() const {
+    return is_over && sent != 11 ? "sent before the end: " + std::to_string(sent) : std::string();
+  }
+};
+
+models::report leave_against_capture(const circumstances& around) {
+  threads all(around.model);
+  leaving* it = nullptr;
+  all.set_up([&] { it = new leaving; });
+  all.add("application", [it] { it->application(); });
+  all.add("engine", [it] { it->engine(); });
+  all.expect([it](bool is_last) { return is_last ? it->fault() : std::string(); });
   return explore(all, around.most);
 }
 
@@ -234,6 +275,7 @@ models::report times_of_calls(const circumstances& around) {
 const models::known_world k_worlds[] = {
     models::known_world({"offer", offer_against_capture<false>}),
     models::known_world({"withdraw", offer_against_capture<true>}),
+    models::known_world({"leave", leave_against_capture}),
     models::known_world({"latest", deliver_and_collect<lag_policy::latest>}),
     models::known_world({"accumulate", deliver_and_collect<lag_policy::accumulate>}),
     models::known_world({"history", deliver_and_collect<lag_policy::history>}),

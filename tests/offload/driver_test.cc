@@ -83,7 +83,7 @@ class node {
   }
 
   bool leave(instance& it) {
-    it.leaving.store(true);
+    it.offers->leave();
     call(it, k_last_round);
     return wait(it, k_last_round);
   }

@@ -13,8 +13,8 @@
 
 #include "libsched/engine/commit.h"
 #include "libsched/engine/engine.h"
-#include "libsched/transport/inproc.h"
 #include "tests/support/fake_lane.h"
+#include "tests/support/inproc.h"
 
 namespace lsched::testing {
 

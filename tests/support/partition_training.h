@@ -57,7 +57,7 @@ std::vector<T> first_weights(std::int32_t rank) {
 
 /// This rank's weights after so many steps. `states` (optional): elements of optimizer state it has kept.
 template <class T>
-std::vector<T> train(runtime& world, const sgd& how, int steps, timeout limit, std::size_t* states = nullptr) {
+std::vector<T> train(lsched::world& world, const sgd& how, int steps, timeout limit, std::size_t* states = nullptr) {
   auto weights = first_weights<T>(world.rank());
   partition_step<T> training(world, weights, k_model_layers, limit);
   std::vector<layer_optimizer<T>> optimizers(k_model_layers.size());

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "libsched/oracle/mutant.h"
+#include "tests/verify_oracle/mutant.h"
 
 namespace lsched::testing {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -16,21 +17,53 @@ constexpr std::uint64_t k_limit_ns = 30'000'000'000;
 
 struct diagnostic : lsched_diagnostic {
   diagnostic() { lsched_diagnostic_init(this); }
+  bool says(const std::string& word) const { return std::string(text).find(word) != std::string::npos; }
 };
 
-/// Runs `body` as each rank of a world of threads.
-inline void as_ranks(std::int32_t size, const std::function<void(lsched_runtime*, std::size_t)>& body) {
+inline lsched_config test_config() {
   lsched_config config;
   lsched_config_init(&config);
+  config.region_bytes = 64 << 20;
   config.commit_timeout_ns = k_limit_ns;
-  std::vector<lsched_runtime*> world(static_cast<std::size_t>(size));
-  diagnostic why;
-  ASSERT_EQ(lsched_runtime_open_threads(size, &config, world.data(), &why), LSCHED_OK) << why.text;
-  {
-    std::vector<std::jthread> all;
-    for (std::size_t r = 0; r < world.size(); ++r) all.emplace_back([&, r] { body(world[r], r); });
+  return config;
+}
+
+/// A world of threads. Closing it must succeed: whatever a test creates, it destroys.
+class world_of_threads {
+ public:
+  explicit world_of_threads(std::int32_t ranks, lsched_config config = test_config())
+      : runtimes_(static_cast<std::size_t>(ranks)) {
+    diagnostic why;
+    if (lsched_world_open_threads(ranks, &config, runtimes_.data(), &why) != LSCHED_OK) ADD_FAILURE() << why.text;
   }
-  for (lsched_runtime* one : world) EXPECT_EQ(lsched_runtime_close(one), LSCHED_OK);
+  ~world_of_threads() {
+    for (lsched_world* one : runtimes_) EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
+  }
+  world_of_threads(const world_of_threads&) = delete;
+  world_of_threads& operator=(const world_of_threads&) = delete;
+
+  std::int32_t size() const { return static_cast<std::int32_t>(runtimes_.size()); }
+  lsched_world* at(std::int32_t rank) const { return runtimes_[static_cast<std::size_t>(rank)]; }
+
+  /// Runs `body` as each rank, each in a thread of its own.
+  void each(const std::function<void(lsched_world*, std::int32_t)>& body) const {
+    std::vector<std::jthread> threads;
+    for (std::int32_t r = 0; r < size(); ++r) threads.emplace_back([&, r] { body(at(r), r); });
+  }
+
+ private:
+  std::vector<lsched_world*> runtimes_;
+};
+
+/// The same of a world that is made for it. Ranks are numbers of a type of the body's own choice.
+template <class Body>
+void as_ranks(std::int32_t size, const Body& body) {
+  struct number {
+    std::int32_t rank;
+    operator std::int32_t() const { return rank; }
+    operator std::size_t() const { return static_cast<std::size_t>(rank); }
+  };
+  world_of_threads(size).each([&](lsched_world* mine, std::int32_t r) { body(mine, number{r}); });
 }
 
 }  // namespace lsched::testing

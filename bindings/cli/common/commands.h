@@ -24,6 +24,8 @@ struct command_context {
   std::function<int()> action;         ///< set by the subcommand that was named; answers the exit status
 };
 
+/// Algorithms that are no part of the library become known by name.
+void add_baselines();
 void add_bench_command(CLI::App& app, command_context& context);
 void add_info_command(CLI::App& app, command_context& context);
 void add_list_command(CLI::App& app, command_context& context);

@@ -1,6 +1,6 @@
 // Starts the ranks of a world on this machine, and waits for them.
 //
-// The contract with lsched_runtime_open: each rank inherits the descriptor of a shared segment and finds in
+// The contract with lsched_world_open: each rank inherits the descriptor of a shared segment and finds in
 // its environment that descriptor's number, its rank and the number of ranks. There are no names, no files
 // and no network. Ranks die with the launcher, however that ends.
 #pragma once

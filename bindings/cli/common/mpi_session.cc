@@ -42,10 +42,10 @@ void mpi_session::abort_unfinished() {
   if (g_is_unfinished) MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-lsched_status mpi_session::open_runtime(bool mpi_only, const lsched_config* config, lsched_runtime** runtime,
+lsched_status mpi_session::open_runtime(bool mpi_only, const lsched_config* config, lsched_world** runtime,
                                         lsched_diagnostic* diagnostic) {
   const lsched_mpi_transport transport = mpi_only ? LSCHED_MPI_ONLY : LSCHED_MPI_AUTO;
-  return lsched_runtime_open_mpi(MPI_COMM_WORLD, transport, config, runtime, diagnostic);
+  return lsched_world_open_mpi(MPI_COMM_WORLD, transport, config, runtime, diagnostic);
 }
 
 }  // namespace lsched::cli

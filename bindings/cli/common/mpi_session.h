@@ -30,7 +30,7 @@ class mpi_session {
   static void abort_unfinished();
 
   /// A runtime over MPI_COMM_WORLD; `mpi_only` moves everything through MPI. Close it before finish().
-  lsched_status open_runtime(bool mpi_only, const lsched_config* config, lsched_runtime** runtime,
+  lsched_status open_runtime(bool mpi_only, const lsched_config* config, lsched_world** runtime,
                              lsched_diagnostic* diagnostic);
 
   /// Declares success: the destructor will finalise.

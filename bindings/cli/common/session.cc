@@ -88,7 +88,7 @@ session session::open(const session_options& options) {
             &detail);
 #endif
   } else {
-    require(lsched_runtime_open(options.config, &here.runtime_, &detail), "opening the runtime", &detail);
+    require(lsched_world_open(options.config, &here.runtime_, &detail), "opening the runtime", &detail);
   }
   here.check_size(options);
   return here;
@@ -111,12 +111,12 @@ session::session(session&& from) noexcept
 
 session::~session() {
   if (runtime_ == nullptr) return;
-  const lsched_status answer = lsched_runtime_close(runtime_);  // BUSY on the way out of a failure: the process ends
+  const lsched_status answer = lsched_world_close(runtime_);  // BUSY on the way out of a failure: the process ends
   static_cast<void>(answer);
 }
 
 void session::close() {
-  require(lsched_runtime_close(runtime_), "closing the runtime");
+  require(lsched_world_close(runtime_), "closing the runtime");
   runtime_ = nullptr;
 #if LSCHED_HAVE_MPI
   if (mpi_ != nullptr) mpi_->finish();
@@ -128,7 +128,7 @@ void session::reopen(const lsched_config& config) {
   if (!launched_by_mpi())
     throw command_failure(LSCHED_ERR_UNSUPPORTED, "ranks of `lsched run` join their world once; use an MPI launcher");
 #if LSCHED_HAVE_MPI
-  require(lsched_runtime_close(runtime_), "closing the runtime");
+  require(lsched_world_close(runtime_), "closing the runtime");
   runtime_ = nullptr;
   lsched_diagnostic detail;
   lsched_diagnostic_init(&detail);
@@ -151,7 +151,7 @@ std::string_view session::transport() const {
 
 std::string session::description() const {
   std::array<char, 512> text{};
-  require(lsched_runtime_describe(runtime_, text.data(), text.size()), "describing the runtime");
+  require(lsched_world_describe(runtime_, text.data(), text.size()), "describing the runtime");
   return text.data();
 }
 

@@ -66,7 +66,7 @@ class session {
   /// command_failure, for ranks that no MPI launcher has started too: they join their world once.
   void reopen(const lsched_config& config);
 
-  lsched_runtime* runtime() const { return runtime_; }
+  lsched_world* runtime() const { return runtime_; }
   std::int32_t rank() const { return lsched_rank(runtime_); }
   std::int32_t size() const { return lsched_size(runtime_); }
   bool launched_by_mpi() const { return origin_ == origin::mpi_launcher; }
@@ -74,14 +74,14 @@ class session {
   /// What the ranks talk through: "shm", "mpi" (everything), or "shm+mpi" (shared memory inside a node).
   std::string_view transport() const;
 
-  /// lsched_runtime_describe.
+  /// lsched_world_describe.
   std::string description() const;
 
  private:
   session();
   void check_size(const session_options& options) const;
 
-  lsched_runtime* runtime_ = nullptr;
+  lsched_world* runtime_ = nullptr;
   origin origin_ = origin::alone;
   bool mpi_only_ = false;
   std::unique_ptr<mpi_session> mpi_;

@@ -41,7 +41,7 @@ double quantile(std::vector<double> values, double q) {
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
 /// Makes a schedule of one rank. Collective.
-using make_schedule = std::function<lsched_schedule*(lsched_runtime*)>;
+using make_schedule = std::function<lsched_schedule*(lsched_world*)>;
 
 struct round_times {
   double round_ns = 0;  ///< a round, from start to end, rounds back to back
@@ -55,10 +55,10 @@ class thread_world {
     lsched_config config;
     lsched_config_init(&config);
     config.progress = LSCHED_PROGRESS_CALLER;
-    require(lsched_runtime_open_threads(ranks, &config, runtimes_.data(), nullptr), "lsched_runtime_open_threads");
+    require(lsched_world_open_threads(ranks, &config, runtimes_.data(), nullptr), "lsched_world_open_threads");
   }
   ~thread_world() {
-    for (lsched_runtime* it : runtimes_) (void)lsched_runtime_close(it);
+    for (lsched_world* it : runtimes_) (void)lsched_world_close(it);
   }
   thread_world(const thread_world&) = delete;
   thread_world& operator=(const thread_world&) = delete;
@@ -84,7 +84,7 @@ class thread_world {
   }
 
  private:
-  static round_times play(lsched_runtime* here, const make_schedule& make) {
+  static round_times play(lsched_world* here, const make_schedule& make) {
     lsched_schedule* schedule = make(here);
     std::vector<double> rounds, starts;
     for (std::size_t batch = 0; batch < k_batches; ++batch) {
@@ -103,13 +103,13 @@ class thread_world {
     return {quantile(rounds, k_quick), quantile(starts, k_quick)};
   }
 
-  std::vector<lsched_runtime*> runtimes_;
+  std::vector<lsched_world*> runtimes_;
 };
 
 /// An allreduce of so many bytes; the memory lives as long as the function.
 make_schedule allreduce(const char* algorithm, std::uint64_t bytes, std::size_t ranks) {
   const auto memory = std::make_shared<std::vector<std::vector<float>>>(2 * ranks, std::vector<float>(bytes / 4 + 1));
-  return [=](lsched_runtime* here) {
+  return [=](lsched_world* here) {
     const auto self = static_cast<std::size_t>(lsched_rank(here));
     lsched_allreduce_desc desc{};
     desc.struct_size = sizeof desc;
@@ -126,7 +126,7 @@ make_schedule allreduce(const char* algorithm, std::uint64_t bytes, std::size_t 
 }
 
 /// Rank 0 sends `count` messages to rank 1, which answers with one when it has them all.
-lsched_schedule* make_burst(lsched_runtime* here, std::uint32_t count) {
+lsched_schedule* make_burst(lsched_world* here, std::uint32_t count) {
   static const std::array<std::uint8_t, k_short> k_payload{};
   const bool is_first = lsched_rank(here) == 0;
   lsched_builder* builder = nullptr;
@@ -179,8 +179,8 @@ sample measure() {
   thread_world pair(2);
   const auto exchange = [&](std::uint64_t bytes) { return pair.time(allreduce("recursive_doubling", bytes, 2)); };
   const round_times short_one = exchange(k_short);
-  const double one = pair.time([](lsched_runtime* here) { return make_burst(here, 1); }).round_ns;
-  const double many = pair.time([](lsched_runtime* here) { return make_burst(here, k_burst); }).round_ns;
+  const double one = pair.time([](lsched_world* here) { return make_burst(here, 1); }).round_ns;
+  const double many = pair.time([](lsched_world* here) { return make_burst(here, k_burst); }).round_ns;
   return {short_one.round_ns, short_one.start_ns, exchange(k_long).round_ns, (many - one) / (k_burst - 1)};
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
+#include <sstream>
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/parallel_packing.h"
@@ -96,70 +96,6 @@ std::vector<fig9_point> predict_fig9(const fig9_request& what) {
   return points;
 }
 
-namespace {
-
-template <class... Values>
-std::string text(const char* format, Values... values) {
-  std::array<char, 256> line;
-  std::snprintf(line.data(), line.size(), format, values...);
-  return line.data();
-}
-
-/// A number, or gnuplot's word for none.
-std::string measured_text(double value) { return value > 0 ? text(" %.6g", value) : " ?"; }
-
-/// The second block of the data: the same columns, of what was measured.
-std::string data_of(const std::vector<fig9_point>& points, const std::vector<fig9_measurement>& measured) {
-  std::string lines = "\n\n# measured: ranks, then ms of MPI, majority, solo, then NAP of the three\n";
-  for (std::size_t i = 0; i + 2 < points.size(); i += 3) {
-    std::string latencies, active;
-    for (std::size_t k = i; k < i + 3; ++k) {
-      const fig9_measurement* it = find(measured, points[k]);
-      latencies += measured_text(it != nullptr ? it->latency_ms : 0);
-      active += measured_text(it != nullptr ? it->active : 0);
-    }
-    lines += std::to_string(points[i].ranks) + latencies + active + "\n";
-  }
-  return lines;
-}
-
-std::string data_of(const std::vector<fig9_point>& points) {
-  std::string lines = "# modelled: ranks, then ms of synchronous, majority, solo, then NAP of the three\n";
-  for (std::size_t i = 0; i + 2 < points.size(); i += 3)
-    lines += text("%d %.6g %.6g %.6g %.6g %.6g %.6g\n", points[i].ranks, points[i].latency_ms, points[i + 1].latency_ms,
-                  points[i + 2].latency_ms, points[i].active, points[i + 1].active, points[i + 2].active);
-  return lines;
-}
-
-std::string script_of(const picture& figure, bool is_measured, const fig9_request& what) {
-  std::string lines = "set terminal pngcairo size 1000,900 font 'sans,12'\n";
-  lines += "set output " + quoted_for_gnuplot(figure.png()) + "\n";
-  lines += "set logscale xy 10\nset format xy '10^{%L}'\nset grid\nset lmargin 10\n";
-  lines += "set style data linespoints\nset datafile missing '?'\nset key outside top center horizontal\n";
-  lines += text(
-      "set multiplot layout 2,1 title 'Allreduce under linear skew of %g ms per rank, %llu B: lines are modelled%s'\n",
-      static_cast<double>(what.skew) / k_ms, static_cast<unsigned long long>(what.bytes),
-      is_measured ? ", points measured" : "");
-  for (const int first : {2, 5}) {
-    lines += first == 2 ? "set ylabel 'latency, mean over ranks [ms]'\n"
-                        : "set ylabel 'active processes (NAP)'\nset xlabel 'ranks'\n";
-    lines += "plot " + quoted_for_gnuplot(figure.data());
-    lines += text(" index 0 using 1:%d title 'synchronous, modelled' lw 2 lc rgb '#7f7f7f', ", first);
-    lines += text("'' index 0 using 1:%d title 'majority, modelled' lw 2 lc rgb '#1f77b4', ", first + 1);
-    lines += text("'' index 0 using 1:%d title 'solo, modelled' lw 2 lc rgb '#ff7f0e'", first + 2);
-    if (is_measured) {
-      const std::string points = " with points pt 7 ps 1.5 lc rgb ";
-      if (first == 2) lines += text(", '' index 1 using 1:%d", first) + points + "'#000000' title 'MPI, measured'";
-      lines += text(", '' index 1 using 1:%d", first + 1) + points + "'#2ca02c' title 'majority, measured'";
-      lines += text(", '' index 1 using 1:%d", first + 2) + points + "'#d62728' title 'solo, measured'";
-    }
-    lines += "\n";
-  }
-  return lines + "unset multiplot\n";
-}
-
-}  // namespace
-
 void expect_plottable(const std::string& png) {
   if (const auto why = picture(png).objection()) throw command_failure(why->text);
 }
@@ -172,10 +108,37 @@ const fig9_measurement* find(const std::vector<fig9_measurement>& measured, cons
 
 void plot_fig9_prediction(const std::string& png, const std::vector<fig9_point>& points,
                           const std::vector<fig9_measurement>& measured, const fig9_request& what) {
-  const picture figure(png);
-  if (const auto why = figure.draw(data_of(points) + (measured.empty() ? "" : data_of(points, measured)),
-                                   script_of(figure, !measured.empty(), what)))
-    throw command_failure(why->text);
+  struct look {
+    activation_policy policy;
+    const char* modelled;
+    const char* measured;
+    const char* modelled_color;
+    const char* measured_color;
+  };
+  constexpr std::array k_looks{
+      look{activation_policy::full, "synchronous, modelled", "MPI, measured", "#7f7f7f", "#000000"},
+      look{activation_policy::majority, "majority, modelled", "majority, measured", "#1f77b4", "#2ca02c"},
+      look{activation_policy::solo, "solo, modelled", "solo, measured", "#ff7f0e", "#d62728"}};
+  std::array both{plot_diagram{"set logscale xy 10\nset format xy '%g'\nset key outside top center horizontal\n"
+                               "set ylabel 'latency, mean over ranks [ms]'\n"},
+                  plot_diagram{"set ylabel 'active processes (NAP)'\nset xlabel 'ranks'\n"}};
+  const auto add = [&](const char* name, const std::string& style, rank ranks, double latency_ms, double active) {
+    if (latency_ms > 0) both[0].named(name, style).points.emplace_back(ranks, latency_ms);
+    if (active > 0) both[1].named(name, style).points.emplace_back(ranks, active);
+  };
+  for (const look& it : k_looks)
+    for (const fig9_point& point : points) {
+      if (point.policy != it.policy) continue;
+      add(it.modelled, "linespoints linewidth 2 linecolor rgb '" + std::string(it.modelled_color) + "'", point.ranks,
+          point.latency_ms, point.active);
+      if (const fig9_measurement* seen = find(measured, point))
+        add(it.measured, "points pointtype 7 pointsize 1.5 linecolor rgb '" + std::string(it.measured_color) + "'",
+            point.ranks, seen->latency_ms, it.policy == activation_policy::full ? 0 : seen->active);
+    }
+  std::ostringstream title;
+  title << "Allreduce under linear skew of " << static_cast<double>(what.skew) / k_ms << " ms per rank, " << what.bytes
+        << " B: lines are modelled" << (measured.empty() ? "" : ", points measured");
+  if (const auto why = picture(png).draw(title.str(), both)) throw command_failure(why->text);
 }
 
 }  // namespace lsched::cli

@@ -6,6 +6,7 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/words.h"
+#include "bindings/cli/common/world_file.h"
 #include "bindings/cli/simulate/calibration_report.h"
 #include "bindings/cli/simulate/fig9_report.h"
 #include "bindings/cli/simulate/simulation_batch.h"
@@ -57,20 +58,29 @@ simulated_run run_of(const simulate_options& options, rank ranks, std::uint64_t 
   return it;
 }
 
-simulated_run run_of(const simulate_options& options, std::span<const schedule_ptr> goal, std::uint64_t seed) {
-  simulated_run it{.ranks = static_cast<rank>(goal.size()), .seed = seed, .goal = goal};
+simulated_run run_of(const simulate_options& options, std::span<const schedule_ptr> given, std::uint64_t seed) {
+  simulated_run it{.ranks = static_cast<rank>(given.size()), .seed = seed, .given = given};
   it.what = {.where = machine_from(options), .skew = skew_from(options), .noise = noise_from(options)};
-  it.what.where.compute = rounded(k_goal_compute * k_fs_per_ns);
+  if (options.file.empty()) it.what.where.compute = rounded(k_goal_compute * k_fs_per_ns);
   it.what.skew.seed = it.what.noise.seed = seed;
   it.what.instance = options.instance;
+  it.what.initiator = options.initiator;
+  if (options.initiator >= it.ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
+  if (options.initiator != 0 && given.front()->starts().policy != activation_policy::majority)
+    throw CLI::ValidationError("--initiator", "changes nothing: the schedules' activation is not majority");
   return it;
 }
 
-std::vector<simulated_run> runs_of(const simulate_options& options, std::span<const schedule_ptr> goal) {
+std::vector<schedule_ptr> given_to(const simulate_options& options) {
+  if (!options.file.empty()) return read_world_file(options.file);
+  return options.goal.empty() ? std::vector<schedule_ptr>{} : read_goal(options.goal);
+}
+
+std::vector<simulated_run> runs_of(const simulate_options& options, std::span<const schedule_ptr> given) {
   std::vector<simulated_run> runs;
-  for (std::uint64_t i = 0; i < options.seeds && !goal.empty(); ++i)
-    runs.push_back(run_of(options, goal, options.seed + i));
-  if (!goal.empty()) return runs;
+  for (std::uint64_t i = 0; i < options.seeds && !given.empty(); ++i)
+    runs.push_back(run_of(options, given, options.seed + i));
+  if (!given.empty()) return runs;
   for (const std::int32_t ranks : options.ranks)
     for (const std::uint64_t bytes : options.bytes)
       for (std::uint64_t i = 0; i < options.seeds; ++i) runs.push_back(run_of(options, ranks, bytes, options.seed + i));
@@ -91,8 +101,8 @@ result<simulation_report> play(const simulate_options& options, const simulated_
 }
 
 int run_all(const simulate_options& options) {
-  const auto goal = options.goal.empty() ? std::vector<schedule_ptr>{} : read_goal(options.goal);
-  const std::vector<simulated_run> runs = runs_of(options, goal);
+  const std::vector<schedule_ptr> given = given_to(options);
+  const std::vector<simulated_run> runs = runs_of(options, given);
   simulation_files files(options, runs.size());
   std::vector<simulation_task> tasks;
   for (const simulated_run& it : runs)
@@ -119,7 +129,8 @@ void add_simulate_command(CLI::App& app, command_context& context) {
   add_simulate_options(*command, *options);
   command->footer(
       "Several --ranks, --bytes or --seeds are simulated at once, one per core.\n"
-      "Example:  lsched simulate --ranks 1048576 --bytes 1024 --noise lognormal");
+      "Example:  lsched simulate --ranks 1048576 --bytes 1024 --noise lognormal\n"
+      "          lsched show allreduce --ranks 3 --all > world.sched; lsched simulate --file world.sched");
   command->callback([&context, options, command] {
     check_simulate_options(*command, *options);
     context.action = [options, has_ranks = command->count("--ranks") > 0] { return simulate(*options, has_ranks); };

@@ -229,7 +229,9 @@ void check_barrier(const CLI::App& command, simulate_options& options) {
 void check_policy(const CLI::App& command, const simulate_options& options) {
   const bool is_partial = options.collective == "partial_allreduce";
   expect(command, "--activation", is_partial, "--collective partial_allreduce");
-  expect(command, "--initiator", is_partial && options.activation == "majority", "--activation majority");
+  // Of a file, the schedules say their policy: run_of looks.
+  if (options.file.empty())
+    expect(command, "--initiator", is_partial && options.activation == "majority", "--activation majority");
 }
 
 }  // namespace
@@ -315,15 +317,16 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   command.add_option("--bucket", options.bucket, "Lists that oktopk sends at a time, in its split; 0: all")
       ->check(whole_number(0, k_most_simulated_ranks))
       ->capture_default_str();
-  command
-      .add_option("--ranks-per-node", options.ranks_per_node,
-                  "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
-      ->check(whole_number(1, k_most_simulated_ranks));
-  auto* goal = command.add_option("--goal", options.goal, "Simulate a GOAL program, text or binary, instead")
-                   ->excludes(collective)
-                   ->excludes(algorithm)
-                   ->excludes(ranks)
-                   ->excludes(bytes);
+  auto* ranks_per_node =
+      command
+          .add_option(
+              "--ranks-per-node", options.ranks_per_node,
+              "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
+          ->check(whole_number(1, k_most_simulated_ranks));
+  auto* goal = command.add_option("--goal", options.goal, "Simulate a GOAL program, text or binary, instead");
+  auto* file = command.add_option("--file", options.file,
+                                  "Simulate the schedules of a file instead, of all ranks, as `lsched show --all` "
+                                  "prints them");
   auto* to_goal = command.add_option("--to-goal", options.to_goal,
                                      "Write the round that is simulated, as it went there, as GOAL text");
   auto* policy = command.add_option("--activation", options.activation, "Policy of a partial allreduce")
@@ -333,7 +336,9 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
                         ->check(whole_number(0, k_most_simulated_ranks))
                         ->capture_default_str();
   add_machine_options(command, options);
-  for (CLI::Option* other : {policy, initiator, command.get_option("--compute")}) goal->excludes(other);
+  for (CLI::Option* other : {collective, algorithm, ranks, bytes, ranks_per_node, policy})
+    goal->excludes(other), file->excludes(other);
+  for (CLI::Option* other : {file, initiator, command.get_option("--compute")}) goal->excludes(other);
   add_noise_options(command, options);
   command.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
   auto* trace = command.add_option("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
@@ -344,6 +349,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   auto* fig9 =
       command.add_flag("--fig9", options.fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks")
           ->excludes(trace)
+          ->excludes(file)
           ->excludes(goal)
           ->excludes(to_goal);
   command.add_option("--plot", options.plot, "Draw that figure (gnuplot)")->needs(fig9);
@@ -355,6 +361,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   command.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off")
       ->excludes(fig9)
       ->excludes(trace)
+      ->excludes(file)
       ->excludes(goal)
       ->excludes(to_goal);
   command.add_flag("--json", options.as_json, "Print JSON lines; the last is the summary");

@@ -18,6 +18,7 @@ struct simulate_options {
   sparse_data sparse;
   std::uint32_t period = 64;
   std::uint32_t bucket = 0;
+  std::string file;
   std::string goal;
   std::string to_goal;
   std::string activation = "solo";
@@ -56,6 +57,11 @@ void add_simulate_options(CLI::App& command, simulate_options& options);
 /// Options that would change nothing are mistakes. Once they are parsed; throws the parser's errors, and fills in what
 /// depends on others.
 void check_simulate_options(const CLI::App& command, simulate_options& options);
+
+/// The file that the schedules come from; empty: they are generated.
+inline const std::string& path_of(const simulate_options& options) {
+  return options.file.empty() ? options.goal : options.file;
+}
 
 machine machine_from(const simulate_options& options);
 /// These read files. Throw command_failure.

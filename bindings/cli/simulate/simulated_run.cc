@@ -1,7 +1,7 @@
 #include "bindings/cli/simulate/simulated_run.h"
 
-#include "bindings/cli/common/words.h"
 #include "bindings/cli/common/parallel_packing.h"
+#include "bindings/cli/common/words.h"
 
 namespace lsched::cli {
 
@@ -16,7 +16,7 @@ shape shape_of(const simulate_options& options, const simulated_run& it) {
 
 namespace {
 
-/// What makes one rank of it. Not of a GOAL file.
+/// What makes one rank of it. Not of a file.
 std::function<result<schedule_ptr>(world)> generator_of(const simulate_options& options, const simulated_run& it) {
   if (it.sparse != nullptr)
     return [&it](world place) {
@@ -32,12 +32,12 @@ std::function<result<schedule_ptr>(world)> generator_of(const simulate_options& 
 }  // namespace
 
 result<packed_world> packed_world_of(const simulate_options& options, const simulated_run& it) {
-  if (!it.goal.empty()) return packed_world::of(it.goal);
+  if (!it.given.empty()) return packed_world::of(it.given);
   return packed_in_parallel(it.ranks, generator_of(options, it));
 }
 
 result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it) {
-  if (!it.goal.empty()) return std::vector(it.goal.begin(), it.goal.end());
+  if (!it.given.empty()) return std::vector(it.given.begin(), it.given.end());
   const auto make = generator_of(options, it);
   std::vector<schedule_ptr> ranks;
   for (rank r = 0; r < it.ranks; ++r) {

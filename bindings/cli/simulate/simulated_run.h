@@ -14,8 +14,8 @@ struct simulated_run {
   std::uint64_t bytes = 0;
   std::uint64_t seed = 0;
   simulation what{};
-  activation starts{};                   ///< of a partial collective
-  std::span<const schedule_ptr> goal{};  ///< of --goal
+  activation starts{};                    ///< of a partial collective
+  std::span<const schedule_ptr> given{};  ///< of --file and --goal
   const sparse_algorithm* sparse = nullptr;
   sparse_problem problem{};   ///< of that
   std::string_view remark{};  ///< what collectives/remark.h says
@@ -27,7 +27,7 @@ shape shape_of(const simulate_options& options, const simulated_run& it);
 /// A world as below, every schedule generated once, packed and dropped. Takes all cores.
 result<packed_world> packed_world_of(const simulate_options& options, const simulated_run& it);
 
-/// A world as the generators write it, or as a GOAL file has it.
+/// A world as the generators write it, or as a file has it.
 result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it);
 
 }  // namespace lsched::cli

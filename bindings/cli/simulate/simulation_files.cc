@@ -26,7 +26,7 @@ void simulation_files::write_goal(const simulated_run& it) {
 void simulation_files::write_trace(const simulated_run& it, const simulation_report& report) {
   record_.ranks = options_.trace_ranks;
   const auto events = trace_of(record_, report, it.what);
-  const std::string name = it.goal.empty() ? options_.collective + "/" + options_.algorithm : options_.goal;
+  const std::string name = it.given.empty() ? options_.collective + "/" + options_.algorithm : path_of(options_);
   trace_context around{.names = {{0, name}}, .remark = "simulated"};
   if (it.ranks > options_.trace_ranks) {
     around.remark += ": the first " + std::to_string(options_.trace_ranks) + " of " + std::to_string(it.ranks) +

@@ -36,9 +36,15 @@ json summary(const simulated_run& it, const simulation_report& report) {
           {"finish_us", us(report.last())}};
 }
 
+/// What is simulated, in a word beside the ranks.
+json subject_of(const simulate_options& options, const simulated_run& it) {
+  if (it.given.empty()) return {"bytes", it.bytes};
+  return options.file.empty() ? json{"goal", options.goal} : json{"file", options.file};
+}
+
 json details(const simulate_options& options, const simulated_run& it, const simulation_report& report) {
   json all{{"ranks", it.ranks},
-           it.goal.empty() ? json{"bytes", it.bytes} : json{"goal", options.goal},
+           subject_of(options, it),
            {"seed", it.seed},
            {"messages", report.messages},
            {"payload_bytes", report.bytes},
@@ -54,7 +60,7 @@ json details(const simulate_options& options, const simulated_run& it, const sim
 }
 
 void print_text(const simulate_options& options, const simulated_run& it, const simulation_report& report) {
-  std::string what = it.goal.empty() ? std::to_string(it.bytes) + " B" : options.goal;
+  std::string what = it.given.empty() ? std::to_string(it.bytes) + " B" : path_of(options);
   if (it.sparse != nullptr) what += ", k " + std::to_string(it.problem.k);
   std::printf("%s, %s, %s, seed %llu\n", std::string(report.engine).c_str(), counted(it.ranks, "rank").c_str(),
               what.c_str(), static_cast<unsigned long long>(it.seed));

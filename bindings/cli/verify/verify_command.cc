@@ -10,7 +10,6 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/parallel.h"
 #include "bindings/cli/common/words.h"
-#include "bindings/cli/verify/mutant_run.h"
 #include "bindings/cli/verify/verify_file.h"
 #include "bindings/cli/verify/verify_plan.h"
 #include "bindings/progress_line.h"
@@ -34,7 +33,6 @@ struct verify_command_options {
   std::string activation;
   bool all = false;
   bool sample = false;
-  bool mutants = false;
   bool as_json = false;
 };
 
@@ -126,10 +124,6 @@ void print(const std::string& world, const verification& answer) {
     std::printf("        note: %s: %s\n", std::string(name_of(note.what)).c_str(), note.text.c_str());
 }
 
-std::string words_for_progress(std::size_t done, std::size_t all, const char* what) {
-  return std::to_string(done) + " of " + std::to_string(all) + " worlds " + what;
-}
-
 /// One line a world; of many worlds only those that fail.
 class teller {
  public:
@@ -154,21 +148,15 @@ class teller {
       print(it.title, answer);
   }
 
-  int conclude(const std::optional<mutant_results>& mutants) const {
-    if (mutants) cli::print(*mutants, as_json_);
+  int conclude() const {
     json totals{{"verified", verified_}, {"failed", failed_}};
     if (unpromised_ != 0) totals["unpromised"] = unpromised_;
-    if (mutants) {
-      totals["mutants"] = mutants->total.all();
-      totals["killed"] = mutants->total.killed;
-      totals["equivalent"] = mutants->total.equivalent;
-    }
     if (as_json_)
       std::printf("%s\n", totals.dump().c_str());
     else
       std::printf("%s proved%s, %zu failed\n", counted(verified_, "world").c_str(), words_for_unpromised().c_str(),
                   failed_);
-    return failed_ == 0 && (!mutants || mutants->survivors.empty()) ? 0 : 1;
+    return failed_ == 0 ? 0 : 1;
   }
 
  private:
@@ -204,7 +192,6 @@ void expect_sense(const verify_command_options& options) {
   const bool is_sparse = options.collective == k_sparse_allreduce || options.collective == k_partial_sparse_allreduce;
   if (!options.items.empty() && !options.collective.empty() && !is_sparse)
     throw CLI::ValidationError("--k", "changes nothing but of sparse_allreduce and partial_sparse_allreduce");
-  if (is_sparse && options.mutants) throw CLI::ValidationError("--mutants", "are not made of " + options.collective);
   if (is_sparse && options.algorithm == "all") return;
   if ((is_sparse || options.collective.empty()) && find_sparse(options.algorithm) != nullptr) return;
   const auto known = algorithms();
@@ -224,7 +211,7 @@ int verify_file(const verify_command_options& options) {
   const world_file read = read_world(options.file, options.promised);
   teller out(options, 1);
   out.tell(read, verify(read.world, read.promise, {.in_place = options.in_place ? read.in_place : overlay(false)}));
-  return out.conclude(std::nullopt);
+  return out.conclude();
 }
 
 verification prove(const verify_case& it) {
@@ -245,15 +232,10 @@ int verify_all(const verify_command_options& options) {
       cases.size(), [&](std::size_t i) { return prove(cases[i]); },
       [&](std::size_t i, const verification& answer) {
         out.tell(cases[i], answer, line);
-        line.show([&] { return words_for_progress(i + 1, cases.size(), "proved"); });
+        line.show([&] { return std::to_string(i + 1) + " of " + std::to_string(cases.size()) + " worlds proved"; });
       });
-  std::optional<mutant_results> mutants;
-  if (options.mutants)
-    mutants = try_mutants(plan(mutant_wish(wish_of(options))), [&](std::size_t done, std::size_t all) {
-      line.show([&] { return words_for_progress(done, all, "broken"); });
-    });
   const auto held = line.erase();
-  return out.conclude(mutants);
+  return out.conclude();
 }
 
 }  // namespace
@@ -290,8 +272,6 @@ void add_verify_command(CLI::App& app, command_context& context) {
       ->excludes(file);
   auto* all = command->add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
   command->add_flag("--sample", options->sample, "Every algorithm at a few sizes (a minute)")->excludes(all);
-  command->add_flag("--mutants", options->mutants, "Then break small worlds in every way, and count what is noticed")
-      ->excludes(file);
   command->add_flag("--json", options->as_json, "Print JSON lines: one per world, then the totals");
   command->footer(
       "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks, every\n"

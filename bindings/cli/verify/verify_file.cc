@@ -2,7 +2,7 @@
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/words.h"
-#include "bindings/input_file.h"
+#include "bindings/cli/common/world_file.h"
 #include "collectives/promise.h"
 #include "libsched/schedule/schedule_file.h"
 #include "ops/counted.h"
@@ -38,15 +38,13 @@ std::string words_for(const world_promise& promise, const std::string& name) {
 }  // namespace
 
 world_file read_world(const std::string& path, const std::string& promised) {
-  auto parsed = parse_world(require(content_of(path)));
-  if (!parsed)
-    throw command_failure(static_cast<lsched_status>(parsed.error().code), path + ": " + parsed.error().text);
-  auto promise = require(promise_for(*parsed, promised));
-  const auto size = parsed->size();
-  std::string title = escaped(parsed->front()->name());
+  auto world = read_world_file(path);
+  auto promise = require(promise_for(world, promised));
+  const auto size = world.size();
+  std::string title = escaped(world.front()->name());
   title += ", " + counted(size, "rank");
-  title += ", " + words_for(promise, parsed->front()->name());
-  return {.world = std::move(*parsed),
+  title += ", " + words_for(promise, world.front()->name());
+  return {.world = std::move(world),
           .promise = std::move(promise.what),
           .in_place = std::move(promise.in_place),
           .title = std::move(title),

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <string_view>
 
 #include "collectives/sparse/steps/state.h"
 #include "libsched/schedule/functions.h"
@@ -17,21 +16,19 @@ class judging_functions : public functions {
  public:
   /// The first element of a round's result that is not finite, if the round was refused for it; of all that were, the
   /// last one is remembered. Any thread, once the round has ended.
-  std::optional<std::uint32_t> spoilt_element_of(round_no round) const;
+  std::optional<std::uint32_t> non_finite_element_of(round_no round) const;
 
  protected:
   /// A round is settled.
-  void note(round_no round, std::optional<std::uint32_t> spoilt_element);
+  void note(round_no round, std::optional<std::uint32_t> non_finite_element);
 
  private:
   std::atomic<round_no> refused_round_{0};
-  std::atomic<std::uint32_t> spoilt_element_{0};
+  std::atomic<std::uint32_t> non_finite_element_{0};
 };
 
-/// Of `algorithm`, by its name: "oktopk", "topka", "gaussiank", "topkdsa", "gtopk", "gtopk_published" or "dense", which
-/// calls none. The state outlives them. `children`: of this rank in gtopk's tree. nullptr: there is no such algorithm.
-/// Throws std::bad_alloc.
-std::shared_ptr<judging_functions> sparse_functions(std::string_view algorithm, const sparse_problem& problem,
-                                                    sparse_state& state, std::uint32_t children);
+/// The state outlives them. They throw std::bad_alloc.
+std::shared_ptr<judging_functions> functions_of_oktopk(const sparse_problem& problem, sparse_state& state);
+std::shared_ptr<judging_functions> functions_of_topka(const sparse_problem& problem, sparse_state& state);
 
 }  // namespace lsched

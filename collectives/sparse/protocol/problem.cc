@@ -1,11 +1,25 @@
 #include "collectives/sparse/protocol/problem.h"
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "libsched/schedule/guard.h"
 
 namespace lsched {
+
+namespace {
+
+/// A residual holds what was multiplied by the scale: neither infinity nor nothing may come of it.
+bool is_scale(double scale, dtype type) {
+  const auto is_within = [&]<class Number>(Number) {
+    using range = std::numeric_limits<Number>;
+    return std::abs(scale) >= range::denorm_min() && std::abs(scale) <= range::max();
+  };
+  return residual_of(type) == dtype::f64 ? is_within(double{}) : is_within(float{});
+}
+
+}  // namespace
 
 std::optional<failure> objection(const sparse_problem& to) {
   const auto because = [](std::string text) { return failure{.code = status::argument, .text = std::move(text)}; };
@@ -22,7 +36,7 @@ std::optional<failure> objection(const sparse_problem& to) {
   if (to.reuse == 0 || to.reuse > k_longest_period)
     return because("thresholds looked for every " + std::to_string(to.reuse) + " rounds: use 1 to " +
                    std::to_string(k_longest_period));
-  if (!std::isfinite(to.scale)) return because("scale is not finite");
+  if (!is_scale(to.scale, to.type)) return because("scale is not finite, or nothing, as a number of the residual");
   return std::nullopt;
 }
 

@@ -26,7 +26,7 @@ class gathered_lists {
   /// As dense_update::forget.
   void forget_update() { update_.forget(); }
   /// Of the last round that was settled.
-  std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
+  std::optional<std::uint32_t> non_finite_element() const { return judge_.non_finite_element(); }
 
  private:
   std::uint64_t room_;

@@ -38,8 +38,8 @@ void drop(std::uint64_t least, std::byte* vector, std::uint64_t count) {
 }  // namespace
 
 bool result_judge::accepts(item_list result, void* residual) {
-  spoilt_ = refuses_ ? first_not_finite(type_, result) : std::nullopt;
-  if (!spoilt_) return true;
+  non_finite_ = refuses_ ? first_not_finite(type_, result) : std::nullopt;
+  if (!non_finite_) return true;
   auto* const elements = static_cast<std::byte*>(residual);
   if (residual_of(type_) == dtype::f64)
     drop<std::uint64_t>(least_infinite(type_), elements, count_);

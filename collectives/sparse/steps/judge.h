@@ -16,18 +16,18 @@ class result_judge {
       : type_(of.type), count_(of.count), refuses_(of.nans == nan_policy::error) {}
 
   /// Before a round is settled, with `count` elements of residual_of(type). False: the round is refused, and nothing
-  /// that was sent is to leave the residual; but what cannot be sent as a finite item has become zero there, so that
-  /// the next round is not spoilt by it. True, always, under other policies. O(result), and O(count) where refused.
+  /// that was sent is to leave the residual; but what cannot be sent as a finite item has become zero there, so that it
+  /// does not make the next round non-finite. Always true under other policies. O(result), and O(count) where refused.
   bool accepts(item_list result, void* residual);
 
   /// Of the round that was judged last, if it was refused: the first index whose value is not finite.
-  std::optional<std::uint32_t> spoilt_element() const { return spoilt_; }
+  std::optional<std::uint32_t> non_finite_element() const { return non_finite_; }
 
  private:
   dtype type_;
   std::uint64_t count_;
   bool refuses_;
-  std::optional<std::uint32_t> spoilt_{};
+  std::optional<std::uint32_t> non_finite_{};
 };
 
 }  // namespace lsched

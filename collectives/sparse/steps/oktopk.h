@@ -110,7 +110,7 @@ class oktopk_steps {
   /// The next update is written as a whole, wherever it is.
   void forget_update() { update_ = nullptr; }
   /// Of the last round that was settled.
-  std::optional<std::uint32_t> spoilt_element() const { return judge_.spoilt_element(); }
+  std::optional<std::uint32_t> non_finite_element() const { return judge_.non_finite_element(); }
 
  private:
   bool reuses() const { return of_.selection == selection_rule::reused; }

@@ -24,7 +24,7 @@ constexpr int k_quiet_steps = 2;
 /// A vector with all ranks' gradients in it, one way or another.
 class combined_gradient {
  public:
-  combined_gradient(lsched::runtime& world, std::size_t count, way by)
+  combined_gradient(lsched::world& world, std::size_t count, way by)
       : by_(by), ranks_(static_cast<float>(world.size())), values_(count) {
     if (by == way::mean) exchange_ = world.allreduce<float>(std::span(values_));
     if (by == way::adasum) exchange_ = world.adasum<float>(values_, values_);
@@ -63,7 +63,7 @@ int fit(const polynomial& curve, combined_gradient& gradient, int seed, double x
   return 0;
 }
 
-sweep fit_at_all_rates(lsched::runtime& world, const options& how, way by, int x_max) {
+sweep fit_at_all_rates(lsched::world& world, const options& how, way by, int x_max) {
   const polynomial curve{how.is_cubic};
   combined_gradient gradient(world, curve.first_guess().size(), by);
   const int seed = by == way::alone ? 1 : 1 + world.rank();
@@ -73,7 +73,7 @@ sweep fit_at_all_rates(lsched::runtime& world, const options& how, way by, int x
 }
 
 /// Whether all ranks have seen the same: they have, as long as combined gradients are the same bits everywhere.
-bool is_agreed(lsched::runtime& world, const std::vector<sweep>& sweeps) {
+bool is_agreed(lsched::world& world, const std::vector<sweep>& sweeps) {
   std::vector<std::int32_t> least, most;
   for (const sweep& it : sweeps) least.insert(least.end(), it.steps.begin(), it.steps.end());
   most = least;
@@ -83,7 +83,7 @@ bool is_agreed(lsched::runtime& world, const std::vector<sweep>& sweeps) {
 }
 
 int run(const options& how) {
-  lsched::runtime world;
+  lsched::world world;
   std::vector<sweep> sweeps;
   for (const int x_max : {1, 2})
     for (const way it : {way::alone, way::mean, way::adasum}) sweeps.push_back(fit_at_all_rates(world, how, it, x_max));

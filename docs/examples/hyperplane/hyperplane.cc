@@ -45,7 +45,7 @@ constexpr recipe k_replicas[] = {{"latest", "solo", LSCHED_LATEST, 0, 0},
 /// The training loop of one rank.
 class trainer {
  public:
-  trainer(lsched::runtime& world, const shard& data, const options& how, const recipe& what, double delay_ms)
+  trainer(lsched::world& world, const shard& data, const options& how, const recipe& what, double delay_ms)
       : world_(world),
         data_(data),
         how_(how),
@@ -116,7 +116,7 @@ class trainer {
     exchange_.close(k_limit);
   }
 
-  lsched::runtime& world_;
+  lsched::world& world_;
   const shard& data_;
   const options& how_;
   const recipe& what_;
@@ -127,7 +127,7 @@ class trainer {
 };
 
 int train_all(const options& how) {
-  lsched::runtime world;
+  lsched::world world;
   if (world.size() < 4) throw std::runtime_error("quorum(4) needs four ranks at least");
   const problem plane(how.dimensions, how.seed);
   const shard data(plane, world.rank(), how.points / world.size());

@@ -25,7 +25,7 @@ struct outcome {
 
 class summary {
  public:
-  summary(lsched::runtime& world, const problem& plane, const options& how)
+  summary(lsched::world& world, const problem& plane, const options& how)
       : world_(world), how_(how), validation_(plane, 1'000'000, std::min(how.points, 2048)) {}
 
   void add_throughput(const outcome& mine) { speeds_.push_back(combined(mine)); }
@@ -144,7 +144,7 @@ class summary {
     std::printf(is_drawn ? "plot: %s.png\n" : "gnuplot cannot draw %s.gp\n", how_.plot.c_str());
   }
 
-  lsched::runtime& world_;
+  lsched::world& world_;
   const options& how_;
   const shard validation_;
   std::vector<line> speeds_, replicas_;

@@ -26,7 +26,7 @@ constexpr double k_rate = 0.02;
 /// One replica, and how it is stepped. A copy of its points goes on where they are.
 class trainer {
  public:
-  trainer(lsched::runtime& world, points data, std::vector<float> weights, std::uint64_t k,
+  trainer(lsched::world& world, points data, std::vector<float> weights, std::uint64_t k,
           const lsched::sparse_sgd_options& how)
       : data_(std::move(data)),
         weights_(std::move(weights)),
@@ -79,7 +79,7 @@ bytes_per_step sent_by(trainer& it) {
   return {static_cast<double>(all.item_bytes_sent) / rounds, static_cast<double>(all.other_bytes_sent) / rounds};
 }
 
-outcome train(lsched::runtime& world, const options& how) {
+outcome train(lsched::world& world, const options& how) {
   const std::vector<float> line = draw_line(k_weights), start(k_weights);
   const points data(line, static_cast<std::uint32_t>(3 + world.rank()));
   const std::uint64_t k = lsched::items_of(how.density, k_weights);
@@ -130,7 +130,7 @@ void print_json(const outcome& seen, const options& how, std::int32_t ranks) {
 }
 
 int run(const options& how) {
-  lsched::runtime world;
+  lsched::world world;
   const outcome seen = train(world, how);
   if (world.rank() == 0) {
     (how.as_json ? print_json : print_table)(seen, how, world.size());

@@ -1,108 +1,19 @@
 #include "libsched/transport/shm/shm_endpoint.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
+
+#include "libsched/transport/shm/shm_edge.h"
 
 namespace lsched {
 
-/// Where a message's payload is.
-enum class payload_place : std::uint32_t { cell, segment, process };
-
-/// A landing cell: one cache line of header with room for a small payload, then the eager area. The stamp is
-/// written last, by the sender; everything else is plain memory that the stamp publishes.
-struct alignas(64) shm_cell {
-  static constexpr std::uint64_t k_small = 16;
-
-  std::atomic<std::uint64_t> stamp;
-  std::uint64_t bytes;
-  std::uint64_t source;  ///< of a shown payload: its offset in the segment, or its address in the sender's process
-  census tally;
-  std::uint32_t null;
-  payload_place place;
-  std::byte small[k_small];
-
-  std::byte* eager(std::uint64_t size) { return size <= k_small ? small : reinterpret_cast<std::byte*>(this + 1); }
-};
-static_assert(sizeof(shm_cell) == 64 && offsetof(shm_cell, small) == 48);
-
-/// How peers find each other's ends of an edge: a row per edge in the owner's region.
-struct edge_row {
-  std::int32_t peer;
-  std::uint32_t tag;
-  std::uint32_t outgoing;
-  std::uint32_t signal;
-  std::uint64_t capacity;
-  std::uint64_t
-      read_above;  ///< incoming payload: longer ones that are not in the segment are read from the sender's process
-  std::uint64_t offset;  ///< incoming payload: first cell; outgoing payload: consumed word; incoming signal: register
-};
-
-/// The rows follow the table's head.
-struct edge_table {
-  std::uint64_t rows;
-  edge_row* row() { return reinterpret_cast<edge_row*>(this + 1); }
-  const edge_row* row() const { return reinterpret_cast<const edge_row*>(this + 1); }
-};
-
 namespace {
-
-constexpr std::uint64_t eager_capacity(std::uint64_t capacity) {
-  if (capacity <= shm_cell::k_small) return 0;
-  return (std::min(capacity, shm_endpoint::k_eager_bytes) + 63) / 64 * 64;
-}
-
-constexpr std::uint64_t cell_bytes(std::uint64_t capacity) { return sizeof(shm_cell) + eager_capacity(capacity); }
-
-/// Bytes an edge needs in its owner's region.
-constexpr std::uint64_t own_bytes(const edge_spec& edge) {
-  if (edge.signal) return edge.outgoing ? 0 : 64;
-  return edge.outgoing ? 64 : 2 * cell_bytes(edge.capacity);
-}
-
-/// Messages that are too large for the cell and lie where peers cannot look.
-constexpr bool needs_staging(const edge_spec& edge) {
-  return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > shm_endpoint::k_eager_bytes;
-}
 
 /// To read where the sender has it saves a copy, but the sender has to wait, and to read another process takes a system
 /// call. Between two that read each other it pays from where the cell ends, in one direction earlier.
 constexpr std::uint64_t k_one_way_bytes = 4096;
-
-/// The peers to which somebody sends from memory that they do not map.
-std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank ranks) {
-  std::vector<std::uint8_t> is_target(static_cast<std::size_t>(ranks));
-  for (const edge_spec& edge : edges)
-    if (edge.outgoing && !edge.signal && edge.foreign) is_target[static_cast<std::size_t>(edge.peer)] = 1;
-  return is_target;
-}
-
-int watch_process(std::int32_t process) { return static_cast<int>(syscall(SYS_pidfd_open, process, 0)); }
-
-/// Whether a signal has ended the process although it is still there: it dumps core or gives its memory back, which
-/// takes minutes where there is much of it. Reads the flags in proc(5), the seventh field behind the name.
-bool is_being_ended(std::int32_t process) {
-  constexpr unsigned long k_was_signalled = 0x400;  // PF_SIGNALED
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);
-  const int file = ::open(text.data(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
-  const ssize_t length = ::read(file, text.data(), text.size() - 1);
-  ::close(file);
-  text[static_cast<std::size_t>(std::max<ssize_t>(length, 0))] = '\0';
-  const char* const behind_name = std::strrchr(text.data(), ')');
-  unsigned long flags = 0;
-  return behind_name != nullptr && std::sscanf(behind_name, ") %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
-         (flags & k_was_signalled) != 0;
-}
 
 }  // namespace
 
@@ -130,14 +41,10 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
       options_(options),
       reach_(static_cast<std::size_t>(segment_->ranks())),
       ringer_(static_cast<std::size_t>(segment_->ranks())),
-      peer_processes_(static_cast<std::size_t>(segment_->ranks()), -1),
+      processes_(segment_->ranks()),
       expected_of_(static_cast<std::size_t>(segment_->ranks())) {}
 
-shm_endpoint::~shm_endpoint() {
-  close();
-  for (const int process : peer_processes_)
-    if (process >= 0) ::close(process);
-}
+shm_endpoint::~shm_endpoint() { close(); }
 
 void shm_endpoint::close() { page_->state_of_rank.store(shm_page::closed); }
 
@@ -273,7 +180,7 @@ status shm_endpoint::link(std::uint32_t id) {
       open.erase(end);
     }
     if (!open.empty()) return status::unmatched;
-    watch_peer(peer);
+    processes_.watch(peer, segment_->page(peer).process.load());
   }
   return status::ok;
 }
@@ -286,12 +193,6 @@ const edge_table* shm_endpoint::table_of(rank peer, std::uint32_t id) const {
   const bool is_sound = table->rows <= segment_->stride() / sizeof(edge_row) &&
                         segment_->holds(peer, offset, sizeof(edge_table) + table->rows * sizeof(edge_row));
   return is_sound ? table : nullptr;
-}
-
-void shm_endpoint::watch_peer(rank peer) {
-  int& watched = peer_processes_[static_cast<std::size_t>(peer)];
-  const std::int32_t process = segment_->page(peer).process.load();
-  if (watched < 0 && process != 0 && process != getpid()) watched = watch_process(process);
 }
 
 // A peer that has not joined yet is asked again.
@@ -572,7 +473,9 @@ rank shm_endpoint::find_dead_peer() {
 rank shm_endpoint::find_lost_peer() {
   find_awaited_peers();
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
-    const bool is_gone = has_ended(peer);  // asked first: it may close, and then end
+    const bool is_awaited = expected_of_[static_cast<std::size_t>(peer)] == expected::something;
+    // Asked first: the peer may close, and then end.
+    const bool is_gone = processes_.has_ended(peer, segment_->page(peer).process.load(), is_awaited);
     if (is_gone && segment_->page(peer).state_of_rank.load() != shm_page::closed) return peer;
   }
   const auto found = std::ranges::find(expected_of_, expected::in_vain);
@@ -589,17 +492,6 @@ void shm_endpoint::find_awaited_peers() {
   };
   for (const watch& waiting : watches_) await(links_[waiting.link].spec.peer, *waiting.word, waiting.goal);
   for (rank peer = 0; peer < segment_->ranks(); ++peer) await(peer, segment_->page(peer).record_number, records_);
-}
-
-// A process that ended before it was first watched is not found by its number any more. One that is about to end is
-// looked for only where something is expected of it: that costs a file.
-bool shm_endpoint::has_ended(rank peer) {
-  const std::int32_t process = segment_->page(peer).process.load();
-  if (process == 0 || process == getpid()) return false;
-  watch_peer(peer);
-  pollfd ended{peer_processes_[static_cast<std::size_t>(peer)], POLLIN, 0};
-  if (ended.fd >= 0 ? ::poll(&ended, 1, 0) > 0 : kill(process, 0) != 0 && errno == ESRCH) return true;
-  return expected_of_[static_cast<std::size_t>(peer)] == expected::something && is_being_ended(process);
 }
 
 }  // namespace lsched

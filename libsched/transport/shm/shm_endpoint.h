@@ -19,6 +19,7 @@
 
 #include "libsched/transport/endpoint.h"
 #include "libsched/transport/shm/peer_memory.h"
+#include "libsched/transport/shm/peer_processes.h"
 #include "libsched/transport/shm/shm_segment.h"
 
 namespace lsched {
@@ -33,9 +34,6 @@ struct shm_options {
 
 class shm_endpoint final : public endpoint {
  public:
-  /// Messages up to this size fit the landing cell; of longer ones the receiver reads the sender's memory.
-  static constexpr std::uint64_t k_eager_bytes = 8192;
-
   /// Takes rank `self`'s place in the segment. A rank may be taken once.
   static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self,
                                                     const shm_options& options = {});
@@ -133,8 +131,6 @@ class shm_endpoint final : public endpoint {
   void reap();
   bool occupies(std::uint32_t slot) const;
   void publish_released(std::uint32_t id);
-  void watch_peer(rank peer);
-  bool has_ended(rank peer);
   rank find_lost_peer();
   void find_awaited_peers();
 
@@ -153,7 +149,7 @@ class shm_endpoint final : public endpoint {
   ringer ringer_;  ///< of peers written to since the last flush
   std::unordered_map<std::uint32_t, block> blocks_;
   std::deque<std::pair<std::uint32_t, block>> retired_;  ///< detached here, perhaps still visible to a peer
-  std::vector<int> peer_processes_;                      ///< pidfds by rank; -1: same process or not watched
+  peer_processes processes_;
   enum class expected : std::uint8_t { nothing, something, in_vain };
   std::vector<expected> expected_of_;  ///< by rank, when dead peers were last looked for
   std::uint64_t records_ = 0;

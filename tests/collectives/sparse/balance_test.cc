@@ -9,6 +9,7 @@
 
 #include "collectives/sparse/protocol/split.h"
 #include "microbench/baselines/volume.h"
+#include "tests/support/most_traffic.h"
 
 namespace lsched {
 namespace {

@@ -18,13 +18,13 @@ TEST(Judge, refuses_what_is_not_finite_by_the_first_index) {
       result_judge judge({.count = 0, .k = 9, .type = type, .nans = nan_policy::error});
       const list_in_memory good(type, list{{1, bits_of(type, 2)}, {7, infinity_of(type) - 1}});
       EXPECT_TRUE(judge.accepts({good.data(), 2}, nullptr));
-      EXPECT_FALSE(judge.spoilt_element());
+      EXPECT_FALSE(judge.non_finite_element());
       const list_in_memory spoilt(
           type, list{{1, bits_of(type, 2)}, {5, bits_of(type, bad)}, {7, bits_of(type, 3)}, {8, infinity_of(type)}});
       EXPECT_FALSE(judge.accepts({spoilt.data(), 4}, nullptr)) << name_of(type) << " " << bad;
-      EXPECT_EQ(judge.spoilt_element(), 5u);
+      EXPECT_EQ(judge.non_finite_element(), 5u);
       EXPECT_TRUE(judge.accepts({}, nullptr));
-      EXPECT_FALSE(judge.spoilt_element()) << "of the last round";
+      EXPECT_FALSE(judge.non_finite_element()) << "of the last round";
     }
 }
 
@@ -35,7 +35,7 @@ TEST(Judge, accepts_everything_under_other_policies) {
       const list_in_memory spoilt(type, list{{5, bits_of(type, std::nan(""))}});
       const dense_in_memory residual(residual_of(type), {infinity_of(residual_of(type))});
       EXPECT_TRUE(judge.accepts({spoilt.data(), 1}, residual.data()));
-      EXPECT_FALSE(judge.spoilt_element());
+      EXPECT_FALSE(judge.non_finite_element());
       EXPECT_EQ(residual.content(), elements{infinity_of(residual_of(type))});
     }
 }

@@ -15,6 +15,7 @@
 #include "collectives/sparse/protocol/split.h"
 #include "microbench/baselines/lockstep.h"
 #include "tests/ops/lists.h"
+#include "tests/support/most_traffic.h"
 #include "tests/support/sampling.h"
 
 namespace lsched {

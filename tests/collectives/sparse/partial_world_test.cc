@@ -12,7 +12,6 @@
 #include <numeric>
 
 #include "collectives/sparse/functions/sparse_functions.h"
-#include "collectives/sparse/gtopk.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "microbench/baselines/lockstep.h"
 #include "tests/support/enough_callers.h"
@@ -39,11 +38,10 @@ class partial_sparse_world {
       me.state = std::make_unique<sparse_state>(mine);
       me.offered.resize(problem_.count);
       me.taken.resize(problem_.count);
-      return commit_request{
-          "partial sparse",
-          partial_sparse_allreduce(how, mine, starts),
-          {},
-          {.lag = lag, .local = sparse_functions(how.name, mine, *me.state, gtopk_children(mine.place))}};
+      return commit_request{"partial sparse",
+                            partial_sparse_allreduce(how, mine, starts),
+                            {},
+                            {.lag = lag, .local = how.functions(mine, *me.state)}};
     });
     present_.resize(ranks_.size());
     std::iota(present_.begin(), present_.end(), 0);
@@ -72,7 +70,7 @@ class partial_sparse_world {
     world_.at(r).post(at(r));
   }
   void leave(rank r) {
-    at(r).leaving.store(true);
+    at(r).offers->leave();
     call(r, k_last_round);
     std::erase(present_, r);
   }

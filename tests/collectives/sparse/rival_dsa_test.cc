@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "collectives/sparse/rivals/topk_dsa.h"
+#include "microbench/baselines/topk_dsa.h"
 #include "tests/collectives/sparse/rivals.h"
 
 namespace lsched {

@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "collectives/sparse/rivals/gtopk.h"
 #include "libsched/schedule/geometry.h"
+#include "microbench/baselines/gtopk.h"
 #include "tests/collectives/sparse/rivals.h"
 
 namespace lsched {

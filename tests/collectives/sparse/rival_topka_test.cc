@@ -1,9 +1,9 @@
 // TopkA and Gaussiank, all ranks in lockstep, against plain references.
 #include <gtest/gtest.h>
 
-#include "collectives/sparse/rivals/gaussiank.h"
-#include "collectives/sparse/rivals/normal_quantile.h"
-#include "collectives/sparse/rivals/topka.h"
+#include "collectives/sparse/steps/topka.h"
+#include "microbench/baselines/gaussiank.h"
+#include "microbench/baselines/normal_quantile.h"
 #include "tests/collectives/sparse/rivals.h"
 
 namespace lsched {

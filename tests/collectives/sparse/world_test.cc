@@ -10,7 +10,6 @@
 #include <set>
 
 #include "collectives/sparse/functions/sparse_functions.h"
-#include "collectives/sparse/gtopk.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "microbench/baselines/gradient_source.h"
 #include "microbench/baselines/list_source.h"
@@ -37,7 +36,7 @@ class sparse_world {
       me.gradient.resize(problem_.count);
       me.update.assign(problem_.count, -1);
       me.state = std::make_unique<sparse_state>(mine);
-      me.steps = sparse_functions(algorithm, mine, *me.state, gtopk_children(mine.place));
+      me.steps = how.functions(mine, *me.state);
       return commit_request{
           "sparse",
           how.generate(mine),
@@ -61,8 +60,8 @@ class sparse_world {
   std::span<const float> residual(rank r) const {
     return {static_cast<const float*>(ranks_[wide(r)].state->residual()), problem_.count};
   }
-  std::optional<std::uint32_t> spoilt_element(rank r, round_no round) const {
-    return ranks_[wide(r)].steps->spoilt_element_of(round);
+  std::optional<std::uint32_t> non_finite_element(rank r, round_no round) const {
+    return ranks_[wide(r)].steps->non_finite_element_of(round);
   }
   const std::vector<instance*>& instances() const { return its_; }
 
@@ -245,9 +244,9 @@ std::vector<std::vector<float>> sums_of(sparse_world& world, rank size) {
 /// finite, bit for bit.
 void expect_refusal(const sparse_world& world, const std::vector<std::vector<float>>& sums, round_no round) {
   const auto size = static_cast<rank>(sums.size());
-  ASSERT_TRUE(world.spoilt_element(0, round));
+  ASSERT_TRUE(world.non_finite_element(0, round));
   for (rank r = 0; r < size; ++r) {
-    EXPECT_EQ(world.spoilt_element(r, round), world.spoilt_element(0, round)) << r;
+    EXPECT_EQ(world.non_finite_element(r, round), world.non_finite_element(0, round)) << r;
     for (const float it : world.update(r)) ASSERT_EQ(it, 0);
     for (std::size_t i = 0; i < sums[wide(r)].size(); ++i) {
       const float sum = sums[wide(r)][i];
@@ -261,7 +260,7 @@ void expect_nothing_lost(const sparse_world& world, const std::vector<std::vecto
   const auto size = static_cast<rank>(sums.size());
   std::size_t in_update = 0;
   for (rank r = 0; r < size; ++r) {
-    EXPECT_FALSE(world.spoilt_element(r, round));
+    EXPECT_FALSE(world.non_finite_element(r, round));
     EXPECT_TRUE(are_same_bits(world.update(r), world.update(0)));
   }
   for (std::size_t i = 0; i < sums[0].size(); ++i) {
@@ -279,7 +278,7 @@ void expect_nothing_lost(const sparse_world& world, const std::vector<std::vecto
   EXPECT_GT(in_update, 0u);
 }
 
-void run_spoilt(std::string_view algorithm, const sparse_problem& problem, spoilage how) {
+void run_non_finite(std::string_view algorithm, const sparse_problem& problem, spoilage how) {
   const rank size = problem.place.size;
   sparse_world world(algorithm, problem, wide(size));
   ASSERT_TRUE(world.is_there());
@@ -296,8 +295,8 @@ void run_spoilt(std::string_view algorithm, const sparse_problem& problem, spoil
       expect_nothing_lost(world, sums, round);
     if (::testing::Test::HasFailure()) return;
   }
-  EXPECT_FALSE(world.spoilt_element(0, k_bad_round - 1));
-  EXPECT_TRUE(world.spoilt_element(0, k_bad_round)) << "the last one is remembered";
+  EXPECT_FALSE(world.non_finite_element(0, k_bad_round - 1));
+  EXPECT_TRUE(world.non_finite_element(0, k_bad_round)) << "the last one is remembered";
 }
 
 TEST(sparse_world, refuses_a_round_that_is_not_finite_and_goes_on_from_there) {
@@ -310,14 +309,14 @@ TEST(sparse_world, refuses_a_round_that_is_not_finite_and_goes_on_from_there) {
           if (which == spoilage::overflow && size == 1) continue;
           SCOPED_TRACE(::testing::Message() << how.name << ", " << size << " ranks, spoilt by "
                                             << static_cast<int>(which) << ", capacity " << static_cast<int>(capacity));
-          run_spoilt(how.name,
-                     {.count = k_refusal_count,
-                      .k = k_refusal_k,
-                      .place = {0, size},
-                      .capacity = capacity,
-                      .period = 2,
-                      .nans = nan_policy::error},
-                     which);
+          run_non_finite(how.name,
+                         {.count = k_refusal_count,
+                          .k = k_refusal_k,
+                          .place = {0, size},
+                          .capacity = capacity,
+                          .period = 2,
+                          .nans = nan_policy::error},
+                         which);
           if (HasFailure()) return;
         }
     }
@@ -336,7 +335,7 @@ TEST(sparse_world, refuses_nothing_that_is_not_sent_or_not_to_be_refused) {
         world.draw(from, round);
         if (round == 2) spoil(world, spoilage::nan, 3);
         ASSERT_TRUE(world.run());
-        for (rank r = 0; r < 3; ++r) EXPECT_FALSE(world.spoilt_element(r, round)) << how.name;
+        for (rank r = 0; r < 3; ++r) EXPECT_FALSE(world.non_finite_element(r, round)) << how.name;
       }
       EXPECT_EQ(std::isnan(world.residual(1)[k_bad]), k == 0) << how.name << ": it waits, or was sent";
     }
@@ -359,9 +358,9 @@ round_no round_of_refusal(std::size_t at) {
     if (round == 2) world.gradient(5)[at] = NAN;
     const auto sums = sums_of(world, size);
     EXPECT_TRUE(world.run());
-    if (!world.spoilt_element(0, round)) continue;
+    if (!world.non_finite_element(0, round)) continue;
     EXPECT_EQ(refused, 0u) << "twice";
-    EXPECT_EQ(world.spoilt_element(0, round), at);
+    EXPECT_EQ(world.non_finite_element(0, round), at);
     refused = round;
     expect_refusal(world, sums, round);
   }

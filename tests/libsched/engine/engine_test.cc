@@ -984,7 +984,7 @@ TEST(engine_allocation, rounds_of_partial_schedules_and_their_end_allocate_nothi
         const counting_allocations counting;
         if (world.draw_below(2) == 0) its[index(r)]->offers->offer(bytes_of(mine));
         its[index(r)]->called.store(round == 12 ? k_last_round : round);
-        its[index(r)]->leaving.store(round == 12);
+        if (round == 12) its[index(r)]->offers->leave();
         world.at(r).post(*its[index(r)]);
         EXPECT_EQ(counting.count(), 0u);
       }

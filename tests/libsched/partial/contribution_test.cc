@@ -73,19 +73,19 @@ struct delivery_bench {
 
 TEST(contribution, offers_merge_until_they_are_captured) {
   contribution_bench it;
-  EXPECT_FALSE(it.place.capture().has_value());
+  EXPECT_FALSE(it.place.capture().buffer.has_value());
   for (std::uint64_t n : {1u, 2u, 3u}) {
     values gradient = gradient_of(n);
     it.place.offer(bytes_of(gradient));
     gradient.fill(0);  // the caller's again
   }
-  const auto captured = it.place.capture();
+  const auto captured = it.place.capture().buffer;
   ASSERT_TRUE(captured.has_value());
   values expected{};
   for (std::uint64_t n : {1u, 2u, 3u}) add(expected, gradient_of(n));
   EXPECT_EQ(values_at(it.place.at(*captured).data), expected);
   EXPECT_EQ(it.place.at(*captured).offers, 3u);
-  EXPECT_FALSE(it.place.capture().has_value());
+  EXPECT_FALSE(it.place.capture().buffer.has_value());
 }
 
 TEST(contribution, an_offer_during_a_round_leaves_the_captured_buffer_alone) {
@@ -93,13 +93,13 @@ TEST(contribution, an_offer_during_a_round_leaves_the_captured_buffer_alone) {
   values first = gradient_of(1);
   values second = gradient_of(2);
   it.place.offer(bytes_of(first));
-  const auto captured = it.place.capture();
+  const auto captured = it.place.capture().buffer;
   it.place.offer(bytes_of(second));
   it.place.offer(bytes_of(second));
   ASSERT_TRUE(captured.has_value());
   EXPECT_EQ(values_at(it.place.at(*captured).data), gradient_of(1));
   it.place.done(*captured);
-  const auto next = it.place.capture();
+  const auto next = it.place.capture().buffer;
   ASSERT_TRUE(next.has_value());
   EXPECT_EQ(it.place.at(*next).offers, 2u);
 }
@@ -109,14 +109,14 @@ TEST(contribution, withdraw_takes_what_is_pending_and_nothing_else) {
   values gradient = gradient_of(1);
   EXPECT_EQ(it.place.withdraw(), 0u);
   it.place.offer(bytes_of(gradient));
-  const auto captured = it.place.capture();
+  const auto captured = it.place.capture().buffer;
   it.place.offer(bytes_of(gradient));
   it.place.offer(bytes_of(gradient));
   EXPECT_EQ(it.place.withdraw(), 2u);
   EXPECT_EQ(it.place.withdraw(), 0u);
   ASSERT_TRUE(captured.has_value());
   it.place.done(*captured);
-  EXPECT_FALSE(it.place.capture().has_value());
+  EXPECT_FALSE(it.place.capture().buffer.has_value());
   it.place.offer(bytes_of(gradient));
   EXPECT_EQ(it.place.withdraw(), 1u);
 }
@@ -140,7 +140,7 @@ TEST(contribution, nothing_is_lost_and_nothing_counted_twice_while_captures_race
   values captured{};
   std::uint64_t captured_offers = 0;
   const auto capture_one = [&] {
-    const auto buffer = it.place.capture();
+    const auto buffer = it.place.capture().buffer;
     if (!buffer) return false;
     add(captured, values_at(it.place.at(*buffer).data));
     captured_offers += it.place.at(*buffer).offers;
@@ -171,7 +171,7 @@ TEST(contribution, withdrawing_races_captures_and_every_offer_is_in_one_of_them)
   });
   std::uint64_t captured = 0;
   while (!is_over.load()) {
-    if (const auto buffer = it.place.capture()) {
+    if (const auto buffer = it.place.capture().buffer) {
       captured += it.place.at(*buffer).offers;
       values expected{};
       for (std::uint64_t i = 0; i < it.place.at(*buffer).offers; ++i) add(expected, gradient_of(1));
@@ -283,11 +283,11 @@ TEST(contribution, says_which_round_the_first_of_what_is_pending_called_for) {
   values gradient = gradient_of(1);
   it.place.offer(bytes_of(gradient), 5);
   it.place.offer(bytes_of(gradient), 6);
-  const auto first = it.place.capture();
+  const auto first = it.place.capture().buffer;
   it.place.offer(bytes_of(gradient), 7);
   EXPECT_EQ(it.place.at(*first).since, 5u);
   it.place.done(*first);
-  EXPECT_EQ(it.place.at(*it.place.capture()).since, 7u);
+  EXPECT_EQ(it.place.at(*it.place.capture().buffer).since, 7u);
 }
 
 // --- delivery, two threads -----------------------------------------------------------------------------------

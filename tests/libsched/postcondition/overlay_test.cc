@@ -6,9 +6,9 @@
 #include <functional>
 #include <limits>
 
-#include "libsched/oracle/interleavings.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/verify/verify.h"
+#include "tests/verify_oracle/interleavings.h"
 
 namespace lsched {
 namespace {

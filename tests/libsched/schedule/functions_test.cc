@@ -6,11 +6,11 @@
 
 #include <numeric>
 
-#include "libsched/oracle/interleavings.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/lockstep_world.h"
+#include "tests/verify_oracle/interleavings.h"
 
 namespace lsched::testing {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "collectives/registry.h"
 #include "collectives/sparse/sparse_allreduce.h"
+#include "libsched/schedule/round.h"
 #include "tests/support/simulated_world.h"
 
 namespace lsched {
@@ -27,6 +28,7 @@ void expect_same(const packed_world& world, const schedule& program) {
     if (!is_signal(what.kind)) {
       EXPECT_EQ(world.bytes_of(packed_world::size_number_of(shape, it, index)), typical_bytes(program, what));
     }
+    EXPECT_EQ(std::ranges::count(shape.calls(), id), is_call(what, self) ? 1 : 0);
     if (!is_communication(what.kind)) continue;
     EXPECT_EQ(world.peer_of(shape, it, self, index), what.peer) << program.name() << " " << self << " op " << id;
     if (what.peer != self) {
@@ -85,6 +87,32 @@ TEST(packed_world, what_fits_no_expression_is_in_a_table) {
   for (const schedule_ptr& program : ranks) expect_same(*packed, *program);
   EXPECT_EQ(packed->find(0, op_kind::recv, 4, 0), k_no_op);
   EXPECT_EQ(packed->find(0, op_kind::recv, 5, 1), k_no_op);
+}
+
+/// Rings of all distances with ranks 0 and 1 in each other's place: no expression fits a peer, and few tags are used.
+TEST(packed_world, each_of_many_ops_in_tables_is_found) {
+  const auto swapped = [](rank r) { return r < 2 ? 1 - r : r; };
+  for (const rank size : {5, 6, 7}) {
+    const auto ranks = testing::whole_world(size, [&](world place) {
+      builder to(place);
+      const region data{to.input(dtype::u8, 9), 0}, landing{to.scratch(dtype::u8, 9), 0};
+      const op_id last = to.nop();
+      for (std::uint32_t tag = 0; tag < 5; ++tag)
+        for (rank distance = 1; distance < size; ++distance) {
+          const rank self = swapped(place.self);
+          to.dep(to.send(swapped((self + distance) % size), tag, data, 9), last);
+          to.dep(to.recv(swapped((self + size - distance) % size), tag, landing, 9), last);
+        }
+      to.set_exit(last);
+      return to.compile();
+    });
+    expect_same(ranks);
+    const auto packed = packed_world::of(ranks);
+    EXPECT_EQ(packed->shapes().size(), 1u);
+    EXPECT_EQ(packed->shapes()[0].ops()[1].peer.form, column_form::table);
+    EXPECT_EQ(packed->find(0, op_kind::recv, 1, 5), k_no_op);
+    EXPECT_EQ(packed->find(0, op_kind::recv, 0, 0), k_no_op);
+  }
 }
 
 TEST(packed_world, every_rank_has_its_schedule_once) {

@@ -1,6 +1,6 @@
 // Transport `inproc`: passes the exam whatever the seed, replays by it, and finds out callers that break the
 // contract.
-#include "libsched/transport/inproc.h"
+#include "tests/support/inproc.h"
 
 #include <gtest/gtest.h>
 

@@ -8,10 +8,10 @@
 
 #include "collectives/activation/activation.h"
 #include "collectives/allreduce/allreduce.h"
-#include "libsched/oracle/interleavings.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/symbolic_world.h"
+#include "tests/verify_oracle/interleavings.h"
 
 namespace lsched::testing {
 namespace {

@@ -8,10 +8,10 @@
 #include "collectives/activation/activation.h"
 #include "collectives/registry.h"
 #include "collectives/rooted/barrier.h"
-#include "libsched/oracle/mutant.h"
 #include "libsched/schedule/builder.h"
 #include "tests/support/list_gather.h"
 #include "tests/support/symbolic_world.h"
+#include "tests/verify_oracle/mutant.h"
 
 namespace lsched {
 namespace {

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <set>
 
-#include "collectives/sparse/rivals/topk_dsa.h"
-#include "collectives/sparse/rivals/topka.h"
+#include "collectives/sparse/steps/topka.h"
 #include "microbench/baselines/list_source.h"
+#include "microbench/baselines/topk_dsa.h"
 #include "tests/collectives/sparse/rivals.h"
 
 namespace lsched {

@@ -1,0 +1,106 @@
+// What stands behind the C handles. The C functions check arguments, call C++ and translate failures; they hold no
+// logic of their own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bindings/c/lsched.h"
+#include "collectives/schedule_cache.h"
+#include "collectives/sparse/functions/coo_functions.h"
+#include "collectives/sparse/functions/sparse_functions.h"
+#include "collectives/sparse/steps/state.h"
+#include "libsched/schedule/memory_layout.h"
+#include "libsched/session/session.h"
+#include "libsched/transport/shm/shm_endpoint.h"
+#include "offload/joined_world.h"
+#include "offload/neighbourhood.h"
+#include "offload/session_call.h"
+
+namespace lsched {
+
+/// Options after defaults, environment and checks.
+struct open_options {
+  runtime_options process;
+  std::uint64_t region_bytes = 0;
+  std::chrono::nanoseconds commit_timeout{};
+  shm_options shm;
+  selection choose_by;      ///< but for what is around
+  rank ranks_per_node = 0;  ///< so many neighbours play a node; 0: real nodes
+};
+
+/// Reads a caller's config (null: defaults and environment). ARGUMENT names the field that is wrong.
+result<open_options> read_config(const lsched_config* config);
+
+/// A deadline that far from now; LSCHED_FOREVER is never.
+driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
+
+/// Writes a failure where the caller wants it, and answers its code.
+lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round = 0);
+
+/// An ordinary schedule, if there is one, with the caller's memory: one pointer per input and per output. Where a
+/// buffer that is not empty has none, the request carries that error.
+commit_request bound(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
+                     void* const* outputs);
+
+/// How every create ends: commits, and makes the handle. The request goes out even if this rank's arguments are bad,
+/// since the others have to learn of it.
+lsched_status commit(lsched_world* world, commit_request request, lsched_schedule** schedule,
+                     lsched_diagnostic* diagnostic);
+
+/// Turns a wait's answer into the caller's, with the reason where it is not ok. `awaited` is one of the schedule's.
+lsched_status explain(const lsched_schedule& schedule, const instance& awaited, status answer, round_no round,
+                      lsched_diagnostic* diagnostic);
+
+/// The same of a call that a partial schedule has made.
+lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic);
+
+/// What was wrong with a round of a sum of users' sparse vectors, in words; nothing: ok.
+failure failure_of(const coo_verdict& verdict, const coo_problem& of);
+
+/// Copies as much of a text as there is room for, terminated; *needed (optional) = the room for all of it.
+void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed);
+
+/// What is answered where a schedule is missing or of the other kind.
+lsched_status refuse(const lsched_schedule* schedule);
+
+/// Runs a cold call. The only exceptions that can come up are the standard library's; none crosses the C interface.
+template <class Call>
+lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return report(diagnostic, {status::no_memory, "out of memory"});
+  } catch (const std::exception& what) {
+    return report(diagnostic, {status::internal, what.what()});
+  }
+}
+
+}  // namespace lsched
+
+struct lsched_world {
+  lsched_world(std::unique_ptr<lsched::endpoint> net, const lsched::open_options& options,
+               const lsched::neighbourhood& around);
+
+  lsched::runtime process;
+  lsched::joined_world joined;
+  lsched::schedule_cache schedules_made;
+
+  /// As in shape::nodes.
+  const std::vector<lsched::rank>& nodes() const { return schedules_made.by().around.nodes; }
+};
+
+struct lsched_schedule {
+  lsched_world* world;
+  lsched::instance* instance;
+  lsched::memory_layout layout{};
+  std::vector<lsched::tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none
+  bool looks_at_tensors = true;  ///< of an ordinary adasum: false where there is nothing to combine, or a mean to take
+  lsched::round_no bound_after = 0;                     ///< rounds that wrote to memory that was bound earlier
+  std::optional<lsched::session> session{};             ///< of a partial one
+  std::shared_ptr<lsched::sparse_state> residual{};     ///< of a sparse allreduce: what lives from round to round
+  std::shared_ptr<lsched::judging_functions> sparse{};  ///< likewise: what judges its rounds
+  std::shared_ptr<lsched::coo_functions> coo{};         ///< of a sum of users' sparse vectors: what judges its rounds
+  bool is_partial() const { return instance->program->is_partial(); }
+};

@@ -1,0 +1,222 @@
+#include "bindings/mpi/mpi_links.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "libsched/schedule/draw.h"
+
+namespace lsched {
+
+using namespace mpi_edge;
+
+result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges,
+                                               int highest_tag) {
+  if (blocks_.contains(id)) return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
+  if (auto why = objection(edges)) return *why;
+  reap();
+
+  block held;
+  for (const edge_spec& edge : edges) held.links.push_back(add(id, credits, edge));
+  const bool has_tags = reserve_tags(held, highest_tag);
+  const bool has_memory = has_tags && reserve_memory(held);
+  enumerate_control(id, held);
+  std::vector<link_id> answer = held.links;
+  blocks_.emplace(id, std::move(held));
+  if (has_memory) return answer;
+  detach(id);
+  if (!has_tags) return failure{status::no_memory, "MPI has no tags left for more schedules between these ranks"};
+  return failure{status::no_memory, "no memory left for message buffers"};
+}
+
+std::optional<failure> mpi_links::objection(std::span<const edge_spec> edges) const {
+  std::vector<edge_spec> ordered(edges.begin(), edges.end());
+  const auto is_before = [](const edge_spec& x, const edge_spec& y) { return order_of(x) < order_of(y); };
+  const auto is_same = [](const edge_spec& x, const edge_spec& y) { return order_of(x) == order_of(y); };
+  for (const edge_spec& edge : edges) {
+    if (edge.peer < 0 || static_cast<std::size_t>(edge.peer) >= streams_.size())
+      return failure{status::argument, "an edge leaves the world", edge.peer};
+    if (edge.capacity > k_most_bytes / 4) return failure{status::no_memory, "an edge is larger than memory", edge.peer};
+  }
+  std::sort(ordered.begin(), ordered.end(), is_before);
+  const auto twin = std::adjacent_find(ordered.begin(), ordered.end(), is_same);
+  if (twin != ordered.end()) return failure{status::argument, "two edges of one tag and direction", twin->peer};
+  return std::nullopt;
+}
+
+link_id mpi_links::add(std::uint32_t id, bool credits, const edge_spec& edge) {
+  link_id link = static_cast<link_id>(links_.size());
+  if (free_links_.empty()) {
+    links_.emplace_back();
+  } else {
+    link = free_links_.back();
+    free_links_.pop_back();
+  }
+  links_[link] = mpi_link{};
+  links_[link].spec = edge;
+  links_[link].instance = id;
+  links_[link].credits = credits;
+  links_[link].is_live = true;
+  (void)stream_to(edge.peer);
+  return link;
+}
+
+mpi_stream& mpi_links::stream_to(rank peer) {
+  auto& place = streams_[static_cast<std::size_t>(peer)];
+  if (place == nullptr) {
+    place = std::make_unique<mpi_stream>();
+    place->peer = peer;
+    ++known_peers_;
+  }
+  return *place;
+}
+
+bool mpi_links::reserve_memory(block& held) {
+  std::uint64_t bytes = 0;
+  for (const link_id link : held.links) {
+    const std::uint64_t more = own_bytes(links_[link].spec);
+    if (more > k_most_bytes - bytes) return false;
+    bytes += more;
+  }
+  held.bytes.reset(allocate_aligned(bytes));
+  std::byte* place = held.bytes.get();
+  if (place == nullptr) return false;
+  for (const link_id link : held.links) {
+    mpi_link& state = links_[link];
+    if (!state.spec.signal) {
+      state.bounce[0] = place;
+      std::byte* second = place + bounce_bytes(state.spec);
+      if (state.spec.outgoing) state.bounce[1] = second;
+      if (!state.spec.outgoing && needs_landing(state.spec)) state.landing = second;
+    }
+    place += own_bytes(state.spec);
+  }
+  return true;
+}
+
+// Tags are given out in link(), because only a commit that succeeds does so on both sides; here is only
+// counted whether there will be enough. Tags are not used twice: nothing says when the peer is done with one.
+bool mpi_links::reserve_tags(const block& held, int highest_tag) {
+  bool has_enough = true;
+  for (const link_id link : held.links) {
+    const edge_spec& edge = links_[link].spec;
+    if (edge.signal) continue;
+    mpi_stream& with = stream_to(edge.peer);
+    int& reserved = with.reserved_tags[edge.outgoing ? 1 : 0];
+    ++reserved;
+    if (with.next_tag[edge.outgoing ? 1 : 0] + (reserved - 1) > highest_tag) has_enough = false;
+  }
+  return has_enough;
+}
+
+void mpi_links::release_tags(const block& held) {
+  for (const link_id link : held.links)
+    if (const edge_spec& edge = links_[link].spec; !edge.signal)
+      --stream_to(edge.peer).reserved_tags[edge.outgoing ? 1 : 0];
+}
+
+std::vector<link_id> mpi_links::sorted(const block& held) const {
+  std::vector<link_id> ordered = held.links;
+  std::sort(ordered.begin(), ordered.end(),
+            [this](link_id x, link_id y) { return order_of(links_[x].spec) < order_of(links_[y].spec); });
+  return ordered;
+}
+
+// Control edges are known by their place among those of one instance and one direction. No message is needed
+// for both sides to agree on that, and a record finds its link as soon as this rank has attached.
+void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
+  std::unordered_map<rank, std::uint32_t> spoken;
+  for (const link_id link : sorted(held)) {
+    mpi_link& state = links_[link];
+    mpi_stream& with = stream_to(state.spec.peer);
+    if (speaks_for(state.spec, state.credits)) state.control_index = spoken[state.spec.peer]++;
+    if (hears_for(state.spec, state.credits)) with.hearers[id].push_back(link);
+  }
+  for (const auto& [peer, more] : spoken) {
+    // A record may outlive its link in the table, so what is there now is not counted on.
+    std::size_t speakers = 1;  // goodbye
+    for (const mpi_link& state : links_)
+      if (state.is_live && state.spec.peer == peer && speaks_for(state.spec, state.credits)) ++speakers;
+    stream_to(peer).reserve(speakers);
+  }
+}
+
+std::size_t mpi_links::most_requests() const {
+  return 3 * links_.size() + 2 * known_peers_;  // two bounces and a chunk; a batch each way
+}
+
+bool mpi_links::is_unlinked(std::uint32_t id) const {
+  const auto found = blocks_.find(id);
+  return found != blocks_.end() && !found->second.is_linked;
+}
+
+std::vector<mpi_stream*> mpi_links::link(std::uint32_t id) {
+  block& held = blocks_.at(id);
+  held.is_linked = true;
+  release_tags(held);
+  std::vector<mpi_stream*> heard;
+  for (const link_id link : sorted(held)) {
+    mpi_link& state = links_[link];
+    mpi_stream& with = stream_to(state.spec.peer);
+    if (!state.spec.signal) state.tag = with.next_tag[state.spec.outgoing ? 1 : 0]++;
+    if (!state.spec.signal) (state.spec.outgoing ? with.owes_goodbye : with.expects_payload) = true;
+    if (speaks_for(state.spec, state.credits)) with.owes_goodbye = true;
+    if (hears_for(state.spec, state.credits)) heard.push_back(&with);
+  }
+  return heard;
+}
+
+std::span<const link_id> mpi_links::of(std::uint32_t id) const {
+  const auto found = blocks_.find(id);
+  return found == blocks_.end() ? std::span<const link_id>() : found->second.links;
+}
+
+void mpi_links::detach(std::uint32_t id) {
+  const auto found = blocks_.find(id);
+  if (found == blocks_.end()) return;
+  block& held = found->second;
+  if (!held.is_linked) release_tags(held);
+  for (const link_id link : held.links) {
+    links_[link].is_live = false;
+    stream_to(links_[link].spec.peer).hearers.erase(id);
+  }
+  retired_.push_back(std::move(held));
+  blocks_.erase(found);
+  reap();
+}
+
+// Sends that were reported done may still be on their way from a bounce buffer.
+void mpi_links::reap() {
+  std::erase_if(retired_, [this](const block& held) {
+    const auto is_in_flight = [this](link_id link) { return links_[link].in_flight != 0; };
+    if (std::ranges::any_of(held.links, is_in_flight)) return false;
+    free_links_.insert(free_links_.end(), held.links.begin(), held.links.end());
+    return true;
+  });
+}
+
+mpi_records::edge_sums mpi_links::sums_of_unlinked() const {
+  mpi_records::edge_sums sums;
+  for (const auto& [id, held] : blocks_) {
+    if (held.is_linked) continue;
+    for (const link_id link : held.links) {
+      const auto& [edge, credits] = std::tie(links_[link].spec, links_[link].credits);
+      const rank from = edge.outgoing ? self_ : edge.peer;
+      const rank to = edge.outgoing ? edge.peer : self_;
+      std::uint64_t hash = mix(static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint64_t>(to));
+      hash = mix(hash ^ (std::uint64_t{id} << 32 | edge.tag));
+      hash = mix(hash ^ (edge.capacity << 2 | (edge.signal ? 2u : 0u) | (credits ? 1u : 0u)));
+      (edge.outgoing ? sums.outgoing : sums.incoming) += hash;
+    }
+  }
+  return sums;
+}
+
+void mpi_links::abandon() {
+  for (auto& each : streams_) (void)each.release();
+  for (auto& [id, held] : blocks_) (void)held.bytes.release();
+  for (block& held : retired_) (void)held.bytes.release();
+}
+
+}  // namespace lsched

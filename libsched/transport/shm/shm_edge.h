@@ -1,0 +1,83 @@
+// What lies in a rank's region for its edges, and how much of it.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "libsched/transport/endpoint.h"
+
+namespace lsched {
+
+/// Messages up to this size fit the landing cell; of longer ones the receiver reads the sender's memory.
+inline constexpr std::uint64_t k_eager_bytes = 8192;
+
+/// Where a message's payload is.
+enum class payload_place : std::uint32_t { cell, segment, process };
+
+/// A landing cell: one cache line of header with room for a small payload, then the eager area. The stamp is
+/// written last, by the sender; everything else is plain memory that the stamp publishes.
+struct alignas(64) shm_cell {
+  static constexpr std::uint64_t k_small = 16;
+
+  std::atomic<std::uint64_t> stamp;
+  std::uint64_t bytes;
+  std::uint64_t source;  ///< of a shown payload: its offset in the segment, or its address in the sender's process
+  census tally;
+  std::uint32_t null;
+  payload_place place;
+  std::byte small[k_small];
+
+  std::byte* eager(std::uint64_t size) { return size <= k_small ? small : reinterpret_cast<std::byte*>(this + 1); }
+};
+static_assert(sizeof(shm_cell) == 64 && offsetof(shm_cell, small) == 48);
+
+/// How peers find each other's ends of an edge: a row per edge in the owner's region.
+struct edge_row {
+  std::int32_t peer;
+  std::uint32_t tag;
+  std::uint32_t outgoing;
+  std::uint32_t signal;
+  std::uint64_t capacity;
+  std::uint64_t
+      read_above;  ///< incoming payload: longer ones that are not in the segment are read from the sender's process
+  std::uint64_t offset;  ///< incoming payload: first cell; outgoing payload: consumed word; incoming signal: register
+};
+
+/// The rows follow the table's head.
+struct edge_table {
+  std::uint64_t rows;
+  edge_row* row() { return reinterpret_cast<edge_row*>(this + 1); }
+  const edge_row* row() const { return reinterpret_cast<const edge_row*>(this + 1); }
+};
+
+constexpr std::uint64_t eager_capacity(std::uint64_t capacity) {
+  if (capacity <= shm_cell::k_small) return 0;
+  return (std::min(capacity, k_eager_bytes) + 63) / 64 * 64;
+}
+
+constexpr std::uint64_t cell_bytes(std::uint64_t capacity) { return sizeof(shm_cell) + eager_capacity(capacity); }
+
+/// Bytes an edge needs in its owner's region.
+constexpr std::uint64_t own_bytes(const edge_spec& edge) {
+  if (edge.signal) return edge.outgoing ? 0 : 64;
+  return edge.outgoing ? 64 : 2 * cell_bytes(edge.capacity);
+}
+
+/// Messages that are too large for the cell and lie where peers cannot look.
+constexpr bool needs_staging(const edge_spec& edge) {
+  return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > k_eager_bytes;
+}
+
+/// The peers to which somebody sends from memory that they do not map.
+inline std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank ranks) {
+  std::vector<std::uint8_t> is_target(static_cast<std::size_t>(ranks));
+  for (const edge_spec& edge : edges)
+    if (edge.outgoing && !edge.signal && edge.foreign) is_target[static_cast<std::size_t>(edge.peer)] = 1;
+  return is_target;
+}
+
+}  // namespace lsched

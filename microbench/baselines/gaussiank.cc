@@ -1,0 +1,94 @@
+#include "microbench/baselines/gaussiank.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "collectives/sparse/steps/own_top_k.h"
+#include "microbench/baselines/normal_quantile.h"
+
+namespace lsched {
+namespace {
+
+constexpr double k_adjustment = 1.02;
+constexpr unsigned k_most_adjustments = 20;
+
+struct moments {
+  double mean = 0;
+  double deviation = 0;  ///< of a sample
+};
+
+/// Four sums side by side, whose order is fixed. What is not finite is left out.
+template <class Element>
+moments moments_of(const std::byte* vector, std::uint64_t count) {
+  constexpr std::size_t lanes = 4;
+  double sums[lanes] = {}, squares[lanes] = {}, finite[lanes] = {};
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Element element;
+    std::memcpy(&element, vector + i * sizeof element, sizeof element);
+    const bool is_finite = std::abs(element) <= std::numeric_limits<Element>::max();
+    const double value = is_finite ? static_cast<double>(element) : 0;
+    sums[i % lanes] += value;
+    squares[i % lanes] += value * value;
+    finite[i % lanes] += is_finite ? 1 : 0;
+  }
+  const double n = finite[0] + finite[1] + finite[2] + finite[3];
+  if (n < 1) return {};
+  const double sum = sums[0] + sums[1] + sums[2] + sums[3];
+  const double square = squares[0] + squares[1] + squares[2] + squares[3];
+  const double variance = n > 1 ? (square - sum * (sum / n)) / (n - 1) : 0;
+  return {sum / n, std::sqrt(variance < 0 ? 0 : variance)};
+}
+
+}  // namespace
+
+gaussiank::gaussiank(const sparse_problem& problem)
+    : problem_(problem),
+      k_(most_sent(problem)),
+      room_(std::min(2 * k_, problem.count)),
+      accumulate_(find_accumulate_select(problem.type)),
+      select_(find_select(problem.type)),
+      top_k_(find_top_k(problem.type)),
+      all_(problem, room_) {}
+
+gaussian_list gaussiank::select(std::byte* residual, const std::byte* gradient, std::byte* items) {
+  constexpr magnitude_range nothing{1, 0};
+  accumulate_({residual, gradient, problem_.scale, problem_.count}, nothing, nullptr, 0);
+  if (k_ == 0) return {};
+  double threshold = first_threshold(residual);
+  select_result found = select_above(threshold, residual, items);
+  gaussian_list made{.predicted = found.counted, .first_threshold = threshold};
+  const bool finds_few = found.counted < 3 * k_ / 4;
+  while (made.adjustments < k_most_adjustments &&
+         (finds_few ? found.counted < 3 * k_ / 4 : found.counted > 5 * k_ / 4)) {
+    threshold = finds_few ? threshold / k_adjustment : threshold * k_adjustment;
+    found = select_above(threshold, residual, items);
+    ++made.adjustments;
+  }
+  made.threshold = threshold;
+  made.count = found.stored;
+  if (found.counted > found.stored)
+    made.count =
+        top_k_({.residual = residual, .count = problem_.count}, room_, problem_.nans, items, room_, hint_).count;
+  return made;
+}
+
+double gaussiank::first_threshold(const std::byte* residual) const {
+  const double density = static_cast<double>(k_) / static_cast<double>(problem_.count);
+  const moments of = residual_of(problem_.type) == dtype::f64 ? moments_of<double>(residual, problem_.count)
+                                                              : moments_of<float>(residual, problem_.count);
+  return of.mean - of.deviation * normal_quantile(density / 2);
+}
+
+/// Of a threshold below zero, all are above it. NaN and what overflows f32 are above all numbers.
+select_result gaussiank::select_above(double threshold, const std::byte* residual, std::byte* items) const {
+  const dtype type = residual_of(problem_.type);
+  const std::uint64_t infinity = magnitude_in(type, std::numeric_limits<double>::infinity());
+  magnitude_range range{.least = threshold > 0 ? magnitude_in(type, threshold) + 1 : 1};
+  if (std::isnan(threshold)) range.least = infinity + 1;
+  if (problem_.nans == nan_policy::ignore) range.most = infinity;
+  return select_(residual, problem_.count, 0, range, items, room_);
+}
+
+}  // namespace lsched

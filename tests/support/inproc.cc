@@ -1,0 +1,114 @@
+#include "tests/support/inproc.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "tests/support/inproc_endpoint.h"
+#include "tests/support/inproc_state.h"
+
+namespace lsched {
+
+using inproc::carriage;
+using inproc::edge;
+using inproc::edge_name;
+using inproc::flight;
+using inproc::slot;
+
+inproc_world::inproc_world(rank ranks, std::uint64_t seed, inproc_options options) : state_(new state) {
+  state_->seed = seed;
+  state_->options = options;
+  state_->places.resize(static_cast<std::size_t>(std::max(ranks, 1)));
+  if (options.max_delay_steps == 0)
+    state_->options.max_delay_steps = 3 * static_cast<std::uint32_t>(state_->places.size());
+}
+
+inproc_world::~inproc_world() = default;
+
+result<std::unique_ptr<endpoint>> inproc_world::open(rank self) {
+  if (self < 0 || static_cast<std::size_t>(self) >= state_->places.size())
+    return failure{status::argument,
+                   "rank " + std::to_string(self) + " is outside a world of " + std::to_string(state_->places.size()),
+                   self};
+  state::seat& here = state_->places[static_cast<std::size_t>(self)];
+  if (here.here != state::presence::absent)
+    return failure{status::state, "rank " + std::to_string(self) + " is taken already", self};
+  auto made = std::make_unique<inproc_endpoint>(*state_, self);
+  here.here = state::presence::open;
+  here.user = made.get();
+  return std::unique_ptr<endpoint>(std::move(made));
+}
+
+void inproc_world::tick() { state_->tick(); }
+std::uint64_t inproc_world::now() const { return state_->now; }
+std::size_t inproc_world::in_flight() const { return state_->flights.size(); }
+std::size_t inproc_world::edges() const { return state_->edges.size(); }
+const std::string& inproc_world::first_fault() const { return state_->first_fault; }
+
+void inproc_world::state::tick() {
+  ++now;
+  while (!flights.empty() && flights.front().due <= now) {
+    std::pop_heap(flights.begin(), flights.end(), std::greater<>());
+    const flight next = flights.back();
+    flights.pop_back();
+    arrive(next);
+  }
+}
+
+// What departs later on an edge arrives no earlier; between edges only the draw decides.
+void inproc_world::state::depart(edge& on, enum flight::kind kind, round_no round) {
+  std::uint64_t& last = kind == flight::kind::credit ? on.last_credit : on.last_arrival;
+  last = std::max(last, now + 1 + draw() % options.max_delay_steps);
+  flights.push_back({last, ++departures, &on, round, kind});
+  std::push_heap(flights.begin(), flights.end(), std::greater<>());
+}
+
+void inproc_world::state::arrive(const flight& what) {
+  edge& on = *what.on;
+  inproc_endpoint* const sender = on.sender.is_live() ? places[static_cast<std::size_t>(on.name.source)].user : nullptr;
+  inproc_endpoint* const receiver =
+      on.receiver.is_live() ? places[static_cast<std::size_t>(on.name.target)].user : nullptr;
+  switch (what.kind) {
+    case flight::kind::signal:
+      on.value = on.flying_values[0];
+      on.flying_values[0] = on.flying_values[1];
+      --on.flying;
+      if (receiver != nullptr) receiver->signal_arrived(on);
+      return;
+    case flight::kind::credit:
+      on.credited = what.round;
+      if (sender != nullptr) sender->credit_arrived(on, what.round);
+      return;
+    case flight::kind::payload: {
+      slot& landing = on.slots[what.round % 2];
+      landing.phase = slot::phase::arrived;
+      if (landing.carriage == carriage::late) {
+        std::memcpy(landing.memory, landing.what.data, landing.what.bytes);
+        landing.carriage = carriage::copied;
+        if (sender != nullptr) sender->source_was_read(on);
+      }
+      if (receiver != nullptr) receiver->payload_arrived(on);
+      return;
+    }
+  }
+}
+
+edge& inproc_world::state::find_or_add(const edge_name& name) {
+  auto& place = edges[name];
+  if (place == nullptr) {
+    place = std::make_unique<edge>(name);
+    const std::size_t needed = 4 * edges.size();  // per edge at most two messages or signals, and two credits
+    if (flights.capacity() < needed) flights.reserve(2 * needed);
+  }
+  return *place;
+}
+
+void inproc_world::state::remove_if_unused(edge& it) {
+  if (it.sender.is_live() || it.receiver.is_live()) return;
+  std::erase_if(flights, [&](const flight& any) { return any.on == &it; });
+  std::make_heap(flights.begin(), flights.end(), std::greater<>());
+  edges.erase(edge_name{it.name});
+}
+
+}  // namespace lsched

@@ -1,0 +1,384 @@
+#include "tests/support/inproc_endpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace lsched {
+
+using inproc::carriage;
+using inproc::edge;
+using inproc::edge_end;
+using inproc::flight;
+using inproc::posted_records;
+using inproc::slot;
+
+namespace {
+
+constexpr int k_released_pattern = 0xdb;
+constexpr int k_fresh_pattern = 0xcd;
+
+}  // namespace
+
+// --- commit ----------------------------------------------------------------------------------------------
+
+inproc_endpoint::~inproc_endpoint() {
+  while (!instances_.empty()) detach(instances_.begin()->first);
+  auto& here = mine();
+  here.user = nullptr;
+  if (here.here == inproc_world::state::presence::open) here.here = inproc_world::state::presence::dead;
+}
+
+std::byte* inproc_endpoint::allocate(std::size_t bytes) {
+  void* const memory = ::operator new(bytes, k_memory_alignment, std::nothrow);
+  if (memory != nullptr) std::memset(memory, k_fresh_pattern, bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+result<std::vector<link_id>> inproc_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
+  if (instances_.contains(id)) return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
+  std::vector<link_id>& links = instances_[id];
+  for (const edge_spec& spec : edges) {
+    const bool exists = spec.peer >= 0 && static_cast<std::size_t>(spec.peer) < world_.places.size();
+    const link_id link = exists ? add_link(id, credits, spec) : k_no_link;
+    if (link == k_no_link) {
+      detach(id);
+      return failure{status::argument, exists ? "two edges of one tag and direction" : "an edge leaves the world",
+                     spec.peer};
+    }
+    links.push_back(link);
+  }
+  queue_.reserve(links_.size());
+  return links;
+}
+
+// k_no_link when this end of the edge is taken.
+link_id inproc_endpoint::add_link(std::uint32_t id, bool credits, const edge_spec& spec) {
+  const rank source = spec.outgoing ? self_ : spec.peer;
+  const rank target = spec.outgoing ? spec.peer : self_;
+  edge& on = world_.find_or_add({id, source, target, spec.tag, spec.signal});
+  edge_end& end = spec.outgoing ? on.sender : on.receiver;
+  if (end.attached) return k_no_link;
+
+  link_id link = static_cast<link_id>(links_.size());
+  if (free_links_.empty()) {
+    links_.emplace_back();
+  } else {
+    link = free_links_.back();
+    free_links_.pop_back();
+  }
+  links_[link] = {.spec = spec, .on = &on, .instance = id};
+  end = {.attached = true, .credits = credits, .capacity = spec.capacity, .link = link};
+  if (!spec.signal && !spec.outgoing) {
+    on.memory = std::make_unique_for_overwrite<std::byte[]>(2 * spec.capacity);
+    on.slots[0].memory = on.memory.get();
+    on.slots[1].memory = on.memory.get() + spec.capacity;
+  }
+  return link;
+}
+
+status inproc_endpoint::post_record(std::span<const std::byte> record) {
+  posted_records& posted = mine().records;
+  auto& place = posted.content[++posted.number % 2];
+  place.fill(std::byte{0});
+  std::copy_n(record.begin(), std::min(record.size(), place.size()), place.begin());
+  return status::ok;
+}
+
+status inproc_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
+  if (all.size() < record_bytes * world_.places.size()) return status::argument;
+  const std::uint64_t number = mine().records.number;
+  for (std::size_t r = 0; r < world_.places.size(); ++r) {
+    if (world_.places[r].records.number >= number) continue;
+    if (missing != nullptr) *missing = static_cast<rank>(r);
+    return status::pending;
+  }
+  for (std::size_t r = 0; r < world_.places.size(); ++r)
+    std::copy_n(world_.places[r].records.content[number % 2].begin(), record_bytes,
+                all.begin() + static_cast<std::ptrdiff_t>(r * record_bytes));
+  return status::ok;
+}
+
+// A fast peer may have sent its messages and detached by now, so an end that was attached counts.
+status inproc_endpoint::link(std::uint32_t id) {
+  const auto found = instances_.find(id);
+  if (found == instances_.end()) return status::internal;
+  for (const link_id link : found->second) {
+    const edge& on = *links_[link].on;
+    if (!on.sender.attached || !on.receiver.attached || on.sender.capacity != on.receiver.capacity ||
+        on.sender.credits != on.receiver.credits)
+      return status::unmatched;
+  }
+  return status::ok;
+}
+
+void inproc_endpoint::detach(std::uint32_t id) {
+  const auto found = instances_.find(id);
+  if (found == instances_.end()) return;
+  for (const link_id link : found->second) drop_link(link);
+  instances_.erase(found);
+}
+
+void inproc_endpoint::drop_link(link_id link) {
+  link_state& it = links_[link];
+  edge& on = *it.on;
+  forget(link);
+  if (it.spec.outgoing && !it.spec.signal) give_up_sending(on);
+  (it.spec.outgoing ? on.sender : on.receiver).detached = true;
+  it.on = nullptr;
+  free_links_.push_back(link);
+  world_.remove_if_unused(on);
+}
+
+// The sources may be gone after this.
+void inproc_endpoint::give_up_sending(edge& it) {
+  for (slot& landing : it.slots) {
+    if (landing.phase == slot::phase::empty || landing.carriage == carriage::copied) continue;
+    expect(landing.phase != slot::phase::held, links_[it.sender.link], landing.round, "detached while it is read");
+    if (it.receiver.attached) std::memcpy(landing.memory, landing.what.data, landing.what.bytes);
+    landing.carriage = carriage::copied;
+  }
+}
+
+// --- data path: sending ----------------------------------------------------------------------------------
+
+// A broken invariant of the caller: fails this endpoint, and says why once.
+bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round, const char* complaint) {
+  if (holds) return true;
+  health_ = status::internal;
+  if (world_.first_fault.empty())
+    world_.first_fault = "rank " + std::to_string(self_) + ", instance " + std::to_string(where.instance) +
+                         (where.spec.outgoing ? ", edge to " : ", edge from ") + std::to_string(where.spec.peer) +
+                         " tag " + std::to_string(where.spec.tag) + ", round " + std::to_string(round) + ": " +
+                         complaint;
+  return false;
+}
+
+namespace {
+
+/// Credits count rounds, so none is left out.
+bool follows(round_no round, round_no last, const edge& on) {
+  return on.sender.credits ? round == last + 1 : round > last;
+}
+
+}  // namespace
+
+bool inproc_endpoint::send(link_id link, round_no round, const message& what) {
+  link_state& it = links_[link];
+  edge& on = *it.on;
+  if (!expect(it.spec.outgoing && !it.spec.signal, it, round, "sent on an edge that does not send payload") ||
+      !expect(follows(round, on.sent, on), it, round, "sent, but not in a round that may follow the last one") ||
+      !expect(it.wait.kind == waits::nothing, it, round, "sent while an earlier send is under way") ||
+      !expect(what.null || what.bytes <= it.spec.capacity, it, round, "sent more than the edge carries"))
+    return true;
+  if (on.sender.credits && round > 2 && on.credited < round - 2) {
+    on.delayed = what;
+    await(link, waits::credit, round);
+    return false;
+  }
+  return transmit(it, round, what);
+}
+
+// True if the source may change at once.
+bool inproc_endpoint::transmit(link_state& from, round_no round, const message& what) {
+  edge& on = *from.on;
+  on.sent = round;
+  slot& landing = on.slots[round % 2];
+  if (!expect(landing.phase == slot::phase::empty && on.receiver.attached, from, round,
+              "sent into a landing slot that is still in use"))
+    return true;
+  landing.phase = slot::phase::flying;
+  landing.round = round;
+  landing.what = what;
+  landing.carriage = carriage::copied;
+  const std::uint64_t choice = world_.draw() % 4;
+  if (!what.null && what.bytes > 0) {
+    if (world_.options.late_sends && choice < 2)
+      landing.carriage = choice == 0 ? carriage::late : carriage::shown;
+    else
+      std::memcpy(landing.memory, what.data, what.bytes);
+  }
+  world_.depart(on, flight::kind::payload, round);
+  if (landing.carriage == carriage::copied) return true;
+  await(on.sender.link, landing.carriage == carriage::late ? waits::delivery : waits::consumption, round);
+  return false;
+}
+
+void inproc_endpoint::source_was_read(edge& on) { satisfy(on.sender.link); }
+
+void inproc_endpoint::credit_arrived(edge& on, round_no round) {
+  link_state& it = links_[on.sender.link];
+  const inproc::wait waited = it.wait;
+  if (waited.due) return;
+  if (waited.kind == waits::consumption && round >= waited.round) {
+    satisfy(on.sender.link);
+  } else if (waited.kind == waits::credit && round + 2 >= waited.round) {
+    forget(on.sender.link);
+    if (transmit(it, waited.round, on.delayed)) {
+      await(on.sender.link, waits::credit, waited.round);
+      satisfy(on.sender.link);
+    }
+  }
+}
+
+// The register only grows, and at most two values are on their way; whether a third merges with the last one
+// is no choice, whether a second does is drawn.
+void inproc_endpoint::signal(link_id link, round_no round) {
+  link_state& it = links_[link];
+  edge& on = *it.on;
+  if (!expect(it.spec.outgoing && it.spec.signal, it, round, "signalled on an edge that carries no signals")) return;
+  if (round <= on.raised) return;
+  on.raised = round;
+  const bool merges = world_.draw() % 2 == 0;
+  if (on.flying == 2 || (on.flying == 1 && merges)) {
+    on.flying_values[on.flying - 1] = round;
+    return;
+  }
+  on.flying_values[on.flying++] = round;
+  world_.depart(on, flight::kind::signal, round);
+}
+
+// --- data path: receiving --------------------------------------------------------------------------------
+
+bool inproc_endpoint::receive(link_id link, round_no round, std::byte* into, arrival& out) {
+  link_state& it = links_[link];
+  edge& on = *it.on;
+  out = {into, 0, {}, true};
+  if (!expect(!it.spec.outgoing && !it.spec.signal, it, round, "received on an edge that receives no payload") ||
+      !expect(follows(round, on.received, on), it, round,
+              "received, but not in a round that may follow the last one") ||
+      !expect(it.wait.kind == waits::nothing, it, round, "received while an earlier receive is under way") ||
+      !expect(on.slots[(round + 1) % 2].phase != slot::phase::held, it, round, "received before a release"))
+    return true;
+  on.received = round;
+  it.into = into;
+  if (const slot& landing = on.slots[round % 2]; landing.phase == slot::phase::arrived && landing.round == round) {
+    take(it, round, into, out);
+    return true;
+  }
+  await(link, waits::arrival, round);
+  return false;
+}
+
+void inproc_endpoint::payload_arrived(edge& on) {
+  const inproc::wait& waited = links_[on.receiver.link].wait;
+  if (waited.kind != waits::arrival || waited.due) return;
+  const slot& landing = on.slots[waited.round % 2];
+  if (landing.phase == slot::phase::arrived && landing.round == waited.round) satisfy(on.receiver.link);
+}
+
+void inproc_endpoint::take(link_state& at, round_no round, std::byte* into, arrival& out) {
+  slot& landing = at.on->slots[round % 2];
+  const message& what = landing.what;
+  out = {into, what.bytes, what.tally, what.null};
+  const std::byte* const payload = landing.carriage == carriage::shown ? what.data : landing.memory;
+  if (at.spec.in_place && !what.null) {
+    landing.phase = slot::phase::held;
+    out.data = payload;
+    return;
+  }
+  if (!what.null && what.bytes > 0 && expect(into != nullptr, at, round, "received without a target"))
+    std::memcpy(into, payload, what.bytes);
+  consume(*at.on, landing);
+}
+
+void inproc_endpoint::consume(edge& it, slot& landing) {
+  const bool shown = landing.carriage == carriage::shown;
+  if (!landing.what.null && landing.what.bytes > 0) std::memset(landing.memory, k_released_pattern, landing.what.bytes);
+  landing.phase = slot::phase::empty;
+  landing.carriage = carriage::copied;
+  it.consumed = landing.round;
+  if (shown || it.receiver.credits) world_.depart(it, flight::kind::credit, landing.round);
+}
+
+// A null message holds nothing, so releasing it is neither needed nor wrong.
+void inproc_endpoint::release(link_id link, round_no round) {
+  link_state& it = links_[link];
+  slot& landing = it.on->slots[round % 2];
+  if (landing.round == round && landing.phase == slot::phase::held)
+    consume(*it.on, landing);
+  else
+    expect(landing.round == round && landing.what.null, it, round, "released, but not held");
+}
+
+bool inproc_endpoint::arm(link_id link, round_no round) {
+  link_state& it = links_[link];
+  if (!expect(!it.spec.outgoing && it.spec.signal, it, round, "armed an edge that has no register")) return true;
+  forget(link);
+  if (it.on->value >= round) return true;
+  await(link, waits::signal, round);
+  return false;
+}
+
+void inproc_endpoint::disarm(link_id link) {
+  if (links_[link].wait.kind == waits::signal) forget(link);
+}
+
+void inproc_endpoint::signal_arrived(edge& on) {
+  const inproc::wait& waited = links_[on.receiver.link].wait;
+  if (waited.kind == waits::signal && !waited.due && on.value >= waited.round) satisfy(on.receiver.link);
+}
+
+// --- data path: completions ------------------------------------------------------------------------------
+
+void inproc_endpoint::await(link_id link, waits what, round_no round) {
+  links_[link].wait = {what, false, round};
+  ++waiting_;
+}
+
+void inproc_endpoint::satisfy(link_id link) {
+  links_[link].wait.due = true;
+  queue_.push_back(link);
+  ring_if_needed(bell_);
+}
+
+void inproc_endpoint::forget(link_id link) {
+  inproc::wait& it = links_[link].wait;
+  if (it.kind == waits::nothing) return;
+  if (it.due) std::erase(queue_, link);
+  it = {};
+  --waiting_;
+}
+
+std::size_t inproc_endpoint::poll(std::span<completion> out) {
+  world_.tick();
+  const std::size_t found = std::min(out.size(), queue_.size());
+  for (std::size_t i = 0; i < found; ++i) {
+    link_state& it = links_[queue_[i]];
+    const inproc::wait done = std::exchange(it.wait, {});
+    --waiting_;
+    out[i] = {it.spec.cookie, done.round, {}};
+    if (done.kind == waits::arrival) take(it, done.round, it.into, out[i].what);
+  }
+  queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(found));
+  return found;
+}
+
+// Whether what the link waits for has been done or sent, so that only the clock is in the way.
+bool inproc_endpoint::can_be_satisfied(const link_state& it) const {
+  const edge& on = *it.on;
+  switch (it.wait.kind) {
+    case waits::nothing:
+    case waits::delivery: return true;
+    case waits::arrival: return on.sent >= it.wait.round;
+    case waits::credit: return on.consumed + 2 >= it.wait.round;
+    case waits::consumption: return on.consumed >= it.wait.round;
+    case waits::signal: return on.raised >= it.wait.round;
+  }
+  return true;
+}
+
+rank inproc_endpoint::find_dead_peer() {
+  using presence = inproc_world::state::presence;
+  for (rank peer = 0; peer < place().size; ++peer) {
+    if (presence_of(peer) == presence::dead) return peer;
+    const auto& posted = world_.places[static_cast<std::size_t>(peer)].records;
+    if (presence_of(peer) == presence::closed && posted.number < mine().records.number) return peer;
+  }
+  for (const link_state& it : links_)
+    if (it.on != nullptr && presence_of(it.spec.peer) == presence::closed && !can_be_satisfied(it)) return it.spec.peer;
+  return k_no_rank;
+}
+
+}  // namespace lsched

@@ -1,0 +1,96 @@
+// One rank's endpoint of an inproc world.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <new>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "libsched/transport/doorbell.h"
+#include "libsched/transport/endpoint.h"
+#include "tests/support/inproc.h"
+#include "tests/support/inproc_state.h"
+
+namespace lsched {
+
+class inproc_endpoint final : public endpoint {
+ public:
+  static constexpr std::align_val_t k_memory_alignment{64};
+
+  inproc_endpoint(inproc_world::state& world, rank self) : world_(world), self_(self) {}
+  ~inproc_endpoint() override;
+
+  lsched::world place() const override { return {self_, static_cast<rank>(world_.places.size())}; }
+  std::string_view name() const override { return "inproc"; }
+  std::byte* allocate(std::size_t bytes) override;
+  void deallocate(std::byte* memory) override { ::operator delete(memory, k_memory_alignment); }
+  bool receives_in_place() const override { return true; }
+
+  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
+  status post_record(std::span<const std::byte> record) override;
+  status gather_records(std::span<std::byte> all, rank* missing) override;
+  status link(std::uint32_t id) override;
+  void detach(std::uint32_t id) override;
+
+  bool send(link_id link, round_no round, const message& what) override;
+  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override;
+  void release(link_id link, round_no round) override;
+  void signal(link_id link, round_no round) override;
+  bool arm(link_id link, round_no round) override;
+  void disarm(link_id link) override;
+  std::size_t poll(std::span<completion> out) override;
+  bool is_listening() const override { return waiting_ > 0; }
+  bool is_time_driven() const override { return !world_.flights.empty(); }
+  rank find_dead_peer() override;
+  status health() const override { return health_; }
+  doorbell& bell() override { return bell_; }
+  void close() override { mine().here = inproc_world::state::presence::closed; }
+
+  // --- called by the world -------------------------------------------------------------------------------
+  void payload_arrived(inproc::edge& on);
+  void credit_arrived(inproc::edge& on, round_no round);
+  void signal_arrived(inproc::edge& on);
+  void source_was_read(inproc::edge& on);
+
+ private:
+  struct link_state {
+    edge_spec spec{};
+    inproc::edge* on = nullptr;
+    std::uint32_t instance = 0;
+    std::byte* into = nullptr;
+    struct inproc::wait wait {};
+  };
+  using waits = enum inproc::wait::kind;
+
+  inproc_world::state::seat& mine() { return world_.places[static_cast<std::size_t>(self_)]; }
+  inproc_world::state::presence presence_of(rank peer) const {
+    return world_.places[static_cast<std::size_t>(peer)].here;
+  }
+  bool expect(bool holds, const link_state& where, round_no round, const char* complaint);
+  link_id add_link(std::uint32_t id, bool credits, const edge_spec& spec);
+  void drop_link(link_id link);
+  void give_up_sending(inproc::edge& it);
+
+  bool transmit(link_state& from, round_no round, const message& what);
+  void take(link_state& at, round_no round, std::byte* into, arrival& out);
+  void consume(inproc::edge& it, inproc::slot& landing);
+  void await(link_id link, waits what, round_no round);
+  void satisfy(link_id link);
+  void forget(link_id link);
+  bool can_be_satisfied(const link_state& it) const;
+
+  inproc_world::state& world_;
+  rank self_;
+  std::vector<link_state> links_;
+  std::vector<link_id> free_links_;
+  std::map<std::uint32_t, std::vector<link_id>> instances_;
+  std::vector<link_id> queue_;  ///< links whose wait is due, in order; its room is reserved at attach
+  std::size_t waiting_ = 0;
+  status health_ = status::ok;
+  doorbell bell_{};
+};
+
+}  // namespace lsched

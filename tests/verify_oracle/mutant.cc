@@ -1,0 +1,408 @@
+#include "tests/verify_oracle/mutant.h"
+
+#include <algorithm>
+#include <set>
+
+#include "libsched/schedule/in_place.h"
+#include "libsched/verify/form.h"
+
+namespace lsched {
+
+std::string_view name_of(mutation how) {
+  constexpr std::array<std::string_view, k_all_mutations.size()> names{
+      "drop_dep",      "swap_peers",     "shift_offset", "change_extent", "duplicate",    "merge_tags",
+      "change_kernel", "exchange_order", "change_need",  "lose_signal",   "change_guard", "insert_op"};
+  return names[static_cast<std::size_t>(how)];
+}
+
+// --- drafts ------------------------------------------------------------------------------------------------
+
+draft draft_of(const schedule& from) {
+  draft copy;
+  copy.head.name = from.name();
+  copy.head.place = from.place();
+  copy.head.ops.assign(from.ops().begin(), from.ops().end());
+  copy.head.buffers.assign(from.buffers().begin(), from.buffers().end());
+  copy.head.guards.assign(from.guards().begin(), from.guards().end());
+  copy.head.exit = from.exit();
+  copy.head.synchronising = from.is_synchronising();
+  copy.head.holding = from.is_holding();
+  copy.head.starts = from.starts();
+  for (op_id id = 0; id < from.ops().size(); ++id)
+    for (const op_id after : from.successors(id)) copy.deps.emplace_back(id, after);
+  return copy;
+}
+
+schedule_ptr schedule_of(draft content) {
+  schedule::parts& all = content.head;
+  std::sort(content.deps.begin(), content.deps.end());
+  std::vector<bool> is_root(all.ops.size(), true);
+  all.first.assign(all.ops.size() + 1, 0);
+  for (const auto& [before, after] : content.deps) {
+    ++all.first[before + 1];
+    all.next.push_back(after);
+    is_root[after] = false;
+  }
+  for (op_id id = 0; id < all.ops.size(); ++id) {
+    all.first[id + 1] += all.first[id];
+    if (is_root[id]) all.roots.push_back(id);
+  }
+  mark_in_place(all);
+  return std::make_shared<const schedule>(std::move(all));
+}
+
+// --- changes to a draft ------------------------------------------------------------------------------------
+
+namespace {
+
+std::uint32_t in_degree(const draft& in, op_id id) {
+  return static_cast<std::uint32_t>(
+      std::count_if(in.deps.begin(), in.deps.end(), [&](const auto& dep) { return dep.second == id; }));
+}
+
+}  // namespace
+
+bool drop_dep(draft& in, op_id before, op_id after) {
+  const auto dep = std::find(in.deps.begin(), in.deps.end(), std::pair(before, after));
+  if (dep == in.deps.end()) return false;
+  std::uint32_t& need = in.head.ops[after].need;
+  if (need == in_degree(in, after)) --need;
+  in.deps.erase(dep);
+  return true;
+}
+
+namespace {
+
+/// The second one comes directly after the first, so later ops move up by one. An op that needed all its deps also
+/// needs the second one's token.
+void duplicate(draft& in, op_id id) {
+  const auto moved = [&](op_id other) { return other > id && other != k_no_op ? other + 1 : other; };
+  std::vector<std::uint32_t> degrees;
+  for (op_id other = 0; other < in.head.ops.size(); ++other) degrees.push_back(in_degree(in, other));
+  std::vector<std::pair<op_id, op_id>> deps;
+  for (const auto& [before, after] : in.deps) {
+    deps.emplace_back(moved(before), moved(after));
+    if (after == id) deps.emplace_back(before, id + 1);
+    if (before != id) continue;
+    deps.emplace_back(id + 1, moved(after));
+    std::uint32_t& need = in.head.ops[after].need;
+    if (need == degrees[after]) ++need;
+  }
+  in.deps = std::move(deps);
+  in.head.exit = moved(in.head.exit);
+  in.head.ops.insert(in.head.ops.begin() + id, op(in.head.ops[id]));
+}
+
+/// Comes directly after op `id`, so later ops move up by one; whoever waited for that op waits for it.
+void insert_after(draft& in, op_id id, const op& what) {
+  const auto moved = [&](op_id other) { return other > id && other != k_no_op ? other + 1 : other; };
+  for (auto& [before, after] : in.deps) {
+    before = before == id ? id + 1 : moved(before);
+    after = moved(after);
+  }
+  in.deps.emplace_back(id, id + 1);
+  in.head.exit = in.head.exit == id ? id + 1 : moved(in.head.exit);
+  in.head.ops.insert(in.head.ops.begin() + id + 1, what);
+}
+
+/// Comes after everything, and ends the round.
+void append_op(draft& in, const op& what) {
+  const auto id = static_cast<op_id>(in.head.ops.size());
+  in.deps.emplace_back(in.head.exit, id);
+  in.head.ops.push_back(what);
+  in.head.exit = id;
+}
+
+/// The ops change places; each place keeps its deps and what it needs of them.
+void exchange(draft& in, op_id x, op_id y) {
+  std::swap(in.head.ops[x], in.head.ops[y]);
+  std::swap(in.head.ops[x].need, in.head.ops[y].need);
+}
+
+/// The place stays, with its deps, but nothing happens there.
+void blank(draft& in, op_id id) { in.head.ops[id] = {.need = in.head.ops[id].need}; }
+
+// --- words -------------------------------------------------------------------------------------------------
+
+std::string signed_text(int change) { return (change > 0 ? "+" : "") + std::to_string(change); }
+
+bool moves_data(const op& it) { return it.a.exists() || it.c.exists(); }
+bool is_out(const op& it) { return it.kind == op_kind::send || it.kind == op_kind::signal_send; }
+
+}  // namespace
+
+// --- enumeration -------------------------------------------------------------------------------------------
+
+/// Goes through the world rank by rank and writes down what can go wrong.
+class mutant_list::enumeration {
+ public:
+  explicit enumeration(mutant_list& out) : out_(out), world_(out.original_) {}
+
+  void write() {
+    for (rank r = 0; static_cast<std::size_t>(r) < world_.size(); ++r) {
+      self_ = r;
+      program_ = world_[static_cast<std::size_t>(r)].get();
+      for (op_id id = 0; id < program_->ops().size(); ++id) write_faults_at(id);
+      for (std::size_t b = 0; b < program_->buffers().size(); ++b)
+        program_->buffers()[b].has_lists() ? change_room(b) : change_output(b);
+    }
+  }
+
+ private:
+  const op& at(op_id id) const { return program_->ops()[id]; }
+  std::string words(op_id id) const { return op_words(*program_, id); }
+
+  void add(mutation how, const std::string& what, edit change) {
+    out_.faults_.push_back({how, "rank " + std::to_string(self_) + ": " + what, {{self_, std::move(change)}}});
+  }
+  void add_to_both(mutation how, const std::string& what, edit change, rank peer, edit other) {
+    add(how, what, std::move(change));
+    out_.faults_.back().edits.emplace_back(peer, std::move(other));
+  }
+
+  void write_faults_at(op_id id) {
+    drop_deps(id);
+    duplicate_op(id);
+    change_kernel(id);
+    exchange_orders(id);
+    change_needs(id);
+    double_target(id);
+    if (moves_data(at(id))) shift_offsets(id), change_extents(id);
+    if (at(id).guard != 0) change_guard(id);
+    if (!is_communication(at(id).kind)) return;
+    swap_peers(id);
+    if (is_out(at(id))) merge_tags(id);
+    if (is_signal(at(id).kind)) lose_signals(id);
+  }
+
+  /// A dep that triggers a signal is a signal's to lose.
+  void drop_deps(op_id before) {
+    for (const op_id after : program_->successors(before)) {
+      const bool triggers = at(after).kind == op_kind::signal_send;
+      add(triggers ? mutation::lose_signal : mutation::drop_dep, words(after) + " no longer waits for " + words(before),
+          [before, after](draft& in) { drop_dep(in, before, after); });
+    }
+  }
+
+  void duplicate_op(op_id id) {
+    add(mutation::duplicate, words(id) + " is there twice", [id](draft& in) { duplicate(in, id); });
+  }
+
+  /// To the next one that the dtype has.
+  void change_kernel(op_id id) {
+    if (at(id).kind == op_kind::compute && at(id).what == kernel::divide)
+      add(mutation::change_kernel, words(id) + " divides by " + std::to_string(at(id).tag + 1),
+          [id](draft& in) { ++in.head.ops[id].tag; });
+    if (!is_reduction(at(id).what)) return;
+    auto next = std::ranges::find(k_all_reductions, at(id).what);
+    do {
+      if (next == k_all_reductions.end() || ++next == k_all_reductions.end()) next = k_all_reductions.begin();
+    } while (!supports(*next, at(id).type));
+    add(mutation::change_kernel, words(id) + " has kernel " + std::string(name_of(*next)),
+        [id, other = *next](draft& in) { in.head.ops[id].what = other; });
+  }
+
+  void double_target(op_id id) {
+    if (at(id).kind == op_kind::capture) return;
+    for (const operand& part : operands_of(at(id), program_->buffers())) {
+      if (!part.is_written || part.count == 0 || !supports(kernel::sum, part.type)) continue;
+      add(mutation::insert_op, words(id) + " has its result doubled",
+          [id, extra = sum_of(part.at, part.at, part.type, part.count)](draft& in) { insert_after(in, id, extra); });
+    }
+  }
+
+  static op sum_of(region target, region other, dtype type, std::uint64_t count) {
+    return {.kind = op_kind::compute,
+            .what = kernel::sum,
+            .type = type,
+            .need = 1,
+            .count = count,
+            .a = target,
+            .b = other,
+            .c = target};
+  }
+
+  /// An output that ops write: what functions make of it replaces it, or what is no contribution is added to it.
+  void change_output(std::size_t b) {
+    const buffer& out = program_->buffers()[b];
+    const auto writes = [b](const op& it) { return it.c.exists() && it.c.buffer() == b; };
+    if (out.role != buffer_role::output || out.count == 0 || std::ranges::none_of(program_->ops(), writes)) return;
+    const region all(static_cast<std::uint16_t>(b), 0);
+    const auto function = [&](kernel how) {
+      return op{.what = how, .type = out.type, .tag = k_new_function, .count = out.count, .a = all};
+    };
+    for (const kernel how : {kernel::split, kernel::fold, kernel::join, kernel::derive})
+      change_output(b, function(how), out.count, false);
+    if (!supports(kernel::sum, out.type)) return;
+    change_output(b, function(kernel::derive), out.count, true);
+    const op norms{.what = kernel::dot_norms, .type = out.type, .count = out.count, .a = all, .b = all};
+    if (out.type == dtype::f64) change_output(b, norms, k_dot_sums, true);
+    const auto lists = std::ranges::find_if(program_->buffers(), &buffer::has_lists);
+    if (out.type != dtype::u64 || lists == program_->buffers().end()) return;
+    const region first(static_cast<std::uint16_t>(lists - program_->buffers().begin()), 0);
+    change_output(b, {.what = kernel::measure, .type = lists->type, .count = 1, .a = first}, 1, true);
+  }
+
+  /// `extra` makes so many `elements` of the output's type.
+  void change_output(std::size_t b, op extra, std::uint64_t elements, bool is_added) {
+    const buffer& out = program_->buffers()[b];
+    const region made(static_cast<std::uint16_t>(program_->buffers().size()), 0);
+    const region all(static_cast<std::uint16_t>(b), 0);
+    extra.kind = op_kind::compute;
+    extra.need = 1;
+    extra.c = made;
+    op last = sum_of(all, made, out.type, std::min(out.count, elements));
+    if (!is_added) last.what = kernel::copy, last.a = made, last.b = {};
+    add(mutation::insert_op,
+        "a " + std::string(name_of(extra.what)) + " is " + (is_added ? "added to" : "put into") + " buffer " +
+            std::to_string(b),
+        [extra, last, scratch = buffer{.type = out.type, .count = elements}](draft& in) {
+          in.head.buffers.push_back(scratch);
+          append_op(in, extra);
+          append_op(in, last);
+        });
+  }
+
+  void exchange_orders(op_id id) {
+    if (at(id).b.exists())
+      add(mutation::exchange_order, words(id) + " has its operands in the other order",
+          [id](draft& in) { std::swap(in.head.ops[id].a, in.head.ops[id].b); });
+    for (const op_id after : program_->successors(id))
+      add(mutation::exchange_order, words(id) + " and " + words(after) + " change places",
+          [id, after](draft& in) { exchange(in, id, after); });
+  }
+
+  void change_needs(op_id id) {
+    const std::uint32_t now = at(id).need;
+    if (now == 0) return;
+    std::uint32_t all = 0;
+    for (op_id before = 0; before < id; ++before)
+      all += static_cast<std::uint32_t>(std::ranges::count(program_->successors(before), id));
+    std::set<std::uint32_t> others{1, all, now + 1, now - 1};
+    others.erase(now);
+    others.erase(0);
+    for (const std::uint32_t need : others)
+      add(mutation::change_need,
+          words(id) + " needs " + std::to_string(need) + " instead of " + std::to_string(now) + " of " +
+              std::to_string(all) + " tokens",
+          [id, need](draft& in) { in.head.ops[id].need = need; });
+  }
+
+  void shift_offsets(op_id id) {
+    for (const operand& part : operands_of(at(id), program_->buffers())) {
+      const region now = part.at;
+      for (const int change : {+1, -1}) {
+        if (change < 0 && now.offset() == 0) continue;
+        const region shifted(now.buffer(), now.offset() + static_cast<std::uint64_t>(change));
+        add(mutation::shift_offset,
+            words(id) + " has region " + letter_of(part.which) + " at offset " + signed_text(change),
+            [id, which = part.which, shifted](draft& in) { in.head.ops[id].*which = shifted; });
+      }
+    }
+  }
+
+  void change_extents(op_id id) {
+    const std::uint64_t now = at(id).count;
+    for (const int change : {+1, -1}) {
+      if (change < 0 && now == 0) continue;
+      const std::uint64_t count = now + static_cast<std::uint64_t>(change);
+      const auto resize = [count](op_id which) {
+        return [which, count](draft& in) { in.head.ops[which].count = count; };
+      };
+      add(mutation::change_extent, words(id) + " has " + signed_text(change) + " elements", resize(id));
+      const op_id other = at(id).kind == op_kind::send ? other_end(id) : k_no_op;
+      if (other != k_no_op)
+        add_to_both(mutation::change_extent, words(id) + " and its receive have " + signed_text(change) + " elements",
+                    resize(id), at(id).peer, resize(other));
+    }
+  }
+
+  /// Lists may be longer, at this rank.
+  void change_room(std::size_t b) {
+    const bool is_packed = program_->buffers()[b].is_packed();
+    add(mutation::change_extent,
+        "the lists of buffer " + std::to_string(b) + " have " + (is_packed ? "in all " : "") + "+1 items",
+        [b, is_packed](draft& in) {
+          list_layout& lists = in.head.buffers[b].lists;
+          is_packed ? ++lists.total : ++lists.room;
+        });
+  }
+
+  /// At one end of an edge, or of a compute.
+  void change_guard(op_id id) {
+    add(mutation::change_guard, words(id) + " has no guard", [id](draft& in) { in.head.ops[id].guard = 0; });
+    guard other = program_->guards()[at(id).guard - std::size_t{1}];
+    ++other.every;
+    add(mutation::change_guard, words(id) + " is void every " + std::to_string(other.every) + " rounds",
+        [id, other](draft& in) {
+          in.head.guards.push_back(other);
+          in.head.ops[id].guard = in.head.guards.size() & k_most_guards;
+        });
+  }
+
+  void swap_peers(op_id id) {
+    for (op_id later = id + 1; later < program_->ops().size(); ++later)
+      if (is_communication(at(later).kind) && at(later).peer != at(id).peer)
+        add(mutation::swap_peers, words(id) + " and " + words(later) + " have each other's peer",
+            [id, later](draft& in) { std::swap(in.head.ops[id].peer, in.head.ops[later].peer); });
+  }
+
+  void merge_tags(op_id id) {
+    std::set<std::uint32_t> tags;
+    for (const op& it : program_->ops())
+      if (is_communication(it.kind) && it.tag != at(id).tag) tags.insert(it.tag);
+    const op_id other = other_end(id);
+    for (const std::uint32_t tag : tags) {
+      const auto retag = [tag](op_id which) { return [which, tag](draft& in) { in.head.ops[which].tag = tag; }; };
+      const std::string what =
+          words(id) + " has tag " + std::to_string(tag) + " instead of " + std::to_string(at(id).tag);
+      add(mutation::merge_tags, what, retag(id));
+      if (other == k_no_op) continue;
+      add_to_both(mutation::merge_tags, what + ", and so has its receive", retag(id), at(id).peer, retag(other));
+      out_.faults_.push_back({mutation::merge_tags,
+                              "rank " + std::to_string(at(id).peer) + ": the receive of rank " + std::to_string(self_) +
+                                  "'s " + words(id) + " has tag " + std::to_string(tag),
+                              {{at(id).peer, retag(other)}}});
+    }
+  }
+
+  void lose_signals(op_id id) {
+    const auto lose = [](op_id which) { return [which](draft& in) { blank(in, which); }; };
+    add(mutation::lose_signal, words(id) + " is lost, its place in the order is not", lose(id));
+    const op_id other = is_out(at(id)) ? other_end(id) : k_no_op;
+    if (other != k_no_op)
+      add_to_both(mutation::lose_signal, words(id) + " is lost, and so is its receive", lose(id), at(id).peer,
+                  lose(other));
+  }
+
+  /// The receive of what `id` sends; k_no_op if there is none.
+  op_id other_end(op_id id) const {
+    const op& out = at(id);
+    const op_kind wanted = out.kind == op_kind::send ? op_kind::recv : op_kind::signal_recv;
+    const auto ops = world_[static_cast<std::size_t>(out.peer)]->ops();
+    const auto found = std::ranges::find_if(
+        ops, [&](const op& it) { return it.kind == wanted && it.peer == self_ && it.tag == out.tag; });
+    return found == ops.end() ? k_no_op : static_cast<op_id>(found - ops.begin());
+  }
+
+  static constexpr std::uint32_t k_new_function = 0xffffffff;  ///< a number that no schedule has
+
+  mutant_list& out_;
+  const std::vector<schedule_ptr>& world_;
+  rank self_ = 0;
+  const schedule* program_ = nullptr;
+};
+
+mutant_list::mutant_list(std::vector<schedule_ptr> world) : original_(std::move(world)) { enumeration(*this).write(); }
+
+std::vector<schedule_ptr> mutant_list::world(std::size_t k) const {
+  std::vector<schedule_ptr> mutated = original_;
+  for (const auto& [who, change] : faults_[k].edits) {
+    draft changed = draft_of(*original_[static_cast<std::size_t>(who)]);
+    change(changed);
+    mutated[static_cast<std::size_t>(who)] = schedule_of(std::move(changed));
+  }
+  return mutated;
+}
+
+}  // namespace lsched
