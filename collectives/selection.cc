@@ -54,9 +54,9 @@ struct share {
   double handling = 0;  ///< nanoseconds for its largest message: copied by one rank, combined by another
 };
 
-/// What a reduction takes, in copies. Of vectors that caches keep, to fetch the other rank's lines is most of either;
-/// beyond, a copy passes over memory twice and a reduction three times.
-double combining(double vector_bytes) { return vector_bytes > 512 * 1024 ? 1.5 : 1; }
+/// What takes so many passes over memory takes so many copies, of which each is two. Of vectors that caches keep, to
+/// fetch the other rank's lines is most of either.
+double copies_of(unsigned passes, double vector_bytes) { return vector_bytes > 512 * 1024 ? passes / 2.0 : 1; }
 
 /// Adds up ops. A transport copies what is received into a buffer. What is combined as it arrives it does not copy,
 /// unless it was sent from memory that peers do not see: then the sender does, every region once.
@@ -72,7 +72,7 @@ class account {
       if (is_communication(it.kind)) count_message(it);
       if (it.kind == op_kind::send && is_foreign(it.a) && is_new(it)) total_.bytes += copying(it, around_.near);
       if (it.kind == op_kind::recv && !it.in_place) total_.bytes += copying(it, wire_to(it.peer));
-      if (it.kind == op_kind::compute) total_.bytes += copying(it, around_.near) * passes_of(it);
+      if (it.kind == op_kind::compute) total_.bytes += copying(it, around_.near) * copies_of(passes_of(it), longest_);
     }
     total_.messages = std::max(sends_, receives_);
     total_.far /= std::max(1.0, sends_ + receives_);
@@ -86,9 +86,9 @@ class account {
   }
   const wire_costs& wire_to(rank peer) const { return is_near(peer) ? around_.near : around_.far; }
 
-  /// In those of a copy, which passes over two vectors; as dot_norms does.
-  double passes_of(const op& it) const {
-    return it.b.exists() && it.what != kernel::dot_norms ? combining(longest_) : 1;
+  static unsigned passes_of(const op& it) {
+    const kernel_row& row = row_of(it.what);
+    return row.passes + (row.b.need == operand_need::optional && it.b.exists() ? 1u : 0u);
   }
 
   bool is_foreign(region where) const {
@@ -105,7 +105,8 @@ class account {
     ++(is_out ? sends_ : receives_);
     if (!is_near(it.peer)) ++total_.far;
     if (is_payload(it.kind))
-      total_.handling = std::max(total_.handling, copying(it, wire_to(it.peer)) * (1 + combining(longest_)));
+      total_.handling = std::max(total_.handling,
+                                 copying(it, wire_to(it.peer)) * (1 + copies_of(row_of(kernel::sum).passes, longest_)));
   }
 
   const schedule& mine_;

@@ -13,7 +13,7 @@ std::uint64_t job_board::submit(const lane_job& job) {
     it.is_taken = true;
     it.what = job;
     it.in_piece = std::max<std::uint64_t>(k_piece_bytes / job.element_bytes, 1);
-    it.pieces = (job.count + it.in_piece - 1) / it.in_piece;
+    it.pieces = (job.call.count + it.in_piece - 1) / it.in_piece;
     it.unfinished.store(it.pieces, std::memory_order_relaxed);
     it.unclaimed.store(it.pieces, std::memory_order_release);
     return it.pieces;
@@ -28,8 +28,7 @@ job_board::outcome job_board::do_piece(slot& from) {
   } while (!from.unclaimed.compare_exchange_weak(left, left - 1, std::memory_order_acquire));
   const lane_job& job = from.what;
   const std::uint64_t first = (from.pieces - left) * from.in_piece;
-  const std::uint64_t begin = first * job.element_bytes;
-  job.run(job.a + begin, job.b + begin, job.c + begin, std::min(from.in_piece, job.count - first));
+  job.run_part(first, std::min(from.in_piece, job.call.count - first));
   return from.unfinished.fetch_sub(1) == 1 ? outcome::ended_job : outcome::did_piece;
 }
 

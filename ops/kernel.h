@@ -1,7 +1,7 @@
 // The kernel table: what a compute op may ask for, one row a kernel; and the arithmetic of the host.
 //
-// Whoever needs to know something of a kernel reads its row. A new kernel is an enumerator, a row, and what it
-// computes.
+// Whoever needs to know something of a kernel reads its row. A new kernel is an enumerator, a row, and a kernel_fn that
+// find() answers.
 //
 // Kernels know elements, never ranks. `reduce` is elementwise: c[i] = a[i] (op) b[i] for i < count.
 // a, b and c are either identical or disjoint (c == a and c == b are both allowed), need no alignment
@@ -18,6 +18,8 @@
 #pragma once
 
 #include <array>
+#include <bit>
+#include <concepts>
 #include <span>
 #include <string_view>
 
@@ -74,24 +76,65 @@ struct operand_rule {
   }
 };
 
-/// The number that a compute has in op::tag, beside its operands.
+enum class parameter_type : std::uint8_t { integer, real };
+
+/// A number that a compute has beside its operands. Integers are u64, real numbers are finite f64.
 struct parameter_rule {
   std::string_view name{};  ///< empty: there is none
-  std::uint32_t least = 0;
+  parameter_type type = parameter_type::integer;
+  std::uint64_t least = 0;  ///< of an integer
   constexpr bool exists() const { return !name.empty(); }
 };
 
+/// A parameter's value. Which of both it is the kernel's row says.
+class parameter {
+ public:
+  constexpr parameter() = default;
+  constexpr parameter(std::unsigned_integral auto value) : bits_(value) {}
+  constexpr parameter(std::signed_integral auto value) : bits_(static_cast<std::uint64_t>(value)) {}
+  constexpr parameter(std::floating_point auto value) : bits_(std::bit_cast<std::uint64_t>(double{value})) {}
+
+  constexpr std::uint64_t integer() const { return bits_; }
+  constexpr double real() const { return std::bit_cast<double>(bits_); }
+  constexpr std::uint64_t bits() const { return bits_; }
+  friend constexpr bool operator==(parameter, parameter) = default;
+
+ private:
+  std::uint64_t bits_ = 0;
+};
+
+/// All of one compute, in the order of its row.
+using parameter_values = std::array<parameter, 2>;
+
 /// What becomes of a result where an operand is null, as contributions of absent ranks are.
 enum class null_rule : std::uint8_t {
-  either,   ///< it is the operand that there is; null if there is none
-  keep,     ///< it is null
-  present,  ///< it is there in any case
+  either,   ///< the result is the operand that is not null; null if both are
+  keep,     ///< the result is null
+  present,  ///< the kernel is called with null pointers for null operands, and the result is never null
+  partly,   ///< likewise, but the result is null if all operands are
+};
+
+/// What verify takes the result for. (libsched/verify)
+enum class symbolic_rule : std::uint8_t {
+  nothing,   ///< of no kernel
+  copy,      ///< the contributions in a
+  joined,    ///< those in a and b, combined
+  weighted,  ///< those in a and b, combined by what s says: the sums of products of the vectors that these are parts of
+  quotient,  ///< those in a, changed as the parameters say
+  sums,      ///< sums of products of a and b: no contribution
+  lengths,   ///< the lengths of the lists in a: no contribution
+  layout,    ///< nothing yet, but only lists of the lengths in a may be put there
+  part,      ///< of a function: the elements of c are the parts of all of a, or of one element
+  fold,      ///< of a function: the same element of all the nodes in a, combined in order
+  whole,     ///< of a function: what all elements of a are the parts of
+  opaque,    ///< of a function: numbers that follow from a, and no contribution
 };
 
 enum class trait : std::uint8_t {
-  reduction,  ///< elementwise and associative, of two operands: what collectives reduce by
-  merges,     ///< offers that missed their round are combined by it with later ones
-  function,   ///< the instance brings a function (functions.h), which takes whole buffers of any type
+  reduction,    ///< elementwise and associative, of two operands: what collectives reduce by
+  merges,       ///< offers that missed their round are combined by it with later ones
+  function,     ///< the instance brings a function (functions.h), which takes whole buffers of any type
+  elementwise,  ///< wherever operands and result are cut, the bits are the same: a lane may compute it
 };
 
 /// One kernel, for builder, text form, checks, verify, models of time and engine alike.
@@ -99,11 +142,14 @@ struct kernel_row {
   kernel what = kernel::none;
   std::string_view name{};
   operand_rule a{}, b{}, s{}, c{};
-  parameter_rule parameter{};
+  std::array<parameter_rule, std::tuple_size_v<parameter_values>> parameters{};
   std::uint32_t dtypes = 0;  ///< bit of each
   null_rule null = null_rule::present;
+  symbolic_rule symbol = symbolic_rule::nothing;
+  std::uint8_t passes = 0;   ///< vectors that are read or written, without an optional operand: what it costs
   std::uint32_t traits = 0;  ///< bit of each
 
+  constexpr bool has_parameters() const { return parameters.front().exists(); }
   constexpr bool is(trait which) const { return (traits >> static_cast<unsigned>(which) & 1) != 0; }
   constexpr bool supports(dtype type) const { return (dtypes >> static_cast<unsigned>(type) & 1) != 0; }
 };
@@ -134,17 +180,21 @@ constexpr kernel_row reduction(kernel what, std::string_view name, std::uint32_t
           .c = k_elements,
           .dtypes = dtypes,
           .null = null_rule::either,
-          .traits = bits_of(std::array{trait::reduction, trait::merges})};
+          .symbol = symbolic_rule::joined,
+          .passes = 3,
+          .traits = bits_of(std::array{trait::reduction, trait::merges, trait::elementwise})};
 }
 
-constexpr kernel_row function(kernel what, std::string_view name) {
+constexpr kernel_row function(kernel what, std::string_view name, symbolic_rule symbol) {
   return {.what = what,
           .name = name,
           .a = k_elements,
           .b = k_by_buffer,
           .c = k_elements,
-          .parameter = {"function"},
+          .parameters = {{{"function"}}},
           .dtypes = k_any,
+          .symbol = symbol,
+          .passes = 2,
           .traits = bits_of(std::array{trait::function})};
 }
 
@@ -155,7 +205,9 @@ inline constexpr std::array k_rows{
                .a = k_elements,
                .c = k_elements,
                .dtypes = k_any,
-               .null = null_rule::either},
+               .null = null_rule::either,
+               .symbol = symbolic_rule::copy,
+               .passes = 2},
     reduction(kernel::sum, "sum", k_numbers),
     reduction(kernel::prod, "prod", k_numbers),
     reduction(kernel::min, "min", k_numbers),
@@ -173,7 +225,9 @@ inline constexpr std::array k_rows{
                .b = k_elements,
                .c = k_sums,
                .dtypes = k_floats,
-               .null = null_rule::present},
+               .null = null_rule::present,
+               .symbol = symbolic_rule::sums,
+               .passes = 2},
     kernel_row{.what = kernel::adasum,
                .name = "adasum",
                .a = k_elements,
@@ -182,20 +236,37 @@ inline constexpr std::array k_rows{
                .c = k_elements,
                .dtypes = k_floats,
                .null = null_rule::either,
-               .traits = bits_of(std::array{trait::merges})},
+               .symbol = symbolic_rule::weighted,
+               .passes = 3,
+               .traits = bits_of(std::array{trait::merges, trait::elementwise})},
     kernel_row{.what = kernel::divide,
                .name = "divide",
                .a = k_elements,
                .c = k_elements,
-               .parameter = {"divisor", 2},
+               .parameters = {{{.name = "divisor", .least = 2}}},
                .dtypes = k_numbers,
-               .null = null_rule::keep},
-    kernel_row{.what = kernel::measure, .name = "measure", .a = k_elements, .c = k_lengths, .dtypes = k_any},
-    kernel_row{.what = kernel::lay_out, .name = "lay_out", .a = k_lengths, .c = k_elements, .dtypes = k_any},
-    function(kernel::split, "split"),
-    function(kernel::fold, "fold"),
-    function(kernel::join, "join"),
-    function(kernel::derive, "derive"),
+               .null = null_rule::keep,
+               .symbol = symbolic_rule::quotient,
+               .passes = 2,
+               .traits = bits_of(std::array{trait::elementwise})},
+    kernel_row{.what = kernel::measure,
+               .name = "measure",
+               .a = k_elements,
+               .c = k_lengths,
+               .dtypes = k_any,
+               .symbol = symbolic_rule::lengths,
+               .passes = 2},
+    kernel_row{.what = kernel::lay_out,
+               .name = "lay_out",
+               .a = k_lengths,
+               .c = k_elements,
+               .dtypes = k_any,
+               .symbol = symbolic_rule::layout,
+               .passes = 2},
+    function(kernel::split, "split", symbolic_rule::part),
+    function(kernel::fold, "fold", symbolic_rule::fold),
+    function(kernel::join, "join", symbolic_rule::whole),
+    function(kernel::derive, "derive", symbolic_rule::opaque),
 };
 
 constexpr bool is_in_order() {
@@ -242,29 +313,25 @@ struct user_kernel {
   std::uint64_t unit = 1;  ///< elements that belong together: counts and offsets are multiples of it; at least 1
 };
 
-/// What a compute op calls.
-class arithmetic {
- public:
-  arithmetic() = default;
-  explicit arithmetic(reduce_fn run) : built_in_(run) {}
-  explicit arithmetic(const user_kernel& user) : user_(user.run), context_(user.context) {}
-
-  void operator()(const void* a, const void* b, void* c, std::size_t count) const {
-    if (built_in_ != nullptr) return built_in_(a, b, c, count);
-    user_(a, b, c, count, context_);
-  }
-
-  /// Which may be called by any number of threads; nullptr: the application's own.
-  reduce_fn built_in() const { return built_in_; }
-
- private:
-  reduce_fn built_in_ = nullptr;
-  user_fn user_ = nullptr;
-  void* context_ = nullptr;
+/// One call of any kernel: what its row has, as addresses. Operands that it has not are nullptr; and so is a null
+/// operand, with which only kernels are called whose null rule says so. All that is said above of operands holds.
+struct kernel_call {
+  const std::byte* a = nullptr;
+  const std::byte* b = nullptr;
+  const std::byte* s = nullptr;  ///< need not be aligned
+  std::byte* c = nullptr;
+  std::uint64_t count = 0;
+  const parameter_values* with = nullptr;  ///< nullptr: it has none
+  const user_kernel* user = nullptr;       ///< of kernel::user
 };
+using kernel_fn = void (*)(const kernel_call& call);
 
-/// The best kernel this CPU can run, or nullptr where `supports` says no, and for `user`. Thread-safe, cheap, no
-/// allocation: commit looks a kernel up once, the data path calls the pointer.
+/// The best kernel this machine can run where operands are in that memory. nullptr where `supports` says no or nothing
+/// is installed for that memory; and for what is not arithmetic: copy, and what concerns lists or calls functions.
+/// Thread-safe, cheap, no allocation: commit looks a kernel up once, the data path calls the pointer.
+kernel_fn find(kernel what, dtype type, memory_space space);
+
+/// A reduction that `find` calls, as a function of its operands; nullptr where `find` answers that, and for `user`.
 reduce_fn find_reduce(kernel what, dtype type);
 
 /// c[i] = a[i] / divisor, the exact quotient rounded once to nearest even in the element's type, whatever the divisor:

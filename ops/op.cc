@@ -1,6 +1,7 @@
 #include "ops/op.h"
 
 #include <array>
+#include <cmath>
 
 namespace lsched {
 
@@ -10,14 +11,19 @@ std::string_view name_of(op_kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-std::string objection_to_kernel(const op& what) {
+std::string objection_to_kernel(const op& what, const parameter_values& with) {
   if (what.kind != op_kind::compute && what.kind != op_kind::capture) return {};
   const kernel_row& row = row_of(what.what);
   const bool fits = what.kind == op_kind::compute || row.is(trait::merges);
   if (!fits || !row.supports(what.type)) return "no such reduction on " + std::string(name_of(what.type));
-  if (what.kind == op_kind::compute && row.parameter.exists() && what.tag < row.parameter.least)
-    return "its " + std::string(row.parameter.name) + " is " + std::to_string(what.tag) + ": use " +
-           std::to_string(row.parameter.least) + " or more";
+  for (std::size_t i = 0; what.kind == op_kind::compute && i < with.size(); ++i) {
+    const parameter_rule& rule = row.parameters[i];
+    if (rule.type == parameter_type::real && !std::isfinite(with[i].real()))
+      return "its " + std::string(rule.name) + " is not a finite number";
+    if (rule.type == parameter_type::integer && with[i].integer() < rule.least)
+      return "its " + std::string(rule.name) + " is " + std::to_string(with[i].integer()) + ": use " +
+             std::to_string(rule.least) + " or more";
+  }
   return {};
 }
 

@@ -53,13 +53,13 @@ class region {
 /// | nop         |        |        |      |         |      |     |
 /// | send        | source |        |      |         | to   | yes |
 /// | recv        |        |        |      | target  | from | yes |
-/// | compute     | lower  | higher | sums | target  |      |     |  as below; the tag is the kernel's parameter
+/// | compute     | lower  | higher | sums | target  |      |     |  as below; the tag is where its parameters are
 /// | signal_send |        |        |      |         | to   | yes |
 /// | signal_recv |        |        |      |         | from | yes |  from == self: the application's call
 /// | capture     |        |        |      | target  |      |     |
 ///
-/// Which operands a compute has, what they hold and what its tag says is in its kernel's row (ops/kernel.h): c is what
-/// the kernel makes of a and b, in which s takes part if it exists. A copy is c = a; a reduction c = a (op) b;
+/// Which operands and parameters a compute has is in its kernel's row (ops/kernel.h): c is what the kernel makes of a
+/// and b, in which s takes part if it exists. A copy is c = a; a reduction c = a (op) b;
 /// dot_norms makes the k_dot_sums sums of a and b; adasum is c = x a + y b, where x and y follow from such sums, s;
 /// divide is c = a / divisor. measure and lay_out connect lists of the op's type with their lengths. A function reads
 /// all of the buffers of a and, if it exists, b, of any type, and writes all of c's. operands_of (schedule.h) says so
@@ -72,7 +72,8 @@ struct op {
   std::uint8_t guard : 7 = 0;  ///< number of the schedule's guard that it has (guard.h)
   rank peer = k_no_rank;
   std::uint32_t need = 0;  ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
-  std::uint32_t tag = 0;   ///< unique per (peer, direction, payload or signal) within a schedule; of computes see above
+  std::uint32_t tag =
+      0;  ///< unique per (peer, direction, payload or signal) within a schedule; of computes with parameters: their index in the schedule's
   std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};
   op_id releases_a = k_no_op;  ///< compute: the in-place recv whose payload `a` is (set by compile)
@@ -103,8 +104,8 @@ class operand_list {
   std::size_t size_ = 0;
 };
 
-/// Why nothing is computed, or merged, by such a kernel, dtype and parameter; or an empty string.
-std::string objection_to_kernel(const op& what);
+/// Why nothing is computed, or merged, by such a kernel, dtype and parameters; or an empty string.
+std::string objection_to_kernel(const op& what, const parameter_values& with);
 
 /// Of an op that calls no function.
 operand_list own_operands_of(const op& what);

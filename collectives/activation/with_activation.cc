@@ -66,7 +66,7 @@ class transcript {
     std::vector<op_id> ids;
     const census_sum everybody = calls_functions(body) ? add_census(to_, input_.id, entry) : census_sum{};
     for (const op& it : body.ops()) {
-      ids.push_back(copy(it, everybody));
+      ids.push_back(copy(body, it, everybody));
       if (const guard* const when = body.guard_of(it)) to_.set_guard(ids.back(), *when);
     }
     for (op_id id = 0; id < ids.size(); ++id) {
@@ -109,16 +109,17 @@ class transcript {
   std::uint32_t signal_tag(const op& it) const { return it.tag + written_ * k_signal_tags; }
 
   /// The result's goes by who contributes. There is one body then, and all of a buffer is all of it.
-  op_id apply(const op& it, const census_sum& everybody) {
+  op_id apply(const schedule& body, const op& it, const census_sum& everybody) {
     const buffer_id target = at(it.c).buffer();
     const bool makes_result = target == output_.id;
     const buffer_id by = makes_result ? everybody.sum : at(it.b).buffer();
-    const op_id made = to_.apply(it.what, it.tag, at(it.a).buffer(), by, target);
+    const op_id made =
+        to_.compute(it.what, {.a = at(it.a), .b = {by, 0}, .c = at(it.c)}, it.count, body.parameters_of(it));
     if (makes_result) to_.dep(everybody.counted, made);
     return made;
   }
 
-  op_id copy(const op& it, const census_sum& everybody) {
+  op_id copy(const schedule& body, const op& it, const census_sum& everybody) {
     const std::uint64_t count = it.count;
     switch (it.kind) {
       case op_kind::nop: return to_.nop();
@@ -128,8 +129,8 @@ class transcript {
       case op_kind::signal_recv: return to_.signal_recv(it.peer, signal_tag(it));
       case op_kind::capture: return to_.capture(it.what, at(it.c), count);
       case op_kind::compute:
-        if (is_function(it.what)) return apply(it, everybody);
-        return to_.compute(it.what, {at(it.a), at(it.b), at(it.s), at(it.c)}, count, it.tag);
+        if (is_function(it.what)) return apply(body, it, everybody);
+        return to_.compute(it.what, {at(it.a), at(it.b), at(it.s), at(it.c)}, count, body.parameters_of(it));
     }
     return k_no_op;
   }

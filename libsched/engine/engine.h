@@ -95,7 +95,7 @@ class engine {
   std::optional<failure> reserve(instance& it, const binding& memory, const instance_options& options);
   std::optional<failure> reserve_partial(instance& it, const instance_options& options);
   std::byte* own(instance& it, std::uint64_t bytes);
-  std::optional<failure> find_arithmetic(instance& it, const instance_options& options);
+  std::optional<failure> find_kernels(instance& it, const instance_options& options);
   void set_binding(instance& it, const binding& memory);
   std::vector<edge_spec> edges_of(const instance& it) const;
   void release_memory(instance& it);
@@ -120,12 +120,15 @@ class engine {
   outcome receive(instance& it, op_id id, const op& what);
   outcome compute(instance& it, op_id id, const op& what);
   void begin_long();
-  bool is_taken_by_lane(instance& it, op_id id, const op& what, std::uint64_t count);
-  outcome fire_dot_norms(instance& it, op_id id, const op& what);
-  outcome fire_function(instance& it, op_id id, const op& what);
-  outcome fire_divide(instance& it, op_id id, const op& what);
-  void combine(instance& it, op_id id, const op& what, std::uint64_t count);
+  struct null_operands {
+    bool is_settled = false;  ///< the result is there without a call
+    bool a = false, b = false;
+  };
+  null_operands settle_nulls(instance& it, op_id id, const op& what);
+  bool is_taken_by_lane(instance& it, op_id id, const op& what, const kernel_call& call);
+  outcome call_function(instance& it, op_id id, const op& what);
   outcome combined(instance& it, const op& what);
+  outcome released(instance& it, const op& what);
   static presence presence_of_result(const instance& it);
   static presence presence_of(const instance& it, piece_range op_pieces::*operand, op_id id);
   static void set_presence(instance& it, op_id id, const presence& now);
@@ -149,8 +152,11 @@ class engine {
   outcome pass_over(instance& it, op_id id, const op& what);
   bool note_lengths(instance& it, const op& what, std::uint64_t bytes);
   static bool is_about_lists(const instance& it, const op& what);
-  outcome fire_lists(instance& it, op_id id, const op& what);
+  outcome compute_lists(instance& it, op_id id, const op& what);
   static bool copy_lists(instance& it, const op& what);
+
+  /// Arithmetic or copies of this size take so long (2 us) that nobody sleeps on messages published before.
+  static constexpr std::uint64_t k_long_bytes = std::uint64_t{1} << 15;
 
   endpoint& net_;
   lane* const lane_;

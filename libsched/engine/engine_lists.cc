@@ -104,7 +104,7 @@ bool engine::is_about_lists(const instance& it, const op& what) {
          it.lists[what.c.buffer()].has_value();
 }
 
-outcome engine::fire_lists(instance& it, op_id id, const op& what) {
+outcome engine::compute_lists(instance& it, op_id id, const op& what) {
   bool fits = true;
   cell& target = it.cells[what.c.buffer()];
   if (what.what == kernel::copy) {

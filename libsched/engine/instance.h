@@ -19,7 +19,6 @@
 #include "libsched/schedule/round.h"
 #include "libsched/schedule/schedule.h"
 #include "libsched/transport/endpoint.h"
-#include "ops/adasum/linear.h"
 #include "ops/adasum/tensor.h"
 
 namespace lsched {
@@ -37,11 +36,17 @@ struct presence {
   bool null = false;
 };
 
-/// What an op of an adaptive kernel, or of kernel::divide, calls.
-struct adaptive {
-  dot_norms_fn dot_norms = nullptr;
-  scaled_add_fn scaled_add = nullptr;
-  divide_fn divide = nullptr;
+/// Who carries out a compute.
+enum class compute_way : std::uint8_t { kernel, lists, function };
+
+/// What a compute calls, as its kernel's row has it.
+struct bound_kernel {
+  kernel_fn run = nullptr;  ///< nullptr of a copy, and where it is no kernel that is called
+  const parameter_values* with = nullptr;
+  compute_way way = compute_way::kernel;
+  null_rule null = null_rule::present;
+  bool is_elementwise = false;
+  std::uint8_t target_bytes = 0;  ///< of an element of c
 };
 
 /// Who reads a payload that stays in place.
@@ -119,11 +124,11 @@ struct instance {
   std::vector<std::optional<list_table>> lists;  ///< by buffer; empty: none has any
   std::vector<bound_lengths> lengths;
   std::shared_ptr<functions> local;
-  std::vector<arithmetic> reductions;  ///< by op
-  std::vector<adaptive> adaptives;     ///< by op; empty: none is adaptive or divides
-  std::vector<link_id> links;          ///< by op
-  std::vector<payload_use> payloads;   ///< by op: of an in-place receive
-  std::vector<std::uint32_t> held;     ///< by op: so many readers still await the in-place receive's payload
+  std::vector<bound_kernel> kernels;  ///< by op
+  user_kernel user;
+  std::vector<link_id> links;         ///< by op
+  std::vector<payload_use> payloads;  ///< by op: of an in-place receive
+  std::vector<std::uint32_t> held;    ///< by op: so many readers still await the in-place receive's payload
   std::vector<op_id> signal_receives;
   std::vector<std::byte*> owned;  ///< memory from the endpoint
   std::string label;              ///< for people: "allreduce.recursive_doubling #3"
@@ -155,6 +160,9 @@ struct instance {
   std::atomic<bool> posted{false};
   instance* next_posted = nullptr;
 };
+
+/// What transports and the lane hand back.
+inline std::uint64_t cookie_of(const instance& it, op_id id) { return std::uint64_t{it.index} << 32 | id; }
 
 /// Whether no round runs: what rounds use from one to the next may be looked at. A round that has failed is over. Of a
 /// partial instance a round is open at any time, but under way only from its capture on.

@@ -17,16 +17,21 @@
 
 namespace lsched {
 
-/// c[i] = a[i] (op) b[i] for i < count, with the aliases that ops/kernel.h allows. Elementwise: wherever it is cut, the
-/// bits are the same.
+/// The call of an elementwise kernel: wherever it is cut, the bits are the same.
 struct lane_job {
-  reduce_fn run = nullptr;
-  const std::byte* a = nullptr;
-  const std::byte* b = nullptr;
-  std::byte* c = nullptr;
-  std::uint64_t count = 0;
+  kernel_fn run = nullptr;
+  kernel_call call{};
   std::size_t element_bytes = 1;
   std::uint64_t cookie = 0;  ///< handed back when it has ended
+
+  /// Elements [first, first + count) of it.
+  void run_part(std::uint64_t first, std::uint64_t count) const {
+    const auto moved = [by = first * element_bytes](auto* data) { return data == nullptr ? nullptr : data + by; };
+    kernel_call part = call;
+    part.a = moved(call.a), part.b = moved(call.b), part.c = moved(call.c);
+    part.count = count;
+    run(part);
+  }
 };
 
 class lane {

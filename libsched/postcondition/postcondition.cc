@@ -25,7 +25,7 @@ std::uint64_t joined_tree(kernel how, std::uint64_t lower, std::uint64_t higher)
   return mix(mix(mix(lower) + 1) ^ higher) + static_cast<std::uint64_t>(how);
 }
 
-std::uint64_t divided_tree(std::uint64_t sum, std::uint32_t divisor) {
+std::uint64_t divided_tree(std::uint64_t sum, std::uint64_t divisor) {
   return joined_tree(kernel::divide, sum, divisor);
 }
 

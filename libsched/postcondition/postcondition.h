@@ -84,7 +84,7 @@ postcondition reduced_everywhere(rank size, std::uint64_t count, kernel how, boo
 /// are not taken to commute.
 std::uint64_t leaf_tree(rank contributor, std::uint32_t input);
 std::uint64_t joined_tree(kernel how, std::uint64_t lower, std::uint64_t higher);
-std::uint64_t divided_tree(std::uint64_t sum, std::uint32_t divisor);
+std::uint64_t divided_tree(std::uint64_t sum, std::uint64_t divisor);
 /// The adaptive sum of two vectors, by all products of their elements [begin, end), counted as input elements are.
 std::uint64_t adasum_expression(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end);
 

@@ -96,12 +96,18 @@ op_id builder::recv(rank from, std::uint32_t tag, region target, std::uint64_t c
 }
 
 /// Its type is that of the elements it makes, or of those that it makes something else of.
-op_id builder::compute(kernel what, const operands& of, std::uint64_t count, std::uint32_t parameter, deps after) {
-  const region typed = row_of(what).c.type == operand_type::elements ? of.c : of.a;
+op_id builder::compute(kernel what, const operands& of, std::uint64_t count, const parameter_values& with, deps after) {
+  const kernel_row& row = row_of(what);
+  const region typed = row.c.type == operand_type::elements ? of.c : of.a;
+  std::uint32_t index = 0;
+  if (row.has_parameters()) {
+    index = static_cast<std::uint32_t>(parameters_.size());
+    parameters_.push_back(with);
+  }
   return append({.kind = op_kind::compute,
                  .what = what,
                  .type = at(typed.buffer()).type,
-                 .tag = parameter,
+                 .tag = index,
                  .count = count,
                  .a = of.a,
                  .b = of.b,
@@ -115,7 +121,7 @@ op_id builder::reduce(kernel what, region lower, region higher, region target, s
     const auto id = static_cast<op_id>(ops_.size());
     fail(status::argument, op_text(id) + " (compute): its kernel is not a reduction", id);
   }
-  return compute(what, {.a = lower, .b = higher, .c = target}, count, 0, after);
+  return compute(what, {.a = lower, .b = higher, .c = target}, count, {}, after);
 }
 
 op_id builder::apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target,
@@ -124,7 +130,7 @@ op_id builder::apply(kernel what, std::uint32_t function, buffer_id source, buff
     const auto id = static_cast<op_id>(ops_.size());
     fail(status::argument, op_text(id) + " (compute): its kernel is no function", id);
   }
-  return compute(what, {.a = {source, 0}, .b = {by, 0}, .c = {target, 0}}, at(target).count, function, after);
+  return compute(what, {.a = {source, 0}, .b = {by, 0}, .c = {target, 0}}, at(target).count, {function}, after);
 }
 
 op_id builder::signal_send(rank to, std::uint32_t tag, deps after) {

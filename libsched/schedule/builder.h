@@ -43,35 +43,35 @@ class builder {
   op_id nop(deps after = {});
   op_id send(rank to, std::uint32_t tag, region source, std::uint64_t count, deps after = {});
   op_id recv(rank from, std::uint32_t tag, region target, std::uint64_t count, deps after = {});
-  /// What any kernel computes, of the operands that its row has (ops/kernel.h). `parameter`: its number, or the
-  /// function's.
+  /// What any kernel computes, of the operands and parameters that its row has (ops/kernel.h).
   struct operands {
     region a{}, b{}, s{}, c{};
   };
-  op_id compute(kernel what, const operands& of, std::uint64_t count, std::uint32_t parameter = 0, deps after = {});
+  op_id compute(kernel what, const operands& of, std::uint64_t count, const parameter_values& with = {},
+                deps after = {});
 
   // The same, in the words of generators.
   op_id reduce(kernel what, region lower, region higher, region target, std::uint64_t count, deps after = {});
   op_id copy(region source, region target, std::uint64_t count, deps after = {}) {
-    return compute(kernel::copy, {.a = source, .c = target}, count, 0, after);
+    return compute(kernel::copy, {.a = source, .c = target}, count, {}, after);
   }
   op_id measure(region source, region lengths, std::uint64_t count, deps after = {}) {
-    return compute(kernel::measure, {.a = source, .c = lengths}, count, 0, after);
+    return compute(kernel::measure, {.a = source, .c = lengths}, count, {}, after);
   }
   op_id lay_out(region lengths, buffer_id target, deps after = {}) {
-    return compute(kernel::lay_out, {.a = lengths, .c = {target, 0}}, at(target).count, 0, after);
+    return compute(kernel::lay_out, {.a = lengths, .c = {target, 0}}, at(target).count, {}, after);
   }
   /// A function of the instance's (functions.h), which reads all of `source` and `by`, or of `source` alone
   /// (k_no_buffer), and writes all of `target`.
   op_id apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target, deps after = {});
-  op_id divide(region source, region target, std::uint64_t count, std::uint32_t divisor, deps after = {}) {
-    return compute(kernel::divide, {.a = source, .c = target}, count, divisor, after);
+  op_id divide(region source, region target, std::uint64_t count, std::uint64_t divisor, deps after = {}) {
+    return compute(kernel::divide, {.a = source, .c = target}, count, {divisor}, after);
   }
   op_id dot_norms(region lower, region higher, region sums, std::uint64_t count, deps after = {}) {
-    return compute(kernel::dot_norms, {.a = lower, .b = higher, .c = sums}, count, 0, after);
+    return compute(kernel::dot_norms, {.a = lower, .b = higher, .c = sums}, count, {}, after);
   }
   op_id adasum(region lower, region higher, region sums, region target, std::uint64_t count, deps after = {}) {
-    return compute(kernel::adasum, {.a = lower, .b = higher, .s = sums, .c = target}, count, 0, after);
+    return compute(kernel::adasum, {.a = lower, .b = higher, .s = sums, .c = target}, count, {}, after);
   }
   op_id signal_send(rank to, std::uint32_t tag, deps after = {});
   op_id signal_recv(rank from, std::uint32_t tag, deps after = {});
@@ -139,6 +139,7 @@ class builder {
   std::vector<std::pair<op_id, op_id>> deps_;
   std::vector<buffer> buffers_;
   std::vector<guard> guards_;
+  std::vector<parameter_values> parameters_;  ///< op::tag of a compute that has some is an index
   op_id exit_ = k_no_op;
   std::uint64_t unit_ = 1;
   std::uint32_t first_tag_ = 0;

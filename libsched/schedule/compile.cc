@@ -2,7 +2,6 @@
 //
 // Op numbers in failures are those the builder handed out. Cost: O((V + E) log V).
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <queue>
 #include <tuple>
@@ -10,38 +9,10 @@
 #include "libsched/schedule/builder.h"
 #include "libsched/schedule/in_place.h"
 #include "libsched/schedule/list_rules.h"
+#include "libsched/schedule/op_rules.h"
 #include "ops/counted.h"
 
 namespace lsched {
-namespace {
-
-/// What an op of each kind must bring along, in the order of op_kind; op.h has the same table in words.
-struct shape {
-  bool a, b, c, peer, s = false;
-};
-constexpr std::array<shape, 7> k_shapes{{
-    {false, false, false, false},  // nop
-    {true, false, false, true},    // send
-    {false, false, true, true},    // recv
-    {true, true, true, false},     // compute; b for those with two operands only
-    {false, false, false, true},   // signal_send
-    {false, false, false, true},   // signal_recv
-    {false, false, true, false},   // capture
-}};
-
-shape shape_of(const op& what) {
-  shape wanted = k_shapes[static_cast<std::size_t>(what.kind)];
-  wanted.b = wanted.b && row_of(what.what).b.is_needed();
-  wanted.s = what.kind == op_kind::compute && row_of(what.what).s.is_needed();
-  return wanted;
-}
-
-std::string text_of(region place) {
-  return "b" + std::to_string(place.buffer()) + "[" + std::to_string(place.offset()) + "]";
-}
-
-}  // namespace
-
 class compiler {
  public:
   explicit compiler(const builder& source) : source_(source), ops_(source.ops_), deps_(source.deps_) {}
@@ -65,14 +36,7 @@ class compiler {
   }
   bool check_buffers();
   bool check_ops();
-  bool check_peer(op_id id);
-  bool check_count(op_id id);
-  bool check_regions(op_id id);
-  bool check_read(op_id id, const operand& part);
-  bool check_write(op_id id, region place);
-  bool check_kernel(op_id id);
-  bool check_capture(op_id id);
-  bool check_lists(op_id id);
+  bool check_overlap(op_id id);
   bool check_tags();
 
   // --- order ----------------------------------------------------------------------------------------------
@@ -88,6 +52,7 @@ class compiler {
   // --- output ---------------------------------------------------------------------------------------------
   void write_head();
   void number_guard(op& it);
+  void number_parameters(op& it);
   void write_ops();
 
   const builder& source_;
@@ -126,94 +91,21 @@ bool compiler::check_buffers() {
 }
 
 bool compiler::check_ops() {
-  for (op_id id = 0; id < ops_.size(); ++id)
-    if (!check_peer(id) || !check_count(id) || !check_regions(id) || !check_kernel(id) || !check_capture(id) ||
-        !check_lists(id))
-      return false;
+  const op_context in{source_.place_, source_.buffers_, source_.guards_, source_.parameters_,
+                      source_.starts_.policy != activation_policy::none};
+  for (op_id id = 0; id < ops_.size(); ++id) {
+    if (const auto why = objection_to_op(ops_[id], in)) return refuse(why->code, id, why->text, why->peer);
+    if (!check_overlap(id)) return false;
+  }
   return true;
 }
 
-bool compiler::check_peer(op_id id) {
-  const op& it = ops_[id];
-  if (!shape_of(it).peer) return true;
-  const world place = source_.place_;
-  if (it.peer < 0 || it.peer >= place.size)
-    return refuse(status::argument, id,
-                  "peer " + std::to_string(it.peer) + " is not in 0.." + std::to_string(place.size - 1));
-  if (it.peer == place.self && it.kind != op_kind::signal_recv)
-    return refuse(status::argument, id, "peer " + std::to_string(it.peer) + " is the rank itself", it.peer);
-  return true;
-}
-
-bool compiler::check_count(op_id id) {
-  return ops_[id].count <= k_max_count || refuse(status::argument, id, "its count is above 2^48-1");
-}
-
-bool compiler::check_regions(op_id id) {
-  const op& it = ops_[id];
-  const shape wanted = shape_of(it);
-  const auto lacks = [&](bool is_wanted, region place, std::string_view letter) {
-    if (!is_wanted || place.exists()) return false;
-    refuse(status::argument, id, "region " + std::string(letter) + " names no buffer of this schedule");
-    return true;
-  };
-  if (lacks(wanted.a, it.a, "a") || lacks(wanted.b, it.b, "b") || lacks(wanted.c, it.c, "c") ||
-      lacks(wanted.s, it.s, "s"))
-    return false;
-  for (region op::*which : {&op::a, &op::b, &op::s, &op::c})
-    if (const region place = it.*which; place.exists() && place.buffer() >= source_.buffers_.size())
-      return refuse(status::argument, id,
-                    std::string("region ") + letter_of(which) + " is of buffer " + std::to_string(place.buffer()) +
-                        ", which does not exist: this schedule has " + std::to_string(source_.buffers_.size()));
-  for (const operand& part : operands_of(it, source_.buffers_))
-    if (!check_read(id, part) || (part.is_written && !check_write(id, part.at))) return false;
-  return true;
-}
-
-bool compiler::check_read(op_id id, const operand& part) {
-  const std::string which = std::string("region ") + letter_of(part.which);
-  const buffer& under = source_.buffers_[part.at.buffer()];
-  if (under.type != part.type)
-    return refuse(status::argument, id,
-                  which + " is " + std::string(name_of(under.type)) + " but " +
-                      (part.type == ops_[id].type ? "the op is "
-                       : part.is_sums             ? "sums are "
-                                                  : "lengths are ") +
-                      std::string(name_of(part.type)));
-  if (part.at.offset() > under.count || part.count > under.count - part.at.offset())
-    return refuse(status::bounds, id,
-                  which + ", " + counted(part.count, "element") + " at " + text_of(part.at) +
-                      ", leaves its buffer of " + std::to_string(under.count));
-  return true;
-}
-
-bool compiler::check_write(op_id id, region place) {
-  if (source_.buffers_[place.buffer()].role != buffer_role::input || ops_[id].kind == op_kind::capture) return true;
-  return refuse(status::argument, id, "writes to input buffer " + std::to_string(place.buffer()));
-}
-
-bool compiler::check_kernel(op_id id) {
-  const op& it = ops_[id];
-  if (it.kind != op_kind::compute && it.kind != op_kind::capture) return true;
-  if (const std::string why = objection_to_kernel(it); !why.empty()) return refuse(status::argument, id, why);
-  const operand_list parts = operands_of(it, source_.buffers_);
+bool compiler::check_overlap(op_id id) {
+  const operand_list parts = operands_of(ops_[id], source_.buffers_);
   for (const operand& x : parts)
     for (const operand& y : parts)
       if (straddle(x, y)) return refuse(status::argument, id, "two of its regions overlap without being the same");
   return true;
-}
-
-/// What a round captures is offered to a partial schedule; nobody offers to others.
-bool compiler::check_capture(op_id id) {
-  if (ops_[id].kind != op_kind::capture || source_.starts_.policy != activation_policy::none) return true;
-  return refuse(status::argument, id, "only a partial schedule captures: set an activation policy");
-}
-
-bool compiler::check_lists(op_id id) {
-  const op& it = ops_[id];
-  const guard* const when = it.guard == 0 ? nullptr : &source_.guards_[it.guard - std::size_t{1}];
-  const std::string why = objection_to_lists(it, source_.buffers_, when);
-  return why.empty() || refuse(status::argument, id, why);
 }
 
 /// The kind of a communication op tells both its direction and payload from signal.
@@ -333,6 +225,12 @@ void compiler::number_guard(op& it) {
   it.guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
 }
 
+/// Likewise.
+void compiler::number_parameters(op& it) {
+  parts_.parameters.push_back(source_.parameters_[it.tag]);
+  it.tag = static_cast<std::uint32_t>(parts_.parameters.size() - 1);
+}
+
 void compiler::write_ops() {
   std::vector<op_id> number(ops_.size());
   for (op_id id = 0; id < order_.size(); ++id) number[order_[id]] = id;
@@ -345,6 +243,8 @@ void compiler::write_ops() {
     if (in_degree_[old] == 0) parts_.roots.push_back(number[old]);
     parts_.ops.push_back(ops_[old]);
     if (ops_[old].guard != 0) number_guard(parts_.ops.back());
+    if (ops_[old].kind == op_kind::compute && row_of(ops_[old].what).has_parameters())
+      number_parameters(parts_.ops.back());
     for (const auto& [before, after] : deps_from(old)) parts_.next.push_back(number[after]);
     std::sort(parts_.next.begin() + parts_.first.back(), parts_.next.end());
     parts_.first.push_back(static_cast<std::uint32_t>(parts_.next.size()));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <concepts>
 #include <type_traits>
 
@@ -82,11 +83,19 @@ void append_place(std::string& out, const op& it, region place) {
   append_region(out, place, it.count);
 }
 
-/// Target, kernel, operands and number, as the kernel's row has them: `compute f32 c = sum a b`, `compute f32 c =
-/// adasum a b by sums`, `compute f32 c = divide a by 4`; a target that is not of the op's type says so, `compute f64
-/// sums = dot_norms f32 a b`; a function has its number in front, `compute u64 c = derive 3 a by b`.
-void append_compute(std::string& out, const schedule& program, const op& it) {
+void append(std::string& out, const parameter_rule& rule, parameter value) {
+  if (rule.type == parameter_type::integer) return append(out, value.integer());
+  std::array<char, 32> digits;  // the fewest that give the same number back
+  append(out, {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value.real()).ptr});
+}
+
+/// Target, kernel, operands and parameters, as the kernel's row has them: `compute f32 c = sum a b`, `compute f32 c =
+/// adasum a b by sums`, `compute f32 c = divide a divisor 4`; a target that is not of the op's type says so, `compute
+/// f64 sums = dot_norms f32 a b`. Version 2 had no names for parameters: a function's number was in front of the
+/// operands, any other parameter behind "by".
+void append_compute(std::string& out, const schedule& program, const op& it, unsigned version) {
   const kernel_row& row = row_of(it.what);
+  const parameter_values& with = program.parameters_of(it);
   const operand_list operands = operands_of(it, program.buffers());
   const auto append_operand = [&](region op::*which) {
     const auto place = std::ranges::find(operands, which, &operand::which);
@@ -96,21 +105,25 @@ void append_compute(std::string& out, const schedule& program, const op& it) {
   append_operand(&op::c);
   append_all(out, " = ", row.name);
   if (row.c.type != operand_type::elements) append_all(out, " ", name_of(it.type));
-  if (row.is(trait::function)) append_all(out, " ", it.tag);
+  const bool has_number_first = version == 2 && row.is(trait::function);
+  if (has_number_first) append_all(out, " ", with.front().integer());
   for (const auto& [which, rule] : {std::pair{&op::a, row.a}, {&op::b, row.b}, {&op::s, row.s}}) {
     if (!(it.*which).exists()) continue;
     append(out, rule.steers ? " by " : " ");
     append_operand(which);
   }
-  if (row.parameter.exists() && !row.is(trait::function)) append_all(out, " by ", it.tag);
+  for (std::size_t i = 0; i < with.size() && row.parameters[i].exists() && !has_number_first; ++i) {
+    append_all(out, " ", version == 2 ? "by" : row.parameters[i].name, " ");
+    append(out, row.parameters[i], with[i]);
+  }
   if (it.releases_a != k_no_op) append_all(out, " releases_a ", it.releases_a);
   if (it.releases_b != k_no_op) append_all(out, " releases_b ", it.releases_b);
 }
 
 /// What the op does, without its number and deps.
-void append_work(std::string& out, const schedule& program, const op& it) {
+void append_work(std::string& out, const schedule& program, const op& it, unsigned version) {
   append(out, name_of(it.kind));
-  if (it.kind == op_kind::compute) append_compute(out, program, it);
+  if (it.kind == op_kind::compute) append_compute(out, program, it, version);
   if (it.kind == op_kind::send) append_place(out, it, it.a);
   if (it.kind == op_kind::recv || it.kind == op_kind::capture) append_place(out, it, it.c);
   if (it.kind == op_kind::capture) append_all(out, " merge ", name_of(it.what));
@@ -120,8 +133,8 @@ void append_work(std::string& out, const schedule& program, const op& it) {
   if (it.in_place) append(out, " in_place");
 }
 
-void append_head(std::string& out, const schedule& program) {
-  append(out, "libsched schedule 2\nname ");
+void append_head(std::string& out, const schedule& program, unsigned version) {
+  append_all(out, "libsched schedule ", version, "\nname ");
   append_quoted(out, program.name());
   append_all(out, "\nrank ", program.place().self, " of ", program.place().size);
   append_all(out, "\nflags", program.is_synchronising() ? " synchronising" : "",
@@ -141,9 +154,9 @@ std::string words_for(const list_layout& lists) {
   return " lists " + std::to_string(lists.room) + packed + " typical " + std::to_string(lists.typical);
 }
 
-void append_op(std::string& out, const schedule& program, op_id id) {
+void append_op(std::string& out, const schedule& program, op_id id, unsigned version) {
   append_all(out, "op ", id, " ");
-  append_work(out, program, program.ops()[id]);
+  append_work(out, program, program.ops()[id], version);
   if (program.ops()[id].guard != 0) append_all(out, " guard ", program.ops()[id].guard);
   append_all(out, " need ", program.ops()[id].need);
   if (!program.successors(id).empty()) append(out, " then");
@@ -155,10 +168,11 @@ void append_op(std::string& out, const schedule& program, op_id id) {
 
 /// Lossless for whatever compile() made: parse_schedule gives it back. Words are separated by one space, lines end in
 /// one newline, numbers are decimal without sign or leading zeros, lists are numbered from 0 without gaps. The grammar
-/// is in docs/schedule_file.md; whoever changes it changes its version, there, here and in schedule_file.cc.
-std::string to_text(const schedule& program) {
+/// is in docs/schedule_file.md; whoever changes it changes its version, there, here and in parser.cc.
+/// Older versions are for the parser, which walks along them.
+std::string to_text(const schedule& program, unsigned version) {
   std::string out;
-  append_head(out, program);
+  append_head(out, program, version);
   std::size_t number = 0;
   for (const buffer& it : program.buffers())
     append_all(out, "buffer ", number++, " ", name_of(it.role), it.space == memory_space::host ? " host " : " device ",
@@ -166,7 +180,7 @@ std::string to_text(const schedule& program) {
   number = 1;
   for (const guard& it : program.guards())
     append_all(out, "guard ", number++, " every ", it.every, it.skips_empty ? " skips_empty" : "", "\n");
-  for (op_id id = 0; id < program.ops().size(); ++id) append_op(out, program, id);
+  for (op_id id = 0; id < program.ops().size(); ++id) append_op(out, program, id, version);
   append_all(out, "exit ", program.exit(), "\n");
   return out;
 }

@@ -67,6 +67,8 @@ class schedule {
     std::vector<op_id> roots;
     std::vector<buffer> buffers;
     std::vector<guard> guards;  ///< op::guard is a number from 1 on
+    std::vector<parameter_values>
+        parameters;  ///< op::tag of a compute that has parameters is an index, in the order of ops
     op_id exit = k_no_op;
     bool synchronising = false;  ///< declared: every rank's entry happens before every rank's exit
     bool holding = false;        ///< declared: an in-place payload may wait for its reader, however long
@@ -88,6 +90,13 @@ class schedule {
   /// The op's guard; nullptr: it has none.
   const guard* guard_of(const op& what) const {
     return what.guard == 0 ? nullptr : &parts_.guards[what.guard - std::size_t{1}];
+  }
+  /// The parameters of all computes that have some.
+  std::span<const parameter_values> parameters() const { return parts_.parameters; }
+  /// The compute's parameters; zeros where its kernel has none.
+  const parameter_values& parameters_of(const op& what) const {
+    static constexpr parameter_values k_none{};
+    return row_of(what.what).has_parameters() ? parts_.parameters[what.tag] : k_none;
   }
   op_id exit() const { return parts_.exit; }
   bool is_synchronising() const { return parts_.synchronising; }
@@ -116,7 +125,9 @@ operand_list operands_of(const op& what, std::span<const buffer> buffers);
 std::size_t count_of(const schedule& program, buffer_role role);
 
 /// The text form, versioned, one line an op; docs/schedule_file.md describes it, schedule_file.h reads it.
-std::string to_text(const schedule& program);
+inline constexpr unsigned k_text_version = 3;
+inline constexpr unsigned k_first_text_version = 2;  ///< that is read
+std::string to_text(const schedule& program, unsigned version = k_text_version);
 
 /// Graphviz.
 std::string to_dot(const schedule& program);

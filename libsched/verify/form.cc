@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "libsched/schedule/list_rules.h"
+#include "libsched/schedule/op_rules.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -47,8 +48,6 @@ class form_check {
 
   void count_deps();
   void check_op(op_id id);
-  void check_presence(op_id id, region op::*which, bool is_wanted);
-  void check_region(op_id id, const operand& part);
   void check_overlap(op_id id, operand x, operand y);
   void check_roots();
   void check_tags();
@@ -84,50 +83,16 @@ void form_check::check_op(op_id id) {
   const op& it = at(id);
   if (it.need > in_degree_[id] || (it.need == 0 && in_degree_[id] != 0))
     object(id, "needs " + counted(it.need, "token") + " but has " + counted(in_degree_[id], "dep"));
-  if (is_communication(it.kind) && (it.peer < 0 || it.peer >= place_.size))
-    return object(id, "has a peer outside the world of " + std::to_string(place_.size));
-  if (is_communication(it.kind) && it.peer == place_.self && it.kind != op_kind::signal_recv)
-    object(id, "is for the rank itself");
-  if (it.kind == op_kind::capture && !program_.is_partial())
-    object(id, "captures, but the schedule has no activation policy");
-  if (it.guard > program_.guards().size()) return object(id, "has a guard that does not exist");
-  if (const std::string why = objection_to_kernel(it); !why.empty()) object(id, "has a wrong kernel: " + why);
-  const kernel_row& row = row_of(it.kind == op_kind::compute ? it.what : kernel::none);
-  check_presence(id, &op::a, it.kind == op_kind::send || it.kind == op_kind::compute);
-  if (row.b.need != operand_need::optional) check_presence(id, &op::b, row.b.is_needed());
-  check_presence(id, &op::s, row.s.is_needed());
-  check_presence(id, &op::c, it.kind == op_kind::recv || it.kind == op_kind::compute || it.kind == op_kind::capture);
+  if (const auto why = objection_to_op(
+          it, {place_, program_.buffers(), program_.guards(), program_.parameters(), program_.is_partial()}))
+    return object(id, "is not valid: " + why->text);
   const operand_list parts = operands_of(it, program_.buffers());
-  for (const operand& part : parts) check_region(id, part);
-  const auto is_inside = [&](const operand& part) { return part.at.buffer() < program_.buffers().size(); };
-  if (!std::ranges::all_of(parts, is_inside)) return;
-  if (const auto why = objection_to_lists(it, program_.buffers(), program_.guard_of(it)); !why.empty())
-    object(id, "is wrong about lists or guards: " + why);
   for (const operand* x = parts.begin(); x != parts.end(); ++x)
     for (const operand* y = x + 1; y != parts.end(); ++y) check_overlap(id, *x, *y);
 }
 
-void form_check::check_presence(op_id id, region op::*which, bool is_wanted) {
-  if ((at(id).*which).exists() == is_wanted) return;
-  object(id, (is_wanted ? "lacks region " : "has a region ") + std::string(1, letter_of(which)));
-}
-
-void form_check::check_region(op_id id, const operand& part) {
-  const std::string name = std::string("region ") + letter_of(part.which);
-  if (part.at.buffer() >= program_.buffers().size()) return object(id, "has a " + name + " in no buffer");
-  const buffer& under = program_.buffers()[part.at.buffer()];
-  if (under.type != part.type) object(id, "has a " + name + " of another type than its own");
-  if (part.at.offset() > under.count || part.count > under.count - part.at.offset())
-    object(id, "has " + counted(part.count, "element") + " in " + name + " at " + std::to_string(part.at.offset()) +
-                   " of buffer " + std::to_string(part.at.buffer()) + ", which has " + std::to_string(under.count));
-  if (part.is_written && under.role == buffer_role::input && at(id).kind != op_kind::capture)
-    object(id, "writes input buffer " + std::to_string(part.at.buffer()));
-}
-
 /// Where buffers are the same memory, too.
 void form_check::check_overlap(op_id id, operand x, operand y) {
-  const std::size_t buffers = placements_.size();
-  if (x.at.buffer() >= buffers || y.at.buffer() >= buffers) return;
   const placement one = placements_[x.at.buffer()], other = placements_[y.at.buffer()];
   if (one.memory != other.memory) return;
   x.at = {0, one.begin + x.at.offset()};

@@ -3,8 +3,10 @@
 // Nothing here calls into the standard library at run time, as in elementwise-inl.h.
 
 #include <cstddef>
+#include <cstring>
 #include <type_traits>
 
+#include "ops/adasum/adasum.h"
 #include "ops/adasum/dots-inl.h"
 #include "ops/adasum/linear_table.h"
 #include "ops/elementwise/sweep-inl.h"
@@ -124,11 +126,29 @@ void scaled_add(double x, const void* a, double y, const void* b, void* c, std::
   sweep<double>(count, wide_scaled_add<Format>{x, lower, y, upper, result, count});
 }
 
+/// The sums of what is null are zeros, and they are not null: messages hold the sums of several vectors, and adasum
+/// asks its operands which of them is null.
+template <class Format>
+void call_dot_norms(const kernel_call& call) {
+  const bool is_null = call.a == nullptr || call.b == nullptr;
+  double sums[k_dot_sums];
+  dot_norms<Format>(call.a, call.b, is_null ? 0 : call.count, sums);
+  std::memcpy(call.c, sums, sizeof sums);
+}
+
+template <class Format>
+void call_adasum(const kernel_call& call) {
+  double sums[k_dot_sums];
+  std::memcpy(sums, call.s, sizeof sums);
+  const auto [x, y] = adasum_coefficients_of(sums);
+  scaled_add<Format>(x, call.a, y, call.b, call.c, call.count);
+}
+
 // ---- the table
 
 template <class Format>
 consteval linear_kernels kernels_of_format() {
-  return {&dot_norms<Format>, &scaled_add<Format>};
+  return {&dot_norms<Format>, &scaled_add<Format>, &call_dot_norms<Format>, &call_adasum<Format>};
 }
 
 inline constexpr linear_table k_linear_table{kernels_of_format<half>(), kernels_of_format<brain>(),

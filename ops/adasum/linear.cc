@@ -27,6 +27,10 @@ linear_kernels kernels_of(dtype type) {
 }  // namespace
 
 dot_norms_fn find_dot_norms(dtype type) { return kernels_of(type).dot_norms; }
+kernel_fn find_adaptive(kernel what, dtype type) {
+  const linear_kernels all = kernels_of(type);
+  return what == kernel::dot_norms ? all.dot_norms_call : all.adasum_call;
+}
 scaled_add_fn find_scaled_add(dtype type) { return kernels_of(type).scaled_add; }
 
 }  // namespace lsched

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ops/adasum/linear.h"
+#include "ops/kernel.h"
 
 namespace lsched {
 
@@ -11,7 +12,12 @@ namespace lsched {
 struct linear_kernels {
   dot_norms_fn dot_norms = nullptr;
   scaled_add_fn scaled_add = nullptr;
+  kernel_fn dot_norms_call = nullptr;
+  kernel_fn adasum_call = nullptr;
 };
+
+/// What `find` answers of dot_norms and adasum.
+kernel_fn find_adaptive(kernel what, dtype type);
 
 /// f16, bf16, f32, f64: in the order of dtype.
 using linear_table = std::array<linear_kernels, 4>;

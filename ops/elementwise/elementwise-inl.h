@@ -141,6 +141,16 @@ void reduce(const void* a, const void* b, void* c, std::size_t count) {
   sweep<typename Format::lane>(count, step);
 }
 
+template <reduce_fn Run>
+void call_reduce(const kernel_call& call) {
+  Run(call.a, call.b, call.c, call.count);
+}
+
+template <divide_fn Run>
+void call_divide(const kernel_call& call) {
+  Run(call.a, call.c, call.count, call.with->front().integer());
+}
+
 // ---- the table
 
 // The table is complete by construction: `supports` alone decides whether an entry is a kernel or nullptr.
@@ -185,6 +195,15 @@ consteval reduce_fn reduce_of() {
   }
 }
 
+template <kernel What, dtype Type>
+consteval kernel_fn reduce_call_of() {
+  if constexpr (supports(What, Type)) {
+    return &call_reduce<reduce_of<What, Type>()>;
+  } else {
+    return nullptr;
+  }
+}
+
 template <dtype Type>
 consteval divide_fn divide_of() {
   if constexpr (is_floating(Type)) {
@@ -199,9 +218,17 @@ consteval auto row(std::index_sequence<Columns...>) {
   return std::array{reduce_of<k_all_reductions[Row], k_all_dtypes[Columns]>()...};
 }
 
+template <std::size_t Row, std::size_t... Columns>
+consteval auto row_of_calls(std::index_sequence<Columns...>) {
+  return std::array{reduce_call_of<k_all_reductions[Row], k_all_dtypes[Columns]>()...};
+}
+
 template <std::size_t... Rows, std::size_t... Columns>
 consteval target_table table(std::index_sequence<Rows...>, std::index_sequence<Columns...> columns) {
-  return {.reduce = {row<Rows>(columns)...}, .divide = {divide_of<k_all_dtypes[Columns]>()...}};
+  return {.reduce = {row<Rows>(columns)...},
+          .reduce_calls = {row_of_calls<Rows>(columns)...},
+          .divide = {divide_of<k_all_dtypes[Columns]>()...},
+          .divide_calls = {&call_divide<divide_of<k_all_dtypes[Columns]>()>...}};
 }
 
 inline constexpr target_table k_table =

@@ -27,6 +27,11 @@ reduce_fn find_reduce(kernel what, dtype type) {
   return current_table().reduce[place_of(what)][column_of(type)];
 }
 
+kernel_fn find_elementwise(kernel what, dtype type) {
+  const target_table& all = current_table();
+  return (what == kernel::divide ? all.divide_calls : all.reduce_calls[place_of(what)])[column_of(type)];
+}
+
 divide_fn find_divide(dtype type) { return type > dtype::f64 ? nullptr : current_table().divide[column_of(type)]; }
 
 }  // namespace lsched

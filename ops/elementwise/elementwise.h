@@ -1,6 +1,6 @@
 // What one SIMD target contributes to the arithmetic: its table of kernels. Internal to ops/.
 //
-// Everybody else calls find_reduce and find_divide from ops/kernel.h.
+// Everybody else calls find, find_reduce and find_divide from ops/kernel.h.
 #pragma once
 
 #include <array>
@@ -11,11 +11,20 @@
 
 namespace lsched {
 
-/// The kernels of one target. `reduce` holds nullptr exactly where `supports` says no.
+/// The kernels of one target, as functions of their operands and of a kernel_call. Those of reductions are nullptr
+/// exactly where `supports` says no.
 struct target_table {
-  std::array<std::array<reduce_fn, k_all_dtypes.size()>, k_all_reductions.size()> reduce{};
-  std::array<divide_fn, k_all_dtypes.size()> divide{};
+  template <class Function>
+  using by_dtype = std::array<Function, k_all_dtypes.size()>;
+
+  std::array<by_dtype<reduce_fn>, k_all_reductions.size()> reduce{};
+  std::array<by_dtype<kernel_fn>, k_all_reductions.size()> reduce_calls{};
+  by_dtype<divide_fn> divide{};
+  by_dtype<kernel_fn> divide_calls{};
 };
+
+/// What `find` answers of reductions but `user`, and of divide.
+kernel_fn find_elementwise(kernel what, dtype type);
 
 constexpr std::size_t place_of(kernel what) {
   return static_cast<std::size_t>(what) - static_cast<std::size_t>(kernel::sum);

@@ -804,7 +804,7 @@ TEST(c_printing, text_and_picture_fit_the_room_they_are_given) {
   integers input(4), output(4);
   lsched_schedule* schedule = create(world.at(0), describe(input, output));
   for (const auto& [format, word] :
-       {std::pair(LSCHED_PRINT_TEXT, "libsched schedule 2"), std::pair(LSCHED_PRINT_DOT, "digraph")}) {
+       {std::pair(LSCHED_PRINT_TEXT, "libsched schedule 3"), std::pair(LSCHED_PRINT_DOT, "digraph")}) {
     size_t needed = 0;
     ASSERT_EQ(lsched_schedule_print(schedule, format, nullptr, 0, &needed), LSCHED_OK);
     std::string text(needed, '#');
@@ -2053,7 +2053,7 @@ TEST(c_load, bad_text_of_one_rank_is_told_to_all_with_its_place) {
   expect_refused_load(LSCHED_ERR_BOUNDS, {"line 8, column 1: op 0 (send)"},
                       [](int32_t r) { return r == 2 ? replaced(shift_text(r, 3), "+4", "+5") : shift_text(r, 3); });
   expect_refused_load(LSCHED_ERR_UNSUPPORTED, {"version 3"}, [](int32_t r) {
-    return r == 0 ? replaced(shift_text(r, 3), "schedule 2", "schedule 3") : shift_text(r, 3);
+    return r == 0 ? replaced(shift_text(r, 3), "schedule 2", "schedule 4") : shift_text(r, 3);
   });
 }
 

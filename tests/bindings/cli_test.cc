@@ -922,7 +922,7 @@ TEST(CommandShow, prints_sparse_allreduces) {
 TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
   const outcome text = run(lsched({"show", "allreduce", "--ranks", "6", "--rank", "5"}));
   EXPECT_EQ(text.status, 0) << text.err;
-  EXPECT_EQ(text.out.rfind("libsched schedule 2\n", 0), 0u);
+  EXPECT_EQ(text.out.rfind("libsched schedule 3\n", 0), 0u);
   EXPECT_TRUE(contains(text.out, "\nrank 5 of 6\n")) << text.out;
 
   const outcome dot = run(lsched({"show", "barrier", "--ranks", "3", "--all", "--dot"}));

@@ -144,7 +144,7 @@ TEST(CppHeader, barrier_and_print_work_on_moved_schedules) {
     lsched::schedule second = std::move(first);
     EXPECT_FALSE(first);
     second.run(k_limit);
-    EXPECT_EQ(second.print().rfind("libsched schedule 2\n", 0), 0u);
+    EXPECT_EQ(second.print().rfind("libsched schedule 3\n", 0), 0u);
     EXPECT_NE(second.print(LSCHED_PRINT_DOT).find("digraph"), std::string::npos);
   });
 }

@@ -663,7 +663,7 @@ TEST(adasum_proof, finds_means_by_a_wrong_number_of_ranks_or_of_a_part_of_the_no
   const auto divisor = world_with(how, 4, k_nodes_of_two, [](draft& in, op_id id) {
     op& it = in.head.ops[id];
     if (it.kind != op_kind::compute || it.what != kernel::divide) return false;
-    ++it.tag;
+    in.head.parameters[it.tag].front() = in.head.parameters[it.tag].front().integer() + 1;
     return true;
   });
   EXPECT_NE(verdict(how, divisor, k_nodes_of_two), "");

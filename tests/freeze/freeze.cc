@@ -38,8 +38,9 @@ bool g_is_shown = false;
 class digest {
  public:
   template <class Number>
-  requires std::is_integral_v<Number>
-  digest& operator<<(Number number) { return *this << " " << std::to_string(number).c_str(); }
+  requires std::is_integral_v<Number> digest& operator<<(Number number) {
+    return *this << " " << std::to_string(number).c_str();
+  }
   digest& operator<<(std::string_view text) {
     if (g_is_shown) std::fwrite(text.data(), 1, text.size(), stdout);
     for (const char c : text) value_ = (value_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -69,8 +70,8 @@ void put(digest& out, const schedule& program, op_id id) {
   if (it.a.exists() || it.c.exists()) out << " " << name_of(it.type) << it.count;
   put(out, "a", it.a), put(out, "b", it.b), put(out, "s", it.s), put(out, "c", it.c);
   if (is_communication(it.kind)) out << " peer" << it.peer << " tag" << it.tag;
-  if (it.kind == op_kind::compute && (it.what == kernel::divide || is_function(it.what)))
-    out << " parameter" << it.tag;
+  if (it.kind == op_kind::compute && row_of(it.what).has_parameters())
+    out << " parameter" << program.parameters_of(it).front().integer();
   if (it.in_place) out << " in_place";
   if (it.releases_a != k_no_op) out << " releases_a" << it.releases_a;
   if (it.releases_b != k_no_op) out << " releases_b" << it.releases_b;

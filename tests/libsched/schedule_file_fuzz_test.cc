@@ -78,7 +78,9 @@ std::string fault(const std::string& text, int& accepted) {
   for (std::size_t i = 0; i < made->size(); ++i)
     if (*(*made)[i] != *(*again)[i]) return "its print is another schedule";
   const bool is_reordered = made->size() > 1;  // ranks may come in any order, and are printed in theirs
-  return is_reordered || stand_in(words_of(text), words_of(printed)) ? "" : "it says more than its print";
+  const words said = words_of(text);
+  if (said[2] == "2") printed = to_text(*made->front(), 2);
+  return is_reordered || stand_in(said, words_of(printed)) ? "" : "it says more than its print";
 }
 
 // --- damage ------------------------------------------------------------------------------------------------

@@ -11,7 +11,10 @@
 #include "libsched/analysis/pieces.cc"
 #include "libsched/analysis/takeover.cc"
 #include "libsched/engine/engine.cc"
+#include "libsched/engine/engine_diagnosis.cc"
 #include "libsched/engine/engine_lists.cc"
+#include "libsched/engine/engine_partial.cc"
+#include "libsched/engine/engine_reserve.cc"
 #include "libsched/partial/adaptive_merge.cc"
 #include "libsched/partial/contribution.cc"
 #include "libsched/partial/partial_stats.cc"
@@ -30,14 +33,10 @@ namespace lsched {
 std::uint64_t most_bytes(const schedule&, const op& what) { return what.count * size_of(what.type); }
 std::uint64_t typical_bytes(const schedule& program, const op& what) { return most_bytes(program, what); }
 operand_list operands_of(const op& what, std::span<const buffer>) { return own_operands_of(what); }
-dot_norms_fn find_dot_norms(dtype) { return nullptr; }  // no world here has adaptive sums
-scaled_add_fn find_scaled_add(dtype) { return nullptr; }
-divide_fn find_divide(dtype) { return nullptr; }  // nor means
-adasum_coefficients adasum_coefficients_of(const double*) { return {1, 1}; }
-reduce_fn find_reduce(kernel, dtype) {  // the other threads run in the middle of it
-  return [](const void*, const void*, void* c, std::size_t) {
+kernel_fn find(kernel, dtype, memory_space) {  // the other threads run in the middle of it
+  return [](const kernel_call& call) {
     models::point();
-    *static_cast<std::byte*>(c) = std::byte{1};
+    *call.c = std::byte{1};
   };
 }
 std::vector<std::uint32_t> shared_sources(const schedule& it) { return std::vector<std::uint32_t>(it.ops().size()); }

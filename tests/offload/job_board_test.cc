@@ -47,10 +47,14 @@ struct sample {
         b(random_bytes(count * size_of(type), ~seed)),
         c(a.size()),
         expected(a.size()) {
-    job = {find_reduce(what, type), a.data(), b.data(), in_place ? a.data() : c.data(), count, size_of(type), seed};
-    job.run(a.data(), b.data(), expected.data(), count);
+    job = {.run = find(what, type, memory_space::host),
+           .call = {.a = a.data(), .b = b.data(), .c = expected.data(), .count = count},
+           .element_bytes = size_of(type),
+           .cookie = seed};
+    job.run(job.call);
+    job.call.c = in_place ? a.data() : c.data();
   }
-  bool is_right() const { return a.empty() || std::memcmp(job.c, expected.data(), expected.size()) == 0; }
+  bool is_right() const { return a.empty() || std::memcmp(job.call.c, expected.data(), expected.size()) == 0; }
 
   std::vector<std::byte> a, b, c, expected;
   lane_job job;

@@ -70,7 +70,10 @@ TEST(tbb_lane, workers_without_a_job_sleep) {
   tbb_lane beside(bell, 2);
   std::vector<float> a(1 << 20, 1), b(1 << 20, 2), c(1 << 20);
   const auto bytes = [](std::vector<float>& of) { return reinterpret_cast<std::byte*>(of.data()); };
-  ASSERT_TRUE(beside.submit({find_reduce(kernel::sum, dtype::f32), bytes(a), bytes(b), bytes(c), a.size(), 4, 9}));
+  ASSERT_TRUE(beside.submit({.run = find(kernel::sum, dtype::f32, memory_space::host),
+                             .call = {.a = bytes(a), .b = bytes(b), .c = bytes(c), .count = a.size()},
+                             .element_bytes = 4,
+                             .cookie = 9}));
   beside.drain();
   EXPECT_EQ(c.back(), 3.0f);
   std::this_thread::sleep_for(200ms);  // whatever oneTBB does before it sleeps

@@ -49,8 +49,8 @@ class fake_lane final : public lane {
     *place = {what, state::running, below(2) == 0};
     if (place->is_early)
       compute(what);
-    else if (what.c != what.a && what.c != what.b)
-      std::memset(what.c, 0xA5, what.count * what.element_bytes);
+    else if (const kernel_call& call = what.call; call.c != call.a && call.c != call.b)
+      std::memset(call.c, 0xA5, call.count * what.element_bytes);
     return true;
   }
 
@@ -88,11 +88,10 @@ class fake_lane final : public lane {
 
   /// From the back to the front, in drawn pieces.
   void compute(const lane_job& it) {
-    for (std::uint64_t left = it.count; left > 0;) {
+    for (std::uint64_t left = it.call.count; left > 0;) {
       const std::uint64_t piece = 1 + below(left);
       left -= piece;
-      const std::uint64_t from = left * it.element_bytes;
-      it.run(it.a + from, it.b + from, it.c + from, piece);
+      it.run_part(left, piece);
     }
   }
 

@@ -6,7 +6,7 @@
 
 namespace lsched::testing {
 
-inline constexpr std::string_view k_sampler = R"(libsched schedule 2
+inline constexpr std::string_view k_sampler = R"(libsched schedule 3
 name "a \x22tiny\x22 \x5cone\x0a"
 rank 1 of 3
 flags synchronising

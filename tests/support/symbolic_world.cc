@@ -38,7 +38,7 @@ term_ptr combined(kernel what, const term_ptr& lower, const term_ptr& higher) {
   return both;
 }
 
-term_ptr divided(const term_ptr& sum, std::uint32_t divisor) {
+term_ptr divided(const term_ptr& sum, std::uint64_t divisor) {
   auto mean = std::make_shared<term>(*sum);
   mean->tree = mixed(mixed(sum->tree, divisor), static_cast<std::uint64_t>(kernel::divide));
   return mean;
@@ -367,7 +367,7 @@ void symbolic_world::stop_writing(rank r, op_id id, term_ptr content) {
 
 term_ptr symbolic_world::computed(rank r, const op& what) {
   const term_ptr lower = content_at(r, what.a);
-  if (what.what == kernel::divide) return divided(lower, what.tag);
+  if (what.what == kernel::divide) return divided(lower, ranks_[at(r)].program->parameters_of(what).front().integer());
   return what.what == kernel::copy ? lower : combined(what.what, lower, content_at(r, what.b));
 }
 

@@ -313,7 +313,7 @@ class interleaving_player {
     const stage_rank& me = on_.of(part.owner);
     const bool computes = part.what->kind == op_kind::compute;
     if (is_void(it)) {
-    } else if (computes && part.what->what == kernel::dot_norms)
+    } else if (computes && row_of(part.what->what).symbol == symbolic_rule::sums)
       write_sums(now, part);
     else
       for (std::uint64_t i = 0; part.what->c.exists() && i < part.what->count; ++i) write(now, part, i);
@@ -332,19 +332,25 @@ class interleaving_player {
       check_length(now, part, i, target);
     } else {
       const term_id lower = now.cells[on_.cell(part, what.a, i)];
-      if (what.what == kernel::lay_out) {
-        now.cells[on_.length(part, what.c, i)] = lower;
-        target = k_no_term;
-      } else if (what.what == kernel::measure) {
-        target = terms_.length_of(lower);
-      } else if (what.what == kernel::copy) {
-        target = lower;
-        check_length(now, part, i, target);
-      } else if (what.what == kernel::divide)
-        target = terms_.quotient(lower, what.tag);
-      else
-        target =
-            row_of(what.what).b.is_needed() ? combine(now, part, lower, now.cells[on_.cell(part, what.b, i)]) : lower;
+      switch (row_of(what.what).symbol) {
+        case symbolic_rule::layout:
+          now.cells[on_.length(part, what.c, i)] = lower;
+          target = k_no_term;
+          break;
+        case symbolic_rule::lengths: target = terms_.length_of(lower); break;
+        case symbolic_rule::copy:
+          target = lower;
+          check_length(now, part, i, target);
+          break;
+        case symbolic_rule::quotient: {
+          const schedule& mine = *on_.of(part.owner).program;
+          target = terms_.quotient(lower, mine.parameters_of(what).front().integer());
+          break;
+        }
+        case symbolic_rule::joined:
+        case symbolic_rule::weighted: target = combine(now, part, lower, now.cells[on_.cell(part, what.b, i)]); break;
+        default: target = lower; break;
+      }
     }
   }
 
@@ -357,7 +363,7 @@ class interleaving_player {
   }
 
   term_id combine(const state& now, const stage_part& part, term_id lower, term_id higher) {
-    if (part.what->what != kernel::adasum) return terms_.join(part.what->what, lower, higher);
+    if (row_of(part.what->what).symbol == symbolic_rule::joined) return terms_.join(part.what->what, lower, higher);
     std::array<term_id, k_dot_sums> sums;
     for (std::uint64_t i = 0; i < k_dot_sums; ++i) sums[i] = now.cells[on_.cell(part, part.what->s, i)];
     return terms_.adasum(lower, higher, sums);

@@ -24,6 +24,7 @@ draft draft_of(const schedule& from) {
   copy.head.ops.assign(from.ops().begin(), from.ops().end());
   copy.head.buffers.assign(from.buffers().begin(), from.buffers().end());
   copy.head.guards.assign(from.guards().begin(), from.guards().end());
+  copy.head.parameters.assign(from.parameters().begin(), from.parameters().end());
   copy.head.exit = from.exit();
   copy.head.synchronising = from.is_synchronising();
   copy.head.holding = from.is_holding();
@@ -191,8 +192,12 @@ class mutant_list::enumeration {
   /// To the next one that the dtype has.
   void change_kernel(op_id id) {
     if (at(id).kind == op_kind::compute && at(id).what == kernel::divide)
-      add(mutation::change_kernel, words(id) + " divides by " + std::to_string(at(id).tag + 1),
-          [id](draft& in) { ++in.head.ops[id].tag; });
+      add(mutation::change_kernel,
+          words(id) + " divides by " + std::to_string(program_->parameters_of(at(id)).front().integer() + 1),
+          [id](draft& in) {
+            parameter& divisor = in.head.parameters[in.head.ops[id].tag].front();
+            divisor = divisor.integer() + 1;
+          });
     if (!is_reduction(at(id).what)) return;
     auto next = std::ranges::find(k_all_reductions, at(id).what);
     do {
@@ -228,9 +233,7 @@ class mutant_list::enumeration {
     const auto writes = [b](const op& it) { return it.c.exists() && it.c.buffer() == b; };
     if (out.role != buffer_role::output || out.count == 0 || std::ranges::none_of(program_->ops(), writes)) return;
     const region all(static_cast<std::uint16_t>(b), 0);
-    const auto function = [&](kernel how) {
-      return op{.what = how, .type = out.type, .tag = k_new_function, .count = out.count, .a = all};
-    };
+    const auto function = [&](kernel how) { return op{.what = how, .type = out.type, .count = out.count, .a = all}; };
     for (const kernel how : {kernel::split, kernel::fold, kernel::join, kernel::derive})
       change_output(b, function(how), out.count, false);
     if (!supports(kernel::sum, out.type)) return;
@@ -258,7 +261,10 @@ class mutant_list::enumeration {
             std::to_string(b),
         [extra, last, scratch = buffer{.type = out.type, .count = elements}](draft& in) {
           in.head.buffers.push_back(scratch);
-          append_op(in, extra);
+          op made_by = extra;
+          made_by.tag = static_cast<std::uint32_t>(in.head.parameters.size());
+          if (row_of(extra.what).has_parameters()) in.head.parameters.push_back({k_new_function});
+          append_op(in, made_by);
           append_op(in, last);
         });
   }

@@ -52,7 +52,7 @@ term_id term_table::adasum(term_id lower, term_id higher, const products& of, bo
   return place->second;
 }
 
-term_id term_table::quotient(term_id sum, std::uint32_t divisor) {
+term_id term_table::quotient(term_id sum, std::uint64_t divisor) {
   const auto [place, is_new] = joins_.try_emplace({static_cast<std::uint64_t>(kernel::divide), sum, divisor},
                                                   static_cast<term_id>(terms_.size()));
   if (!is_new) return place->second;

@@ -30,7 +30,7 @@ class term_table {
   term_id leaf(rank contributor, std::uint32_t input, std::uint64_t index);
   term_id join(kernel how, term_id lower, term_id higher);
 
-  term_id quotient(term_id sum, std::uint32_t divisor);
+  term_id quotient(term_id sum, std::uint64_t divisor);
 
   /// How long a list is, of which a term says what is in it. A length is nobody's promise.
   term_id length_of(term_id list);

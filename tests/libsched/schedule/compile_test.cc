@@ -694,7 +694,7 @@ TEST(to_text, is_this_for_one_op_of_each_kind) { EXPECT_EQ(to_text(*sampler()), 
 
 TEST(to_text, is_this_for_an_empty_schedule) {
   EXPECT_EQ(to_text(*compiled(builder({0, 1}))),
-            "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
+            "libsched schedule 3\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
             "sizes buffers 0 guards 0 ops 1 deps 0\nop 0 nop need 0\nexit 0\n");
 }
 
@@ -751,7 +751,7 @@ TEST(to_text, says_what_lists_and_guards_there_are) {
   b.set_guard(b.send(2, 0, {packed, 0}, 2, {ready}), {.every = 4, .skips_empty = true});
   b.set_guard(measured, {.every = 2});
   b.declare_synchronising();
-  EXPECT_EQ(to_text(*compiled(b)), R"(libsched schedule 2
+  EXPECT_EQ(to_text(*compiled(b)), R"(libsched schedule 3
 name "lists"
 rank 1 of 3
 flags synchronising

@@ -127,8 +127,8 @@ TEST(functions, text_is_read_back) {
     const auto read = parse_schedule(to_text(*it));
     ASSERT_TRUE(read) << read.error().text;
     EXPECT_EQ(**read, *it);
-    EXPECT_NE(to_text(*it).find("= split 0 b0[0 +3]"), std::string::npos) << to_text(*it);
-    EXPECT_NE(to_text(*it).find("= join 3 b5[0 +3] by b7[0 +1]"), std::string::npos) << to_text(*it);
+    EXPECT_NE(to_text(*it).find("= split b0[0 +3] function 0"), std::string::npos) << to_text(*it);
+    EXPECT_NE(to_text(*it).find("= join b5[0 +3] by b7[0 +1] function 3"), std::string::npos) << to_text(*it);
   }
 }
 

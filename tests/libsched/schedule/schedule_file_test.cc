@@ -104,13 +104,60 @@ TEST(schedule_file, gives_back_lists_and_guards) {
   EXPECT_EQ(*parsed(to_text(**made)), **made);
 }
 
+// --- versions ----------------------------------------------------------------------------------------------
+
+/// Where a version 2 file differs from one of version 3: in the parameters of computes.
+std::string with_parameters(std::string_view version, std::string_view divide, std::string_view split,
+                            std::string_view derive) {
+  const auto all = [](auto... parts) { return (std::string() + ... + std::string(parts)); };
+  return all("libsched schedule ", version, R"(
+name "golden"
+rank 0 of 1
+flags
+activation none seed 0
+sizes buffers 4 guards 0 ops 5 deps 4
+buffer 0 input host f32 6
+buffer 1 output host f32 3
+buffer 2 scratch host f32 2
+buffer 3 scratch host f32 4
+op 0 compute f32 b1[0 +3] = )",
+             divide, R"( need 0 then 1
+op 1 compute f32 b2[0 +2] = )",
+             split, R"( need 1 then 2
+op 2 compute f32 b3[0 +4] = )",
+             derive, R"( need 1 then 3
+op 3 compute f32 b1[0 +3] = sum b1[0 +3] b0[0 +3] need 1 then 4
+op 4 nop need 1
+exit 4
+)");
+}
+
+const std::string k_of_version_2 =
+    with_parameters("2", "divide b0[3 +3] by 4294967295", "split 7 b0[0 +6]", "derive 0 b1[0 +3] by b2[0 +2]");
+const std::string k_of_version_3 = with_parameters(
+    "3", "divide b0[3 +3] divisor 4294967295", "split b0[0 +6] function 7", "derive b1[0 +3] by b2[0 +2] function 0");
+
+TEST(schedule_file, of_version_2_is_still_read_and_written_as_version_3) {
+  EXPECT_EQ(*parsed(k_of_version_2), *parsed(k_of_version_3));
+  EXPECT_EQ(to_text(*parsed(k_of_version_2)), k_of_version_3);
+  EXPECT_EQ(to_text(*parsed(k_of_version_3), 2), k_of_version_2);
+}
+
+TEST(schedule_file, has_the_parameters_of_its_own_version) {
+  for (const auto& [from, to] : {std::pair{&k_of_version_2, "schedule 3"}, {&k_of_version_3, "schedule 2"}}) {
+    std::string text = *from;
+    text.replace(text.find("schedule "), 10, to);
+    EXPECT_FALSE(parse_schedule(text)) << text;
+  }
+}
+
 // --- written by hand ---------------------------------------------------------------------------------------
 
 constexpr std::string_view k_by_hand = R"(
 # Rank 1 waits for rank 0's element
 # and adds its own.
 
-libsched schedule 2
+libsched schedule 3
 name "by # hand"   # a comment may follow anything
 rank 1 of 2
 flags
@@ -125,7 +172,7 @@ op 1 compute i64 b1[0+1]=sum b2[0+1]b0[0+1]
 exit 1)";
 
 TEST(schedule_file, may_be_spaced_and_commented_and_leave_out_what_is_derived) {
-  EXPECT_EQ(to_text(*parsed(k_by_hand)), R"(libsched schedule 2
+  EXPECT_EQ(to_text(*parsed(k_by_hand)), R"(libsched schedule 3
 name "by # hand"
 rank 1 of 2
 flags
@@ -169,12 +216,13 @@ struct fault {
 
 const fault k_faults[] = {
     {"libsched", "libshed", 1, 1, "expected 'libsched' but found 'libshed'"},
-    {"schedule 2", "schedule 3", 1, 19, "the file is of version 3, and only version 2 can be read",
+    {"schedule 3", "schedule 4", 1, 19, "the file is of version 4, and only versions 2 to 3 can be read",
      status::unsupported},
-    {"schedule 2", "schedule 99999999999999999999", 1, 19,
+    {"schedule 3", "schedule 1", 1, 19, "the file is of version 1,", status::unsupported},
+    {"schedule 3", "schedule 99999999999999999999", 1, 19,
      "expected a number up to 18446744073709551615 but found '99999999999999999999'"},
-    {"schedule 2", "schedule 02", 1, 19, "'02' contradicts"},
-    {"schedule 2", "schedule 2 1", 1, 21, "expected the end of the line but found '1'"},
+    {"schedule 3", "schedule 03", 1, 19, "'03' contradicts"},
+    {"schedule 3", "schedule 3 1", 1, 21, "expected the end of the line but found '1'"},
     {"name", "nam", 2, 1, "expected 'name' but found 'nam'"},
     {"one\\x0a\"", "one\\x0a", 2, 6, "expected a name in quotes but found '\"'"},
     {"\\x22tiny", "\\x2", 2, 9, "expected \\x and two lower-case hexadecimal digits, for one byte"},
@@ -255,8 +303,9 @@ const fault k_faults[] = {
     {"in_place need 0", "in_place need 0 need 0", 16, 53, "expected the end of the line but found 'need'"},
     {"= sum", "= copy", 17, 43, "expected the end of the line but found 'b0'"},
     {"= sum", "= none", 17, 29, "expected a kernel but found 'none'"},
-    {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4]", 17, 45, "expected 'by' but found 'releases_a'"},
-    {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4] by 1", 17, 1, "op 6 (compute): its divisor is 1: use 2 or more"},
+    {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4]", 17, 45, "expected 'divisor' but found 'releases_a'"},
+    {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4] divisor 1", 17, 1,
+     "op 6 (compute): its divisor is 1: use 2 or more"},
     {"= sum", "= bor", 17, 1, "op 6 (compute): no such reduction on f32"},
     {"b0[0 +4] rel", "b0[0 +3] rel", 17, 48, "'3' contradicts"},
     {"b0[0 +4] rel", "b1[1 +4] rel", 17, 1, "op 6 (compute): region b, 4 elements at b1[1], leaves its buffer of 4",

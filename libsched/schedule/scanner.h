@@ -1,0 +1,48 @@
+// The words of a text, and where in it something is wrong. Of the schedule's text form.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "ops/status.h"
+
+namespace lsched {
+
+/// Letters and digits in a row, a quoted text with its quotes, any other byte, the end of a line that has words,
+/// or the end of the text.
+struct token {
+  enum kind { word, quoted, symbol, end_of_line, end } what = end;
+  std::size_t at = 0;
+  std::string_view text{};
+  friend bool operator==(const token& x, const token& y) { return x.what == y.what && x.text == y.text; }
+};
+
+class scanner {
+ public:
+  scanner(std::string_view text, std::size_t at) : text_(text), at_(at) { advance(); }
+
+  const token& next() const { return next_; }
+  void advance();
+
+ private:
+  bool starts_with(std::string_view any_of) const {
+    return at_ < text_.size() && any_of.find(text_[at_]) != any_of.npos;
+  }
+  void skip_blanks();
+  token::kind take();
+
+  std::string_view text_;
+  std::size_t at_;
+  token next_{};
+};
+
+/// What a file says, fit to be printed: short, and nothing but printable ASCII.
+std::string shown(std::string_view text);
+std::string shown(const token& it);
+
+/// The failure with the line and column of byte `at` in front.
+failure located(std::string_view text, std::size_t at, failure why);
+failure located(std::string_view text, std::size_t at, const std::string& why);
+
+}  // namespace lsched

@@ -1,0 +1,125 @@
+#include "libsched/verify/node_table.h"
+
+#include <algorithm>
+
+#include "libsched/postcondition/modular.h"
+#include "libsched/postcondition/postcondition.h"
+
+namespace lsched::symbolic {
+
+/// This is the one rule. A value is the last of these that anything in it is (node_table::add).
+making making_of(kernel what) {
+  switch (row_of(what).symbol) {
+    case symbolic_rule::sums:
+    case symbolic_rule::lengths:
+    case symbolic_rule::opaque: return making::nobodys;
+    case symbolic_rule::part:
+    case symbolic_rule::fold:
+    case symbolic_rule::whole: return making::by_function;
+    default: return making::contributions;
+  }
+}
+
+node_table::node_table(const assembly& all)
+    : all_(all), weights_(the_weights()), nodes_{{.input = k_no_input}}, products_(1), parts_(1) {}
+
+fingerprint node_table::leaf_of(rank contributor, std::uint32_t input) const {
+  return {weight_of_leaf(weights_, leaf_tree(contributor, input)), 1};
+}
+
+/// The order of the group is the prime less one, so that many steps less are as many steps back.
+fingerprint node_table::shifted(fingerprint it, std::int64_t by) const {
+  if (by == 0) return it;
+  const std::uint64_t steps = by > 0 ? static_cast<std::uint64_t>(by) : k_prime - 1 - static_cast<std::uint64_t>(-by);
+  for (std::size_t i = 0; i < it.weights.size(); ++i)
+    it.weights[i] = modular_product(it.weights[i], modular_power(weights_.shift_steps[i], steps));
+  return it;
+}
+
+node_id node_table::add_leaf(rank contributor, std::uint32_t input, std::uint64_t extent) {
+  nodes_.push_back({.contributions = leaf_of(contributor, input),
+                    .tree = leaf_tree(contributor, input),
+                    .lowest = contributor,
+                    .highest = contributor,
+                    .input = input,
+                    .extent = extent,
+                    .census = leaf_of(contributor, input)});
+  return static_cast<node_id>(nodes_.size() - 1);
+}
+
+node_id node_table::add(world_op by, node made, std::initializer_list<node_id> of) {
+  made.least_by = k_no_world_op;
+  for (const node_id it : of) made.least_by = least_of(made.least_by, nodes_[it].least_by);
+  if (making_of(all_.at(by).what) != making::contributions) made.least_by = least_of(made.least_by, by);
+  nodes_.push_back(made);
+  return static_cast<node_id>(nodes_.size() - 1);
+}
+
+/// Of two that are alike, the one that came first.
+world_op node_table::least_of(world_op x, world_op y) const {
+  if (x == k_no_world_op || y == k_no_world_op) return std::min(x, y);
+  return making_of(all_.at(x).what) >= making_of(all_.at(y).what) ? x : y;
+}
+
+node node_table::copy_of(node_id original, world_op by) const {
+  node it = nodes_[original];
+  it.lower = original, it.higher = k_nothing;
+  it.joined_by = by;
+  it.products = it.part = 0;
+  it.is_derived = false;
+  return it;
+}
+
+node_id node_table::add_join(world_op by, kernel how, const segment& lower, const segment& higher) {
+  const node& x = nodes_[lower.what];
+  const node& y = nodes_[higher.what];
+  const fingerprint other = shifted(y.contributions, lower.shift - higher.shift);
+  return add(by,
+             {.contributions = joined(x.contributions, other),
+              .tree = with_parameters(joined_tree(how, x.tree, y.tree), by),
+              .lower = lower.what,
+              .higher = higher.what,
+              .joined_by = by,
+              .lowest = std::min(x.lowest, y.lowest),
+              .highest = std::max(x.highest, y.highest),
+              .kernels = x.kernels | y.kernels | bit_of(how),
+              .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest,
+              .is_there = x.is_there || y.is_there,
+              .shares = std::max(x.shares, y.shares),
+              .extent = x.extent == y.extent ? x.extent : 0,
+              .census = joined(x.census, y.census)},
+             {lower.what, higher.what});
+}
+
+/// An expression that goes by the op's parameters, too; those of functions are in the trees of their results.
+std::uint64_t node_table::with_parameters(std::uint64_t tree, world_op by) const {
+  const op& what = all_.at(by);
+  const kernel_row& row = row_of(what.what);
+  if (row.is(trait::function)) return tree;
+  const parameter_values& values = all_.program(all_.rank_of(by)).parameters_of(what);
+  for (std::size_t i = 0; i < values.size() && row.parameters[i].exists(); ++i)
+    tree = joined_tree(what.what, tree, values[i].bits());
+  return tree;
+}
+
+node_id node_table::add_weighted(world_op by, const segment& lower, const segment& higher, const products& weights) {
+  const node_id joined = add_join(by, all_.at(by).what, lower, higher);
+  node& it = nodes_[joined];
+  it.tree = adaptive_tree(nodes_[lower.what].tree, nodes_[higher.what].tree, weights);
+  return joined;
+}
+
+node_id node_table::add_sums(world_op by, const products& all, std::initializer_list<node_id> of) {
+  const auto number = static_cast<std::uint32_t>(products_.size());
+  products_.push_back(all);
+  return add(by, {.tree = all.weights[0], .input = k_no_input, .products = number}, of);
+}
+
+node_id node_table::add_quotient(world_op by, const segment& sum) {
+  node it = copy_of(sum.what, by);
+  it.tree = with_parameters(it.tree, by);
+  it.kernels |= bit_of(all_.at(by).what);
+  return add(by, it, {sum.what});
+}
+
+}  // namespace lsched::symbolic

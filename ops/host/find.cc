@@ -1,0 +1,22 @@
+// Which function computes a kernel.
+#include "ops/adasum/linear_table.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/kernel.h"
+
+namespace lsched {
+namespace {
+
+void call_user(const kernel_call& call) {
+  if (call.count > 0) call.user->run(call.a, call.b, call.c, call.count, call.user->context);
+}
+
+}  // namespace
+
+kernel_fn find(kernel what, dtype type, memory_space space) {
+  if (space != memory_space::host || !supports(what, type)) return nullptr;
+  if (what == kernel::user) return &call_user;
+  if (what == kernel::dot_norms || what == kernel::adasum) return find_adaptive(what, type);
+  return is_reduction(what) || what == kernel::divide ? find_elementwise(what, type) : nullptr;
+}
+
+}  // namespace lsched
