@@ -39,6 +39,11 @@ kernel_fn find(kernel, dtype, memory_space) {  // the other threads run in the m
     *call.c = std::byte{1};
   };
 }
+// No scenario combines contributions: neither sums nor means nor Adasum.
+reduce_fn find_reduce(kernel, dtype) { return nullptr; }
+dot_norms_fn find_dot_norms(dtype) { return nullptr; }
+scaled_add_fn find_scaled_add(dtype) { return nullptr; }
+adasum_coefficients adasum_coefficients_of(const double*) { return {}; }
 std::vector<std::uint32_t> shared_sources(const schedule& it) { return std::vector<std::uint32_t>(it.ops().size()); }
 std::string_view name_of(status) { return ""; }
 
