@@ -72,8 +72,9 @@ struct op {
   std::uint8_t guard : 7 = 0;  ///< number of the schedule's guard that it has (guard.h)
   rank peer = k_no_rank;
   std::uint32_t need = 0;  ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
-  std::uint32_t tag =
-      0;  ///< unique per (peer, direction, payload or signal) within a schedule; of computes with parameters: their index in the schedule's
+  /// Of send and recv: unique per (peer, direction, payload or signal) within a schedule. Of a compute whose kernel has
+  /// parameters: index of their values in the schedule's side array.
+  std::uint32_t tag = 0;
   std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};
   op_id releases_a = k_no_op;  ///< compute: the in-place recv whose payload `a` is (set by compile)

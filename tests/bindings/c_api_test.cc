@@ -2052,7 +2052,7 @@ TEST(c_load, bad_text_of_one_rank_is_told_to_all_with_its_place) {
         [&](int32_t r) { return r == odd ? replaced(shift_text(r, 3), "recv", "rcv") : shift_text(r, 3); });
   expect_refused_load(LSCHED_ERR_BOUNDS, {"line 8, column 1: op 0 (send)"},
                       [](int32_t r) { return r == 2 ? replaced(shift_text(r, 3), "+4", "+5") : shift_text(r, 3); });
-  expect_refused_load(LSCHED_ERR_UNSUPPORTED, {"version 3"}, [](int32_t r) {
+  expect_refused_load(LSCHED_ERR_UNSUPPORTED, {"version 4"}, [](int32_t r) {
     return r == 0 ? replaced(shift_text(r, 3), "schedule 2", "schedule 4") : shift_text(r, 3);
   });
 }

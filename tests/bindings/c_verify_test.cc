@@ -332,7 +332,7 @@ TEST(c_verify, bad_text_is_refused_with_its_place_and_nothing_is_written) {
   const std::string beyond = replaced(good, "b2[0 +6]", "b2[1 +6]");
   expect_refused(LSCHED_ERR_BOUNDS, describe(beyond), "line 10");
   const std::string newer = replaced(good, "schedule 2", "schedule 4");
-  expect_refused(LSCHED_ERR_UNSUPPORTED, describe(newer), "version 3");
+  expect_refused(LSCHED_ERR_UNSUPPORTED, describe(newer), "version 4");
   const std::string half = with_header(0, {}, exchange(0));
   expect_refused(LSCHED_ERR_ARGUMENT, describe(half), "rank 1 of 2 is missing");
   expect_refused(LSCHED_ERR_ARGUMENT, describe(std::string()), "line 1");
