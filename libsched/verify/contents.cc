@@ -96,7 +96,7 @@ void contents::capture(rank r, const op& what, std::uint64_t count) {
   const auto number =
       std::count_if(before.begin(), before.end(), [](const buffer& it) { return it.role == buffer_role::input; });
   const node_id leaf = nodes_.add_leaf(r, static_cast<std::uint32_t>(number), mine[what.c.buffer()].count);
-  nodes_[leaf].kernels = bit_of(what.what);
+  nodes_[leaf].merges = bit_of(what.what);
   lower_.assign(1, {.end = count, .shift = -static_cast<std::int64_t>(what.c.offset()), .what = leaf});
 }
 
@@ -250,7 +250,8 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
   if (is_moved && it.joined_by != k_no_world_op) return bad(property::contents, "divided, and not as it was");
   if (is_moved) return true;
   const std::uint32_t of_means = wanted.has_means ? bit_of(kernel::sum) | bit_of(kernel::divide) : 0;
-  if ((it.kernels & ~(bit_of(wanted.how) | bit_of(wanted.merged) | of_means)) != 0)
+  const bool are_merges_right = (it.merges & ~(bit_of(wanted.how) | bit_of(wanted.merged))) == 0;
+  if (!are_merges_right || (it.kernels & ~(bit_of(wanted.how) | of_means)) != 0)
     return bad(property::contents, "combined by another kernel than " + std::string(name_of(wanted.how)));
   if (wanted.is_in_rank_order && !it.is_in_rank_order)
     return bad(property::expression, "an operand of a higher rank comes before one of a lower rank");

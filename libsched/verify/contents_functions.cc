@@ -73,7 +73,10 @@ void contents::check_agreement(world_op it) {
   const op& what = all_.at(it);
   if (!what.b.exists()) return;
   const auto [place, is_new] = agreed_.try_emplace(parameter_of(it), tree_of(higher_));
-  const auto is_sum = [&](const segment& run) { return (nodes_[run.what].kernels & ~bit_of(kernel::sum)) == 0; };
+  const auto is_sum = [&](const segment& run) {
+    const node& numbers = nodes_[run.what];
+    return ((numbers.kernels | numbers.merges) & ~bit_of(kernel::sum)) == 0;
+  };
   const bool are_sums = std::ranges::all_of(higher_, is_sum);
   if (are_sums && (is_new || place->second == tree_of(higher_))) return;
   out_.add({.what = property::expression,

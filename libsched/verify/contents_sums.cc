@@ -17,9 +17,8 @@ void contents::multiply(world_op it, std::uint64_t count) {
     read(it, it, what.b, count, higher_);
     for_each_pair(lower_, higher_, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
       // An element of one vector times another element of the other is of no use: it counts as of other vectors.
-      const std::uint64_t higher = nodes_[y.what].tree + static_cast<std::uint64_t>(x.shift - y.shift);
       const auto first = begin - static_cast<std::uint64_t>(x.shift);
-      all = joined(all, products_of(nodes_[x.what].tree, higher, first, first + (end - begin)));
+      all = joined(all, products_of(nodes_[x.what].tree, nodes_.tree_beside(x, y), first, first + (end - begin)));
     });
   }
   write(all_.rank_of(it), what.c, k_dot_sums, {{.end = k_dot_sums, .what = nodes_.add_sums(it, all, {})}});

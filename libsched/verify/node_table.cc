@@ -76,19 +76,26 @@ node_id node_table::add_join(world_op by, kernel how, const segment& lower, cons
   const fingerprint other = shifted(y.contributions, lower.shift - higher.shift);
   return add(by,
              {.contributions = joined(x.contributions, other),
-              .tree = with_parameters(joined_tree(how, x.tree, y.tree), by),
+              .tree = with_parameters(joined_tree(how, x.tree, tree_beside(lower, higher)), by),
               .lower = lower.what,
               .higher = higher.what,
               .joined_by = by,
               .lowest = std::min(x.lowest, y.lowest),
               .highest = std::max(x.highest, y.highest),
               .kernels = x.kernels | y.kernels | bit_of(how),
+              .merges = x.merges | y.merges,
               .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest,
               .is_there = x.is_there || y.is_there,
               .shares = std::max(x.shares, y.shares),
               .extent = x.extent == y.extent ? x.extent : 0,
               .census = joined(x.census, y.census)},
              {lower.what, higher.what});
+}
+
+std::uint64_t node_table::tree_beside(const segment& lower, const segment& higher) const {
+  const std::uint64_t tree = nodes_[higher.what].tree;
+  if (lower.shift == higher.shift) return tree;
+  return joined_tree(kernel::copy, tree, static_cast<std::uint64_t>(lower.shift - higher.shift));
 }
 
 /// An expression that goes by the op's parameters, too; those of functions are in the trees of their results.
@@ -105,7 +112,7 @@ std::uint64_t node_table::with_parameters(std::uint64_t tree, world_op by) const
 node_id node_table::add_weighted(world_op by, const segment& lower, const segment& higher, const products& weights) {
   const node_id joined = add_join(by, all_.at(by).what, lower, higher);
   node& it = nodes_[joined];
-  it.tree = adaptive_tree(nodes_[lower.what].tree, nodes_[higher.what].tree, weights);
+  it.tree = adaptive_tree(nodes_[lower.what].tree, tree_beside(lower, higher), weights);
   return joined;
 }
 

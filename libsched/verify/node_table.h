@@ -46,7 +46,8 @@ struct node {
   rank lowest = 0, highest = 0;        ///< contributors
   std::uint32_t input = 0;             ///< of a leaf
   std::uint32_t products = 0;          ///< of sums: which, in products_; 0: it is no such node
-  std::uint32_t kernels = 0;           ///< bit k: kernel k, of joins and of captures that merge
+  std::uint32_t kernels = 0;           ///< bit k: kernel k, of joins
+  std::uint32_t merges = 0;            ///< bit k: a capture may have merged late contributions by kernel k
   bool is_in_rank_order = true;
   bool is_derived = false;   ///< numbers, by a function
   bool is_there = false;     ///< in partial schedules, whoever contributes: a function has made it
@@ -83,6 +84,8 @@ class node_table {
 
   /// What the op makes of two, by the symbolic rule of kernel `how`. The result is shifted as its lower operand is.
   node_id add_join(world_op by, kernel how, const segment& lower, const segment& higher);
+  /// The expression of the higher operand as it lies beside the lower: its own only where both are of the same places.
+  std::uint64_t tree_beside(const segment& lower, const segment& higher) const;
   node_id add_weighted(world_op by, const segment& lower, const segment& higher, const products& weights);
   /// The three sums, elements 0 to 2. `of`: the sums that these are the sums of.
   node_id add_sums(world_op by, const products& all, std::initializer_list<node_id> of);

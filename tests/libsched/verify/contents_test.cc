@@ -318,6 +318,59 @@ TEST(contents, adaptive_sums_go_by_what_was_multiplied_and_nothing_else) {
                  "which are not the three sums");
 }
 
+/// Along the line of three ranks, with sums of what the first two would be together if the second were turned by one.
+TEST(contents, elements_of_other_places_make_another_vector) {
+  const auto of = [](bool turns) {
+    const auto world = written(3, [&](builder& to) {
+      const rank self = to.place().self;
+      const buffer_id in = to.input(dtype::f64, k_count), out = to.output(dtype::f64, k_count);
+      const buffer_id norms = to.scratch(dtype::f64, k_dot_sums), sums = to.scratch(dtype::f64, k_dot_sums);
+      const buffer_id pair = to.scratch(dtype::f64, k_count), other = to.scratch(dtype::f64, k_count);
+      std::vector<buffer_id> from;
+      op_id all = to.nop();
+      for (rank r = 0; r < 3; ++r) {
+        from.push_back(r == self ? in : to.scratch(dtype::f64, k_count));
+        if (r != self) to.send(r, 0, {in, 0}, k_count);
+        if (r != self) all = to.nop({all, to.recv(r, 0, {from.back(), 0}, k_count)});
+      }
+      const region x(from[0], 0), y(from[1], 0), s(norms, 0);
+      const op_id made = to.dot_norms(x, y, s, k_count, {all});
+      const op_id right = to.adasum(x, y, s, {pair, 0}, k_count, {made});
+      const std::uint64_t by = turns ? 1 : 0;
+      const op_id most = to.adasum(x, {from[1], by}, s, {other, 0}, k_count - 1, {made});
+      const op_id last =
+          to.adasum({from[0], k_count - 1}, {from[1], turns ? 0 : k_count - 1}, s, {other, k_count - 1}, 1, {made});
+      const op_id summed = to.dot_norms({other, 0}, {from[2], 0}, {sums, 0}, k_count, {most, last});
+      to.adasum({pair, 0}, {from[2], 0}, {sums, 0}, {out, 0}, k_count, {right, summed});
+    });
+    postcondition promise = reduced_everywhere(3, k_count, kernel::adasum, true);
+    const std::uint64_t two = adasum_expression(leaf_tree(0, 0), leaf_tree(1, 0), 0, k_count);
+    for (promised_range& it : promise.ranges) it.tree = adasum_expression(two, leaf_tree(2, 0), 0, k_count);
+    return verify(world, promise);
+  };
+  EXPECT_TRUE(of(false).holds()) << text_of(of(false));
+  expect_finding(of(true), "combined in another shape than the one promised");
+}
+
+/// A capture may merge late contributions by sum; what ranks contribute is nevertheless folded, not added.
+TEST(contents, what_captures_merge_by_is_for_captures_alone) {
+  const auto of = [](bool captures) {
+    const auto world = written(2, [&](builder& to) {
+      const buffer_id in = to.input(dtype::i64, 1), out = to.output(dtype::i64, 1);
+      const fragment awake = add_activation(to, {.policy = activation_policy::solo}, kernel::sum, in, 1);
+      const kernel how = captures ? kernel::max : kernel::sum;
+      to.set_exit(add_allreduce(to, {.count = 1, .type = dtype::i64, .what = how}, in, out, awake.exit).exit);
+      to.set_activation({activation_policy::solo});
+      to.declare_synchronising();
+    });
+    postcondition promise = reduced_everywhere(2, 1, kernel::max, true);
+    for (promised_range& it : promise.ranges) it.merged = kernel::sum;
+    return verify(world, promise);
+  };
+  EXPECT_TRUE(of(true).holds()) << text_of(of(true));
+  expect_finding(of(false), "combined by another kernel than max");
+}
+
 // --- multiples ---------------------------------------------------------------------------------------------------
 
 /// So many times one is one again modulo 2^61-1, in which fingerprints add up.
