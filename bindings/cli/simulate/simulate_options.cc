@@ -323,7 +323,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
               "--ranks-per-node", options.ranks_per_node,
               "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
           ->check(whole_number(1, k_most_simulated_ranks));
-  auto* goal = command.add_option("--goal", options.goal, "Simulate a GOAL program, text or binary, instead");
+  auto* goal = command.add_option("--goal", options.goal, "Simulate a GOAL program instead");
   auto* file = command.add_option("--file", options.file,
                                   "Simulate the schedules of a file instead, of all ranks, as `lsched show --all` "
                                   "prints them");
