@@ -87,10 +87,7 @@ schedule_handle make_allreduce(lsched_world* runtime, const double* input, doubl
                                    .dtype = LSCHED_F64,
                                    .reduction = reduction,
                                    .algorithm = nullptr};
-  lsched_schedule* schedule = nullptr;
-  auto why = fresh_diagnostic();
-  expect_ok(lsched_allreduce_create(runtime, &desc, &schedule, &why), "lsched_allreduce_create", why);
-  return schedule_handle(schedule);
+  return created("lsched_allreduce_create", lsched_allreduce_create, runtime, &desc);
 }
 
 void run(const schedule_handle& schedule, const char* what) {
@@ -109,10 +106,7 @@ double machine_number() {
 
 team::team(lsched_world* runtime)
     : runtime_(runtime), rank_(lsched_rank(runtime)), size_(lsched_size(runtime)), word_(std::make_unique<double>(0)) {
-  lsched_schedule* schedule = nullptr;
-  auto why = fresh_diagnostic();
-  expect_ok(lsched_barrier_create(runtime_, &schedule, &why), "lsched_barrier_create", why);
-  barrier_.reset(schedule);
+  barrier_ = created("lsched_barrier_create", lsched_barrier_create, runtime_);
   agree_ = make_allreduce(runtime_, word_.get(), word_.get(), 1, LSCHED_MAX);
   find_machine();
 }

@@ -54,6 +54,15 @@ struct schedule_closer {
 using schedule_handle = std::unique_ptr<lsched_schedule, schedule_closer>;
 void close(schedule_handle schedule);
 
+/// The schedule that `create`, called `name`, makes of `arguments`. Throws `failed`.
+template <class Create, class... Arguments>
+schedule_handle created(const char* name, Create create, const Arguments&... arguments) {
+  lsched_schedule* made = nullptr;
+  lsched_diagnostic why = fresh_diagnostic();
+  expect_ok(create(arguments..., &made, &why), name, why);
+  return schedule_handle(made);
+}
+
 /// "tree" of "allreduce/tree": what "auto" has come to, by the printed schedule's name.
 std::string algorithm_of(const lsched_schedule* schedule);
 

@@ -29,15 +29,15 @@ endfunction()
 room(ops)
 room(ops/elementwise ops)
 room(ops/adasum ops ops/elementwise)
-room(ops/sparse ops ops/elementwise)
 room(ops/host ops ops/elementwise ops/adasum)
+room(ops/sparse ops ops/elementwise)
 room(libsched/schedule ops)
 room(libsched/analysis ops libsched/schedule)
 room(libsched/postcondition ops libsched/schedule)
 room(libsched/trace ops libsched/schedule)
 room(libsched/simulate ops libsched/schedule libsched/trace)
 room(libsched/simulate/goal ops libsched/schedule libsched/simulate)
-room(libsched/transport ops libsched/schedule)
+room(libsched/transport ops)
 room(libsched/partial ops ops/adasum libsched/transport)
 room(libsched/engine ops ops/adasum libsched/schedule libsched/analysis libsched/trace libsched/transport
   libsched/partial)
@@ -57,14 +57,14 @@ room(collectives ops libsched/postcondition collectives/algorithm collectives/al
 room(collectives/sparse/protocol ops ops/sparse libsched/schedule)
 room(collectives/sparse/steps ops/elementwise ops/sparse libsched/schedule collectives/sparse/protocol)
 room(collectives/sparse/functions libsched/schedule collectives/sparse/protocol collectives/sparse/steps)
-room(collectives/sparse ops/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/patterns
-  collectives/allgather collectives/allreduce collectives/activation collectives/sparse/protocol collectives/sparse/functions)
+room(collectives/sparse ops/sparse libsched/schedule libsched/postcondition collectives/patterns collectives/allgather
+  collectives/allreduce collectives/activation collectives/sparse/protocol collectives/sparse/functions)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/session libsched/transport/shm)
 room(bindings ops collectives)
 room(bindings/mpi ops libsched/schedule libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simulate libsched/session
-  libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse collectives/sparse/steps
-  collectives/sparse/functions offload bindings bindings/mpi)
+  libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse/steps
+  collectives/sparse/functions collectives/sparse offload bindings bindings/mpi)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
   offload bindings bindings/mpi bindings/c)
 room(bindings/cli ops libsched/simulate/goal offload bindings bindings/mpi bindings/cli/common)
@@ -74,18 +74,17 @@ room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/v
   bindings/cli/common)
 room(bindings/cpp bindings/c)
 room(microbench ops offload bindings bindings/c)
-room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule collectives/algorithm collectives/allgather
-  collectives/patterns collectives/sparse/protocol collectives/sparse collectives/sparse/steps
-  collectives/sparse/functions)
+room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule collectives/algorithm collectives/patterns
+  collectives/allgather collectives/sparse/protocol collectives/sparse/steps collectives/sparse/functions
+  collectives/sparse)
 room(microbench/coll ops collectives bindings bindings/mpi microbench)
+room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/baselines microbench/coll)
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
 room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench microbench/coll)
-room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/baselines microbench/coll
-  microbench/engine)
 room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload microbench
   microbench/coll microbench/engine)
-room(microbench/sparse ops libsched/schedule collectives collectives/sparse/protocol collectives/sparse
-  collectives/sparse/steps bindings/c microbench microbench/baselines microbench/coll)
+room(microbench/sparse ops libsched/schedule collectives collectives/sparse/protocol collectives/sparse/steps
+  collectives/sparse bindings/c microbench microbench/baselines microbench/coll)
 
 # A third party: how its headers are spelt, and where they live.
 set(third_parties mpi hwloc tbb hwy cli11 json gtest cuda)

@@ -11,7 +11,7 @@
 #include "collectives/sparse/functions/coo_functions.h"
 #include "collectives/sparse/functions/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
-#include "libsched/schedule/memory_layout.h"
+#include "libsched/session/memory_layout.h"
 #include "libsched/session/session.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/joined_world.h"

@@ -29,7 +29,6 @@ struct show_options {
   bool as_dot = false;
   bool as_json = false;
   bool as_goal = false;
-  bool as_goal_binary = false;
   goal_scenario scenario;
 };
 
@@ -102,17 +101,12 @@ int show_goal(const show_options& options) {
   std::vector<schedule_ptr> world;
   for (std::int32_t rank = 0; rank < options.ranks; ++rank) world.push_back(compile(options, rank));
   const goal_export made = require(export_goal(world, options.scenario));
-  if (options.as_goal) {
-    std::fputs(to_goal_text(made.program, made.remark).c_str(), stdout);
-  } else {
-    const auto file = to_goal_binary(made.program);
-    std::fwrite(file.data(), 1, file.size(), stdout);
-  }
+  std::fputs(to_goal_text(made.program, made.remark).c_str(), stdout);
   return 0;
 }
 
 int show(const show_options& options) {
-  if (options.as_goal || options.as_goal_binary) return show_goal(options);
+  if (options.as_goal) return show_goal(options);
   const std::int32_t first = options.all ? 0 : options.rank;
   const std::int32_t end = options.all ? options.ranks : options.rank + 1;
   json list = json::array();
@@ -150,10 +144,8 @@ void add_show_command(CLI::App& app, command_context& context) {
   auto* dot = command->add_flag("--dot", options->as_dot, "Print Graphviz instead of the text form");
   auto* json = command->add_flag("--json", options->as_json, "Print a JSON object; with --all, an array of them");
   auto* goal = command->add_flag("--goal", options->as_goal, "Print one round of all ranks as GOAL text (LogGOPSim)");
-  auto* binary = command->add_flag("--goal-binary", options->as_goal_binary, "Write it in GOAL's binary form");
   json->excludes(dot);
   goal->excludes(dot)->excludes(json)->excludes(rank);
-  binary->excludes(dot)->excludes(json)->excludes(rank)->excludes(goal);
   command->add_option("--initiator", options->scenario.initiator, "GOAL: whose call starts the round of policy solo")
       ->check(whole_number(0, k_most_ranks))
       ->capture_default_str();

@@ -76,6 +76,22 @@ class call {
 
 inline void expect(lsched_status status) { call()(status); }
 
+/// A schedule, and what the call that made it had to say all the same.
+struct made_schedule {
+  lsched_schedule* handle = nullptr;
+  std::string remark{};
+};
+
+/// What `create`, a function of <lsched.h>, makes of `arguments`.
+template <class Create, class... Arguments>
+made_schedule created(Create create, Arguments... arguments) {
+  made_schedule made;
+  call call;
+  call(create(arguments..., &made.handle, call.diagnostic()));
+  made.remark = call.remark();
+  return made;
+}
+
 /// What a function prints, however long that has become since it said so.
 template <class Print>
 std::string printed(Print&& print) {
@@ -635,30 +651,16 @@ class [[nodiscard]] world {
     detail::expect(lsched_free(handle_, memory.data()));
   }
 
-  schedule barrier() {
-    lsched_schedule* made = nullptr;
-    detail::call call;
-    call(lsched_barrier_create(handle_, &made, call.diagnostic()));
-    return schedule(made);
-  }
+  schedule barrier() { return schedule(detail::created(lsched_barrier_create, handle_).handle); }
 
   /// output = reduction of all ranks' inputs. Both spans have the same size; the same memory means in place.
   template <element T>
   schedule allreduce(std::span<const T> input, std::span<T> output, lsched_reduction reduction = LSCHED_SUM,
                      const char* algorithm = nullptr) {
     if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
-    lsched_allreduce_desc desc{};
-    desc.struct_size = sizeof desc;
-    desc.input = input.data();
-    desc.output = output.data();
-    desc.count = output.size();
-    desc.dtype = dtype_of<T>::value;
+    lsched_collective_desc desc = desc_of<T>("allreduce", input, output, algorithm);
     desc.reduction = reduction;
-    desc.algorithm = algorithm;
-    lsched_schedule* made = nullptr;
-    detail::call call;
-    call(lsched_allreduce_create(handle_, &desc, &made, call.diagnostic()));
-    return schedule(made);
+    return collective(desc);
   }
   template <element T>
   schedule allreduce(std::span<T> in_place, lsched_reduction reduction = LSCHED_SUM, const char* algorithm = nullptr) {
@@ -670,14 +672,8 @@ class [[nodiscard]] world {
   schedule allreduce(std::span<const T> input, std::span<T> output, const lsched_user_op& how,
                      const char* algorithm = nullptr) {
     if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
-    lsched_collective_desc desc{};
-    desc.collective = "allreduce";
-    desc.input = input.data();
-    desc.output = output.data();
-    desc.count = output.size();
-    desc.dtype = dtype_of<T>::value;
+    lsched_collective_desc desc = desc_of<T>("allreduce", input, output, algorithm);
     desc.user_op = &how;
-    desc.algorithm = algorithm;
     return collective(desc);
   }
 
@@ -687,15 +683,9 @@ class [[nodiscard]] world {
   schedule adasum(std::span<const T> input, std::span<T> output, std::span<const lsched_tensor> tensors = {},
                   const char* algorithm = nullptr) {
     if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
-    lsched_collective_desc desc{};
-    desc.collective = "adasum";
-    desc.input = input.data();
-    desc.output = output.data();
-    desc.count = output.size();
-    desc.dtype = dtype_of<T>::value;
+    lsched_collective_desc desc = desc_of<T>("adasum", input, output, algorithm);
     desc.tensors = tensors.empty() ? nullptr : tensors.data();
     desc.tensor_count = tensors.size();
-    desc.algorithm = algorithm;
     return collective(desc);
   }
 
@@ -703,12 +693,8 @@ class [[nodiscard]] world {
   /// others is not looked at. Not of integers. Collective.
   template <element T>
   schedule node_mean(std::span<const T> input, std::span<T> output, std::int32_t owner) {
-    lsched_collective_desc desc{};
-    desc.collective = "node_mean";
-    desc.input = input.data();
-    desc.output = output.data();
+    lsched_collective_desc desc = desc_of<T>("node_mean", input, output);
     desc.count = input.size();
-    desc.dtype = dtype_of<T>::value;
     desc.root = owner;
     return collective(desc);
   }
@@ -718,12 +704,7 @@ class [[nodiscard]] world {
   template <element T>
   schedule node_adasum(std::span<const T> input, std::span<T> output, std::int32_t owner,
                        std::span<const lsched_tensor> tensors = {}) {
-    lsched_collective_desc desc{};
-    desc.collective = "node_adasum";
-    desc.input = input.data();
-    desc.output = output.data();
-    desc.count = output.size();
-    desc.dtype = dtype_of<T>::value;
+    lsched_collective_desc desc = desc_of<T>("node_adasum", input, output);
     desc.root = owner;
     desc.tensors = tensors.empty() ? nullptr : tensors.data();
     desc.tensor_count = tensors.size();
@@ -733,32 +714,22 @@ class [[nodiscard]] world {
   /// Any collective of lsched.h's table. struct_size need not be set. Collective.
   schedule collective(lsched_collective_desc desc) {
     desc.struct_size = sizeof desc;
-    lsched_schedule* made = nullptr;
-    detail::call call;
-    call(lsched_collective_create(handle_, &desc, &made, call.diagnostic()));
-    return schedule(made, call.remark());
+    detail::made_schedule made = detail::created(lsched_collective_create, handle_, &desc);
+    return schedule(made.handle, std::move(made.remark));
   }
 
   /// Everybody's `buffer` becomes the root's. Collective.
   template <element T>
   schedule bcast(std::span<T> buffer, std::int32_t root, const char* algorithm = nullptr) {
-    lsched_collective_desc desc{};
-    desc.collective = "bcast";
-    desc.output = buffer.data();
-    desc.count = buffer.size();
-    desc.dtype = dtype_of<T>::value;
+    lsched_collective_desc desc = desc_of<T>("bcast", {}, buffer, algorithm);
     desc.root = root;
-    desc.algorithm = algorithm;
     return collective(desc);
   }
 
   /// A schedule file, of this rank or of the whole world. One pointer per input and output buffer. Collective.
   schedule load(std::string_view text, std::span<const void* const> inputs, std::span<void* const> outputs) {
-    lsched_schedule* made = nullptr;
-    detail::call call;
-    call(lsched_schedule_load(handle_, text.data(), text.size(), inputs.data(), outputs.data(), &made,
-                              call.diagnostic()));
-    return schedule(made);
+    return schedule(
+        detail::created(lsched_schedule_load, handle_, text.data(), text.size(), inputs.data(), outputs.data()).handle);
   }
 
   /// `update` becomes the k elements that matter most of all ranks' gradients, and of what earlier rounds have left of
@@ -770,18 +741,13 @@ class [[nodiscard]] world {
     lsched_sparse_desc desc = desc_of<T>(update.size(), k, options);
     desc.gradient = gradient.data();
     desc.update = update.data();
-    lsched_schedule* made = nullptr;
-    detail::call call;
-    call(lsched_sparse_create(handle_, &desc, &made, call.diagnostic()));
-    return {made, desc.count};
+    return {detail::created(lsched_sparse_create, handle_, &desc).handle, desc.count};
   }
 
   template <element T>
   partial_collective<T> partial(std::uint64_t count, const partial_options& options = {}) {
     const lsched_partial_desc desc = desc_of<T>(count, options);
-    lsched_schedule* made = nullptr;
-    detail::call call;
-    call(lsched_partial_create(handle_, &desc, &made, call.diagnostic()));
+    lsched_schedule* const made = detail::created(lsched_partial_create, handle_, &desc).handle;
     const std::uint64_t all = count * static_cast<std::uint64_t>(size());
     const bool is_scattered = options.collective == "reduce_scatter_block";
     return {made, is_scattered ? all : count, options.collective == "allgather" ? all : count,
@@ -798,13 +764,23 @@ class [[nodiscard]] world {
     lsched_partial_desc desc = desc_of<T>(count, options);
     if (options.collective == partial_options{}.collective) desc.collective = nullptr;
     desc.sparse = &sparse;
-    lsched_schedule* made = nullptr;
-    detail::call call;
-    call(lsched_partial_create(handle_, &desc, &made, call.diagnostic()));
-    return {made, count};
+    return {detail::created(lsched_partial_create, handle_, &desc).handle, count};
   }
 
  private:
+  template <element T>
+  static lsched_collective_desc desc_of(const char* collective, std::span<const T> input, std::span<T> output,
+                                        const char* algorithm = nullptr) {
+    lsched_collective_desc desc{};
+    desc.collective = collective;
+    desc.input = input.data();
+    desc.output = output.data();
+    desc.count = output.size();
+    desc.dtype = dtype_of<T>::value;
+    desc.algorithm = algorithm;
+    return desc;
+  }
+
   template <element T>
   static lsched_sparse_desc desc_of(std::uint64_t count, std::uint64_t k, const sparse_options& options) {
     lsched_sparse_desc desc{};
@@ -902,11 +878,8 @@ class [[nodiscard]] builder {
 
   /// One pointer per slot, in the order of declaration. Consumes the builder, also on failure. Collective.
   schedule commit(std::span<const void* const> inputs, std::span<void* const> outputs) {
-    lsched_schedule* made = nullptr;
-    detail::call call;
-    call(lsched_builder_commit(std::exchange(handle_, nullptr), inputs.data(), outputs.data(), &made,
-                               call.diagnostic()));
-    return schedule(made);
+    lsched_builder* const consumed = std::exchange(handle_, nullptr);
+    return schedule(detail::created(lsched_builder_commit, consumed, inputs.data(), outputs.data()).handle);
   }
 
  private:

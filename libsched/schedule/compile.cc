@@ -8,7 +8,6 @@
 
 #include "libsched/schedule/builder.h"
 #include "libsched/schedule/in_place.h"
-#include "libsched/schedule/list_rules.h"
 #include "libsched/schedule/op_rules.h"
 #include "ops/counted.h"
 

@@ -1,10 +1,10 @@
 #include "libsched/schedule/op_rules.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
 
-#include "libsched/schedule/list_rules.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -33,6 +33,63 @@ shape shape_of(const op& what) {
   }
   return {};
 }
+
+/// What an op, whose regions are inside buffers of its type, may do with lists, and which guard it may have.
+class list_rules {
+ public:
+  list_rules(const op& what, std::span<const buffer> buffers) : what_(what), buffers_(buffers) {}
+
+  std::string objection_to_regions() const {
+    if (what_.kind == op_kind::compute) return objection_to_compute();
+    if (is_payload(what_.kind)) return objection_to_message();
+    return has_lists(what_.c) ? "it captures lists" : "";
+  }
+
+  std::string objection_to_guard(const guard& when) const {
+    if (!is_payload(what_.kind) && what_.kind != op_kind::compute) return "only payload and computes have guards";
+    if (!when.skips_empty) return {};
+    if (what_.kind == op_kind::recv)
+      return is_packed(what_.c) ? "" : "it skips empty lists of which it cannot know before that they are";
+    const bool moves_lists = has_lists(what_.a) && (what_.kind == op_kind::send || what_.what == kernel::copy);
+    return moves_lists ? "" : "it skips empty lists, but moves none";
+  }
+
+ private:
+  bool has_lists(region at) const { return at.exists() && buffers_[at.buffer()].has_lists(); }
+  bool is_packed(region at) const { return has_lists(at) && buffers_[at.buffer()].is_packed(); }
+
+  bool is_whole() const {
+    const bool begins = what_.a.offset() == 0 && what_.c.offset() == 0 && (!what_.b.exists() || what_.b.offset() == 0);
+    return begins && what_.count == buffers_[what_.c.buffer()].count;
+  }
+
+  std::string objection_to_message() const {
+    const region at = what_.kind == op_kind::send ? what_.a : what_.c;
+    if (!has_lists(at) || is_packed(at) || what_.count <= 1) return {};
+    return "lists that are not packed go one in a message";
+  }
+
+  std::string objection_to_compute() const {
+    const bool from = has_lists(what_.a), to = has_lists(what_.c);
+    if (is_function(what_.what)) return is_whole() ? "" : "a function reads and writes whole buffers";
+    switch (what_.what) {
+      case kernel::copy: return from == to ? "" : "it copies between lists and what are none";
+      case kernel::measure: return from && !to ? "" : "it measures no lists, or into lists";
+      case kernel::lay_out:
+        if (from || !is_packed(what_.c)) return "it lays out no packed lists, or by lists";
+        return what_.c.offset() == 0 && what_.count == buffers_[what_.c.buffer()].count
+                   ? ""
+                   : "packed lists are laid out all at once";
+      default: break;
+    }
+    const auto regions = {what_.a, what_.b, what_.c, what_.s};
+    return std::ranges::any_of(regions, [this](region at) { return has_lists(at); }) ? "it cannot compute with lists"
+                                                                                     : "";
+  }
+
+  const op& what_;
+  std::span<const buffer> buffers_;
+};
 
 class op_check {
  public:
@@ -120,8 +177,9 @@ class op_check {
   bool check_guard() { return what_.guard <= in_.guards.size() || refuse("has a guard that does not exist"); }
 
   bool check_lists() {
-    const guard* const when = what_.guard == 0 ? nullptr : &in_.guards[what_.guard - std::size_t{1}];
-    const std::string why = objection_to_lists(what_, in_.buffers, when);
+    const list_rules rules(what_, in_.buffers);
+    std::string why = rules.objection_to_regions();
+    if (why.empty() && what_.guard != 0) why = rules.objection_to_guard(in_.guards[what_.guard - std::size_t{1}]);
     return why.empty() || refuse(why);
   }
 
@@ -134,5 +192,13 @@ class op_check {
 }  // namespace
 
 std::optional<failure> objection_to_op(const op& what, const op_context& in) { return op_check(what, in).run(); }
+
+std::string objection_to_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
+                               bool is_partial) {
+  const auto crosses = [](const buffer& it) { return it.has_lists() && it.role != buffer_role::scratch; };
+  if (is_partial && std::ranges::any_of(buffers, crosses)) return "a partial schedule takes and gives no lists";
+  if (!guards.empty() && !is_synchronising) return "guards are for synchronising schedules";
+  return {};
+}
 
 }  // namespace lsched

@@ -4,7 +4,6 @@
 #include <array>
 #include <tuple>
 
-#include "libsched/schedule/list_rules.h"
 #include "libsched/schedule/op_rules.h"
 #include "ops/counted.h"
 

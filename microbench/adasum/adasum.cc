@@ -152,10 +152,7 @@ class contest {
                                       .algorithm = algorithm,
                                       .tensors = tensors.empty() ? nullptr : tensors.data(),
                                       .tensor_count = tensors.size()};
-    lsched_schedule* made = nullptr;
-    lsched_diagnostic why = fresh_diagnostic();
-    expect_ok(lsched_collective_create(ranks_.runtime(), &desc, &made, &why), "lsched_collective_create", why);
-    return schedule_handle(made);
+    return created("lsched_collective_create", lsched_collective_create, ranks_.runtime(), &desc);
   }
 
   /// Of tensors an adaptive sum, of none a sum.
@@ -227,11 +224,8 @@ class contest {
                                      .count = 3,
                                      .dtype = LSCHED_F64,
                                      .reduction = LSCHED_SUM};
-    lsched_schedule* made = nullptr;
-    lsched_diagnostic why = fresh_diagnostic();
-    expect_ok(lsched_allreduce_create(ranks_.runtime(), &desc, &made, &why), "lsched_allreduce_create", why);
-    schedules_.emplace_back(made);
-    cells_.push_back({.row = {.what = "exchange"}, .is_checked = false, .run = [made] {
+    schedules_.push_back(created("lsched_allreduce_create", lsched_allreduce_create, ranks_.runtime(), &desc));
+    cells_.push_back({.row = {.what = "exchange"}, .is_checked = false, .run = [made = schedules_.back().get()] {
                         expect_ok(lsched_run(made, k_patience_ns, nullptr), "lsched_run");
                       }});
   }

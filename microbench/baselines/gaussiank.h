@@ -17,6 +17,10 @@
 
 namespace lsched {
 
+/// The x that a standard normal number falls short of with a given probability, above 0 and below 1; to nine digits.
+/// (Acklam, An algorithm for computing the inverse normal cumulative distribution function, 2003.)
+double normal_quantile(double probability);
+
 /// What select found.
 struct gaussian_list {
   std::uint64_t count = 0;      ///< items

@@ -56,10 +56,8 @@ void measure_schedules(const algorithm& how, table& lines, reporter& out) {
 
 void measure_rebind(table& lines, reporter& out) {
   const runtime_handle runtime = open_world_of_one();
-  auto why = fresh_diagnostic();
   std::array<std::vector<float>, 2> inputs{std::vector<float>(k_count), std::vector<float>(k_count)};
   std::vector<float> output(k_count);
-  lsched_schedule* schedule = nullptr;
   const lsched_allreduce_desc desc{.struct_size = sizeof desc,
                                    .input = inputs[0].data(),
                                    .output = output.data(),
@@ -67,21 +65,21 @@ void measure_rebind(table& lines, reporter& out) {
                                    .dtype = LSCHED_F32,
                                    .reduction = LSCHED_SUM,
                                    .algorithm = nullptr};
-  expect_ok(lsched_allreduce_create(runtime.get(), &desc, &schedule, &why), "lsched_allreduce_create", why);
+  schedule_handle schedule = created("lsched_allreduce_create", lsched_allreduce_create, runtime.get(), &desc);
   std::size_t turn = 0;
   constexpr int k_batch = 100;  // a clock read takes as long as a few
   const microseconds batches = measure([&] {
     for (int i = 0; i < k_batch; ++i) {
       const void* in = inputs[++turn % 2].data();
       void* into = output.data();
-      expect_ok(lsched_rebind(schedule, &in, &into), "lsched_rebind");
+      expect_ok(lsched_rebind(schedule.get(), &in, &into), "lsched_rebind");
     }
   });
   const summary its = summarise(batches);
   lines.add({"rebind", "", text("%.3f", its.median / k_batch), text("%.3f", its.p95 / k_batch)});
   out.json(
       {{"bench", "commit"}, {"what", "rebind"}, {"us_median", its.median / k_batch}, {"us_p95", its.p95 / k_batch}});
-  close(schedule_handle(schedule));
+  close(std::move(schedule));
 }
 
 }  // namespace

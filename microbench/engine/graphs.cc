@@ -33,10 +33,7 @@ schedule_handle make_schedule(lsched_world* runtime, graph_kind kind) {
       lsched_add_dep(builder, ops[0], ops[i]);
       lsched_add_dep(builder, ops[i], ops[k_ops - 1]);
     }
-  lsched_schedule* schedule = nullptr;
-  auto why = fresh_diagnostic();
-  expect_ok(lsched_builder_commit(builder, nullptr, nullptr, &schedule, &why), "lsched_builder_commit", why);
-  return schedule_handle(schedule);
+  return created("lsched_builder_commit", lsched_builder_commit, builder, nullptr, nullptr);
 }
 
 std::uint64_t ops_fired(lsched_world* runtime) {

@@ -32,7 +32,6 @@ class side {
     config.lane = lane;
     config.progress = LSCHED_PROGRESS_CALLER;
     runtime_ = open_world_of_one(&config);
-    auto why = fresh_diagnostic();
     lsched_builder* to = nullptr;
     expect_ok(lsched_builder_create(runtime_.get(), "one reduction", &to), "lsched_builder_create");
     const std::uint64_t count = target_.size();
@@ -43,9 +42,7 @@ class side {
     lsched_add_reduce(to, LSCHED_SUM, {a, 0, count}, {b, 0, count}, {c, 0, count}, nullptr);
     const void* inputs[] = {from.a.data(), from.b.data()};
     void* outputs[] = {target_.data()};
-    lsched_schedule* made = nullptr;
-    expect_ok(lsched_builder_commit(to, inputs, outputs, &made, &why), "lsched_builder_commit", why);
-    schedule_.reset(made);
+    schedule_ = created("lsched_builder_commit", lsched_builder_commit, to, inputs, outputs);
   }
 
   void run() { expect_ok(lsched_run(schedule_.get(), k_patience_ns, nullptr), "lsched_run"); }

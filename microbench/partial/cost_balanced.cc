@@ -89,9 +89,7 @@ class synchronous_call {
                                      .dtype = LSCHED_F32,
                                      .reduction = LSCHED_SUM,
                                      .algorithm = nullptr};
-    lsched_schedule* schedule = nullptr;
-    expect_ok(lsched_allreduce_create(runtime, &desc, &schedule, &why_), "lsched_allreduce_create", why_);
-    schedule_.reset(schedule);
+    schedule_ = created("lsched_allreduce_create", lsched_allreduce_create, runtime, &desc);
   }
 
   void copy() {

@@ -80,10 +80,8 @@ double price_of_message(team& ranks) {
                                    .dtype = LSCHED_F64,
                                    .reduction = LSCHED_SUM,
                                    .algorithm = nullptr};
-  lsched_schedule* made = nullptr;
+  schedule_handle schedule = created("lsched_allreduce_create", lsched_allreduce_create, ranks.runtime(), &desc);
   auto why = fresh_diagnostic();
-  expect_ok(lsched_allreduce_create(ranks.runtime(), &desc, &made, &why), "lsched_allreduce_create", why);
-  schedule_handle schedule(made);
   const traffic before = traffic::of(ranks.runtime());
   std::vector<double> ns;
   for (int i = 0; i < k_rounds; ++i) {

@@ -23,10 +23,7 @@ schedule_handle make_full(lsched_world* runtime) {
                                  .seed = 0,
                                  .lag = LSCHED_LATEST,
                                  .algorithm = nullptr};
-  lsched_schedule* schedule = nullptr;
-  auto why = fresh_diagnostic();
-  expect_ok(lsched_partial_create(runtime, &desc, &schedule, &why), "lsched_partial_create", why);
-  return schedule_handle(schedule);
+  return created("lsched_partial_create", lsched_partial_create, runtime, &desc);
 }
 
 /// One round; answers whether the result is the sum of a one from each rank.

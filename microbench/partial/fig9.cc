@@ -67,10 +67,7 @@ class partial_side {
                                    .seed = k_seed,
                                    .lag = LSCHED_LATEST,
                                    .algorithm = nullptr};
-    lsched_schedule* schedule = nullptr;
-    auto why = fresh_diagnostic();
-    expect_ok(lsched_partial_create(runtime, &desc, &schedule, &why), "lsched_partial_create", why);
-    schedule_.reset(schedule);
+    schedule_ = created("lsched_partial_create", lsched_partial_create, runtime, &desc);
   }
 
   void fill() { std::fill(send_.begin(), send_.end(), 1.0f); }

@@ -100,10 +100,7 @@ class side {
                                    .lag = options.has_barrier ? LSCHED_LATEST : LSCHED_ACCUMULATE,
                                    .history = 0,
                                    .algorithm = nullptr};
-    lsched_schedule* schedule = nullptr;
-    auto why = fresh_diagnostic();
-    expect_ok(lsched_partial_create(runtime, &desc, &schedule, &why), "lsched_partial_create", why);
-    schedule_.reset(schedule);
+    schedule_ = created("lsched_partial_create", lsched_partial_create, runtime, &desc);
   }
 
   /// Answers how long it took, in ms.

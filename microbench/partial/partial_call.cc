@@ -15,9 +15,7 @@ partial_call::partial_call(lsched_world* runtime, const std::string& policy, std
                                  .lag = lag,
                                  .history = 0,
                                  .algorithm = nullptr};
-  lsched_schedule* schedule = nullptr;
-  expect_ok(lsched_partial_create(runtime, &desc, &schedule, &why_), "lsched_partial_create", why_);
-  schedule_.reset(schedule);
+  schedule_ = created("lsched_partial_create", lsched_partial_create, runtime, &desc);
 }
 
 void partial_call::offer() { expect_ok(lsched_offer(schedule_.get(), ones_.data(), &ticket_), "lsched_offer"); }

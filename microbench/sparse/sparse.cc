@@ -177,11 +177,8 @@ class contest {
                                   .selection = static_cast<lsched_selection>(of.selection),
                                   .reuse = of.selection == selection_rule::reused ? of.reuse : 0,
                                   .bucket = of.bucket};
-    lsched_schedule* made = nullptr;
-    lsched_diagnostic why = fresh_diagnostic();
-    expect_ok(lsched_sparse_create(ranks_.runtime(), &desc, &made, &why), "lsched_sparse_create", why);
     schedules all;
-    all.emplace_back(made);
+    all.push_back(created("lsched_sparse_create", lsched_sparse_create, ranks_.runtime(), &desc));
     return all;
   }
 
@@ -196,10 +193,7 @@ class contest {
                                        .count = buckets.size(i),
                                        .dtype = LSCHED_F32,
                                        .reduction = LSCHED_SUM};
-      lsched_schedule* made = nullptr;
-      lsched_diagnostic why = fresh_diagnostic();
-      expect_ok(lsched_allreduce_create(ranks_.runtime(), &desc, &made, &why), "lsched_allreduce_create", why);
-      all.emplace_back(made);
+      all.push_back(created("lsched_allreduce_create", lsched_allreduce_create, ranks_.runtime(), &desc));
     }
     return all;
   }

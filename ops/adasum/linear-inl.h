@@ -67,34 +67,12 @@ struct moderate {
   }
 };
 
-/// In f32, on coefficients that have been divided by `shift_factor`.
-template <class Format>
-struct narrow_scaled_add {
-  float x;
+/// In `Wide`: double, or float, then on coefficients that have been divided by `shift_factor`.
+template <class Wide, class Format>
+struct scaled_add_of {
+  Wide x;
   const typename Format::element* a;
-  float y;
-  const typename Format::element* b;
-  typename Format::element* c;
-  std::size_t count;
-
-  template <class D>
-  HWY_INLINE void operator()(D lanes, std::size_t first) const {
-    fetch_ahead(a, first, count);
-    fetch_ahead(b, first, count);
-    const auto lower = hn::Mul(hn::Set(lanes, x), Format::load(lanes, a + first));
-    const auto upper = hn::Mul(hn::Set(lanes, y), Format::load(lanes, b + first));
-    auto sum = hn::Add(lower, upper);
-    if constexpr (moderate<Format>::shift_factor != 1)
-      sum = hn::Mul(sum, hn::Set(lanes, static_cast<float>(moderate<Format>::shift_factor)));
-    Format::store(lanes, canonical(lanes, sum), c + first);
-  }
-};
-
-template <class Format>
-struct wide_scaled_add {
-  double x;
-  const typename Format::element* a;
-  double y;
+  Wide y;
   const typename Format::element* b;
   typename Format::element* c;
   std::size_t count;
@@ -105,7 +83,10 @@ struct wide_scaled_add {
     fetch_ahead(b, first, count);
     const auto lower = hn::Mul(hn::Set(lanes, x), load_as<Format>(lanes, a + first));
     const auto upper = hn::Mul(hn::Set(lanes, y), load_as<Format>(lanes, b + first));
-    store_as<Format>(lanes, hn::Add(lower, upper), c + first);
+    auto sum = hn::Add(lower, upper);
+    if constexpr (std::is_same_v<Wide, float> && moderate<Format>::shift_factor != 1)
+      sum = hn::Mul(sum, hn::Set(lanes, static_cast<float>(moderate<Format>::shift_factor)));
+    store_as<Format>(lanes, sum, c + first);
   }
 };
 
@@ -119,11 +100,11 @@ void scaled_add(double x, const void* a, double y, const void* b, void* c, std::
   if constexpr (limits::exists) {
     if (limits::has(x) && limits::has(y)) {
       const auto narrow = [](double factor) HWY_ATTR { return static_cast<float>(factor / limits::shift_factor); };
-      sweep<float>(count, narrow_scaled_add<Format>{narrow(x), lower, narrow(y), upper, result, count});
+      sweep<float>(count, scaled_add_of<float, Format>{narrow(x), lower, narrow(y), upper, result, count});
       return;
     }
   }
-  sweep<double>(count, wide_scaled_add<Format>{x, lower, y, upper, result, count});
+  sweep<double>(count, scaled_add_of<double, Format>{x, lower, y, upper, result, count});
 }
 
 /// The sums of what is null are zeros, and they are not null: messages hold the sums of several vectors, and adasum

@@ -33,30 +33,19 @@ HWY_INLINE hn::VFromD<D> round_subnormal_brain(D lanes, hn::VFromD<D> value) {
   return hn::IfThenElse(hn::Lt(hn::Abs(value), hn::Set(lanes, 0x1p-126)), rounded, value);
 }
 
-template <class From, class To>
-struct wide_convert {
+/// In `Wide`: double, or float where that gives the same bits.
+template <class Wide, class From, class To>
+struct convert_step {
   const typename From::element* input;
-  double factor;
+  Wide factor;
   typename To::element* output;
 
   template <class D>
   HWY_INLINE void operator()(D lanes, std::size_t first) const {
     auto value = hn::Mul(hn::Set(lanes, factor), load_as<From>(lanes, input + first));
-    if constexpr (std::is_same_v<To, brain>) value = round_subnormal_brain(lanes, value);
+    if constexpr (std::is_same_v<Wide, double> && std::is_same_v<To, brain>)
+      value = round_subnormal_brain(lanes, value);
     store_as<To>(lanes, value, output + first);
-  }
-};
-
-template <class From, class To>
-struct narrow_convert {
-  const typename From::element* input;
-  float factor;
-  typename To::element* output;
-
-  template <class D>
-  HWY_INLINE void operator()(D lanes, std::size_t first) const {
-    const auto value = hn::Mul(hn::Set(lanes, factor), From::load(lanes, input + first));
-    To::store(lanes, canonical(lanes, value), output + first);
   }
 };
 
@@ -77,11 +66,11 @@ void convert(const void* input, std::size_t count, double factor, void* output) 
   auto* to = static_cast<typename To::element*>(output);
   if constexpr (is_single) {
     if (is_narrow_enough<To>(factor)) {
-      sweep<float>(count, narrow_convert<From, To>{from, static_cast<float>(factor), to});
+      sweep<float>(count, convert_step<float, From, To>{from, static_cast<float>(factor), to});
       return;
     }
   }
-  sweep<double>(count, wide_convert<From, To>{from, factor, to});
+  sweep<double>(count, convert_step<double, From, To>{from, factor, to});
 }
 
 template <class From>

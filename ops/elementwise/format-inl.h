@@ -190,7 +190,7 @@ using half = native_half;
 using half = portable_half;
 #endif
 
-// ---- elements as lanes of f64
+// ---- elements as their own lanes, or as lanes of f64
 
 /// The format's own lanes, or the same widened, which is exact.
 template <class Format, class D>
@@ -230,10 +230,10 @@ HWY_INLINE hn::VFromD<D> cut_to_odd(D lanes, hn::VFromD<D> value) {
   return hn::BitCast(lanes, hn::AndNot(cut_off, hn::Or(exact, carry)));
 }
 
-/// Rounds lanes of f64 once to the format.
+/// Rounds the format's own lanes, or lanes of f64, once to the format.
 template <class Format, class D>
 HWY_INLINE void store_as(D lanes, hn::VFromD<D> value, typename Format::element* to) {
-  if constexpr (std::is_same_v<typename Format::lane, double>) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, typename Format::lane>) {
     Format::store(lanes, canonical(lanes, value), to);
   } else {
     const hn::Rebind<float, D> singles;

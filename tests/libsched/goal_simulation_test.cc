@@ -32,7 +32,6 @@ std::vector<picoseconds> finish_ns(const std::string& text, semantics rules) {
   const auto program = parse_goal_text(text);
   EXPECT_TRUE(program) << program.error().text;
   if (!program) return {};
-  EXPECT_EQ(*parse_goal_binary(to_goal_binary(*program)), *program);
   auto times = finish_of(*program, goal_machine(rules));
   for (picoseconds& time : times) time /= 1000;
   return times;

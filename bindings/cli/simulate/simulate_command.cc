@@ -26,7 +26,7 @@ constexpr goal_scenario k_goal_times{.ns_per_byte = 1};
 constexpr double k_goal_compute = 1;  // ns per byte
 
 std::vector<schedule_ptr> read_goal(const std::string& path) {
-  const auto program = parse_goal(require(content_of(path)));
+  const auto program = parse_goal_text(require(content_of(path)));
   if (!program) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + program.error().text);
   for (std::size_t r = 0; r < program->ranks.size(); ++r)
     for (const goal_op& it : program->ranks[r].ops)

@@ -68,98 +68,66 @@ noise_trace read_noise_trace(const std::string& path) {
 
 // --- options -----------------------------------------------------------------------------------------------
 
+/// Adds options to one group of the help text.
+struct option_group {
+  CLI::App& command;
+  const char* name;
+
+  template <class Value>
+  CLI::Option* add(const char* option, Value& value, const char* text) const {
+    return command.add_option(option, value, text)->group(name);
+  }
+  template <class Value>
+  CLI::Option* add(const char* option, Value& value, const char* text, const CLI::Validator& check) const {
+    return add(option, value, text)->check(check)->capture_default_str();
+  }
+  void add_time(const char* option, double& value, const char* text) const {
+    add(option, value, text, number(0, k_longest));
+  }
+};
+
 void add_machine_options(CLI::App& command, simulate_options& options) {
-  const auto time = [&](const char* name, double& value, const char* text) {
-    command.add_option(name, value, text)->check(number(0, k_longest))->capture_default_str()->group("Machine");
-  };
-  time("--L", options.L, "Latency of the wire, ns");
-  time("--o", options.o, "CPU time of a message at either end, ns");
-  time("--g", options.g, "Gap between messages at a NIC, ns");
-  time("--G", options.G, "Gap per byte, ns (0.04 is 25 GB/s)");
-  time("--O", options.O, "CPU time per byte, ns");
-  time("--compute", options.compute, "Reduction or copy, ns per byte");
-  command.add_option("--S", options.S, "Largest eager message, bytes; longer ones rendezvous")
-      ->check(whole_number(0))
-      ->capture_default_str()
-      ->group("Machine");
-  command
-      .add_option("--level", options.levels,
-                  "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group "
-                  "shares the one to ranks outside")
-      ->group("Machine");
-  command.add_option("--semantics", options.rules, "Whose rules: libsched, or LogGOPSim's main line")
-      ->check(CLI::IsMember({"libsched", "loggopsim"}))
-      ->capture_default_str()
-      ->group("Machine");
+  const option_group group{command, "Machine"};
+  group.add_time("--L", options.L, "Latency of the wire, ns");
+  group.add_time("--o", options.o, "CPU time of a message at either end, ns");
+  group.add_time("--g", options.g, "Gap between messages at a NIC, ns");
+  group.add_time("--G", options.G, "Gap per byte, ns (0.04 is 25 GB/s)");
+  group.add_time("--O", options.O, "CPU time per byte, ns");
+  group.add_time("--compute", options.compute, "Reduction or copy, ns per byte");
+  group.add("--S", options.S, "Largest eager message, bytes; longer ones rendezvous", whole_number(0));
+  group.add("--level", options.levels,
+            "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group "
+            "shares the one to ranks outside");
+  group.add("--semantics", options.rules, "Whose rules: libsched, or LogGOPSim's main line",
+            CLI::IsMember({"libsched", "loggopsim"}));
 }
 
 void add_noise_options(CLI::App& command, simulate_options& options) {
-  const auto time = [&](const char* name, double& value, const char* text) {
-    command.add_option(name, value, text)->check(number(0, k_longest))->capture_default_str()->group("Skew and noise");
-  };
-  command.add_option("--skew,--noise", options.skew, "When ranks begin")
-      ->check(CLI::IsMember(names_of(k_skews)))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  time("--skew-us", options.skew_us,
-       "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
-  command.add_option("--sigma", options.sigma, "Of lognormal skew")
-      ->check(number(0, 10))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  time("--shift-us", options.shift_us, "Added to uniform, lognormal and rotating skew");
-  time("--most-us", options.most_us, "Larger skews are cut to this; 0: none are");
-  command.add_option("--stragglers", options.stragglers, "How many ranks straggle")
-      ->check(whole_number(0, k_most_simulated_ranks))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  command.add_option("--skew-file", options.skew_file, "Starts in us, one a line, for empirical skew")
-      ->group("Skew and noise");
-  command.add_option("--skew-ranks", options.skew_ranks, "Who begins late under fixed skew")
-      ->check(whole_number(0, k_most_simulated_ranks))
-      ->group("Skew and noise");
-  command.add_option("--cpu-noise", options.cpu_noise, "What CPUs lose meanwhile")
-      ->check(CLI::IsMember(names_of(k_noises)))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  time("--cpu-noise-us", options.cpu_noise_us, "Length (periodic), mean (exponential), scale (pareto)");
-  command.add_option("--period-us", options.period_us, "Of periodic noise")
-      ->check(number(1e-3, 1e12))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  command.add_option("--alpha", options.alpha, "Of pareto noise")
-      ->check(number(1e-2, 1e3))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  command.add_option("--noise-file", options.noise_file, "Trace noise: lines of start and duration, ns (LogGOPSim's)")
-      ->group("Skew and noise");
-  command.add_flag("--cosched", options.cosched, "Trace noise: all ranks are away together")->group("Skew and noise");
-  time("--jitter-us", options.jitter_us, "Mean of what the wire adds to L");
-  command.add_option("--speed-cv", options.speed_cv, "Spread of the ranks' speeds, normal around 1")
-      ->check(number(0, 1))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  command.add_option("--slow-share", options.slow_share, "Share of the ranks that are slow all the time")
-      ->check(number(0, 1))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  command.add_option("--slow-factor", options.slow_factor, "How many times slower those are")
-      ->check(number(1, 1e6))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  command
-      .add_option("--instance", options.instance, "Which of many rounds: other draws, another turn of rotating skew")
-      ->check(whole_number(1))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  command.add_option("--seed", options.seed, "Of all draws")
-      ->check(whole_number(0))
-      ->capture_default_str()
-      ->group("Skew and noise");
-  command.add_option("--seeds", options.seeds, "Simulate so many seeds from --seed on")
-      ->check(whole_number(1, 1'000'000))
-      ->capture_default_str()
-      ->group("Skew and noise");
+  const option_group group{command, "Skew and noise"};
+  group.add("--skew,--noise", options.skew, "When ranks begin", CLI::IsMember(names_of(k_skews)));
+  group.add_time("--skew-us", options.skew_us,
+                 "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
+  group.add("--sigma", options.sigma, "Of lognormal skew", number(0, 10));
+  group.add_time("--shift-us", options.shift_us, "Added to uniform, lognormal and rotating skew");
+  group.add_time("--most-us", options.most_us, "Larger skews are cut to this; 0: none are");
+  group.add("--stragglers", options.stragglers, "How many ranks straggle", whole_number(0, k_most_simulated_ranks));
+  group.add("--skew-file", options.skew_file, "Starts in us, one a line, for empirical skew");
+  group.add("--skew-ranks", options.skew_ranks, "Who begins late under fixed skew")
+      ->check(whole_number(0, k_most_simulated_ranks));
+  group.add("--cpu-noise", options.cpu_noise, "What CPUs lose meanwhile", CLI::IsMember(names_of(k_noises)));
+  group.add_time("--cpu-noise-us", options.cpu_noise_us, "Length (periodic), mean (exponential), scale (pareto)");
+  group.add("--period-us", options.period_us, "Of periodic noise", number(1e-3, 1e12));
+  group.add("--alpha", options.alpha, "Of pareto noise", number(1e-2, 1e3));
+  group.add("--noise-file", options.noise_file, "Trace noise: lines of start and duration, ns (LogGOPSim's)");
+  command.add_flag("--cosched", options.cosched, "Trace noise: all ranks are away together")->group(group.name);
+  group.add_time("--jitter-us", options.jitter_us, "Mean of what the wire adds to L");
+  group.add("--speed-cv", options.speed_cv, "Spread of the ranks' speeds, normal around 1", number(0, 1));
+  group.add("--slow-share", options.slow_share, "Share of the ranks that are slow all the time", number(0, 1));
+  group.add("--slow-factor", options.slow_factor, "How many times slower those are", number(1, 1e6));
+  group.add("--instance", options.instance, "Which of many rounds: other draws, another turn of rotating skew",
+            whole_number(1));
+  group.add("--seed", options.seed, "Of all draws", whole_number(0));
+  group.add("--seeds", options.seeds, "Simulate so many seeds from --seed on", whole_number(1, 1'000'000));
 }
 
 // --- options that go together ----------------------------------------------------------------------------------
@@ -323,7 +291,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
               "--ranks-per-node", options.ranks_per_node,
               "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
           ->check(whole_number(1, k_most_simulated_ranks));
-  auto* goal = command.add_option("--goal", options.goal, "Simulate a GOAL program, text or binary, instead");
+  auto* goal = command.add_option("--goal", options.goal, "Simulate a GOAL program instead");
   auto* file = command.add_option("--file", options.file,
                                   "Simulate the schedules of a file instead, of all ranks, as `lsched show --all` "
                                   "prints them");

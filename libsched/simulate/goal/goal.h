@@ -1,14 +1,12 @@
 // A GOAL program: the interchange format of LogGOPSim and its relatives, as a value.
 //
 // Sends, receives and calculations of every rank, joined by two kinds of edges. No buffers, no reductions, no
-// or-dependencies: goal_world.h says how schedules become GOAL and back. docs/goal.md describes both
-// forms. (Hoefler, Siebert, Lumsdaine: "Group operation assembly language", ICPP 2009; Hoefler, Schneider,
-// Lumsdaine: "LogGOPSim", HPDC 2010.)
+// or-dependencies: goal_world.h says how schedules become GOAL and back. docs/goal.md describes the text
+// form. (Hoefler, Siebert, Lumsdaine: "Group operation assembly language", ICPP 2009; Hoefler, Schneider, Lumsdaine:
+// "LogGOPSim", HPDC 2010.)
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +15,7 @@
 
 namespace lsched {
 
-enum class goal_kind : std::uint8_t { send = 1, recv = 2, calc = 3 };  // the numbers of the binary form
+enum class goal_kind : std::uint8_t { send, recv, calc };
 
 /// As a receive's peer: from any rank; as a tag: any tag. Who matches is decided while the program runs.
 inline constexpr std::uint32_t k_goal_any = 0xffffffff;
@@ -58,18 +56,8 @@ void sort_edges(goal_rank& of);
 /// reader allows it. Equal programs give equal texts.
 std::string to_goal_text(const goal& program, std::string_view remark = {});
 
-/// The binary form with nodes of 39 bytes. It has no room for comments.
-std::vector<std::byte> to_goal_binary(const goal& program);
-
 /// Reads the text form. Failures are `argument` and begin with "line L, column C: ". Comments are dropped and labels
 /// become numbers. Takes at most some 16 bytes of memory for each byte of the text, whatever the text claims.
 result<goal> parse_goal_text(std::string_view text);
-
-/// Reads the binary form, with nodes of 39 bytes or the 104 of LogGOPSim2 (of which only send, recv and calc are
-/// known here). Failures are `argument` and begin with "offset N: ". Memory as above.
-result<goal> parse_goal_binary(std::span<const std::byte> file);
-
-/// Either form, told apart by the first bytes.
-result<goal> parse_goal(std::string_view file);
 
 }  // namespace lsched

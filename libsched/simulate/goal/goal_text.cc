@@ -306,11 +306,4 @@ bool goal_parser::find_label(std::string_view label, std::size_t where, std::uin
 
 result<goal> parse_goal_text(std::string_view text) { return goal_parser(text).run(); }
 
-result<goal> parse_goal(std::string_view file) {
-  constexpr std::string_view k_marks[] = {{"\x7f\x10\0\0\0\0\0\0", 8}, {"\x26\x09\0\0\0\0\0\0", 8}};
-  const std::string_view head = file.substr(0, 8);
-  const bool is_binary = head == k_marks[0] || head == k_marks[1];
-  return is_binary ? parse_goal_binary(std::as_bytes(std::span(file))) : parse_goal_text(file);
-}
-
 }  // namespace lsched

@@ -3,7 +3,6 @@
 
 #include "collectives/sparse/steps/topka.h"
 #include "microbench/baselines/gaussiank.h"
-#include "microbench/baselines/normal_quantile.h"
 #include "tests/collectives/sparse/rivals.h"
 
 namespace lsched {

@@ -1,4 +1,4 @@
-// GOAL as a value: both forms read and written, to the byte, and what malformed files are told.
+// GOAL as a value: read and written, to the byte, and what malformed files are told.
 #include "libsched/simulate/goal/goal.h"
 
 #include <gtest/gtest.h>
@@ -29,10 +29,6 @@ goal small_program() {
   program.ranks[1].ops[2].nic = 2;
   program.ranks[1].edges = {{0, 1, false}, {0, 2, true}};
   return program;
-}
-
-std::string_view view(const std::vector<std::byte>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 /// What the failure says, or nothing for a file that was taken.
@@ -145,126 +141,13 @@ TEST(goal_text, does_not_believe_a_number_of_ranks) {
   EXPECT_EQ(complaint("num_ranks 2000000000\nrank 0 {\n}\n"), "line 4, column 1: the block of rank 1 is missing");
 }
 
-// --- binary --------------------------------------------------------------------------------------------------
+// --- any program ---------------------------------------------------------------------------------------------
 
-/// Numbers, least significant byte first.
-class bytes {
- public:
-  bytes& u8(std::uint64_t number) { return put(number, 1); }
-  bytes& u32(std::uint64_t number) { return put(number, 4); }
-  bytes& u64(std::uint64_t number) { return put(number, 8); }
-  bytes& zeros(int count) {
-    for (int i = 0; i < count; ++i) u8(0);
-    return *this;
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  bytes& put(std::uint64_t number, int width) {
-    for (int i = 0; i < width; ++i) text_ += static_cast<char>(number >> 8 * i);
-    return *this;
-  }
-  std::string text_;
-};
-
-bytes small_file() {
-  bytes file;
-  file.u64(4223).u32(2).u8(1).u8(2);
-  file.u64(38).u64(132).u64(132).u64(269);
-  file.u32(2).u32(1).u32(0);
-  file.u32(0).u8(3).u32(0).u64(5).u32(0).u8(1).u8(0).u32(1).u32(0).u32(0).u32(1);
-  file.u32(1).u8(1).u32(1).u64(8).u32(3).u8(0).u8(0).u32(0).u32(1).u32(0).u32(1);
-  file.u32(1);
-  file.u32(3).u32(1).u32(0);
-  file.u32(0).u8(2).u32(0).u64(8).u32(3).u8(0).u8(0).u32(1).u32(0).u32(1).u32(1);
-  file.u32(1).u8(3).u32(0).u64(7).u32(0).u8(0).u8(0).u32(0).u32(2).u32(0).u32(2);
-  file.u32(1).u8(2).u32(0xffffffff).u64(1).u32(0xffffffff).u8(0).u8(2).u32(0).u32(2).u32(0).u32(2);
-  file.u32(1).u32(2);
-  return file;
-}
-
-TEST(goal_binary, is_written_byte_for_byte_as_described) {
-  EXPECT_EQ(view(to_goal_binary(small_program())), small_file().text());
-}
-
-TEST(goal_binary, takes_39_bytes_an_op_4_an_edge_4_a_root_and_24_a_rank) {
-  EXPECT_EQ(to_goal_binary(small_program()).size(), 14u + 39 * 5 + 4 * 3 + 4 * 2 + 24 * 2);
-}
-
-TEST(goal_binary, reads_what_it_has_written) {
-  const auto parsed = parse_goal_binary(to_goal_binary(small_program()));
-  ASSERT_TRUE(parsed) << parsed.error().text;
-  EXPECT_EQ(*parsed, small_program());
-}
-
-TEST(goal_binary, reads_the_long_nodes_of_loggopsim2) {
-  bytes file;
-  file.u64(4223).u32(1).u8(0).u8(0).u64(22).u64(22 + 8 + 4 + 2 * 104 + 4);
-  file.u32(2).u32(1).u32(0);
-  file.u32(0).u8(3).u32(0).u64(9).u32(0).u8(0).u8(0).u32(1).u32(0).u32(0).u32(1).zeros(65);
-  file.u32(1).u8(3).u32(0).u64(4).u32(0).u8(0).u8(0).u32(0).u32(1).u32(0).u32(1).zeros(65);
-  file.u32(1);
-  const auto parsed = parse_goal(file.text());
-  ASSERT_TRUE(parsed) << parsed.error().text;
-  EXPECT_EQ(parsed->ranks, (std::vector<goal_rank>{{.ops = {calc(9), calc(4)}, .edges = {{0, 1, false}}}}));
-}
-
-TEST(goal_binary, reads_ranks_without_ops) {
+TEST(goal_text, reads_ranks_without_ops) {
   goal program;
   program.ranks.resize(3);
-  EXPECT_EQ(*parse_goal_binary(to_goal_binary(program)), program);
   EXPECT_EQ(*parse_goal_text(to_goal_text(program)), program);
 }
-
-TEST(goal_binary, names_offset_and_reason_of_what_it_refuses) {
-  struct fault {
-    std::size_t where;
-    char value;
-    std::string_view why;
-  };
-  const std::array<fault, 13> faults{{
-      {0, 0, "offset 0: this is not a binary GOAL file"},
-      {8, 0, "offset 8: a program has at least one rank"},
-      {8, 100, "offset 8: the file is too short for 100 ranks"},
-      {12, 0, "offset 79: a cpu above the highest of the head"},
-      {14, 39, "offset 14: rank 0 does not begin where the one before ends"},
-      {23, 9, "offset 22: the end of rank 0 lies before its beginning or outside the file"},
-      {22, 45, "offset 22: the end of rank 0 lies before its beginning or outside the file"},
-      {46, 3, "offset 46: nodes and edges do not fill the rank"},
-      {50, 30, "offset 50: more roots than fit"},
-      {54, 1, "offset 50: node 0 is a root and not listed as one, in order"},
-      {58, 1, "offset 58: the in-degree is not the number of edges that lead here"},
-      {62, 4, "offset 62: kind 4 is none of send, recv, calc"},
-      {102, 2, "offset 102: the program has 2 ranks"},
-  }};
-  for (const fault& it : faults) {
-    std::string file = small_file().text();
-    file[it.where] = it.value;
-    const auto parsed = parse_goal_binary(std::as_bytes(std::span(file)));
-    ASSERT_FALSE(parsed) << it.where;
-    EXPECT_EQ(parsed.error().text, it.why);
-  }
-}
-
-TEST(goal_binary, refuses_a_file_that_is_cut_or_that_goes_on) {
-  const std::string file = small_file().text();
-  for (std::size_t length = 0; length < file.size(); ++length)
-    EXPECT_FALSE(parse_goal_binary(std::as_bytes(std::span(file)).first(length))) << length;
-  const std::string longer = file + '\0';
-  const auto parsed = parse_goal(longer);
-  ASSERT_FALSE(parsed);
-  EXPECT_EQ(parsed.error().text, "offset 277: the last rank ends here, the file does not");
-}
-
-TEST(goal_binary, says_so_where_a_simulation_has_used_the_file_up) {
-  bytes file;
-  file.u64(2342).zeros(100);
-  const auto parsed = parse_goal(file.text());
-  ASSERT_FALSE(parsed);
-  EXPECT_EQ(parsed.error().text, "offset 0: a simulation has used this file up; convert the text form again");
-}
-
-// --- both ----------------------------------------------------------------------------------------------------
 
 goal random_program(std::mt19937_64& random) {
   const auto below = [&](std::uint64_t n) { return random() % n; };
@@ -290,20 +173,15 @@ goal random_program(std::mt19937_64& random) {
   return program;
 }
 
-TEST(goal, survives_both_forms_unchanged_whatever_it_is) {
+TEST(goal, survives_its_text_unchanged_whatever_it_is) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 500; ++i) {
     const goal program = random_program(random);
     const std::string text = to_goal_text(program);
-    const auto binary = to_goal_binary(program);
-    const auto from_text = parse_goal(text);
-    const auto from_binary = parse_goal(view(binary));
+    const auto from_text = parse_goal_text(text);
     ASSERT_TRUE(from_text) << from_text.error().text << "\n" << text;
-    ASSERT_TRUE(from_binary) << from_binary.error().text;
     EXPECT_EQ(*from_text, program);
-    EXPECT_EQ(*from_binary, program);
-    EXPECT_EQ(to_goal_text(*from_binary), text);
-    EXPECT_EQ(to_goal_binary(*from_text), binary);
+    EXPECT_EQ(to_goal_text(*from_text), text);
   }
 }
 
@@ -332,22 +210,14 @@ void fuzz(int files, std::uint64_t seed) {
   int accepted = 0;
   for (int i = 0; i < files; ++i) {
     const goal program = random_program(random);
-    const auto binary = to_goal_binary(program);
-    const std::string file = mutated(i % 2 == 0 ? to_goal_text(program) : std::string(view(binary)), random);
-    const auto parsed = parse_goal(file);
+    const auto parsed = parse_goal_text(mutated(to_goal_text(program), random));
     if (!parsed) {
       EXPECT_EQ(parsed.error().code, status::argument);
-      std::size_t place = 0;
-      const std::string& why = parsed.error().text;
-      if (std::sscanf(why.c_str(), "offset %zu: ", &place) == 1)
-        EXPECT_LE(place, file.size()) << why;
-      else
-        EXPECT_EQ(why.rfind("line ", 0), 0u) << why;
+      EXPECT_EQ(parsed.error().text.rfind("line ", 0), 0u) << parsed.error().text;
       continue;
     }
     ++accepted;
-    ASSERT_EQ(*parse_goal(to_goal_text(*parsed)), *parsed) << "seed " << seed << ", file " << i;
-    ASSERT_EQ(*parse_goal(view(to_goal_binary(*parsed))), *parsed) << "seed " << seed << ", file " << i;
+    ASSERT_EQ(*parse_goal_text(to_goal_text(*parsed)), *parsed) << "seed " << seed << ", file " << i;
   }
   EXPECT_GT(accepted, files / 50);
   EXPECT_LT(accepted, files);

@@ -1,4 +1,4 @@
-#include "libsched/schedule/memory_layout.h"
+#include "libsched/session/memory_layout.h"
 
 #include <gtest/gtest.h>
 
