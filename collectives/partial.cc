@@ -7,7 +7,6 @@
 #include "collectives/adasum/adasum_doubling.h"
 #include "collectives/adasum/adasum_halving.h"
 #include "collectives/allgather/allgather_direct.h"
-#include "collectives/allgather/allgather_ring.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/allreduce/allreduce_flat.h"
 #include "collectives/allreduce/allreduce_rabenseifner.h"
@@ -16,9 +15,7 @@
 #include "collectives/allreduce/direct.h"
 #include "collectives/allreduce/multiplying.h"
 #include "collectives/allreduce/reduce_scatter_halving.h"
-#include "collectives/allreduce/reduce_scatter_pairwise.h"
 #include "collectives/allreduce/ring.h"
-#include "collectives/rooted/reduce_direct.h"
 
 namespace lsched {
 namespace {
@@ -139,7 +136,6 @@ std::vector<algorithm> partial_collectives() {
   return {adasum<k_adasum_doubling>(),
           adasum<k_adasum_halving>(),
           allgather<k_allgather_direct>(),
-          allgather<k_allgather_ring>(),
           allreduce<k_allreduce_recursive_doubling>(),
           allreduce<k_allreduce_tree>(),
           allreduce<k_allreduce_flat>(),
@@ -150,7 +146,6 @@ std::vector<algorithm> partial_collectives() {
           allreduce<k_allreduce_two_level>(),
           reduce_scatter<k_reduce_scatter_block_direct>(),
           reduce_scatter<k_reduce_scatter_block_halving>(),
-          reduce_scatter<k_reduce_scatter_block_pairwise>(),
           reduce_scatter<k_reduce_scatter_block_ring>()};
 }
 

@@ -14,7 +14,6 @@
 #include "collectives/allgather/allgather_direct.h"
 #include "collectives/allgather/allgather_dissemination.h"
 #include "collectives/allgather/allgather_recursive_doubling.h"
-#include "collectives/allgather/allgather_ring.h"
 #include "collectives/allgather/alltoall_bruck.h"
 #include "collectives/allgather/exchange.h"
 #include "collectives/allreduce/allreduce.h"
@@ -26,7 +25,6 @@
 #include "collectives/allreduce/direct.h"
 #include "collectives/allreduce/multiplying.h"
 #include "collectives/allreduce/reduce_scatter_halving.h"
-#include "collectives/allreduce/reduce_scatter_pairwise.h"
 #include "collectives/allreduce/ring.h"
 #include "collectives/partial.h"
 #include "collectives/rooted/barrier.h"
@@ -52,11 +50,9 @@ std::vector<algorithm> make_table() {
       k_allgather_direct,
       k_allgather_dissemination,
       k_allgather_recursive_doubling,
-      k_allgather_ring,
       k_allgatherv_direct,
       k_allgatherv_dissemination,
       k_allgatherv_recursive_doubling,
-      k_allgatherv_ring,
       k_allreduce_recursive_doubling,
       k_allreduce_tree,
       k_allreduce_flat,
@@ -68,7 +64,6 @@ std::vector<algorithm> make_table() {
       k_allreduce_two_level,
       k_alltoall_bruck,
       k_alltoall_direct,
-      k_alltoall_pairwise,
       k_alltoallv_direct,
       k_alltoallv_pairwise,
       k_barrier_dissemination,
@@ -76,7 +71,6 @@ std::vector<algorithm> make_table() {
       k_barrier_tree,
       k_bcast_binomial,
       k_bcast_flat,
-      k_bcast_pipeline,
       k_bcast_scatter_allgather,
       k_exscan_chain,
       k_exscan_recursive_doubling,
@@ -92,12 +86,10 @@ std::vector<algorithm> make_table() {
       k_reduce_flat,
       k_reduce_scatter_direct,
       k_reduce_scatter_halving,
-      k_reduce_scatter_pairwise,
       k_reduce_scatter_ring,
       k_reduce_scatter_circulant,
       k_reduce_scatter_block_direct,
       k_reduce_scatter_block_halving,
-      k_reduce_scatter_block_pairwise,
       k_reduce_scatter_block_ring,
       k_reduce_scatter_block_circulant,
       k_scan_chain,

@@ -146,11 +146,11 @@ class exchange {
 
 // --- costs ---------------------------------------------------------------------------------------------------
 
-cost cost_of_alltoall(rank size, const shape& data, rank window) {
+cost cost_of_alltoall(rank size, const shape& data, const activation&) {
   const std::uint64_t pairs = wide(size) * (wide(size) - 1);
   return {.messages = pairs * pieces_in(data, data.count),
           .bytes = saturating_product(pairs, bytes_of(data.count, data)),
-          .hops = (wide(size) - 1 + wide(window) - 1) / wide(window)};
+          .hops = size > 1 ? 1u : 0u};
 }
 
 /// Of the listed blocks alone.
@@ -188,11 +188,6 @@ fragment add_alltoall_direct(builder& to, const shape& data, buffer_id input, bu
   return exchange(to, data, blocks, input, output, entry).write(no_window(to.place().size));
 }
 
-fragment add_alltoall_pairwise(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  const blocks_of_rank blocks = blocks_of_alltoall(to.place(), data);
-  return exchange(to, data, blocks, input, output, entry).write(window_of(data));
-}
-
 fragment add_alltoallv_direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   const blocks_of_rank blocks = listed_and_empty_blocks(to.place(), data);
   return exchange(to, data, blocks, input, output, entry).write(no_window(to.place().size));
@@ -212,18 +207,7 @@ constinit const algorithm k_alltoall_direct{.of = &k_alltoall,
                                             .name = "direct",
                                             .generate = generated<k_alltoall_direct, add_alltoall_direct>,
                                             .needs = {.summary = "any P; all pairs at once, one hop"},
-                                            .cost_of = [](rank size, const shape& data, const activation&) {
-                                              return cost_of_alltoall(size, data, no_window(size));
-                                            }};
-
-constinit const algorithm k_alltoall_pairwise{
-    .of = &k_alltoall,
-    .name = "pairwise",
-    .generate = generated<k_alltoall_pairwise, add_alltoall_pairwise>,
-    .needs = {.summary = "any P; at most 8 peers at a time, or radix; for many ranks and long blocks"},
-    .cost_of = [](rank size, const shape& data, const activation&) {
-      return cost_of_alltoall(size, data, window_of(data));
-    }};
+                                            .cost_of = cost_of_alltoall};
 
 constinit const algorithm k_alltoallv_direct{
     .of = &k_alltoallv,

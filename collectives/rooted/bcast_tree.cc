@@ -51,28 +51,6 @@ std::uint64_t pieces_in_binomial(const shape& data) {
   return data.segment == 0 ? std::min<std::uint64_t>(data.count, 1) : pieces_of(data, data.count);
 }
 
-// --- chains and complete trees: the children of v are kv+1 … kv+k -----------------------------------------------
-
-rank radix_of_pipeline(const shape& data) { return std::max(data.radix, 1); }
-
-relay relay_in_pipeline(world place, const shape& data) {
-  const rank radix = radix_of_pipeline(data);
-  const rank number = number_of(place, data);
-  relay by{.parent = number == 0 ? k_no_rank : (number - 1) / radix};
-  const std::int64_t first = std::int64_t{number} * radix + 1;
-  for (std::int64_t child = first; child < std::min<std::int64_t>(first + radix, place.size); ++child)
-    by.children.push_back(static_cast<rank>(child));
-  return by;
-}
-
-std::uint64_t depth_of_pipeline(rank size, const shape& data) {
-  const rank radix = radix_of_pipeline(data);
-  if (radix == 1) return wide(size) - 1;
-  std::uint64_t depth = 0;
-  for (rank number = size - 1; number > 0; number = (number - 1) / radix) ++depth;
-  return depth;
-}
-
 // --- costs ---------------------------------------------------------------------------------------------------
 
 cost cost_of_relay(rank size, const shape& data, std::uint64_t pieces, std::uint64_t depth) {
@@ -91,10 +69,6 @@ cost cost_of_binomial(rank size, const shape& data, const activation&) {
                        static_cast<std::uint64_t>(binomial_tree(size, data).depth()));
 }
 
-cost cost_of_pipeline(rank size, const shape& data, const activation&) {
-  return cost_of_relay(size, data, pieces_of(data, data.count), depth_of_pipeline(size, data));
-}
-
 }  // namespace
 
 fragment add_bcast_flat(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
@@ -105,11 +79,6 @@ fragment add_bcast_flat(builder& to, const shape& data, buffer_id input, buffer_
 fragment add_bcast_binomial(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   const relay by = relay_in(binomial_tree(to.place().size, data), number_of(to.place(), data));
   return add_relay(to, data, pieces_in_binomial(data), by, input, output, entry);
-}
-
-fragment add_bcast_pipeline(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  const relay by = relay_in_pipeline(to.place(), data);
-  return add_relay(to, data, pieces_of(data, data.count), by, input, output, entry);
 }
 
 constinit const algorithm k_bcast_flat{.of = &k_bcast,
@@ -124,12 +93,5 @@ constinit const algorithm k_bcast_binomial{
     .generate = generated<k_bcast_binomial, add_bcast_binomial>,
     .needs = {.summary = "any P; a k-nomial tree (radix 2), log2 P hops with the entire vector"},
     .cost_of = cost_of_binomial};
-
-constinit const algorithm k_bcast_pipeline{
-    .of = &k_bcast,
-    .name = "pipeline",
-    .generate = generated<k_bcast_pipeline, add_bcast_pipeline>,
-    .needs = {.summary = "any P; segments down a chain, or a tree of radix k; for long vectors on a network"},
-    .cost_of = cost_of_pipeline};
 
 }  // namespace lsched
