@@ -1,6 +1,7 @@
 #include "collectives/registry.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -26,7 +27,6 @@
 #include "collectives/allreduce/multiplying.h"
 #include "collectives/allreduce/reduce_scatter_halving.h"
 #include "collectives/allreduce/ring.h"
-#include "collectives/partial.h"
 #include "collectives/rooted/barrier.h"
 #include "collectives/rooted/barrier_tree.h"
 #include "collectives/rooted/bcast_scatter_allgather.h"
@@ -41,67 +41,72 @@ namespace lsched {
 namespace {
 
 /// A collective's algorithms stand together.
+constexpr std::array k_dense{
+    &k_adasum_doubling,
+    &k_adasum_halving,
+    &k_adasum_linear,
+    &k_adasum_two_level,
+    &k_allgather_direct,
+    &k_allgather_dissemination,
+    &k_allgather_recursive_doubling,
+    &k_allgatherv_direct,
+    &k_allgatherv_dissemination,
+    &k_allgatherv_recursive_doubling,
+    &k_allreduce_recursive_doubling,
+    &k_allreduce_tree,
+    &k_allreduce_flat,
+    &k_allreduce_multiplying,
+    &k_allreduce_direct,
+    &k_allreduce_rabenseifner,
+    &k_allreduce_ring,
+    &k_allreduce_circulant,
+    &k_allreduce_two_level,
+    &k_alltoall_bruck,
+    &k_alltoall_direct,
+    &k_alltoallv_direct,
+    &k_alltoallv_pairwise,
+    &k_barrier_dissemination,
+    &k_barrier_k_dissemination,
+    &k_barrier_tree,
+    &k_bcast_binomial,
+    &k_bcast_flat,
+    &k_bcast_scatter_allgather,
+    &k_exscan_chain,
+    &k_exscan_recursive_doubling,
+    &k_gather_binomial,
+    &k_gather_flat,
+    &k_gatherv_binomial,
+    &k_gatherv_flat,
+    &k_neighbor_exchange_direct,
+    &k_node_adasum_halving,
+    &k_node_mean_direct,
+    &k_reduce_binomial,
+    &k_reduce_direct,
+    &k_reduce_flat,
+    &k_reduce_scatter_direct,
+    &k_reduce_scatter_halving,
+    &k_reduce_scatter_ring,
+    &k_reduce_scatter_circulant,
+    &k_reduce_scatter_block_direct,
+    &k_reduce_scatter_block_halving,
+    &k_reduce_scatter_block_ring,
+    &k_reduce_scatter_block_circulant,
+    &k_scan_chain,
+    &k_scan_recursive_doubling,
+    &k_scatter_binomial,
+    &k_scatter_flat,
+    &k_scatterv_binomial,
+    &k_scatterv_flat,
+};
+
+/// Partial collectives stand before reduce.
 std::vector<algorithm> make_table() {
-  std::vector<algorithm> all{
-      k_adasum_doubling,
-      k_adasum_halving,
-      k_adasum_linear,
-      k_adasum_two_level,
-      k_allgather_direct,
-      k_allgather_dissemination,
-      k_allgather_recursive_doubling,
-      k_allgatherv_direct,
-      k_allgatherv_dissemination,
-      k_allgatherv_recursive_doubling,
-      k_allreduce_recursive_doubling,
-      k_allreduce_tree,
-      k_allreduce_flat,
-      k_allreduce_multiplying,
-      k_allreduce_direct,
-      k_allreduce_rabenseifner,
-      k_allreduce_ring,
-      k_allreduce_circulant,
-      k_allreduce_two_level,
-      k_alltoall_bruck,
-      k_alltoall_direct,
-      k_alltoallv_direct,
-      k_alltoallv_pairwise,
-      k_barrier_dissemination,
-      k_barrier_k_dissemination,
-      k_barrier_tree,
-      k_bcast_binomial,
-      k_bcast_flat,
-      k_bcast_scatter_allgather,
-      k_exscan_chain,
-      k_exscan_recursive_doubling,
-      k_gather_binomial,
-      k_gather_flat,
-      k_gatherv_binomial,
-      k_gatherv_flat,
-      k_neighbor_exchange_direct,
-      k_node_adasum_halving,
-      k_node_mean_direct,
-      k_reduce_binomial,
-      k_reduce_direct,
-      k_reduce_flat,
-      k_reduce_scatter_direct,
-      k_reduce_scatter_halving,
-      k_reduce_scatter_ring,
-      k_reduce_scatter_circulant,
-      k_reduce_scatter_block_direct,
-      k_reduce_scatter_block_halving,
-      k_reduce_scatter_block_ring,
-      k_reduce_scatter_block_circulant,
-      k_scan_chain,
-      k_scan_recursive_doubling,
-      k_scatter_binomial,
-      k_scatter_flat,
-      k_scatterv_binomial,
-      k_scatterv_flat,
-  };
-  const std::vector<algorithm> partial = partial_collectives();
-  const auto place = std::ranges::find(all, &k_reduce, &algorithm::of);
-  all.insert(place, partial.begin(), partial.end());
+  std::vector<algorithm> all, partial;
+  for (const algorithm* const it : k_dense) {
+    all.push_back(*it);
+    if (auto made = partial_of(*it)) partial.push_back(*made);
+  }
+  all.insert(std::ranges::find(all, &k_reduce, &algorithm::of), partial.begin(), partial.end());
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/algorithm/algorithm.h"
+#include "collectives/compose.h"
 #include "libsched/postcondition/overlay.h"
 
 namespace lsched {

@@ -56,7 +56,7 @@ json describe(const algorithm& it, const list_options& options) {
     entry["cost"] = nullptr;
     return entry;
   }
-  const cost price = it.cost_of(options.ranks, data, starts);
+  const cost price = price_of(it, options.ranks, data, starts);
   entry["objection"] = nullptr;
   entry["cost"] = {{"messages", price.messages},
                    {"bytes", price.bytes},

@@ -74,6 +74,7 @@ std::vector<op_id> add_core(builder& to, const fold& folded, op_id call) {
 fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, std::uint64_t count) {
   const auto [self, size] = to.place();
   const rank arrivals = quota_of(starts, size).arrivals;
+  to.set_activation(starts);
   const op_id call = to.call();
   std::vector<op_id> wakes{call};
   if (starts.is_woken() && arrivals > 1) {

@@ -36,11 +36,11 @@
 
 namespace lsched {
 
-/// Appends the activation. Its exit is the gate, a capture of `count` elements into `target`; its entry is
-/// the application's call. Policies of as many arrivals have the same ops: whether a call counts is decided at run
-/// time. `merge` combines offers that missed their round. With policy full only the own call opens the gate, and
-/// there are no signals. Ops that are added later get higher numbers, so a woken rank signals on before it
-/// begins the collective.
+/// Appends the activation, and declares that `starts` starts the schedule. Its exit is the gate, a capture of `count`
+/// elements into `target`; its entry is the application's call. Policies of as many arrivals have the same ops: whether
+/// a call counts is decided at run time. `merge` combines offers that missed their round. With policy full only the own
+/// call opens the gate, and there are no signals. Ops that are added later get higher numbers, so a woken rank signals
+/// on before it begins the collective.
 fragment add_activation(builder& to, const activation& starts, kernel merge, buffer_id target, std::uint64_t count);
 
 /// What the signals cost: `most`, if every rank's own call counts; `least`, if no more call than it takes (of those,

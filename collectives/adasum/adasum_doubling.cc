@@ -110,7 +110,7 @@ class doubling {
 constinit const algorithm k_adasum_doubling{
     .of = &k_adasum,
     .name = "recursive_doubling",
-    .generate = generated<k_adasum_doubling, add_adasum_doubling>,
+    .add = add_adasum_doubling,
     .needs = {.summary = "short vectors, any P; log2 P steps, each with the entire vector; no sums travel"},
     .cost_of = [](rank size, const shape& data,
                   const activation& starts) { return k_allreduce_recursive_doubling.cost_of(size, data, starts); },

@@ -15,7 +15,7 @@ cost cost_of_halving(rank size, const shape& data, const activation&) { return c
 constinit const algorithm k_adasum_halving{
     .of = &k_adasum,
     .name = "halving",
-    .generate = generated<k_adasum_halving, add_adasum_halving>,
+    .add = add_adasum_halving,
     .needs = {.summary = "long vectors, any P; halving then doubling, sums across dimensions in between"},
     .cost_of = cost_of_halving,
     .looks_at = {.tensors = true},

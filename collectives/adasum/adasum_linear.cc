@@ -105,8 +105,9 @@ constexpr std::uint64_t k_most_tensors = 32'766;
 constinit const algorithm k_adasum_linear{
     .of = &k_adasum,
     .name = "linear",
-    .generate = generated<k_adasum_linear, add_adasum_linear>,
+    .add = add_adasum_linear,
     .needs = {.by_name_only = true,
+              .needs_everybody = true,
               .summary = "any P, slow; rank after rank, so that later ranks weigh more; never chosen by auto"},
     .cost_of = cost_of_line,
     .looks_at = {.tensors = true},

@@ -27,14 +27,16 @@ std::uint64_t nodes_expression(rank size, const shape& data, const tensor& what)
 constinit const algorithm k_adasum_two_level{
     .of = &k_adasum,
     .name = "two_level",
-    .generate = adasum_two_level,
+    .add = add_adasum_two_level,
     .needs = {.needs_commutative = true,
               .by_name_only = true,
+              .needs_everybody = true,
               .summary = "several nodes: the mean inside each, halving between them; one node: the mean"},
     .cost_of = cost_of_two_level,
     .looks_at = {.nodes = true, .tensors = true},
     .expression_of = nodes_expression,
-    .combines_means = true};
+    .combines_means = true,
+    .name_on_one_node = "two_level, of one node: the mean"};
 
 fragment add_adasum_two_level(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   const std::size_t owners = ranks_of_smallest(nodes_of(data, to.place().size));
@@ -43,13 +45,6 @@ fragment add_adasum_two_level(builder& to, const shape& data, buffer_id input, b
   ops.exchange();
   ops.spread();
   return ops.finish();
-}
-
-result<schedule_ptr> adasum_two_level(world place, const shape& data, const activation& starts) {
-  if (auto why = objection(k_adasum_two_level, place, data, starts)) return *why;
-  const std::string_view name =
-      is_one_node(data, place.size) ? "two_level, of one node: the mean" : k_adasum_two_level.name;
-  return make_collective(k_adasum, k_adasum_two_level.needs, place, data, starts, name, add_adasum_two_level);
 }
 
 }  // namespace lsched

@@ -19,9 +19,6 @@ namespace lsched {
 /// Appends the adaptive sum of the nodes' means, of `data.count` elements, from `input` to `output`.
 fragment add_adasum_two_level(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// By itself. Any P, any count; no activation.
-result<schedule_ptr> adasum_two_level(world place, const shape& data, const activation& starts = {});
-
 extern const algorithm k_adasum_two_level;
 
 }  // namespace lsched

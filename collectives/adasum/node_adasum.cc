@@ -21,24 +21,18 @@ std::uint64_t owners_expression(rank size, const shape& data, const tensor& what
   return hypercube_tree(leaves, what);
 }
 
-result<schedule_ptr> node_adasum(world place, const shape& data, const activation& starts) {
-  if (auto why = objection(k_node_adasum_halving, place, data, starts)) return *why;
-  const std::string_view name =
-      is_one_node(data, place.size) ? "halving, of one node: its owner's" : k_node_adasum_halving.name;
-  return make_collective(k_node_adasum, k_node_adasum_halving.needs, place, data, starts, name, add_node_adasum);
-}
-
 }  // namespace
 
 constinit const algorithm k_node_adasum_halving{
     .of = &k_node_adasum,
     .name = "halving",
-    .generate = node_adasum,
+    .add = add_node_adasum,
     .needs = {.needs_commutative = true,
               .summary = "owners: halving then doubling between nodes; then each to its node"},
     .cost_of = cost_of_node_adasum,
     .looks_at = {.nodes = true, .tensors = true},
-    .expression_of = owners_expression};
+    .expression_of = owners_expression,
+    .name_on_one_node = "halving, of one node: its owner's"};
 
 fragment add_node_adasum(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   adasum_nodes ops(to, data, input, output, entry, {.first = static_cast<std::size_t>(data.root)});

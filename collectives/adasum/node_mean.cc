@@ -17,7 +17,7 @@ cost cost_of_node_mean(rank size, const shape& data, const activation&) {
 constinit const algorithm k_node_mean_direct{
     .of = &k_node_mean,
     .name = "direct",
-    .generate = generated<k_node_mean_direct, add_node_mean>,
+    .add = add_node_mean,
     .needs = {.summary = "all ranks of a node send to its owner, which adds in their order and divides"},
     .cost_of = cost_of_node_mean,
     .looks_at = {.nodes = true}};

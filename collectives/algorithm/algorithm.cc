@@ -58,13 +58,6 @@ std::vector<shape> variants_of(const algorithm& what, rank size, const shape& da
   return all;
 }
 
-cost price_of(const algorithm& what, rank size, const shape& data, const activation& starts) {
-  if (data.unit == 1) return what.cost_of(size, data, starts);
-  cost all = what.cost_of(size, in_units(data), starts);
-  all.bytes = saturating_product(all.bytes, data.unit);
-  return all;
-}
-
 std::uint64_t bytes_of(std::uint64_t count, const shape& data) { return saturating_product(count, size_of(data.type)); }
 
 }  // namespace lsched

@@ -24,34 +24,24 @@ struct knobs {
 struct algorithm {
   const collective* of;
   std::string_view name;
-  generator generate;
+  add_collective add;
   constraints needs;
-  cost (*cost_of)(rank size, const shape& data, const activation& starts);  ///< of one round, exactly
+  /// Of one round, exactly. Of a partial algorithm, as of its dense one: price_of (compose.h) adds the rest.
+  cost (*cost_of)(rank size, const shape& data, const activation& starts);
   knobs looks_at{};
   /// Of collectives that adapt: the expression of one tensor (postcondition.h).
   std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& what) = nullptr;
   bool combines_means = false;  ///< that expression's leaves may be means of several ranks
   std::uint64_t most_tensors = std::numeric_limits<std::uint64_t>::max();  ///< that are not empty, of several ranks
-};
+  std::string_view name_on_one_node{};  ///< in names of schedules, where all ranks share a node; empty: `name`
+  const algorithm* dense = nullptr;     ///< of a partial algorithm: what the activation is in front of
 
-/// What a round costs, of a request in elements; cost_of itself counts units.
-cost price_of(const algorithm& what, rank size, const shape& data, const activation& starts);
+  /// compose (collectives/compose.h).
+  result<schedule_ptr> generate(world place, const shape& data, const activation& starts = {}) const;
+};
 
 /// As that of a generator with constraints, and by what is known of this algorithm.
 std::optional<failure> objection(const algorithm& what, world place, const shape& data, const activation& starts = {});
-
-/// make_collective for an algorithm that writes ops with `body`.
-inline result<schedule_ptr> make_collective(const algorithm& what, world place, const shape& data,
-                                            const activation& starts, add_collective body) {
-  if (auto why = objection(what, place, data, starts)) return std::move(*why);
-  return make_collective(*what.of, what.needs, place, data, starts, what.name, body);
-}
-
-/// The generator of an algorithm that writes ops with `body`, for its entry in the registry.
-template <const algorithm& what, add_collective body>
-result<schedule_ptr> generated(world place, const shape& data, const activation& starts) {
-  return make_collective(what, place, data, starts, body);
-}
 
 /// The same request with every knob that the algorithm has turned this way and that, one at a time: itself first.
 std::vector<shape> variants_of(const algorithm& what, rank size, const shape& data);

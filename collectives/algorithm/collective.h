@@ -23,7 +23,7 @@
 // adasum is not associative: which ranks it combines first is its algorithm's to say (docs/adasum.md). Of elements in
 // no tensor, outputs hold some rank's. exscan leaves rank 0's output alone. Where nodes have owners, one each, the root
 // is the owner's place on its node. partial_allreduce, partial_allgather and partial_reduce_scatter_block are as those
-// behind an activation (with_activation.h), and never in place.
+// behind an activation (compose.h), and never in place.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ struct collective {
   /// Floating types only; the shape may say which tensors the vector holds. If it reduces, too, it says how a rank's
   /// late contributions become one: by kernel::adasum or by sum.
   bool adapts = false;
-  bool has_owners = false;  ///< the root is the place, inside every node, of that node's owner (nodes.h)
-  bool activates = false;   ///< an activation policy is required; false: it is refused
+  bool has_owners = false;        ///< the root is the place, inside every node, of that node's owner (nodes.h)
+  bool activates = false;         ///< an activation policy is required; false: it is refused
   bool is_synchronising = false;  ///< no rank's round ends before every rank has entered it
   extents (*extents_of)(world place, const shape& data) = nullptr;
   postcondition (*contents_of)(rank size, const shape& data) = nullptr;  ///< at any price

@@ -191,20 +191,4 @@ std::optional<failure> objection(const collective& of, const constraints& needs,
   return objection_to_start(of, starts, place.size);
 }
 
-result<schedule_ptr> make_collective(const collective& of, const constraints& needs, world place, const shape& asked,
-                                     const activation& starts, std::string_view algorithm, add_collective body) {
-  if (auto why = objection(of, needs, place, asked, starts)) return std::move(*why);
-  builder to(place, name(of.name) + "/" + name(algorithm));
-  to.set_unit(asked.unit);
-  const shape data = in_units(asked);
-  const extents buffers = of.extents_of(place, data);
-  const buffer_id input = buffers.input ? to.input(data.type, *buffers.input) : k_no_buffer;
-  const buffer_id output = buffers.output ? to.output(data.type, *buffers.output) : k_no_buffer;
-  const fragment whole = body(to, data, input, output, k_no_op);
-  if (whole.exit != k_no_op) to.set_exit(whole.exit);
-  if (whole.holding) to.declare_holding();
-  if (of.is_synchronising) to.declare_synchronising();
-  return to.compile();
-}
-
 }  // namespace lsched

@@ -1,9 +1,7 @@
-// What a generator is: a pure function from place and data to a schedule, and the words that describe it.
+// What a generator is: a pure function that appends a collective's ops to a builder, and the words that describe it.
 //
-// Generators know no clock, no globals, no environment and no addresses: equal arguments give equal
-// schedules. A collective that is built of parts has an `add_…` function for each part, which appends ops to
-// a builder and answers with a fragment; generators compose by handing one fragment's exit to the next as its
-// entry.
+// Generators know no clock, no globals, no environment and no addresses: equal arguments give equal schedules. They
+// compose by handing one fragment's exit to the next as its entry; compose.h makes whole schedules of them.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +30,6 @@ inline constexpr std::uint32_t k_barrier_tag = 1;
 inline constexpr std::uint32_t k_arrival_tag = 2;
 inline constexpr std::uint32_t k_signal_tags = 3;  ///< so many there are
 
-/// The common signature. Collectives without data ask for an empty shape, ordinary ones for no activation.
-using generator = result<schedule_ptr> (*)(world place, const shape& data, const activation& starts);
-
 /// What a generator asks of its arguments beyond what its collective does, as data: callers query it instead of trying.
 struct constraints {
   bool power_of_two = false;       ///< only worlds of 2^k ranks
@@ -43,7 +38,8 @@ struct constraints {
   bool by_name_only = false;       ///< its results are not those of others: never chosen by cost
   std::uint64_t min_count = 0;
   rank most_ranks = std::numeric_limits<rank>::max();
-  std::string_view summary;  ///< one line for people
+  bool needs_everybody = false;  ///< messages mix what ranks contribute: there is no partial variant
+  std::string_view summary;      ///< one line for people
 };
 
 /// The first reason, if there is one, why a generator of this collective with these constraints cannot serve the
@@ -54,9 +50,5 @@ std::optional<failure> objection(const collective& of, const constraints& needs,
 /// Appends a collective, of data counted in units (shape::unit), from `input` to `output` in which nothing fires before
 /// `entry`. Where this rank has no input or no output (collective::extents_of), that is k_no_buffer.
 using add_collective = fragment (*)(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
-
-/// The schedule of any such collective by itself, named "collective/algorithm". Refused if there is an objection.
-result<schedule_ptr> make_collective(const collective& of, const constraints& needs, world place, const shape& data,
-                                     const activation& starts, std::string_view algorithm, add_collective body);
 
 }  // namespace lsched

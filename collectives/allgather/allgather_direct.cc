@@ -55,14 +55,14 @@ fragment add_allgather_direct(builder& to, const shape& data, buffer_id input, b
 constinit const algorithm k_allgather_direct{
     .of = &k_allgather,
     .name = "direct",
-    .generate = generated<k_allgather_direct, add_allgather_direct>,
+    .add = add_allgather_direct,
     .needs = {.summary = "any P; everybody sends to everybody, one hop; for shared memory"},
     .cost_of = cost_of_direct};
 
 constinit const algorithm k_allgatherv_direct{
     .of = &k_allgatherv,
     .name = "direct",
-    .generate = generated<k_allgatherv_direct, add_allgather_direct>,
+    .add = add_allgather_direct,
     .needs = {.summary = "any P; everybody sends to everybody, one hop; for shared memory"},
     .cost_of = cost_of_direct};
 

@@ -86,15 +86,17 @@ fragment add_allgather_dissemination(builder& to, const shape& data, buffer_id i
 constinit const algorithm k_allgather_dissemination{
     .of = &k_allgather,
     .name = "dissemination",
-    .generate = generated<k_allgather_dissemination, add_allgather_dissemination>,
-    .needs = {.summary = "any P; ceil(log2 P) steps that double what a rank has; for short blocks"},
+    .add = add_allgather_dissemination,
+    .needs = {.needs_everybody = true,
+              .summary = "any P; ceil(log2 P) steps that double what a rank has; for short blocks"},
     .cost_of = cost_of_dissemination};
 
 constinit const algorithm k_allgatherv_dissemination{
     .of = &k_allgatherv,
     .name = "dissemination",
-    .generate = generated<k_allgatherv_dissemination, add_allgather_dissemination>,
-    .needs = {.summary = "any P; ceil(log2 P) steps that double what a rank has; for short blocks"},
+    .add = add_allgather_dissemination,
+    .needs = {.needs_everybody = true,
+              .summary = "any P; ceil(log2 P) steps that double what a rank has; for short blocks"},
     .cost_of = cost_of_dissemination};
 
 }  // namespace lsched

@@ -135,15 +135,15 @@ fragment add_allgather_recursive_doubling(builder& to, const shape& data, buffer
 constinit const algorithm k_allgather_recursive_doubling{
     .of = &k_allgather,
     .name = "recursive_doubling",
-    .generate = generated<k_allgather_recursive_doubling, add_allgather_recursive_doubling>,
-    .needs = {.summary = "any P; log2 P steps that double what a rank has, none of it copied"},
+    .add = add_allgather_recursive_doubling,
+    .needs = {.needs_everybody = true, .summary = "any P; log2 P steps that double what a rank has, none of it copied"},
     .cost_of = cost_of_doubling};
 
 constinit const algorithm k_allgatherv_recursive_doubling{
     .of = &k_allgatherv,
     .name = "recursive_doubling",
-    .generate = generated<k_allgatherv_recursive_doubling, add_allgather_recursive_doubling>,
-    .needs = {.summary = "any P; log2 P steps that double what a rank has, none of it copied"},
+    .add = add_allgather_recursive_doubling,
+    .needs = {.needs_everybody = true, .summary = "any P; log2 P steps that double what a rank has, none of it copied"},
     .cost_of = cost_of_doubling};
 
 }  // namespace lsched

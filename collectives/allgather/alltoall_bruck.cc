@@ -111,7 +111,7 @@ fragment add_alltoall_bruck(builder& to, const shape& data, buffer_id input, buf
 constinit const algorithm k_alltoall_bruck{
     .of = &k_alltoall,
     .name = "bruck",
-    .generate = generated<k_alltoall_bruck, add_alltoall_bruck>,
+    .add = add_alltoall_bruck,
     .needs = {.summary = "any P; ceil(log2 P) steps, each with half of all blocks; for short blocks"},
     .cost_of = cost_of_bruck};
 

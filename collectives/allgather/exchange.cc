@@ -205,14 +205,14 @@ fragment add_neighbor_exchange_direct(builder& to, const shape& data, buffer_id 
 
 constinit const algorithm k_alltoall_direct{.of = &k_alltoall,
                                             .name = "direct",
-                                            .generate = generated<k_alltoall_direct, add_alltoall_direct>,
+                                            .add = add_alltoall_direct,
                                             .needs = {.summary = "any P; all pairs at once, one hop"},
                                             .cost_of = cost_of_alltoall};
 
 constinit const algorithm k_alltoallv_direct{
     .of = &k_alltoallv,
     .name = "direct",
-    .generate = generated<k_alltoallv_direct, add_alltoallv_direct>,
+    .add = add_alltoallv_direct,
     .needs = {.in_place = false, .summary = "any P; all pairs at once, one hop"},
     .cost_of = [](rank size, const shape& data, const activation&) {
       return cost_of_alltoallv(size, data, no_window(size));
@@ -221,7 +221,7 @@ constinit const algorithm k_alltoallv_direct{
 constinit const algorithm k_alltoallv_pairwise{
     .of = &k_alltoallv,
     .name = "pairwise",
-    .generate = generated<k_alltoallv_pairwise, add_alltoallv_pairwise>,
+    .add = add_alltoallv_pairwise,
     .needs = {.in_place = false,
               .summary = "any P; at most 8 peers at a time, or radix; for many ranks and long blocks"},
     .cost_of = [](rank size, const shape& data, const activation&) {
@@ -231,7 +231,7 @@ constinit const algorithm k_alltoallv_pairwise{
 constinit const algorithm k_neighbor_exchange_direct{
     .of = &k_neighbor_exchange,
     .name = "direct",
-    .generate = generated<k_neighbor_exchange_direct, add_neighbor_exchange_direct>,
+    .add = add_neighbor_exchange_direct,
     .needs = {.in_place = false, .summary = "any graph of neighbours; all blocks at once, one hop"},
     .cost_of = [](rank, const shape& data, const activation&) { return cost_of_list(data); }};
 

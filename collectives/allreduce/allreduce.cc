@@ -146,16 +146,12 @@ cost cost_of_allreduce(rank size, const shape& data, const activation&) {
 constinit const algorithm k_allreduce_recursive_doubling{
     .of = &k_allreduce,
     .name = "recursive_doubling",
-    .generate = allreduce_recursive_doubling,
+    .add = add_allreduce,
     .needs = {.summary = "any P and count; log2 P short steps, each with the entire vector; same bits on every rank"},
     .cost_of = cost_of_allreduce};
 
 fragment add_allreduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return recursive_doubling(to, data, input, output, entry).write();
-}
-
-result<schedule_ptr> allreduce_recursive_doubling(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_recursive_doubling, place, data, starts, add_allreduce);
 }
 
 }  // namespace lsched

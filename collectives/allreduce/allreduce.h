@@ -19,9 +19,6 @@ namespace lsched {
 /// of the input have completed.
 fragment add_allreduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// The allreduce by itself: one input and one output of `data.count` elements. Any P, any count; no activation.
-result<schedule_ptr> allreduce_recursive_doubling(world place, const shape& data, const activation& starts = {});
-
 extern const algorithm k_allreduce_recursive_doubling;
 
 }  // namespace lsched

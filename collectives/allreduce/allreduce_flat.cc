@@ -97,16 +97,12 @@ cost cost_of_flat(rank size, const shape& data, const activation&) {
 constinit const algorithm k_allreduce_flat{
     .of = &k_allreduce,
     .name = "flat",
-    .generate = allreduce_flat,
+    .add = add_allreduce_flat,
     .needs = {.summary = "any P and count; one hop, P(P-1) messages, for short vectors; same bits on every rank"},
     .cost_of = cost_of_flat};
 
 fragment add_allreduce_flat(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return all_to_all(to, data, input, output, entry).write();
-}
-
-result<schedule_ptr> allreduce_flat(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_flat, place, data, starts, add_allreduce_flat);
 }
 
 }  // namespace lsched

@@ -15,9 +15,6 @@ namespace lsched {
 /// Appends an allreduce of `data.count` elements from `input` to `output`; as add_allreduce.
 fragment add_allreduce_flat(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// The allreduce by itself: one input and one output of `data.count` elements. Any P, any count; no activation.
-result<schedule_ptr> allreduce_flat(world place, const shape& data, const activation& starts = {});
-
 extern const algorithm k_allreduce_flat;
 
 }  // namespace lsched

@@ -152,17 +152,13 @@ cost cost_of_rabenseifner(rank size, const shape& data, const activation&) {
 constinit const algorithm k_allreduce_rabenseifner{
     .of = &k_allreduce,
     .name = "rabenseifner",
-    .generate = allreduce_rabenseifner,
+    .add = add_allreduce_rabenseifner,
     .needs = {.summary =
                   "long vectors, any P, best at 2^k; halving then doubling, 2 log2 P steps, each byte moved twice"},
     .cost_of = cost_of_rabenseifner};
 
 fragment add_allreduce_rabenseifner(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return halving_doubling(to, data, input, output, entry).write();
-}
-
-result<schedule_ptr> allreduce_rabenseifner(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_rabenseifner, place, data, starts, add_allreduce_rabenseifner);
 }
 
 }  // namespace lsched

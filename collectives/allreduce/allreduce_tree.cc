@@ -100,16 +100,12 @@ cost cost_of_tree(rank size, const shape& data, const activation&) {
 constinit const algorithm k_allreduce_tree{
     .of = &k_allreduce,
     .name = "tree",
-    .generate = allreduce_tree,
+    .add = add_allreduce_tree,
     .needs = {.summary = "any P and count; 2(P-1) messages, the fewest, along a tree; same bits on every rank"},
     .cost_of = cost_of_tree};
 
 fragment add_allreduce_tree(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return reduce_and_broadcast(to, data, input, output, entry).write();
-}
-
-result<schedule_ptr> allreduce_tree(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_tree, place, data, starts, add_allreduce_tree);
 }
 
 }  // namespace lsched

@@ -117,7 +117,7 @@ cost cost_of_two_level(rank size, const shape& data, const activation&) {
 constinit const algorithm k_allreduce_two_level{
     .of = &k_allreduce,
     .name = "two_level",
-    .generate = allreduce_two_level,
+    .add = add_allreduce_two_level,
     .needs = {.needs_commutative = true,
               .summary =
                   "several nodes: blocks combined inside each, then exchanged by as many ranks as the smallest has"},
@@ -126,10 +126,6 @@ constinit const algorithm k_allreduce_two_level{
 
 fragment add_allreduce_two_level(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return two_level(to, data, input, output, entry).write();
-}
-
-result<schedule_ptr> allreduce_two_level(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_two_level, place, data, starts, add_allreduce_two_level);
 }
 
 }  // namespace lsched

@@ -19,9 +19,6 @@ namespace lsched {
 /// Appends an allreduce of `data.count` elements from `input` to `output`.
 fragment add_allreduce_two_level(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// The allreduce by itself. Any P, any count; no activation.
-result<schedule_ptr> allreduce_two_level(world place, const shape& data, const activation& starts = {});
-
 extern const algorithm k_allreduce_two_level;
 
 }  // namespace lsched

@@ -186,25 +186,26 @@ cost cost_of_reduce_scatter(rank size, const shape& data, const activation&) {
 
 constexpr constraints k_needs{
     .needs_commutative = true,
+    .needs_everybody = true,
     .summary = "long vectors, any P: ceil(log2 P) rounds a phase and no byte more than needed, without a fold"};
 
 }  // namespace
 
 constinit const algorithm k_allreduce_circulant{.of = &k_allreduce,
                                                 .name = "circulant",
-                                                .generate = allreduce_circulant,
+                                                .add = add_allreduce_circulant,
                                                 .needs = k_needs,
                                                 .cost_of = cost_of_allreduce};
 
 constinit const algorithm k_reduce_scatter_circulant{.of = &k_reduce_scatter,
                                                      .name = "circulant",
-                                                     .generate = reduce_scatter_circulant,
+                                                     .add = add_reduce_scatter_circulant,
                                                      .needs = k_needs,
                                                      .cost_of = cost_of_reduce_scatter};
 
 constinit const algorithm k_reduce_scatter_block_circulant{.of = &k_reduce_scatter_block,
                                                            .name = "circulant",
-                                                           .generate = reduce_scatter_block_circulant,
+                                                           .add = add_reduce_scatter_circulant,
                                                            .needs = k_needs,
                                                            .cost_of = cost_of_reduce_scatter};
 
@@ -214,18 +215,6 @@ fragment add_allreduce_circulant(builder& to, const shape& data, buffer_id input
 
 fragment add_reduce_scatter_circulant(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return circulant(to, k_reduce_scatter, data, input, output, entry).write();
-}
-
-result<schedule_ptr> allreduce_circulant(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_circulant, place, data, starts, add_allreduce_circulant);
-}
-
-result<schedule_ptr> reduce_scatter_circulant(world place, const shape& data, const activation& starts) {
-  return make_collective(k_reduce_scatter_circulant, place, data, starts, add_reduce_scatter_circulant);
-}
-
-result<schedule_ptr> reduce_scatter_block_circulant(world place, const shape& data, const activation& starts) {
-  return make_collective(k_reduce_scatter_block_circulant, place, data, starts, add_reduce_scatter_circulant);
 }
 
 }  // namespace lsched

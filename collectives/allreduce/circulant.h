@@ -19,11 +19,6 @@ namespace lsched {
 fragment add_allreduce_circulant(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 fragment add_reduce_scatter_circulant(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// Each by itself. Any P, any count; no activation.
-result<schedule_ptr> allreduce_circulant(world place, const shape& data, const activation& starts = {});
-result<schedule_ptr> reduce_scatter_circulant(world place, const shape& data, const activation& starts = {});
-result<schedule_ptr> reduce_scatter_block_circulant(world place, const shape& data, const activation& starts = {});
-
 extern const algorithm k_allreduce_circulant, k_reduce_scatter_circulant, k_reduce_scatter_block_circulant;
 
 }  // namespace lsched

@@ -192,21 +192,21 @@ constexpr constraints k_needs{
 
 constinit const algorithm k_allreduce_direct{.of = &k_allreduce,
                                              .name = "direct",
-                                             .generate = allreduce_direct,
+                                             .add = add_allreduce_direct,
                                              .needs = k_needs,
                                              .cost_of = cost_of_allreduce,
                                              .looks_at = {.segment = true, .is_visible = true}};
 
 constinit const algorithm k_reduce_scatter_direct{.of = &k_reduce_scatter,
                                                   .name = "direct",
-                                                  .generate = reduce_scatter_direct,
+                                                  .add = add_reduce_scatter_direct,
                                                   .needs = k_needs,
                                                   .cost_of = cost_of_reduce_scatter,
                                                   .looks_at = {.segment = true, .is_visible = true}};
 
 constinit const algorithm k_reduce_scatter_block_direct{.of = &k_reduce_scatter_block,
                                                         .name = "direct",
-                                                        .generate = reduce_scatter_block_direct,
+                                                        .add = add_reduce_scatter_direct,
                                                         .needs = k_needs,
                                                         .cost_of = cost_of_reduce_scatter,
                                                         .looks_at = {.segment = true, .is_visible = true}};
@@ -217,18 +217,6 @@ fragment add_allreduce_direct(builder& to, const shape& data, buffer_id input, b
 
 fragment add_reduce_scatter_direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return direct(to, k_reduce_scatter, data, input, output, entry).write();
-}
-
-result<schedule_ptr> allreduce_direct(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_direct, place, data, starts, add_allreduce_direct);
-}
-
-result<schedule_ptr> reduce_scatter_direct(world place, const shape& data, const activation& starts) {
-  return make_collective(k_reduce_scatter_direct, place, data, starts, add_reduce_scatter_direct);
-}
-
-result<schedule_ptr> reduce_scatter_block_direct(world place, const shape& data, const activation& starts) {
-  return make_collective(k_reduce_scatter_block_direct, place, data, starts, add_reduce_scatter_direct);
 }
 
 }  // namespace lsched

@@ -26,11 +26,6 @@ namespace lsched {
 fragment add_allreduce_direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 fragment add_reduce_scatter_direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// Each by itself. Any P, any count; no activation.
-result<schedule_ptr> allreduce_direct(world place, const shape& data, const activation& starts = {});
-result<schedule_ptr> reduce_scatter_direct(world place, const shape& data, const activation& starts = {});
-result<schedule_ptr> reduce_scatter_block_direct(world place, const shape& data, const activation& starts = {});
-
 extern const algorithm k_allreduce_direct, k_reduce_scatter_direct, k_reduce_scatter_block_direct;
 
 }  // namespace lsched

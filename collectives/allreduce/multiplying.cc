@@ -165,7 +165,7 @@ std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::ui
 constinit const algorithm k_allreduce_multiplying{
     .of = &k_allreduce,
     .name = "recursive_multiplying",
-    .generate = allreduce_multiplying,
+    .add = add_allreduce_multiplying,
     .needs = {.summary =
                   "short vectors, any P: log_k P steps of k-1 messages with the entire vector, k = 4 or the radix"},
     .cost_of = cost_of_allreduce,
@@ -179,10 +179,6 @@ fragment add_allreduce_multiplying(builder& to, const shape& data, buffer_id inp
   stretch result{{output, 0}, data.count, data.in_place ? given.cell : ops.new_cells(1)};
   const bool may_hold = add_multiplying(ops, all, to.place().self, radix_of(data), 0, given, result);
   return ops.finish(may_hold);
-}
-
-result<schedule_ptr> allreduce_multiplying(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_multiplying, place, data, starts, add_allreduce_multiplying);
 }
 
 }  // namespace lsched

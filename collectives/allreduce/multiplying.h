@@ -39,9 +39,6 @@ std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::ui
 /// Appends an allreduce of `data.count` elements from `input` to `output`.
 fragment add_allreduce_multiplying(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// The allreduce by itself. Any P, any count; no activation.
-result<schedule_ptr> allreduce_multiplying(world place, const shape& data, const activation& starts = {});
-
 extern const algorithm k_allreduce_multiplying;
 
 }  // namespace lsched

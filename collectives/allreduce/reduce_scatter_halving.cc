@@ -165,19 +165,17 @@ constexpr constraints k_needs{
 
 }  // namespace
 
-constinit const algorithm k_reduce_scatter_halving{
-    .of = &k_reduce_scatter,
-    .name = "recursive_halving",
-    .generate = generated<k_reduce_scatter_halving, add_reduce_scatter_halving>,
-    .needs = k_needs,
-    .cost_of = cost_of_halving};
+constinit const algorithm k_reduce_scatter_halving{.of = &k_reduce_scatter,
+                                                   .name = "recursive_halving",
+                                                   .add = add_reduce_scatter_halving,
+                                                   .needs = k_needs,
+                                                   .cost_of = cost_of_halving};
 
-constinit const algorithm k_reduce_scatter_block_halving{
-    .of = &k_reduce_scatter_block,
-    .name = "recursive_halving",
-    .generate = generated<k_reduce_scatter_block_halving, add_reduce_scatter_halving>,
-    .needs = k_needs,
-    .cost_of = cost_of_halving};
+constinit const algorithm k_reduce_scatter_block_halving{.of = &k_reduce_scatter_block,
+                                                         .name = "recursive_halving",
+                                                         .add = add_reduce_scatter_halving,
+                                                         .needs = k_needs,
+                                                         .cost_of = cost_of_halving};
 
 fragment add_reduce_scatter_halving(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return halving(to, data, input, output, entry).write();

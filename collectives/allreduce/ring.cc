@@ -168,21 +168,21 @@ constexpr constraints k_needs{
 
 constinit const algorithm k_allreduce_ring{.of = &k_allreduce,
                                            .name = "ring",
-                                           .generate = allreduce_ring,
+                                           .add = add_allreduce_ring,
                                            .needs = k_needs,
                                            .cost_of = cost_of_allreduce,
                                            .looks_at = {.segment = true}};
 
 constinit const algorithm k_reduce_scatter_ring{.of = &k_reduce_scatter,
                                                 .name = "ring",
-                                                .generate = reduce_scatter_ring,
+                                                .add = add_reduce_scatter_ring,
                                                 .needs = k_needs,
                                                 .cost_of = cost_of_reduce_scatter,
                                                 .looks_at = {.segment = true}};
 
 constinit const algorithm k_reduce_scatter_block_ring{.of = &k_reduce_scatter_block,
                                                       .name = "ring",
-                                                      .generate = reduce_scatter_block_ring,
+                                                      .add = add_reduce_scatter_ring,
                                                       .needs = k_needs,
                                                       .cost_of = cost_of_reduce_scatter,
                                                       .looks_at = {.segment = true}};
@@ -193,18 +193,6 @@ fragment add_allreduce_ring(builder& to, const shape& data, buffer_id input, buf
 
 fragment add_reduce_scatter_ring(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return ring(to, k_reduce_scatter, data, input, output, entry).write();
-}
-
-result<schedule_ptr> allreduce_ring(world place, const shape& data, const activation& starts) {
-  return make_collective(k_allreduce_ring, place, data, starts, add_allreduce_ring);
-}
-
-result<schedule_ptr> reduce_scatter_ring(world place, const shape& data, const activation& starts) {
-  return make_collective(k_reduce_scatter_ring, place, data, starts, add_reduce_scatter_ring);
-}
-
-result<schedule_ptr> reduce_scatter_block_ring(world place, const shape& data, const activation& starts) {
-  return make_collective(k_reduce_scatter_block_ring, place, data, starts, add_reduce_scatter_ring);
 }
 
 }  // namespace lsched

@@ -54,19 +54,15 @@ fragment body_of_radix(builder& to, const shape& data, buffer_id, buffer_id, op_
 constinit const algorithm k_barrier_dissemination{
     .of = &k_barrier,
     .name = "dissemination",
-    .generate = barrier_dissemination,
+    .add = body,
     .needs = {.summary = "any P; ceil(log2 P) steps of signals, no payload"},
     .cost_of = [](rank size, const shape&, const activation&) { return cost_of_barrier(size, 2); }};
 
 constinit const algorithm k_barrier_k_dissemination{
     .of = &k_barrier,
     .name = "k_dissemination",
-    .generate = generated<k_barrier_k_dissemination, body_of_radix>,
+    .add = body_of_radix,
     .needs = {.summary = "any P; ceil(log4 P) steps of three signals, or of radix k; for a core for every rank"},
     .cost_of = [](rank size, const shape& data, const activation&) { return cost_of_barrier(size, radix_of(data)); }};
-
-result<schedule_ptr> barrier_dissemination(world place, const shape& data, const activation& starts) {
-  return make_collective(k_barrier_dissemination, place, data, starts, body);
-}
 
 }  // namespace lsched

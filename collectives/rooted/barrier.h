@@ -18,9 +18,6 @@ namespace lsched {
 /// Appends a barrier: no rank's exit completes before every rank's `entry` has.
 fragment add_barrier(builder& to, op_id entry, rank radix = 2);
 
-/// The barrier by itself. Any P; P = 1 is a nop.
-result<schedule_ptr> barrier_dissemination(world place, const shape& data = {}, const activation& starts = {});
-
 extern const algorithm k_barrier_dissemination, k_barrier_k_dissemination;
 
 }  // namespace lsched

@@ -41,7 +41,7 @@ fragment add_barrier_tree(builder& to, const shape& data, buffer_id, buffer_id, 
 constinit const algorithm k_barrier_tree{
     .of = &k_barrier,
     .name = "tree",
-    .generate = generated<k_barrier_tree, add_barrier_tree>,
+    .add = add_barrier_tree,
     .needs = {.summary = "any P; 2(P-1) signals, the fewest, along a tree; for ranks that share cores"},
     .cost_of = cost_of_tree};
 

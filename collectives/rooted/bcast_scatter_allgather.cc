@@ -86,7 +86,7 @@ fragment add_bcast_scatter_allgather(builder& to, const shape& data, buffer_id i
 constinit const algorithm k_bcast_scatter_allgather{
     .of = &k_bcast,
     .name = "scatter_allgather",
-    .generate = generated<k_bcast_scatter_allgather, add_bcast_scatter_allgather>,
+    .add = add_bcast_scatter_allgather,
     .needs = {.summary = "any P; P-1 blocks, two hops, no rank sends more than the vector; for long vectors"},
     .cost_of = cost_of_bcast};
 

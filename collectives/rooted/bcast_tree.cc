@@ -83,14 +83,14 @@ fragment add_bcast_binomial(builder& to, const shape& data, buffer_id input, buf
 
 constinit const algorithm k_bcast_flat{.of = &k_bcast,
                                        .name = "flat",
-                                       .generate = generated<k_bcast_flat, add_bcast_flat>,
+                                       .add = add_bcast_flat,
                                        .needs = {.summary = "any P; the root sends to everybody, one hop"},
                                        .cost_of = cost_of_flat};
 
 constinit const algorithm k_bcast_binomial{
     .of = &k_bcast,
     .name = "binomial",
-    .generate = generated<k_bcast_binomial, add_bcast_binomial>,
+    .add = add_bcast_binomial,
     .needs = {.summary = "any P; a k-nomial tree (radix 2), log2 P hops with the entire vector"},
     .cost_of = cost_of_binomial};
 

@@ -87,13 +87,9 @@ fragment add_gather_binomial(builder& to, const shape& data, buffer_id input, bu
   return gather(to, data, subtree_blocks::binomial(to.place().size, data), input, output, entry).write();
 }
 
-constinit const algorithm k_gather_flat{&k_gather, "flat", generated<k_gather_flat, add_gather_flat>, k_flat,
-                                        cost_of_flat};
-constinit const algorithm k_gather_binomial{&k_gather, "binomial", generated<k_gather_binomial, add_gather_binomial>,
-                                            k_binomial, cost_of_binomial};
-constinit const algorithm k_gatherv_flat{&k_gatherv, "flat", generated<k_gatherv_flat, add_gather_flat>, k_flat,
-                                         cost_of_flat};
-constinit const algorithm k_gatherv_binomial{&k_gatherv, "binomial", generated<k_gatherv_binomial, add_gather_binomial>,
-                                             k_binomial, cost_of_binomial};
+constinit const algorithm k_gather_flat{&k_gather, "flat", add_gather_flat, k_flat, cost_of_flat};
+constinit const algorithm k_gather_binomial{&k_gather, "binomial", add_gather_binomial, k_binomial, cost_of_binomial};
+constinit const algorithm k_gatherv_flat{&k_gatherv, "flat", add_gather_flat, k_flat, cost_of_flat};
+constinit const algorithm k_gatherv_binomial{&k_gatherv, "binomial", add_gather_binomial, k_binomial, cost_of_binomial};
 
 }  // namespace lsched

@@ -138,7 +138,7 @@ fragment add_reduce_direct(builder& to, const shape& data, buffer_id input, buff
 constinit const algorithm k_reduce_direct{
     .of = &k_reduce,
     .name = "direct",
-    .generate = generated<k_reduce_direct, add_reduce_direct>,
+    .add = add_reduce_direct,
     .needs = {.summary = "any P and root; every rank combines one block, two hops; rank order; for long vectors"},
     .cost_of = cost_of_direct};
 

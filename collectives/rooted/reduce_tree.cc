@@ -83,14 +83,14 @@ fragment add_reduce_binomial(builder& to, const shape& data, buffer_id input, bu
 constinit const algorithm k_reduce_flat{
     .of = &k_reduce,
     .name = "flat",
-    .generate = generated<k_reduce_flat, add_reduce_flat>,
+    .add = add_reduce_flat,
     .needs = {.summary = "any P and root; everybody sends to the root, one hop; rank order"},
     .cost_of = cost_of_flat};
 
 constinit const algorithm k_reduce_binomial{
     .of = &k_reduce,
     .name = "binomial",
-    .generate = generated<k_reduce_binomial, add_reduce_binomial>,
+    .add = add_reduce_binomial,
     .needs = {.summary = "any P and root; a k-nomial tree (radix 2), log2 P hops; rank order"},
     .cost_of = cost_of_binomial};
 

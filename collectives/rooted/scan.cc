@@ -226,15 +226,11 @@ constexpr constraints k_chain{.summary = "any P; from rank to rank, in segments;
 
 }  // namespace
 
-constinit const algorithm k_scan_recursive_doubling{&k_scan, "recursive_doubling",
-                                                    generated<k_scan_recursive_doubling, add_scan_recursive_doubling>,
+constinit const algorithm k_scan_recursive_doubling{&k_scan, "recursive_doubling", add_scan_recursive_doubling,
                                                     k_doubling, cost_of_doubling};
-constinit const algorithm k_scan_chain{&k_scan, "chain", generated<k_scan_chain, add_scan_chain>, k_chain,
-                                       cost_of_chain};
-constinit const algorithm k_exscan_recursive_doubling{
-    &k_exscan, "recursive_doubling", generated<k_exscan_recursive_doubling, add_exscan_recursive_doubling>, k_doubling,
-    cost_of_doubling};
-constinit const algorithm k_exscan_chain{&k_exscan, "chain", generated<k_exscan_chain, add_exscan_chain>, k_chain,
-                                         cost_of_chain};
+constinit const algorithm k_scan_chain{&k_scan, "chain", add_scan_chain, k_chain, cost_of_chain};
+constinit const algorithm k_exscan_recursive_doubling{&k_exscan, "recursive_doubling", add_exscan_recursive_doubling,
+                                                      k_doubling, cost_of_doubling};
+constinit const algorithm k_exscan_chain{&k_exscan, "chain", add_exscan_chain, k_chain, cost_of_chain};
 
 }  // namespace lsched

@@ -98,13 +98,11 @@ fragment add_scatter_binomial(builder& to, const shape& data, buffer_id input, b
   return scatter(to, data, subtree_blocks::binomial(to.place().size, data), true, input, output, entry).write();
 }
 
-constinit const algorithm k_scatter_flat{&k_scatter, "flat", generated<k_scatter_flat, add_scatter_flat>, k_flat,
-                                         cost_of_flat};
-constinit const algorithm k_scatter_binomial{
-    &k_scatter, "binomial", generated<k_scatter_binomial, add_scatter_binomial>, k_binomial, cost_of_binomial};
-constinit const algorithm k_scatterv_flat{&k_scatterv, "flat", generated<k_scatterv_flat, add_scatter_flat>, k_flat,
-                                          cost_of_flat};
-constinit const algorithm k_scatterv_binomial{
-    &k_scatterv, "binomial", generated<k_scatterv_binomial, add_scatter_binomial>, k_binomial, cost_of_binomial};
+constinit const algorithm k_scatter_flat{&k_scatter, "flat", add_scatter_flat, k_flat, cost_of_flat};
+constinit const algorithm k_scatter_binomial{&k_scatter, "binomial", add_scatter_binomial, k_binomial,
+                                             cost_of_binomial};
+constinit const algorithm k_scatterv_flat{&k_scatterv, "flat", add_scatter_flat, k_flat, cost_of_flat};
+constinit const algorithm k_scatterv_binomial{&k_scatterv, "binomial", add_scatter_binomial, k_binomial,
+                                              cost_of_binomial};
 
 }  // namespace lsched

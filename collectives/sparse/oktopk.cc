@@ -19,9 +19,10 @@ constexpr std::uint32_t k_tags_of_one = 64;
 
 class oktopk_rank {
  public:
-  oktopk_rank(builder& to, const sparse_problem& problem)
+  oktopk_rank(builder& to, const sparse_problem& problem, const sparse_ends& ends)
       : to_(to),
         problem_(problem),
+        ends_(ends),
         self_(problem.place.self),
         size_(problem.place.size),
         ranks_(wide(size_)),
@@ -31,20 +32,18 @@ class oktopk_rank {
         gathered_room_(std::max<std::uint64_t>(1, gathered_room(problem))),
         exit_(to.nop()) {}
 
-  void write() {
-    const buffer_id gradient = to_.input(problem_.type, problem_.count);
-    const buffer_id update = to_.output(problem_.type, problem_.count);
+  fragment write() {
     selected_ = to_.lists(buffer_role::scratch, items_, 1, {.room = selected_room_, .typical = k_});
-    const op_id chosen = to_.apply(kernel::split, number_of(oktopk_step::select), gradient, k_no_buffer, selected_);
+    const op_id chosen =
+        to_.apply(kernel::split, number_of(oktopk_step::select), ends_.gradient, k_no_buffer, selected_);
     split(follow(look(chosen)));
     find_threshold();
     balance();
     gather();
-    last_ = to_.apply(kernel::join, number_of(oktopk_step::settle), gathered_, k_no_buffer, update, {last_});
+    last_ = to_.apply(kernel::join, number_of(oktopk_step::settle), gathered_, ends_.census, ends_.update,
+                      {last_, ends_.counted});
     to_.dep(last_, exit_);
-    to_.set_exit(exit_);
-    to_.declare_synchronising();
-    to_.set_name("sparse_allreduce/oktopk");
+    return {.exit = exit_};
   }
 
  private:
@@ -183,6 +182,7 @@ class oktopk_rank {
 
   builder& to_;
   const sparse_problem& problem_;
+  const sparse_ends& ends_;
   const rank self_, size_;
   const std::uint64_t ranks_;
   const dtype items_;
@@ -195,12 +195,8 @@ class oktopk_rank {
 
 }  // namespace
 
-result<schedule_ptr> oktopk_schedule(const sparse_problem& problem) {
-  if (auto why = objection(problem)) return std::move(*why);
-  builder to(problem.place);
-  if (to.error() != nullptr) return *to.error();
-  oktopk_rank(to, problem).write();
-  return to.compile();
+fragment add_oktopk(builder& to, const sparse_problem& problem, const sparse_ends& ends) {
+  return oktopk_rank(to, problem, ends).write();
 }
 
 }  // namespace lsched

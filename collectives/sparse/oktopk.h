@@ -16,13 +16,11 @@
 // (docs/sparse.md). What a rank computes between messages are functions (oktopk_steps.h). Synchronising.
 #pragma once
 
-#include "collectives/sparse/protocol/problem.h"
-#include "libsched/schedule/builder.h"
+#include "collectives/sparse/sparse_allreduce.h"
 
 namespace lsched {
 
-/// Input 0 is the gradient, output 0 the update, of `problem.count` elements each. Its place is the schedule's.
-/// Failures: ARGUMENT for a type that is not floating, more than 2^32 elements, or a period or a reuse of 0.
-result<schedule_ptr> oktopk_schedule(const sparse_problem& problem);
+/// Appends the algorithm for a `problem` that there is no objection to.
+fragment add_oktopk(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 
 }  // namespace lsched

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
 
 #include "collectives/activation/activation.h"
-#include "collectives/activation/with_activation.h"
+#include "collectives/allreduce/allreduce.h"
 #include "collectives/sparse/oktopk.h"
 #include "collectives/sparse/protocol/quantiles.h"
 #include "collectives/sparse/protocol/region_parts.h"
@@ -41,10 +42,41 @@ sparse_cost cost_of_topka(const sparse_problem& of) {
 }
 
 constexpr std::array k_own{
-    sparse_algorithm{"oktopk", oktopk_schedule, cost_of_oktopk, functions_of_oktopk,
+    sparse_algorithm{"oktopk", add_oktopk, cost_of_oktopk, functions_of_oktopk,
                      "regions, each added up by its owner; the k largest of all, in equal shares: about 4 k words"},
-    sparse_algorithm{"topka", topka_schedule, cost_of_topka, functions_of_topka,
+    sparse_algorithm{"topka", add_topka, cost_of_topka, functions_of_topka,
                      "every rank gets every list: 2 k (P-1) words"}};
+
+/// Beyond the tags of all algorithms.
+constexpr std::uint32_t k_census_tag = 1u << 30;
+
+/// Nobody looks at the sum but for who contributed.
+void add_census(builder& to, sparse_ends& ends, op_id gate) {
+  const buffer whole = to.at(ends.gradient);
+  const shape first{.count = std::min<std::uint64_t>(1, whole.count), .type = whole.type, .what = kernel::sum};
+  ends.census = to.scratch(first.type, first.count);
+  to.set_first_tag(k_census_tag);
+  ends.counted = add_allreduce(to, first, ends.gradient, ends.census, gate).exit;
+  to.set_first_tag(0);
+}
+
+result<schedule_ptr> compose(const sparse_algorithm& how, const sparse_problem& problem, const activation& starts) {
+  if (auto why = objection(problem)) return std::move(*why);
+  const bool is_partial = starts.policy != activation_policy::none;
+  builder to(problem.place, (is_partial ? "partial_sparse_allreduce/" : "sparse_allreduce/") + std::string(how.name));
+  if (to.error() != nullptr) return *to.error();
+  sparse_ends ends{.gradient = to.input(problem.type, problem.count), .update = to.output(problem.type, problem.count)};
+  op_id gate = k_no_op;
+  if (is_partial) {
+    gate = add_activation(to, starts, kernel::sum, ends.gradient, problem.count).exit;
+    add_census(to, ends, gate);
+  }
+  const auto first = static_cast<op_id>(to.op_count());
+  to.set_exit(how.add(to, problem, ends).exit);
+  to.set_entry(first, gate);
+  to.declare_synchronising();
+  return to.compile();
+}
 
 std::vector<sparse_algorithm>& all_algorithms() {
   static std::vector<sparse_algorithm> all(k_own.begin(), k_own.end());
@@ -73,6 +105,10 @@ const sparse_algorithm& choose_sparse(const sparse_problem& problem) {
   return *std::ranges::min_element(k_own, {}, us);
 }
 
+result<schedule_ptr> sparse_algorithm::generate(const sparse_problem& problem) const {
+  return compose(*this, problem, {});
+}
+
 postcondition promise_of_sparse(const sparse_problem& problem) {
   postcondition promise = reduced_everywhere(problem.place.size, problem.count, kernel::fold, true);
   promise.is_synchronising = true;
@@ -81,8 +117,10 @@ postcondition promise_of_sparse(const sparse_problem& problem) {
 
 result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
                                               const activation& starts) {
-  const auto body = how.generate(problem);
-  return body ? with_activation(std::span(&*body, 1), starts, kernel::sum) : body;
+  if (starts.policy == activation_policy::none)
+    return failure{.code = status::argument, .text = "what starts the rounds is not said"};
+  if (auto why = objection(starts, problem.place.size)) return std::move(*why);
+  return compose(how, problem, starts);
 }
 
 postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts) {

@@ -5,10 +5,10 @@
 #include <span>
 #include <string_view>
 
+#include "collectives/algorithm/generator.h"
 #include "collectives/sparse/functions/sparse_functions.h"
 #include "collectives/sparse/protocol/problem.h"
 #include "libsched/postcondition/postcondition.h"
-#include "libsched/schedule/builder.h"
 
 namespace lsched {
 
@@ -18,14 +18,27 @@ struct sparse_cost {
   double words = 0;     ///< of 4 bytes, sent or received, whichever is more; counters and lengths included
 };
 
+/// What the ops of a sparse allreduce lie between.
+struct sparse_ends {
+  buffer_id gradient = k_no_buffer;
+  buffer_id update = k_no_buffer;
+  /// Of a partial one: the sum of all contributions' first elements, and the op that completes it. Who contributed
+  /// cannot be told by what the functions read (functions.h): the one that makes the update reads the census, too.
+  buffer_id census = k_no_buffer;
+  op_id counted = k_no_op;
+};
+
 struct sparse_algorithm {
   std::string_view name;
-  result<schedule_ptr> (*generate)(const sparse_problem& problem);  ///< input 0: gradient, output 0: update
+  fragment (*add)(builder& to, const sparse_problem& problem, const sparse_ends& ends);
   /// Of gradients whose large elements lie anywhere, and on other places on every rank.
   sparse_cost (*cost_of)(const sparse_problem& problem);
   /// What the schedule calls. The state outlives it. Throws std::bad_alloc.
   std::shared_ptr<judging_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
   std::string_view summary;  ///< one line for people
+
+  /// Input 0: gradient, output 0: update. Refused if there is an objection to the problem.
+  result<schedule_ptr> generate(const sparse_problem& problem) const;
 };
 
 /// Those of the library, and after them those that were added.
@@ -44,8 +57,13 @@ const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 /// Every rank's output is made of every rank's contribution, once, in rank order, and the same everywhere.
 postcondition promise_of_sparse(const sparse_problem& problem);
 
-/// The same behind an activation (with_activation.h). A rank whose call has not come brings no gradient to
-/// the round, but takes part with what its residual has. Failures: those of `how` and of an activation.
+/// The same behind an activation (compose.h). A rank whose call has not come brings no gradient to the round, but takes
+/// part with what its residual has. Beside the collective goes an allreduce of one element, the census:
+///
+///       gate ─┬─► collective: select ─► … ─► settle ─► exit
+///             └─► allreduce of one element ────┘
+///
+/// Failures: those of `how` and of an activation.
 result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
                                               const activation& starts);
 postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts);

@@ -4,18 +4,14 @@
 // others. What it computes between messages are functions (topka_steps.h). Synchronising.
 #pragma once
 
-#include <string>
-
-#include "collectives/sparse/protocol/problem.h"
-#include "libsched/schedule/builder.h"
+#include "collectives/sparse/sparse_allreduce.h"
 
 namespace lsched {
 
-/// Input 0 is the gradient, output 0 the update, of `problem.count` elements each. Its place is the schedule's.
-/// Failures: as objection(problem).
-result<schedule_ptr> topka_schedule(const sparse_problem& problem);
+/// Appends the algorithm for a `problem` that there is no objection to.
+fragment add_topka(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 
-/// The same, named so, of lists of up to `room` items.
-result<schedule_ptr> lists_to_all_schedule(const sparse_problem& problem, std::uint64_t room, std::string name);
+/// The same of lists of up to `most` items.
+fragment add_lists_to_all(builder& to, const sparse_problem& problem, const sparse_ends& ends, std::uint64_t most);
 
 }  // namespace lsched

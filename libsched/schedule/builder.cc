@@ -68,9 +68,18 @@ op_id builder::append(const op& what, deps after) {
     return k_no_op;
   }
   const auto id = static_cast<op_id>(ops_.size());
-  ops_.push_back(what);
+  op& made = ops_.emplace_back(what);
+  for (region op::*which : {&op::a, &op::b, &op::c, &op::s}) made.*which = in_bucket(made.*which);
   for (const op_id before : after) dep(before, id);
   return error() == nullptr ? id : k_no_op;
+}
+
+region builder::in_bucket(region part) const {
+  if (!part.exists()) return part;
+  const buffer_role role = at(part.buffer()).role;
+  if (role == buffer_role::input) return {part.buffer(), part.offset() + bucket_.input_begin};
+  if (role == buffer_role::output) return {part.buffer(), part.offset() + bucket_.output_begin};
+  return part;
 }
 
 op_id builder::nop(deps after) { return append({}, after); }
@@ -79,7 +88,7 @@ op_id builder::send(rank to, std::uint32_t tag, region source, std::uint64_t cou
   return append({.kind = op_kind::send,
                  .type = at(source.buffer()).type,
                  .peer = to,
-                 .tag = first_tag_ + tag,
+                 .tag = tag_in_bucket(tag),
                  .count = count,
                  .a = source},
                 after);
@@ -89,7 +98,7 @@ op_id builder::recv(rank from, std::uint32_t tag, region target, std::uint64_t c
   return append({.kind = op_kind::recv,
                  .type = at(target.buffer()).type,
                  .peer = from,
-                 .tag = first_tag_ + tag,
+                 .tag = tag_in_bucket(tag),
                  .count = count,
                  .c = target},
                 after);
@@ -134,11 +143,11 @@ op_id builder::apply(kernel what, std::uint32_t function, buffer_id source, buff
 }
 
 op_id builder::signal_send(rank to, std::uint32_t tag, deps after) {
-  return append({.kind = op_kind::signal_send, .peer = to, .tag = tag}, after);
+  return append({.kind = op_kind::signal_send, .peer = to, .tag = bucket_.first_signal_tag + tag}, after);
 }
 
 op_id builder::signal_recv(rank from, std::uint32_t tag, deps after) {
-  return append({.kind = op_kind::signal_recv, .peer = from, .tag = tag}, after);
+  return append({.kind = op_kind::signal_recv, .peer = from, .tag = bucket_.first_signal_tag + tag}, after);
 }
 
 op_id builder::call(deps after) { return signal_recv(place_.self, k_call_tag, after); }
@@ -180,6 +189,14 @@ void builder::dep(op_id before, op_id after) {
         after);
   if (deps_.size() >= k_most_deps) return fail(status::argument, op_text(after) + ": too many deps", after);
   deps_.emplace_back(before, after);
+}
+
+void builder::set_entry(op_id first, op_id entry) {
+  if (error() != nullptr) return;
+  std::vector<bool> waits(ops_.size(), false);
+  for (const auto& [before, after] : deps_) waits[after] = true;
+  for (op_id id = first; id < ops_.size(); ++id)
+    if (!waits[id]) dep(entry, id);
 }
 
 void builder::set_need(op_id what, std::uint32_t need) {

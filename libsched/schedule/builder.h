@@ -97,6 +97,19 @@ class builder {
   /// From now on the tags of payload are counted from here, so that fragments need not know of each other.
   void set_first_tag(std::uint32_t tag) { first_tag_ = tag; }
 
+  /// From now on ops belong to one of several buckets side by side, fragments that know nothing of each other. Buckets
+  /// do not share tags, and no rank needs to know how many tags another rank's buckets use. Offsets of inputs and
+  /// outputs are counted from where the bucket begins.
+  struct bucket {
+    std::uint32_t number = 0, of = 1;
+    std::uint32_t first_signal_tag = 0;
+    std::uint64_t input_begin = 0, output_begin = 0;
+  };
+  void set_bucket(const bucket& which) { bucket_ = which; }
+
+  /// Of the ops from `first` on, those that wait for nothing wait for `entry` from now on.
+  void set_entry(op_id first, op_id entry);
+
   /// The op whose completion, with that of every fired op, ends a round. Default: a nop after all leaves.
   void set_exit(op_id what);
 
@@ -130,6 +143,8 @@ class builder {
   friend class compiler;
   op_id append(const op& what, deps after);
   void fail(status code, std::string text, op_id where = k_no_op, rank peer = k_no_rank);
+  std::uint32_t tag_in_bucket(std::uint32_t tag) const { return (first_tag_ + tag) * bucket_.of + bucket_.number; }
+  region in_bucket(region part) const;
   std::uint64_t widened(std::uint64_t units);
   void widen();
 
@@ -143,6 +158,7 @@ class builder {
   op_id exit_ = k_no_op;
   std::uint64_t unit_ = 1;
   std::uint32_t first_tag_ = 0;
+  bucket bucket_{};
   bool synchronising_ = false;
   bool holding_ = false;
   activation starts_{};

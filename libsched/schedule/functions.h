@@ -10,7 +10,7 @@
 // In a partial schedule what a function reads may be null. What it makes never is: it has its state to make it of. Who
 // contributed to that does not follow from what it reads, since a message may hold lists of several ranks, or be left
 // out. So the function that makes the result goes by a value that all contributions are in, and the census is that
-// value's (with_activation.h).
+// value's (collectives/sparse/sparse_allreduce.h).
 #pragma once
 
 #include <cstddef>

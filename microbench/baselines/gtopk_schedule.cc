@@ -17,28 +17,27 @@ enum : std::uint32_t { k_up_tag, k_down_tag, k_bitmap_tag };
 
 class gtopk_rank {
  public:
-  gtopk_rank(builder& to, const sparse_problem& problem, bool is_exact)
+  gtopk_rank(builder& to, const sparse_problem& problem, const sparse_ends& ends, bool is_exact)
       : to_(to),
         problem_(problem),
+        ends_(ends),
         is_exact_(is_exact),
         self_(problem.place.self),
         tree_(problem.place.size, 2),
         k_(std::max<std::uint64_t>(1, most_items(problem))),
         exit_(to.nop()) {}
 
-  void write() {
-    const buffer_id gradient = to_.input(problem_.type, problem_.count);
-    const buffer_id update = to_.output(problem_.type, problem_.count);
+  fragment write() {
     partial_ = lists(1);
-    last_ = to_.apply(kernel::split, number_of(gtopk_step::select), gradient, k_no_buffer, partial_);
+    last_ = to_.apply(kernel::split, number_of(gtopk_step::select), ends_.gradient, k_no_buffer, partial_);
     for (std::uint32_t i = 0; i < tree_.child_count(self_); ++i) merge(tree_.child_of(self_, i));
     const op_id got = result();
     if (is_exact_) tell(got);
     for (std::uint32_t i = tree_.child_count(self_); i-- > 0;)  // the deepest subtree first
       end(to_.send(tree_.child_of(self_, i), k_down_tag, {result_, 0}, 1, {got}));
-    end(to_.apply(kernel::join, number_of(gtopk_step::settle), result_, k_no_buffer, update, {got, last_}));
-    to_.set_exit(exit_);
-    to_.declare_synchronising();
+    end(to_.apply(kernel::join, number_of(gtopk_step::settle), result_, ends_.census, ends_.update,
+                  {got, last_, ends_.counted}));
+    return {.exit = exit_};
   }
 
  private:
@@ -84,6 +83,7 @@ class gtopk_rank {
 
   builder& to_;
   const sparse_problem& problem_;
+  const sparse_ends& ends_;
   const bool is_exact_;
   const rank self_;
   const knomial tree_;
@@ -95,11 +95,8 @@ class gtopk_rank {
 
 }  // namespace
 
-result<schedule_ptr> gtopk_schedule(const sparse_problem& problem, bool is_exact) {
-  if (auto why = objection(problem)) return std::move(*why);
-  builder to(problem.place, is_exact ? "sparse_allreduce/gtopk" : "sparse_allreduce/gtopk_published");
-  gtopk_rank(to, problem, is_exact).write();
-  return to.compile();
+fragment add_gtopk(builder& to, const sparse_problem& problem, const sparse_ends& ends, bool is_exact) {
+  return gtopk_rank(to, problem, ends, is_exact).write();
 }
 
 std::uint32_t gtopk_children(world place) { return knomial(place.size, 2).child_count(place.self); }

@@ -6,14 +6,12 @@
 // computes between messages are functions (rival_steps.h). Synchronising.
 #pragma once
 
-#include "collectives/sparse/protocol/problem.h"
-#include "libsched/schedule/builder.h"
+#include "collectives/sparse/sparse_allreduce.h"
 
 namespace lsched {
 
-/// Input 0 is the gradient, output 0 the update, of `problem.count` elements each. Its place is the schedule's.
-/// Failures: as objection(problem).
-result<schedule_ptr> gtopk_schedule(const sparse_problem& problem, bool is_exact);
+/// Appends the algorithm for a `problem` that there is no objection to.
+fragment add_gtopk(builder& to, const sparse_problem& problem, const sparse_ends& ends, bool is_exact);
 
 /// Children of a rank in the tree.
 std::uint32_t gtopk_children(world place);

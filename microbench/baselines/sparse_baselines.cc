@@ -106,13 +106,12 @@ functions_ptr functions_of_gtopk(const sparse_problem& problem, sparse_state& st
 }
 
 template <arrival_rule Rule>
-result<schedule_ptr> schedule_of_gtopk(const sparse_problem& problem) {
-  return gtopk_schedule(problem, Rule == arrival_rule::exact);
+fragment add_gtopk_by(builder& to, const sparse_problem& problem, const sparse_ends& ends) {
+  return add_gtopk(to, problem, ends, Rule == arrival_rule::exact);
 }
 
-result<schedule_ptr> gaussiank_schedule(const sparse_problem& problem) {
-  const std::uint64_t room = std::min(2 * most_items(problem), problem.count);
-  return lists_to_all_schedule(problem, room, "sparse_allreduce/gaussiank");
+fragment add_gaussiank(builder& to, const sparse_problem& problem, const sparse_ends& ends) {
+  return add_lists_to_all(to, problem, ends, std::min(2 * most_items(problem), problem.count));
 }
 
 double words_of(const sparse_problem& of, double items) { return items * static_cast<double>(item_size(of.type)) / 4; }
@@ -135,14 +134,14 @@ sparse_cost cost_of_gtopk(const sparse_problem& of) {
 sparse_cost cost_of_gaussiank(const sparse_problem& of) { return find_sparse("topka")->cost_of(of); }
 
 constexpr std::array k_baselines{
-    sparse_algorithm{"topkdsa", topk_dsa_schedule, cost_of_topk_dsa, functions_of_topk_dsa,
+    sparse_algorithm{"topkdsa", add_topk_dsa, cost_of_topk_dsa, functions_of_topk_dsa,
                      "regions, each added up by its owner; all of it, as items or as a vector"},
-    sparse_algorithm{"gtopk", schedule_of_gtopk<arrival_rule::exact>, cost_of_gtopk,
-                     functions_of_gtopk<arrival_rule::exact>, "up a tree, and down: 4 k log2 P words; nothing is lost"},
-    sparse_algorithm{"gtopk_published", schedule_of_gtopk<arrival_rule::published>, cost_of_gtopk,
+    sparse_algorithm{"gtopk", add_gtopk_by<arrival_rule::exact>, cost_of_gtopk, functions_of_gtopk<arrival_rule::exact>,
+                     "up a tree, and down: 4 k log2 P words; nothing is lost"},
+    sparse_algorithm{"gtopk_published", add_gtopk_by<arrival_rule::published>, cost_of_gtopk,
                      functions_of_gtopk<arrival_rule::published>,
                      "as published: what is dropped on the way may be lost"},
-    sparse_algorithm{"gaussiank", gaussiank_schedule, cost_of_gaussiank, functions_of_gaussiank,
+    sparse_algorithm{"gaussiank", add_gaussiank, cost_of_gaussiank, functions_of_gaussiank,
                      "topka by a guessed threshold: up to 2 k items"}};
 
 }  // namespace

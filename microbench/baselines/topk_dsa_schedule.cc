@@ -20,15 +20,15 @@ std::uint64_t most_units(const sparse_problem& problem) {
   return std::max<std::uint64_t>(1, (region * size_of(problem.type) + item - 1) / item);
 }
 
-void write(builder& to, const sparse_problem& problem) {
+}  // namespace
+
+fragment add_topk_dsa(builder& to, const sparse_problem& problem, const sparse_ends& ends) {
   const auto [self, size] = problem.place;
   const std::uint64_t ranks = wide(size), k = std::max<std::uint64_t>(1, most_items(problem));
   const std::uint64_t part_room = std::max<std::uint64_t>(1, std::min(k, cut(problem.count, ranks).size(0)));
   const dtype items = item_of(problem.type);
   const auto at = [](buffer_id buffer, rank element) { return region(buffer, wide(element)); };
   const std::uint64_t typical = std::min(part_room, typical_share(problem, k));
-  const buffer_id gradient = to.input(problem.type, problem.count);
-  const buffer_id update = to.output(problem.type, problem.count);
   const buffer_id parts =
       to.lists(buffer_role::scratch, items, ranks, {.room = part_room, .total = k, .typical = typical});
   const buffer_id received = to.lists(buffer_role::scratch, items, ranks, {.room = part_room, .typical = typical});
@@ -38,7 +38,7 @@ void write(builder& to, const sparse_problem& problem) {
   const buffer_id length = to.scratch(dtype::u64, 1), lengths = to.scratch(dtype::u64, ranks);
   const op_id exit = to.nop();
   to.set_first_tag(k_part_tags);
-  const op_id selected = to.apply(kernel::split, number_of(topk_dsa_step::select), gradient, k_no_buffer, parts);
+  const op_id selected = to.apply(kernel::split, number_of(topk_dsa_step::select), ends.gradient, k_no_buffer, parts);
   const op_id all = to.nop({to.copy(at(parts, self), at(received, self), 1, {selected}), selected});
   for (rank distance = 1; distance < size; ++distance) {
     const rank peer = ring_after(self, distance, size);
@@ -56,19 +56,10 @@ void write(builder& to, const sparse_problem& problem) {
   const list_layout layout{.room = room, .total = room * ranks, .typical = sum};
   const op_id ready = to.nop({known.exit, reduced});
   const gathered_lists blocks = add_list_gather(to, block, {lengths, 0}, layout, 0, ready, exit);
-  to.dep(to.apply(kernel::join, number_of(topk_dsa_step::settle), blocks.lists, k_no_buffer, update, {blocks.done}),
+  to.dep(to.apply(kernel::join, number_of(topk_dsa_step::settle), blocks.lists, ends.census, ends.update,
+                  {blocks.done, ends.counted}),
          exit);
-  to.set_exit(exit);
-  to.declare_synchronising();
-}
-
-}  // namespace
-
-result<schedule_ptr> topk_dsa_schedule(const sparse_problem& problem) {
-  if (auto why = objection(problem)) return std::move(*why);
-  builder to(problem.place, "sparse_allreduce/topkdsa");
-  write(to, problem);
-  return to.compile();
+  return {.exit = exit};
 }
 
 }  // namespace lsched

@@ -25,13 +25,13 @@
 #include "bindings/mpi/mpi_world.h"
 #include "bindings/mpi/node_segment.h"
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/partial.h"
 #include "collectives/rooted/barrier.h"
 #include "libsched/engine/commit.h"
 #include "offload/cores.h"
 #include "offload/driver.h"
 #include "offload/progress_thread.h"
 #include "tests/conformance/endpoint_exam.h"
+#include "tests/support/generators.h"
 
 namespace lsched {
 namespace {

@@ -1,15 +1,15 @@
-#include "collectives/partial.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <set>
 #include <string_view>
 
-#include "collectives/activation/with_activation.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/rooted/barrier.h"
+#include "tests/support/generators.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 
@@ -20,10 +20,10 @@ constexpr activation k_solo{.policy = activation_policy::solo};
 
 shape sums(std::uint64_t count) { return {.count = count, .what = kernel::sum}; }
 
-using partial = result<schedule_ptr> (*)(world, const shape&, const activation&);
+using partial = std::function<result<schedule_ptr>(world, const shape&, const activation&)>;
 
 std::vector<schedule_ptr> partials(rank size, std::uint64_t count, const activation& starts = k_solo,
-                                   partial generate = partial_allreduce) {
+                                   const partial& generate = partial_allreduce) {
   return whole_world(size, [&](world place) { return generate(place, sums(count), starts); });
 }
 
@@ -31,8 +31,9 @@ std::vector<schedule_ptr> partials(rank size, std::uint64_t count, const activat
 std::vector<partial> whole_partials() {
   const std::set<std::string_view> whole{"recursive_doubling", "tree", "flat", "recursive_multiplying"};
   std::vector<partial> some;
-  for (const algorithm& it : partial_collectives())
-    if (it.of == &k_partial_allreduce && whole.contains(it.name)) some.push_back(it.generate);
+  for (const algorithm& it : algorithms())
+    if (it.of == &k_partial_allreduce && whole.contains(it.name))
+      some.emplace_back(std::bind_front(&algorithm::generate, &it));
   EXPECT_EQ(some.size(), 4u);
   return some;
 }
@@ -74,7 +75,7 @@ std::string fault_in_any_order(const std::vector<schedule_ptr>& programs, bool e
 }
 
 TEST(partial, exactly_what_was_pending_is_in_and_null_where_nothing_was) {
-  for (const partial generate : whole_partials())
+  for (const partial& generate : whole_partials())
     for (const rank size : full() ? world_sizes() : few_world_sizes())
       for (const std::uint64_t count : full() ? counts_for(size) : few_counts_for(size))
         for (const auto policy : {activation_policy::solo, activation_policy::majority, activation_policy::full}) {
@@ -92,7 +93,7 @@ TEST(partial, every_pending_set_works) {
       for (rank r = 0; r < size; ++r) plans.back().pending.push_back((set >> r & 1u) != 0);
       plans.back().calls[set % static_cast<unsigned>(size)] = true;
     }
-    for (const partial generate : whole_partials())
+    for (const partial& generate : whole_partials())
       EXPECT_EQ(fault_of(partials(size, 2, k_solo, generate), plans, {.seed = 4}), "") << "P=" << size;
   }
 }
@@ -154,32 +155,20 @@ fragment allreduce_and_barrier(builder& to, const shape& data, buffer_id input, 
   return {.entry = entry, .exit = add_barrier(to, sum.exit).exit};
 }
 
-TEST(partial, composes_with_any_synchronising_collective) {
+TEST(partial, composes_with_any_synchronising_algorithm) {
+  const algorithm dense{.of = &k_allreduce, .name = "sum_and_barrier", .add = allreduce_and_barrier};
+  const algorithm woken = *partial_of(dense);
   for (const rank size : world_sizes()) {
-    const auto programs = whole_world(size, [](world place) {
-      const auto body =
-          make_collective(k_allreduce, {.summary = ""}, place, sums(3), {}, "sum_and_barrier", allreduce_and_barrier);
-      return with_activation(std::span(&*body, 1), k_solo, kernel::sum);
-    });
+    const auto programs = whole_world(size, [&](world place) { return woken.generate(place, sums(3), k_solo); });
     EXPECT_EQ(fault_in_any_order(programs, false, 2), "") << "P=" << size;
   }
 }
 
-TEST(partial, bodies_behind_one_activation_are_alike) {
-  const auto body = [](world place, dtype type) {
-    return *allreduce_recursive_doubling(place, {.count = 2, .type = type, .what = kernel::sum});
-  };
-  const auto refused = [](std::vector<schedule_ptr> bodies) {
-    const auto made = with_activation(bodies, k_solo, kernel::sum);
-    return made ? "" : made.error().text;
-  };
-  const schedule_ptr good = body({1, 3}, dtype::f32);
-  EXPECT_EQ(refused({good, good, good}), "");
-  EXPECT_EQ(refused({}), "there is nothing to start");
-  EXPECT_NE(refused({good, body({2, 3}, dtype::f32)}).find("of another place"), std::string::npos);
-  EXPECT_NE(refused({good, body({1, 3}, dtype::f64)}).find("has not the type"), std::string::npos);
-  const auto woken = with_activation(std::span(&good, 1), k_solo, kernel::sum);
-  EXPECT_NE(refused({good, *woken}).find("partial already"), std::string::npos);
+TEST(partial, an_algorithm_that_needs_everybody_or_does_not_synchronise_has_no_partial_form) {
+  EXPECT_EQ(find("partial_allreduce", "circulant"), nullptr);
+  EXPECT_FALSE(partial_of(*find("allreduce", "circulant")));
+  EXPECT_FALSE(partial_of(*find("bcast", "flat")));
+  EXPECT_FALSE(partial_of(*find("partial_allreduce", "tree")));
 }
 
 TEST(partial, buckets_add_up_to_the_vector) {

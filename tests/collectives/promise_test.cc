@@ -6,6 +6,7 @@
 
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
+#include "tests/support/generators.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched::testing {
@@ -36,7 +37,7 @@ TEST(promise, a_registered_world_is_held_against_its_own_algorithm) {
     }
     EXPECT_EQ(promise->of, it.of);
     EXPECT_EQ(promise->by, &it);
-    EXPECT_EQ(promise->what.price, it.cost_of(5, data, starts));
+    EXPECT_EQ(promise->what.price, price_of(it, 5, data, starts));
     EXPECT_TRUE(verify(world, promise->what).holds());
   }
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "collectives/activation/with_activation.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
@@ -262,26 +261,11 @@ TEST(SparseProof, the_text_of_a_partial_one_is_read_back) {
     }
 }
 
-TEST(SparseProof, what_cannot_be_partial_is_refused) {
-  const activation starts{.policy = activation_policy::solo};
-  const auto refusal = [&](std::vector<schedule_ptr> bodies) {
-    const auto made = with_activation(bodies, starts, kernel::sum);
-    return made ? "" : made.error().text;
-  };
-  const schedule_ptr sum = world_of(oktopk(), {.count = 10, .k = 1}, 2).front();
-  EXPECT_EQ(refusal({sum}), "");
-  EXPECT_NE(refusal({sum, sum}).find("goes with no other body"), std::string::npos) << refusal({sum, sum});
-  const auto of_lists = [](bool has_function) {
-    builder to({0, 1});
-    const buffer_id in = to.input(dtype::f32, 1), out = to.output(dtype::f32, 1);
-    (void)to.lists(buffer_role::scratch, dtype::f32, 1, {.room = 1});
-    const op_id made = has_function ? to.apply(kernel::join, 1, in, in, out) : to.copy({in, 0}, {out, 0}, 1);
-    to.set_exit(made);
-    to.declare_synchronising();
-    return *to.compile();
-  };
-  EXPECT_NE(refusal({of_lists(true)}).find("not of one function alone"), std::string::npos);
-  EXPECT_NE(refusal({of_lists(false)}).find("no functions that see to what is absent"), std::string::npos);
+TEST(SparseProof, a_partial_one_without_a_policy_is_refused) {
+  const sparse_problem problem{.count = 10, .k = 1, .place = {0, 2}};
+  EXPECT_TRUE(partial_sparse_allreduce(oktopk(), problem, {.policy = activation_policy::solo}));
+  EXPECT_FALSE(partial_sparse_allreduce(oktopk(), problem, {}));
+  EXPECT_FALSE(partial_sparse_allreduce(oktopk(), problem, {.policy = activation_policy::quorum, .number = 3}));
 }
 
 /// A problem that cannot be.

@@ -11,12 +11,12 @@
 #include <optional>
 
 #include "collectives/allreduce/allreduce_tree.h"
-#include "collectives/partial.h"
 #include "libsched/engine/engine.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/schedule/geometry.h"
 #include "tests/libsched/allocation_count.h"
 #include "tests/support/enough_callers.h"
+#include "tests/support/generators.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 
@@ -40,7 +40,7 @@ struct delivery_record {
 
 class partial_bench {
  public:
-  using generator = result<schedule_ptr> (*)(lsched::world, const shape&, const activation&);
+  using generator = std::function<result<schedule_ptr>(lsched::world, const shape&, const activation&)>;
 
   /// Without a generator, one of them by the seed; and in half of the worlds an allreduce's vector is in buckets.
   partial_bench(rank size, std::uint64_t seed, activation starts, lag_rule lag, std::uint64_t count = 3,
@@ -63,8 +63,9 @@ class partial_bench {
   /// One of the algorithms that can do it.
   generator draw_generator(const shape& data) {
     std::vector<generator> able;
-    for (const algorithm& it : partial_collectives())
-      if (it.of == &of_ && !objection(it, {0, world.size()}, data, starts_)) able.push_back(it.generate);
+    for (const algorithm& it : algorithms())
+      if (it.of == &of_ && !objection(it, {0, world.size()}, data, starts_))
+        able.emplace_back(std::bind_front(&algorithm::generate, &it));
     return able[world.draw_below(able.size())];
   }
 

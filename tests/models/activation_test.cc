@@ -8,10 +8,10 @@
 #include <array>
 #include <cstring>
 
-#include "collectives/partial.h"
 #include "libsched/schedule/geometry.h"
 #include "libsched/schedule/round.h"
 #include "tests/models/explorer.h"
+#include "tests/support/generators.h"
 #include "tests/support/symbolic_world.h"
 
 namespace models {

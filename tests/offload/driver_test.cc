@@ -19,12 +19,12 @@
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/partial.h"
 #include "collectives/rooted/barrier.h"
 #include "libsched/engine/commit.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/progress_thread.h"
+#include "tests/support/generators.h"
 #include "tests/support/sampling.h"
 
 namespace lsched {

@@ -21,6 +21,7 @@
 #include "tests/support/sampling.h"
 #if LSCHED_HAVE_TBB
 #include "offload/tbb_lane.h"
+#include "tests/support/generators.h"
 #endif
 
 namespace lsched {

@@ -18,7 +18,7 @@ constexpr std::uint64_t k_seed = 1;
 bool is_quadratic(const algorithm& it) {
   constexpr rank k_size = 1024;
   const auto with = [&](std::uint64_t count) { return typical_shape(*it.of, k_size, count, dtype::f32, kernel::sum); };
-  const cost price = it.cost_of(k_size, with(k_size), {});
+  const cost price = price_of(it, k_size, with(k_size), {});
   const extents of_one = it.of->extents_of({.self = k_size - 1, .size = k_size}, with(1));
   return price.messages + price.signals >= std::uint64_t{k_size} * k_size / 4 ||
          std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= k_size / 4;

@@ -6,8 +6,8 @@
 #include <random>
 
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/partial.h"
 #include "libsched/schedule/geometry.h"
+#include "tests/support/generators.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 

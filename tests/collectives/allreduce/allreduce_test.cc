@@ -9,6 +9,7 @@
 #include "collectives/allreduce/allreduce_tree.h"
 #include "collectives/rooted/barrier.h"
 #include "libsched/schedule/geometry.h"
+#include "tests/support/generators.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 

@@ -4,6 +4,7 @@
 
 #include "collectives/registry.h"
 #include "libsched/verify/verify.h"
+#include "tests/support/generators.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched::testing {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "libsched/schedule/geometry.h"
+#include "tests/support/generators.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 

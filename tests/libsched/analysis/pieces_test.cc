@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/partial.h"
 #include "libsched/schedule/builder.h"
+#include "tests/support/generators.h"
 
 namespace lsched::testing {
 namespace {

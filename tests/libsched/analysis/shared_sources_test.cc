@@ -12,6 +12,7 @@
 #include "libsched/engine/engine.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/transport/shm/shm_endpoint.h"
+#include "tests/support/generators.h"
 
 namespace lsched {
 namespace {

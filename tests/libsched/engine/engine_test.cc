@@ -16,10 +16,10 @@
 #include <span>
 
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/partial.h"
 #include "collectives/rooted/barrier.h"
 #include "libsched/schedule/draw.h"
 #include "tests/libsched/allocation_count.h"
+#include "tests/support/generators.h"
 #include "tests/support/list_gather.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"

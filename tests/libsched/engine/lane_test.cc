@@ -10,6 +10,7 @@
 
 #include "collectives/allreduce/allreduce.h"
 #include "libsched/schedule/builder.h"
+#include "tests/support/generators.h"
 #include "tests/support/lockstep_world.h"
 
 namespace lsched {

@@ -192,5 +192,44 @@ TEST(builder, refuses_more_buffers_than_a_region_can_name) {
   EXPECT_TRUE(says(b, "more than 65535 buffers"));
 }
 
+TEST(builder, keeps_the_tags_and_the_offsets_of_buckets_apart) {
+  builder b({0, 2});
+  const buffer_id input = b.input(dtype::f32, 5), output = b.output(dtype::f32, 5), held = b.scratch(dtype::f32, 2);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    b.set_bucket({.number = i, .of = 2, .first_signal_tag = 3 * i, .input_begin = 3 * i, .output_begin = 3 * i});
+    b.send(1, 1, {input, 1}, 1);
+    b.recv(1, 1, {held, i}, 1);
+    b.recv(1, 2, {output, 0}, 1);
+    b.signal_send(1, 2);
+  }
+  const auto made = b.compile();
+  ASSERT_TRUE(made) << made.error().text;
+  const auto ops = (*made)->ops();
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    const op* const mine = &ops[4 * i];
+    EXPECT_EQ(mine[0].a, (region{input, 1 + 3 * i}));
+    EXPECT_EQ(mine[0].tag, 2 + i);
+    EXPECT_EQ(mine[1].c, (region{held, i}));
+    EXPECT_EQ(mine[2].c, (region{output, 3 * i}));
+    EXPECT_EQ(mine[2].tag, 4 + i);
+    EXPECT_EQ(mine[3].tag, 2 + 3 * i);
+  }
+}
+
+TEST(builder, lets_those_ops_wait_for_an_entry_that_wait_for_nothing) {
+  builder b({0, 1});
+  b.nop();
+  const op_id entry = b.nop();
+  const auto first = static_cast<op_id>(b.op_count());
+  const op_id root = b.nop(), other = b.nop(), last = b.nop({root});
+  b.set_entry(first, entry);
+  b.set_exit(b.nop({last, other}));
+  const auto made = b.compile();
+  ASSERT_TRUE(made) << made.error().text;
+  EXPECT_EQ((*made)->roots().size(), 2u);
+  EXPECT_EQ(std::vector<op_id>((*made)->successors(entry).begin(), (*made)->successors(entry).end()),
+            (std::vector<op_id>{root, other}));
+}
+
 }  // namespace
 }  // namespace lsched

@@ -16,8 +16,8 @@
 #include <optional>
 #include <vector>
 
-#include "collectives/partial.h"
 #include "libsched/schedule/draw.h"
+#include "tests/support/generators.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 

@@ -11,6 +11,7 @@
 #include "collectives/allreduce/allreduce.h"
 #include "libsched/trace/trace_buffer.h"
 #include "tests/libsched/allocation_count.h"
+#include "tests/support/generators.h"
 #include "tests/support/lockstep_world.h"
 
 namespace lsched {

@@ -134,7 +134,7 @@ TEST(verify, counts_what_a_round_takes) {
   const auto answer = verify(make_world("partial_allreduce", "tree", 7, false, activation_policy::solo),
                              promise_of(what, 7, data, {.policy = activation_policy::solo}));
   EXPECT_TRUE(answer.holds()) << text_of(answer);
-  cost declared = what.cost_of(7, data, {.policy = activation_policy::solo});
+  cost declared = price_of(what, 7, data, {.policy = activation_policy::solo});
   EXPECT_LE(answer.price.hops, std::exchange(declared.hops, answer.price.hops));
   declared.hops_are_bound = false;
   EXPECT_EQ(answer.price, declared);

@@ -1,0 +1,152 @@
+#include "collectives/compose.h"
+
+#include <algorithm>
+#include <string>
+
+#include "collectives/activation/activation.h"
+#include "collectives/algorithm/nodes.h"
+#include "collectives/allreduce/allreduce.h"
+
+namespace lsched {
+namespace {
+
+/// A dense request that a partial one is made of.
+struct bucket_request {
+  const algorithm* by = nullptr;
+  shape data;
+};
+
+/// An empty vector is one bucket, by an allreduce: its blocks are all empty, and only an allreduce tells of every rank
+/// once that it contributed.
+bucket_request request_of(const algorithm& what, shape data, std::uint64_t count) {
+  const algorithm* by = count == 0 ? &k_allreduce_recursive_doubling : what.dense;
+  data.count = count;
+  data.buckets.clear();
+  if (!by->of->reduces) data.what = kernel::none;
+  if (by->of->reduces && what.of->adapts) data.what = kernel::sum;  // of nothing
+  if (!by->of->adapts) data.tensors.clear();
+  return {by, std::move(data)};
+}
+
+std::vector<bucket_request> requests_of(const algorithm& what, const shape& data) {
+  std::vector<bucket_request> all;
+  for (const std::uint64_t count : data.buckets)
+    if (count != 0) all.push_back(request_of(what, data, count));
+  if (all.empty()) all.push_back(request_of(what, data, data.count));
+  return all;
+}
+
+cost price_of_partial(const algorithm& what, rank size, const shape& data, const activation& starts) {
+  cost price;
+  for (const auto& [by, part] : requests_of(what, data)) {
+    const cost one = by->cost_of(size, part, {});
+    price.messages = saturating_sum(price.messages, one.messages);
+    price.bytes = saturating_sum(price.bytes, one.bytes);
+    price.signals = saturating_sum(price.signals, one.signals);
+    price.signals_of_one = saturating_sum(price.signals_of_one, one.signals_of_one);
+    price.hops = std::max(price.hops, one.hops);
+    price.hops_are_bound = price.hops_are_bound || one.hops_are_bound;
+  }
+  if (!starts.is_woken()) return price;
+  const auto [most, least, hops] = price_of(starts, size);
+  price.signals = saturating_sum(price.signals, most);
+  price.signals_of_one = saturating_sum(price.signals_of_one, least);
+  price.hops += hops;
+  price.hops_are_bound = true;
+  return price;
+}
+
+/// Where this rank has no input or no output, that is k_no_buffer.
+struct ends {
+  buffer_id input = k_no_buffer;
+  buffer_id output = k_no_buffer;
+};
+
+ends declare_ends(builder& to, const collective& of, const shape& data) {
+  const extents counts = of.extents_of(to.place(), data);
+  ends made;
+  if (counts.input) made.input = to.input(data.type, *counts.input);
+  if (counts.output) made.output = to.output(data.type, *counts.output);
+  return made;
+}
+
+result<schedule_ptr> compose_dense(const algorithm& what, world place, const shape& asked) {
+  const bool is_renamed = !what.name_on_one_node.empty() && is_one_node(asked, place.size);
+  const std::string_view name = is_renamed ? what.name_on_one_node : what.name;
+  builder to(place, std::string(what.of->name) + "/" + std::string(name));
+  to.set_unit(asked.unit);
+  const shape data = in_units(asked);
+  const ends at = declare_ends(to, *what.of, data);
+  const fragment whole = what.add(to, data, at.input, at.output, k_no_op);
+  if (whole.exit != k_no_op) to.set_exit(whole.exit);
+  if (whole.holding) to.declare_holding();
+  if (what.of->is_synchronising) to.declare_synchronising();
+  return to.compile();
+}
+
+result<schedule_ptr> compose_partial(const algorithm& what, world place, const shape& data, const activation& starts) {
+  const std::vector<bucket_request> requests = requests_of(what, data);
+  const algorithm& first = *requests.front().by;
+  builder to(place, "partial_" + std::string(first.of->name) + "/" + std::string(first.name));
+  const ends at = declare_ends(to, *what.of, data);
+  const op_id gate = add_activation(to, starts, data.what, at.input, to.at(at.input).count).exit;
+  builder::bucket part{.of = static_cast<std::uint32_t>(requests.size())};
+  std::vector<op_id> exits;
+  bool is_holding = true;
+  for (const auto& [by, request] : requests) {
+    if (auto why = objection(*by, place, request)) return *why;
+    to.set_bucket(part);
+    const auto begin = static_cast<op_id>(to.op_count());
+    const fragment added = by->add(to, request, at.input, at.output, k_no_op);
+    exits.push_back(added.exit == k_no_op ? to.nop() : added.exit);
+    to.set_entry(begin, gate);
+    is_holding = is_holding && added.holding;
+    const extents counts = by->of->extents_of(place, request);
+    ++part.number;
+    part.first_signal_tag += k_signal_tags;
+    part.input_begin += counts.input.value_or(0);
+    part.output_begin += counts.output.value_or(0);
+  }
+  to.set_bucket({});
+  const op_id exit = exits.size() == 1 ? exits.front() : to.nop();
+  for (const op_id one : exits)
+    if (one != exit) to.dep(one, exit);
+  to.set_exit(exit);
+  if (is_holding) to.declare_holding();
+  to.declare_synchronising();
+  return to.compile();
+}
+
+}  // namespace
+
+result<schedule_ptr> compose(const algorithm& what, world place, const shape& data, const activation& starts) {
+  if (auto why = objection(what, place, data, starts)) return std::move(*why);
+  return what.dense == nullptr ? compose_dense(what, place, data) : compose_partial(what, place, data, starts);
+}
+
+result<schedule_ptr> algorithm::generate(world place, const shape& data, const activation& starts) const {
+  return compose(*this, place, data, starts);
+}
+
+std::optional<algorithm> partial_of(const algorithm& dense) {
+  const collective* const partial = find_collective("partial_" + std::string(dense.of->name));
+  if (partial == nullptr || dense.needs.needs_everybody || !dense.of->is_synchronising) return std::nullopt;
+  algorithm made = dense;
+  made.of = partial;
+  made.dense = &dense;
+  made.needs.in_place = false;
+  made.needs.summary = "starts by its policy, absent ranks contribute null; then as it is without";
+  made.looks_at.is_visible = false;
+  made.looks_at.buckets = partial->has_buckets;
+  return made;
+}
+
+cost price_of(const algorithm& what, rank size, const shape& data, const activation& starts) {
+  if (what.dense != nullptr) return price_of_partial(what, size, data, starts);
+  if (data.unit == 1) return what.cost_of(size, data, starts);
+  cost all = what.cost_of(size, in_units(data), starts);
+  all.bytes = saturating_product(all.bytes, data.unit);
+  return all;
+}
+
+}  // namespace lsched
