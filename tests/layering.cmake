@@ -45,20 +45,21 @@ room(libsched/session ops libsched/trace libsched/engine)
 room(libsched/transport/shm libsched/transport)
 room(libsched/verify ops libsched/schedule libsched/postcondition)
 room(collectives/algorithm ops ops/adasum libsched/schedule libsched/postcondition)
+room(collectives/activation libsched/schedule collectives/algorithm)
 room(collectives/patterns libsched/schedule collectives/algorithm)
 room(collectives/allgather libsched/schedule collectives/algorithm collectives/patterns)
 room(collectives/allreduce libsched/schedule collectives/algorithm collectives/patterns)
-room(collectives/activation libsched/schedule collectives/algorithm collectives/allreduce)
 room(collectives/adasum libsched/schedule libsched/postcondition collectives/algorithm collectives/patterns
   collectives/allreduce)
 room(collectives/rooted libsched/schedule collectives/algorithm collectives/patterns)
-room(collectives ops libsched/postcondition collectives/algorithm collectives/allgather collectives/allreduce
-  collectives/activation collectives/adasum collectives/rooted)
+room(collectives ops libsched/postcondition collectives/algorithm collectives/activation collectives/allgather
+  collectives/allreduce collectives/adasum collectives/rooted)
 room(collectives/sparse/protocol ops ops/sparse libsched/schedule)
 room(collectives/sparse/steps ops/elementwise ops/sparse libsched/schedule collectives/sparse/protocol)
 room(collectives/sparse/functions libsched/schedule collectives/sparse/protocol collectives/sparse/steps)
-room(collectives/sparse ops/sparse libsched/schedule libsched/postcondition collectives/patterns collectives/allgather
-  collectives/allreduce collectives/activation collectives/sparse/protocol collectives/sparse/functions)
+room(collectives/sparse ops/sparse libsched/schedule libsched/postcondition collectives/algorithm
+  collectives/activation collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/protocol
+  collectives/sparse/functions)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/session libsched/transport/shm)
 room(bindings ops collectives)
 room(bindings/mpi ops libsched/schedule libsched/transport libsched/transport/shm offload bindings)
