@@ -1,6 +1,6 @@
 // A picture that gnuplot draws from two files, which are left beside it.
 //
-// NAME.png is drawn by NAME.gp from NAME.dat. Long work that ends in a picture asks objection() first.
+// NAME.png is drawn by NAME.gp from NAME.dat. Long work that ends in a picture asks validate() first.
 #pragma once
 
 #include <spawn.h>
@@ -60,7 +60,7 @@ class picture {
   const std::filesystem::path& png() const { return png_; }
 
   /// Why the picture or its files cannot be written, if so: ARGUMENT. Leaves nothing behind.
-  std::optional<failure> objection() const {
+  std::optional<failure> validate() const {
     if (png_ == data_ || png_ == script_)
       return failure{status::argument, png_.string() + ": a picture's name ends in .png; .dat and .gp stand beside it"};
     for (const auto& path : {png_, data_, script_}) {

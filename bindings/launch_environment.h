@@ -41,7 +41,7 @@ inline result<std::optional<launch>> find_launch() {
 }
 
 /// Said when a runtime opens: when it closes, there is nobody left to tell.
-inline std::optional<failure> objection_to_trace(const std::string& prefix) {
+inline std::optional<failure> validate_trace(const std::string& prefix) {
   if (prefix.empty()) return std::nullopt;
   const auto slash = prefix.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : prefix.substr(0, slash + 1);

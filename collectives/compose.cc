@@ -94,7 +94,7 @@ result<schedule_ptr> compose_partial(const algorithm& what, world place, const s
   std::vector<op_id> exits;
   bool is_holding = true;
   for (const auto& [by, request] : requests) {
-    if (auto why = objection(*by, place, request)) return *why;
+    if (auto why = validate(*by, place, request)) return *why;
     to.set_bucket(part);
     const auto begin = static_cast<op_id>(to.op_count());
     const fragment added = by->add(to, request, at.input, at.output, k_no_op);
@@ -120,7 +120,7 @@ result<schedule_ptr> compose_partial(const algorithm& what, world place, const s
 }  // namespace
 
 result<schedule_ptr> compose(const algorithm& what, world place, const shape& data, const activation& starts) {
-  if (auto why = objection(what, place, data, starts)) return std::move(*why);
+  if (auto why = validate(what, place, data, starts)) return std::move(*why);
   return what.dense == nullptr ? compose_dense(what, place, data) : compose_partial(what, place, data, starts);
 }
 

@@ -16,7 +16,7 @@
 
 namespace lsched {
 
-/// The schedule of one rank, named "collective/algorithm". Failures: the algorithm's objection, and those of compile.
+/// The schedule of one rank, named "collective/algorithm". Failures: those of validate(), and those of compile.
 result<schedule_ptr> compose(const algorithm& what, world place, const shape& data, const activation& starts = {});
 
 /// `dense` behind an activation: for each synchronising collective that has a partial form, unless the algorithm needs

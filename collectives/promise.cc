@@ -106,7 +106,7 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, std::stri
   if (of == nullptr || of->has_blocks || of->has_owners || of->adapts) return world_promise{};
   shape data = shape_of(*of, world);
   data.in_place = true;
-  const overlay in_place = overlay_of(*of, size, data);
+  const aliasing in_place = aliasing_of(*of, size, data);
   data.in_place = false;
   const algorithm* by = wanted.empty() ? find(of->name, algorithm_name) : nullptr;
   if (by == nullptr) return world_promise{of, nullptr, contents_of(*of, size, data, first.starts()), in_place};

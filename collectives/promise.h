@@ -12,7 +12,7 @@ struct world_promise {
   const collective* of = nullptr;  ///< whose contents are promised; nullptr: nothing is promised of the outputs
   const algorithm* by = nullptr;   ///< whose cost is promised, too; nullptr: at any price
   postcondition what{};
-  overlay in_place = true;  ///< how buffers share memory if the world works in place
+  aliasing in_place = true;  ///< how buffers share memory if the world works in place
 };
 
 /// The promise of `collective`, at any price. If that is empty, of the collective that the schedules are named after

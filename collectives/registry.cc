@@ -139,11 +139,11 @@ promised_data data_of(const collective& of, rank size, const shape& data) {
   return all;
 }
 
-overlay overlay_of(const collective& of, rank size, const shape& data) {
-  if (!data.in_place || of.overlay_of == nullptr) return overlay(data.in_place);
+aliasing aliasing_of(const collective& of, rank size, const shape& data) {
+  if (!data.in_place || of.aliasing_of == nullptr) return aliasing(data.in_place);
   std::vector<std::int64_t> offsets;
-  for (rank r = 0; r < size; ++r) offsets.push_back(of.overlay_of({.self = r, .size = size}, data));
-  return overlay(std::move(offsets));
+  for (rank r = 0; r < size; ++r) offsets.push_back(of.aliasing_of({.self = r, .size = size}, data));
+  return aliasing(std::move(offsets));
 }
 
 postcondition promise_of(const algorithm& what, rank size, const shape& data, const activation& starts) {

@@ -8,7 +8,7 @@
 
 #include "collectives/algorithm/algorithm.h"
 #include "collectives/compose.h"
-#include "libsched/postcondition/overlay.h"
+#include "libsched/postcondition/aliasing.h"
 
 namespace lsched {
 
@@ -16,7 +16,7 @@ namespace lsched {
 promised_data data_of(const collective& of, rank size, const shape& data);
 
 /// Where each rank's input and output lie in one memory; in none if the shape does not say in place.
-overlay overlay_of(const collective& of, rank size, const shape& data);
+aliasing aliasing_of(const collective& of, rank size, const shape& data);
 
 /// All that an algorithm promises of a world: buffers, contents and cost.
 postcondition promise_of(const algorithm& what, rank size, const shape& data, const activation& starts);

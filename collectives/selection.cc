@@ -62,7 +62,7 @@ double copies_of(unsigned passes, double vector_bytes) { return vector_bytes > 5
 /// unless it was sent from memory that peers do not see: then the sender does, every region once.
 class account {
  public:
-  account(const schedule& mine, const surroundings& around, bool combines)
+  account(const schedule& mine, const topology& around, bool combines)
       : mine_(mine), around_(around), combines_(combines) {
     for (const buffer& it : mine.buffers()) longest_ = std::max(longest_, static_cast<double>(it.bytes()));
   }
@@ -110,7 +110,7 @@ class account {
   }
 
   const schedule& mine_;
-  const surroundings& around_;
+  const topology& around_;
   const bool combines_;
   double longest_ = 0;  ///< buffer, in bytes
   share total_{};
@@ -127,7 +127,7 @@ std::vector<rank> examples(rank size, rank root) {
 }
 
 std::vector<share> shares(const algorithm& how, rank size, const shape& data, const activation& starts,
-                          const surroundings& around) {
+                          const topology& around) {
   std::vector<share> all;
   for (const rank r : examples(size, data.root))
     if (const auto mine = how.generate({r, size}, data, starts))
@@ -172,14 +172,14 @@ std::uint64_t bytes_asked_for(const shape& data, rank size) {
 
 /// Where ranks share cores, of those that the model cannot tell apart the one in which the fewest messages wait for
 /// each other: every wait may cost more than the model knows.
-const candidate* fastest(const std::vector<candidate>& all, const surroundings& around) {
+const candidate* fastest(const std::vector<candidate>& all, const topology& around) {
   const double precision = around.is_crowded() ? k_model_precision : 1;
   double least = std::numeric_limits<double>::infinity();
   for (const candidate& it : all)
-    if (!it.objection) least = std::min(least, it.predicted_ns);
+    if (!it.error) least = std::min(least, it.predicted_ns);
   const candidate* best = nullptr;
   for (const candidate& it : all) {
-    if (it.objection || it.predicted_ns > precision * least) continue;
+    if (it.error || it.predicted_ns > precision * least) continue;
     if (best == nullptr || std::tie(it.hops, it.predicted_ns) < std::tie(best->hops, best->predicted_ns)) best = &it;
   }
   return best;
@@ -189,7 +189,7 @@ result<choice> named(std::string_view collective, std::string_view name, world p
                      const activation& starts, std::string reason) {
   const algorithm* how = find(collective, name);
   if (how == nullptr) return unknown(collective, name);
-  if (auto why = objection(*how, place, data, starts)) return *why;
+  if (auto why = validate(*how, place, data, starts)) return *why;
   return choice{how, data, std::move(reason)};
 }
 
@@ -206,7 +206,7 @@ std::optional<choice> ruled(const collective& of, world place, const shape& data
                             const selection& by) {
   for (const tuning_rule* rule : by.table.find(of.name, place.size, by.around, bytes_asked_for(data, place.size))) {
     const algorithm* how = find(of.name, rule->algorithm);
-    if (how == nullptr || how->needs.by_name_only || objection(*how, place, data, starts)) continue;
+    if (how == nullptr || how->needs.by_name_only || validate(*how, place, data, starts)) continue;
     choice made{how, data, "line " + std::to_string(rule->line) + " of the tuning table"};
     if (data.segment == 0 && rule->segment_bytes != 0)
       made.data.segment = std::max<std::uint64_t>(1, rule->segment_bytes / size_of(data.type));
@@ -220,7 +220,7 @@ std::optional<choice> ruled(const collective& of, world place, const shape& data
 std::string words_for_prediction(const candidate& best, const std::vector<candidate>& all) {
   const candidate* least = &best;
   for (const candidate& it : all)
-    if (!it.objection && it.predicted_ns < least->predicted_ns) least = &it;
+    if (!it.error && it.predicted_ns < least->predicted_ns) least = &it;
   char text[160];
   std::snprintf(text, sizeof text, "the model predicts %.3g us", best.predicted_ns / 1e3);
   if (least == &best) return text;
@@ -233,7 +233,7 @@ std::string words_for_prediction(const candidate& best, const std::vector<candid
 }  // namespace
 
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
-                    const surroundings& around) {
+                    const topology& around) {
   const std::vector<share> some = shares(how, size, data, starts, around);
   const cost all = price_of(how, size, data, starts);
   share mean{.messages = static_cast<double>(all.messages + all.signals) / size};
@@ -258,7 +258,7 @@ double predicted_ns(const algorithm& how, rank size, const shape& data, const ac
 }
 
 std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,
-                                  const surroundings& around) {
+                                  const topology& around) {
   shape asked = data;
   asked.in_place = of.moves_data && std::ranges::any_of(algorithms(), [&](const algorithm& it) {
                      return it.of == &of && it.needs.in_place;
@@ -269,12 +269,11 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
   std::vector<candidate> all;
   for (const algorithm& it : algorithms()) {
     if (it.of != &of) continue;
-    all.push_back({&it, objection(it, place, asked, starts)});
-    if (it.needs.by_name_only && !all.back().objection)
-      all.back().objection =
-          failure{.code = status::constraint,
-                  .text = "its results are not those of the others: only for who asks for it by name"};
-    if (all.back().objection) continue;
+    all.push_back({&it, validate(it, place, asked, starts)});
+    if (it.needs.by_name_only && !all.back().error)
+      all.back().error = failure{.code = status::constraint,
+                                 .text = "its results are not those of the others: only for who asks for it by name"};
+    if (all.back().error) continue;
     all.back().predicted_ns = predicted_ns(it, place.size, common(of, data), alike, around);
     all.back().hops = price_of(it, place.size, common(of, data), alike).hops;
   }
@@ -291,12 +290,12 @@ result<choice> select(std::string_view collective, std::string_view wanted, worl
   if (auto made = ruled(*of, place, data, starts, by)) return *made;
   const std::vector<candidate> all = candidates(*of, place, data, starts, by.around);
   if (const candidate* best = fastest(all, by.around)) return choice{best->how, data, words_for_prediction(*best, all)};
-  if (!all.empty()) return *all.back().objection;
+  if (!all.empty()) return *all.back().error;
   return unknown(collective, wanted);
 }
 
 result<const algorithm*> choose(std::string_view collective, std::string_view wanted, world place, const shape& data,
-                                const activation& starts, const surroundings& around) {
+                                const activation& starts, const topology& around) {
   const auto made = select(collective, wanted, place, data, starts, {.around = around});
   if (!made) return made.error();
   return made->how;

@@ -23,14 +23,14 @@
 #include <vector>
 
 #include "collectives/registry.h"
-#include "collectives/surroundings.h"
+#include "collectives/topology.h"
 #include "collectives/tuning_table.h"
 
 namespace lsched {
 
 /// Everything that a choice depends on beside the request.
 struct selection {
-  surroundings around{};
+  topology around{};
   tuning_table table{};
   std::vector<std::pair<std::string, std::string>> named{};  ///< collective and algorithm
 };
@@ -47,7 +47,7 @@ struct choice {
 /// One algorithm's chances.
 struct candidate {
   const algorithm* how = nullptr;
-  std::optional<failure> objection{};
+  std::optional<failure> error{};
   double predicted_ns = 0;
   std::uint64_t hops = 0;  ///< its longest chain of messages
 };
@@ -57,12 +57,12 @@ inline constexpr double k_model_precision = 1.03;
 
 /// Nanoseconds of one round. Generates the schedules of a few ranks. The request is one that the algorithm can do.
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
-                    const surroundings& around);
+                    const topology& around);
 
 /// All algorithms of the collective, in the order of the registry. Predictions for partial ones are without their
 /// start.
 std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,
-                                  const surroundings& around);
+                                  const topology& around);
 
 /// `wanted`: an algorithm's name, or "auto". Failures: `argument` for names that do not exist (the text lists those
 /// that do) and for meaningless requests, `constraint` for an algorithm, or a collective, that cannot do this request.
@@ -73,7 +73,7 @@ result<choice> select(std::string_view collective, std::string_view wanted, worl
 
 /// select, without environment and table.
 result<const algorithm*> choose(std::string_view collective, std::string_view wanted, world place, const shape& data,
-                                const activation& starts = {}, const surroundings& around = {});
+                                const activation& starts = {}, const topology& around = {});
 
 /// choose, then generate.
 result<schedule_ptr> generate(std::string_view collective, std::string_view wanted, world place, const shape& data,

@@ -59,7 +59,7 @@ class line_reader {
     if (!why_)
       why_ = failure{status::argument, "tuning table, line " + std::to_string(number_) + ": " + std::move(why)};
   }
-  const std::optional<failure>& objection() const { return why_; }
+  const std::optional<failure>& validate() const { return why_; }
   std::uint32_t number_of_line() const { return number_; }
 
  private:
@@ -80,7 +80,7 @@ tuning_rule read_rule(std::string_view collective, line_reader& line) {
   it.most_bytes = line.number(it.least_bytes, k_endless);
   it.algorithm = line.word();
   if (it.algorithm.empty()) line.object("no algorithm");
-  for (std::string_view option = line.word(); !option.empty() && !line.objection(); option = line.word()) {
+  for (std::string_view option = line.word(); !option.empty() && !line.validate(); option = line.word()) {
     if (option == "segment")
       it.segment_bytes = line.number(1, k_endless - 1);
     else if (option == "radix")
@@ -131,7 +131,7 @@ std::string text_of(const tuning_rule& it) {
 
 }  // namespace
 
-std::vector<const tuning_rule*> tuning_table::find(std::string_view collective, rank ranks, const surroundings& around,
+std::vector<const tuning_rule*> tuning_table::find(std::string_view collective, rank ranks, const topology& around,
                                                    std::uint64_t bytes) const {
   std::vector<const tuning_rule*> fitting;
   for (const tuning_rule& it : rules)
@@ -161,7 +161,7 @@ result<tuning_table> parse_tuning(std::string_view text) {
     } else {
       reader.object("a tuning table begins with \"libsched tuning 1\"");
     }
-    if (reader.objection()) return *reader.objection();
+    if (reader.validate()) return *reader.validate();
   }
   if (!has_title) return failure{status::argument, "an empty tuning table: it begins with \"libsched tuning 1\""};
   return table;

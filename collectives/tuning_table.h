@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "collectives/algorithm/shape.h"
-#include "collectives/surroundings.h"
+#include "collectives/topology.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -43,7 +43,7 @@ struct tuning_table {
   std::optional<double> turn{};
 
   /// The rules for such a request, in order.
-  std::vector<const tuning_rule*> find(std::string_view collective, rank ranks, const surroundings& around,
+  std::vector<const tuning_rule*> find(std::string_view collective, rank ranks, const topology& around,
                                        std::uint64_t bytes) const;
 
   friend bool operator==(const tuning_table&, const tuning_table&) = default;

@@ -3,7 +3,7 @@
 namespace lsched::bench {
 
 void expect_writable(const std::string& png) {
-  if (const auto why = picture(png).objection()) throw failed(why->text);
+  if (const auto why = picture(png).validate()) throw failed(why->text);
 }
 
 bool draw_picture(const std::string& png, const std::string& title, std::span<const plot_diagram> diagrams,

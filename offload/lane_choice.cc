@@ -23,7 +23,7 @@ std::optional<lane_choice> parse_lane(std::string_view text) {
   return std::nullopt;
 }
 
-status objection_to(const lane_choice& choice) {
+status validate(const lane_choice& choice) {
 #if LSCHED_HAVE_TBB
   static_cast<void>(choice);
   return status::ok;

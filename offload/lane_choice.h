@@ -26,7 +26,7 @@ inline constexpr unsigned k_most_lane_workers = 1024;
 std::optional<lane_choice> parse_lane(std::string_view text);
 
 /// Why this build cannot have that lane (UNSUPPORTED), or ok.
-status objection_to(const lane_choice& choice);
+status validate(const lane_choice& choice);
 
 /// How many workers a rank has that shares `cores` cores with all `local_ranks` ranks of its machine. Left to itself a
 /// rank gets its equal share of the cores that no rank needs, in whole cores: none where ranks and cores are equally

@@ -11,7 +11,7 @@ std::string_view name_of(op_kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-std::string objection_to_kernel(const op& what, const parameter_values& with) {
+std::string validate_kernel(const op& what, const parameter_values& with) {
   if (what.kind != op_kind::compute && what.kind != op_kind::capture) return {};
   const kernel_row& row = row_of(what.what);
   const bool fits = what.kind == op_kind::compute || row.is(trait::merges);

@@ -106,7 +106,7 @@ class operand_list {
 };
 
 /// Why nothing is computed, or merged, by such a kernel, dtype and parameters; or an empty string.
-std::string objection_to_kernel(const op& what, const parameter_values& with);
+std::string validate_kernel(const op& what, const parameter_values& with);
 
 /// Of an op that calls no function.
 operand_list own_operands_of(const op& what);

@@ -46,8 +46,7 @@ lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, s
 }
 
 /// Regions arrive unchecked. What is no place in any slot is refused here, the rest at commit.
-std::string objection_to_regions(const lsched_builder& b, const char* whose,
-                                 std::initializer_list<lsched_region> regions) {
+std::string validate_regions(const lsched_builder& b, const char* whose, std::initializer_list<lsched_region> regions) {
   const std::size_t slots = b.content.buffer_count();
   for (const lsched_region& it : regions) {
     if (it.slot.id >= slots)
@@ -67,7 +66,7 @@ lsched_status add_op(lsched_builder* b, const char* whose, std::initializer_list
                      Append&& append) {
   if (b == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    if (std::string why = objection_to_regions(*b, whose, regions); !why.empty()) return refuse(*b, std::move(why));
+    if (std::string why = validate_regions(*b, whose, regions); !why.empty()) return refuse(*b, std::move(why));
     const result<op_id> id = append(*b);
     if (!id) return refuse(*b, id.error());
     if (const lsched_status answer = state_of(*b); answer != LSCHED_OK) return answer;
@@ -81,8 +80,8 @@ bool is_whole(const lsched_region& where, std::uint64_t unit) {
 }
 
 /// What is wrong with the arithmetic by itself, beside what the schedule already has, or on such regions.
-const char* objection_to_user(const lsched_builder& b, dtype type, const user_kernel& user,
-                              std::initializer_list<lsched_region> regions) {
+const char* validate_user(const lsched_builder& b, dtype type, const user_kernel& user,
+                          std::initializer_list<lsched_region> regions) {
   const bool is_same = user.run == b.user.run && user.context == b.user.context && user.unit == b.user.unit;
   if (b.user.run != nullptr && !is_same) return "a schedule has one user_op, and this is another";
   for (const lsched_region& it : regions) {
@@ -163,7 +162,7 @@ lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* us
     if (!what) return what.error();
     const auto user = read_user_op(*what);
     if (!user) return user.error();
-    if (const char* why = objection_to_user(to, *read_dtype(what->dtype), *user, {lower, higher, target}))
+    if (const char* why = validate_user(to, *read_dtype(what->dtype), *user, {lower, higher, target}))
       return failure{status::argument, why};
     to.user = *user;
     return to.content.reduce(kernel::user, packed(lower), packed(higher), packed(target), target.count);

@@ -53,7 +53,7 @@ described describe(lsched_world* world, const lsched_collective_desc& desc) {
   if (buffers.input) memory.inputs.push_back(asked->input);
   if (buffers.output) memory.outputs.push_back(asked->output);
   return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory), {.user = asked->user}},
-          {asked->data.in_place, asked->overlay_bytes},
+          {asked->data.in_place, asked->aliasing_bytes},
           tensors_of(*asked),
           world->joined.place().size > 1 && remark.empty(),
           std::string(remark)};
@@ -147,7 +147,7 @@ struct described_partial {
 };
 
 /// Why the rest of the desc does not go with the sparse allreduce in it.
-std::optional<failure> objection_to_sparse(const lsched_partial_desc& desc, const lsched_sparse_desc& sparse) {
+std::optional<failure> validate_sparse(const lsched_partial_desc& desc, const lsched_sparse_desc& sparse) {
   const auto refused = [](std::string why) {
     return failure{status::argument, "a sparse allreduce " + std::move(why)};
   };
@@ -174,7 +174,7 @@ described_partial describe_sparse(lsched_world* world, const lsched_partial_desc
   const std::string nothing = "partial sparse allreduce with bad arguments";
   const auto sparse = read_struct(desc.sparse);
   if (!sparse) return {{nothing, sparse.error()}};
-  if (auto why = objection_to_sparse(desc, *sparse)) return {{nothing, *why}};
+  if (auto why = validate_sparse(desc, *sparse)) return {{nothing, *why}};
   const auto starts = read_start(*world, desc);
   if (!starts) return {{nothing, starts.error()}};
   auto asked = read_request(world->joined.place(), *sparse);

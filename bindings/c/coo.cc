@@ -25,7 +25,7 @@ result<coo_problem> read_problem(world place, const lsched_coo_desc& desc) {
                             .type = data->type,
                             .is_balanced = desc.regions == LSCHED_BALANCED_REGIONS,
                             .has_dense = desc.dense != nullptr};
-  if (auto why = objection(problem)) return std::move(*why);
+  if (auto why = validate(problem)) return std::move(*why);
   return problem;
 }
 

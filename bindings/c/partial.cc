@@ -8,8 +8,7 @@ namespace {
 bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
 
 /// Why there cannot be such a call: the schedule is none of a session, or the report is no struct.
-std::optional<failure> objection_to_call(const lsched_schedule* schedule, const char* wanted,
-                                         const lsched_report* into) {
+std::optional<failure> validate_call(const lsched_schedule* schedule, const char* wanted, const lsched_report* into) {
   if (!is_partial(schedule)) return failure{static_cast<status>(refuse(schedule)), wanted};
   if (into != nullptr && !is_there(into)) return refusal_of(published_as(into), &into->struct_size);
   return std::nullopt;
@@ -87,7 +86,7 @@ lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const*
 
 lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
                              lsched_diagnostic* diagnostic) {
-  if (const auto why = objection_to_call(ticket.schedule, k_no_ticket, report_to)) return report(diagnostic, *why);
+  if (const auto why = validate_call(ticket.schedule, k_no_ticket, report_to)) return report(diagnostic, *why);
   const whole_result whole(*ticket.schedule, result);
   return make(*ticket.schedule, timeout_ns, report_to, diagnostic,
               [&](session& one, collect_report* into) { return one.collect(ticket.round, whole.parts(), into); });
@@ -95,7 +94,7 @@ lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeou
 
 lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
                                      lsched_report* report_to, lsched_diagnostic* diagnostic) {
-  if (const auto why = objection_to_call(ticket.schedule, k_no_ticket, report_to)) return report(diagnostic, *why);
+  if (const auto why = validate_call(ticket.schedule, k_no_ticket, report_to)) return report(diagnostic, *why);
   std::span<const target_part> parts;
   if (buckets == nullptr || ticket.schedule->session->parts_of(buckets, &parts) != status::ok)
     return report(diagnostic, {status::argument, "buckets is null, or the pointer to one that is not empty"});
@@ -106,7 +105,7 @@ lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets,
 lsched_status lsched_collect_view(lsched_ticket ticket, void** result, uint64_t timeout_ns, lsched_report* report_to,
                                   lsched_diagnostic* diagnostic) {
   if (result == nullptr) return report(diagnostic, {status::argument, "result is null"});
-  if (const auto why = objection_to_call(ticket.schedule, k_no_ticket, report_to)) return report(diagnostic, *why);
+  if (const auto why = validate_call(ticket.schedule, k_no_ticket, report_to)) return report(diagnostic, *why);
   std::byte* data = nullptr;
   const lsched_status answer =
       make(*ticket.schedule, timeout_ns, report_to, diagnostic,
@@ -126,7 +125,7 @@ lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
 lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns, lsched_report* report_to,
                            lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (const auto why = objection_to_call(schedule, k_no_schedule, report_to)) return report(diagnostic, *why);
+    if (const auto why = validate_call(schedule, k_no_schedule, report_to)) return report(diagnostic, *why);
     const whole_result whole(*schedule, result);
     return make(*schedule, timeout_ns, report_to, diagnostic,
                 [&](session& one, collect_report* into) { return one.flush(whole.parts(), into); });
@@ -136,7 +135,7 @@ lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t tim
 lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns, lsched_report* report_to,
                                 lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (const auto why = objection_to_call(schedule, k_no_schedule, report_to)) return report(diagnostic, *why);
+    if (const auto why = validate_call(schedule, k_no_schedule, report_to)) return report(diagnostic, *why);
     const bool may_be_null =
         !schedule->session->averages_weights() || schedule->session->contribution_buffer().count == 0;
     if (weights == nullptr && !may_be_null) return report(diagnostic, {status::argument, "weights is null"});

@@ -17,7 +17,7 @@ std::string text_of(std::string_view name) { return std::string(name); }
 // --- what is asked for -------------------------------------------------------------------------------------
 
 /// Which members the collective looks at, against those that were set: one that it would ignore is a mistake.
-std::optional<failure> objection_to_members(const collective& of, const lsched_collective_desc& desc) {
+std::optional<failure> validate_members(const collective& of, const lsched_collective_desc& desc) {
   const std::string name = text_of(of.name);
   const bool has_counts = of.has_counts || of.has_blocks;
   if (has_counts && desc.count != 0) return argument(name + " takes counts by rank: leave count 0");
@@ -38,9 +38,9 @@ std::optional<failure> objection_to_members(const collective& of, const lsched_c
       (desc.source_count > 0 && desc.sources == nullptr))
     return argument("destinations or sources is null");
   if (!of.is_rooted && desc.root != 0) return argument(name + " has no root: leave it 0");
-  const bool has_knobs = !of.adapts && !of.has_owners;
-  if (!has_knobs && desc.segment_bytes != 0) return argument(name + " has no segments: leave segment_bytes 0");
-  if (!has_knobs && desc.radix != 0) return argument(name + " has no radix: leave it 0");
+  const bool has_tunables = !of.adapts && !of.has_owners;
+  if (!has_tunables && desc.segment_bytes != 0) return argument(name + " has no segments: leave segment_bytes 0");
+  if (!has_tunables && desc.radix != 0) return argument(name + " has no radix: leave it 0");
   if (!of.adapts && (desc.tensors != nullptr || desc.tensor_count != 0))
     return argument(name + " has no tensors: leave them NULL and 0");
   if ((desc.tensors == nullptr) != (desc.tensor_count == 0))
@@ -99,7 +99,7 @@ std::string has_no_say(const collective& of) {
 }
 
 result<shape> read_data(const collective& of, world place, const lsched_collective_desc& desc) {
-  if (auto why = objection_to_members(of, desc)) return *why;
+  if (auto why = validate_members(of, desc)) return *why;
   if (!of.moves_data && desc.user_op != nullptr) return argument(has_no_say(of) + "user_op null");
   if (!of.moves_data) return shape{.count = desc.count, .radix = desc.radix};
   auto data = !of.reduces               ? read_shape(desc.count, desc.dtype)
@@ -128,7 +128,7 @@ std::string missing(std::string_view which, std::uint64_t count) {
   return std::string(which) + " is null but has " + counted(count, "element");
 }
 
-std::optional<failure> objection_to_memory(const collective_request& asked, const extents& buffers) {
+std::optional<failure> validate_memory(const collective_request& asked, const extents& buffers) {
   if (buffers.input.value_or(0) > 0 && asked.input == nullptr) return argument(missing("input", *buffers.input));
   if (buffers.output.value_or(0) > 0 && asked.output == nullptr) return argument(missing("output", *buffers.output));
   if (asked.data.in_place || buffers.input.value_or(0) == 0 || buffers.output.value_or(0) == 0) return std::nullopt;
@@ -162,15 +162,15 @@ result<collective_request> read_request(world place, const std::vector<rank>& no
   if (!data) return data.error();
   asked.data = std::move(*data);
   if (asked.of->moves_data) asked.data.nodes = nodes;
-  if (auto why = objection(*asked.of, {.summary = ""}, place, asked.data, {})) return *why;
+  if (auto why = validate(*asked.of, {.summary = ""}, place, asked.data, {})) return *why;
   const extents buffers = asked.of->extents_of(place, asked.data);
   place_buffers(asked, buffers, desc);
   if (buffers.input.value_or(0) > 0 && buffers.output.value_or(0) > 0) {
-    const std::int64_t overlay = asked.of->overlay_of == nullptr ? 0 : asked.of->overlay_of(place, asked.data);
-    asked.overlay_bytes = overlay * static_cast<std::int64_t>(size_of(asked.data.type));
-    asked.data.in_place = asked.input != nullptr && asked.input == asked.output + asked.overlay_bytes;
+    const std::int64_t aliasing = asked.of->aliasing_of == nullptr ? 0 : asked.of->aliasing_of(place, asked.data);
+    asked.aliasing_bytes = aliasing * static_cast<std::int64_t>(size_of(asked.data.type));
+    asked.data.in_place = asked.input != nullptr && asked.input == asked.output + asked.aliasing_bytes;
   }
-  if (auto why = objection_to_memory(asked, buffers)) return *why;
+  if (auto why = validate_memory(asked, buffers)) return *why;
   if (asked.data.what == kernel::user) asked.user = {user_op->combine, user_op->context, user_op->unit};
   return asked;
 }

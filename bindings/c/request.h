@@ -15,7 +15,7 @@ struct collective_request {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   /// In place, how many bytes after the output's beginning the input begins.
-  std::int64_t overlay_bytes = 0;
+  std::int64_t aliasing_bytes = 0;
   user_kernel user{};  ///< of kernel::user
 };
 

@@ -82,7 +82,7 @@ result<packed_world> world_of_collective(const lsched_simulate_desc& desc) {
 }
 
 result<packed_world> world_of_sparse(const lsched_simulate_desc& desc) {
-  if (auto why = objection_to_ranks(desc.ranks, k_most_ranks)) return std::move(*why);
+  if (auto why = validate_ranks(desc.ranks, k_most_ranks)) return std::move(*why);
   const auto known = read_struct(desc.sparse);
   if (!known) return known.error();
   auto asked = read_question({0, desc.ranks}, *known);

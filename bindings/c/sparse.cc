@@ -44,11 +44,11 @@ result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc)
                                .selection = static_cast<selection_rule>(desc.selection),
                                .reuse = desc.reuse == 0 ? k_reuse : desc.reuse,
                                .bucket = desc.bucket};
-  if (auto why = objection(problem)) return std::move(*why);
+  if (auto why = validate(problem)) return std::move(*why);
   return problem;
 }
 
-std::optional<failure> objection_to_memory(const lsched_sparse_desc& desc, const sparse_problem& problem) {
+std::optional<failure> validate_memory(const lsched_sparse_desc& desc, const sparse_problem& problem) {
   const std::uint64_t bytes = problem.count * size_of(problem.type);
   if (bytes == 0) return std::nullopt;
   if (desc.gradient == nullptr || desc.update == nullptr) return refused("gradient or update is null");
@@ -109,7 +109,7 @@ described describe(lsched_world* world, const lsched_sparse_desc& desc) {
   const std::string nothing = "a sparse allreduce with bad arguments";
   auto asked = read_request(world->joined.place(), desc);
   if (!asked) return {{nothing, asked.error()}};
-  if (auto why = objection_to_memory(desc, asked->problem)) return {{nothing, *why}};
+  if (auto why = validate_memory(desc, asked->problem)) return {{nothing, *why}};
   return {{std::move(asked->agreement),
            asked->how->generate(asked->problem),
            {{static_cast<const std::byte*>(desc.gradient)}, {static_cast<std::byte*>(desc.update)}},

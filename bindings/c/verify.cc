@@ -19,7 +19,7 @@ constexpr std::int32_t k_most_ranks = 1 << 20;
 struct question {
   std::vector<schedule_ptr> world;
   world_promise promise;
-  overlay in_place{};
+  aliasing in_place{};
 };
 
 failure argument(std::string text) { return {status::argument, std::move(text)}; }
@@ -32,7 +32,7 @@ result<question> read(const lsched_verify_text_desc& desc) {
   if (!world) return world.error();
   auto promise = promise_for(*world, desc.collective == nullptr ? "" : desc.collective);
   if (!promise) return promise.error();
-  const overlay in_place = desc.in_place != 0 ? promise->in_place : overlay(false);
+  const aliasing in_place = desc.in_place != 0 ? promise->in_place : aliasing(false);
   return question{std::move(*world), std::move(*promise), in_place};
 }
 
@@ -51,7 +51,7 @@ result<question> read(const lsched_verify_collective_desc& desc) {
   const auto& [how, data, starts] = *asked;
   auto world = generate_world(*how, desc.ranks, data, starts);
   if (!world) return world.error();
-  const overlay in_place = overlay_of(*how->of, desc.ranks, data);
+  const aliasing in_place = aliasing_of(*how->of, desc.ranks, data);
   return question{std::move(*world), {how->of, how, promise_of(*how, desc.ranks, data, starts), in_place}, in_place};
 }
 

@@ -103,14 +103,14 @@ result<shape> read_data(const collective& of, const collective_words& words) {
 
 }  // namespace
 
-std::optional<failure> objection_to_ranks(rank ranks, rank most) {
+std::optional<failure> validate_ranks(rank ranks, rank most) {
   if (ranks >= 1 && ranks <= most) return std::nullopt;
   return argument("ranks is not from 1 to 2^" + std::to_string(std::countr_zero(static_cast<unsigned>(most))));
 }
 
 result<named_collective> read_collective(const collective_words& words, rank most_ranks) {
   if (words.collective == nullptr) return argument("collective is null");
-  if (auto why = objection_to_ranks(words.ranks, most_ranks)) return std::move(*why);
+  if (auto why = validate_ranks(words.ranks, most_ranks)) return std::move(*why);
   const collective* const any = find_collective(words.collective);
   const auto data = any == nullptr ? result<shape>(shape{}) : read_data(*any, words);
   if (!data) return data.error();

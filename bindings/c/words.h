@@ -48,6 +48,6 @@ struct named_collective {
 result<named_collective> read_collective(const collective_words& words, rank most_ranks);
 
 /// ARGUMENT for a size of the world below 1 or above `most`, a power of two.
-std::optional<failure> objection_to_ranks(rank ranks, rank most);
+std::optional<failure> validate_ranks(rank ranks, rank most);
 
 }  // namespace lsched

@@ -136,7 +136,7 @@ result<lane_choice> read_lane(std::int32_t number) {
     return failure{status::argument, "lane (lsched_config or LSCHED_LANE) is none of auto, inline, tbb, tbb:1 … tbb:" +
                                          std::to_string(k_most_lane_workers)};
   if (number > 0) choice.workers = static_cast<unsigned>(number);
-  if (const status why = objection_to(choice); why != status::ok)
+  if (const status why = validate(choice); why != status::ok)
     return failure{why, "lane (lsched_config or LSCHED_LANE) is tbb, but oneTBB is not in this build"};
   return choice;
 }
@@ -192,7 +192,7 @@ result<open_options> read_config(const lsched_config* config) {
   if (!ranks_per_node) return ranks_per_node.error();
   options.ranks_per_node = ranks_per_node->value_or(0);
   if (const char* prefix = text_in_environment("LSCHED_TRACE")) options.process.trace_prefix = prefix;
-  if (auto why = objection_to_trace(options.process.trace_prefix)) return *why;
+  if (auto why = validate_trace(options.process.trace_prefix)) return *why;
   return options;
 }
 

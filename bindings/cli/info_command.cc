@@ -124,7 +124,7 @@ std::vector<std::string> warnings_about_environment() {
     warnings.push_back(ranks.error().text);
   if (const auto launched = find_launch(); !launched) warnings.push_back(launched.error().text);
   const char* trace = text_in_environment("LSCHED_TRACE");
-  if (const auto why = objection_to_trace(trace == nullptr ? "" : trace)) warnings.push_back(why->text);
+  if (const auto why = validate_trace(trace == nullptr ? "" : trace)) warnings.push_back(why->text);
   std::sort(warnings.begin(), warnings.end());
   return warnings;
 }
@@ -198,7 +198,7 @@ json describe_lane(unsigned ranks) {
   const char* wish = text_in_environment("LSCHED_LANE");
   const auto parsed = parse_lane(wish != nullptr ? wish : "auto");
   const lane_choice choice = parsed ? *parsed : lane_choice{};
-  if (objection_to(choice) != status::ok)
+  if (validate(choice) != status::ok)
     return {{"ranks", ranks}, {"kind", nullptr}, {"workers", 0}, {"why", "oneTBB is not in this build: opening fails"}};
   const unsigned workers = lane_workers(choice, ranks, usable_cores());
   if (workers != 0) return {{"ranks", ranks}, {"kind", "tbb"}, {"workers", workers}, {"why", nullptr}};

@@ -51,7 +51,7 @@ json describe(const algorithm& it, const list_options& options) {
   entry["count"] = of.moves_data ? options.data.count : 0;
   entry["dtype"] = of.moves_data ? json(name_of(data.type)) : json(nullptr);
   entry["activation"] = of.activates ? json(words_for(starts)) : json(nullptr);
-  if (const auto why = objection(it, {.self = 0, .size = options.ranks}, data, starts)) {
+  if (const auto why = validate(it, {.self = 0, .size = options.ranks}, data, starts)) {
     entry["objection"] = why->text;
     entry["cost"] = nullptr;
     return entry;
@@ -75,7 +75,7 @@ json describe(const sparse_algorithm& it, const list_options& options) {
   entry["k"] = problem.k;
   entry["dtype"] = name_of(problem.type);
   entry["cost"] = nullptr;
-  if (const auto why = objection(problem)) {
+  if (const auto why = validate(problem)) {
     entry["objection"] = why->text;
     entry["estimate"] = nullptr;
     return entry;
@@ -137,8 +137,8 @@ json explain(const collective& of, const list_options& options, const selection&
   entry["candidates"] = json::array();
   for (const candidate& it : candidates(of, place, data, starts, by.around)) {
     json one{{"algorithm", it.how->name}, {"predicted_us", nullptr}, {"hops", nullptr}, {"objection", nullptr}};
-    if (it.objection)
-      one["objection"] = it.objection->text;
+    if (it.error)
+      one["objection"] = it.error->text;
     else
       one["predicted_us"] = it.predicted_ns / 1e3, one["hops"] = it.hops;
     entry["candidates"].push_back(one);

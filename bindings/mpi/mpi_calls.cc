@@ -6,7 +6,7 @@
 
 namespace lsched {
 
-std::optional<failure> objection_to_world(MPI_Comm comm) {
+std::optional<failure> validate_world(MPI_Comm comm) {
   if (!is_mpi_running()) return failure{status::state, "MPI is not initialised, or finalised already"};
   if (comm == MPI_COMM_NULL) return failure{status::argument, "MPI_COMM_NULL has no ranks"};
   int is_inter = 0;

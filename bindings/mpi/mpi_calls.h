@@ -13,7 +13,7 @@ namespace lsched {
 bool is_mpi_running();
 
 /// Why the communicator is no world, if so.
-std::optional<failure> objection_to_world(MPI_Comm comm);
+std::optional<failure> validate_world(MPI_Comm comm);
 
 /// MPI's highest tag, or the wished one if that is lower; 0: whatever MPI allows.
 int highest_tag_of(MPI_Comm comm, int wished);

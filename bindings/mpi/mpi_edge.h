@@ -30,7 +30,7 @@ inline std::byte* allocate_aligned(std::uint64_t bytes) {
 struct header {
   std::uint64_t round;
   std::uint64_t bytes;
-  census tally;
+  contributor_count tally;
   std::uint32_t null;
   std::uint32_t unused[7];
 };

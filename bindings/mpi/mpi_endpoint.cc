@@ -28,7 +28,7 @@ constexpr int k_control_tag = 0;
 
 // Up to the duplicate, all ranks come to the same answer by themselves; from there on they agree on one.
 result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mpi_limits& limits) {
-  if (auto why = objection_to_world(comm)) return *why;
+  if (auto why = validate_world(comm)) return *why;
   MPI_Comm ours = MPI_COMM_NULL;
   if (MPI_Comm_dup(comm, &ours) != MPI_SUCCESS) return failure{status::transport, "MPI_Comm_dup failed"};
 

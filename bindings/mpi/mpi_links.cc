@@ -14,7 +14,7 @@ using namespace mpi_edge;
 result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges,
                                                int highest_tag) {
   if (blocks_.contains(id)) return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
-  if (auto why = objection(edges)) return *why;
+  if (auto why = validate(edges)) return *why;
   reap();
 
   block held;
@@ -30,7 +30,7 @@ result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, bool credits, s
   return failure{status::no_memory, "no memory left for message buffers"};
 }
 
-std::optional<failure> mpi_links::objection(std::span<const edge_spec> edges) const {
+std::optional<failure> mpi_links::validate(std::span<const edge_spec> edges) const {
   std::vector<edge_spec> ordered(edges.begin(), edges.end());
   const auto is_before = [](const edge_spec& x, const edge_spec& y) { return order_of(x) < order_of(y); };
   const auto is_same = [](const edge_spec& x, const edge_spec& y) { return order_of(x) == order_of(y); };

@@ -86,7 +86,7 @@ class mpi_links {
     bool is_linked = false;
   };
 
-  std::optional<failure> objection(std::span<const edge_spec> edges) const;
+  std::optional<failure> validate(std::span<const edge_spec> edges) const;
   link_id add(std::uint32_t id, bool credits, const edge_spec& edge);
   bool reserve_memory(block& held);
   bool reserve_tags(const block& held, int highest_tag);

@@ -38,7 +38,7 @@ bool minimise(MPI_Comm all, std::array<std::int64_t, N>& values) {
 }
 
 /// An option is equal everywhere if its minimum is its maximum.
-std::optional<failure> objection_to(MPI_Comm all, const mpi_options& options) {
+std::optional<failure> validate(MPI_Comm all, const mpi_options& options) {
   const auto transport = static_cast<std::int64_t>(options.transport);
   const auto region = static_cast<std::int64_t>(options.region_bytes);
   const std::int64_t per_node = options.ranks_per_node;
@@ -169,7 +169,7 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   auto far = mpi_endpoint::open(comm, options.limits);
   if (!far) return far.error();
   const MPI_Comm all = (*far)->communicator();  // lives as long as the endpoint, which only success hands on
-  if (auto why = objection_to(all, options)) return *why;
+  if (auto why = validate(all, options)) return *why;
 
   mpi_info found;
   found.allows_auxiliary_thread = (*far)->allows_auxiliary_thread();

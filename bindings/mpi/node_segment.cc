@@ -78,7 +78,7 @@ bool wait_readable(int socket, clock::time_point deadline) {
 
 /// The process at the other end, if it belongs to the same user and is numbered here as it numbers itself:
 /// shared memory watches peers by these numbers.
-std::optional<failure> objection_to(int socket, std::int32_t process) {
+std::optional<failure> validate(int socket, std::int32_t process) {
   ucred peer{};
   socklen_t bytes = sizeof peer;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return system_failure("SO_PEERCRED");
@@ -142,7 +142,7 @@ std::optional<failure> serve_guest(const host& at, int guest, std::vector<bool>&
       recv(guest, &words, sizeof words, 0) != static_cast<ssize_t>(sizeof words) || words.secret != at.open.secret ||
       words.member <= 0 || static_cast<std::size_t>(words.member) >= served.size())
     return std::nullopt;
-  if (auto why = objection_to(guest, words.process)) return why;
+  if (auto why = validate(guest, words.process)) return why;
   if (!send_descriptor(guest, {at.open.secret, 0, at.open.process}, at.segment->descriptor()))
     return system_failure("passing the segment");
   served[static_cast<std::size_t>(words.member)] = true;
@@ -195,7 +195,7 @@ result<std::shared_ptr<shm_segment>> visit(const invitation& to, rank member, ra
   const auto bytes = static_cast<socklen_t>(sizeof(sa_family_t) + static_cast<std::size_t>(to.name_bytes));
   if (connect(door.number(), reinterpret_cast<const sockaddr*>(&name), bytes) != 0)
     return system_failure("connecting to the node's first rank");
-  if (auto why = objection_to(door.number(), to.process)) return *why;
+  if (auto why = validate(door.number(), to.process)) return *why;
 
   const greeting mine{to.secret, member, static_cast<std::int32_t>(getpid())};
   if (::send(door.number(), &mine, sizeof mine, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof mine))

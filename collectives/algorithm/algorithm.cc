@@ -18,8 +18,8 @@ std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
 
 }  // namespace
 
-std::optional<failure> objection(const algorithm& what, world place, const shape& data, const activation& starts) {
-  if (auto why = objection(*what.of, what.needs, place, data, starts)) return why;
+std::optional<failure> validate(const algorithm& what, world place, const shape& data, const activation& starts) {
+  if (auto why = validate(*what.of, what.needs, place, data, starts)) return why;
   if (place.size < 2 || data.tensors.size() <= what.most_tensors) return std::nullopt;
   const std::size_t tensors = tensors_of(data).size();
   if (tensors <= what.most_tensors) return std::nullopt;

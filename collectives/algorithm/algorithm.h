@@ -12,7 +12,7 @@
 namespace lsched {
 
 /// Which fields of a shape, beyond what the collective asks for, an algorithm looks at.
-struct knobs {
+struct tunables {
   bool segment = false;
   bool radix = false;
   bool nodes = false;
@@ -28,7 +28,7 @@ struct algorithm {
   constraints needs;
   /// Of one round, exactly. Of a partial algorithm, as of its dense one: price_of (compose.h) adds the rest.
   cost (*cost_of)(rank size, const shape& data, const activation& starts);
-  knobs looks_at{};
+  tunables looks_at{};
   /// Of collectives that adapt: the expression of one tensor (postcondition.h).
   std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& what) = nullptr;
   bool combines_means = false;  ///< that expression's leaves may be means of several ranks
@@ -41,7 +41,7 @@ struct algorithm {
 };
 
 /// As that of a generator with constraints, and by what is known of this algorithm.
-std::optional<failure> objection(const algorithm& what, world place, const shape& data, const activation& starts = {});
+std::optional<failure> validate(const algorithm& what, world place, const shape& data, const activation& starts = {});
 
 /// The same request with every knob that the algorithm has turned this way and that, one at a time: itself first.
 std::vector<shape> variants_of(const algorithm& what, rank size, const shape& data);

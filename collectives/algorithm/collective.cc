@@ -328,40 +328,40 @@ constinit const collective k_gather{.name = "gather",
                                     .is_rooted = true,
                                     .extents_of = one_to_root,
                                     .contents_of = contents_of_gather,
-                                    .overlay_of = own_block_of_output};
+                                    .aliasing_of = own_block_of_output};
 
 constinit const collective k_gatherv{.name = "gatherv",
                                      .is_rooted = true,
                                      .has_counts = true,
                                      .extents_of = one_to_root,
                                      .contents_of = contents_of_gather,
-                                     .overlay_of = own_block_of_output};
+                                     .aliasing_of = own_block_of_output};
 
 constinit const collective k_scatter{.name = "scatter",
                                      .is_rooted = true,
                                      .extents_of = one_from_root,
                                      .contents_of = contents_of_scatter,
-                                     .overlay_of = own_block_of_input};
+                                     .aliasing_of = own_block_of_input};
 
 constinit const collective k_scatterv{.name = "scatterv",
                                       .is_rooted = true,
                                       .has_counts = true,
                                       .extents_of = one_from_root,
                                       .contents_of = contents_of_scatter,
-                                      .overlay_of = own_block_of_input};
+                                      .aliasing_of = own_block_of_input};
 
 constinit const collective k_allgather{.name = "allgather",
                                        .is_synchronising = true,
                                        .extents_of = one_to_blocks,
                                        .contents_of = contents_of_allgather,
-                                       .overlay_of = own_block_of_output};
+                                       .aliasing_of = own_block_of_output};
 
 constinit const collective k_allgatherv{.name = "allgatherv",
                                         .has_counts = true,
                                         .is_synchronising = true,
                                         .extents_of = one_to_blocks,
                                         .contents_of = contents_of_allgather,
-                                        .overlay_of = own_block_of_output};
+                                        .aliasing_of = own_block_of_output};
 
 constinit const collective k_alltoall{
     .name = "alltoall", .is_synchronising = true, .extents_of = blocks_to_blocks, .contents_of = contents_of_alltoall};

@@ -53,7 +53,7 @@ struct collective {
   postcondition (*contents_of)(rank size, const shape& data) = nullptr;  ///< at any price
   /// In place, the input's first element is the output's element of this number; below zero, the output's first is the
   /// input's -number-th.
-  std::int64_t (*overlay_of)(world place, const shape& data) = nullptr;
+  std::int64_t (*aliasing_of)(world place, const shape& data) = nullptr;
 };
 
 /// All of them.

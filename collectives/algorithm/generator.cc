@@ -16,7 +16,7 @@ failure constraint(std::string text) { return {.code = status::constraint, .text
 
 std::string name(std::string_view text) { return std::string(text); }
 
-std::optional<failure> objection_to_place(const constraints& needs, world place) {
+std::optional<failure> validate_place(const constraints& needs, world place) {
   if (place.size < 1) return argument("a world has at least one rank, not " + std::to_string(place.size));
   if (place.self < 0 || place.self >= place.size)
     return argument("rank " + std::to_string(place.self) + " is outside its world: use 0 to " +
@@ -30,7 +30,7 @@ std::optional<failure> objection_to_place(const constraints& needs, world place)
   return std::nullopt;
 }
 
-std::optional<failure> objection_to_user(const collective& of, const constraints& needs, const shape& data) {
+std::optional<failure> validate_user(const collective& of, const constraints& needs, const shape& data) {
   if (data.what != kernel::user) {
     if (data.unit == 1 && !data.commutes) return std::nullopt;
     return argument("only user-defined arithmetic has a unit, and may say that it commutes");
@@ -48,7 +48,7 @@ std::optional<failure> objection_to_user(const collective& of, const constraints
   return std::nullopt;
 }
 
-std::optional<failure> objection_to_kernel(const collective& of, const shape& data) {
+std::optional<failure> validate_kernel(const collective& of, const shape& data) {
   if (!of.reduces && data.what != kernel::none)
     return argument(name(of.name) + " combines nothing: set the kernel to none, not \"" + name(name_of(data.what)) +
                     "\"");
@@ -66,7 +66,7 @@ std::optional<failure> objection_to_kernel(const collective& of, const shape& da
   return std::nullopt;
 }
 
-std::optional<failure> objection_to_blocks(const collective& of, world place, const shape& data) {
+std::optional<failure> validate_blocks(const collective& of, world place, const shape& data) {
   const auto ranks = static_cast<std::size_t>(place.size);
   if (of.has_counts ? data.counts.size() != ranks : !data.counts.empty())
     return argument(name(of.name) + " takes " + (of.has_counts ? std::to_string(ranks) : "no") +
@@ -79,7 +79,7 @@ std::optional<failure> objection_to_blocks(const collective& of, world place, co
   return std::nullopt;
 }
 
-std::optional<failure> objection_to_buckets(const collective& of, const shape& data) {
+std::optional<failure> validate_buckets(const collective& of, const shape& data) {
   if (data.buckets.empty()) return std::nullopt;
   if (!of.has_buckets) return argument(name(of.name) + " has no buckets");
   std::uint64_t rest = data.count;
@@ -91,7 +91,7 @@ std::optional<failure> objection_to_buckets(const collective& of, const shape& d
   return argument("the last bucket ends " + counted(rest, "element") + " before the vector");
 }
 
-std::optional<failure> objection_to_tensors(const collective& of, const shape& data) {
+std::optional<failure> validate_tensors(const collective& of, const shape& data) {
   if ((of.adapts || of.has_owners) && !is_floating(data.type))
     return argument(name(of.name) + " combines floating types only, not " + name(name_of(data.type)));
   if (data.tensors.empty()) return std::nullopt;
@@ -115,7 +115,7 @@ std::optional<failure> objection_to_tensors(const collective& of, const shape& d
 }
 
 /// No buffer may be larger than k_max_count, nor may adding up its blocks overflow.
-std::optional<failure> objection_to_size(const collective& of, world place, const shape& data) {
+std::optional<failure> validate_size(const collective& of, world place, const shape& data) {
   const auto too_large = [](const std::string& count) {
     return argument("a vector of " + count + " elements is above the largest, of " + std::to_string(k_max_count));
   };
@@ -134,7 +134,7 @@ std::optional<failure> objection_to_size(const collective& of, world place, cons
   return std::nullopt;
 }
 
-std::optional<failure> objection_to_nodes(const collective& of, world place, const shape& data) {
+std::optional<failure> validate_nodes(const collective& of, world place, const shape& data) {
   if (!data.nodes.empty() && data.nodes.size() != static_cast<std::size_t>(place.size))
     return argument("nodes are named for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
                     " ranks");
@@ -146,25 +146,24 @@ std::optional<failure> objection_to_nodes(const collective& of, world place, con
                   ": use 0" + (least == 1 ? "" : " to " + std::to_string(least - 1)));
 }
 
-std::optional<failure> objection_to_data(const collective& of, const constraints& needs, world place,
-                                         const shape& data) {
+std::optional<failure> validate_data(const collective& of, const constraints& needs, world place, const shape& data) {
   if (data.radix < 0 || data.radix == 1)
     return argument("a radix of " + std::to_string(data.radix) + ": use 2 or more");
   if (!of.moves_data) {
     if (data == shape{.type = data.type, .radix = data.radix}) return std::nullopt;
     return argument("this collective moves no data: set count to 0 and the kernel to none");
   }
-  if (auto why = objection_to_kernel(of, data)) return why;
-  if (auto why = objection_to_user(of, needs, data)) return why;
-  if (auto why = objection_to_blocks(of, place, data)) return why;
-  if (auto why = objection_to_buckets(of, data)) return why;
-  if (auto why = objection_to_tensors(of, data)) return why;
-  if (auto why = objection_to_nodes(of, place, data)) return why;
+  if (auto why = validate_kernel(of, data)) return why;
+  if (auto why = validate_user(of, needs, data)) return why;
+  if (auto why = validate_blocks(of, place, data)) return why;
+  if (auto why = validate_buckets(of, data)) return why;
+  if (auto why = validate_tensors(of, data)) return why;
+  if (auto why = validate_nodes(of, place, data)) return why;
   if (of.is_rooted ? data.root < 0 || data.root >= place.size : data.root != 0)
     return argument(of.is_rooted ? "root " + std::to_string(data.root) + " is outside the world: use 0 to " +
                                        std::to_string(place.size - 1)
                                  : name(of.name) + " has no root: leave it 0");
-  if (auto why = objection_to_size(of, place, data)) return why;
+  if (auto why = validate_size(of, place, data)) return why;
   if (data.count < needs.min_count)
     return constraint("this algorithm needs a count of at least " + std::to_string(needs.min_count) + ", not " +
                       std::to_string(data.count) + ": choose another, or \"auto\"");
@@ -173,22 +172,22 @@ std::optional<failure> objection_to_data(const collective& of, const constraints
   return std::nullopt;
 }
 
-std::optional<failure> objection_to_start(const collective& of, const activation& starts, rank size) {
+std::optional<failure> validate_start(const collective& of, const activation& starts, rank size) {
   if (of.activates && starts.policy == activation_policy::none)
     return argument(
         "a partial collective needs an activation policy: full, solo, majority, first_of, all_of or quorum");
   if (!of.activates && starts.policy != activation_policy::none)
     return argument("only partial collectives have an activation policy: choose one, or set the policy to none");
-  return objection(starts, size);
+  return validate(starts, size);
 }
 
 }  // namespace
 
-std::optional<failure> objection(const collective& of, const constraints& needs, world place, const shape& data,
-                                 const activation& starts) {
-  if (auto why = objection_to_place(needs, place)) return why;
-  if (auto why = objection_to_data(of, needs, place, data)) return why;
-  return objection_to_start(of, starts, place.size);
+std::optional<failure> validate(const collective& of, const constraints& needs, world place, const shape& data,
+                                const activation& starts) {
+  if (auto why = validate_place(needs, place)) return why;
+  if (auto why = validate_data(of, needs, place, data)) return why;
+  return validate_start(of, starts, place.size);
 }
 
 }  // namespace lsched

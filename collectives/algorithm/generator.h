@@ -44,8 +44,8 @@ struct constraints {
 
 /// The first reason, if there is one, why a generator of this collective with these constraints cannot serve the
 /// request. `argument`: the request is meaningless by itself; `constraint`: another algorithm might do it.
-std::optional<failure> objection(const collective& of, const constraints& needs, world place, const shape& data,
-                                 const activation& starts);
+std::optional<failure> validate(const collective& of, const constraints& needs, world place, const shape& data,
+                                const activation& starts);
 
 /// Appends a collective, of data counted in units (shape::unit), from `input` to `output` in which nothing fires before
 /// `entry`. Where this rank has no input or no output (collective::extents_of), that is k_no_buffer.

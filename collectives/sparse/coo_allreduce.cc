@@ -150,7 +150,7 @@ class coo_rank {
 }  // namespace
 
 result<schedule_ptr> coo_schedule(const coo_problem& problem) {
-  if (auto why = objection(problem)) return std::move(*why);
+  if (auto why = validate(problem)) return std::move(*why);
   builder to(problem.place, "coo_allreduce");
   coo_rank(to, problem).write();
   return to.compile();

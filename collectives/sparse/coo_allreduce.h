@@ -23,7 +23,7 @@ namespace lsched {
 
 /// Inputs: indices (u64) and values, `room` of each, and how many of these there are (one u64). Outputs: indices and
 /// values of the result, `result_room` of each, how many (one u64), and with `has_dense` a vector of `count` values.
-/// Its place is the schedule's. Failures: as objection(problem), and those of builder::compile.
+/// Its place is the schedule's. Failures: as validate(problem), and those of builder::compile.
 result<schedule_ptr> coo_schedule(const coo_problem& problem);
 
 /// Every output of every rank is made of every rank's contribution, for which the number of its items stands, once, in

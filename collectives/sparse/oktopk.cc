@@ -40,7 +40,7 @@ class oktopk_rank {
     find_threshold();
     balance();
     gather();
-    last_ = to_.apply(kernel::join, number_of(oktopk_step::settle), gathered_, ends_.census, ends_.update,
+    last_ = to_.apply(kernel::join, number_of(oktopk_step::settle), gathered_, ends_.contributor_count, ends_.update,
                       {last_, ends_.counted});
     to_.dep(last_, exit_);
     return {.exit = exit_};

@@ -20,7 +20,7 @@
 
 namespace lsched {
 
-/// Appends the algorithm for a `problem` that there is no objection to.
+/// Appends the algorithm for a `problem` that validate() accepts.
 fragment add_oktopk(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 
 }  // namespace lsched

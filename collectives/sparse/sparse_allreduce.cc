@@ -48,20 +48,20 @@ constexpr std::array k_own{
                      "every rank gets every list: 2 k (P-1) words"}};
 
 /// Beyond the tags of all algorithms.
-constexpr std::uint32_t k_census_tag = 1u << 30;
+constexpr std::uint32_t k_contributor_count_tag = 1u << 30;
 
 /// Nobody looks at the sum but for who contributed.
-void add_census(builder& to, sparse_ends& ends, op_id gate) {
+void add_contributor_count(builder& to, sparse_ends& ends, op_id gate) {
   const buffer whole = to.at(ends.gradient);
   const shape first{.count = std::min<std::uint64_t>(1, whole.count), .type = whole.type, .what = kernel::sum};
-  ends.census = to.scratch(first.type, first.count);
-  to.set_first_tag(k_census_tag);
-  ends.counted = add_allreduce(to, first, ends.gradient, ends.census, gate).exit;
+  ends.contributor_count = to.scratch(first.type, first.count);
+  to.set_first_tag(k_contributor_count_tag);
+  ends.counted = add_allreduce(to, first, ends.gradient, ends.contributor_count, gate).exit;
   to.set_first_tag(0);
 }
 
 result<schedule_ptr> compose(const sparse_algorithm& how, const sparse_problem& problem, const activation& starts) {
-  if (auto why = objection(problem)) return std::move(*why);
+  if (auto why = validate(problem)) return std::move(*why);
   const bool is_partial = starts.policy != activation_policy::none;
   builder to(problem.place, (is_partial ? "partial_sparse_allreduce/" : "sparse_allreduce/") + std::string(how.name));
   if (to.error() != nullptr) return *to.error();
@@ -69,7 +69,7 @@ result<schedule_ptr> compose(const sparse_algorithm& how, const sparse_problem& 
   op_id gate = k_no_op;
   if (is_partial) {
     gate = add_activation(to, starts, kernel::sum, ends.gradient, problem.count).exit;
-    add_census(to, ends, gate);
+    add_contributor_count(to, ends, gate);
   }
   const auto first = static_cast<op_id>(to.op_count());
   to.set_exit(how.add(to, problem, ends).exit);
@@ -119,7 +119,7 @@ result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const
                                               const activation& starts) {
   if (starts.policy == activation_policy::none)
     return failure{.code = status::argument, .text = "what starts the rounds is not said"};
-  if (auto why = objection(starts, problem.place.size)) return std::move(*why);
+  if (auto why = validate(starts, problem.place.size)) return std::move(*why);
   return compose(how, problem, starts);
 }
 

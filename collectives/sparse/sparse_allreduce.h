@@ -23,8 +23,9 @@ struct sparse_ends {
   buffer_id gradient = k_no_buffer;
   buffer_id update = k_no_buffer;
   /// Of a partial one: the sum of all contributions' first elements, and the op that completes it. Who contributed
-  /// cannot be told by what the functions read (functions.h): the one that makes the update reads the census, too.
-  buffer_id census = k_no_buffer;
+  /// cannot be told by what the functions read (functions.h): the one that makes the update reads the contributor
+  /// count, too.
+  buffer_id contributor_count = k_no_buffer;
   op_id counted = k_no_op;
 };
 
@@ -37,7 +38,7 @@ struct sparse_algorithm {
   std::shared_ptr<judging_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
   std::string_view summary;  ///< one line for people
 
-  /// Input 0: gradient, output 0: update. Refused if there is an objection to the problem.
+  /// Input 0: gradient, output 0: update. Refused if the problem is not valid.
   result<schedule_ptr> generate(const sparse_problem& problem) const;
 };
 
@@ -58,7 +59,7 @@ const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 postcondition promise_of_sparse(const sparse_problem& problem);
 
 /// The same behind an activation (compose.h). A rank whose call has not come brings no gradient to the round, but takes
-/// part with what its residual has. Beside the collective goes an allreduce of one element, the census:
+/// part with what its residual has. Beside the collective goes an allreduce of one element, the contributor count:
 ///
 ///       gate ─┬─► collective: select ─► … ─► settle ─► exit
 ///             └─► allreduce of one element ────┘

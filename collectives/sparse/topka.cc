@@ -27,7 +27,7 @@ fragment add_lists_to_all(builder& to, const sparse_problem& problem, const spar
   const list_layout layout{.room = room, .total = room * ranks, .typical = std::min(room, problem.k)};
   const op_id ready = to.nop({known.exit, selected});
   const gathered_lists all = add_list_gather(to, mine, {lengths, 0}, layout, k_list_tags, ready, exit);
-  to.dep(to.apply(kernel::fold, number_of(topka_step::settle), all.lists, ends.census, ends.update,
+  to.dep(to.apply(kernel::fold, number_of(topka_step::settle), all.lists, ends.contributor_count, ends.update,
                   {all.done, ends.counted}),
          exit);
   return {.exit = exit};

@@ -8,7 +8,7 @@
 
 namespace lsched {
 
-/// Appends the algorithm for a `problem` that there is no objection to.
+/// Appends the algorithm for a `problem` that validate() accepts.
 fragment add_topka(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 
 /// The same of lists of up to `most` items.

@@ -207,7 +207,7 @@ void engine::begin_round(instance& it) {
   it.outstanding = 0;
   it.ready_head = it.ready_tail = 0;
   if (it.results != nullptr) {
-    std::ranges::fill(it.presences, presence{.null = true});
+    std::ranges::fill(it.segment_states, segment_state{.null = true});
     it.whose.open(it.round, it.present);
     it.cells[it.output_buffer].home = it.results->writing();
   }
@@ -222,7 +222,7 @@ void engine::end_round(instance& it) {
   if (trace_ != nullptr) note_end(it, k_no_op);
   it.phase = phase::idle;
   if (it.results != nullptr) {
-    const auto [in_it, is_null] = presence_of_result(it);
+    const auto [in_it, is_null] = segment_state_of_result(it);
     const auto [data, mine, since] = it.captured ? it.offers->at(*it.captured) : contribution::pending{};
     const delivered what{.from = it.round - 1,
                          .to = it.round,
@@ -249,24 +249,24 @@ void engine::end_round(instance& it) {
 
 // --- firing ---------------------------------------------------------------------------------------------------------
 
-// What is read as one is null as one, so its first piece speaks for all of it (pieces.h).
-presence engine::presence_of(const instance& it, piece_range op_pieces::*operand, op_id id) {
-  if (it.presences.empty()) return {};
-  const piece_range pieces = it.pieces.of(id).*operand;
-  return pieces.size() == 0 ? presence{.null = true} : it.presences[pieces.first];
+// What is read as one is null as one, so its first segment speaks for all of it (segments.h).
+segment_state engine::segment_state_of(const instance& it, segment_range op_segments::*operand, op_id id) {
+  if (it.segment_states.empty()) return {};
+  const segment_range segments = it.segments.of(id).*operand;
+  return segments.size() == 0 ? segment_state{.null = true} : it.segment_states[segments.first];
 }
 
-void engine::set_presence(instance& it, op_id id, const presence& now) {
-  if (it.presences.empty()) return;
-  const piece_range pieces = it.pieces.of(id).c;
-  std::fill(it.presences.begin() + pieces.first, it.presences.begin() + pieces.end, now);
+void engine::set_segment_state(instance& it, op_id id, const segment_state& now) {
+  if (it.segment_states.empty()) return;
+  const segment_range segments = it.segments.of(id).c;
+  std::fill(it.segment_states.begin() + segments.first, it.segment_states.begin() + segments.end, now);
 }
 
 outcome engine::send(instance& it, op_id id, const op& what) {
   const cell& source = it.cells[what.a.buffer()];
   const item_run items = run_of(it, what.a, what.count);
   const std::uint64_t bytes = items.count * size_of(what.type);
-  const auto [tally, is_null] = presence_of(it, &op_pieces::a, id);
+  const auto [tally, is_null] = segment_state_of(it, &op_segments::a, id);
   ++counters_.messages_sent;
   is_null ? ++counters_.nulls_sent : counters_.bytes_sent += bytes;
   if (it.stats != nullptr) it.stats->sent(bytes, is_null);
@@ -289,7 +289,7 @@ outcome engine::arrived(instance& it, op_id id, const op& what, const arrival& n
   cell& target = it.cells[what.c.buffer()];
   ++it.moved[what.c.buffer()].messages_received;
   it.moved[what.c.buffer()].bytes_received += news.bytes;
-  set_presence(it, id, {news.tally, news.null});
+  set_segment_state(it, id, {news.tally, news.null});
   it.held[id] = !news.null && what.in_place && net_.receives_in_place() ? it.payloads[id].readers : 0;
   if (!news.null) target.data = it.held[id] != 0 ? news.data : target.home;
   if (!it.lists.empty() && it.lists[what.c.buffer()] && !note_lengths(it, what, news.bytes)) return outcome::failed;
@@ -320,10 +320,10 @@ outcome engine::compute(instance& it, op_id id, const op& what) {
     return part.exists() ? it.cells[part.buffer()].data + part.offset() * bytes : nullptr;
   };
   null_operands null;
-  if (!it.presences.empty()) null = settle_nulls(it, id, what);
+  if (!it.segment_states.empty()) null = settle_nulls(it, id, what);
   if (null.is_settled) return released(it, what);
   if (mine.run == nullptr) {
-    select(it, what, what.a, what.releases_a, may_take_over(it, id).of_a);
+    select(it, what, what.a, what.releases_a, may_swap(it, id).of_a);
     return released(it, what);
   }
   const kernel_call call{.a = null.a ? nullptr : operand(what.a, width),
@@ -341,19 +341,19 @@ outcome engine::compute(instance& it, op_id id, const op& what) {
 // In a partial schedule: notes who is in the result, and makes it where null operands spare the kernel's call.
 engine::null_operands engine::settle_nulls(instance& it, op_id id, const op& what) {
   const bool is_binary = what.b.exists();
-  const presence a = presence_of(it, &op_pieces::a, id);
-  const presence b = is_binary ? presence_of(it, &op_pieces::b, id) : presence{.null = true};
+  const segment_state a = segment_state_of(it, &op_segments::a, id);
+  const segment_state b = is_binary ? segment_state_of(it, &op_segments::b, id) : segment_state{.null = true};
   const bool lacks_one = a.null || (is_binary && b.null), lacks_all = a.null && b.null;
   const null_rule rule = it.kernels[id].null;
   if (rule == null_rule::present) {
-    set_presence(it, id, {});
+    set_segment_state(it, id, {});
   } else {
     const bool is_null = rule == null_rule::keep ? lacks_one : lacks_all;
-    set_presence(it, id, {merge(a.tally, b.tally), is_null});
+    set_segment_state(it, id, {merge(a.tally, b.tally), is_null});
     if (is_null) return {.is_settled = true};
   }
   if (lacks_one && rule == null_rule::either) {
-    const takeover may = may_take_over(it, id);
+    const buffer_swap may = may_swap(it, id);
     a.null ? select(it, what, what.b, what.releases_b, may.of_b) : select(it, what, what.a, what.releases_a, may.of_a);
     return {.is_settled = true};
   }
@@ -362,24 +362,25 @@ engine::null_operands engine::settle_nulls(instance& it, op_id id, const op& wha
 
 // Function outputs are never null; their contributors are those of operand b.
 outcome engine::call_function(instance& it, op_id id, const op& what) {
-  const auto source_of = [&](region at, piece_range op_pieces::*operand) {
+  const auto source_of = [&](region at, segment_range op_segments::*operand) {
     if (!at.exists()) return function_input{};
     const buffer& under = it.program->buffers()[at.buffer()];
-    const std::byte* const data = presence_of(it, operand, id).null ? nullptr : it.cells[at.buffer()].data;
+    const std::byte* const data = segment_state_of(it, operand, id).null ? nullptr : it.cells[at.buffer()].data;
     return function_input{data, under.count, lists_of(it, at), size_of(under.type)};
   };
-  const function_input source = source_of(what.a, &op_pieces::a), by = source_of(what.b, &op_pieces::b);
+  const function_input source = source_of(what.a, &op_segments::a), by = source_of(what.b, &op_segments::b);
   const function_output target{it.cells[what.c.buffer()].home, what.count, lists_of(it, what.c), size_of(what.type)};
   if (typical_bytes(*it.program, what) >= k_long_bytes) begin_long();
   const auto number = static_cast<std::uint32_t>(it.kernels[id].with->front().integer());
   const status verdict = it.local->call(number, it.round, source, by, target);
   if (verdict != status::ok) return fail(it, verdict, k_no_rank), outcome::failed;
-  set_presence(it, id, {.tally = what.b.exists() ? presence_of(it, &op_pieces::b, id).tally : census{}});
+  set_segment_state(it, id,
+                    {.tally = what.b.exists() ? segment_state_of(it, &op_segments::b, id).tally : contributor_count{}});
   return combined(it, what);
 }
 
-takeover engine::may_take_over(const instance& it, op_id id) {
-  return it.takeovers.empty() ? takeover{} : it.takeovers[id];
+buffer_swap engine::may_swap(const instance& it, op_id id) {
+  return it.buffer_swaps.empty() ? buffer_swap{} : it.buffer_swaps[id];
 }
 
 // The owner is at work for a while. Nobody sleeps on what it has published; and who publishes something for it need not
@@ -418,14 +419,14 @@ outcome engine::released(instance& it, const op& what) {
 }
 
 // target = the one operand there is. In a partial schedule, where this happens whenever a contribution is null, the
-// target takes over the operand's home, if it may, and leaves its own in exchange (takeover.h). What was
+// target takes over the operand's home, if it may, and leaves its own in exchange (buffer_swap.h). What was
 // captured has no home and is written by nobody in a round: the target just lies there.
-void engine::select(instance& it, const op& what, region from, op_id payload, bool may_take_over) {
+void engine::select(instance& it, const op& what, region from, op_id payload, bool may_swap) {
   cell& source = it.cells[from.buffer()];
   cell& target = it.cells[what.c.buffer()];
   const bool is_held = payload != k_no_op && it.held[payload] != 0;
   if (from == what.c && !is_held) return;
-  if (may_take_over && !is_held && target.exchangeable) {
+  if (may_swap && !is_held && target.exchangeable) {
     if (source.exchangeable && source.data == source.home) {
       std::swap(source.home, target.home);
       target.data = target.home;

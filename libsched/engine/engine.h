@@ -129,12 +129,12 @@ class engine {
   outcome call_function(instance& it, op_id id, const op& what);
   outcome combined(instance& it, const op& what);
   outcome released(instance& it, const op& what);
-  static presence presence_of_result(const instance& it);
-  static presence presence_of(const instance& it, piece_range op_pieces::*operand, op_id id);
-  static void set_presence(instance& it, op_id id, const presence& now);
+  static segment_state segment_state_of_result(const instance& it);
+  static segment_state segment_state_of(const instance& it, segment_range op_segments::*operand, op_id id);
+  static void set_segment_state(instance& it, op_id id, const segment_state& now);
   outcome capture(instance& it, op_id id, const op& what);
-  static takeover may_take_over(const instance& it, op_id id);
-  void select(instance& it, const op& what, region from, op_id payload, bool may_take_over);
+  static buffer_swap may_swap(const instance& it, op_id id);
+  void select(instance& it, const op& what, region from, op_id payload, bool may_swap);
   void release_payload(instance& it, op_id receive);
   outcome arrived(instance& it, op_id id, const op& what, const arrival& news);
   void take_home(instance& it, op_id id, const op& what);
@@ -142,7 +142,7 @@ class engine {
   void note_end(const instance& it, op_id id);
 
   // engine_lists.cc
-  static std::optional<failure> objection_to_lengths(const schedule& program, const binding& memory);
+  static std::optional<failure> validate_lengths(const schedule& program, const binding& memory);
   static std::optional<failure> reserve_lists(instance& it, const binding& memory);
   static void bind_lengths(instance& it, const binding& memory);
   bool take_lengths(instance& it);

@@ -9,7 +9,7 @@ namespace lsched {
 // --- lengths that are the user's ------------------------------------------------------------------------------------
 
 /// Every list that the user binds needs lengths.
-std::optional<failure> engine::objection_to_lengths(const schedule& program, const binding& memory) {
+std::optional<failure> engine::validate_lengths(const schedule& program, const binding& memory) {
   const auto number = [&](buffer_role role) {
     return static_cast<std::size_t>(std::ranges::count_if(
         program.buffers(), [role](const buffer& it) { return it.role == role && it.has_lists(); }));
@@ -23,7 +23,7 @@ std::optional<failure> engine::objection_to_lengths(const schedule& program, con
 std::optional<failure> engine::reserve_lists(instance& it, const binding& memory) {
   const auto buffers = it.program->buffers();
   if (std::ranges::none_of(buffers, &buffer::has_lists)) return std::nullopt;
-  if (auto why = objection_to_lengths(*it.program, memory)) return why;
+  if (auto why = validate_lengths(*it.program, memory)) return why;
   it.lists.resize(buffers.size());
   for (std::size_t b = 0; b < buffers.size(); ++b)
     if (buffers[b].has_lists()) it.lists[b].emplace(buffers[b]);
@@ -62,7 +62,7 @@ void engine::give_lengths(const instance& it) {
 /// A list that would have been received holds nothing, and lists that are empty are there; and who would have read a
 /// payload has read it.
 outcome engine::pass_over(instance& it, op_id id, const op& what) {
-  if (it.program->guard_of(what)->skips_empty) set_presence(it, id, {});
+  if (it.program->guard_of(what)->skips_empty) set_segment_state(it, id, {});
   const bool receives_list = what.kind == op_kind::recv && !it.lists.empty() && it.lists[what.c.buffer()];
   if (receives_list && what.count == 1 && !it.lists[what.c.buffer()]->is_packed())
     it.lists[what.c.buffer()]->set_length(what.c.offset(), 0);
@@ -117,7 +117,7 @@ outcome engine::compute_lists(instance& it, op_id id, const op& what) {
     for (std::uint64_t i = 0; i < what.count; ++i) lengths[i] = it.lists[what.a.buffer()]->length(what.a.offset() + i);
   }
   if (!fits) return fail(it, status::bounds, k_no_rank), outcome::failed;
-  set_presence(it, id, {});
+  set_segment_state(it, id, {});
   return combined(it, what);
 }
 

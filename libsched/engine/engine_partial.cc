@@ -11,14 +11,14 @@ namespace {
 
 /// An output that is as long as all contributions together has a block of each rank. Any other is of all ranks
 /// throughout.
-std::vector<result_block> result_blocks_of(const schedule& program, const piece_map& pieces, std::uint64_t contribution,
-                                           const combiner& output, std::uint16_t buffer) {
+std::vector<result_block> result_blocks_of(const schedule& program, const segment_map& segments,
+                                           std::uint64_t contribution, const combiner& output, std::uint16_t buffer) {
   const auto size = static_cast<std::uint64_t>(program.place().size);
   const bool is_gathered = size > 1 && contribution > 0 && output.count == size * contribution;
   const std::uint64_t blocks = is_gathered ? size : 1;
   std::vector<result_block> all;
   for (std::uint64_t i = 0; i < blocks; ++i)
-    all.push_back({pieces.at(buffer, i * contribution), i * (output.bytes / blocks), output.bytes / blocks});
+    all.push_back({segments.at(buffer, i * contribution), i * (output.bytes / blocks), output.bytes / blocks});
   return all;
 }
 
@@ -59,10 +59,10 @@ std::optional<failure> engine::reserve_partial(instance& it, const instance_opti
       return failure{status::no_memory, "no memory left for contribution and result buffers"};
   }
   it.whose = round_calls(program.starts(), program.place().size);
-  it.pieces = piece_map(program);
-  it.presences.resize(it.pieces.count());
-  it.takeovers = takeovers_of(program, it.pieces);
-  it.result_blocks = result_blocks_of(program, it.pieces, given.count, made, it.output_buffer);
+  it.segments = segment_map(program);
+  it.segment_states.resize(it.segments.count());
+  it.buffer_swaps = buffer_swaps_of(program, it.segments);
+  it.result_blocks = result_blocks_of(program, it.segments, given.count, made, it.output_buffer);
   it.offers = std::make_unique<contribution>(given, std::span(memory).first<contribution::k_buffers>());
   it.results = std::make_unique<delivery>(made, options.lag, std::span(memory).subspan(contribution::k_buffers));
   it.stats = std::make_unique<partial_stats>(program.place().size);
@@ -78,7 +78,7 @@ outcome engine::capture(instance& it, op_id id, const op& what) {
   it.gated.store(it.round);  // before it looks: who reads less afterwards knows that his offer is found
   const auto [buffer, is_last] = it.offers->capture();
   it.captured = buffer;
-  presence mine{.null = !it.captured.has_value()};
+  segment_state mine{.null = !it.captured.has_value()};
   mine.tally.leaver = is_last && is_present ? self : k_no_rank;
   if (it.captured) {
     const contribution::pending& offered = it.offers->at(*it.captured);
@@ -86,21 +86,21 @@ outcome engine::capture(instance& it, op_id id, const op& what) {
     mine.tally.contributors = 1;
     mine.tally.offers = offered.offers;
   }
-  set_presence(it, id, mine);
+  set_segment_state(it, id, mine);
   return outcome::done;
 }
 
 // Who is in what has just been computed. Blocks of absent ranks become zeros.
-presence engine::presence_of_result(const instance& it) {
-  presence all{.null = true};
+segment_state engine::segment_state_of_result(const instance& it) {
+  segment_state all{.null = true};
   for (const result_block& block : it.result_blocks) {
-    const presence& one = it.presences[block.piece];
+    const segment_state& one = it.segment_states[block.segment];
     all = {merge(all.tally, one.tally), all.null && one.null};
   }
   if (all.null || it.result_blocks.size() == 1) return all;
   std::byte* const result = it.cells[it.output_buffer].home;
   for (const result_block& block : it.result_blocks)
-    if (it.presences[block.piece].null) std::memset(result + block.begin, 0, block.bytes);
+    if (it.segment_states[block.segment].null) std::memset(result + block.begin, 0, block.bytes);
   return all;
 }
 

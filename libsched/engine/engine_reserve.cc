@@ -8,7 +8,7 @@ namespace lsched {
 namespace {
 
 /// Why the application's arithmetic cannot do this op. Late offers cannot be merged by it, since it need not commute.
-std::optional<failure> objection_to_user(const op& what, op_id id, const user_kernel& user) {
+std::optional<failure> validate_user(const op& what, op_id id, const user_kernel& user) {
   const auto refused = [id](std::string why) {
     return failure{status::argument, "op " + std::to_string(id) + " asks for user-defined arithmetic" + why, k_no_rank,
                    id};
@@ -98,7 +98,7 @@ std::optional<failure> engine::find_kernels(instance& it, const instance_options
   for (op_id id = 0; id < ops.size(); ++id) {
     const op& what = ops[id];
     if (what.what == kernel::user)
-      if (auto why = objection_to_user(what, id, options.user)) return why;
+      if (auto why = validate_user(what, id, options.user)) return why;
     if (what.kind == op_kind::signal_recv && what.peer != it.program->place().self) it.signal_receives.push_back(id);
     if (what.kind != op_kind::compute) continue;
     if (is_function(what.what) && options.local == nullptr)
@@ -161,7 +161,7 @@ status engine::open(instance& it) {
 status engine::bind(instance& it, const binding& memory) {
   if (it.program->is_partial()) return status::unsupported;
   if (it.phase != phase::idle || it.called.load() != it.finished.load()) return status::state;
-  if (objection_to_lengths(*it.program, memory)) return status::argument;
+  if (validate_lengths(*it.program, memory)) return status::argument;
   set_binding(it, memory);
   if (it.local != nullptr) it.local->rebound();
   return status::ok;

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "libsched/analysis/pieces.h"
-#include "libsched/analysis/takeover.h"
+#include "libsched/analysis/buffer_swap.h"
+#include "libsched/analysis/segments.h"
 #include "libsched/partial/contribution.h"
 #include "libsched/partial/partial_stats.h"
 #include "libsched/schedule/functions.h"
@@ -31,8 +31,8 @@ struct cell {
 };
 
 /// Of a value in a partial schedule: whether it is there, and who is in it.
-struct presence {
-  census tally{};
+struct segment_state {
+  contributor_count tally{};
   bool null = false;
 };
 
@@ -63,8 +63,8 @@ struct traffic {
 
 /// A part of a partial schedule's result that is null as one.
 struct result_block {
-  std::uint32_t piece = 0;  ///< that speaks for it
-  std::uint64_t begin = 0;  ///< bytes
+  std::uint32_t segment = 0;  ///< that speaks for it
+  std::uint64_t begin = 0;    ///< bytes
   std::uint64_t bytes = 0;
 };
 
@@ -137,10 +137,10 @@ struct instance {
   std::unique_ptr<contribution> offers;
   std::unique_ptr<delivery> results;
   std::unique_ptr<partial_stats> stats;
-  piece_map pieces;
-  std::vector<presence> presences;  ///< by piece
+  segment_map segments;
+  std::vector<segment_state> segment_states;  ///< by segment
   std::vector<result_block> result_blocks;
-  std::vector<takeover> takeovers;  ///< by op
+  std::vector<buffer_swap> buffer_swaps;  ///< by op
   std::optional<std::uint32_t> captured;
   std::vector<op_id> calls;  ///< one; or two, of which the second counts in rounds that wait for every rank
   round_calls whose;         ///< calls count in this round

@@ -30,7 +30,7 @@ std::optional<Number> number_in(std::string_view words, std::string_view name) {
 
 std::string_view name_of(activation_policy policy) { return k_names[static_cast<std::size_t>(policy)]; }
 
-std::optional<failure> objection(const activation& starts, rank size) {
+std::optional<failure> validate(const activation& starts, rank size) {
   const std::string name(name_of(starts.policy));
   if (!has_number(starts.policy)) {
     if (starts.number == 0) return std::nullopt;

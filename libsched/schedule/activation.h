@@ -78,7 +78,7 @@ inline constexpr rank k_coordinator = 0;
 inline constexpr std::uint32_t k_call_tag = 0, k_full_call_tag = 1;
 
 /// ARGUMENT: M or K is not from 1 to `size`, or given to a policy that has none.
-std::optional<failure> objection(const activation& starts, rank size);
+std::optional<failure> validate(const activation& starts, rank size);
 
 /// "quorum(3)+every(100)"; of none "none". The seed is not in it.
 std::string words_for(const activation& starts);

@@ -76,7 +76,7 @@ result<schedule_ptr> builder::compile() const {
 
 bool compiler::check_buffers() {
   const bool is_partial = source_.starts_.policy != activation_policy::none;
-  const std::string why = objection_to_lists(source_.buffers_, source_.guards_, source_.synchronising_, is_partial);
+  const std::string why = validate_lists(source_.buffers_, source_.guards_, source_.synchronising_, is_partial);
   if (!why.empty()) {
     error_ = {status::argument, why, k_no_rank, k_no_op};
     return false;
@@ -93,7 +93,7 @@ bool compiler::check_ops() {
   const op_context in{source_.place_, source_.buffers_, source_.guards_, source_.parameters_,
                       source_.starts_.policy != activation_policy::none};
   for (op_id id = 0; id < ops_.size(); ++id) {
-    if (const auto why = objection_to_op(ops_[id], in)) return refuse(why->code, id, why->text, why->peer);
+    if (const auto why = validate_op(ops_[id], in)) return refuse(why->code, id, why->text, why->peer);
     if (!check_overlap(id)) return false;
   }
   return true;

@@ -7,10 +7,10 @@
 // whoever wrote the functions. Functions may keep a state of their own from round to round, and are therefore never
 // called at the same time, and always in the same order: verify demands that deps order all function ops of a rank.
 //
-// In a partial schedule what a function reads may be null. What it makes never is: it has its state to make it of. Who
-// contributed to that does not follow from what it reads, since a message may hold lists of several ranks, or be left
-// out. So the function that makes the result goes by a value that all contributions are in, and the census is that
-// value's (collectives/sparse/sparse_allreduce.h).
+// In a partial schedule the inputs of a function may be null; its output never is, since the function can make it from
+// its state. The contributors of the output do not follow from the inputs: a message may hold lists of several ranks,
+// or be left out. So the function that makes the result has an operand that holds all contributions, and the output
+// has that operand's contributor count (collectives/sparse/sparse_allreduce.h).
 #pragma once
 
 #include <cstddef>

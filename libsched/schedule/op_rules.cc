@@ -39,13 +39,13 @@ class list_rules {
  public:
   list_rules(const op& what, std::span<const buffer> buffers) : what_(what), buffers_(buffers) {}
 
-  std::string objection_to_regions() const {
-    if (what_.kind == op_kind::compute) return objection_to_compute();
-    if (is_payload(what_.kind)) return objection_to_message();
+  std::string validate_regions() const {
+    if (what_.kind == op_kind::compute) return validate_compute();
+    if (is_payload(what_.kind)) return validate_message();
     return has_lists(what_.c) ? "it captures lists" : "";
   }
 
-  std::string objection_to_guard(const guard& when) const {
+  std::string validate_guard(const guard& when) const {
     if (!is_payload(what_.kind) && what_.kind != op_kind::compute) return "only payload and computes have guards";
     if (!when.skips_empty) return {};
     if (what_.kind == op_kind::recv)
@@ -63,13 +63,13 @@ class list_rules {
     return begins && what_.count == buffers_[what_.c.buffer()].count;
   }
 
-  std::string objection_to_message() const {
+  std::string validate_message() const {
     const region at = what_.kind == op_kind::send ? what_.a : what_.c;
     if (!has_lists(at) || is_packed(at) || what_.count <= 1) return {};
     return "lists that are not packed go one in a message";
   }
 
-  std::string objection_to_compute() const {
+  std::string validate_compute() const {
     const bool from = has_lists(what_.a), to = has_lists(what_.c);
     if (is_function(what_.what)) return is_whole() ? "" : "a function reads and writes whole buffers";
     switch (what_.what) {
@@ -164,7 +164,7 @@ class op_check {
   bool check_kernel() {
     const bool has_parameters = what_.kind == op_kind::compute && row_of(what_.what).has_parameters();
     if (has_parameters && what_.tag >= in_.parameters.size()) return refuse("has parameters that do not exist");
-    const std::string why = objection_to_kernel(what_, has_parameters ? in_.parameters[what_.tag] : parameter_values{});
+    const std::string why = validate_kernel(what_, has_parameters ? in_.parameters[what_.tag] : parameter_values{});
     return why.empty() || refuse(why);
   }
 
@@ -178,8 +178,8 @@ class op_check {
 
   bool check_lists() {
     const list_rules rules(what_, in_.buffers);
-    std::string why = rules.objection_to_regions();
-    if (why.empty() && what_.guard != 0) why = rules.objection_to_guard(in_.guards[what_.guard - std::size_t{1}]);
+    std::string why = rules.validate_regions();
+    if (why.empty() && what_.guard != 0) why = rules.validate_guard(in_.guards[what_.guard - std::size_t{1}]);
     return why.empty() || refuse(why);
   }
 
@@ -191,10 +191,10 @@ class op_check {
 
 }  // namespace
 
-std::optional<failure> objection_to_op(const op& what, const op_context& in) { return op_check(what, in).run(); }
+std::optional<failure> validate_op(const op& what, const op_context& in) { return op_check(what, in).run(); }
 
-std::string objection_to_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
-                               bool is_partial) {
+std::string validate_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
+                           bool is_partial) {
   const auto crosses = [](const buffer& it) { return it.has_lists() && it.role != buffer_role::scratch; };
   if (is_partial && std::ranges::any_of(buffers, crosses)) return "a partial schedule takes and gives no lists";
   if (!guards.empty() && !is_synchronising) return "guards are for synchronising schedules";

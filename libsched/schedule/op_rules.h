@@ -22,10 +22,10 @@ struct op_context {
 
 /// Why the op is not valid; its text follows the op's name. Not whether its regions overlap, which takes to know what
 /// buffers are the same memory.
-std::optional<failure> objection_to_op(const op& what, const op_context& in);
+std::optional<failure> validate_op(const op& what, const op_context& in);
 
 /// Why a schedule may not have such lists or guards at all; or an empty string.
-std::string objection_to_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
-                               bool is_partial);
+std::string validate_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
+                           bool is_partial);
 
 }  // namespace lsched

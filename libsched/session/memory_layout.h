@@ -11,11 +11,11 @@ namespace lsched {
 /// the same layout.
 struct memory_layout {
   bool in_place = false;
-  std::int64_t overlay_bytes = 0;  ///< in place, from the output's beginning to the input's
+  std::int64_t aliasing_bytes = 0;  ///< in place, from the output's beginning to the input's
 
   bool fits(std::span<const std::byte> input, std::span<const std::byte> output) const {
     if (input.empty() || output.empty()) return true;
-    if (input.data() == output.data() + overlay_bytes) return in_place;
+    if (input.data() == output.data() + aliasing_bytes) return in_place;
     const auto in = reinterpret_cast<std::uintptr_t>(input.data());
     const auto out = reinterpret_cast<std::uintptr_t>(output.data());
     return !in_place && (in >= out + output.size() || out >= in + input.size());

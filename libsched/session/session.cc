@@ -141,7 +141,7 @@ void session::call_for(instance& one, round_no round) {
   engine_.post(one);
 }
 
-call_progress session::objection_to(common_call wanted) const {
+call_progress session::validate(common_call wanted) const {
   if (all_.rounds->offers->has_left()) return {.answer = status::state, .reason = "this rank has left"};
   if (is_in_common_call() && call_ != wanted)
     return {.answer = status::state, .reason = "this rank is in another call that all ranks make together"};
@@ -185,7 +185,7 @@ call_progress session::make_common_round() {
 
 /// Nobody goes on before everybody has taken the result: until then there is no later one to take.
 call_progress session::flush(std::span<const target_part> result, collect_report* report) {
-  if (const call_progress why = objection_to(common_call::flush); why.answer != status::ok) return why;
+  if (const call_progress why = validate(common_call::flush); why.answer != status::ok) return why;
   call_ = common_call::flush;
   if (const call_progress now = make_common_round(); now.answer != status::ok) return now;
   if (stage_ == stage::called) {
@@ -206,7 +206,7 @@ call_progress session::flush(std::span<const target_part> result, collect_report
 /// The weights go through an instance of their own that waits for every rank. No rank comes to that before it has
 /// dropped what it had not collected.
 call_progress session::model_sync(void* weights, collect_report* report) {
-  if (const call_progress why = objection_to(common_call::model_sync); why.answer != status::ok) return why;
+  if (const call_progress why = validate(common_call::model_sync); why.answer != status::ok) return why;
   if (all_.mean == nullptr) return {.answer = status::unsupported, .reason = "made without averages_weights"};
   call_ = common_call::model_sync;
   if (const call_progress now = make_common_round(); now.answer != status::ok) return now;

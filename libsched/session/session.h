@@ -115,7 +115,7 @@ class session {
   /// How far this rank has come with one.
   enum class stage : std::uint8_t { none, asked, called, taken };
 
-  call_progress objection_to(common_call wanted) const;
+  call_progress validate(common_call wanted) const;
   void call_for(instance& one, round_no round);
   void say(round_no round);
   call_progress hear(round_no& furthest);

@@ -1,4 +1,4 @@
-// How the event engine stores a pending event (calendar.h: Code), and the order of events at the same instant.
+// How the event engine stores a pending event (event_queue.h: Code), and the order of events at the same instant.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <tuple>
 
-#include "libsched/simulate/calendar.h"
+#include "libsched/simulate/event_queue.h"
 #include "libsched/simulate/packed_world.h"
 
 namespace lsched {
@@ -61,7 +61,7 @@ struct narrow_code {
   int time_bits, label_bits;
 
   narrow_code(const packed_world& all, picoseconds width)
-      : world(&all), time_bits(calendar<narrow_code>::shift_of(width)), label_bits(bits_of_labels(all)) {}
+      : world(&all), time_bits(event_queue<narrow_code>::shift_of(width)), label_bits(bits_of_labels(all)) {}
   static int bits_of_labels(const packed_world& all) {
     std::size_t most = 1;
     for (const packed_shape& shape : all.shapes()) most = std::max(most, shape.ops().size());

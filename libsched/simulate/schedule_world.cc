@@ -7,10 +7,10 @@
 #include <type_traits>
 
 #include "libsched/schedule/round.h"
-#include "libsched/simulate/calendar.h"
 #include "libsched/simulate/cost_table.h"
 #include "libsched/simulate/departures.h"
 #include "libsched/simulate/event_code.h"
+#include "libsched/simulate/event_queue.h"
 #include "libsched/simulate/packed_state.h"
 #include "libsched/simulate/start_order.h"
 #include "libsched/simulate/transfer.h"
@@ -41,7 +41,7 @@ class world_engine {
         order_(starts_, world.size()),
         sharing_(what.where.sharing_level()),
         code_(world, width),
-        calendar_(world.size(), width, SharesNics ? what.where.levels[sharing_].ranks : 1, code_),
+        events_(world.size(), width, SharesNics ? what.where.levels[sharing_].ranks : 1, code_),
         ranks_(static_cast<std::size_t>(world.size())),
         costs_(world, what.where) {
     for (const packed_shape& shape : world.shapes()) states_.emplace_back(shape);
@@ -56,10 +56,10 @@ class world_engine {
     while (!is_over() && fault_.empty()) {
       const std::int64_t window = next_window();
       push_starts(window);
-      const auto& events = calendar_.take(window);
+      const auto& events = events_.take(window);
       for (std::size_t i = 0; i < events.size(); ++i) {
         if (i + k_ahead < events.size()) ask_for_memory(code_.who(events[i + k_ahead]));
-        handle({code_.time(events[i], calendar_.begin_of(window)), code_.who(events[i]), code_.what(events[i])});
+        handle({code_.time(events[i], events_.begin_of(window)), code_.who(events[i]), code_.what(events[i])});
       }
       if (what_.progress && report_.messages >= told_ + k_telling) what_.progress(told_ = report_.messages);
     }
@@ -98,17 +98,17 @@ class world_engine {
   }
 
   void push_starts(std::int64_t window) {
-    while (!order_.is_over() && calendar_.window_of(order_.next_time()) == window) {
+    while (!order_.is_over() && events_.window_of(order_.next_time()) == window) {
       const picoseconds begin = order_.next_time();
       push({at_instant<Time>(begin), order_.take(), {event_kind::start}});
     }
   }
-  bool is_over() const { return order_.is_over() && calendar_.is_empty(); }
+  bool is_over() const { return order_.is_over() && events_.is_empty(); }
 
   std::int64_t next_window() const {
-    if (order_.is_over()) return calendar_.first_window();
-    const std::int64_t start = calendar_.window_of(order_.next_time());
-    return calendar_.is_empty() ? start : std::min(start, calendar_.first_window());
+    if (order_.is_over()) return events_.first_window();
+    const std::int64_t start = events_.window_of(order_.next_time());
+    return events_.is_empty() ? start : std::min(start, events_.first_window());
   }
 
   // --- a rank ------------------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ class world_engine {
     push(what.peer, op_kind::recv, from, what.tag, arrives, kind);
   }
 
-  void push(const event& now) { calendar_.push(now.instant(), code_.pack(now.when, now.who, now.what)); }
+  void push(const event& now) { events_.push(now.instant(), code_.pack(now.when, now.who, now.what)); }
 
   /// An event for the op of kind `what` by which rank `who` communicates with rank `by` under that tag.
   void push(rank who, op_kind what, rank by, std::uint32_t tag, const Time& when, event_kind kind) {
@@ -413,7 +413,7 @@ class world_engine {
     for (rank r = 0; r < world_.size(); ++r)
       if (!state_of(r).has_ended) return stuck(r);
     report_.engine = "events";
-    report_.memory = world_.memory() + calendar_.memory() + ranks_.capacity() * sizeof(state) +
+    report_.memory = world_.memory() + events_.memory() + ranks_.capacity() * sizeof(state) +
                      nics_.capacity() * sizeof(nic_times<Time>) + order_.memory() + departures_.memory() +
                      costs_.memory() + report_.finish.capacity() * sizeof(picoseconds);
     for (const packed_state& shape : states_) report_.memory += shape.memory();
@@ -441,7 +441,7 @@ class world_engine {
   start_order order_;
   const std::size_t sharing_;  ///< the level whose groups share a NIC
   const Code code_;
-  calendar<Code, SharesNics> calendar_;
+  event_queue<Code, SharesNics> events_;
   std::vector<state> ranks_;
   std::vector<packed_state> states_;  ///< by shape
   std::vector<nic_times<Time>> nics_;
@@ -477,7 +477,7 @@ result<simulation_report> simulate_schedules(const packed_world& ranks, const si
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
   const start_times starts(what.skew, ranks.size(), what.instance);
-  if (auto why = objection_to(starts, ranks.size(), k_forever)) return std::move(*why);
+  if (auto why = validate(starts, ranks.size(), k_forever)) return std::move(*why);
 
   const auto begin = std::chrono::steady_clock::now();
   auto report = run(ranks, what, record, trace, width);

@@ -30,7 +30,7 @@ picoseconds simulation_report::quantile(double q) const {
   return *place;
 }
 
-std::optional<failure> objection_to(const start_times& starts, rank size, picoseconds limit) {
+std::optional<failure> validate(const start_times& starts, rank size, picoseconds limit) {
   for (rank r = 0; r < size; ++r) {
     const picoseconds start = starts(r);
     if (start >= 0 && start < limit) continue;

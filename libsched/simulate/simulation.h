@@ -30,7 +30,7 @@ struct simulated_op {
   rank who = 0;
   op_id op = 0;
   op_kind kind = op_kind::nop;
-  rank peer = k_no_rank;           ///< of communication; the rank itself: its own call
+  rank peer = k_no_rank;  ///< of communication; the rank itself: its own call
   std::uint32_t tag = 0;
   picoseconds begin = 0, end = 0;  ///< a receive: from match to done
   bool is_void = false;            ///< its guard did not hold
@@ -78,7 +78,7 @@ inline void add_bytes(std::uint64_t& all, std::uint64_t more) {
 }
 
 /// Why a simulation up to, and not including, `limit` cannot begin there: ARGUMENT, with the rank.
-std::optional<failure> objection_to(const start_times& starts, rank size, picoseconds limit);
+std::optional<failure> validate(const start_times& starts, rank size, picoseconds limit);
 
 /// What is handed out has passed here. Failures: UNSUPPORTED (a rank ends at k_forever; too many bytes).
 result<simulation_report> checked(simulation_report report);

@@ -29,14 +29,14 @@ namespace lsched {
 
 /// What a value is made of, carried beside it and combined wherever values are combined. Identical on all
 /// ranks at the end of an allreduce, which makes the round's report identical too.
-struct census {
+struct contributor_count {
   std::uint32_t contributors = 0;  ///< ranks whose contribution is in
   rank leaver = k_no_rank;         ///< highest rank that left and is not yet agreed upon
   std::uint64_t offers = 0;        ///< application calls inside
-  friend bool operator==(const census&, const census&) = default;
+  friend bool operator==(const contributor_count&, const contributor_count&) = default;
 };
 
-constexpr census merge(const census& x, const census& y) {
+constexpr contributor_count merge(const contributor_count& x, const contributor_count& y) {
   return {x.contributors + y.contributors, x.leaver > y.leaver ? x.leaver : y.leaver, x.offers + y.offers};
 }
 
@@ -44,7 +44,7 @@ constexpr census merge(const census& x, const census& y) {
 struct message {
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
-  census tally{};
+  contributor_count tally{};
   bool null = false;
 };
 
@@ -53,7 +53,7 @@ struct message {
 struct arrival {
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
-  census tally{};
+  contributor_count tally{};
   bool null = false;
 };
 

@@ -12,14 +12,14 @@ using namespace symbolic;
 
 // --- setting up --------------------------------------------------------------------------------------------
 
-contents::contents(const assembly& all, const overlay& in_place, finding_list& out)
+contents::contents(const assembly& all, const aliasing& in_place, finding_list& out)
     : all_(all), out_(out), nodes_(all) {
   for (rank r = 0; r < all.size(); ++r) set_up(r, in_place);
   layouts_.resize(memories_.size());
 }
 
 /// Inputs that a capture fills hold nothing before.
-void contents::set_up(rank r, const overlay& in_place) {
+void contents::set_up(rank r, const aliasing& in_place) {
   const schedule& mine = all_.program(r);
   first_buffer_.push_back(placements_.size());
   const std::size_t first_memory = memories_.size();
@@ -115,7 +115,7 @@ void contents::read(world_op it, world_op reader, region part, std::uint64_t cou
     into.push_back({at - begin, stop - begin, next->shift - static_cast<std::int64_t>(begin), next->what});
     at = stop;
   }
-  if (at == end) return check_presence(reader, part, into);
+  if (at == end) return check_segment_states(reader, part, into);
   const std::uint64_t gap_end = (next != from.end() ? std::min(end, next->begin) : end) - under.begin;
   at -= under.begin;
   out_.add({.what = property::contents,
@@ -131,12 +131,12 @@ void contents::read(world_op it, world_op reader, region part, std::uint64_t cou
 /// Whether both are there or not, and count the same ranks, whoever contributes.
 bool contents::counts_as(const node& one, const node& other) {
   if (one.is_there != other.is_there) return false;
-  return one.is_there ? one.census == other.census : one.contributions == other.contributions;
+  return one.is_there ? one.contributors == other.contributors : one.contributions == other.contributions;
 }
 
 /// What a rank did not contribute is null. What a partial schedule reads as one value has to be there as a whole or not
 /// at all, and to count the same ranks throughout, whoever contributes.
-void contents::check_presence(world_op reader, region part, const memory& pieces) {
+void contents::check_segment_states(world_op reader, region part, const memory& pieces) {
   if (!all_.program(all_.rank_of(reader)).is_partial()) return;
   const auto differs = [&](const segment& it) { return !counts_as(nodes_[it.what], nodes_[pieces.front().what]); };
   const auto other = std::ranges::find_if(pieces, differs);
@@ -257,7 +257,7 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
     return bad(property::expression, "an operand of a higher rank comes before one of a lower rank");
   if (wanted.tree != 0 && it.tree != wanted.tree)
     return bad(property::expression, "combined in another shape than the one promised");
-  if (it.is_there && all_.program(wanted.holder).is_partial() && it.census != expected(wanted))
+  if (it.is_there && all_.program(wanted.holder).is_partial() && it.contributors != expected(wanted))
     return bad(property::contents, "those who are counted are others than those whose contributions it has");
   return true;
 }

@@ -31,8 +31,8 @@
 #include <tuple>
 #include <vector>
 
+#include "libsched/postcondition/aliasing.h"
 #include "libsched/postcondition/fingerprint.h"
-#include "libsched/postcondition/overlay.h"
 #include "libsched/postcondition/postcondition.h"
 #include "libsched/verify/assembly.h"
 #include "libsched/verify/node_table.h"
@@ -42,7 +42,7 @@ namespace lsched {
 
 class contents {
  public:
-  contents(const assembly& all, const overlay& in_place, finding_list& out);
+  contents(const assembly& all, const aliasing& in_place, finding_list& out);
 
   /// Executes the ops that were not void in that round, in the order in which they completed. Reading what nothing has
   /// written is a finding.
@@ -62,13 +62,13 @@ class contents {
   const placement& placement_of(rank r, region part) const {
     return placements_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()];
   }
-  void set_up(rank r, const overlay& in_place);
+  void set_up(rank r, const aliasing& in_place);
 
   void execute(world_op it);
   void compute(world_op it, symbolic_rule by);
   void capture(rank r, const op& what, std::uint64_t count);
   void read(world_op it, world_op reader, region part, std::uint64_t count, memory& into);
-  void check_presence(world_op reader, region part, const memory& pieces);
+  void check_segment_states(world_op reader, region part, const memory& pieces);
   static bool counts_as(const node& one, const node& other);
   static void write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces);
   void write(rank r, region part, std::uint64_t count, const memory& pieces);

@@ -38,7 +38,7 @@ void contents::call(world_op it, symbolic_rule by) {
   if (made) {
     node& result = nodes_[made->what];
     result.is_there = true;
-    result.census = higher_.empty() ? fingerprint{} : nodes_[higher_.front().what].census;
+    result.contributors = higher_.empty() ? fingerprint{} : nodes_[higher_.front().what].contributors;
     made->begin = 0, made->end = what.count;
     return write(r, what.c, what.count, {*made});
   }

@@ -12,7 +12,7 @@ namespace {
 
 class form_check {
  public:
-  form_check(const schedule& program, world place, const overlay& in_place, finding_list& out)
+  form_check(const schedule& program, world place, const aliasing& in_place, finding_list& out)
       : program_(program), place_(place), in_place_(in_place), out_(out) {}
 
   void run() {
@@ -22,8 +22,8 @@ class form_check {
     if (program_.exit() >= size()) return object(k_no_op, "has no exit op");
     if (const auto why = words_for_misfit(program_, in_place_)) return object(k_no_op, "cannot work in place: " + *why);
     placements_ = placements_of(program_, in_place_);
-    if (const auto why = objection_to_lists(program_.buffers(), program_.guards(), program_.is_synchronising(),
-                                            program_.is_partial());
+    if (const auto why =
+            validate_lists(program_.buffers(), program_.guards(), program_.is_synchronising(), program_.is_partial());
         !why.empty())
       return object(k_no_op, "is wrong about lists or guards: " + why);
     count_deps();
@@ -57,7 +57,7 @@ class form_check {
 
   const schedule& program_;
   const world place_;
-  const overlay& in_place_;
+  const aliasing& in_place_;
   finding_list& out_;
   bool is_sound_ = true;
   std::vector<std::uint32_t> in_degree_;
@@ -82,7 +82,7 @@ void form_check::check_op(op_id id) {
   const op& it = at(id);
   if (it.need > in_degree_[id] || (it.need == 0 && in_degree_[id] != 0))
     object(id, "needs " + counted(it.need, "token") + " but has " + counted(in_degree_[id], "dep"));
-  if (const auto why = objection_to_op(
+  if (const auto why = validate_op(
           it, {place_, program_.buffers(), program_.guards(), program_.parameters(), program_.is_partial()}))
     return object(id, "is not valid: " + why->text);
   const operand_list parts = operands_of(it, program_.buffers());
@@ -161,7 +161,7 @@ void form_check::check_partial() {
                                count_of(program_, buffer_role::input) == 1 &&
                                count_of(program_, buffer_role::output) == 1;
   if (!has_one_of_each) object(k_no_op, "is partial, but has not just one call, capture, input and output");
-  if (const auto why = objection(program_.starts(), place_.size)) object(k_no_op, "has a policy of which " + why->text);
+  if (const auto why = validate(program_.starts(), place_.size)) object(k_no_op, "has a policy of which " + why->text);
   if (program_.starts().is_woken() && !program_.is_synchronising())
     object(k_no_op, "may be woken by others, but is not declared synchronising");
 }
@@ -179,7 +179,7 @@ void form_check::check_captures() {
 
 }  // namespace
 
-void check_form(const schedule& program, world place, const overlay& in_place, finding_list& out) {
+void check_form(const schedule& program, world place, const aliasing& in_place, finding_list& out) {
   form_check(program, place, in_place, out).run();
 }
 

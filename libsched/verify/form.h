@@ -1,7 +1,7 @@
 // The form of a schedule: everything the rest of the proof relies on, checked for one schedule by itself.
 #pragma once
 
-#include "libsched/postcondition/overlay.h"
+#include "libsched/postcondition/aliasing.h"
 #include "libsched/schedule/schedule.h"
 #include "libsched/verify/finding.h"
 
@@ -12,7 +12,7 @@ namespace lsched {
 /// stay in their buffers; peers are other ranks; no tag is used twice; only captures write inputs; operands do not
 /// overlap in part; payloads that stay in place have the one reader that releases them; late extents are received
 /// before they are used; with policy full, captures wait for the call. In place, buffers that share memory must fit.
-void check_form(const schedule& program, world place, const overlay& in_place, finding_list& out);
+void check_form(const schedule& program, world place, const aliasing& in_place, finding_list& out);
 
 /// "op 7 (send to 5)"
 std::string op_words(const schedule& program, op_id id);

@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-hazards::hazards(const assembly& all, const std::vector<world_op>& order, const overlay& in_place)
+hazards::hazards(const assembly& all, const std::vector<world_op>& order, const aliasing& in_place)
     : all_(all), order_(order), in_place_(in_place) {}
 
 void hazards::check(rank r, finding_list& out, finding_list& notes) {

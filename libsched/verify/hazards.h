@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "libsched/postcondition/overlay.h"
+#include "libsched/postcondition/aliasing.h"
 #include "libsched/verify/assembly.h"
 
 namespace lsched {
@@ -17,7 +17,7 @@ class hazards {
   static constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 30;
 
   /// `order`: what fires in every execution, each op after all it waits for, sends before their receives.
-  hazards(const assembly& all, const std::vector<world_op>& order, const overlay& in_place);
+  hazards(const assembly& all, const std::vector<world_op>& order, const aliasing& in_place);
 
   /// Two ops of `r` on overlapping bytes, one of them writing, and neither before the other; property `hazard`.
   /// Where only a way through other ranks orders them, that is a note. And ops that the end of the round may come too
@@ -58,7 +58,7 @@ class hazards {
 
   const assembly& all_;
   const std::vector<world_op>& order_;
-  const overlay& in_place_;
+  const aliasing& in_place_;
   std::size_t words_ = 0;                      ///< of a row
   std::vector<std::uint32_t> column_;          ///< by op, and one more: how many ops before it have a column
   std::vector<std::uint64_t> before_;          ///< of the rank being checked: a row of bits for each op

@@ -43,7 +43,7 @@ node_id node_table::add_leaf(rank contributor, std::uint32_t input, std::uint64_
                     .highest = contributor,
                     .input = input,
                     .extent = extent,
-                    .census = leaf_of(contributor, input)});
+                    .contributors = leaf_of(contributor, input)});
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
@@ -88,7 +88,7 @@ node_id node_table::add_join(world_op by, kernel how, const segment& lower, cons
               .is_there = x.is_there || y.is_there,
               .shares = std::max(x.shares, y.shares),
               .extent = x.extent == y.extent ? x.extent : 0,
-              .census = joined(x.census, y.census)},
+              .contributors = joined(x.contributors, y.contributors)},
              {lower.what, higher.what});
 }
 

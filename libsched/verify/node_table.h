@@ -49,12 +49,12 @@ struct node {
   std::uint32_t kernels = 0;           ///< bit k: kernel k, of joins
   std::uint32_t merges = 0;            ///< bit k: a capture may have merged late contributions by kernel k
   bool is_in_rank_order = true;
-  bool is_derived = false;   ///< numbers, by a function
-  bool is_there = false;     ///< in partial schedules, whoever contributes: a function has made it
-  std::uint32_t part = 0;    ///< of what a split has made: of which element, in parts_
-  std::uint32_t shares = 0;  ///< its elements are shares of one element of several, which may be a share, and so on
-  std::uint64_t extent = 0;  ///< elements in all; if operands had different ones, 0
-  fingerprint census{};      ///< contributions wherever they are from; of what a function made: those it goes by
+  bool is_derived = false;     ///< numbers, by a function
+  bool is_there = false;       ///< in partial schedules, whoever contributes: a function has made it
+  std::uint32_t part = 0;      ///< of what a split has made: of which element, in parts_
+  std::uint32_t shares = 0;    ///< its elements are shares of one element of several, which may be a share, and so on
+  std::uint64_t extent = 0;    ///< elements in all; if operands had different ones, 0
+  fingerprint contributors{};  ///< contributions wherever they are from; of what a function made: those it goes by
 };
 /// What a split has taken apart: an element of several, or all of a node, which is then the only one.
 struct split_element {

@@ -8,10 +8,10 @@
 
 #include "libsched/schedule/geometry.h"
 #include "libsched/verify/assembly.h"
+#include "libsched/verify/causal_history.h"
 #include "libsched/verify/contents.h"
 #include "libsched/verify/form.h"
 #include "libsched/verify/hazards.h"
-#include "libsched/verify/knowledge.h"
 #include "libsched/verify/progress.h"
 #include "ops/counted.h"
 
@@ -62,7 +62,7 @@ class proof {
   std::vector<round_no> kinds_of_rounds();
   bool has_guards() const;
   void check_contents(const assembly& all, const progress& round);
-  void check_knowledge(const assembly& all, const std::vector<world_op>& order);
+  void check_causal_history(const assembly& all, const std::vector<world_op>& order);
   void check_price();
 
   bool is_woken_by_signals() const { return world_.front()->starts().is_woken(); }
@@ -111,7 +111,7 @@ void proof::prove() {
     if (!check_progress(all, round)) return;
     check_contents(all, round);
   }
-  check_knowledge(all, eager.order());
+  check_causal_history(all, eager.order());
   check_price();
 }
 
@@ -356,10 +356,10 @@ void proof::check_full_round(const assembly& all, const std::vector<world_op>& c
                        .text = "in a round that waits for everybody, " + all.words_for(it) + " fires before the gate"});
 }
 
-// --- knowledge and price -----------------------------------------------------------------------------------
+// --- causal history and cost -----------------------------------------------------------------------------------
 
-void proof::check_knowledge(const assembly& all, const std::vector<world_op>& order) {
-  const knowledge known(all, order);
+void proof::check_causal_history(const assembly& all, const std::vector<world_op>& order) {
+  const causal_history known(all, order);
   answer_.is_synchronising = true;
   for (rank r = 0; r < all.size(); ++r) {
     const rank other = known.unheard_of(r);

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "libsched/postcondition/overlay.h"
+#include "libsched/postcondition/aliasing.h"
 #include "libsched/postcondition/postcondition.h"
 #include "libsched/schedule/schedule.h"
 #include "libsched/verify/finding.h"
@@ -22,7 +22,7 @@
 namespace lsched {
 
 struct verify_options {
-  overlay in_place{};              ///< whether inputs and outputs share memory, and how
+  aliasing in_place{};             ///< whether inputs and outputs share memory, and how
   std::size_t most_findings = 16;  ///< of each kind of list; at least 1
 };
 

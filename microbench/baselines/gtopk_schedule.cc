@@ -35,7 +35,7 @@ class gtopk_rank {
     if (is_exact_) tell(got);
     for (std::uint32_t i = tree_.child_count(self_); i-- > 0;)  // the deepest subtree first
       end(to_.send(tree_.child_of(self_, i), k_down_tag, {result_, 0}, 1, {got}));
-    end(to_.apply(kernel::join, number_of(gtopk_step::settle), result_, ends_.census, ends_.update,
+    end(to_.apply(kernel::join, number_of(gtopk_step::settle), result_, ends_.contributor_count, ends_.update,
                   {got, last_, ends_.counted}));
     return {.exit = exit_};
   }

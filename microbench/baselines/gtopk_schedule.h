@@ -10,7 +10,7 @@
 
 namespace lsched {
 
-/// Appends the algorithm for a `problem` that there is no objection to.
+/// Appends the algorithm for a `problem` that validate() accepts.
 fragment add_gtopk(builder& to, const sparse_problem& problem, const sparse_ends& ends, bool is_exact);
 
 /// Children of a rank in the tree.

@@ -18,7 +18,7 @@ namespace lsched {
 
 class lockstep {
  public:
-  /// There is no objection to the problem; whose rank it is for does not matter. Throws std::bad_alloc, as do rounds.
+  /// The problem is valid; whose rank it is for does not matter. Throws std::bad_alloc, as do rounds.
   explicit lockstep(const sparse_problem& of);
   ~lockstep();
 

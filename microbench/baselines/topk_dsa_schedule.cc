@@ -56,7 +56,7 @@ fragment add_topk_dsa(builder& to, const sparse_problem& problem, const sparse_e
   const list_layout layout{.room = room, .total = room * ranks, .typical = sum};
   const op_id ready = to.nop({known.exit, reduced});
   const gathered_lists blocks = add_list_gather(to, block, {lengths, 0}, layout, 0, ready, exit);
-  to.dep(to.apply(kernel::join, number_of(topk_dsa_step::settle), blocks.lists, ends.census, ends.update,
+  to.dep(to.apply(kernel::join, number_of(topk_dsa_step::settle), blocks.lists, ends.contributor_count, ends.update,
                   {blocks.done, ends.counted}),
          exit);
   return {.exit = exit};

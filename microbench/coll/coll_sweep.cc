@@ -197,7 +197,7 @@ coll_row row_of(cell& c, team& ranks, std::uint64_t bytes) {
 }
 
 /// Why a size is not measured, if so.
-std::string objection(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
+std::string validate(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
   const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   const double needed = set_bytes(ranks, kind, bytes);
   if (needed <= k_share_of_memory * machine) return {};
@@ -226,7 +226,7 @@ bool sweep(const exercise_kind& kind, team& ranks, const coll_options& options, 
   table lines({"size", kind.name, "form", "in place", "buffers", "algorithm", "min us", "median us", "p95 us",
                "/best MPI", "rounds", "wrong"});
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (const std::string why = objection(ranks, kind, sizes[i]); !why.empty()) {
+    if (const std::string why = validate(ranks, kind, sizes[i]); !why.empty()) {
       out.say("%s of %s is left out: %s", kind.name, size_text(sizes[i]).c_str(), why.c_str());
       continue;
     }

@@ -35,7 +35,7 @@ void measure_schedules(const algorithm& how, table& lines, reporter& out) {
   std::size_t ops = 0;
   for (const rank r : {rank{0}, k_ranks / 3, k_ranks - 1}) {
     const world place{r, k_ranks};
-    if (const auto why = objection(how, place, data)) return;
+    if (const auto why = validate(how, place, data)) return;
     const summary its = summarise(measure([&] {
       const auto made = how.generate(place, data, {});
       if (!made) throw failed(made.error().text);

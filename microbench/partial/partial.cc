@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "collectives/registry.h"
-#include "collectives/surroundings.h"
+#include "collectives/topology.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/simulate/schedule_world.h"
 #include "libsched/simulate/skew.h"
@@ -63,7 +63,7 @@ start_skew skew_named(std::string_view name, double mean_ms, int ranks) {
 
 /// A machine of ranks that share memory and have a core each, by what `auto` counts with.
 machine shared_memory() {
-  const wire_costs near = surroundings{}.near;
+  const wire_costs near = topology{}.near;
   const auto ps = [](double ns) { return rounded(ns * 1e3); };
   machine it;
   it.levels.front().cost = {.L = ps(near.hop - 2 * near.message),
@@ -350,7 +350,7 @@ std::vector<std::string> spectrum_of(int ranks) {
 
 void expect_sense(const partial_options& options, int ranks) {
   for (const std::string& policy : options.policies)
-    if (const auto why = objection(*read_activation(policy), static_cast<rank>(ranks))) throw agreed(why->text);
+    if (const auto why = validate(*read_activation(policy), static_cast<rank>(ranks))) throw agreed(why->text);
 }
 
 }  // namespace

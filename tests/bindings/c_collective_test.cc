@@ -28,7 +28,7 @@ struct buffers_of_world {
       const extents both = of.extents_of({r, size}, data);
       inputs.emplace_back(both.input.value_or(0));
       outputs.emplace_back(both.output.value_or(0));
-      offsets.push_back(of.overlay_of == nullptr || !both.input || !both.output ? 0 : of.overlay_of({r, size}, data));
+      offsets.push_back(of.aliasing_of == nullptr || !both.input || !both.output ? 0 : of.aliasing_of({r, size}, data));
     }
   }
   void fill(std::int64_t salt) {
@@ -97,7 +97,7 @@ class rendezvous {
 
 void expect_kept(const threads& ranks, const algorithm& it, std::uint64_t count, bool in_place) {
   const shape data = typical_shape(*it.of, ranks.size(), count, dtype::i64, kernel::sum);
-  if (objection(it, {0, ranks.size()}, data)) return;
+  if (validate(it, {0, ranks.size()}, data)) return;
   const std::string what = std::string(it.of->name) + "/" + std::string(it.name) +
                            " P=" + std::to_string(ranks.size()) + " count " + std::to_string(count) +
                            (in_place ? " in place" : "");

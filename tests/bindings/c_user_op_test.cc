@@ -125,7 +125,7 @@ void expect_composed(const algorithm& it, rank size, std::uint64_t units, bool i
   const shape data = shape_for(it, size, units, in_place);
   SCOPED_TRACE(std::string(it.of->name) + "/" + std::string(it.name) + ", " + std::to_string(size) + " ranks, " +
                std::to_string(units) + " units" + (in_place ? ", in place" : ""));
-  const bool is_refused = objection(it, {0, size}, data).has_value();
+  const bool is_refused = validate(it, {0, size}, data).has_value();
   const postcondition promise = it.of->contents_of(size, data);
   std::vector<numbers> inputs;
   for (rank r = 0; r < size; ++r) inputs.push_back(memory_of_rank(*it.of, {r, size}, data).input);
@@ -169,12 +169,12 @@ const algorithm& careless() {
 
 TEST(c_user_op, an_algorithm_that_changes_the_order_is_refused_if_that_matters) {
   shape data = shape_for(careless(), 3, 5, false);
-  const auto why = objection(careless(), {0, 3}, data);
+  const auto why = validate(careless(), {0, 3}, data);
   ASSERT_TRUE(why);
   EXPECT_EQ(why->code, status::constraint);
   EXPECT_NE(why->text.find("does not commute"), std::string::npos) << why->text;
   data.commutes = true;
-  EXPECT_FALSE(objection(careless(), {0, 3}, data));
+  EXPECT_FALSE(validate(careless(), {0, 3}, data));
 }
 
 // --- refusals --------------------------------------------------------------------------------------------------------

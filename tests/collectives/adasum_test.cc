@@ -649,7 +649,7 @@ TEST(adasum_proof, holds_wherever_tensors_are_cut_by_nodes_and_blocks) {
           shape data{.count = count, .type = dtype::f32, .in_place = in_place, .nodes = nodes_in(where, size)};
           data.tensors = drawn_tensors(count, 3 * count + index(size));
           const auto programs = whole_world(size, [&](world place) { return how.generate(place, data, {}); });
-          const auto answer = verify(programs, promise_of(how, size, data, {}), {.in_place = overlay(in_place)});
+          const auto answer = verify(programs, promise_of(how, size, data, {}), {.in_place = aliasing(in_place)});
           EXPECT_TRUE(answer.holds()) << size << " ranks, " << static_cast<int>(where) << ", " << count << ": "
                                       << (answer.findings.empty() ? "" : answer.findings.front().text);
         }

@@ -167,7 +167,7 @@ TEST(node_adasum, of_means_is_the_two_level_adasum) {
 
 std::string verdict(const algorithm& how, const std::vector<schedule_ptr>& world, const shape& data) {
   const auto answer = verify(world, promise_of(how, static_cast<rank>(world.size()), data, {}),
-                             {.in_place = overlay_of(*how.of, static_cast<rank>(world.size()), data)});
+                             {.in_place = aliasing_of(*how.of, static_cast<rank>(world.size()), data)});
   return answer.holds() ? "" : answer.findings.front().text;
 }
 

@@ -178,11 +178,11 @@ TEST(partial, buckets_add_up_to_the_vector) {
     const auto made = partial_allreduce({0, 3}, data, k_solo);
     return made ? "" : made.error().text;
   };
-  EXPECT_EQ(objection_to(5, {2, 0, 3}), "");
-  EXPECT_EQ(objection_to(0, {0}), "");
-  EXPECT_NE(objection_to(5, {2, 4}).find("longer than the vector of 5"), std::string::npos);
-  EXPECT_NE(objection_to(5, {2}).find("ends 3 elements before"), std::string::npos);
-  EXPECT_NE(objection_to(1, {~0ull, 2}).find("longer"), std::string::npos);
+  EXPECT_EQ(validate(5, {2, 0, 3}), "");
+  EXPECT_EQ(validate(0, {0}), "");
+  EXPECT_NE(validate(5, {2, 4}).find("longer than the vector of 5"), std::string::npos);
+  EXPECT_NE(validate(5, {2}).find("ends 3 elements before"), std::string::npos);
+  EXPECT_NE(validate(1, {~0ull, 2}).find("longer"), std::string::npos);
 }
 
 // --- sabotage ----------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ TEST_P(Proof, the_generator_keeps_its_promise) {
       for (const shape& data : shapes_of(it, size)) {
         const auto programs = whole_world(size, [&](world place) { return it.generate(place, data, starts); });
         const auto answer =
-            verify(programs, promise_of(it, size, data, starts), {.in_place = overlay_of(*it.of, size, data)});
+            verify(programs, promise_of(it, size, data, starts), {.in_place = aliasing_of(*it.of, size, data)});
         EXPECT_EQ(first_words(answer), "") << size << " ranks, count " << data.count << ", " << words_for(starts)
                                            << (data.in_place ? ", in place" : "");
         EXPECT_TRUE(answer.is_synchronising || !it.of->is_synchronising);
@@ -102,7 +102,7 @@ TEST_P(Proof, user_defined_arithmetic_keeps_its_order_and_its_units) {
       data = in_threes(data);
       const auto programs = whole_world(size, [&](world place) { return it.generate(place, data, {}); });
       const postcondition promise = promise_of(it, size, data, {});
-      EXPECT_EQ(first_words(verify(programs, promise, {.in_place = overlay_of(*it.of, size, data)})), "")
+      EXPECT_EQ(first_words(verify(programs, promise, {.in_place = aliasing_of(*it.of, size, data)})), "")
           << size << " ranks, count " << data.count << (data.in_place ? ", in place" : "");
       for (const schedule_ptr& program : programs) EXPECT_EQ(cut_in(*program, data.unit), k_no_op) << size;
     }

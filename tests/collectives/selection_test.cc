@@ -16,19 +16,18 @@ TEST(selection, auto_takes_what_the_model_predicts_to_be_the_fastest) {
   for (const collective* of : collectives())
     for (const rank size : {1, 2, 3, 5, 8, 33})
       for (const rank per_core : {1, 4}) {
-        const surroundings around{.ranks_per_core = per_core};
+        const topology around{.ranks_per_core = per_core};
         const activation starts{of->activates ? activation_policy::solo : activation_policy::none, 1};
         const shape data = typical_shape(*of, size, 4, dtype::f32, kernel::sum);
         const auto all = candidates(*of, {0, size}, data, starts, around);
         if (all.empty()) continue;
-        EXPECT_TRUE(std::ranges::any_of(all, [](const candidate& it) { return !it.objection; })) << of->name;
+        EXPECT_TRUE(std::ranges::any_of(all, [](const candidate& it) { return !it.error; })) << of->name;
         const auto made = select(of->name, "auto", {0, size}, data, starts, {.around = around});
         ASSERT_TRUE(made) << of->name << ": " << made.error().text;
         const auto its_own = [&](const candidate& it) { return it.how == made->how; };
         const double chosen = std::ranges::find_if(all, its_own)->predicted_ns;
         const double precision = around.is_crowded() ? k_model_precision : 1;
-        for (const candidate& it : all)
-          EXPECT_TRUE(it.objection || chosen <= precision * it.predicted_ns) << it.how->name;
+        for (const candidate& it : all) EXPECT_TRUE(it.error || chosen <= precision * it.predicted_ns) << it.how->name;
       }
 }
 
@@ -51,10 +50,10 @@ TEST(selection, with_a_core_for_each_rank_auto_takes_the_fastest_however_near_th
     for (std::uint64_t count = 1; count <= 1 << 22; count *= 4) {
       const auto all = candidates(*find_collective("allreduce"), {0, size}, sum_of(count), {}, {});
       const auto least = std::ranges::min_element(all, {}, [](const candidate& it) {
-        return it.objection ? std::numeric_limits<double>::infinity() : it.predicted_ns;
+        return it.error ? std::numeric_limits<double>::infinity() : it.predicted_ns;
       });
       near += std::ranges::any_of(all, [&](const candidate& it) {
-        return !it.objection && it.hops < least->hops && it.predicted_ns <= k_model_precision * least->predicted_ns;
+        return !it.error && it.hops < least->hops && it.predicted_ns <= k_model_precision * least->predicted_ns;
       });
       const auto made = choose("allreduce", "auto", {0, size}, sum_of(count), {});
       EXPECT_EQ(*made, least->how) << size << " ranks, " << count << ": " << (*made)->name;
@@ -145,7 +144,7 @@ TEST(tuning_table, is_the_same_text_when_it_is_written_again) {
 
 TEST(tuning_table, rules_are_for_their_ranks_places_and_sizes) {
   const auto table = *parse_tuning(k_table);
-  const surroundings here;
+  const topology here;
   ASSERT_EQ(table.find("allreduce", 2, here, 4096).size(), 1u);
   EXPECT_EQ(table.find("allreduce", 2, here, 4096)[0]->algorithm, "recursive_doubling");
   EXPECT_EQ(table.find("allreduce", 2, here, 4097).at(0)->segment_bytes, 65536u);

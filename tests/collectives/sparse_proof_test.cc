@@ -231,7 +231,7 @@ TEST(SparseProof, its_text_is_read_back) {
   }
 }
 
-/// The gate and the census aside, ops are those of the body, with their guards.
+/// The gate and the contributor count aside, ops are those of the body, with their guards.
 TEST(SparseProof, a_partial_one_has_its_body_in_it) {
   for (const sparse_algorithm& how : sparse_algorithms()) {
     const sparse_problem problem{.count = 100, .k = 7, .period = 3};

@@ -91,7 +91,9 @@ struct parcel {
   std::uint64_t seed;
   bool null = false;
 
-  census tally() const { return {static_cast<std::uint32_t>(seed % 7 + 1), static_cast<rank>(seed % 5) - 1, seed}; }
+  contributor_count tally() const {
+    return {static_cast<std::uint32_t>(seed % 7 + 1), static_cast<rank>(seed % 5) - 1, seed};
+  }
 
   void write(std::byte* place) const {
     for (std::uint64_t at = 0; at < bytes; at += k_word) {

@@ -64,7 +64,7 @@ class partial_bench {
   generator draw_generator(const shape& data) {
     std::vector<generator> able;
     for (const algorithm& it : algorithms())
-      if (it.of == &of_ && !objection(it, {0, world.size()}, data, starts_))
+      if (it.of == &of_ && !validate(it, {0, world.size()}, data, starts_))
         able.emplace_back(std::bind_front(&algorithm::generate, &it));
     return able[world.draw_below(able.size())];
   }

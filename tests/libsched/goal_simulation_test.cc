@@ -128,7 +128,7 @@ TEST(goal_of_a_simulation, takes_as_long_as_the_simulation_when_it_is_simulated)
 TEST(goal_of_a_simulation, begins_when_its_ranks_do) {
   for (const algorithm& it : algorithms()) {
     const shape data = typical_shape(*it.of, 8, 250, dtype::f32, kernel::sum);
-    if (it.of->activates || objection(it, {0, 8}, data, {})) continue;
+    if (it.of->activates || validate(it, {0, 8}, data, {})) continue;
     const auto ranks = testing::whole_world(8, [&](world place) { return it.generate(place, data, {}); });
     const simulation what{.where = goal_machine(), .skew = {.kind = skew_kind::linear, .scale = 3 * k_us}};
     simulation_report report;
@@ -202,7 +202,7 @@ TEST(goal_of_a_simulation, has_the_messages_that_were_simulated) {
       for (const std::uint64_t count : {0u, 1u, 100u})
         for (const activation& starts : it.of->activates ? policies_of(size) : std::vector{activation{}}) {
           const shape data = typical_shape(*it.of, size, count, dtype::f32, kernel::sum);
-          if (objection(it, {0, size}, data, starts)) continue;
+          if (validate(it, {0, size}, data, starts)) continue;
           const auto ranks = testing::whole_world(size, [&](world place) { return it.generate(place, data, starts); });
           expect_the_same_messages(ranks, std::string(it.of->name) + "/" + std::string(it.name) + ", " +
                                               words_for(starts) + ", count " + std::to_string(count));

@@ -8,8 +8,8 @@
 // else; where an engine sends, there are two ranks.
 #include "tests/models/explored_std.h"
 
-#include "libsched/analysis/pieces.cc"
-#include "libsched/analysis/takeover.cc"
+#include "libsched/analysis/buffer_swap.cc"
+#include "libsched/analysis/segments.cc"
 #include "libsched/engine/engine.cc"
 #include "libsched/engine/engine_diagnosis.cc"
 #include "libsched/engine/engine_lists.cc"

@@ -80,7 +80,7 @@ class random_run {
     } else {
       data_.in_place = what_.of->moves_data && what_.needs.in_place && of.below(2) == 0;
     }
-    in_place_ = overlay_of(*what_.of, size, data_);
+    in_place_ = aliasing_of(*what_.of, size, data_);
     for (rank r = 0; r < size; ++r) {
       const extents buffers = what_.of->extents_of({r, size}, data_);
       inputs_.emplace_back(buffers.input.value_or(0));
@@ -102,7 +102,7 @@ class random_run {
   std::uint64_t rounds() const { return its_[0]->finished.load(); }
 
   bool run() {
-    if (const auto why = objection(what_, {0, world_.size()}, data_, starts_)) return blame(why->text.c_str());
+    if (const auto why = validate(what_, {0, world_.size()}, data_, starts_)) return blame(why->text.c_str());
     its_ = world_.commit([this](rank r) { return request(r); });
     if (its_.empty()) return false;
     if (world_.size() > 2 && draws_.below(2) == 0) world_.set_pace(draw_rank(), 8);  // a straggler
@@ -223,7 +223,7 @@ class random_run {
   const algorithm& what_;
   shape data_{};
   activation starts_{};
-  overlay in_place_{};
+  aliasing in_place_{};
   std::vector<std::vector<value>> inputs_, outputs_;       ///< by rank: of the collective, whatever memory they lie in
   std::vector<std::optional<std::vector<value>>> shared_;  ///< by rank: what both of them lie in, if it is shared
   postcondition promise_;

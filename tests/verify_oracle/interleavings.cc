@@ -408,7 +408,7 @@ class interleaving_player {
     for (const promised_range& wanted : promise_.ranges)
       for (std::uint64_t i = wanted.begin; i < wanted.end; ++i) {
         const term_id found = now.cells[output_cell(wanted) + i];
-        std::string why = terms_.objection(wanted, i, found);
+        std::string why = terms_.validate(wanted, i, found);
         const bool is_compared = promise_.is_same_everywhere && wanted.what == promised_content::reduced && why.empty();
         if (is_compared &&
             trees.try_emplace({wanted.output, wanted.begin, i}, terms_.tree(found)).first->second != terms_.tree(found))

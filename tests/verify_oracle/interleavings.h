@@ -1,8 +1,8 @@
 // Interleavings: whether a small world keeps a promise in every order in which its events can happen, by trying them.
 //
-// It shares the firing rule and the overlay with verify() and nothing else: verify() reasons about order, this plays it
-// out. So each is the other's test, and a mutant that verify() accepts is equivalent to the original only if this
-// agrees.
+// It shares the firing rule and the aliasing with verify() and nothing else: verify() reasons about order, this one
+// plays it out. So each is the other's test, and a mutant that verify() accepts is equivalent to the original only if
+// this agrees.
 //
 // An event is the begin of a rank's round, the application's call, the landing of a signal or the completion of an op;
 // an op fires with the event that gives it the last token it needs. Played are: every order under eager sends, with
@@ -18,7 +18,7 @@
 #include <span>
 #include <string>
 
-#include "libsched/postcondition/overlay.h"
+#include "libsched/postcondition/aliasing.h"
 #include "libsched/postcondition/postcondition.h"
 #include "libsched/schedule/schedule.h"
 
@@ -27,7 +27,7 @@ namespace lsched {
 enum class conclusion : std::uint8_t { holds, fails, undecided };
 
 struct interleaving_options {
-  overlay in_place{};                   ///< whether inputs and outputs share memory, and how
+  aliasing in_place{};                  ///< whether inputs and outputs share memory, and how
   bool is_reduced = true;               ///< false: every order of every world above, for very small worlds
   std::uint64_t most_states = 100'000;  ///< with a choice; more, and there is no conclusion
 };

@@ -170,7 +170,7 @@ void expect_same_conclusions(rank size, std::size_t step) {
     std::vector<schedule_ptr> world;
     for (rank self = 0; self < size; ++self) world.push_back(*it.what->generate({self, size}, data, it.starts));
     const postcondition promise = promise_of(*it.what, size, data, it.starts);
-    const overlay in_place = overlay_of(*it.what->of, size, data);
+    const aliasing in_place = aliasing_of(*it.what->of, size, data);
     const mutant_list list(world);
     for (std::size_t k = 0; k < list.size(); k += step) {
       const auto mutated = list.world(k);

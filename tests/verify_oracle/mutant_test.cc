@@ -35,7 +35,7 @@ std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dt
                     std::to_string(variant),
                 {},
                 promise_of(it, size, data, starts),
-                {.in_place = overlay_of(*it.of, size, data)}};
+                {.in_place = aliasing_of(*it.of, size, data)}};
     for (rank self = 0; self < size; ++self) one.world.push_back(*it.generate({self, size}, data, starts));
     all.push_back(std::move(one));
   };
@@ -45,16 +45,16 @@ std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dt
     if (how_many == breadth::usual) return add_one(starts, data, 0);
     const std::vector<shape> variants = variants_of(it, size, data);
     for (std::size_t i = 0; i < variants.size(); ++i)
-      if (!objection(it, {0, size}, variants[i], starts)) add_one(starts, variants[i], i);
+      if (!validate(it, {0, size}, variants[i], starts)) add_one(starts, variants[i], i);
   };
   if (!it.of->activates) add({}, false);
   if (!it.of->activates && it.of->moves_data && it.needs.in_place) add({}, true);
   if (it.of->activates)
     for (const char* words : {"full", "solo+every(3)", "all_of(2)+every(3)"})
-      if (const auto starts = read_activation(words); !objection(*starts, size)) add(*starts, false);
+      if (const auto starts = read_activation(words); !validate(*starts, size)) add(*starts, false);
   if (it.of->activates && how_many == breadth::every_variant)
     for (const char* words : {"solo", "majority+every(8)", "quorum(2)"})
-      if (const auto starts = read_activation(words); !objection(*starts, size)) add(*starts, false);
+      if (const auto starts = read_activation(words); !validate(*starts, size)) add(*starts, false);
   return all;
 }
 

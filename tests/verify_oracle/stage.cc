@@ -36,7 +36,7 @@ std::vector<bool> completed_without(const schedule& program, op_id withheld) {
 
 }  // namespace
 
-stage::stage(std::span<const schedule_ptr> world, const overlay& in_place) {
+stage::stage(std::span<const schedule_ptr> world, const aliasing& in_place) {
   for (const schedule_ptr& program : world) add_rank(*program, in_place);
   if (!flaw_.empty()) return;
   for (const stage_part& part : parts_)
@@ -47,7 +47,7 @@ stage::stage(std::span<const schedule_ptr> world, const overlay& in_place) {
 }
 
 /// One memory after the other, each as long as the buffers in it reach.
-void stage::place_buffers(stage_rank& me, const overlay& in_place) {
+void stage::place_buffers(stage_rank& me, const aliasing& in_place) {
   const auto buffers = me.program->buffers();
   const auto placements = placements_of(*me.program, in_place);
   std::vector<std::uint64_t> lengths(buffers.size(), 0);
@@ -60,7 +60,7 @@ void stage::place_buffers(stage_rank& me, const overlay& in_place) {
   for (const placement& it : placements) me.cells.push_back(firsts[it.memory] + it.begin);
 }
 
-void stage::add_rank(const schedule& program, const overlay& in_place) {
+void stage::add_rank(const schedule& program, const aliasing& in_place) {
   stage_rank me{.program = &program, .first = static_cast<stage_op>(parts_.size())};
   for (const guard& it : program.guards()) period_ = std::min(std::lcm(period_, round_no{it.every}), k_longest_played);
   for (const buffer& it : program.buffers()) {

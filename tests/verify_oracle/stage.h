@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "libsched/postcondition/overlay.h"
+#include "libsched/postcondition/aliasing.h"
 #include "libsched/schedule/schedule.h"
 
 namespace lsched {
@@ -43,7 +43,7 @@ struct stage_rank {
 
 class stage {
  public:
-  stage(std::span<const schedule_ptr> world, const overlay& in_place);
+  stage(std::span<const schedule_ptr> world, const aliasing& in_place);
 
   /// Why the world cannot be played at all, as when a region leaves its buffer; or an empty string.
   const std::string& flaw() const { return flaw_; }
@@ -71,8 +71,8 @@ class stage {
   std::string words_for(stage_op it) const;
 
  private:
-  void add_rank(const schedule& program, const overlay& in_place);
-  void place_buffers(stage_rank& me, const overlay& in_place);
+  void add_rank(const schedule& program, const aliasing& in_place);
+  void place_buffers(stage_rank& me, const aliasing& in_place);
   bool is_sound(const stage_part& part);
   bool slips(const stage_part& part, const operand& from) const;
   void match();

@@ -106,7 +106,7 @@ term_table::term term_table::joined(kernel how, term_id lower, term_id higher) c
   return both;
 }
 
-std::string term_table::objection(const promised_range& wanted, std::uint64_t index, term_id found) const {
+std::string term_table::validate(const promised_range& wanted, std::uint64_t index, term_id found) const {
   if (wanted.what == promised_content::nothing) return {};
   if (found == k_no_term) return "nothing";
   const term& it = terms_[found];

@@ -43,7 +43,7 @@ class term_table {
   term_id adasum(term_id lower, term_id higher, const std::array<term_id, k_dot_sums>& sums);
 
   /// What is wrong with element `index` of a promised range, or an empty string. Does not look at other holders.
-  std::string objection(const promised_range& wanted, std::uint64_t index, term_id found) const;
+  std::string validate(const promised_range& wanted, std::uint64_t index, term_id found) const;
   std::uint64_t tree(term_id which) const { return terms_[which].tree; }
 
  private:

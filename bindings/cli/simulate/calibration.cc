@@ -208,7 +208,7 @@ std::string text(const char* format, double value) {
 }
 
 /// Predictions for more ranks than cores are not held against the numbers.
-std::string objection_to(const calibration& found) {
+std::string validate(const calibration& found) {
   if (found.spread > k_most_spread)
     return text("a short round's time varied by %.0f%% of its median", 100 * found.spread) +
            text(", more than %.0f%%", 100 * k_most_spread);
@@ -234,7 +234,7 @@ calibration calibrate_this_machine() {
         found.predictions.push_back(
             {algorithm, ranks, bytes, measured, model_us(found, algorithm, ranks, bytes), ranks > cores});
       }
-  found.objection = objection_to(found);
+  found.error = validate(found);
   return found;
 }
 

@@ -23,7 +23,7 @@ struct calibration {
   double G_ns_per_byte = 0;  ///< includes combining a byte
   double spread = 0;         ///< of a short round over the repetitions: (longest - shortest) / median
   std::vector<prediction> predictions;
-  std::string objection;  ///< why the numbers are not usable; empty if they are
+  std::string error;  ///< why the numbers are not usable; empty if they are
 };
 
 /// Takes a few seconds. Throws command_failure.

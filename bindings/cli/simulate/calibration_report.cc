@@ -12,9 +12,9 @@ using json = nlohmann::ordered_json;
 
 /// The exit status.
 int check_usable(const calibration& found) {
-  if (found.objection.empty()) return 0;
+  if (found.error.empty()) return 0;
   std::fflush(stdout);
-  std::fprintf(stderr, "lsched: not usable: %s\n", found.objection.c_str());
+  std::fprintf(stderr, "lsched: not usable: %s\n", found.error.c_str());
   return 1;
 }
 
@@ -28,7 +28,7 @@ int calibrate(const simulate_options& options) {
            {"g_ns", found.g_ns},
            {"G_ns_per_byte", found.G_ns_per_byte},
            {"spread", found.spread}};
-  if (!found.objection.empty()) all["not_usable"] = found.objection;
+  if (!found.error.empty()) all["not_usable"] = found.error;
   for (const prediction& it : found.predictions)
     all["predictions"].push_back({{"algorithm", it.algorithm},
                                   {"ranks", it.ranks},

@@ -97,7 +97,7 @@ std::vector<fig9_point> predict_fig9(const fig9_request& what) {
 }
 
 void expect_plottable(const std::string& png) {
-  if (const auto why = picture(png).objection()) throw command_failure(why->text);
+  if (const auto why = picture(png).validate()) throw command_failure(why->text);
 }
 
 const fig9_measurement* find(const std::vector<fig9_measurement>& measured, const fig9_point& point) {

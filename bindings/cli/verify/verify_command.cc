@@ -210,7 +210,7 @@ void expect_sense(const verify_command_options& options) {
 int verify_file(const verify_command_options& options) {
   const world_file read = read_world(options.file, options.promised);
   teller out(options, 1);
-  out.tell(read, verify(read.world, read.promise, {.in_place = options.in_place ? read.in_place : overlay(false)}));
+  out.tell(read, verify(read.world, read.promise, {.in_place = options.in_place ? read.in_place : aliasing(false)}));
   return out.conclude();
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "libsched/postcondition/overlay.h"
+#include "libsched/postcondition/aliasing.h"
 #include "libsched/postcondition/postcondition.h"
 #include "libsched/schedule/schedule.h"
 
@@ -13,7 +13,7 @@ namespace lsched::cli {
 struct world_file {
   std::vector<schedule_ptr> world;
   postcondition promise;
-  overlay in_place;   ///< if its inputs and outputs share memory
+  aliasing in_place;  ///< if its inputs and outputs share memory
   std::string title;  ///< "allreduce/tree, 3 ranks, promised as allreduce"
   bool is_promised;   ///< false: nobody has said what the outputs must hold
 };

@@ -70,7 +70,7 @@ void add(std::vector<verify_case>& to, verify_case next) {
     if (in_place && !(next.what->needs.in_place && next.what->of->moves_data)) continue;
     next.data.in_place = in_place;
     for (shape& data : variants_of(*next.what, next.size, next.data)) {
-      if (objection(*next.what, {.self = 0, .size = next.size}, data, next.starts)) continue;
+      if (validate(*next.what, {.self = 0, .size = next.size}, data, next.starts)) continue;
       to.push_back(next);
       to.back().data = std::move(data);
     }
@@ -171,7 +171,7 @@ void plan_ordinary_sparse(const verify_wish& wish, const sparse_algorithm& it, s
 void plan_partial_sparse(const verify_wish& wish, const sparse_algorithm& it, std::vector<verify_case>& all) {
   for (const rank size : sizes_for_partial(wish, it))
     for (const activation& starts : activations_for(wish.activation, size)) {
-      if (objection(starts, size)) continue;
+      if (validate(starts, size)) continue;
       for (const std::uint64_t count : given_or(wish.counts, {k_large_count}))
         for (const std::uint64_t k : given_or(wish.items, {10})) {
           const sparse_problem problem{.count = count, .k = k, .place = {0, size}};
@@ -226,7 +226,7 @@ postcondition promise_of(const verify_case& it) {
 
 verify_options options_of(const verify_case& it) {
   if (it.sparse != nullptr) return {};
-  return {.in_place = overlay_of(*it.what->of, it.size, it.data)};
+  return {.in_place = aliasing_of(*it.what->of, it.size, it.data)};
 }
 
 std::vector<schedule_ptr> generate_world(const verify_case& it) {

@@ -4,7 +4,7 @@
 
 namespace lsched {
 
-std::optional<failure> objection(const coo_problem& to) {
+std::optional<failure> validate(const coo_problem& to) {
   const auto because = [](status code, std::string text) { return failure{.code = code, .text = std::move(text)}; };
   if (to.place.size < 1 || to.place.self < 0 || to.place.self >= to.place.size)
     return because(status::argument, "there is no such rank");

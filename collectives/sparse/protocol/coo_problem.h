@@ -36,7 +36,7 @@ struct coo_problem {
 };
 
 /// Why nothing can be done for it, or for this rank of it; nothing if all is well.
-std::optional<failure> objection(const coo_problem& to);
+std::optional<failure> validate(const coo_problem& to);
 
 /// Whether any output overlaps with an input, or with another output. Inputs: indices, values and how many there are;
 /// outputs: the same of the result, and with `has_dense` the vector.

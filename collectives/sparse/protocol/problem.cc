@@ -21,7 +21,7 @@ bool is_scale(double scale, dtype type) {
 
 }  // namespace
 
-std::optional<failure> objection(const sparse_problem& to) {
+std::optional<failure> validate(const sparse_problem& to) {
   const auto because = [](std::string text) { return failure{.code = status::argument, .text = std::move(text)}; };
   if (to.place.size < 1 || to.place.self < 0 || to.place.self >= to.place.size)
     return because("rank " + std::to_string(to.place.self) + " of " + std::to_string(to.place.size) +

@@ -63,7 +63,7 @@ struct sparse_problem {
 };
 
 /// Why nothing can be done for it, or for this rank of it; nothing if all is well.
-std::optional<failure> objection(const sparse_problem& to);
+std::optional<failure> validate(const sparse_problem& to);
 
 /// k, or all there are. With `exact`, items that a rank sends, and that a result has, at most.
 constexpr std::uint64_t most_items(const sparse_problem& of) { return std::min(of.k, of.count); }

@@ -37,7 +37,7 @@ constexpr bool looks_at_boundaries(const sparse_problem& of, round_no round) { r
 
 class oktopk_steps {
  public:
-  /// There is no objection to the problem. The state is of the same problem, and outlives the object. Memory: about 6 k
+  /// The problem is valid. The state is of the same problem, and outlives the object. Memory: about 6 k
   /// items, and of a vector and a bitmap as much as the regions take that the rank ever has; of reused thresholds
   /// 9 k items and gathered_room (split.h). Throws std::bad_alloc.
   oktopk_steps(const sparse_problem& of, sparse_state& state);

@@ -65,7 +65,7 @@ std::vector<std::byte> sparse_state::save() const {
   return image;
 }
 
-std::optional<failure> sparse_state::objection_to(const header& that, std::span<const std::byte> image) const {
+std::optional<failure> sparse_state::validate(const header& that, std::span<const std::byte> image) const {
   const auto because = [](status code, const char* text) { return failure{.code = code, .text = text}; };
   const header now = current_header();
   if (that.version != now.version) return because(status::version, "a sparse state of another version");
@@ -83,7 +83,7 @@ std::optional<failure> sparse_state::load(std::span<const std::byte> image) {
   if (image.size() < sizeof(header)) return because("a sparse state that is too short");
   std::memcpy(&that, image.data(), sizeof(header));
   if (that.magic != header::k_magic) return because("not a sparse state");
-  if (auto wrong = objection_to(that, image)) return wrong;
+  if (auto wrong = validate(that, image)) return wrong;
   std::vector<std::uint64_t> boundaries(boundaries_.size());
   const std::size_t boundary_bytes = boundaries.size() * sizeof(std::uint64_t);
   std::memcpy(boundaries.data(), image.data() + sizeof(header), boundary_bytes);

@@ -24,7 +24,7 @@ struct reused_thresholds {
 /// on from, in which nothing is lost.
 class sparse_state {
  public:
-  /// There is no objection to the problem. Residual zero, regions of equal size, no rounds. Throws std::bad_alloc.
+  /// The problem is valid. Residual zero, regions of equal size, no rounds. Throws std::bad_alloc.
   explicit sparse_state(const sparse_problem& of);
 
   dtype residual_type() const { return residual_of(type_); }
@@ -54,7 +54,7 @@ class sparse_state {
  private:
   struct header;
   header current_header() const;
-  std::optional<failure> objection_to(const header& that, std::span<const std::byte> image) const;
+  std::optional<failure> validate(const header& that, std::span<const std::byte> image) const;
   std::size_t residual_bytes() const { return count_ * size_of(residual_type()); }
 
   dtype type_;

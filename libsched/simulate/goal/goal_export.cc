@@ -214,7 +214,7 @@ class unit_time_round {
 
 // --- translation ---------------------------------------------------------------------------------------------
 
-std::optional<failure> objection(std::span<const schedule_ptr> world) {
+std::optional<failure> validate(std::span<const schedule_ptr> world) {
   if (world.empty()) return failure{status::argument, "a world has at least one rank"};
   for (std::size_t r = 0; r < world.size(); ++r)
     if (world[r] == nullptr ||
@@ -224,8 +224,8 @@ std::optional<failure> objection(std::span<const schedule_ptr> world) {
   return std::nullopt;
 }
 
-std::optional<failure> objection(std::span<const schedule_ptr> world, const goal_scenario& around) {
-  if (auto why = objection(world)) return why;
+std::optional<failure> validate(std::span<const schedule_ptr> world, const goal_scenario& around) {
+  if (auto why = validate(world)) return why;
   if (around.initiator < 0 || at(around.initiator) >= world.size())
     return failure{status::argument, "the initiator is no rank of this world"};
   if (!(around.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte is not above 0"};
@@ -274,7 +274,7 @@ traits traits_of(std::span<const schedule_ptr> world, std::span<const played_ran
   return all;
 }
 
-std::optional<failure> objection(const traits& all) {
+std::optional<failure> validate(const traits& all) {
   if (!all.has_signals || all.last_tag < k_goal_any) return std::nullopt;
   return failure{status::constraint, "tags of messages leave no room for tags of signals"};
 }
@@ -284,7 +284,7 @@ std::uint64_t time_of(std::uint64_t bytes, double ns_per_byte) {
 }
 
 /// A calc is a number of nanoseconds, which has to fit.
-std::optional<failure> objection(std::span<const schedule_ptr> world, double ns_per_byte) {
+std::optional<failure> validate(std::span<const schedule_ptr> world, double ns_per_byte) {
   for (const schedule_ptr& program : world)
     for (op_id id = 0; id < program->ops().size(); ++id) {
       const op& it = program->ops()[id];
@@ -438,14 +438,14 @@ goal_rank translate(const schedule& program, played_rank me, const wording& word
 }  // namespace
 
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& around) {
-  if (auto why = objection(world, around)) return *why;
-  if (auto why = objection(world, around.ns_per_byte)) return *why;
+  if (auto why = validate(world, around)) return *why;
+  if (auto why = validate(world, around.ns_per_byte)) return *why;
   const rank initiator = initiator_of(world, around);
   unit_time_round round(world, initiator);
   if (auto why = round.run()) return *why;
   const std::vector<played_rank> played = std::move(round).played();
   const traits all = traits_of(world, played, k_round);
-  if (auto why = objection(all)) return *why;
+  if (auto why = validate(all)) return *why;
   const wording words{.ns_per_byte = around.ns_per_byte, .signal_tag = all.signal_tag};
   goal_export out;
   for (rank r = 0; at(r) < world.size(); ++r)
@@ -456,11 +456,11 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_
 
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record) {
-  if (auto why = objection(world)) return *why;
+  if (auto why = validate(world)) return *why;
   const auto played = played_in(world, record);
   const traits all = traits_of(world, played, what.instance);
-  if (auto why = objection(all)) return *why;
-  if (auto why = objection(world, static_cast<double>(what.where.compute) / 1e6)) return *why;
+  if (auto why = validate(all)) return *why;
+  if (auto why = validate(world, static_cast<double>(what.where.compute) / 1e6)) return *why;
   if (const std::int64_t open = left_over(record); open != 0)
     return failure{status::unmatched, "messages sent and never taken: " + std::to_string(open)};
   const wording words{.ns_per_byte = static_cast<double>(what.where.compute) / 1e6,

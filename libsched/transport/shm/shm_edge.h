@@ -26,7 +26,7 @@ struct alignas(64) shm_cell {
   std::atomic<std::uint64_t> stamp;
   std::uint64_t bytes;
   std::uint64_t source;  ///< of a shown payload: its offset in the segment, or its address in the sender's process
-  census tally;
+  contributor_count tally;
   std::uint32_t null;
   payload_place place;
   std::byte small[k_small];

@@ -116,8 +116,8 @@ TEST(sparse_state, refuses_what_is_no_image) {
 }
 
 TEST(sparse_problem, is_objected_to_where_nothing_can_be_done) {
-  EXPECT_FALSE(objection(some_problem()));
-  const auto code_of = [](const sparse_problem& it) { return objection(it)->code; };
+  EXPECT_FALSE(validate(some_problem()));
+  const auto code_of = [](const sparse_problem& it) { return validate(it)->code; };
   EXPECT_EQ(code_of({.place = {3, 3}}), status::argument);
   EXPECT_EQ(code_of({.type = dtype::i32}), status::argument);
   EXPECT_EQ(code_of({.count = (std::uint64_t{1} << 32) + 1}), status::argument);

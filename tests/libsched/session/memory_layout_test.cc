@@ -23,7 +23,7 @@ TEST(memory_layout, memory_that_is_apart_may_not_overlap) {
 TEST(memory_layout, memory_in_place_keeps_its_distance) {
   const std::array<std::byte, 12> all{};
   const memory whole(all);
-  const memory_layout in_place{.in_place = true, .overlay_bytes = 4};
+  const memory_layout in_place{.in_place = true, .aliasing_bytes = 4};
   EXPECT_TRUE(in_place.fits(whole.subspan(4, 3), whole));
   EXPECT_FALSE(in_place.fits(whole.subspan(5, 3), whole));
   EXPECT_FALSE(in_place.fits(whole.first(3), whole.last(9)));

@@ -48,7 +48,7 @@ TEST(packed_world, says_what_the_schedules_of_every_algorithm_say) {
     for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 16, 33}) {
       const shape data = typical_shape(*it.of, size, 10, dtype::f32, kernel::sum);
       const activation starts{.policy = it.of->activates ? activation_policy::solo : activation_policy::none};
-      if (objection(it, {0, size}, data, starts)) continue;
+      if (validate(it, {0, size}, data, starts)) continue;
       expect_same(testing::whole_world(size, [&](world place) { return it.generate(place, data, starts); }));
     }
 }

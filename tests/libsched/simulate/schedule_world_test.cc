@@ -96,7 +96,7 @@ TEST(schedule_world, the_critical_path_adds_up_under_skew_and_noise) {
     for (const algorithm& it : algorithms()) {
       const shape data = typical_shape(*it.of, 13, 1000, dtype::f32, kernel::sum);
       const activation starts{.policy = it.of->activates ? activation_policy::solo : activation_policy::none};
-      if (objection(it, {0, 13}, data, starts)) continue;
+      if (validate(it, {0, 13}, data, starts)) continue;
       const auto ranks = testing::whole_world(13, [&](world place) { return it.generate(place, data, starts); });
       simulation what{.skew = {.kind = skew_kind::uniform, .scale = 9 * k_us},
                       .noise = {.kind = noise_kind::exponential, .scale = k_us, .jitter = k_us}};
@@ -118,7 +118,7 @@ TEST(schedule_world, every_registered_generator_ends) {
     for (const rank size : {1, 2, 3, 5, 6, 7, 8, 17}) {
       const shape data = typical_shape(*it.of, size, 10, dtype::f32, kernel::sum);
       const activation starts{.policy = it.of->activates ? activation_policy::solo : activation_policy::none};
-      if (objection(it, {0, size}, data, starts)) continue;
+      if (validate(it, {0, size}, data, starts)) continue;
       const auto ranks = testing::whole_world(size, [&](world place) { return it.generate(place, data, starts); });
       const auto report = simulated(ranks, {.skew = {.kind = skew_kind::lognormal, .scale = 10 * k_us}});
       EXPECT_EQ(report.messages, price_of(it, size, data, starts).messages) << it.name << " " << size;
@@ -230,7 +230,7 @@ TEST(schedule_world, skew_is_absorbed_and_never_amplified) {
 }
 
 TEST(schedule_world, far_events_come_in_time_too) {
-  // Windows are 4 us; 17 ms is as far as the ring of the calendar reaches.
+  // Windows are 4 us; 17 ms is as far as the ring of the event queue reaches.
   const auto ranks = doubling_world(8, 8);
   simulation what{.skew = {.kind = skew_kind::linear, .scale = 50'000 * k_us}};
   const picoseconds last = simulated(ranks, what).last();

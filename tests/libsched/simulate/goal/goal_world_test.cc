@@ -66,7 +66,7 @@ TEST(export_goal, has_the_messages_that_the_registry_declares) {
     for (const rank size : {1, 2, 3, 5, 6, 7, 8, 13}) {
       const shape data = typical_shape(*it.of, size, 6, dtype::f32, kernel::sum);
       const activation starts{.policy = it.of->activates ? activation_policy::solo : activation_policy::none};
-      if (objection(it, {0, size}, data, starts)) continue;
+      if (validate(it, {0, size}, data, starts)) continue;
       for (rank caller = 0; caller < (it.of->activates ? size : 1); ++caller) {
         const auto made = export_goal(world_of(it.of->name, it.name, size, data, starts), {.initiator = caller});
         ASSERT_TRUE(made) << made.error().text;

@@ -1,4 +1,4 @@
-#include "libsched/verify/knowledge.h"
+#include "libsched/verify/causal_history.h"
 
 #include <algorithm>
 
@@ -27,7 +27,7 @@ std::vector<bool> fired_at_end(const assembly& all, rank r) {
 
 }  // namespace
 
-knowledge::knowledge(const assembly& all, const std::vector<world_op>& order)
+causal_history::causal_history(const assembly& all, const std::vector<world_op>& order)
     : all_(all),
       entry_(static_cast<std::size_t>(all.size()), k_no_world_op),
       when_fired_(all.op_count(), rank_sets::k_empty),
@@ -62,12 +62,12 @@ knowledge::knowledge(const assembly& all, const std::vector<world_op>& order)
   }
 }
 
-rank knowledge::unheard_of(rank r) const {
+rank causal_history::unheard_of(rank r) const {
   const rank missing = sets_.first_missing(at_end_[static_cast<std::size_t>(r)]);
   return missing < all_.size() ? missing : k_no_rank;
 }
 
-bool knowledge::is_expected(world_op receive) const {
+bool causal_history::is_expected(world_op receive) const {
   const rank r = all_.rank_of(receive);
   const world_op entry = entry_[static_cast<std::size_t>(r)];
   const auto from = all_.predecessors(receive);

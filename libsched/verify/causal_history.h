@@ -1,4 +1,4 @@
-// Knowledge: of which ranks it is certain, at each op, that they have entered the round.
+// Causal history: of which ranks it is certain, at each op, that they have entered the round.
 //
 // A rank has entered when its capture has completed, or its call, or, where it has neither, when its round has begun.
 // What an op knows is the union over the ops it waits for; over an op that needs fewer tokens than it has deps, only
@@ -12,10 +12,10 @@
 
 namespace lsched {
 
-class knowledge {
+class causal_history {
  public:
   /// `order`: what fires in every execution, each op after all it waits for, sends before their receives.
-  knowledge(const assembly& all, const std::vector<world_op>& order);
+  causal_history(const assembly& all, const std::vector<world_op>& order);
 
   /// Some rank that `r` may not have heard of when its round ends; k_no_rank: none.
   rank unheard_of(rank r) const;

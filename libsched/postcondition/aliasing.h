@@ -1,4 +1,4 @@
-// Overlay: how a schedule's inputs and outputs share memory when it works in place.
+// Aliasing: how a schedule's inputs and outputs share memory when it works in place.
 //
 //   offset 2       input               0 1 2           offset -1      input       0 1 2 3 4 5
 //   (gather)       output          0 1 2 3 4 5         (scatter)      output        0 1
@@ -19,17 +19,17 @@
 
 namespace lsched {
 
-class overlay {
+class aliasing {
  public:
-  overlay() = default;
+  aliasing() = default;
 
   /// True: in place, and both begin together. False: every buffer is memory of its own. No numbers, which mean offsets.
   template <std::same_as<bool> Bool>
-  overlay(Bool exists) : exists_(exists) {}
+  aliasing(Bool exists) : exists_(exists) {}
 
   /// By rank: the first input's first element is the first output's element of this number; below zero, the output's
   /// first is the input's -number-th.
-  explicit overlay(std::vector<std::int64_t> offsets) : exists_(true), offsets_(std::move(offsets)) {}
+  explicit aliasing(std::vector<std::int64_t> offsets) : exists_(true), offsets_(std::move(offsets)) {}
 
   bool exists() const { return exists_; }
 
@@ -52,10 +52,10 @@ struct placement {
 
 /// By buffer. Memories are numbered by the first buffer in them. Those that share one must have one type
 /// (words_for_misfit) for its elements to mean anything.
-std::vector<placement> placements_of(const schedule& program, const overlay& in_place);
+std::vector<placement> placements_of(const schedule& program, const aliasing& in_place);
 
 /// Why the rank's buffers cannot lie like that: two that share memory have different types, or neither lies within the
 /// other. Or nothing.
-std::optional<std::string> words_for_misfit(const schedule& program, const overlay& in_place);
+std::optional<std::string> words_for_misfit(const schedule& program, const aliasing& in_place);
 
 }  // namespace lsched

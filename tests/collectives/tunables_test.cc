@@ -1,5 +1,5 @@
-// The knobs of a request: whatever radix and segment it names, and however uneven its blocks are, every generator keeps
-// its promise, cost included. Generators that have no use for a knob do not mind it.
+// Tunables of a request: for every radix, segment and uneven blocks, every generator keeps its promise, cost included.
+// Generators ignore tunables that they do not use.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ std::string fault_of(const algorithm& it, rank size, const shape& data) {
   const auto policy = it.of->activates ? activation_policy::full : activation_policy::none;
   const auto programs =
       whole_world(size, [&](world place) { return it.generate(place, data, {.policy = policy, .seed = 1}); });
-  const verify_options options{.in_place = data.in_place ? overlay_of(*it.of, size, data) : overlay{}};
+  const verify_options options{.in_place = data.in_place ? aliasing_of(*it.of, size, data) : aliasing{}};
   const auto answer = verify(programs, promise_of(it, size, data, {.policy = policy}), options);
   if (!answer.notes.empty()) return answer.notes[0].text;
   return answer.holds() ? "" : std::string(name_of(answer.findings[0].what)) + ": " + answer.findings[0].text;
@@ -115,7 +115,7 @@ TEST_P(Knobs, a_radix_below_two_is_refused) {
   shape data = typical_shape(*it.of, 3, 1, dtype::f32, kernel::sum);
   data.radix = 1;
   EXPECT_TRUE(
-      objection(it, {0, 3}, data, {.policy = it.of->activates ? activation_policy::full : activation_policy::none}));
+      validate(it, {0, 3}, data, {.policy = it.of->activates ? activation_policy::full : activation_policy::none}));
 }
 
 INSTANTIATE_TEST_SUITE_P(registry, Knobs, ::testing::ValuesIn(algorithms().begin(), algorithms().end()),

@@ -1,5 +1,5 @@
 // In place at an offset: what shares memory is one memory to the proof, and to the interleavings.
-#include "libsched/postcondition/overlay.h"
+#include "libsched/postcondition/aliasing.h"
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ schedule_ptr buffers(std::uint64_t input, std::uint64_t output, dtype type = dty
 }
 
 std::string misfit(const schedule_ptr& of, std::int64_t offset) {
-  return words_for_misfit(*of, overlay({offset})).value_or("");
+  return words_for_misfit(*of, aliasing({offset})).value_or("");
 }
 
 std::string first_words(const verification& answer) {
@@ -48,7 +48,7 @@ struct verdicts {
   std::string proof, play;
 };
 
-verdicts judge(const std::vector<schedule_ptr>& world, const postcondition& promise, const overlay& in_place) {
+verdicts judge(const std::vector<schedule_ptr>& world, const postcondition& promise, const aliasing& in_place) {
   const interleaving_verdict played = play(world, promise, {.in_place = in_place});
   return {first_words(verify(world, promise, {.in_place = in_place})),
           played.what == conclusion::holds ? "" : played.why};
@@ -65,7 +65,7 @@ void expect_words(const std::string& found, std::string_view words) {
 
 // --- memory ------------------------------------------------------------------------------------------------
 
-TEST(overlay, says_where_buffers_lie) {
+TEST(aliasing, says_where_buffers_lie) {
   builder to({0, 1});
   to.scratch(dtype::i32, 9);
   to.output(dtype::i32, 6);
@@ -75,24 +75,24 @@ TEST(overlay, says_where_buffers_lie) {
   to.output(dtype::i32, 1);
   to.nop();
   const schedule_ptr program = *to.compile();
-  const auto at = [&](const overlay& in_place, std::size_t b) {
+  const auto at = [&](const aliasing& in_place, std::size_t b) {
     const placement it = placements_of(*program, in_place)[b];
     return std::pair(it.memory, it.begin);
   };
   using pair = std::pair<std::size_t, std::uint64_t>;
   for (std::size_t b = 0; b < 6; ++b) EXPECT_EQ(at(false, b), pair(b, 0));
-  EXPECT_EQ(at(overlay({4}), 0), pair(0, 0));
-  EXPECT_EQ(at(overlay({4}), 1), pair(1, 0));
-  EXPECT_EQ(at(overlay({4}), 2), pair(1, 4));
-  EXPECT_EQ(at(overlay({4}), 3), pair(3, 0));  // other pairs begin together
-  EXPECT_EQ(at(overlay({4}), 4), pair(3, 0));
-  EXPECT_EQ(at(overlay({4}), 5), pair(5, 0));  // has no partner
-  EXPECT_EQ(at(overlay({-1}), 1), pair(1, 1));
-  EXPECT_EQ(at(overlay({-1}), 2), pair(1, 0));
+  EXPECT_EQ(at(aliasing({4}), 0), pair(0, 0));
+  EXPECT_EQ(at(aliasing({4}), 1), pair(1, 0));
+  EXPECT_EQ(at(aliasing({4}), 2), pair(1, 4));
+  EXPECT_EQ(at(aliasing({4}), 3), pair(3, 0));  // other pairs begin together
+  EXPECT_EQ(at(aliasing({4}), 4), pair(3, 0));
+  EXPECT_EQ(at(aliasing({4}), 5), pair(5, 0));  // has no partner
+  EXPECT_EQ(at(aliasing({-1}), 1), pair(1, 1));
+  EXPECT_EQ(at(aliasing({-1}), 2), pair(1, 0));
   EXPECT_EQ(at(true, 2), pair(1, 0));
 }
 
-TEST(overlay, one_buffer_lies_within_the_other) {
+TEST(aliasing, one_buffer_lies_within_the_other) {
   EXPECT_EQ(misfit(buffers(2, 6), 4), "");
   EXPECT_EQ(misfit(buffers(6, 2), -4), "");
   EXPECT_EQ(misfit(buffers(6, 2), 0), "");
@@ -107,8 +107,8 @@ TEST(overlay, one_buffer_lies_within_the_other) {
   expect_words(misfit(buffers(6, 6), std::numeric_limits<std::int64_t>::min()), "do not lie one within the other");
   expect_words(misfit(buffers(2, 2, dtype::f32), 0), "are of different types");
   const auto world = std::vector{buffers(2, 6)};
-  expect_words(judge(world, {}, overlay({5})).proof, "form: rank 0 cannot work in place: input 0 and output 0");
-  expect_words(judge(world, {}, overlay({5})).play, "do not lie one within the other");
+  expect_words(judge(world, {}, aliasing({5})).proof, "form: rank 0 cannot work in place: input 0 and output 0");
+  expect_words(judge(world, {}, aliasing({5})).play, "do not lie one within the other");
 }
 
 // --- allgather: the input is a block of the output ---------------------------------------------------------
@@ -134,10 +134,10 @@ std::vector<schedule_ptr> allgather(rank size, gather_slip slip = {}) {
   });
 }
 
-overlay own_blocks(rank size) {
+aliasing own_blocks(rank size) {
   std::vector<std::int64_t> offsets;
   for (rank r = 0; r < size; ++r) offsets.push_back(r * static_cast<std::int64_t>(k_block));
-  return overlay(std::move(offsets));
+  return aliasing(std::move(offsets));
 }
 
 postcondition all_blocks(rank size) {
@@ -152,7 +152,7 @@ postcondition all_blocks(rank size) {
   return promise;
 }
 
-TEST(overlay, an_input_that_is_a_block_of_the_output_needs_no_copy) {
+TEST(aliasing, an_input_that_is_a_block_of_the_output_needs_no_copy) {
   for (const rank size : {1, 2, 3}) expect_holds(judge(allgather(size), all_blocks(size), own_blocks(size)));
   for (const rank size : {5, 6, 7, 4, 8})
     EXPECT_EQ(first_words(verify(allgather(size), all_blocks(size), {.in_place = own_blocks(size)})), "");
@@ -161,12 +161,12 @@ TEST(overlay, an_input_that_is_a_block_of_the_output_needs_no_copy) {
   EXPECT_NE(apart.play, "");
 }
 
-TEST(overlay, a_wrong_offset_is_caught) {
+TEST(aliasing, a_wrong_offset_is_caught) {
   const verdicts together = judge(allgather(3), all_blocks(3), true);  // rank 0 is right, the others' inputs are not
   expect_words(together.proof, "hazard: rank 1 op");
   EXPECT_NE(together.play, "");
   for (const std::int64_t wrong : {1, 3, 4}) {
-    const verdicts found = judge(allgather(3), all_blocks(3), overlay({0, wrong, 4}));
+    const verdicts found = judge(allgather(3), all_blocks(3), aliasing({0, wrong, 4}));
     EXPECT_NE(found.proof, "") << wrong;
     EXPECT_NE(found.play, "") << wrong;
   }
@@ -177,15 +177,15 @@ TEST(overlay, a_wrong_offset_is_caught) {
   });
   postcondition promise;
   promise.ranges.push_back({.begin = 2, .end = 4, .what = promised_content::moved, .source = 0});
-  expect_holds(judge(alone, promise, overlay({2})));
+  expect_holds(judge(alone, promise, aliasing({2})));
   for (const std::int64_t wrong : {1, 3}) {
-    const verdicts found = judge(alone, promise, overlay({wrong}));
+    const verdicts found = judge(alone, promise, aliasing({wrong}));
     expect_words(found.proof, "contents: rank 0 output 0 elements");
     EXPECT_NE(found.play, "");
   }
 }
 
-TEST(overlay, a_write_that_overlaps_by_one_element_is_caught) {
+TEST(aliasing, a_write_that_overlaps_by_one_element_is_caught) {
   const verdicts late = judge(allgather(3, {.by = 1, .shorter = 1}), {}, own_blocks(3));
   expect_holds(late);  // one element each, and none of them the first of a block
   const auto world = write_world(2, [](builder& to) {
@@ -194,14 +194,14 @@ TEST(overlay, a_write_that_overlaps_by_one_element_is_caught) {
     to.send(other, 0, {in, 0}, k_all);
     to.recv(other, 0, {out, self == 0 ? 1u : 0u}, k_all);
   });
-  const verdicts one = judge(world, {}, overlay({0, 2}));
+  const verdicts one = judge(world, {}, aliasing({0, 2}));
   expect_words(one.proof,
                "hazard: rank 0 op 0 (send to 1) and op 1: one reads and the other writes elements [1, 2) of buffer 1");
   expect_words(one.play, "uses memory that rank 0, op");
-  EXPECT_EQ(judge(world, {}, overlay({3, 2})).proof, "");
+  EXPECT_EQ(judge(world, {}, aliasing({3, 2})).proof, "");
 }
 
-TEST(overlay, an_op_that_writes_to_a_part_of_what_it_reads_is_caught) {
+TEST(aliasing, an_op_that_writes_to_a_part_of_what_it_reads_is_caught) {
   expect_holds(judge(allgather(1, {.copies = true}), all_blocks(1), own_blocks(1)));  // onto itself
   const auto world = write_world(1, [](builder& to) {
     const buffer_id in = to.input(dtype::i32, 3), out = to.output(dtype::i32, 3);
@@ -213,16 +213,16 @@ TEST(overlay, an_op_that_writes_to_a_part_of_what_it_reads_is_caught) {
   expect_words(shared.play, "rank 0, op 0 (compute) writes to a part of what it reads");
 }
 
-TEST(overlay, where_an_op_reads_and_writes_is_seen_in_the_memory) {
+TEST(aliasing, where_an_op_reads_and_writes_is_seen_in_the_memory) {
   const auto copied_to = [](std::uint64_t at) {
     return write_world(1, [at](builder& to) {
       const buffer_id in = to.input(dtype::i32, k_block), out = to.output(dtype::i32, 3 * k_block);
       to.copy({in, 0}, {out, at}, k_all);
     });
   };
-  for (const std::uint64_t at : {0u, 2u, 4u}) expect_holds(judge(copied_to(at), {}, overlay({2})));
+  for (const std::uint64_t at : {0u, 2u, 4u}) expect_holds(judge(copied_to(at), {}, aliasing({2})));
   for (const std::uint64_t at : {1u, 3u}) {
-    const verdicts found = judge(copied_to(at), {}, overlay({2}));
+    const verdicts found = judge(copied_to(at), {}, aliasing({2}));
     expect_words(found.proof, "has two regions that overlap without being the same");
     expect_words(found.play, "writes to a part of what it reads");
   }
@@ -230,7 +230,7 @@ TEST(overlay, where_an_op_reads_and_writes_is_seen_in_the_memory) {
 
 // --- scatter: the output is a block of the input -----------------------------------------------------------
 
-TEST(overlay, an_output_that_is_a_block_of_the_input_needs_no_copy) {
+TEST(aliasing, an_output_that_is_a_block_of_the_input_needs_no_copy) {
   constexpr rank k_root = 1;
   const auto world = write_world(3, [](builder& to) {
     if (to.place().self == k_root) {
@@ -249,10 +249,10 @@ TEST(overlay, an_output_that_is_a_block_of_the_input_needs_no_copy) {
                               .what = promised_content::moved,
                               .input_begin = static_cast<std::uint64_t>(r) * k_block,
                               .source = k_root});
-  expect_holds(judge(world, promise, overlay({0, -2, 0})));
-  expect_holds(judge(world, promise, overlay({7, -2, 7})));  // of ranks with one buffer it says nothing
+  expect_holds(judge(world, promise, aliasing({0, -2, 0})));
+  expect_holds(judge(world, promise, aliasing({7, -2, 7})));  // of ranks with one buffer it says nothing
   for (const std::int64_t wrong : {0, -1, -3, -4}) {
-    const verdicts found = judge(world, promise, overlay({0, wrong, 0}));
+    const verdicts found = judge(world, promise, aliasing({0, wrong, 0}));
     expect_words(found.proof, "contents: rank 1 output 0 elements [0, 2): the contributions come from other elements");
     EXPECT_NE(found.play, "");
   }
@@ -276,7 +276,7 @@ std::vector<schedule_ptr> reduce_scatter(bool waits) {
   });
 }
 
-TEST(overlay, only_what_overlaps_conflicts) {
+TEST(aliasing, only_what_overlaps_conflicts) {
   postcondition promise{.is_same_everywhere = false};
   for (rank r = 0; r < 2; ++r)
     promise.ranges.push_back({.holder = r,

@@ -1,4 +1,4 @@
-#include "libsched/postcondition/overlay.h"
+#include "libsched/postcondition/aliasing.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,7 +15,7 @@ std::vector<std::uint16_t> buffers_of(const schedule& program, buffer_role role)
   return all;
 }
 
-std::vector<buffer_pair> pairs_of(const schedule& program, const overlay& in_place) {
+std::vector<buffer_pair> pairs_of(const schedule& program, const aliasing& in_place) {
   std::vector<buffer_pair> pairs;
   if (!in_place.exists()) return pairs;
   const auto inputs = buffers_of(program, buffer_role::input);
@@ -25,7 +25,7 @@ std::vector<buffer_pair> pairs_of(const schedule& program, const overlay& in_pla
 }
 
 /// Where the input and the output of pair k begin in their memory.
-std::pair<std::uint64_t, std::uint64_t> begins_of(const schedule& program, const overlay& in_place, std::size_t k) {
+std::pair<std::uint64_t, std::uint64_t> begins_of(const schedule& program, const aliasing& in_place, std::size_t k) {
   const std::int64_t offset = k == 0 ? in_place.offset_at(program.place().self) : 0;
   const std::uint64_t distance = offset < 0 ? -static_cast<std::uint64_t>(offset) : static_cast<std::uint64_t>(offset);
   if (offset < 0) return {0, distance};
@@ -38,7 +38,7 @@ bool is_within(const buffer& inner, const buffer& outer, std::uint64_t begin) {
 
 }  // namespace
 
-std::vector<placement> placements_of(const schedule& program, const overlay& in_place) {
+std::vector<placement> placements_of(const schedule& program, const aliasing& in_place) {
   std::vector<placement> all(program.buffers().size());
   for (std::size_t b = 0; b < all.size(); ++b) all[b].memory = b;
   const auto pairs = pairs_of(program, in_place);
@@ -52,7 +52,7 @@ std::vector<placement> placements_of(const schedule& program, const overlay& in_
   return all;
 }
 
-std::optional<std::string> words_for_misfit(const schedule& program, const overlay& in_place) {
+std::optional<std::string> words_for_misfit(const schedule& program, const aliasing& in_place) {
   const auto pairs = pairs_of(program, in_place);
   for (std::size_t k = 0; k < pairs.size(); ++k) {
     const buffer& input = program.buffers()[pairs[k].first];

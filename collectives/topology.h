@@ -15,7 +15,7 @@ struct wire_costs {
   friend bool operator==(const wire_costs&, const wire_costs&) = default;
 };
 
-struct surroundings {
+struct topology {
   rank ranks_per_core = 1;    ///< rounded up, where it is worst; above 1, ranks wait for each other's time on a core
   double turn = 450;          ///< of one rank on a shared core, in nanoseconds: to run, and to let the next one run
   std::vector<rank> nodes{};  ///< by rank, a number that the ranks of a node share; empty: one node

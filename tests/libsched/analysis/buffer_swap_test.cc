@@ -1,4 +1,4 @@
-#include "libsched/analysis/takeover.h"
+#include "libsched/analysis/buffer_swap.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 namespace lsched::testing {
 namespace {
 
-std::vector<takeover> takeovers_of(const schedule& program) {
-  return lsched::takeovers_of(program, piece_map(program));
+std::vector<buffer_swap> buffer_swaps_of(const schedule& program) {
+  return lsched::buffer_swaps_of(program, segment_map(program));
 }
 
 /// Sums x, y, x of what arrives, each of the one before; the third waits until the first, which lies in x, has been
@@ -40,14 +40,14 @@ op_id computing(const schedule& program, std::size_t which) {
   return k_no_op;
 }
 
-TEST(takeover, is_allowed_where_all_readers_come_before_the_place_is_written_again) {
+TEST(buffer_swap, is_allowed_where_all_readers_come_before_the_place_is_written_again) {
   const schedule_ptr program = chain();
-  const auto all = takeovers_of(*program);
+  const auto all = buffer_swaps_of(*program);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(all[computing(*program, i)].of_a) << i;
   EXPECT_FALSE(all[computing(*program, 3)].of_b) << "a copy has one operand";
 }
 
-TEST(takeover, is_refused_where_a_reader_may_come_after_the_place_is_written_again) {
+TEST(buffer_swap, is_refused_where_a_reader_may_come_after_the_place_is_written_again) {
   builder to({0, 2});
   const std::uint64_t all = 8;
   const region in(to.input(dtype::i64, 8), 0);
@@ -62,14 +62,14 @@ TEST(takeover, is_refused_where_a_reader_may_come_after_the_place_is_written_aga
   const op_id late = to.send(1, 0, other, all, {sum});
   to.set_exit(to.nop({to.copy(place, out, all, {again}), late}));
   const schedule_ptr unordered = *to.compile();
-  EXPECT_FALSE(takeovers_of(*unordered)[computing(*unordered, 1)].of_a);
+  EXPECT_FALSE(buffer_swaps_of(*unordered)[computing(*unordered, 1)].of_a);
   to.dep(late, again);
   const schedule_ptr ordered = *to.compile();
-  EXPECT_TRUE(takeovers_of(*ordered)[computing(*ordered, 1)].of_a);
+  EXPECT_TRUE(buffer_swaps_of(*ordered)[computing(*ordered, 1)].of_a);
 }
 
 // In a row: what b took over from a, c takes over from b, and c is written again before a's reader is through.
-TEST(takeover, is_followed_through_all_that_took_over_the_same_place) {
+TEST(buffer_swap, is_followed_through_all_that_took_over_the_same_place) {
   const auto row = [](bool is_ordered) {
     builder to({0, 2});
     const std::uint64_t all = 8;
@@ -88,13 +88,13 @@ TEST(takeover, is_followed_through_all_that_took_over_the_same_place) {
     if (is_ordered) to.dep(late, again);
     to.set_exit(to.nop({to.copy(c, out, all, {again}), late}));
     const schedule_ptr program = *to.compile();
-    return takeovers_of(*program)[computing(*program, 2)].of_a;
+    return buffer_swaps_of(*program)[computing(*program, 2)].of_a;
   };
   EXPECT_FALSE(row(false));
   EXPECT_TRUE(row(true));
 }
 
-TEST(takeover, is_refused_to_parts_and_of_outputs) {
+TEST(buffer_swap, is_refused_to_parts_and_of_outputs) {
   builder to({0, 1});
   const region in(to.input(dtype::i64, 8), 0);
   const buffer_id out = to.output(dtype::i64, 8);
@@ -103,17 +103,17 @@ TEST(takeover, is_refused_to_parts_and_of_outputs) {
   const op_id back = to.copy({out, 0}, {rest, 0}, 8, {low});
   to.copy({rest, 0}, {out, 0}, 4, {back});
   const schedule_ptr program = *to.compile();
-  for (const takeover& it : takeovers_of(*program)) EXPECT_EQ(it, takeover{});
+  for (const buffer_swap& it : buffer_swaps_of(*program)) EXPECT_EQ(it, buffer_swap{});
 }
 
 /// Otherwise a round with few contributors copies where it need not.
-TEST(takeover, is_allowed_to_all_whole_vectors_of_partial_allreduces) {
+TEST(buffer_swap, is_allowed_to_all_whole_vectors_of_partial_allreduces) {
   for (const rank size : {3, 5, 8, 16, 33})
     for (const auto generate : {partial_allreduce, partial_allreduce_tree})
       for (rank self = 0; self < size; ++self) {
         const shape data{.count = 8, .what = kernel::sum};
         const schedule_ptr program = *generate({self, size}, data, {.policy = activation_policy::solo});
-        const auto all = takeovers_of(*program);
+        const auto all = buffer_swaps_of(*program);
         for (op_id id = 0; id < all.size(); ++id)
           if (const op& it = program->ops()[id]; it.kind == op_kind::compute) {
             EXPECT_TRUE(all[id].of_a || it.a == it.c) << size << " " << self << " " << id;

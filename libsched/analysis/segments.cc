@@ -1,25 +1,25 @@
-#include "libsched/analysis/pieces.h"
+#include "libsched/analysis/segments.h"
 
 #include <algorithm>
 
 namespace lsched {
 
-piece_map::piece_map(const schedule& program) {
+segment_map::segment_map(const schedule& program) {
   cut(program);
   ops_.resize(program.ops().size());
   for (op_id id = 0; id < ops_.size(); ++id) {
     for (const operand& part : operands_of(program.ops()[id], program.buffers())) {
-      piece_range& all = part.which == &op::a   ? ops_[id].a
-                         : part.which == &op::b ? ops_[id].b
-                         : part.which == &op::c ? ops_[id].c
-                                                : ops_[id].s;
-      all = pieces_of(program, part);
+      segment_range& all = part.which == &op::a   ? ops_[id].a
+                           : part.which == &op::b ? ops_[id].b
+                           : part.which == &op::c ? ops_[id].c
+                                                  : ops_[id].s;
+      all = segments_of(program, part);
     }
   }
 }
 
 /// Where any op's region begins or ends.
-void piece_map::cut(const schedule& program) {
+void segment_map::cut(const schedule& program) {
   std::vector<std::vector<std::uint64_t>> cuts(program.buffers().size(), std::vector<std::uint64_t>{0});
   for (const op& it : program.ops()) {
     for (const operand& part : operands_of(it, program.buffers())) {
@@ -40,13 +40,13 @@ void piece_map::cut(const schedule& program) {
   first_.push_back(count());
 }
 
-std::uint32_t piece_map::at(std::uint16_t buffer, std::uint64_t element) const {
-  const piece_range all = of_buffer(buffer);
+std::uint32_t segment_map::at(std::uint16_t buffer, std::uint64_t element) const {
+  const segment_range all = of_buffer(buffer);
   return static_cast<std::uint32_t>(std::lower_bound(begin_.begin() + all.first, begin_.begin() + all.end, element) -
                                     begin_.begin());
 }
 
-piece_range piece_map::pieces_of(const schedule& program, const operand& part) const {
+segment_range segment_map::segments_of(const schedule& program, const operand& part) const {
   const region from = part.at;
   if (program.buffers()[from.buffer()].count == 0) return of_buffer(from.buffer());
   if (part.count == 0) return {};

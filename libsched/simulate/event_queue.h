@@ -1,4 +1,4 @@
-// The calendar: pending events in windows of equal width, and no heap.
+// The event queue: pending events in windows of equal width, and no heap.
 //
 // Nothing that a rank does is felt by another sooner than one width, o + L, later. So the events of a window can be
 // taken out together, and each rank's be handled by themselves in the order of time, then source, then sequence. A
@@ -27,12 +27,12 @@
 namespace lsched {
 
 template <class Code, bool IsGrouped = false>
-class calendar {
+class event_queue {
  public:
   using Event = typename Code::event;
 
   /// Windows are as wide as 2^shift_of(width).
-  calendar(rank size, picoseconds width, rank group, const Code& code)
+  event_queue(rank size, picoseconds width, rank group, const Code& code)
       : code_(code),
         group_(group),
         window_shift_(shift_of(width)),

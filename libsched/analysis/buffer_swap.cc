@@ -1,4 +1,4 @@
-#include "libsched/analysis/takeover.h"
+#include "libsched/analysis/buffer_swap.h"
 
 #include <algorithm>
 
@@ -34,8 +34,8 @@ class local_order {
 
 class analysis {
  public:
-  analysis(const schedule& program, const piece_map& pieces)
-      : program_(program), pieces_(pieces), writers_(program.buffers().size()), readers_(program.buffers().size()) {
+  analysis(const schedule& program, const segment_map& segments)
+      : program_(program), segments_(segments), writers_(program.buffers().size()), readers_(program.buffers().size()) {
     for (op_id id = 0; id < program.ops().size(); ++id) {
       for (const operand& part : operands_of(program.ops()[id], program.buffers())) {
         std::vector<op_id>& users = (part.is_written ? writers_ : readers_)[part.at.buffer()];
@@ -44,14 +44,14 @@ class analysis {
     }
   }
 
-  std::vector<takeover> run() {
+  std::vector<buffer_swap> run() {
     find_candidates();
-    if (std::ranges::none_of(all_, [](const takeover& it) { return it.of_a || it.of_b; })) return all_;
+    if (std::ranges::none_of(all_, [](const buffer_swap& it) { return it.of_a || it.of_b; })) return all_;
     std::vector<op_id> rewritten;
     for (op_id id = 0; id < all_.size(); ++id)
       if ((all_[id].of_a || all_[id].of_b) && writers_of(id).back() != id) rewritten.push_back(id);
     if (rewritten.empty()) return all_;
-    std::vector<takeover> sound = all_;
+    std::vector<buffer_swap> sound = all_;
     if (all_.size() > k_most_ops) {
       for (const op_id id : rewritten) sound[id] = {};
     } else {
@@ -67,11 +67,11 @@ class analysis {
   const std::vector<op_id>& writers_of(op_id id) const { return writers_[at(id).c.buffer()]; }
 
   /// What an operand may become as it is. Lists are written where they are.
-  bool may_take_over(const op& it) const {
+  bool may_swap(const op& it) const {
     return row_of(it.what).null == null_rule::either && !program_.buffers()[it.c.buffer()].has_lists();
   }
   bool is_whole(const op& it, region part) const {
-    return it.count == program_.buffers()[part.buffer()].count && pieces_.of_buffer(part.buffer()).size() == 1;
+    return it.count == program_.buffers()[part.buffer()].count && segments_.of_buffer(part.buffer()).size() == 1;
   }
   bool is_candidate(const op& it, region from) const {
     return from.exists() && from.buffer() != it.c.buffer() && is_whole(it, it.c) && is_whole(it, from) &&
@@ -80,7 +80,7 @@ class analysis {
   void find_candidates() {
     all_.resize(program_.ops().size());
     for (op_id id = 0; id < all_.size(); ++id)
-      if (const op& it = at(id); it.kind == op_kind::compute && may_take_over(it))
+      if (const op& it = at(id); it.kind == op_kind::compute && may_swap(it))
         all_[id] = {is_candidate(it, it.a), it.what != kernel::copy && is_candidate(it, it.b)};
   }
 
@@ -118,15 +118,15 @@ class analysis {
   }
 
   const schedule& program_;
-  const piece_map& pieces_;
+  const segment_map& segments_;
   std::vector<std::vector<op_id>> writers_, readers_;  ///< by buffer, ascending
-  std::vector<takeover> all_;
+  std::vector<buffer_swap> all_;
 };
 
 }  // namespace
 
-std::vector<takeover> takeovers_of(const schedule& program, const piece_map& pieces) {
-  return analysis(program, pieces).run();
+std::vector<buffer_swap> buffer_swaps_of(const schedule& program, const segment_map& segments) {
+  return analysis(program, segments).run();
 }
 
 }  // namespace lsched
