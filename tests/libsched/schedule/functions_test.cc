@@ -1,5 +1,5 @@
 // Functions that instances bring: what compile and verify make of them, and what the engine does. The sparse allreduces
-// are made of them, too (tests/collectives/oktopk_proof_test.cc).
+// are made of them, too (tests/collectives/sparse_proof_test.cc).
 #include "libsched/schedule/functions.h"
 
 #include <gtest/gtest.h>
