@@ -235,7 +235,7 @@ std::string microseconds(const json& ns) {
 
 void print_line(const char* what, const std::string& text) { std::printf("%-10s %s\n", what, text.c_str()); }
 
-void print(const json& all) {
+void print_build_and_machine(const json& all) {
   print_line("libsched", plain(all["version"]) + ", ABI " + plain(all["abi"]));
   for (const char* what : {"mpi", "hwloc", "onetbb", "compiler"}) print_line(what, plain(all["build"][what]));
   std::string targets;
@@ -275,7 +275,7 @@ int info(const info_options& options) {
   if (options.as_json)
     std::printf("%s\n", all.dump(2).c_str());
   else
-    print(all);
+    print_build_and_machine(all);
   for (const json& line : all["warnings"]) std::fprintf(stderr, "lsched: warning: %s\n", plain(line).c_str());
   return 0;
 }

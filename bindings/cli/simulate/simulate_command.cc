@@ -52,7 +52,7 @@ simulated_run run_of(const simulate_options& options, rank ranks, std::uint64_t 
                   .period = options.period,
                   .bucket = options.bucket};
   }
-  const algorithm* how = find(options.collective, options.algorithm);
+  const algorithm* how = lsched::find(options.collective, options.algorithm);
   if (how != nullptr && how->of->adapts && how->looks_at.nodes)
     it.remark = remark_on(*how, ranks, shape_of(options, it));
   return it;
