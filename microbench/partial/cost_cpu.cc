@@ -11,10 +11,7 @@
 // included.
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
-#include "microbench/computing.h"
-#include "microbench/engine/engine_time.h"
 #include "microbench/partial/cost.h"
 #include "microbench/partial/partial_call.h"
 
@@ -55,7 +52,7 @@ struct traffic {
   double rounds = 0;
   double messages = 0;  ///< sent, signals included
 
-  static traffic of(lsched_world* runtime) {
+  static traffic now(lsched_world* runtime) {
     lsched_stats now{.struct_size = sizeof now};
     expect_ok(lsched_get_stats(runtime, &now), "lsched_get_stats");
     return {static_cast<double>(now.rounds), static_cast<double>(now.messages_sent + now.signals_sent)};
@@ -73,23 +70,11 @@ struct prices {
 double price_of_message(team& ranks) {
   constexpr int k_rounds = 2000;
   double one = 1, sum = 0;
-  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                   .input = &one,
-                                   .output = &sum,
-                                   .count = 1,
-                                   .dtype = LSCHED_F64,
-                                   .reduction = LSCHED_SUM,
-                                   .algorithm = nullptr};
-  schedule_handle schedule = created("lsched_allreduce_create", lsched_allreduce_create, ranks.runtime(), &desc);
-  auto why = fresh_diagnostic();
-  const traffic before = traffic::of(ranks.runtime());
+  schedule_handle schedule = make_allreduce(ranks.runtime(), &one, &sum, 1);
+  const traffic before = traffic::now(ranks.runtime());
   std::vector<double> ns;
-  for (int i = 0; i < k_rounds; ++i) {
-    const auto start = clock::now();
-    expect_ok(lsched_run(schedule.get(), k_patience_ns, &why), "lsched_run", why);
-    ns.push_back(ns_between(start, clock::now()));
-  }
-  const double sent = ranks.combine((traffic::of(ranks.runtime()) - before).messages, LSCHED_SUM);
+  for (int i = 0; i < k_rounds; ++i) ns.push_back(1e3 * us_of([&] { run(schedule.get()); }));
+  const double sent = ranks.combine((traffic::now(ranks.runtime()) - before).messages, LSCHED_SUM);
   close(std::move(schedule));
   const double each = 2 * sent / k_rounds / ranks.size();  // sent and received, of a rank in a round
   return ranks.combine(summarise(std::move(ns)).median, LSCHED_MAX) / std::max(each, 1.0);
@@ -98,33 +83,20 @@ double price_of_message(team& ranks) {
 double price_of_byte(std::uint64_t bytes) {
   std::vector<char> from(bytes, 1), to(bytes);
   std::vector<double> ns;
-  for (int i = 0; i < 50; ++i) {
-    const auto start = clock::now();
-    std::memcpy(to.data(), from.data(), bytes);
-    keep(to.data());
-    ns.push_back(ns_between(start, clock::now()));
-  }
+  for (int i = 0; i < 50; ++i)
+    ns.push_back(1e3 * us_of([&] {
+                   std::memcpy(to.data(), from.data(), bytes);
+                   keep(to.data());
+                 }));
   return summarise(std::move(ns)).median / static_cast<double>(bytes);
 }
-
-struct cpu_row {
-  std::uint64_t bytes = 0;
-  double engine_quiet = 0;  ///< share of a core, of the worst rank
-  double slowdown = 0;      ///< share of the computing that was not done because of rounds; so all below
-  double engine = 0;        ///< what the progress thread took, as the system accounts for it
-  double of_bytes = 0;      ///< what copying would take
-  double of_messages = 0;   ///< what messages would take
-  double rounds = 0;        ///< per second
-  double turns = 0;         ///< of the progress thread, per round
-  double wrong = 0;
-};
 
 class computing_ranks {
  public:
   computing_ranks(team& ranks, const cost_options& options, std::uint64_t steps, double message_ns)
       : ranks_(ranks), options_(options), steps_(steps), price_{.message = message_ns} {}
 
-  cpu_row measure(std::uint64_t bytes) {
+  result measure(std::uint64_t bytes) {
     price_.byte = price_of_byte(bytes);
     partial_call call(ranks_.runtime(), "solo", bytes);
     stretch quiet, busy;
@@ -134,13 +106,13 @@ class computing_ranks {
       ranks_.barrier();
       quiet += compute_for(options_.seconds / k_blocks);
       ranks_.barrier();
-      const traffic before = traffic::of(ranks_.runtime());
+      const traffic before = traffic::now(ranks_.runtime());
       busy += ranks_.is_root() ? start_rounds(call, wrong) : compute_for(options_.seconds / k_blocks);
-      moved += traffic::of(ranks_.runtime()) - before;
+      moved += traffic::now(ranks_.runtime()) - before;
     }
     ranks_.barrier();
     call.end();
-    return row_of(bytes, quiet, busy, moved, wrong);
+    return result_of(bytes, quiet, busy, moved, wrong);
   }
 
  private:
@@ -154,20 +126,26 @@ class computing_ranks {
     return seen;
   }
 
-  /// Of the ranks that compute, the one that suffers most.
-  cpu_row row_of(std::uint64_t bytes, const stretch& quiet, const stretch& busy, const traffic& moved, double wrong) {
+  /// Shares of a core and of computing, of the rank that suffers most; `engine` is what the progress thread took, as
+  /// the system accounts for it, `explained` what its bytes and messages would take.
+  result result_of(std::uint64_t bytes, const stretch& quiet, const stretch& busy, const traffic& moved, double wrong) {
     const bool computes = !ranks_.is_root();
     const auto worst = [&](double value) { return ranks_.combine(computes ? value : 0, LSCHED_MAX); };
     const double received = ranks_.combine(moved.messages, LSCHED_SUM) / ranks_.size();
-    return {.bytes = bytes,
-            .engine_quiet = ranks_.combine(quiet.engine_ns / quiet.wall_ns, LSCHED_MAX),
-            .slowdown = worst(1 - busy.chunks / busy.wall_ns / (quiet.chunks / quiet.wall_ns)),
-            .engine = worst(busy.engine_ns / busy.wall_ns),
-            .of_bytes = worst(moved.rounds * static_cast<double>(bytes) * price_.byte / busy.wall_ns),
-            .of_messages = worst((moved.messages + received) * price_.message / busy.wall_ns),
-            .rounds = worst(moved.rounds / busy.wall_ns * 1e9),
-            .turns = worst(busy.turns / std::max(moved.rounds, 1.0)),
-            .wrong = ranks_.combine(wrong, LSCHED_SUM)};
+    const double by_bytes = worst(moved.rounds * static_cast<double>(bytes) * price_.byte / busy.wall_ns);
+    const double by_messages = worst((moved.messages + received) * price_.message / busy.wall_ns);
+    return {{"part", "cpu"},
+            {"bytes", bytes},
+            {"engine_quiet", ranks_.combine(quiet.engine_ns / quiet.wall_ns, LSCHED_MAX)},
+            {"target", 0.01},
+            {"slowdown", worst(1 - busy.chunks / busy.wall_ns / (quiet.chunks / quiet.wall_ns))},
+            {"engine", worst(busy.engine_ns / busy.wall_ns)},
+            {"explained", by_bytes + by_messages},
+            {"explained_by_bytes", by_bytes},
+            {"explained_by_messages", by_messages},
+            {"rounds_per_s", worst(moved.rounds / busy.wall_ns * 1e9)},
+            {"turns_per_round", worst(busy.turns / std::max(moved.rounds, 1.0))},
+            {"wrong", ranks_.combine(wrong, LSCHED_SUM)}};
   }
 
   team& ranks_;
@@ -176,56 +154,26 @@ class computing_ranks {
   prices price_;
 };
 
-nlohmann::json json_of(const cpu_row& row, const team& ranks, const cost_options& options) {
-  return {{"bench", "cost"},
-          {"part", "cpu"},
-          {"ranks", ranks.size()},
-          {"bytes", row.bytes},
-          {"engine_quiet", row.engine_quiet},
-          {"target", 0.01},
-          {"slowdown", row.slowdown},
-          {"engine", row.engine},
-          {"explained", row.of_bytes + row.of_messages},
-          {"explained_by_bytes", row.of_bytes},
-          {"explained_by_messages", row.of_messages},
-          {"rounds_per_s", row.rounds},
-          {"turns_per_round", row.turns},
-          {"wrong", static_cast<std::uint64_t>(row.wrong)},
-          {"transport", options.transport},
-          {"pinned", options.pin},
-          {"oversubscribed", ranks.is_oversubscribed()}};
-}
-
-void add_line(table& lines, const cpu_row& row) {
-  const auto percent = [](double share) { return text("%.2f", share * 100); };
-  lines.add({size_text(row.bytes), text("%.4f", row.engine_quiet * 100), text("%.0f", row.rounds),
-             percent(row.slowdown), percent(row.engine), percent(row.of_bytes + row.of_messages), percent(row.of_bytes),
-             percent(row.of_messages), text("%.2f", row.turns), row.wrong > 0 ? text("%.0f WRONG", row.wrong) : "0"});
-}
-
 }  // namespace
 
-double measure_cpu(team& ranks, const cost_options& options, reporter& out) {
+void measure_cpu(team& ranks, const cost_options& options, reporter& out) {
   if (ranks.combine(read_engine_time() ? 0.0 : 1.0, LSCHED_MAX) > 0)
     out.say("engine %%: not known; a rank has no progress thread, or the system keeps no account of threads");
-  table lines({"size", "quiet: engine %", "rounds/s", "slow-down %", "engine %", "explained %", "by bytes",
-               "by messages", "turns/round", "wrong"});
   const std::uint64_t steps = steps_for(ranks, k_chunk_us);
   computing_ranks all(ranks, options, steps, price_of_message(ranks));
-  double wrong = 0;
   for (const std::uint64_t bytes : options.sizes) {
     out.progress("computing beside rounds of %s", size_text(bytes).c_str());
-    const cpu_row row = all.measure(bytes);
-    wrong += row.wrong;
-    add_line(lines, row);
-    out.json(json_of(row, ranks, options));
+    out.add(all.measure(bytes));
   }
-  out.print(lines);
+  out.print({column("size", "bytes"), column("quiet: engine %", "engine_quiet", 4, 100),
+             column("rounds/s", "rounds_per_s", 0), column("slow-down %", "slowdown", 2, 100),
+             column("engine %", "engine", 2, 100), column("explained %", "explained", 2, 100),
+             column("by bytes", "explained_by_bytes", 2, 100), column("by messages", "explained_by_messages", 2, 100),
+             column("turns/round", "turns_per_round", 2), k_wrong});
   out.say(
       "quiet: all ranks compute, no round is under way; the progress thread's share of a core, of the worst rank "
       "(target: below 1 %%). The rest: rank 0 starts solo rounds without a pause, the others compute; shares of their "
       "time, of the worst rank. turns: times its progress thread was put on a core.");
-  return wrong;
 }
 
 }  // namespace lsched::bench
