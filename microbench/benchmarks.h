@@ -103,7 +103,7 @@ struct sparse_options : output_options {
   std::uint32_t buckets = 8;              ///< of denseovlp
   double compute_us = 0;                  ///< arithmetic in each round, by which gradients become ready
 };
-/// What they may be.
+/// The values that these options take.
 std::vector<std::string> sparse_generators();
 std::vector<std::string> sparse_algorithm_names();
 int run_sparse(lsched_world* runtime, const sparse_options& options);
@@ -113,8 +113,8 @@ int count_sparse_world(const sparse_options& options);
 /// Figures of the paper on Ok-Topk whose numbers are counts: all ranks in this process, no messages and no clock.
 struct sparse_figures_options : output_options {
   std::string figure;                     ///< one of sparse_figure_names()
-  std::vector<std::int32_t> ranks{};      ///< empty: as the figure has it; likewise what follows
-  std::uint64_t n = 0;                    ///< 0 likewise; with generator "training" the nearest that a model can have
+  std::vector<std::int32_t> ranks{};      ///< empty or 0, here and below: the figure's own
+  std::uint64_t n = 0;                    ///< with generator "training" the nearest size that a model can have
   std::vector<double> densities{};        ///< k of n
   std::vector<std::string> generators{};  ///< of sparse_figure_generators(); "training" of threshold only
   std::uint64_t iterations = 0;
@@ -138,7 +138,7 @@ struct overlap_options : output_options {
   double cell_seconds = 1;
   std::string remark;  ///< a sentence about this world, for the reader of the table
 };
-/// A runtime to measure with; open() ends the one of the pass before, whose schedules are gone. Collective.
+/// A runtime to measure with; open() closes that of the pass before, which has no schedules left. Collective.
 struct overlap_pass {
   std::string progress;  ///< "thread" or "caller": a label for the results
   std::function<lsched_world*()> open;

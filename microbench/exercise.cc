@@ -83,7 +83,7 @@ std::uint64_t exercise::outputs() const {
   }
 }
 
-// MPI's rules: what is gathered stands where it belongs, so does what is scattered; a reduce_scatter's result begins
+// MPI's rules: a block to gather or to scatter lies at its place in the whole buffer; a reduce_scatter's result begins
 // where its input did.
 std::uint64_t exercise::input_offset() const {
   const bool gathers = kind_->movement == pattern::allgather || (kind_->movement == pattern::gather && is_root());

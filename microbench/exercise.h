@@ -1,5 +1,5 @@
 // A collective as an exercise with a known answer: how much each rank gives and gets, what it gives, and what it must
-// get. Whoever carries it out, MPI or we, works on the same numbers.
+// get. MPI and libsched work on the same numbers.
 //
 // The size of an exercise is what the OSU benchmarks call the message size:
 //

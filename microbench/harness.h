@@ -144,8 +144,8 @@ std::uint64_t count_disagreements(team& ranks, const std::vector<double>& values
 /// Prevents the compiler from moving work across a clock read, or dropping a result nobody reads.
 inline void keep(const void* result) { asm volatile("" : : "r"(result) : "memory"); }
 
-/// What an application does instead of communicating: arithmetic in registers, whose result nobody could know before.
-/// Whoever takes the core away makes it longer, and nobody else.
+/// Computing of an application: arithmetic in registers, with a result that no compiler can predict. Only threads that
+/// take the core away prolong it.
 void compute(std::uint64_t steps);
 /// Steps of compute() that take `us` on the slowest rank while all of them compute. Collective.
 std::uint64_t steps_for(team& ranks, double us);

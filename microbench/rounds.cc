@@ -37,7 +37,7 @@ std::vector<double> time_rounds(cell& c, team& ranks, std::uint64_t rounds, visi
   return us;
 }
 
-/// Nobody may leave a barrier before all have come. Clocks of several machines cannot tell.
+/// 1 if a rank left a barrier before all had come. Clocks of several machines cannot tell.
 double left_too_early(team& ranks, const visit& own) {
   const auto ns = [](clock::time_point t) {
     return std::chrono::duration<double, std::nano>(t.time_since_epoch()).count();
@@ -65,16 +65,16 @@ void run_block(cell& c, team& ranks, const turn_limits& limits, std::uint64_t bl
   const auto start = clock::now();
   const double block_ms = limits.cell_ms / static_cast<double>(k_blocks);
   const auto is_over = [&] { return ranks.root_says(ms_between(start, clock::now()) > block_ms / 2); };
-  const double cpu_before_check = cpu_ms();
+  double cpu_before = cpu_ms();
   const double first_us = checked_round(c, ranks, block);
   if (is_over() || most == 1) {
     c.us.push_back(first_us);
-    c.cpu_us += (cpu_ms() - cpu_before_check) * 1e3;
+    c.cpu_us += (cpu_ms() - cpu_before) * 1e3;
     return;
   }
   call(c.calm);
   std::uint64_t done = 0;
-  const double cpu_before = cpu_ms();
+  cpu_before = cpu_ms();
   for (std::uint64_t portion = 1; done < most; portion *= 2) {
     const std::uint64_t rounds = std::min(portion, most - done);
     const auto us = time_rounds(c, ranks, rounds);

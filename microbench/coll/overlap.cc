@@ -4,7 +4,7 @@
 //     sequence   compute ········ start, wait
 //     overlap    start, compute ········ wait
 //
-// The computing is a fixed amount of arithmetic in registers, so whoever takes the core away from it makes it longer.
+// The computing is a fixed amount of arithmetic in registers, so threads that take the core away prolong it.
 // For each way to run the collective, ours with and without a progress thread and MPI's, there are four cells:
 // computing, the collective, sequence, overlap.
 #include <array>

@@ -23,7 +23,7 @@ struct winner {
   double us = 0;
 };
 
-/// Of malloc'd buffers, which nobody has to know about to use; the better of both forms. Ascending.
+/// With malloc'd buffers, as most callers have; the better of both forms. Ascending by bytes.
 std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::vector<result>& rows) {
   std::vector<winner> best;
   for (const result& row : rows) {

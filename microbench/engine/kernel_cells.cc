@@ -58,14 +58,14 @@ void mix_streams(const void* const* x, std::size_t inputs, void* to, std::size_t
   keep(to);
 }
 
-/// Of which the given part is not below it in magnitude, if numbers are normally distributed.
+/// The magnitude that a share `density` of normally distributed numbers reaches.
 double normal_threshold(double density) {
   double low = 0, high = 40;
   for (int i = 0; i < 60; ++i) (std::erfc((low + high) / 2 / std::sqrt(2)) > density ? low : high) = (low + high) / 2;
   return low;
 }
 
-/// Numbers from a table, whose last bits differ.
+/// Normally distributed numbers from a table, with random last bits.
 template <class Number>
 void fill_normal(std::byte* to, std::size_t bytes) {
   constexpr std::size_t k_size = std::size_t{1} << 16;

@@ -3,7 +3,7 @@
 //
 // Bytes are those that a dense kernel reads and writes; of `select` and `exact_kth`, the exact top k by the hint of the
 // pass before, those of the residual; of `merge_add` those of both lists and their sum; of `scatter_add` those of its
-// list, whose region is what lies in a level.
+// list; its region is the memory that lies in a level.
 #pragma once
 
 #include <array>

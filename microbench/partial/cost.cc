@@ -1,4 +1,4 @@
-// What waiting for nobody costs where there is nobody to wait for; and what waiting costs.
+// The cost of partial rounds where no rank is late; and the cost of waiting for a late one.
 #include "microbench/partial/cost.h"
 
 #include <thread>

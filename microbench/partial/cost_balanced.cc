@@ -66,7 +66,7 @@ class contest {
   }
 
  private:
-  /// What is counted of a cell beside times, over all its rounds.
+  /// Counters of a cell, over all its rounds.
   struct counts {
     double rounds = 0, contributors = 0, turns = 0;
     std::string algorithm{};

@@ -59,7 +59,7 @@ class pass {
   reduce_fn sum_ = find_reduce(kernel::sum, dtype::f32);
 };
 
-/// What the system takes to wake a thread that sleeps on another core, if there is one: nobody wakes for less.
+/// Time that the system takes to wake a thread that sleeps on another core, if there is one: a lower bound.
 double wake_us(const std::vector<unsigned>& cores) {
   constexpr int k_wakes = 300;
   doorbell bell{};
@@ -97,7 +97,7 @@ class offers {
     return alternate("last", 1, "full", [&](partial_call& call, std::uint64_t) { call.offer_and_collect(); });
   }
 
-  /// The first offer starts a round, the second is pending; then each is added to what is.
+  /// The first offer starts a round, the second is pending; later ones are added to the pending one.
   result merge() {
     partial_call call(ranks_.runtime(), "full", bytes_, LSCHED_ACCUMULATE);
     std::vector<double> offer_us, pass_us;
@@ -140,7 +140,7 @@ class offers {
     return row(others, target_us, std::move(offer_us), std::move(pass_us), wrong);
   }
 
-  /// Times are rank 0's, in us; the target is of what is beyond the pass.
+  /// Times are rank 0's, in us; the target is for the difference of offer and pass.
   result row(const std::string& others, double target_us, std::vector<double> offer_us, std::vector<double> pass_us,
              double wrong) {
     const summary offer = summarise(std::move(offer_us)), pass = summarise(std::move(pass_us));

@@ -92,7 +92,8 @@ record run_cell(team& ranks, const operation& op, const budget& limit, const std
 }
 
 /// The figure's bar, and what else there is to know about it. Collective.
-result result_of(team& ranks, const std::string& policy, std::uint64_t bytes, const record& seen, double ideal_ms) {
+result result_of(team& ranks, const std::string& policy, std::uint64_t bytes, const record& seen, double ideal_ms,
+                 std::uint32_t buckets) {
   auto latency = ranks.combine(seen.latency_ms, LSCHED_SUM);
   for (double& value : latency) value /= ranks.size();
   const summary over_iterations = summarise(std::move(latency));
@@ -110,6 +111,7 @@ result result_of(team& ranks, const std::string& policy, std::uint64_t bytes, co
           {"cores", ranks.combine(seen.cpu, LSCHED_SUM) / (wall * static_cast<double>(seen.wall_ms.size()))},
           {"nap", mean_of(seen.contributors)},
           {"skew_ms", k_skew_ms},
+          {"buckets", buckets},
           {"wrong",
            ranks.combine(seen.wrong, LSCHED_SUM) + static_cast<double>(count_disagreements(ranks, seen.contributors) +
                                                                        count_disagreements(ranks, seen.rounds))}};
@@ -127,71 +129,55 @@ double ideal_of_draws(const std::vector<double>& rounds, int size) {
   return sum / static_cast<double>(std::max<std::size_t>(rounds.size(), 1));
 }
 
-/// The whole run: results in the order of measuring.
-class figure {
- public:
-  figure(team& ranks, const fig9_options& options, reporter& out) : ranks_(ranks), options_(options), out_(out) {}
+void measure_mpi(team& ranks, const fig9_options& options, std::uint64_t bytes, double seconds, reporter& out) {
+  const exercise task(exercise_named("allreduce"), 0, ranks.size(), bytes);
+  std::vector<float> ones(task.count()), sum(task.count());
+  mpi_rival rival(mpi_form::blocking, task, ones.data(), sum.data(), false);
+  const auto check = [&] {
+    const auto wanted = static_cast<float>(ranks.size());
+    const bool is_right = std::ranges::all_of(sum, [&](float element) { return element == wanted; });
+    std::ranges::fill(sum, 0.0f);
+    return observation{static_cast<std::uint64_t>(ranks.size()), 0, !is_right};
+  };
+  const operation op{
+      .fill = [&] { std::ranges::fill(ones, 1.0f); }, .call = [&] { rival.run(); }, .reset = [] {}, .check = check};
+  const record seen =
+      run_cell(ranks, op, {options.iterations.value_or(k_iterations), seconds}, "mpi " + size_text(bytes), out);
+  out.add(result_of(ranks, "mpi", bytes, seen, (ranks.size() - 1) / 2.0 * k_skew_ms, 1));
+}
 
-  void measure(bool with_mpi) {
-    double mpi_seconds = k_mpi_seconds;
-    for (std::size_t i = 0; i < options_.sizes.size(); ++i) {
-      const std::uint64_t bytes = options_.sizes[i];
-      const double share = std::max(mpi_seconds / static_cast<double>(options_.sizes.size() - i), 1e-3);
-      if (with_mpi) mpi_seconds -= us_of([&] { measure_mpi(bytes, share); }) / 1e6;
-      for (const char* policy : {"solo", "majority"})
-        if (options_.only.empty() || options_.only == policy) measure_partial(policy, bytes);
-    }
+/// Every iteration has an initiator, so every call must deliver something.
+void measure_partial(team& ranks, const fig9_options& options, const std::string& policy, std::uint64_t bytes,
+                     reporter& out) {
+  partial_call call(ranks.runtime(), policy, bytes, LSCHED_LATEST, options.buckets);
+  const auto check = [&] {
+    const std::uint64_t contributors = call.report().last.contributors;
+    const bool is_right = call.is_right() && contributors > 0 && call.report().offers == contributors;
+    return observation{contributors, call.report().to, !is_right};
+  };
+  const operation op{.fill = [&] { call.fill(); },
+                     .call = [&] { call.offer_and_copy(); },
+                     .reset = [&] { call.forget(); },
+                     .check = check};
+  const record seen =
+      run_cell(ranks, op, {options.iterations.value_or(k_iterations), options.iterations ? 0 : k_partial_seconds},
+               policy + " " + size_text(bytes), out);
+  call.end();
+  out.add(result_of(ranks, policy, bytes, seen, policy == "majority" ? ideal_of_draws(seen.rounds, ranks.size()) : 0,
+                    options.buckets));
+}
+
+/// Results in the order of measuring.
+void measure(team& ranks, const fig9_options& options, bool with_mpi, reporter& out) {
+  double mpi_seconds = k_mpi_seconds;
+  for (std::size_t i = 0; i < options.sizes.size(); ++i) {
+    const std::uint64_t bytes = options.sizes[i];
+    const double share = std::max(mpi_seconds / static_cast<double>(options.sizes.size() - i), 1e-3);
+    if (with_mpi) mpi_seconds -= us_of([&] { measure_mpi(ranks, options, bytes, share, out); }) / 1e6;
+    for (const char* policy : {"solo", "majority"})
+      if (options.only.empty() || options.only == policy) measure_partial(ranks, options, policy, bytes, out);
   }
-
- private:
-  std::uint64_t most() const { return options_.iterations.value_or(k_iterations); }
-
-  static std::string label(const std::string& policy, std::uint64_t bytes) { return policy + " " + size_text(bytes); }
-
-  void measure_mpi(std::uint64_t bytes, double seconds) {
-    const exercise task(exercise_named("allreduce"), 0, ranks_.size(), bytes);
-    std::vector<float> ones(task.count()), sum(task.count());
-    mpi_rival rival(mpi_form::blocking, task, ones.data(), sum.data(), false);
-    const auto check = [&] {
-      const auto wanted = static_cast<float>(ranks_.size());
-      const bool is_right = std::ranges::all_of(sum, [&](float element) { return element == wanted; });
-      std::ranges::fill(sum, 0.0f);
-      return observation{static_cast<std::uint64_t>(ranks_.size()), 0, !is_right};
-    };
-    const operation op{
-        .fill = [&] { std::ranges::fill(ones, 1.0f); }, .call = [&] { rival.run(); }, .reset = [] {}, .check = check};
-    const record seen = run_cell(ranks_, op, {most(), seconds}, label("mpi", bytes), out_);
-    add(result_of(ranks_, "mpi", bytes, seen, (ranks_.size() - 1) / 2.0 * k_skew_ms), 1);
-  }
-
-  /// Every iteration has an initiator, so every call must deliver something.
-  void measure_partial(const std::string& policy, std::uint64_t bytes) {
-    partial_call call(ranks_.runtime(), policy, bytes, LSCHED_LATEST, options_.buckets);
-    const auto check = [&] {
-      const std::uint64_t contributors = call.report().last.contributors;
-      const bool is_right = call.is_right() && contributors > 0 && call.report().offers == contributors;
-      return observation{contributors, call.report().to, !is_right};
-    };
-    const operation op{.fill = [&] { call.fill(); },
-                       .call = [&] { call.offer_and_copy(); },
-                       .reset = [&] { call.forget(); },
-                       .check = check};
-    const record seen =
-        run_cell(ranks_, op, {most(), options_.iterations ? 0 : k_partial_seconds}, label(policy, bytes), out_);
-    call.end();
-    add(result_of(ranks_, policy, bytes, seen, policy == "majority" ? ideal_of_draws(seen.rounds, ranks_.size()) : 0),
-        options_.buckets);
-  }
-
-  void add(result row, std::uint32_t buckets) {
-    row["buckets"] = buckets;
-    out_.add(std::move(row));
-  }
-
-  team& ranks_;
-  const fig9_options& options_;
-  reporter& out_;
-};
+}
 
 // ---- the table ----
 
@@ -285,7 +271,7 @@ int run_fig9(lsched_world* runtime, const fig9_options& options) {
   const bool wants_mpi = options.only.empty() || options.only == "mpi";
   const bool with_mpi = wants_mpi && !mpi_if_measured(ranks, out).empty();
   if (options.only == "mpi" && !with_mpi) throw agreed("no MPI rows: " + why_no_mpi(ranks.size()));
-  figure(ranks, options, out).measure(with_mpi);
+  measure(ranks, options, with_mpi, out);
   print_table(ranks, options, out);
   draw_figure(ranks.size(), out);
   ranks.barrier();

@@ -152,7 +152,7 @@ class sweep {
     return seen;
   }
 
-  /// In the end what is pending is sent, and all of it arrives: every contribution once.
+  /// At the end pending contributions are sent; every contribution must have arrived exactly once.
   record play_freely(partial_call& call, const std::string& policy) {
     record seen;
     double delivered = 0;

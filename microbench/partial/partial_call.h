@@ -38,7 +38,7 @@ class partial_call {
   const lsched_report& report() const { return report_; }
   /// Whether every element of the last result is the number of offers that the report tells of. A copy is zeros then.
   bool is_right();
-  /// How many ones are in the last result.
+  /// How many contributions are in the last result.
   double offers() const;
   const lsched_schedule* schedule() const { return schedule_.get(); }
   std::string algorithm() const { return algorithm_of(schedule_.get()); }

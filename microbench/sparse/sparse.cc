@@ -19,7 +19,7 @@
 namespace lsched::bench {
 namespace {
 
-constexpr int k_exact_ranks = 64;  ///< whose drawn integers have sums that f32 can hold
+constexpr int k_exact_ranks = 64;  ///< at most, for sums of drawn integers to be exact in f32
 
 /// Words that a rank has sent and received so far: payload by buffer of lists, in the order of the schedule, of which
 /// all ranks have as many (but in trees); and all else.
@@ -110,7 +110,7 @@ class contest {
                     update_.data(), false);
     std::vector<double> us;
     for (round_no round = 1; round <= row.rounds; ++round) {
-      source_.draw(ranks_.rank(), round, std::span(gradient_));  // as the others: what is in caches is the same
+      source_.draw(ranks_.rank(), round, std::span(gradient_));  // as for the others: caches hold the same
       ranks_.barrier();
       us.push_back(us_of([&] {
         compute(steps_);

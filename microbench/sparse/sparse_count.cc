@@ -96,7 +96,7 @@ class round_draws {
   bool has_lists_ = false, has_vectors_ = false;
 };
 
-/// What is counted of one algorithm.
+/// The counts of one algorithm.
 class counter {
  public:
   counter(const sparse_options& options, const std::string& algorithm, const sparse_variant& how)

@@ -11,7 +11,7 @@
 namespace lsched::bench {
 namespace {
 
-/// What is not chosen is as here.
+/// A figure, and the values of options that were left out.
 struct figure_kind {
   sparse_figures_options usual;
   void (*report)(const sparse_figures_options&, const tell_progress&, reporter&);

@@ -9,13 +9,13 @@
 
 namespace lsched::bench {
 
-/// Called now and then with what is under way.
+/// Called now and then with the stage of the work.
 using tell_progress = std::function<void(const std::string&)>;
 
 /// The same options, in which nothing is left to be chosen. Throws `failed` for what the figure cannot be drawn of.
 sparse_figures_options completed(const sparse_figures_options& options);
 
-/// Of rank 0 in a world of so many, with k at least 1.
+/// The problem of rank 0 in a world of `ranks`, with k at least 1.
 sparse_problem figure_problem(const sparse_figures_options& options, double density, rank ranks);
 
 // Results have the keys of their JSON lines (docs/benchmarks.md). Options are complete.

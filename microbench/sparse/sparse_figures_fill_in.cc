@@ -16,27 +16,7 @@ double published_fill_in(rank ranks, double density) {
   return 0;
 }
 
-/// Positions that any list so far had.
-class position_union {
- public:
-  explicit position_union(std::uint64_t count) : is_in_(count) {}
-
-  void add(std::uint32_t position) {
-    size_ += is_in_[position] != 0 ? 0U : 1U;
-    is_in_[position] = 1;
-  }
-  void clear() {
-    std::ranges::fill(is_in_, 0);
-    size_ = 0;
-  }
-  std::uint64_t size() const { return size_; }
-
- private:
-  std::vector<unsigned char> is_in_;
-  std::uint64_t size_ = 0;
-};
-
-/// What the lists of a world's ranks are in a round.
+/// The lists of a world's ranks in a round.
 struct lists_together {
   std::uint64_t in_union = 0;  ///< positions that any has
   std::uint64_t longest = 0;   ///< of one list
@@ -56,7 +36,7 @@ class filling {
         hints_(static_cast<std::size_t>(options.ranks.back())),
         residuals_(std::min<std::uint64_t>(hints_.size(), k_most_figure_residuals)),
         gradient_(options.n),
-        union_(options.n) {
+        is_in_union_(options.n) {
     for (auto& one : residuals_) one.resize(options.n);
     for (const rank ranks : options.ranks) rows_.push_back(row_of(options, density, generator, ranks));
   }
@@ -103,10 +83,11 @@ class filling {
     const std::size_t ranks = round == 1 ? hints_.size() : residuals_.size();
     std::vector<lists_together> found;
     lists_together now;
-    union_.clear();
+    is_in_union_.assign(is_in_union_.size(), 0);
+    union_size_ = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
       const std::uint64_t items = add_list_of(r, round);
-      now = {union_.size(), std::max(now.longest, items), now.items + items};
+      now = {union_size_, std::max(now.longest, items), now.items + items};
       if (found.size() < rows_.size() && rows_[found.size()].at("ranks") == r + 1) found.push_back(now);
     }
     return found;
@@ -124,7 +105,8 @@ class filling {
     for (std::uint64_t i = 0; i < list.count; ++i) {
       std::uint32_t index = 0;
       std::memcpy(&index, list.items + i * item_size(problem_.type), sizeof index);
-      union_.add(index);
+      union_size_ += is_in_union_[index] == 0 ? 1U : 0U;
+      is_in_union_[index] = 1;
       residual[index] = 0;
     }
     return list.count;
@@ -136,7 +118,8 @@ class filling {
   std::vector<top_k_hint> hints_;
   std::vector<std::vector<float>> residuals_;
   std::vector<float> gradient_;
-  position_union union_;
+  std::vector<char> is_in_union_;  ///< of a position: whether a list of the round has it so far
+  std::uint64_t union_size_ = 0;
   std::vector<result> rows_;
 };
 

@@ -76,7 +76,7 @@ class gradient_feed {
 
 // ---- one rule's run -----------------------------------------------------------------------------------------
 
-/// What is selected, of k: a mean over ranks for each round, and of its distance from 1.
+/// Selected elements / k: for each round a mean over ranks, and the mean distance from 1.
 struct selections {
   std::vector<double> ratios, deviations;
 
@@ -90,7 +90,7 @@ struct selections {
 
 class feedback_run {
  public:
-  /// Of rank `of`: residual plus gradient, and the threshold that selects from it.
+  /// Residual plus gradient of a rank, and the threshold that selects from it.
   using witness = std::function<void(rank r, round_no, std::span<const float>, float)>;
 
   feedback_run(const sparse_figures_options& options, reuse_rule rule)
@@ -123,7 +123,7 @@ class feedback_run {
   std::vector<double> losses;  ///< by round
 
  private:
-  /// Adds what is selected to the sums, and remembers what that was.
+  /// Adds the selected elements to the sums, and keeps their positions.
   void select(std::size_t r, round_no round, const witness& look) {
     std::vector<float>& residual = residuals_[r];
     for (std::size_t i = 0; i < residual.size(); ++i) residual[i] += feed_.rate() * gradient_[i];
@@ -134,7 +134,7 @@ class feedback_run {
     local.add(sent_[r].size(), k_, size_);
   }
 
-  /// What is in the result leaves residuals, and is learnt.
+  /// Elements of the result leave residuals, and the model learns them.
   void settle(round_no round) {
     take_magnitudes(sums_, magnitudes_);
     global_.select(magnitudes_, round, kept_);
@@ -158,7 +158,7 @@ class feedback_run {
   std::vector<float> gradient_, magnitudes_, sums_, update_;
 };
 
-// ---- what is looked at --------------------------------------------------------------------------------------
+// ---- histograms --------------------------------------------------------------------------------------
 
 /// What the library's Gaussiank would select of a vector, which stays as it is.
 class gaussian_guess {

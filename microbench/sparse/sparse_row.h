@@ -27,10 +27,10 @@ inline bool is_dense(const std::string& algorithm) { return algorithm == "dense"
 cut buckets_of(const sparse_options& options, const std::string& algorithm);
 std::uint64_t bucket_count(const sparse_options& options, const std::string& algorithm);
 
-/// One, or of oktopk one for each policy that is asked for.
+/// One; of oktopk one for each policy that options name.
 std::vector<sparse_variant> variants_of(const sparse_options& options, const std::string& algorithm);
 
-/// As asked for; or all of them, the plain allreduces last.
+/// Those that options name; or all of them, the plain allreduces last.
 std::vector<std::string> algorithms_of(const sparse_options& options);
 
 std::uint64_t rounds_of(const sparse_options& options);

@@ -130,7 +130,7 @@ bench::sparse_figures_options figure_of(const CLI::App& command, const bench::sp
   return drawn;
 }
 
-/// Started by hand it counts, and talks to nobody; ranks are for launchers.
+/// Started by hand the command counts in one process; ranks of a launcher measure.
 void add_sparse(CLI::App& bench, command_context& context) {
   CLI::App& command =
       *bench.add_subcommand("sparse", "Words and time of sparse allreduces, beside dense ones; started by hand: words");
