@@ -18,21 +18,26 @@
 
 namespace lsched::bench {
 
+/// What all benchmarks are told.
+struct output_options {
+  bool pin = false;         ///< the application thread of rank r to core r
+  std::string transport{};  ///< what the runtime talks through: a label for the results
+  std::string plot{};       ///< a PNG; empty: none
+  std::string json{};       ///< empty: no JSON lines; "-": to standard output; else a file
+};
+
 /// Latency of MPI_Allreduce, solo and majority under a linear skew: Fig. 8 and 9 of Li et al., PPoPP 2020.
-struct fig9_options {
+struct fig9_options : output_options {
   /// Of solo and majority, exactly; not set: 64, fewer if they take too long.
   std::optional<std::uint64_t> iterations;
   std::vector<std::uint64_t> sizes{64, 512, 4096, 32768, 262144, 4194304};  ///< bytes, multiples of 4
   std::string only;           ///< "mpi", "solo", "majority"; empty: all three
   std::uint32_t buckets = 1;  ///< of solo and majority: their vectors are in so many, as equal as can be
-  std::string plot;           ///< a PNG; empty: none
-  std::string transport;      ///< what the runtime talks through: a label for the results
-  std::string json;
 };
 int run_fig9(lsched_world* runtime, const fig9_options& options);
 
 /// Latency and contributors of partial allreduces by policy, under ranks that come late, beside the simulator's.
-struct partial_options {
+struct partial_options : output_options {
   std::vector<std::string> policies;  ///< as lsched_partial_desc says them; empty: from solo to full
   std::string skew = "linear";        ///< one of partial_skews()
   double skew_ms = 0.2;               ///< mean delay, over ranks and rounds
@@ -40,37 +45,30 @@ struct partial_options {
   std::uint64_t bytes = 65536;  ///< a multiple of 4
   bool has_barrier = true;      ///< between rounds
   bool shows_arrivals = false;  ///< a table of when each rank called
-  std::string plot;             ///< a PNG; empty: none
-  std::string transport;        ///< what the runtime talks through: a label for the results
-  std::string json;
 };
 std::span<const std::string_view> partial_skews();
 int run_partial(lsched_world* runtime, const partial_options& options);
 
 /// What partial rounds cost where nobody is late: rounds in step, offers alone, and processor time; and the processor
 /// time of ranks that wait for one that is late.
-struct cost_options {
+struct cost_options : output_options {
   std::vector<std::uint64_t> sizes{8, 1024, 8192, 32768, 65536, 262144, 1048576, 4194304, 16777216};  ///< as coll's
   double cell_seconds = 0.2;  ///< for each way to spend a round
   double seconds = 1;         ///< of computing, for each size, and of being late
   std::string only;           ///< "balanced", "offer", "cpu", "idle"; empty: all four
-  bool pin = false;           ///< as coll's
-  std::string transport;      ///< likewise
-  std::string json;
 };
 int run_cost(lsched_world* runtime, const cost_options& options);
 
 /// What takes time in one process: see microbench/engine/engine_parts.h. Makes worlds of its own.
-struct engine_options {
+struct engine_options : output_options {
   std::string only;           ///< one of engine_parts(); empty: all of them
   double cell_seconds = 0.2;  ///< of kernels: for each kernel, type and level of memory
-  std::string json;
 };
 std::vector<std::string> engine_parts();
 int run_engine(const engine_options& options);
 
 /// Latency of balanced collectives beside MPI's forms.
-struct coll_options {
+struct coll_options : output_options {
   std::vector<std::string> collectives{"allreduce"};                              ///< names of exercises()
   std::string algorithm = "auto";                                                 ///< "all": each that can
   std::vector<std::uint64_t> sizes{8, 64, 1024, 8192, 65536, 1048576, 16777216};  ///< bytes, multiples of 4
@@ -78,27 +76,20 @@ struct coll_options {
   double cell_seconds = 0.5;                                                      ///< at most, for each cell
   double seconds = 150;      ///< for each collective, when there are many cells
   bool has_in_place = true;  ///< beside rounds with two buffers
-  bool pin = false;          ///< the application thread of rank r to core r
-  std::string transport;     ///< what the runtime talks through: a label for the results
-  std::string json;
 };
 int run_coll(lsched_world* runtime, const coll_options& options);
 
 /// The adaptive sum beside our sum and MPI's, and what it may cost beyond a sum.
-struct adasum_options {
+struct adasum_options : output_options {
   std::vector<std::uint64_t> sizes{65536, 1048576, 16777216, 67108864};  ///< bytes, multiples of 4
   std::vector<std::uint32_t> tensors{1, 64};                             ///< of nearly equal lengths
   std::vector<std::string> algorithms{"auto"};                           ///< of adasum
   double cell_seconds = 0.5;
-  bool pin = false;       ///< as coll's
-  std::string transport;  ///< likewise
-  std::string plot;       ///< a PNG; empty: none
-  std::string json;
 };
 int run_adasum(lsched_world* runtime, const adasum_options& options);
 
 /// Sparse allreduces: words, and time where there are ranks to run them.
-struct sparse_options {
+struct sparse_options : output_options {
   std::int32_t ranks = 8;  ///< to be counted; else those of the runtime
   std::uint64_t n = 1 << 20;
   double density = 0.01;  ///< k of n
@@ -111,10 +102,8 @@ struct sparse_options {
   std::uint64_t rounds = 0;               ///< 0: twice the period
   std::uint32_t buckets = 8;              ///< of denseovlp
   double compute_us = 0;                  ///< arithmetic in each round, by which gradients become ready
-  std::string transport;                  ///< as coll's
-  std::string json;
 };
-/// What they may be.
+/// The values that these options take.
 std::vector<std::string> sparse_generators();
 std::vector<std::string> sparse_algorithm_names();
 int run_sparse(lsched_world* runtime, const sparse_options& options);
@@ -122,16 +111,14 @@ int run_sparse(lsched_world* runtime, const sparse_options& options);
 int count_sparse_world(const sparse_options& options);
 
 /// Figures of the paper on Ok-Topk whose numbers are counts: all ranks in this process, no messages and no clock.
-struct sparse_figures_options {
+struct sparse_figures_options : output_options {
   std::string figure;                     ///< one of sparse_figure_names()
-  std::vector<std::int32_t> ranks{};      ///< empty: as the figure has it; likewise what follows
-  std::uint64_t n = 0;                    ///< 0 likewise; with generator "training" the nearest that a model can have
+  std::vector<std::int32_t> ranks{};      ///< empty or 0, here and below: the figure's own
+  std::uint64_t n = 0;                    ///< with generator "training" the nearest size that a model can have
   std::vector<double> densities{};        ///< k of n
   std::vector<std::string> generators{};  ///< of sparse_figure_generators(); "training" of threshold only
   std::uint64_t iterations = 0;
   std::uint64_t seed = 1;  ///< of gradients
-  std::string plot;        ///< a PNG; empty: none
-  std::string json;
 };
 std::vector<std::string> sparse_figure_names();
 std::vector<std::string> sparse_figure_generators();
@@ -146,15 +133,12 @@ struct tune_options {
 int run_tune(lsched_world* runtime, const tune_options& options);
 
 /// Computing while an allreduce is under way, for as long as it takes alone, beside MPI's non-blocking forms.
-struct overlap_options {
+struct overlap_options : output_options {
   std::vector<std::uint64_t> sizes{65536, 1048576, 16777216};  ///< bytes, multiples of 4
   double cell_seconds = 1;
-  bool pin = false;       ///< as coll's
-  std::string transport;  ///< likewise
-  std::string remark;     ///< a sentence about this world, for the reader of the table
-  std::string json;
+  std::string remark;  ///< a sentence about this world, for the reader of the table
 };
-/// A runtime to measure with; open() ends the one of the pass before, whose schedules are gone. Collective.
+/// A runtime to measure with; open() closes that of the pass before, which has no schedules left. Collective.
 struct overlap_pass {
   std::string progress;  ///< "thread" or "caller": a label for the results
   std::function<lsched_world*()> open;

@@ -7,22 +7,22 @@ namespace lsched::bench {
 namespace {
 
 constexpr std::array k_kinds{
-    exercise_kind{"allreduce", pattern::allreduce, coupling::all, true},
-    exercise_kind{"bcast", pattern::bcast, coupling::some, false},
-    exercise_kind{"reduce", pattern::reduce, coupling::some, true},
-    exercise_kind{"reduce_scatter_block", pattern::reduce_scatter, coupling::all, true},
-    exercise_kind{"reduce_scatter", pattern::reduce_scatter, coupling::all, true},
-    exercise_kind{"allgather", pattern::allgather, coupling::all, true},
-    exercise_kind{"allgatherv", pattern::allgather, coupling::all, true},
-    exercise_kind{"alltoall", pattern::alltoall, coupling::all, true},
-    exercise_kind{"alltoallv", pattern::alltoall, coupling::all, true, false},
-    exercise_kind{"gather", pattern::gather, coupling::some, true},
-    exercise_kind{"gatherv", pattern::gather, coupling::some, true},
-    exercise_kind{"scatter", pattern::scatter, coupling::some, true},
-    exercise_kind{"scatterv", pattern::scatter, coupling::some, true},
-    exercise_kind{"scan", pattern::scan, coupling::some, true},
-    exercise_kind{"exscan", pattern::exscan, coupling::some, true},
-    exercise_kind{"barrier", pattern::barrier, coupling::all, false},
+    exercise_kind{"allreduce", pattern::allreduce, false, true},
+    exercise_kind{"bcast", pattern::bcast, true, false},
+    exercise_kind{"reduce", pattern::reduce, true, true},
+    exercise_kind{"reduce_scatter_block", pattern::reduce_scatter, false, true},
+    exercise_kind{"reduce_scatter", pattern::reduce_scatter, false, true},
+    exercise_kind{"allgather", pattern::allgather, false, true},
+    exercise_kind{"allgatherv", pattern::allgather, false, true},
+    exercise_kind{"alltoall", pattern::alltoall, false, true},
+    exercise_kind{"alltoallv", pattern::alltoall, false, true, false},
+    exercise_kind{"gather", pattern::gather, true, true},
+    exercise_kind{"gatherv", pattern::gather, true, true},
+    exercise_kind{"scatter", pattern::scatter, true, true},
+    exercise_kind{"scatterv", pattern::scatter, true, true},
+    exercise_kind{"scan", pattern::scan, true, true},
+    exercise_kind{"exscan", pattern::exscan, true, true},
+    exercise_kind{"barrier", pattern::barrier, false, false},
 };
 
 // What rank r gives at element i of its input is base_of(i) + share_of(r).
@@ -56,13 +56,13 @@ const exercise_kind& exercise_named(std::string_view name) {
 exercise::exercise(const exercise_kind& kind, int rank, int size, std::uint64_t bytes)
     : kind_(&kind), rank_(rank), size_(size), count_(bytes / sizeof(float)) {
   const auto ranks = static_cast<std::uint64_t>(size);
-  if (kind.what == pattern::reduce_scatter) count_ = (count_ + ranks - 1) / ranks;
-  if (kind.what == pattern::barrier) count_ = 0;
+  if (kind.movement == pattern::reduce_scatter) count_ = (count_ + ranks - 1) / ranks;
+  if (kind.movement == pattern::barrier) count_ = 0;
 }
 
 std::uint64_t exercise::inputs() const {
   const std::uint64_t all = count_ * static_cast<std::uint64_t>(size_);
-  switch (kind_->what) {
+  switch (kind_->movement) {
     case pattern::bcast: return is_root() ? count_ : 0;
     case pattern::scatter: return is_root() ? all : 0;
     case pattern::alltoall:
@@ -73,7 +73,7 @@ std::uint64_t exercise::inputs() const {
 
 std::uint64_t exercise::outputs() const {
   const std::uint64_t all = count_ * static_cast<std::uint64_t>(size_);
-  switch (kind_->what) {
+  switch (kind_->movement) {
     case pattern::bcast: return is_root() ? 0 : count_;
     case pattern::reduce: return is_root() ? count_ : 0;
     case pattern::gather: return is_root() ? all : 0;
@@ -83,15 +83,15 @@ std::uint64_t exercise::outputs() const {
   }
 }
 
-// MPI's rules: what is gathered stands where it belongs, so does what is scattered; a reduce_scatter's result begins
+// MPI's rules: a block to gather or to scatter lies at its place in the whole buffer; a reduce_scatter's result begins
 // where its input did.
 std::uint64_t exercise::input_offset() const {
-  const bool gathers = kind_->what == pattern::allgather || (kind_->what == pattern::gather && is_root());
+  const bool gathers = kind_->movement == pattern::allgather || (kind_->movement == pattern::gather && is_root());
   return gathers ? count_ * static_cast<std::uint64_t>(rank_) : 0;
 }
 
 std::uint64_t exercise::output_offset() const {
-  return kind_->what == pattern::scatter && is_root() ? count_ * static_cast<std::uint64_t>(rank_) : 0;
+  return kind_->movement == pattern::scatter && is_root() ? count_ * static_cast<std::uint64_t>(rank_) : 0;
 }
 
 void exercise::fill(float* input, std::uint64_t salt) const {
@@ -103,14 +103,14 @@ void exercise::fill(float* input, std::uint64_t salt) const {
 std::uint64_t exercise::count_wrong(const float* output, std::uint64_t salt) const {
   if (outputs() == 0) return 0;
   const auto all = static_cast<float>(size_);
-  const auto mine = static_cast<std::uint64_t>(rank_) * count_;
-  switch (kind_->what) {
+  const auto own = static_cast<std::uint64_t>(rank_) * count_;
+  switch (kind_->movement) {
     case pattern::barrier: return 0;
     case pattern::bcast: return count_unlike(output, count_, 0, salt, 1, share_of(0));
-    case pattern::scatter: return count_unlike(output, count_, mine, salt, 1, share_of(0));
+    case pattern::scatter: return count_unlike(output, count_, own, salt, 1, share_of(0));
     case pattern::allreduce:
     case pattern::reduce: return count_unlike(output, count_, 0, salt, all, shares_of_ranks(0, size_));
-    case pattern::reduce_scatter: return count_unlike(output, count_, mine, salt, all, shares_of_ranks(0, size_));
+    case pattern::reduce_scatter: return count_unlike(output, count_, own, salt, all, shares_of_ranks(0, size_));
     case pattern::scan:
       return count_unlike(output, count_, 0, salt, static_cast<float>(rank_ + 1), shares_of_ranks(0, rank_ + 1));
     case pattern::exscan:  // rank 0 has nothing before it, and its output no meaning
@@ -120,7 +120,7 @@ std::uint64_t exercise::count_wrong(const float* output, std::uint64_t salt) con
     case pattern::gather:
     case pattern::alltoall: break;
   }
-  const std::uint64_t first = kind_->what == pattern::alltoall ? mine : 0;
+  const std::uint64_t first = kind_->movement == pattern::alltoall ? own : 0;
   std::uint64_t wrong = 0;
   for (std::uint64_t from = 0; from < static_cast<std::uint64_t>(size_); ++from)
     wrong += count_unlike(output + from * count_, count_, first, salt, 1, share_of(from));

@@ -1,5 +1,5 @@
 // A collective as an exercise with a known answer: how much each rank gives and gets, what it gives, and what it must
-// get. Whoever carries it out, MPI or we, works on the same numbers.
+// get. MPI and libsched work on the same numbers.
 //
 // The size of an exercise is what the OSU benchmarks call the message size:
 //
@@ -20,10 +20,6 @@
 
 namespace lsched::bench {
 
-/// Who has to have called before a rank may return. If all of them, rounds that follow each other measure themselves;
-/// otherwise ranks would run ahead, and a barrier stands between rounds.
-enum class coupling : std::uint8_t { all, some };
-
 /// What a collective does with blocks, for all that have the same answer: allgatherv with equal counts is allgather.
 enum class pattern : std::uint8_t {
   barrier,
@@ -41,8 +37,8 @@ enum class pattern : std::uint8_t {
 
 struct exercise_kind {
   const char* name;  ///< of the collective
-  pattern what;
-  coupling waits;
+  pattern movement;
+  bool has_barriers;  ///< between rounds: a rank may return before all have called, and would run ahead
   bool can_be_in_place;
   bool ours_can_be = true;  ///< in place too, where MPI's can
 };

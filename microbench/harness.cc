@@ -6,19 +6,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdarg>
-#include <cstring>
-#include <nlohmann/json.hpp>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <optional>
 #include <thread>
 
 #include "offload/cores.h"
 #include "offload/pinning.h"
-#include "ops/counted.h"
 
 namespace lsched::bench {
 
@@ -74,25 +72,43 @@ shared_floats allocate_shared(lsched_world* runtime, std::size_t count) {
   return {static_cast<float*>(memory), memory_closer{runtime}};
 }
 
-// ---- team ----
+schedule_handle make_allreduce(lsched_world* runtime, const float* input, float* output, std::uint64_t count) {
+  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
+                                   .input = input,
+                                   .output = output,
+                                   .count = count,
+                                   .dtype = LSCHED_F32,
+                                   .reduction = LSCHED_SUM};
+  return created("lsched_allreduce_create", lsched_allreduce_create, runtime, &desc);
+}
 
-namespace {
-
-schedule_handle make_allreduce(lsched_world* runtime, const double* input, double* output, std::size_t count,
+schedule_handle make_allreduce(lsched_world* runtime, const double* input, double* output, std::uint64_t count,
                                lsched_reduction reduction) {
   const lsched_allreduce_desc desc{.struct_size = sizeof desc,
                                    .input = input,
                                    .output = output,
                                    .count = count,
                                    .dtype = LSCHED_F64,
-                                   .reduction = reduction,
-                                   .algorithm = nullptr};
+                                   .reduction = reduction};
   return created("lsched_allreduce_create", lsched_allreduce_create, runtime, &desc);
 }
 
-void run(const schedule_handle& schedule, const char* what) {
+void run(lsched_schedule* schedule) { expect_ok(lsched_run(schedule, k_patience_ns, nullptr), "lsched_run"); }
+
+void start_and_wait(lsched_schedule* schedule) {
+  lsched_ticket round{};
+  expect_ok(lsched_start(schedule, &round), "lsched_start");
+  expect_ok(lsched_wait(round, k_patience_ns, nullptr), "lsched_wait");
+}
+
+// ---- team ----
+
+namespace {
+
+// lsched_run, with a failure that names the purpose.
+void run(const schedule_handle& schedule, const char* purpose) {
   auto why = fresh_diagnostic();
-  expect_ok(lsched_run(schedule.get(), k_patience_ns, &why), what, why);
+  expect_ok(lsched_run(schedule.get(), k_patience_ns, &why), purpose, why);
 }
 
 // A number for this machine that doubles hold exactly.
@@ -114,14 +130,14 @@ team::team(lsched_world* runtime)
 // Launchers bind ranks to cores, so what a machine has is what its ranks may use together.
 void team::find_machine() {
   std::vector<double> machines(static_cast<std::size_t>(size_), 0.0);
-  const double mine = machine_number();
-  machines[static_cast<std::size_t>(rank_)] = mine;
+  const double own = machine_number();
+  machines[static_cast<std::size_t>(rank_)] = own;
   machines = combine(machines, LSCHED_SUM);
-  local_ranks_ = static_cast<int>(std::count(machines.begin(), machines.end(), mine));
+  local_ranks_ = static_cast<int>(std::count(machines.begin(), machines.end(), own));
 
   std::sort(machines.begin(), machines.end());
   machines.erase(std::unique(machines.begin(), machines.end()), machines.end());
-  const auto place = static_cast<std::size_t>(std::find(machines.begin(), machines.end(), mine) - machines.begin());
+  const auto place = static_cast<std::size_t>(std::find(machines.begin(), machines.end(), own) - machines.begin());
   const std::vector<unsigned> allowed = allowed_cores();
   const double highest = combine(allowed.empty() ? 0.0 : allowed.back(), LSCHED_MAX);
   const auto width = static_cast<std::size_t>(highest) + 1;
@@ -181,6 +197,37 @@ summary summarise(std::vector<double> samples) {
           .max = samples.back()};
 }
 
+double mean_of(const std::vector<double>& values) { return summarise(values).mean; }
+
+std::uint64_t count_disagreements(team& ranks, const std::vector<double>& values) {
+  const auto least = ranks.combine(values, LSCHED_MIN);
+  const auto most = ranks.combine(values, LSCHED_MAX);
+  std::uint64_t differing = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) differing += least[i] != most[i] ? 1u : 0u;
+  return differing;
+}
+
+void compute(std::uint64_t steps) {
+  double a = 1, b = 1.5;
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    a = a * 0.999999 + b;
+    b = b * 0.999998 - a * 1e-9;
+  }
+  keep(&a);
+  keep(&b);
+}
+
+std::uint64_t steps_for(team& ranks, double us) {
+  constexpr std::uint64_t k_probe = 200'000;
+  std::vector<double> probes;
+  for (int i = 0; i < 5; ++i) {
+    ranks.barrier();
+    probes.push_back(us_of([] { compute(k_probe); }));
+  }
+  const double probe_us = ranks.combine(summarise(std::move(probes)).median, LSCHED_MAX);
+  return static_cast<std::uint64_t>(std::max(us / probe_us * static_cast<double>(k_probe), 1.0));
+}
+
 double cpu_ms() {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
@@ -188,6 +235,24 @@ double cpu_ms() {
     return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_usec) / 1e3;
   };
   return ms(used.ru_utime) + ms(used.ru_stime);
+}
+
+// Linux: comm is the thread's name, schedstat "ns on a core, ns waiting for one, times on one".
+std::optional<engine_time> read_engine_time() {
+  std::optional<engine_time> all;
+  std::error_code ignored;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
+    std::string name;
+    std::getline(std::ifstream(thread.path() / "comm"), name);
+    if (!name.starts_with("lsched-progress")) continue;
+    double ns = 0, waited = 0;
+    std::uint64_t turns = 0;
+    if (!(std::ifstream(thread.path() / "schedstat") >> ns >> waited >> turns)) return std::nullopt;
+    if (!all) all.emplace();
+    all->ns += ns;
+    all->turns += turns;
+  }
+  return all;
 }
 
 namespace {
@@ -286,136 +351,15 @@ std::vector<std::uint64_t> equal_parts(std::uint64_t count, std::uint32_t parts)
   return all;
 }
 
-namespace {
-
-// Characters as a terminal counts them: the bytes that start one.
-std::size_t width(std::string_view cell) {
-  return static_cast<std::size_t>(
-      std::count_if(cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-std::string format(const char* format, std::va_list arguments) {
-  std::va_list again;
+std::string text(const char* format, ...) {
+  std::va_list arguments, again;
+  va_start(arguments, format);
   va_copy(again, arguments);
-  const int length = std::vsnprintf(nullptr, 0, format, arguments);
-  std::string result(static_cast<std::size_t>(std::max(length, 0)), '\0');
+  std::string result(static_cast<std::size_t>(std::max(std::vsnprintf(nullptr, 0, format, arguments), 0)), '\0');
   std::vsnprintf(result.data(), result.size() + 1, format, again);
   va_end(again);
-  return result;
-}
-
-}  // namespace
-
-std::string text(const char* layout, ...) {
-  std::va_list arguments;
-  va_start(arguments, layout);
-  std::string result = format(layout, arguments);
   va_end(arguments);
   return result;
-}
-
-void table::print(std::FILE* to) const {
-  std::vector<std::size_t> widths(rows_[0].size(), 0);
-  for (const auto& row : rows_)
-    for (std::size_t column = 0; column < row.size(); ++column)
-      widths[column] = std::max(widths[column], width(row[column]));
-  for (const auto& row : rows_) {
-    std::string line;
-    for (std::size_t column = 0; column < row.size(); ++column)
-      line += std::string(widths[column] - width(row[column]) + (column == 0 ? 0 : 2), ' ') + row[column];
-    std::fprintf(to, "%s\n", line.c_str());
-  }
-}
-
-void table::print_markdown(std::FILE* to) const {
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    std::string line = "|";
-    for (const std::string& cell : rows_[i]) line += " " + cell + " |";
-    std::fprintf(to, "%s\n", line.c_str());
-    if (i > 0) continue;
-    line = "|";
-    for (std::size_t column = 0; column < rows_[0].size(); ++column) line += "---|";
-    std::fprintf(to, "%s\n", line.c_str());
-  }
-}
-
-// ---- reporter ----
-
-reporter::reporter(std::string_view name, std::string_view json, team& ranks) : name_(name), is_root_(ranks.is_root()) {
-  on_root(ranks, [&] { open(json); });
-}
-
-reporter::reporter(std::string_view name, std::string_view json) : name_(name), is_root_(true) { open(json); }
-
-void reporter::open(std::string_view json) {
-  if (json.empty()) return;
-  if (json == "-") {
-    json_ = stdout;
-    text_ = stderr;
-    return;
-  }
-  file_.reset(std::fopen(std::string(json).c_str(), "w"));
-  if (!file_) throw failed("cannot write " + std::string(json) + ": " + std::strerror(errno));
-  json_ = file_.get();
-}
-
-void reporter::json(nlohmann::json line) {
-  if (json_ == nullptr) return;
-  const auto held = line_.erase();
-  if (spin_ns_ > 0) line["spin_ns"] = std::round(spin_ns_ * 10) / 10;
-  if (std::fprintf(json_, "%s\n", line.dump().c_str()) < 0 || std::fflush(json_) != 0)
-    throw failed("the results cannot be written: " + std::string(std::strerror(errno)));
-}
-
-void reporter::print(const table& rows) {
-  if (!is_root_) return;
-  const auto held = line_.erase();
-  rows.print(text_);
-  std::fflush(text_);
-}
-
-void reporter::introduce(team& ranks) {
-  ranks.barrier();
-  if (is_root_) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the others go to sleep in the next barrier
-    spin_ns_ = spin_probe_ns(ranks.core_list());
-    std::array<char, 256> about{};
-    expect_ok(lsched_world_describe(ranks.runtime(), about.data(), about.size()), "lsched_world_describe");
-    say("%s: %s", name_.c_str(), about.data());
-    say("%s, %d of them on this machine, %s: %s; spin probe %.0f ns one way%s", counted(ranks.size(), "rank").c_str(),
-        ranks.local_ranks(), counted(ranks.cores(), "core").c_str(),
-        ranks.is_oversubscribed() ? "oversubscribed" : "a core for each", spin_ns_,
-        spin_ns_ > 1000  ? " (a single core, or a busy machine)"
-        : spin_ns_ > 100 ? " (the slow mode of a virtual machine, or far apart cores)"
-                         : "");
-  }
-  ranks.barrier();
-}
-
-void reporter::say(const char* layout, ...) {
-  if (!is_root_) return;
-  const auto held = line_.erase();
-  std::va_list arguments;
-  va_start(arguments, layout);
-  std::fprintf(text_, "%s\n", format(layout, arguments).c_str());
-  va_end(arguments);
-  std::fflush(text_);
-}
-
-void reporter::progress(const char* layout, ...) {
-  if (!is_root_) return;
-  std::va_list arguments;
-  va_start(arguments, layout);
-  line_.show([&] { return name_ + ": " + format(layout, arguments); });
-  va_end(arguments);
-}
-
-void pin_application(const team& ranks, reporter& out) {
-  const std::vector<unsigned>& cores = ranks.core_list();
-  if (cores.empty()) throw failed("--pin: the affinity mask cannot be read");
-  const unsigned core = cores[static_cast<std::size_t>(ranks.rank()) % cores.size()];
-  if (!bind_this_thread(core)) throw failed("--pin: the system refuses core " + std::to_string(core));
-  out.say("pinned: application thread of rank r on the r-th of %zu cores", cores.size());
 }
 
 }  // namespace lsched::bench

@@ -1,27 +1,21 @@
-// What every benchmark shares: the ranks as a team, summaries of samples, the spin probe, and the ways
-// results leave.
+// What every benchmark shares: calls of the library, the ranks as a team, clocks, summaries of samples, text.
 //
-// A benchmark is a function that every rank of a world calls. Ranks start a measurement together (the
-// library's own barrier), keep their samples to themselves while it runs, and combine them afterwards with an
-// ordinary allreduce. Only rank 0 speaks: JSON lines where asked, a table beside them, progress on standard
-// error. A call of the library that fails throws `failed`; the command turns it into one line and an exit
-// code.
+// A benchmark is a function that every rank of a world calls. Ranks start a measurement together (the library's own
+// barrier), keep their samples to themselves while it runs, and combine them afterwards with an ordinary allreduce. A
+// call of the library that fails throws `failed`; the command turns that into one line and an exit code.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
-#include <span>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bindings/c/lsched.h"
-#include "bindings/progress_line.h"
 
 namespace lsched::bench {
 
@@ -29,6 +23,14 @@ using clock = std::chrono::steady_clock;
 
 double ms_between(clock::time_point from, clock::time_point to);
 double ns_between(clock::time_point from, clock::time_point to);
+
+/// Microseconds that a job takes.
+template <class Job>
+double us_of(const Job& job) {
+  const auto before = clock::now();
+  job();
+  return ns_between(before, clock::now()) / 1e3;
+}
 
 /// Why a benchmark cannot go on.
 struct failed : std::runtime_error {
@@ -63,6 +65,16 @@ schedule_handle created(const char* name, Create create, const Arguments&... arg
   return schedule_handle(made);
 }
 
+/// An allreduce of sums (of f64: any reduction).
+schedule_handle make_allreduce(lsched_world* runtime, const float* input, float* output, std::uint64_t count);
+schedule_handle make_allreduce(lsched_world* runtime, const double* input, double* output, std::uint64_t count,
+                               lsched_reduction reduction = LSCHED_SUM);
+
+/// One round, by lsched_run.
+void run(lsched_schedule* schedule);
+/// One round, by lsched_start and lsched_wait.
+void start_and_wait(lsched_schedule* schedule);
+
 /// "tree" of "allreduce/tree": what "auto" has come to, by the printed schedule's name.
 std::string algorithm_of(const lsched_schedule* schedule);
 
@@ -88,8 +100,7 @@ class team {
   /// How many cores the ranks of this machine could use together when the team was made, and which.
   int cores() const { return cores_; }
   const std::vector<unsigned>& core_list() const { return core_list_; }
-  /// True when ranks have to share cores, so that a peer that spins while it waits is punished by the
-  /// scheduler.
+  /// True when ranks have to share cores, so that a peer that spins while it waits is punished by the scheduler.
   bool is_oversubscribed() const { return local_ranks_ > cores_; }
 
   /// Returns when every rank has called it.
@@ -99,7 +110,7 @@ class team {
   std::vector<double> combine(const std::vector<double>& values, lsched_reduction reduction);
   double combine(double value, lsched_reduction reduction);
 
-  /// What rank 0 says. Cheap enough to stand between two iterations.
+  /// Rank 0's value, on every rank. Cheap enough to stand between two iterations.
   bool root_says(bool value);
 
  private:
@@ -112,9 +123,12 @@ class team {
   int local_ranks_ = 0;
   std::vector<unsigned> core_list_;
   schedule_handle barrier_;
-  std::unique_ptr<double> word_;  ///< what agree_ works on
+  std::unique_ptr<double> word_;  ///< the buffer of agree_
   schedule_handle agree_;
 };
+
+/// Does a job on rank 0. If it throws `failed`, every rank throws `agreed`. Collective.
+void on_root(team& ranks, const std::function<void()>& job);
 
 struct summary {
   std::size_t samples = 0;
@@ -122,14 +136,33 @@ struct summary {
 };
 /// Percentiles by nearest rank. All zero for no samples.
 summary summarise(std::vector<double> samples);
+/// 0 for no values.
+double mean_of(const std::vector<double>& values);
+/// Positions in which the ranks' values are not all the same. Collective.
+std::uint64_t count_disagreements(team& ranks, const std::vector<double>& values);
 
 /// Prevents the compiler from moving work across a clock read, or dropping a result nobody reads.
 inline void keep(const void* result) { asm volatile("" : : "r"(result) : "memory"); }
 
+/// Computing of an application: arithmetic in registers, with a result that no compiler can predict. Only threads that
+/// take the core away prolong it.
+void compute(std::uint64_t steps);
+/// Steps of compute() that take `us` on the slowest rank while all of them compute. Collective.
+std::uint64_t steps_for(team& ranks, double us);
+
 /// Milliseconds this process has used the processor, all threads, user and system.
 double cpu_ms();
 
-/// Median one-way latency in ns of a flag between two threads of this process, on the first two of `cores`: it tells a
+/// What the library's own threads have used of the processor.
+struct engine_time {
+  double ns = 0;            ///< on a core, user and system
+  std::uint64_t turns = 0;  ///< times it was put on one: wake-ups, and comebacks of those who had to make way
+};
+
+/// Of all progress threads of this process since they were made; nothing where the system keeps no account.
+std::optional<engine_time> read_engine_time();
+
+/// Median one-way latency in ns of a flag between two threads of this process, on the first two of `cores`: tells a
 /// slow mode of the machine from a slow library. Takes about 20 ms. More than 1 µs means a single core, or a busy
 /// machine.
 double spin_probe_ns(const std::vector<unsigned>& cores);
@@ -142,60 +175,7 @@ std::uint64_t parse_size(std::string_view text);
 /// `count` in so many parts, the first of which have one more where it cannot be divided.
 std::vector<std::uint64_t> equal_parts(std::uint64_t count, std::uint32_t parts);
 
-/// Does a job on rank 0. If it throws `failed`, every rank throws `agreed`. Collective.
-void on_root(team& ranks, const std::function<void()>& job);
-
-/// Rows of text, right-aligned under their headings.
-class table {
- public:
-  explicit table(std::vector<std::string> headings) : rows_{std::move(headings)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  void print(std::FILE* to) const;
-  void print_markdown(std::FILE* to) const;
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
 /// printf into a string.
 [[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...);
-
-/// Where results go. On ranks other than 0 everything is accepted and dropped.
-class reporter {
- public:
-  /// `json`: empty for none, "-" for standard output (human text then goes to standard error), else a file.
-  /// Collective; every rank throws `agreed` if the file cannot be written.
-  reporter(std::string_view name, std::string_view json, team& ranks);
-  /// The same for a benchmark of one process; throws `failed`.
-  reporter(std::string_view name, std::string_view json);
-
-  /// A result. The spin probe's answer is added to it, once `introduce` has asked.
-  void json(nlohmann::json line);
-  void print(const table& rows);
-  /// The lines a report starts with: transport, ranks, cores, and the spin probe, during which other ranks
-  /// sleep. Collective; before any pinning.
-  void introduce(team& ranks);
-  /// One line for the reader of the table.
-  [[gnu::format(printf, 2, 3)]] void say(const char* format, ...);
-  /// What is going on now, on standard error if that is a terminal (bindings/progress_line.h).
-  [[gnu::format(printf, 2, 3)]] void progress(const char* format, ...);
-
- private:
-  struct file_closer {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  void open(std::string_view json);
-
-  std::string name_;
-  bool is_root_;
-  std::unique_ptr<std::FILE, file_closer> file_;
-  std::FILE* json_ = nullptr;
-  std::FILE* text_ = stdout;
-  double spin_ns_ = 0;
-  progress_line line_;
-};
-
-/// Binds the calling thread of rank r to the r-th of the cores that the ranks of its machine may use, round robin, and
-/// says so. Throws `failed` where the system refuses.
-void pin_application(const team& ranks, reporter& out);
 
 }  // namespace lsched::bench

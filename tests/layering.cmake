@@ -81,9 +81,9 @@ room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule colle
 room(microbench/coll ops collectives bindings bindings/mpi microbench)
 room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/baselines microbench/coll)
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
-room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench microbench/coll)
+room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench)
 room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload microbench
-  microbench/coll microbench/engine)
+  microbench/coll)
 room(microbench/sparse ops libsched/schedule collectives collectives/sparse/protocol collectives/sparse/steps
   collectives/sparse bindings/c microbench microbench/baselines microbench/coll)
 

@@ -15,375 +15,253 @@
 // work on what the first has made: adaptive sums of equal vectors are these vectors again; sums go on with zeros.
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <map>
 
 #include "microbench/adasum/adasum_answer.h"
-#include "microbench/adasum/adasum_plot.h"
-#include "microbench/benchmarks.h"
-#include "microbench/harness.h"
-#include "microbench/plot.h"
+#include "microbench/coll/coll.h"
 #include "ops/adasum/linear.h"
-#if LSCHED_HAVE_MPI
-#include "microbench/coll/mpi_rival.h"
-#endif
 
 namespace lsched::bench {
 namespace {
 
-constexpr int k_blocks = 5;
-constexpr std::uint64_t k_most_rounds = 20'000;  // of a block
-
 /// The two buffers of a round, or one.
 struct memory {
-  std::string kind;  ///< "malloc" or "lsched_alloc"
+  const char* kind;  ///< "malloc" or "lsched_alloc"
   float* input = nullptr;
   float* output = nullptr;
-  std::uint64_t count = 0;
   bool is_in_place() const { return input == output; }
 };
 
-/// One thing that takes a round's time, and what was measured of it.
-struct cell {
-  adasum_row row{};
-  memory at{};
-  bool calms = false;                    ///< rounds in place go on with zeros
-  std::vector<lsched_tensor> tensors{};  ///< of an adaptive sum
-  bool is_checked = true;
-  std::function<void()> run{};
-  std::uint64_t rounds = 1;  ///< of a block
-  std::vector<double> us{};
+double count_wrong(const float* output, const lsched_tensor& part, const cycle& wanted, double tolerance) {
   double wrong = 0;
-};
-
-// ---- what is summed ----
-
-void fill(const memory& at, const team& ranks) {
-  const cycle mine = contribution_of(ranks.rank());
-  if (!at.is_in_place()) std::fill_n(at.output, at.count, -1.0f);
-  for (std::uint64_t i = 0; i < at.count; ++i) at.input[i] = static_cast<float>(mine[i % k_cycle]);
-}
-
-double count_wrong(const memory& in, const lsched_tensor& at, const cycle& wanted, double tolerance) {
-  double wrong = 0;
-  for (std::uint64_t i = at.begin; i < at.begin + at.count; ++i)
-    wrong += std::fabs(in.output[i] - wanted[i % k_cycle]) <= tolerance ? 0 : 1;  // NaN is as wrong as any
+  for (std::uint64_t i = part.begin; i < part.begin + part.count; ++i)
+    wrong += std::fabs(output[i] - wanted[i % k_cycle]) <= tolerance ? 0 : 1;  // NaN is as wrong as any
   return wrong;
 }
 
 node_ranks nodes_of(const team& ranks) {
   node_ranks nodes;
   for (int r = 0; r < ranks.size(); ++r) {
-    lsched_node it{.struct_size = sizeof it};
-    expect_ok(lsched_node_of(ranks.runtime(), r, &it), "lsched_node_of");
-    nodes.resize(static_cast<std::size_t>(it.nodes));
-    nodes[static_cast<std::size_t>(it.number)].push_back(r);
+    lsched_node node{.struct_size = sizeof node};
+    expect_ok(lsched_node_of(ranks.runtime(), r, &node), "lsched_node_of");
+    nodes.resize(static_cast<std::size_t>(node.nodes));
+    nodes[static_cast<std::size_t>(node.number)].push_back(r);
   }
   return nodes;
 }
 
-// ---- the cells of one size ----
-
+/// The cells of one size.
 class contest {
  public:
   contest(team& ranks, const adasum_options& options, std::uint64_t bytes, bool with_mpi)
-      : ranks_(ranks), nodes_(nodes_of(ranks)), options_(options), count_(bytes / sizeof(float)) {
+      : ranks_(ranks),
+        nodes_(nodes_of(ranks)),
+        options_(options),
+        count_(bytes / sizeof(float)),
+        sum_(exercise_named("allreduce"), ranks.rank(), ranks.size(), bytes) {
     heap_[0].resize(count_), heap_[1].resize(count_);
-    shared_.push_back(allocate_shared(ranks.runtime(), count_));
-    shared_.push_back(allocate_shared(ranks.runtime(), count_));
+    for (shared_floats* each : {&shared_[0], &shared_[1]}) *each = allocate_shared(ranks.runtime(), count_);
     for (const bool in_place : {false, true}) {
-      const memory plain{"malloc", heap_[0].data(), in_place ? heap_[0].data() : heap_[1].data(), count_};
-      const memory mapped{"lsched_alloc", shared_[0].get(), in_place ? shared_[0].get() : shared_[1].get(), count_};
-      for (const memory& at : {plain, mapped}) add_ours(at);
+      const memory plain{"malloc", heap_[0].data(), heap_[in_place ? 0 : 1].data()};
+      const memory mapped{"lsched_alloc", shared_[0].get(), shared_[in_place ? 0 : 1].get()};
+      for (const memory& buffers : {plain, mapped}) add_ours(buffers);
       if (with_mpi) add_mpi(plain);
     }
     add_dot();
-    add_exchange();
+    schedules_.push_back(make_allreduce(ranks_.runtime(), sums_, exchanged_, 3));
+    add({{"what", "exchange"}}, [made = schedules_.back().get()] { run(made); });
+    for (cell& c : cells_) c.keys["bytes"] = bytes;
   }
 
-  void measure(const std::function<void(int, const cell&)>& tell) {
-    for (cell& it : cells_) warm_up(it);
-    for (int block = 1; block <= k_blocks; ++block)
-      for (cell& it : cells_) {
-        tell(block, it);
-        run_block(it);
-      }
-  }
-
-  /// All ranks together, with what rows are compared with. Collective.
-  std::vector<adasum_row> rows() {
-    double dot = 0, exchange = 0;
-    std::vector<adasum_row> all;
-    for (cell& it : cells_) {
-      it.row.us = summarise(ranks_.combine(it.us, LSCHED_MAX));
-      it.row.wrong = ranks_.combine(it.wrong, LSCHED_SUM);
-      if (it.row.what == "dot") dot = it.row.us.median;
-      if (it.row.what == "exchange") exchange = it.row.us.median;
-      all.push_back(it.row);
-    }
-    for (adasum_row& it : all) {
-      it.dot_us = dot, it.exchange_us = exchange;
-      for (const adasum_row& other : all) {
-        if (other.in_place != it.in_place) continue;
-        if (other.what == "sum" && other.buffers == it.buffers) it.sum_us = other.us.median;
-        if (other.what == "mpi" && (it.mpi_us == 0 || other.us.median < it.mpi_us)) it.mpi_us = other.us.median;
-      }
-    }
-    std::erase_if(all, [](const adasum_row& it) { return it.what == "dot" || it.what == "exchange"; });
+  /// A result for each way to sum, all ranks together, with what adaptive sums are compared with. Collective.
+  std::vector<result> measure(reporter& out) {
+    turn_limits limits{.iterations = 100'000, .cell_ms = options_.cell_seconds * 1e3};
+    take_turns(cells_, ranks_, limits, size_text(count_ * sizeof(float)), out);
+    std::vector<result> all;
+    for (const cell& c : cells_) all.push_back(result_of(c, ranks_));
+    const double exchange = all.back().at("us_median");
+    all.pop_back();
+    const double dot = all.back().at("us_median");
+    all.pop_back();
+    out.say("%s: one pass of dot_norms over this rank's part takes %.2f us, an exchange of sums %.2f us",
+            size_text(count_ * sizeof(float)).c_str(), dot, exchange);
+    for (result& row : all) compare(row, all, dot, exchange);
+    for (schedule_handle& each : schedules_) close(std::move(each));
     return all;
   }
 
-  void end() {
-    for (schedule_handle& it : schedules_) close(std::move(it));
+ private:
+  /// beyond_sum: what the row takes longer than our sum on the same buffers, in passes and exchanges; of_sum: of our
+  /// sum; of_mpi: of MPI's fastest on its own buffers, if there is one.
+  static void compare(result& row, const std::vector<result>& all, double dot, double exchange) {
+    double sum = 0, mpi = 0;
+    for (const result& other : all) {
+      if (other.at("in_place") != row.at("in_place")) continue;
+      const double us = other.at("us_median");
+      if (other.at("what") == "sum" && other.at("buffers") == row.at("buffers")) sum = us;
+      if (other.at("what") == "mpi" && (mpi == 0 || us < mpi)) mpi = us;
+    }
+    const double us = row.at("us_median");
+    if (row.at("what") != "mpi" && mpi > 0) row["of_mpi"] = us / mpi;
+    if (row.at("what") != "adasum") return;
+    row.update({{"us_sum", sum},
+                {"us_dot", dot},
+                {"us_exchange", exchange},
+                {"beyond_sum", (us - sum) / (dot + exchange)},
+                {"of_sum", us / sum}});
   }
 
- private:
-  schedule_handle make(const memory& at, const char* collective, const char* algorithm,
-                       const std::vector<lsched_tensor>& tensors) {
-    const bool adapts = std::string_view(collective) == "adasum";
+  schedule_handle make(const memory& buffers, const char* algorithm, const std::vector<lsched_tensor>& tensors) {
+    const bool adapts = !tensors.empty();
     const lsched_collective_desc desc{.struct_size = sizeof desc,
-                                      .collective = collective,
-                                      .input = at.input,
-                                      .output = at.output,
-                                      .count = at.count,
+                                      .collective = adapts ? "adasum" : "allreduce",
+                                      .input = buffers.input,
+                                      .output = buffers.output,
+                                      .count = count_,
                                       .dtype = LSCHED_F32,
                                       .reduction = adapts ? lsched_reduction{} : LSCHED_SUM,
                                       .algorithm = algorithm,
-                                      .tensors = tensors.empty() ? nullptr : tensors.data(),
+                                      .tensors = adapts ? tensors.data() : nullptr,
                                       .tensor_count = tensors.size()};
     return created("lsched_collective_create", lsched_collective_create, ranks_.runtime(), &desc);
   }
 
-  /// Of tensors an adaptive sum, of none a sum.
-  void add_schedule(const memory& at, const std::vector<lsched_tensor>& tensors, schedule_handle made) {
-    lsched_schedule* const schedule = schedules_.emplace_back(std::move(made)).get();
-    const bool adapts = !tensors.empty();
-    cells_.push_back({.row = {.what = adapts ? "adasum" : "sum",
-                              .mode = algorithm_of(schedule),
-                              .buffers = at.kind,
-                              .in_place = at.is_in_place(),
-                              .tensors = adapts ? static_cast<std::uint32_t>(tensors.size()) : 1,
-                              .bytes = at.count * sizeof(float)},
-                      .at = at,
-                      .calms = !adapts,
-                      .tensors = tensors,
-                      .run = [schedule] { expect_ok(lsched_run(schedule, k_patience_ns, nullptr), "lsched_run"); }});
+  cell& add(result keys, std::function<void()> job) {
+    return cells_.emplace_back(cell{.keys = std::move(keys), .run = std::move(job)});
   }
 
-  void add_ours(const memory& at) {
-    add_schedule(at, {}, make(at, "allreduce", "auto", {}));
+  /// Fills the buffers of a cell and tells what must come of them.
+  void bind(cell& made, const memory& buffers, std::function<double()> errors) {
+    made.in_place = buffers.is_in_place();
+    made.keys.update({{"in_place", made.in_place}, {"buffers", buffers.kind}});
+    made.fill = [this, buffers](std::uint64_t) {
+      const cycle own = contribution_of(ranks_.rank());
+      if (!buffers.is_in_place()) std::fill_n(buffers.output, count_, -1.0f);
+      for (std::uint64_t i = 0; i < count_; ++i) buffers.input[i] = static_cast<float>(own[i % k_cycle]);
+    };
+    made.count_wrong = [check = std::move(errors)](std::uint64_t) { return check(); };
+  }
+
+  /// Sums in place go on with zeros.
+  void bind_sum(cell& made, const memory& buffers) {
+    bind(made, buffers, [this, buffers] { return count_wrong(buffers.output, {0, count_}, sum_of(ranks_.size()), 0); });
+    if (made.in_place) made.calm = [this, buffers] { std::fill_n(buffers.input, count_, 0.0f); };
+  }
+
+  /// Of tensors an adaptive sum, of none a sum.
+  void add_schedule(const memory& buffers, const char* algorithm, const std::vector<lsched_tensor>& tensors) {
+    lsched_schedule* const schedule = schedules_.emplace_back(make(buffers, algorithm, tensors)).get();
+    const std::string mode = algorithm_of(schedule);
+    const bool adapts = !tensors.empty();
+    cell& made = add({{"what", adapts ? "adasum" : "sum"}, {"mode", mode}, {"tensors", adapts ? tensors.size() : 1}},
+                     [schedule] { run(schedule); });
+    if (!adapts) return bind_sum(made, buffers);
+    bind(made, buffers, [=, this] {
+      double wrong = 0;
+      for (const lsched_tensor& part : tensors)
+        wrong += count_wrong(buffers.output, part, adaptive_sum_of(mode, nodes_, part), tolerance_of(ranks_.size()));
+      return wrong;
+    });
+  }
+
+  void add_ours(const memory& buffers) {
+    add_schedule(buffers, "auto", {});
     for (const std::uint32_t number : options_.tensors) {
       std::vector<lsched_tensor> tensors;
-      for (const std::uint64_t part : equal_parts(at.count, number))
+      for (const std::uint64_t part : equal_parts(count_, number))
         tensors.push_back({tensors.empty() ? 0 : tensors.back().begin + tensors.back().count, part});
-      for (const std::string& name : options_.algorithms)
-        add_schedule(at, tensors, make(at, "adasum", name.c_str(), tensors));
+      for (const std::string& name : options_.algorithms) add_schedule(buffers, name.c_str(), tensors);
     }
   }
 
-#if LSCHED_HAVE_MPI
-  void add_mpi(const memory& at) {
-    const exercise& what = *exercises_.emplace_back(std::make_unique<exercise>(
-        exercise_named("allreduce"), ranks_.rank(), ranks_.size(), at.count * sizeof(float)));
-    for (const mpi_form form : k_mpi_forms) {
-      const bool is_plain = form == mpi_form::blocking || (ranks_.is_oversubscribed() && form == mpi_form::yielding);
-      if (!is_plain) continue;
-      auto& rival =
-          *rivals_.emplace_back(std::make_unique<mpi_rival>(form, what, at.input, at.output, at.is_in_place()));
-      cells_.push_back({.row = {.what = "mpi",
-                                .mode = name_of(form),
-                                .buffers = at.kind,
-                                .in_place = at.is_in_place(),
-                                .tensors = 1,
-                                .bytes = at.count * sizeof(float)},
-                        .at = at,
-                        .calms = true,
-                        .run = [&rival] { rival.run(); }});
+  /// The blocking form, and one that yields where ranks share cores.
+  void add_mpi(const memory& buffers) {
+    for (const mpi_form form : {mpi_form::blocking, mpi_form::yielding}) {
+      if (form == mpi_form::yielding && !ranks_.is_oversubscribed()) continue;
+      mpi_rival* const rival = rivals_
+                                   .emplace_back(std::make_unique<mpi_rival>(form, sum_, buffers.input, buffers.output,
+                                                                             buffers.is_in_place()))
+                                   .get();
+      bind_sum(add({{"what", "mpi"}, {"mode", name_of(form)}, {"tensors", 1}}, [rival] { rival->run(); }), buffers);
     }
   }
-#else
-  void add_mpi(const memory&) {}
-#endif
 
   /// Over memory that adaptive sums work on, too: half of it with two ranks.
   void add_dot() {
     const auto size = static_cast<std::uint64_t>(ranks_.size());
-    const std::uint64_t part = count_ * (size - 1) / size;
-    cells_.push_back({.row = {.what = "dot", .bytes = part * sizeof(float)}, .is_checked = false, .run = [this, part] {
-                        static const dot_norms_fn dot_norms = find_dot_norms(dtype::f32);
-                        dot_norms(heap_[0].data(), heap_[1].data(), part, sums_);
-                        keep(sums_);
-                      }});
-  }
-
-  void add_exchange() {
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = sums_,
-                                     .output = exchanged_,
-                                     .count = 3,
-                                     .dtype = LSCHED_F64,
-                                     .reduction = LSCHED_SUM};
-    schedules_.push_back(created("lsched_allreduce_create", lsched_allreduce_create, ranks_.runtime(), &desc));
-    cells_.push_back({.row = {.what = "exchange"}, .is_checked = false, .run = [made = schedules_.back().get()] {
-                        expect_ok(lsched_run(made, k_patience_ns, nullptr), "lsched_run");
-                      }});
-  }
-
-  // ---- rounds ----
-
-  void time_rounds(cell& it, std::uint64_t rounds, std::vector<double>& us) {
-    ranks_.barrier();
-    auto before = clock::now();
-    for (std::uint64_t i = 0; i < rounds; ++i) {
-      it.run();
-      const auto after = clock::now();
-      us.push_back(ns_between(before, after) / 1e3);
-      before = after;
-    }
-  }
-
-  double count_wrong(const cell& it) const {
-    if (it.tensors.empty()) return bench::count_wrong(it.at, {0, it.at.count}, sum_of(ranks_.size()), 0);
-    double wrong = 0;
-    for (const lsched_tensor& at : it.tensors)
-      wrong += bench::count_wrong(it.at, at, adaptive_sum_of(it.row.mode, nodes_, at), tolerance_of(ranks_.size()));
-    return wrong;
-  }
-
-  void checked_round(cell& it) {
-    fill(it.at, ranks_);
-    std::vector<double> us;
-    time_rounds(it, 1, us);
-    it.wrong += count_wrong(it);
-    if (!it.calms || !it.at.is_in_place()) return;
-    std::fill_n(it.at.input, it.at.count, 0.0f);
-  }
-
-  /// Touches every page, and finds out how many rounds a block may have.
-  void warm_up(cell& it) {
-    if (it.is_checked) checked_round(it);
-    std::vector<double> us;
-    time_rounds(it, 3, us);
-    const double slowest = ranks_.combine(*std::min_element(us.begin(), us.end()), LSCHED_MAX);
-    const double rounds = options_.cell_seconds * 1e6 / k_blocks / std::max(slowest, 0.01);
-    it.rounds = static_cast<std::uint64_t>(std::clamp(rounds, 1.0, static_cast<double>(k_most_rounds)));
-  }
-
-  void run_block(cell& it) {
-    if (it.is_checked) checked_round(it);
-    std::vector<double> first;
-    time_rounds(it, 1, first);  // its data have just been written
-    time_rounds(it, it.rounds, it.us);
-    if (it.is_checked && !it.at.is_in_place()) it.wrong += count_wrong(it);
+    add({{"what", "dot"}}, [this, part = count_ * (size - 1) / size, dot_norms = find_dot_norms(dtype::f32)] {
+      dot_norms(heap_[0].data(), heap_[1].data(), part, sums_);
+      keep(sums_);
+    });
   }
 
   team& ranks_;
   const node_ranks nodes_;
   const adasum_options& options_;
   const std::uint64_t count_;
+  const exercise sum_;
   std::vector<float> heap_[2];
-  std::vector<shared_floats> shared_;
+  shared_floats shared_[2];
   std::vector<schedule_handle> schedules_;
-#if LSCHED_HAVE_MPI
-  std::vector<std::unique_ptr<exercise>> exercises_;
   std::vector<std::unique_ptr<mpi_rival>> rivals_;
-#endif
   double sums_[3]{}, exchanged_[3]{};
   std::vector<cell> cells_;
 };
 
-// ---- report ----
+// ---- the picture ----
 
-nlohmann::json json_of(const adasum_row& row, const team& ranks, const adasum_options& options) {
-  nlohmann::json line{{"bench", "adasum"},
-                      {"what", row.what},
-                      {"mode", row.mode},
-                      {"ranks", ranks.size()},
-                      {"bytes", row.bytes},
-                      {"us_median", row.us.median},
-                      {"us_min", row.us.min},
-                      {"us_p95", row.us.p95},
-                      {"tensors", row.tensors},
-                      {"in_place", row.in_place},
-                      {"buffers", row.buffers},
-                      {"rounds", row.us.samples},
-                      {"wrong", static_cast<std::uint64_t>(row.wrong)},
-                      {"transport", options.transport},
-                      {"pinned", options.pin},
-                      {"oversubscribed", ranks.is_oversubscribed()}};
-  if (row.what != "adasum") return line;
-  line.update({{"us_sum", row.sum_us},
-               {"us_dot", row.dot_us},
-               {"us_exchange", row.exchange_us},
-               {"beyond_sum", row.beyond_sum()},
-               {"of_sum", row.of_sum()}});
-  if (row.mpi_us > 0) line["of_mpi"] = row.of_mpi();
-  return line;
+std::string curve_of(const result& row) {
+  if (row.at("what") == "mpi") return "MPI_Allreduce, sum";
+  if (row.at("what") == "sum") return "sum";
+  const auto tensors = row.at("tensors").get<unsigned>();
+  return text("adasum, %u tensor%s", tensors, tensors == 1 ? "" : "s");
 }
 
-void add_line(table& lines, const adasum_row& row) {
-  const bool adapts = row.what == "adasum";
-  lines.add({size_text(row.bytes), row.what, row.mode, std::to_string(row.tensors), row.in_place ? "yes" : "no",
-             row.buffers, text("%.2f", row.us.min), text("%.2f", row.us.median), text("%.2f", row.us.p95),
-             adapts ? text("%.2f", row.beyond_sum()) : "", adapts ? text("%.2f", row.of_sum()) : "",
-             row.mpi_us > 0 && row.what != "mpi" ? text("%.2f", row.of_mpi()) : "", std::to_string(row.us.samples),
-             row.wrong > 0 ? text("%.0f WRONG", row.wrong) : "0"});
-}
-
-bool introduce_mpi(const team& ranks, reporter& out) {
-#if LSCHED_HAVE_MPI
-  const std::string why_not = why_no_mpi(ranks.size());
-  if (why_not.empty()) out.say("MPI rows: %s", mpi_description().c_str());
-#else
-  static_cast<void>(ranks);
-  const std::string why_not = "MPI is not in this build";
-#endif
-  if (!why_not.empty()) out.say("MPI rows: none, %s", why_not.c_str());
-  return why_not.empty();
+/// The median against the size, a line for each of sum, MPI, and adasum by number of tensors, the best of their rows;
+/// below it what adasum takes of the sum.
+void draw_figure(int ranks, reporter& out) {
+  std::map<std::string, std::map<std::uint64_t, double>> best;
+  for (const result& row : out.results()) {
+    if (row.at("wrong") > 0) continue;
+    const double us = row.at("us_median");
+    const auto [place, is_new] = best[curve_of(row)].try_emplace(row.at("bytes"), us);
+    if (!is_new) place->second = std::min(place->second, us);
+  }
+  const std::string style = "linespoints linewidth 2";
+  std::vector<plot_diagram> both{
+      {"set logscale x 2\nset format x '%.0b%B'\nset key top left reverse Left\nset logscale y 10\n"
+       "set ylabel 'median of the slowest rank [µs]'\n"},
+      {"unset logscale y\nset yrange [0:*]\nset ylabel 'of our sum'\nset xlabel 'size [B]'\nunset key\n"}};
+  const auto sums = best["sum"];
+  for (const auto& [name, line] : best)
+    for (const auto& [bytes, us] : line) {
+      both[0].named(name, style).points.emplace_back(bytes, us);
+      if (sums.contains(bytes)) both[1].named(name, style).points.emplace_back(bytes, us / sums.at(bytes));
+    }
+  out.draw(text("%d ranks, float", ranks), both);
 }
 
 }  // namespace
 
 int run_adasum(lsched_world* runtime, const adasum_options& options) {
   team ranks(runtime);
-  reporter out("adasum", options.json, ranks);
-  if (!options.plot.empty()) on_root(ranks, [&] { expect_writable(options.plot); });
-  out.introduce(ranks);
-  const bool with_mpi = introduce_mpi(ranks, out);
-  if (options.pin) pin_application(ranks, out);
-
-  table lines({"size", "what", "mode", "tensors", "in place", "buffers", "min us", "median us", "p95 us", "beyond sum",
-               "/sum", "/MPI", "rounds", "wrong"});
-  std::vector<adasum_row> all;
-  double wrong = 0;
+  reporter out("adasum", options, ranks);
+  const bool with_mpi = !mpi_if_measured(ranks, out).empty();
   for (const std::uint64_t bytes : options.sizes) {
     contest one(ranks, options, bytes, with_mpi);
-    one.measure([&](int block, const cell& it) {
-      out.progress("%s, block %d of %d, %s %s", size_text(bytes).c_str(), block, k_blocks, it.row.what.c_str(),
-                   it.row.mode.c_str());
-    });
-    const std::vector<adasum_row> rows = one.rows();
-    for (const adasum_row& row : rows) {
-      add_line(lines, row);
-      out.json(json_of(row, ranks, options));
-      wrong += row.what == "mpi" ? 0 : row.wrong;
-    }
-    out.say("%s: one pass of dot_norms over this rank's part takes %.2f us, an exchange of sums %.2f us",
-            size_text(bytes).c_str(), rows.front().dot_us, rows.front().exchange_us);
-    all.insert(all.end(), rows.begin(), rows.end());
-    one.end();
+    for (result& row : one.measure(out)) out.add(std::move(row));
   }
-  out.print(lines);
+  out.print({column("size", "bytes"), column("what", "what"), column("mode", "mode"), column("tensors", "tensors"),
+             column("in place", "in_place"), column("buffers", "buffers"), k_us_min, k_us_median, k_us_p95,
+             column("beyond sum", "beyond_sum", 2), column("/sum", "of_sum", 2), column("/MPI", "of_mpi", 2), k_rounds,
+             k_wrong});
   out.say(
       "beyond sum: what adasum takes longer than our sum on the same buffers, in dot passes and exchanges (target "
-      "1.3). "
-      "/sum: of our sum (the paper: at most 1.45 of NCCL's). /MPI: of MPI_Allreduce's fastest form. Medians over "
-      "rounds "
-      "of the slowest rank.");
-  bool is_drawn = true;
-  if (!options.plot.empty()) on_root(ranks, [&] { is_drawn = plot_adasum(options.plot, all, ranks.size(), out); });
-  return wrong == 0 && !ranks.root_says(!is_drawn) ? 0 : 1;
+      "1.3). /sum: of our sum (the paper: at most 1.45 of NCCL's). /MPI: of MPI_Allreduce's fastest form. Medians over "
+      "rounds of the slowest rank.");
+  draw_figure(ranks.size(), out);
+  ranks.barrier();
+  return out.finish();
 }
 
 }  // namespace lsched::bench

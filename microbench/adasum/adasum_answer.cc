@@ -6,10 +6,11 @@ namespace lsched::bench {
 namespace {
 
 /// How often each element of the cycle is in the tensor.
-cycle times_in(const lsched_tensor& at) {
+cycle times_in(const lsched_tensor& tensor) {
   cycle times{};
-  times.fill(static_cast<double>(at.count / k_cycle));
-  for (std::uint64_t i = at.count - at.count % k_cycle; i < at.count; ++i) times[(at.begin + i) % k_cycle] += 1;
+  times.fill(static_cast<double>(tensor.count / k_cycle));
+  for (std::uint64_t i = tensor.count - tensor.count % k_cycle; i < tensor.count; ++i)
+    times[(tensor.begin + i) % k_cycle] += 1;
   return times;
 }
 
@@ -52,20 +53,20 @@ cycle combined_by_pairs(std::vector<cycle> all, const cycle& times) {
 cycle mean_of(const std::vector<int>& ranks) {
   cycle mean{};
   for (const int r : ranks) mean = weighed(1, mean, 1, contribution_of(r));
-  for (double& it : mean) it /= static_cast<double>(ranks.size());
+  for (double& element : mean) element /= static_cast<double>(ranks.size());
   return mean;
 }
 
 }  // namespace
 
 cycle contribution_of(int rank) {
-  cycle it{};
+  cycle own{};
   for (std::size_t k = 0; k < k_cycle; ++k) {
     const bool is_parallel = k % 3 == 0, is_own = (k + static_cast<std::size_t>(rank)) % 5 == 0;
-    it[k] = static_cast<double>((1 + rank % 3) * (1 + static_cast<int>(k % 4)));
-    if (!is_parallel && is_own) it[k] -= 9 + rank % 4;
+    own[k] = static_cast<double>((1 + rank % 3) * (1 + static_cast<int>(k % 4)));
+    if (!is_parallel && is_own) own[k] -= 9 + rank % 4;
   }
-  return it;
+  return own;
 }
 
 cycle sum_of(int ranks) {
@@ -74,7 +75,7 @@ cycle sum_of(int ranks) {
   return sum;
 }
 
-cycle adaptive_sum_of(std::string_view mode, const node_ranks& nodes, const lsched_tensor& at) {
+cycle adaptive_sum_of(std::string_view mode, const node_ranks& nodes, const lsched_tensor& tensor) {
   std::vector<cycle> vectors;
   if (mode.starts_with("two_level")) {
     for (const std::vector<int>& ranks : nodes) vectors.push_back(mean_of(ranks));
@@ -83,7 +84,7 @@ cycle adaptive_sum_of(std::string_view mode, const node_ranks& nodes, const lsch
     for (const std::vector<int>& ranks : nodes) size += static_cast<int>(ranks.size());
     for (int r = 0; r < size; ++r) vectors.push_back(contribution_of(r));
   }
-  const cycle times = times_in(at);
+  const cycle times = times_in(tensor);
   return mode.starts_with("linear") ? combined_in_order(vectors, times) : combined_by_pairs(std::move(vectors), times);
 }
 

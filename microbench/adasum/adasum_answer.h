@@ -30,8 +30,8 @@ using node_ranks = std::vector<std::vector<int>>;
 /// All of them added up.
 cycle sum_of(int ranks);
 
-/// Of a tensor at these elements, by an algorithm whose name begins with "linear", "two_level" or anything else.
-cycle adaptive_sum_of(std::string_view mode, const node_ranks& nodes, const lsched_tensor& at);
+/// The adaptive sum of a tensor, by an algorithm whose name begins with "linear", "two_level" or anything else.
+cycle adaptive_sum_of(std::string_view mode, const node_ranks& nodes, const lsched_tensor& tensor);
 
 /// How far an f32 may be from that: roundings of each combination, and of the sum of a node.
 double tolerance_of(int ranks);

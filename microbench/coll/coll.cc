@@ -1,67 +1,106 @@
 // Latency of balanced collectives (float, sum), beside MPI's in the same run.
-#include <algorithm>
+#include "microbench/coll/coll.h"
 
-#include "microbench/benchmarks.h"
-#include "microbench/coll/coll_sweep.h"
-#include "microbench/harness.h"
-#if LSCHED_HAVE_MPI
-#include "microbench/coll/mpi_rival.h"
-#endif
+#include <unistd.h>
+
+#include <algorithm>
 
 namespace lsched::bench {
 namespace {
 
-/// Says what MPI rows there will be.
-rivals introduce_mpi(const team& ranks, [[maybe_unused]] const coll_options& options, reporter& out) {
-  rivals how;
-#if LSCHED_HAVE_MPI
-  const std::string why_not = why_no_mpi(ranks.size());
-  how.with_mpi = why_not.empty();
-  if (how.with_mpi) {
-    how.mpi = mpi_name();
-    out.say("MPI rows: %s", mpi_description().c_str());
-    for (const std::string& name : options.collectives)
-      if (!has_form(mpi_form::persistent, exercise_named(name)))
-        out.say("MPI rows: no persistent %s in this MPI, or none that works", name.c_str());
-  }
-#else
-  static_cast<void>(ranks);
-  const std::string why_not = "MPI is not in this build";
-#endif
-  if (how.with_mpi) return how;
-  out.say("MPI rows: none, %s", why_not.c_str());
-  return how;
+constexpr double k_share_of_spinners = 0.4;  // of the time of a collective, at most
+constexpr double k_share_of_memory = 0.25;   // of the machine's, at most
+
+/// Bytes of memory that the buffers of a size take, all local ranks together.
+double bytes_needed(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
+  const exercise root(kind, 0, ranks.size(), bytes);
+  const exercise other(kind, ranks.size() - 1, ranks.size(), bytes);
+  const auto floats = std::max(root.inputs() + root.outputs(), other.inputs() + other.outputs());
+  constexpr int k_kinds_of_memory = 2;
+  return static_cast<double>(floats * sizeof(float)) * k_kinds_of_memory * ranks.local_ranks();
 }
 
-void explain(const team& ranks, const rivals& how, bool mpi_is_wrong, reporter& out) {
-  out.say(
-      "Ours: blocking = lsched_run, persistent = lsched_start + lsched_wait; a schedule is persistent by nature, so "
-      "there is no third form. A round's time is its slowest rank's. \"/best MPI\": the row's median over that of "
-      "MPI's fastest form, in place or not; below 1 the row is faster.");
-  if (ranks.is_oversubscribed() && how.with_mpi)
-    out.say(
-        "Oversubscribed: forms of MPI that spin wait for the scheduler; those that yield give the core up between "
-        "tests.");
-  if (mpi_is_wrong) out.say("Rows of MPI that are WRONG do not count as its best.");
+/// Why a size is not measured, if so.
+std::string validate(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
+  const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const double needed = bytes_needed(ranks, kind, bytes);
+  if (needed <= k_share_of_memory * machine) return {};
+  return text("the buffers of %d ranks would take %.1f GiB, more than a quarter of the memory", ranks.local_ranks(),
+              needed / (1 << 30));
 }
 
 }  // namespace
 
+double best_of_mpi(std::span<const result> rows) {
+  double best = 0;
+  for (const result& row : rows) {
+    if (row.at("impl") != "mpi" || row.at("wrong") != 0 || row.at("rounds") == 0) continue;
+    const double us = row.at("us_median");
+    if (best == 0 || us < best) best = us;
+  }
+  return best;
+}
+
+std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const std::string& mpi,
+                          reporter& out) {
+  const std::vector<std::uint64_t> sizes =
+      kind.movement == pattern::barrier ? std::vector<std::uint64_t>{0} : options.sizes;
+  turn_limits left{.iterations = options.iterations,
+                   .end = clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1e3)),
+                   .spinners_ms = k_share_of_spinners * options.seconds * 1e3};
+  std::vector<result> all;
+  std::size_t left_out = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (const std::string why = validate(ranks, kind, sizes[i]); !why.empty()) {
+      out.say("%s of %s is left out: %s", kind.name, size_text(sizes[i]).c_str(), why.c_str());
+      continue;
+    }
+    cell_set set(ranks, options, kind, sizes[i], !mpi.empty());
+    const double share_ms = std::max(ms_between(clock::now(), left.end), 0.0) / static_cast<double>(sizes.size() - i);
+    left.cell_ms = std::min(options.cell_seconds * 1e3, share_ms / static_cast<double>(set.cells().size()));
+    take_turns(set.cells(), ranks, left, kind.name + (" " + size_text(sizes[i])), out);
+    std::vector<result> rows;
+    for (const cell& c : set.cells()) {
+      left_out += c.is_left_out ? 1 : 0;
+      if (!c.is_left_out) rows.push_back(result_of(c, ranks));
+    }
+    const double best = best_of_mpi(rows);
+    for (result& row : rows) {
+      row["mpi"] = mpi;
+      out.add(row, best > 0 ? result{{"of_mpi", row["us_median"].get<double>() / best}} : result{});
+    }
+    all.insert(all.end(), rows.begin(), rows.end());
+    set.end();
+  }
+  out.print({column("size", "bytes"), column(kind.name, "impl"), column("form", "form"), column("in place", "in_place"),
+             column("buffers", "buffers"), column("algorithm", "algorithm"), k_us_min, k_us_median, k_us_p95,
+             column("/best MPI", "of_mpi", 2), k_rounds, k_wrong});
+  if (left_out > 0)
+    out.say("%zu cells of MPI's spinning forms are left out: others of them had used up %.0f %% of the time", left_out,
+            k_share_of_spinners * 100);
+  return all;
+}
+
 int run_coll(lsched_world* runtime, const coll_options& options) {
   team ranks(runtime);
-  reporter out("coll", options.json, ranks);
-  out.introduce(ranks);
-  const rivals how = introduce_mpi(ranks, options, out);
-  if (options.pin) pin_application(ranks, out);
-
-  std::vector<coll_row> rows;
-  bool is_right = true;
-  for (const std::string& name : options.collectives)
-    is_right = sweep(exercise_named(name), ranks, options, how, out, rows) && is_right;
-  const auto is_wrong_mpi = [](const coll_row& row) { return row.wrong > 0 && row.impl == "mpi"; };
-  explain(ranks, how, std::any_of(rows.begin(), rows.end(), is_wrong_mpi), out);
-  if (!is_right) out.say("WRONG: results of libsched; see the table");
-  return is_right ? 0 : 1;
+  reporter out("coll", options, ranks);
+  const std::string mpi = mpi_if_measured(ranks, out);
+  for (const std::string& name : options.collectives) {
+    if (!mpi.empty() && !has_form(mpi_form::persistent, exercise_named(name)))
+      out.say("MPI rows: no persistent %s in this MPI, or none that works", name.c_str());
+    sweep(exercise_named(name), ranks, options, mpi, out);
+  }
+  out.say(
+      "Ours: blocking = lsched_run, persistent = lsched_start + lsched_wait; a schedule is persistent by nature, so "
+      "there is no third form. A round's time is its slowest rank's. \"/best MPI\": the row's median over that of "
+      "MPI's fastest form, in place or not; below 1 the row is faster.");
+  if (ranks.is_oversubscribed() && !mpi.empty())
+    out.say(
+        "Oversubscribed: forms of MPI that spin wait for the scheduler; those that yield give the core up between "
+        "tests.");
+  if (std::ranges::any_of(out.results(), [](const result& row) { return row["impl"] == "mpi" && row["wrong"] > 0; }))
+    out.say("Rows of MPI that are WRONG do not count as its best.");
+  return out.finish();
 }
 
 }  // namespace lsched::bench

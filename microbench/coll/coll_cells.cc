@@ -1,52 +1,42 @@
-#include "microbench/coll/coll_cells.h"
-
 #include <algorithm>
-#include <array>
 
 #include "collectives/registry.h"
-#if LSCHED_HAVE_MPI
-#include "microbench/coll/mpi_rival.h"
-#endif
+#include "microbench/coll/coll.h"
 
 namespace lsched::bench {
-
-#if !LSCHED_HAVE_MPI
-class mpi_rival {};  // never made
-#endif
-
 namespace {
 
 bool wants_in_place(const coll_options& options, const exercise_kind& kind, bool in_place) {
   return !in_place || (kind.can_be_in_place && options.has_in_place);
 }
 
-/// What `--algorithm` asks of a collective: one name, or all it has.
+/// The algorithms that `--algorithm` names of a collective: one, or all it has.
 std::vector<std::string> algorithms_for(const coll_options& options, const std::string& collective_name) {
-  const collective* const of = find_collective(collective_name);
-  if (of == nullptr) throw agreed("libsched has no " + collective_name);
+  const collective* const wanted = find_collective(collective_name);
+  if (wanted == nullptr) throw agreed("libsched has no " + collective_name);
   if (options.algorithm != "all") return {options.algorithm};
   std::vector<std::string> names;
   for (const algorithm& each : algorithms())
-    if (each.of == of) names.emplace_back(each.name);
+    if (each.of == wanted) names.emplace_back(each.name);
   if (names.empty()) throw agreed("libsched has no algorithm for " + collective_name);
   return names;
 }
 
 /// Null, on all ranks, where some rank says that the algorithm cannot do this. Throws `agreed` for other failures.
-schedule_handle make_schedule(team& ranks, const exercise& what, const std::string& algorithm, const float* input,
+schedule_handle make_schedule(team& ranks, const exercise& task, const std::string& algorithm, const float* input,
                               float* output) {
-  const collective& of = *find_collective(what.kind().name);
-  const std::vector<std::uint64_t> counts(static_cast<std::size_t>(what.size()), what.count());
-  const bool has_counts = of.has_counts || of.has_blocks;
+  const collective& kind = *find_collective(task.kind().name);
+  const std::vector<std::uint64_t> counts(static_cast<std::size_t>(task.size()), task.count());
+  const bool has_counts = kind.has_counts || kind.has_blocks;
   const lsched_collective_desc desc{.struct_size = sizeof desc,
-                                    .collective = what.kind().name,
+                                    .collective = task.kind().name,
                                     .input = input,
                                     .output = output,
-                                    .count = has_counts ? 0 : what.count(),
+                                    .count = has_counts ? 0 : task.count(),
                                     .counts = has_counts ? counts.data() : nullptr,
-                                    .recv_counts = of.has_blocks ? counts.data() : nullptr,
+                                    .recv_counts = kind.has_blocks ? counts.data() : nullptr,
                                     .dtype = LSCHED_F32,
-                                    .reduction = of.reduces ? LSCHED_SUM : lsched_reduction{},
+                                    .reduction = kind.reduces ? LSCHED_SUM : lsched_reduction{},
                                     .algorithm = algorithm.c_str()};
   lsched_schedule* schedule = nullptr;
   auto why = fresh_diagnostic();
@@ -59,29 +49,69 @@ schedule_handle make_schedule(team& ranks, const exercise& what, const std::stri
 
 }  // namespace
 
+cell cell_of(const exercise& task, float* input, float* output, bool in_place) {
+  cell made{.keys = {{"in_place", in_place}}, .in_place = in_place};
+  made.has_barriers = task.kind().has_barriers;
+  made.is_barrier = task.kind().movement == pattern::barrier;
+  made.fill = [=, &task](std::uint64_t salt) {
+    if (output != nullptr && !in_place) std::fill_n(output, task.outputs(), -1.0f);
+    if (input != nullptr) task.fill(input, salt);
+  };
+  if (output != nullptr)
+    made.count_wrong = [=, &task](std::uint64_t salt) { return static_cast<double>(task.count_wrong(output, salt)); };
+  // In place, a sum becomes the next round's input; anything but zeros would grow beyond all bounds.
+  if (in_place)
+    made.calm = [=, &task] {
+      if (input != nullptr) std::fill_n(input, task.inputs(), 0.0f);
+      if (output != nullptr) std::fill_n(output, task.outputs(), 0.0f);
+    };
+  return made;
+}
+
+std::vector<cell> mpi_cells(const team& ranks, const exercise& task, float* input, float* output, bool in_place,
+                            std::vector<std::unique_ptr<mpi_rival>>& rivals) {
+  std::vector<cell> cells;
+  for (const mpi_form form : k_mpi_forms) {
+    if (!has_form(form, task.kind()) || (yields(form) && !ranks.is_oversubscribed())) continue;
+    mpi_rival* const rival =
+        rivals.emplace_back(std::make_unique<mpi_rival>(form, task, input, output, in_place)).get();
+    cell& made = cells.emplace_back(cell_of(task, input, output, in_place));
+    made.keys.update({{"impl", "mpi"}, {"form", name_of(form)}, {"buffers", "malloc"}, {"algorithm", "its own"}});
+    made.spins = ranks.is_oversubscribed() && !yields(form);
+    made.run = [rival] { rival->run(); };
+    if (form == mpi_form::blocking) continue;
+    made.start = [rival] { rival->start(); };
+    made.finish = [rival] { rival->finish(); };
+  }
+  return cells;
+}
+
 cell_set::buffers cell_set::in(buffers apart, bool in_place) const {
-  if (!in_place) return {what_.inputs() > 0 ? apart.input : nullptr, what_.outputs() > 0 ? apart.output : nullptr};
-  float* const both = what_.inputs() >= what_.outputs() ? apart.input : apart.output;
-  return {what_.inputs() > 0 ? both + what_.input_offset() : nullptr,
-          what_.outputs() > 0 ? both + what_.output_offset() : nullptr};
+  if (!in_place) return {task_.inputs() > 0 ? apart.input : nullptr, task_.outputs() > 0 ? apart.output : nullptr};
+  float* const both = task_.inputs() >= task_.outputs() ? apart.input : apart.output;
+  return {task_.inputs() > 0 ? both + task_.input_offset() : nullptr,
+          task_.outputs() > 0 ? both + task_.output_offset() : nullptr};
 }
 
 cell_set::cell_set(team& ranks, const coll_options& options, const exercise_kind& kind, std::uint64_t bytes,
                    bool with_mpi)
-    : what_(kind, ranks.rank(), ranks.size(), bytes) {
+    : task_(kind, ranks.rank(), ranks.size(), bytes) {
   const auto heap = [&](std::uint64_t floats) { return heaps_.emplace_back(std::max<std::size_t>(floats, 1)).data(); };
   const auto shared = [&](std::uint64_t floats) {
     return shared_.emplace_back(allocate_shared(ranks.runtime(), std::max<std::size_t>(floats, 1))).get();
   };
-  const buffers apart{heap(what_.inputs()), heap(what_.outputs())};
+  const buffers apart{heap(task_.inputs()), heap(task_.outputs())};
   add_ours(ranks, options, "malloc", apart);
-  if (kind.what != pattern::barrier)
-    add_ours(ranks, options, "lsched_alloc", {shared(what_.inputs()), shared(what_.outputs())});
-  for (const bool in_place : {false, true})
-    if (with_mpi && wants_in_place(options, kind, in_place)) add_mpi(ranks, in(apart, in_place), in_place);
+  if (kind.movement != pattern::barrier)
+    add_ours(ranks, options, "lsched_alloc", {shared(task_.inputs()), shared(task_.outputs())});
+  for (const bool in_place : {false, true}) {
+    if (!with_mpi || !wants_in_place(options, kind, in_place)) continue;
+    const buffers place = in(apart, in_place);
+    for (cell& c : mpi_cells(ranks, task_, place.input, place.output, in_place, rivals_))
+      cells_.push_back(std::move(c));
+  }
+  for (cell& c : cells_) c.keys.update({{"coll", kind.name}, {"bytes", bytes}});
 }
-
-cell_set::~cell_set() = default;
 
 void cell_set::end() {
   for (schedule_handle& schedule : schedules_) close(std::move(schedule));
@@ -90,74 +120,32 @@ void cell_set::end() {
 void cell_set::add_ours(team& ranks, const coll_options& options, const char* memory, buffers apart) {
   const std::size_t before = cells_.size();
   for (const bool in_place : {false, true}) {
-    if (!wants_in_place(options, what_.kind(), in_place) || (in_place && !what_.kind().ours_can_be)) continue;
-    const buffers at = in(apart, in_place);
-    for (const std::string& name : algorithms_for(options, what_.kind().name)) {
-      schedule_handle made = make_schedule(ranks, what_, name, at.input, at.output);
+    if (!wants_in_place(options, task_.kind(), in_place) || (in_place && !task_.kind().ours_can_be)) continue;
+    const buffers place = in(apart, in_place);
+    for (const std::string& name : algorithms_for(options, task_.kind().name)) {
+      schedule_handle made = make_schedule(ranks, task_, name, place.input, place.output);
       if (made == nullptr) continue;
-      add_forms(made.get(), {.impl = "libsched",
-                             .buffers = memory,
-                             .algorithm = algorithm_of(made.get()),
-                             .in_place = in_place,
-                             .what = &what_,
-                             .input = at.input,
-                             .output = at.output});
+      cell ours = cell_of(task_, place.input, place.output, in_place);
+      ours.keys.update({{"impl", "libsched"}, {"buffers", memory}, {"algorithm", algorithm_of(made.get())}});
+      add_forms(made.get(), std::move(ours));
       schedules_.push_back(std::move(made));
     }
   }
   if (cells_.size() == before)
-    throw agreed(options.algorithm + " of " + what_.kind().name + " cannot do " + std::to_string(what_.count()) +
+    throw agreed(options.algorithm + " of " + task_.kind().name + " cannot do " + std::to_string(task_.count()) +
                  " floats");
 }
 
 void cell_set::add_forms(lsched_schedule* schedule, cell made) {
-  made.form = "blocking";
-  made.run = [schedule] { expect_ok(lsched_run(schedule, k_patience_ns, nullptr), "lsched_run"); };
+  made.keys["form"] = "blocking";
+  made.run = [schedule] { run(schedule); };
   cells_.push_back(made);
-  made.form = "persistent";
+  made.keys["form"] = "persistent";
   lsched_ticket* const ticket = tickets_.emplace_back(std::make_unique<lsched_ticket>()).get();
   made.start = [schedule, ticket] { expect_ok(lsched_start(schedule, ticket), "lsched_start"); };
   made.finish = [ticket] { expect_ok(lsched_wait(*ticket, k_patience_ns, nullptr), "lsched_wait"); };
-  made.run = [schedule] {
-    lsched_ticket round{};
-    expect_ok(lsched_start(schedule, &round), "lsched_start");
-    expect_ok(lsched_wait(round, k_patience_ns, nullptr), "lsched_wait");
-  };
+  made.run = [schedule] { start_and_wait(schedule); };
   cells_.push_back(std::move(made));
-}
-
-#if LSCHED_HAVE_MPI
-void cell_set::add_mpi(const team& ranks, buffers at, bool in_place) {
-  for (const mpi_form form : k_mpi_forms) {
-    if (!has_form(form, what_.kind()) || (yields(form) && !ranks.is_oversubscribed())) continue;
-    auto& rival = *rivals_.emplace_back(std::make_unique<mpi_rival>(form, what_, at.input, at.output, in_place));
-    cell made{.impl = "mpi",
-              .form = name_of(form),
-              .buffers = "malloc",
-              .algorithm = "its own",
-              .in_place = in_place,
-              .spins = ranks.is_oversubscribed() && !yields(form),
-              .what = &what_,
-              .input = at.input,
-              .output = at.output,
-              .run = [&rival] { rival.run(); }};
-    if (form != mpi_form::blocking) {
-      made.start = [&rival] { rival.start(); };
-      made.finish = [&rival] { rival.finish(); };
-    }
-    cells_.push_back(std::move(made));
-  }
-}
-#else
-void cell_set::add_mpi(const team&, buffers, bool) {}
-#endif
-
-double set_bytes(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
-  const exercise root(kind, 0, ranks.size(), bytes);
-  const exercise other(kind, ranks.size() - 1, ranks.size(), bytes);
-  const auto floats = std::max(root.inputs() + root.outputs(), other.inputs() + other.outputs());
-  constexpr int k_kinds_of_memory = 2;
-  return static_cast<double>(floats * sizeof(float)) * k_kinds_of_memory * ranks.local_ranks();
 }
 
 }  // namespace lsched::bench

@@ -1,79 +1,55 @@
 #include "microbench/coll/coll_comparison.h"
 
 #include <algorithm>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
-#include <tuple>
 
 #include "microbench/exercise.h"
-#include "microbench/harness.h"
 
 namespace lsched::bench {
 namespace {
 
 /// Where a collective stands in reports; what is unknown comes last.
 std::size_t order_of(const std::string& collective) {
-  std::size_t place = 0;
-  for (const exercise_kind& kind : exercises()) {
-    if (kind.name == collective) break;
-    ++place;
-  }
-  return place;
+  const auto all = exercises();
+  return static_cast<std::size_t>(std::ranges::find(all, collective, &exercise_kind::name) - all.begin());
 }
 
-/// One launch's view of a cell.
-struct sighting {
-  double mpi_us = 0;
-  std::string mpi_how;
-  our_best malloced{}, shared{};
-  double spin_ns = 0;
-};
-
-void keep_better(our_best& best, double us, const std::string& how) {
-  if (best.us == 0 || us < best.us) best = {us, 0, how};
-}
-
-/// The sighting in the middle by `ratio`, the higher of two.
-template <class Ratio>
-const sighting& middle(std::vector<sighting>& all, Ratio ratio) {
-  std::sort(all.begin(), all.end(), [&](const sighting& a, const sighting& b) { return ratio(a) < ratio(b); });
+/// The launch in the middle by `ratio`, the higher of two.
+template <class Sightings, class Ratio>
+auto middle(Sightings& all, Ratio ratio) {
+  std::ranges::sort(all, {}, ratio);
   return all[all.size() / 2];
 }
 
 }  // namespace
 
+/// Throws what is missing or wrong about a line of `lsched bench coll`.
+void coll_comparison::add(const result& line, std::set<std::string>& seen) {
+  const std::string collective = line.at("coll"), buffers = line.at("buffers");
+  const bool is_mpi = line.at("impl") == "mpi", in_place = line.at("in_place");
+  const std::string form = line.at("form").get<std::string>() + (in_place ? ", in place" : "");
+  const std::string how = is_mpi ? form : line.at("algorithm").get<std::string>() + ", " + form;
+  const double us = line.at("us_median");
+  const place where{order_of(collective),          collective,      line.at("ranks"), line.at("pinned"),
+                    line.at("transport") == "mpi", line.at("bytes")};
+  const result cell{collective,       is_mpi,           buffers,           how,
+                    line.at("ranks"), line.at("bytes"), line.at("pinned"), line.at("transport")};
+  if (!seen.insert(cell.dump()).second) throw failed("this cell was there before; a file holds one launch");
+  if (!(us > 0)) throw failed("us_median is not a time");
+  sighting& launch = sightings_[where][{line.at("mpi"), launches_}];
+  launch.spin_ns = line.value("spin_ns", 0.0);
+  if (line.at("wrong") != 0) return;
+  (is_mpi ? launch.mpi : buffers == "malloc" ? launch.malloced : launch.shared).take(us, how);
+}
+
 void coll_comparison::add_launch(std::string_view path, const std::string& lines) {
   std::istringstream text(lines);
   std::string line;
   std::set<std::string> seen;
-  std::size_t number = 1;
-  for (; std::getline(text, line); ++number) {
+  for (std::size_t number = 1; std::getline(text, line); ++number) {
     try {
-      const auto found = nlohmann::json::parse(line);
-      if (found.at("bench") != "coll") continue;
-      std::string how = found.at("form").get<std::string>() + (found.at("in_place").get<bool>() ? ", in place" : "");
-      if (found.at("impl") != "mpi") how = found.at("algorithm").get<std::string>() + ", " + how;
-      row made{.collective = found.at("coll"),
-               .impl = found.at("impl"),
-               .buffers = found.at("buffers"),
-               .how = std::move(how),
-               .mpi = found.at("mpi"),
-               .ranks = found.at("ranks"),
-               .is_pinned = found.at("pinned"),
-               .is_through_mpi = found.at("transport") == "mpi",
-               .bytes = found.at("bytes"),
-               .us = found.at("us_median"),
-               .spin_ns = found.value("spin_ns", 0.0),
-               .is_wrong = found.at("wrong") != 0,
-               .launch = launches_};
-      const std::string cell = made.collective + "|" + made.impl + "|" + made.buffers + "|" + made.how + "|" +
-                               std::to_string(made.ranks) + "|" + std::to_string(made.bytes) +
-                               (made.is_pinned ? "|pinned" : "") + (made.is_through_mpi ? "|mpi" : "");
-      if (!seen.insert(cell).second) throw failed("this cell was there before; a file holds one launch");
-      if (!(made.us > 0)) throw failed("us_median is not a time");
-      rows_.push_back(std::move(made));
+      const auto found = result::parse(line);
+      if (found.at("bench") == "coll") add(found, seen);
     } catch (const std::exception& why) {
       throw failed(std::string(path) + ": line " + std::to_string(number) + ": " + why.what());
     }
@@ -82,61 +58,48 @@ void coll_comparison::add_launch(std::string_view path, const std::string& lines
   ++launches_;
 }
 
-std::vector<compared_cell> coll_comparison::cells(std::size_t* incomplete) const {
-  using key = std::tuple<std::size_t, std::string, int, bool, bool, std::uint64_t>;
-  using name_and_launch = std::pair<std::string, std::size_t>;
-  std::map<key, std::map<name_and_launch, sighting>> sightings;
-  for (const row& each : rows_) {
-    sighting& it = sightings[{order_of(each.collective), each.collective, each.ranks, each.is_pinned,
-                              each.is_through_mpi, each.bytes}][{each.mpi, each.launch}];
-    it.spin_ns = each.spin_ns;
-    if (each.is_wrong) continue;
-    if (each.impl != "mpi")
-      keep_better(each.buffers == "malloc" ? it.malloced : it.shared, each.us, each.how);
-    else if (it.mpi_us == 0 || each.us < it.mpi_us)
-      it.mpi_us = each.us, it.mpi_how = each.how;
-  }
+void coll_comparison::put(result& to, const std::string& memory, const best& ours, const best& mpi) {
+  if (ours.us > 0)
+    to.update({{memory + "_how", ours.how}, {memory + "_us", ours.us}, {memory + "_ratio", ours.us / mpi.us}});
+}
 
-  std::vector<compared_cell> result;
-  std::size_t left_out = 0;
-  for (auto& [where, launches] : sightings) {
+std::vector<result> coll_comparison::cells(std::size_t* incomplete) const {
+  std::vector<result> compared;
+  for (const auto& [where, launches] : sightings_) {
     std::map<std::string, std::vector<sighting>> by_mpi;
     std::size_t usable = 0;
-    for (auto& [who, it] : launches) {
-      if (it.mpi_us == 0 || it.malloced.us == 0) continue;
-      it.malloced.ratio = it.malloced.us / it.mpi_us;
-      it.shared.ratio = it.shared.us / it.mpi_us;
-      by_mpi[who.first].push_back(it);
+    for (const auto& [mpi_and_launch, launch] : launches) {
+      if (launch.mpi.us == 0 || launch.malloced.us == 0) continue;
+      by_mpi[mpi_and_launch.first].push_back(launch);
       ++usable;
     }
-    if (usable == 0) {
-      ++left_out;
-      continue;
-    }
-    compared_cell cell{.collective = std::get<1>(where),
-                       .ranks = std::get<2>(where),
-                       .bytes = std::get<5>(where),
-                       .is_pinned = std::get<3>(where),
-                       .is_through_mpi = std::get<4>(where)};
+    if (usable == 0) continue;
+    const auto& [order, collective, ranks, is_pinned, is_through_mpi, bytes] = where;
+    result cell{{"malloc_ratio", 0.0}};
     for (auto& [mpi, all] : by_mpi) {
-      const sighting typical = middle(all, [](const sighting& s) { return s.malloced.ratio; });
-      if (typical.malloced.ratio <= cell.malloced.ratio) continue;
-      const auto [low, high] = std::minmax_element(
-          all.begin(), all.end(), [](const sighting& a, const sighting& b) { return a.spin_ns < b.spin_ns; });
-      cell.least_spin_ns = low->spin_ns;
-      cell.most_spin_ns = high->spin_ns;
-      cell.mpi = mpi;
-      cell.mpi_how = typical.mpi_how;
-      cell.mpi_us = typical.mpi_us;
-      cell.malloced = typical.malloced;
-      cell.launches = all.size();
-      cell.other_launches = usable - all.size();
-      cell.shared = middle(all, [](const sighting& s) { return s.shared.ratio; }).shared;
+      const sighting typical = middle(all, [](const sighting& launch) { return launch.malloced.us / launch.mpi.us; });
+      if (typical.malloced.us / typical.mpi.us <= cell["malloc_ratio"]) continue;
+      const auto [low, high] = std::ranges::minmax(all, {}, &sighting::spin_ns);
+      cell = {{"coll", collective},
+              {"ranks", ranks},
+              {"bytes", bytes},
+              {"pinned", is_pinned},
+              {"through_mpi", is_through_mpi},
+              {"mpi", mpi},
+              {"mpi_how", typical.mpi.how},
+              {"mpi_us", typical.mpi.us},
+              {"launches", all.size()},
+              {"other_launches", usable - all.size()},
+              {"least_spin_ns", low.spin_ns},
+              {"most_spin_ns", high.spin_ns}};
+      put(cell, "malloc", typical.malloced, typical.mpi);
+      const sighting of_shared = middle(all, [](const sighting& launch) { return launch.shared.us / launch.mpi.us; });
+      put(cell, "shared", of_shared.shared, of_shared.mpi);
     }
-    result.push_back(std::move(cell));
+    compared.push_back(std::move(cell));
   }
-  if (incomplete != nullptr) *incomplete = left_out;
-  return result;
+  if (incomplete != nullptr) *incomplete = sightings_.size() - compared.size();
+  return compared;
 }
 
 }  // namespace lsched::bench

@@ -6,33 +6,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
+#include "microbench/report.h"
+
 namespace lsched::bench {
-
-/// The fastest right row of ours with one kind of buffers, in the launch of the median ratio.
-struct our_best {
-  double us = 0;      ///< 0: there is none
-  double ratio = 0;   ///< us over that launch's best MPI
-  std::string how{};  ///< "flat, persistent, in place"
-};
-
-struct compared_cell {
-  std::string collective;
-  int ranks = 0;
-  std::uint64_t bytes = 0;
-  bool is_pinned = false;
-  bool is_through_mpi = false;  ///< ours talked through MPI, and not through shared memory
-  std::string mpi;              ///< the better one
-  std::string mpi_how;          ///< its form
-  double mpi_us = 0;            ///< in the launch of the median ratio
-  our_best malloced{}, shared{};
-  std::size_t launches = 0;                    ///< with that MPI
-  std::size_t other_launches = 0;              ///< with other MPIs
-  double least_spin_ns = 0, most_spin_ns = 0;  ///< of those with that MPI
-};
 
 class coll_comparison {
  public:
@@ -41,21 +24,34 @@ class coll_comparison {
   /// row of bench coll.
   void add_launch(std::string_view path, const std::string& lines);
 
-  /// By collective in the order of reports, then ranks, pinned or not, transport, and bytes. Cells without an MPI or
-  /// without ours are left out and counted.
-  std::vector<compared_cell> cells(std::size_t* incomplete = nullptr) const;
+  /// By collective in the order of reports, then ranks, pinned or not, transport, and bytes. Of each cell: the better
+  /// MPI (mpi, mpi_how: its form, mpi_us) and the fastest right row of ours, malloc_… and shared_… by buffers (…_how,
+  /// …_us, …_ratio: of that launch's best MPI; missing if there is none), in the launch of the median ratio; how many
+  /// launches there are with that MPI and with others; least_spin_ns, most_spin_ns of those with that MPI.
+  /// Cells without an MPI or without ours are left out and counted.
+  std::vector<result> cells(std::size_t* incomplete = nullptr) const;
 
  private:
-  struct row {
-    std::string collective, impl, buffers, how, mpi;
-    int ranks;
-    bool is_pinned, is_through_mpi;
-    std::uint64_t bytes;
-    double us, spin_ns;
-    bool is_wrong;
-    std::size_t launch;
+  /// The fastest right row; 0 us: there is none.
+  struct best {
+    double us = 0;
+    std::string how{};
+
+    void take(double other_us, const std::string& other_how) {
+      if (us == 0 || other_us < us) us = other_us, how = other_how;
+    }
   };
-  std::vector<row> rows_;
+  /// A cell of one launch.
+  struct sighting {
+    best mpi{}, malloced{}, shared{};
+    double spin_ns = 0;
+  };
+  static void put(result& to, const std::string& memory, const best& ours, const best& mpi);
+  /// A cell by its place in reports: collective, ranks, whether pinned, whether through MPI, bytes.
+  using place = std::tuple<std::size_t, std::string, int, bool, bool, std::uint64_t>;
+  void add(const result& line, std::set<std::string>& seen);
+
+  std::map<place, std::map<std::pair<std::string, std::size_t>, sighting>> sightings_;  ///< by MPI and launch
   std::size_t launches_ = 0;
 };
 

@@ -1,5 +1,8 @@
 #include "microbench/coll/mpi_rival.h"
 
+#include <array>
+
+#if LSCHED_HAVE_MPI
 #include <mpi.h>
 #if defined(OPEN_MPI)
 #include <mpi-ext.h>
@@ -7,13 +10,38 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <functional>
 #include <vector>
 
 #include "bindings/mpi/mpi_library.h"
-#include "microbench/harness.h"
+#endif
+
+namespace lsched::bench {
+
+const char* name_of(mpi_form form) {
+  constexpr std::array k_names{"blocking", "nonblocking", "persistent", "nonblocking-yield", "persistent-yield"};
+  return k_names[static_cast<std::size_t>(form)];
+}
+
+#if !LSCHED_HAVE_MPI
+
+struct mpi_rival::state {};
+mpi_rival::mpi_rival(mpi_form, const exercise&, const float*, float*, bool) {
+  throw failed("MPI is not in this build");
+}
+mpi_rival::~mpi_rival() = default;
+void mpi_rival::run() {}
+void mpi_rival::start() {}
+void mpi_rival::finish() {}
+bool has_form(mpi_form, const exercise_kind&) { return false; }
+std::string why_no_mpi(int) { return "MPI is not in this build"; }
+std::string mpi_if_measured(const team&, reporter& out) {
+  out.say("MPI rows: none, MPI is not in this build");
+  return {};
+}
+
+#else
 
 // MPI's persistent collectives under the name this MPI gives them, or null. A macro, since only the preprocessor
 // puts names together.
@@ -25,7 +53,6 @@
 #define LSCHED_INIT_OF(name) nullptr
 #endif
 
-namespace lsched::bench {
 namespace {
 
 void expect_mpi(int answer, const char* call) {
@@ -163,47 +190,26 @@ int as_int(std::uint64_t count) {
   return static_cast<int>(count);
 }
 
-arguments arguments_of(const exercise& what, const float* input, float* output, bool in_place) {
-  arguments made{.input = input, .output = output, .count = as_int(what.count())};
-  as_int(what.count() * static_cast<std::uint64_t>(what.size()));
-  made.counts.assign(static_cast<std::size_t>(what.size()), made.count);
-  for (int r = 0; r < what.size(); ++r) made.places.push_back(r * made.count);
+arguments arguments_of(const exercise& task, const float* input, float* output, bool in_place) {
+  arguments made{.input = input, .output = output, .count = as_int(task.count())};
+  as_int(task.count() * static_cast<std::uint64_t>(task.size()));
+  made.counts.assign(static_cast<std::size_t>(task.size()), made.count);
+  for (int r = 0; r < task.size(); ++r) made.places.push_back(r * made.count);
   // MPI's whole receive buffer begins where the shared one does.
-  if (const pattern how = what.kind().what; in_place && how == pattern::scatter) {
-    if (what.is_root()) made.output = in_place_mark();
-  } else if (in_place && (what.is_root() || (how != pattern::gather && how != pattern::reduce))) {
+  if (const pattern movement = task.kind().movement; in_place && movement == pattern::scatter) {
+    if (task.is_root()) made.output = in_place_mark();
+  } else if (in_place && (task.is_root() || (movement != pattern::gather && movement != pattern::reduce))) {
     made.input = in_place_mark();
   }
   // A broadcast has one buffer: the root's is its input.
-  if (what.kind().what == pattern::bcast && what.is_root()) made.output = const_cast<float*>(input);
+  if (task.kind().movement == pattern::bcast && task.is_root()) made.output = const_cast<float*>(input);
   return made;
 }
 
 }  // namespace
 
-const char* name_of(mpi_form form) {
-  constexpr std::array k_names{"blocking", "nonblocking", "persistent", "nonblocking-yield", "persistent-yield"};
-  return k_names[static_cast<std::size_t>(form)];
-}
-
 bool has_form(mpi_form form, const exercise_kind& kind) {
   return (form != mpi_form::persistent && form != mpi_form::persistent_yield) || calls_of(kind.name).init != nullptr;
-}
-
-// Open MPI goes on to say who has packaged it.
-std::string mpi_name() {
-  const std::string all = mpi_library();
-  return all.substr(0, all.find(","));
-}
-
-std::string mpi_description() {
-  int level = MPI_THREAD_SINGLE;
-  MPI_Query_thread(&level);
-  const char* name = level == MPI_THREAD_MULTIPLE     ? "MPI_THREAD_MULTIPLE"
-                     : level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
-                     : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
-                                                      : "MPI_THREAD_SINGLE";
-  return mpi_name() + ", " + name;
 }
 
 std::string why_no_mpi(int ranks) {
@@ -216,6 +222,23 @@ std::string why_no_mpi(int ranks) {
   return {};
 }
 
+std::string mpi_if_measured(const team& ranks, reporter& out) {
+  if (const std::string why = why_no_mpi(ranks.size()); !why.empty()) {
+    out.say("MPI rows: none, %s", why.c_str());
+    return {};
+  }
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  const char* name = level == MPI_THREAD_MULTIPLE     ? "MPI_THREAD_MULTIPLE"
+                     : level == MPI_THREAD_SERIALIZED ? "MPI_THREAD_SERIALIZED"
+                     : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
+                                                      : "MPI_THREAD_SINGLE";
+  const std::string all = mpi_library();
+  const std::string mpi = all.substr(0, all.find(","));  // Open MPI goes on to say who has packaged it
+  out.say("MPI rows: %s, %s", mpi.c_str(), name);
+  return mpi;
+}
+
 struct mpi_rival::state {
   mpi_form form;
   const calls* how;
@@ -223,13 +246,13 @@ struct mpi_rival::state {
   MPI_Request request = no_request();
 };
 
-mpi_rival::mpi_rival(mpi_form form, const exercise& what, const float* input, float* output, bool in_place)
+mpi_rival::mpi_rival(mpi_form form, const exercise& task, const float* input, float* output, bool in_place)
     : state_(std::make_unique<state>()) {
   state_->form = form;
-  state_->how = &calls_of(what.kind().name);
-  state_->with = arguments_of(what, input, output, in_place);
+  state_->how = &calls_of(task.kind().name);
+  state_->with = arguments_of(task, input, output, in_place);
   if (form != mpi_form::persistent && form != mpi_form::persistent_yield) return;
-  if (state_->how->init == nullptr) throw failed("this MPI has no persistent " + std::string(what.kind().name));
+  if (state_->how->init == nullptr) throw failed("this MPI has no persistent " + std::string(task.kind().name));
   MPI_Info none{};  // MPICH 4.0 refuses MPI_INFO_NULL here
   expect_mpi(MPI_Info_create(&none), "MPI_Info_create");
   const int answer = state_->how->init(state_->with, none, &state_->request);
@@ -268,5 +291,7 @@ void mpi_rival::finish() {
     sched_yield();
   }
 }
+
+#endif
 
 }  // namespace lsched::bench

@@ -1,4 +1,4 @@
-// MPI's collectives in the forms MPI has, to be compared with. Only in builds with LSCHED_HAVE_MPI; no <mpi.h> here.
+// MPI's collectives in the forms MPI has, to be compared with. Builds without MPI have no forms; no <mpi.h> here.
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "microbench/exercise.h"
+#include "microbench/report.h"
 
 namespace lsched::bench {
 
@@ -29,21 +30,19 @@ inline bool yields(mpi_form form) { return form == mpi_form::yielding || form ==
 /// an extension; MPICH 4.0 does not survive its scatter.
 bool has_form(mpi_form form, const exercise_kind& kind);
 
-/// "MPICH 4.0.2".
-std::string mpi_name();
-/// "MPICH 4.0.2, MPI_THREAD_MULTIPLE"
-std::string mpi_description();
-
-/// Empty if the ranks of MPI_COMM_WORLD are the `ranks` ranks of this benchmark; else the reason why MPI
-/// cannot be measured in this run.
+/// Empty if the ranks of MPI_COMM_WORLD are the `ranks` ranks of this benchmark; else the reason why MPI cannot be
+/// measured in this run.
 std::string why_no_mpi(int ranks);
+
+/// "MPICH 4.0.2"; empty if MPI cannot be measured in this run. A line says so, and why.
+std::string mpi_if_measured(const team& ranks, reporter& out);
 
 /// One collective over MPI_COMM_WORLD, bound to an exercise's buffers. In place if they are one buffer, on the ranks
 /// where MPI knows that. Construction and destruction of persistent ones are collective. Throws `failed` where MPI
 /// reports an error, and for more elements than an int counts.
 class mpi_rival {
  public:
-  mpi_rival(mpi_form form, const exercise& what, const float* input, float* output, bool in_place);
+  mpi_rival(mpi_form form, const exercise& task, const float* input, float* output, bool in_place);
   ~mpi_rival();
   mpi_rival(const mpi_rival&) = delete;
   mpi_rival& operator=(const mpi_rival&) = delete;

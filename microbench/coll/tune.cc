@@ -8,9 +8,7 @@
 
 #include "bindings/input_file.h"
 #include "collectives/selection.h"
-#include "microbench/benchmarks.h"
-#include "microbench/coll/coll_sweep.h"
-#include "microbench/exercise.h"
+#include "microbench/coll/coll.h"
 #include "ops/counted.h"
 
 namespace lsched::bench {
@@ -25,15 +23,16 @@ struct winner {
   double us = 0;
 };
 
-/// Of malloc'd buffers, which nobody has to know about to use; the better of both forms. Ascending.
-std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::vector<coll_row>& rows) {
+/// With malloc'd buffers, as most callers have; the better of both forms. Ascending by bytes.
+std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::vector<result>& rows) {
   std::vector<winner> best;
-  for (const coll_row& row : rows) {
-    if (row.buffers != "malloc" || row.wrong > 0) continue;
-    const std::uint64_t bytes = exercise(kind, 0, size, row.bytes).count() * sizeof(float);
+  for (const result& row : rows) {
+    if (row.at("buffers") != "malloc" || row.at("wrong") > 0) continue;
+    const std::uint64_t bytes = exercise(kind, 0, size, row.at("bytes")).count() * sizeof(float);
+    const winner candidate{bytes, row.at("algorithm"), row.at("us_median")};
     auto found = std::ranges::find(best, bytes, &winner::bytes);
-    if (found == best.end()) found = best.insert(best.end(), {bytes, row.algorithm, row.us.median});
-    if (row.us.median < found->us) *found = {bytes, row.algorithm, row.us.median};
+    if (found == best.end()) found = best.insert(best.end(), candidate);
+    if (candidate.us < found->us) *found = candidate;
   }
   std::ranges::sort(best, {}, &winner::bytes);
   return best;
@@ -74,10 +73,10 @@ tuning_table read(const std::string& path) {
 
 /// New rules in the place of those for the same collectives and the same kind of world.
 void replace(tuning_table& table, const std::vector<tuning_rule>& rules) {
-  const auto is_old = [&](const tuning_rule& it) {
+  const auto is_old = [&](const tuning_rule& old) {
     return std::ranges::any_of(rules, [&](const tuning_rule& next) {
-      return next.collective == it.collective && next.ranks == it.ranks && next.is_near == it.is_near &&
-             next.is_crowded == it.is_crowded;
+      return next.collective == old.collective && next.ranks == old.ranks && next.is_near == old.is_near &&
+             next.is_crowded == old.is_crowded;
     });
   };
   std::erase_if(table.rules, is_old);
@@ -97,25 +96,18 @@ void write(const std::string& path, const tuning_table& table) {
 
 int run_tune(lsched_world* runtime, const tune_options& options) {
   team ranks(runtime);
-  reporter out("tune", "", ranks);
   tuning_table table;
   on_root(ranks, [&] { table = read(options.table); });
-  out.introduce(ranks);
-  if (options.measured.pin) pin_application(ranks, out);
+  reporter out("tune", options.measured, ranks);
   std::vector<tuning_rule> rules;
-  bool is_right = true;
   for (const std::string& name : options.measured.collectives) {
     const exercise_kind& kind = exercise_named(name);
-    std::vector<coll_row> rows;
-    is_right = sweep(kind, ranks, options.measured, {}, out, rows) && is_right;
     const tuning_rule about{
         .collective = name, .ranks = ranks.size(), .is_near = options.is_near, .is_crowded = ranks.is_oversubscribed()};
+    const std::vector<result> rows = sweep(kind, ranks, options.measured, "", out);
     for (tuning_rule& rule : rules_of(about, winners_of(kind, ranks.size(), rows))) rules.push_back(std::move(rule));
   }
-  if (!is_right) {
-    out.say("WRONG results: nothing is written");
-    return 1;
-  }
+  if (const int status = out.finish(); status != 0) return status;  // nothing is written
   replace(table, rules);
   on_root(ranks, [&] { write(options.table, table); });
   out.say("%s for %s in %s; LSCHED_TUNING=%s makes the library go by them", counted(rules.size(), "rule").c_str(),

@@ -1,11 +1,9 @@
-// The parts of `lsched bench engine`: what takes time in one process. Each prints its table and its JSON lines; those
-// that check results answer whether all were right.
+// The parts of `lsched bench engine`: what takes time in one process. Each prints its table and its JSON lines.
 #pragma once
 
 #include <memory>
 
-#include "microbench/benchmarks.h"
-#include "microbench/harness.h"
+#include "microbench/report.h"
 
 namespace lsched::bench {
 
@@ -25,10 +23,10 @@ void measure_graphs(reporter& out);
 void measure_commit(reporter& out);
 
 /// One large reduction, inline and on a oneTBB worker.
-bool measure_lane(reporter& out);
+void measure_lane(reporter& out);
 
 /// Kernels that pass over vectors, beside what memory and arithmetic allow.
-bool measure_kernels(double cell_seconds, reporter& out);
+void measure_kernels(double cell_seconds, reporter& out);
 
 /// What two cores can do with memory between them: the floors of collectives of two ranks.
 void measure_limits(reporter& out);

@@ -6,19 +6,28 @@
 //     chain   0 → 1 → 2 → … → 1023              every op waits for one
 //     fan     0 → {1 … 1022} → 1023             one op releases many, one op waits for many
 #include <algorithm>
+#include <deque>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
 #include "microbench/engine/engine_parts.h"
-#include "microbench/engine/tbb_flow.h"
+#include "microbench/rounds.h"
+#if LSCHED_HAVE_TBB
+#include <oneapi/tbb/flow_graph.h>
+#include <oneapi/tbb/info.h>
+#include <oneapi/tbb/task_arena.h>
+#endif
 
 namespace lsched::bench {
 namespace {
 
 constexpr std::size_t k_ops = 1024;
-constexpr std::uint64_t k_blocks = 10;    // the sides take turns
-constexpr std::uint64_t k_rounds = 2000;  // of each side and graph
+constexpr double k_cell_ms = 300;
+
+/// The two graphs that are measured.
+enum class graph_kind {
+  chain,  ///< each op waits for the one before
+  fan     ///< the first, then all but two side by side, then the last
+};
 
 schedule_handle make_schedule(lsched_world* runtime, graph_kind kind) {
   lsched_builder* builder = nullptr;
@@ -42,85 +51,111 @@ std::uint64_t ops_fired(lsched_world* runtime) {
   return stats.ops;
 }
 
-/// Somebody who can run the graph once.
-struct contender {
-  const char* impl;
-  std::string variant;
-  std::function<void()> run;
-  std::function<std::uint64_t()> fired;  ///< ops so far
-  std::vector<double> ns_per_op{};
+#if LSCHED_HAVE_TBB
+
+namespace flow = oneapi::tbb::flow;
+using plain_node = flow::continue_node<flow::continue_msg>;
+using light_node = flow::continue_node<flow::continue_msg, flow::lightweight>;
+
+/// oneTBB's flow graph of the same ops. A node costs nothing but the library: its body answers an empty message. Only
+/// the last one counts, for the check.
+template <class Node>
+class flow_graph {
+ public:
+  flow_graph(graph_kind kind, int threads) : arena_(threads) {
+    arena_.execute([&] {
+      graph_.emplace();
+      for (std::size_t i = 0; i + 1 < k_ops; ++i)
+        nodes_.emplace_back(*graph_, [](const flow::continue_msg& message) { return message; });
+      nodes_.emplace_back(*graph_, [this](const flow::continue_msg& message) {
+        ends_.fetch_add(1, std::memory_order_relaxed);  // read after wait_for_all, which orders it
+        return message;
+      });
+      for (std::size_t i = 1; i < k_ops; ++i) {
+        if (kind == graph_kind::chain) flow::make_edge(nodes_[i - 1], nodes_[i]);
+        if (kind == graph_kind::chain || i + 1 == k_ops) continue;
+        flow::make_edge(nodes_[0], nodes_[i]);
+        flow::make_edge(nodes_[i], nodes_[k_ops - 1]);
+      }
+    });
+  }
+  ~flow_graph() {
+    arena_.execute([this] {
+      graph_->wait_for_all();
+      nodes_.clear();
+      graph_.reset();
+    });
+  }
+
+  /// All nodes once.
+  void run() {
+    arena_.execute([this] {
+      nodes_.front().try_put(flow::continue_msg());
+      graph_->wait_for_all();
+    });
+  }
+
+  /// How often nodes have run.
+  std::uint64_t fired() const { return ends_.load() * k_ops; }
+
+ private:
+  oneapi::tbb::task_arena arena_;
+  std::optional<flow::graph> graph_;
+  std::deque<Node> nodes_;
+  std::atomic<std::uint64_t> ends_{0};
 };
 
-void run_block(contender& who, std::uint64_t rounds, bool is_timed) {
-  for (std::uint64_t i = 0; i < rounds; ++i) {
-    const auto begin = clock::now();
-    who.run();
-    const auto end = clock::now();
-    if (is_timed) who.ns_per_op.push_back(ns_between(begin, end) / static_cast<double>(k_ops));
-  }
-}
-
-/// Rounds in turns; each side has to show that it fired every op of every round.
-void measure(std::vector<contender>& contenders, std::uint64_t rounds) {
-  const std::uint64_t in_block = std::max<std::uint64_t>(rounds / k_blocks, 1);
-  for (contender& who : contenders) {
-    const std::uint64_t before = who.fired();
-    run_block(who, in_block, false);
-    if (who.fired() - before != in_block * k_ops)
-      throw failed(std::string(who.impl) + " fired " + std::to_string(who.fired() - before) + " ops instead of " +
-                   std::to_string(in_block * k_ops));
-  }
-  for (std::uint64_t block = 0; block < k_blocks; ++block)
-    for (contender& who : contenders) run_block(who, in_block, true);
-}
-
-void measure_graph(graph_kind kind, lsched_world* runtime, table& lines, reporter& out) {
-  const char* what = kind == graph_kind::chain ? "chain" : "fan";
-  auto schedule = make_schedule(runtime, kind);
-  std::vector<contender> contenders;
-  contenders.push_back({"libsched", "lsched_run",
-                        [&] { expect_ok(lsched_run(schedule.get(), k_patience_ns, nullptr), "lsched_run"); },
-                        [&] { return ops_fired(runtime); }});
-  contenders.push_back({"libsched", "lsched_start, lsched_wait",
-                        [&] {
-                          lsched_ticket ticket{};
-                          expect_ok(lsched_start(schedule.get(), &ticket), "lsched_start");
-                          expect_ok(lsched_wait(ticket, k_patience_ns, nullptr), "lsched_wait");
-                        },
-                        [&] { return ops_fired(runtime); }});
-#if LSCHED_HAVE_TBB
-  std::vector<std::unique_ptr<tbb_flow>> graphs;
-  for (const std::string& variant : tbb_flow::variants()) {
-    tbb_flow& graph = *graphs.emplace_back(std::make_unique<tbb_flow>(kind, k_ops, variant));
-    contenders.push_back({"onetbb", variant, [&graph] { graph.run(); }, [&graph] { return graph.visits(); }});
-  }
 #endif
-  out.progress("%s", what);
-  measure(contenders, k_rounds);
-  close(std::move(schedule));
 
-  const contender* best_rival = nullptr;
-  summary best{};
-  for (const contender& who : contenders) {
-    const summary s = summarise(who.ns_per_op);
-    lines.add({what, who.impl, who.variant, text("%.1f", s.median), text("%.1f", s.p95)});
-    if (std::string_view(who.impl) == "onetbb" && (best_rival == nullptr || s.median < best.median)) {
-      best_rival = &who;
-      best = s;
-    }
-  }
-  const auto write = [&](const contender& who, const summary& s) {
-    out.json({{"bench", "engine"},
-              {"impl", who.impl},
-              {"what", what},
-              {"ns_per_op", s.median},
-              {"p95_ns_per_op", s.p95},
-              {"variant", who.variant},
-              {"ops", k_ops},
-              {"rounds", s.samples}});
+/// Adds a way to run a graph. In each block it has to show that it fired every op of every round.
+void add(std::vector<cell>& cells, const char* impl, const std::string& variant, std::uint64_t ops,
+         const std::function<void()>& run, const std::function<std::uint64_t()>& fired) {
+  const auto left = std::make_shared<std::uint64_t>();  // what has not been fired yet, modulo 2^64
+  cell& made = cells.emplace_back(cell{.keys = {{"impl", impl}, {"variant", variant}, {"ops", ops}}, .run = run});
+  made.open = [=] { *left = 0 - fired(); };
+  made.after_round = [=] { *left -= ops; };
+  made.close = [=, name = std::string(impl)] {
+    if (*left + fired() != 0) throw failed(name + " fired other ops than it was asked for");
   };
-  write(contenders[0], summarise(contenders[0].ns_per_op));
-  if (best_rival != nullptr) write(*best_rival, best);
+}
+
+void measure(std::vector<cell>& cells, team& alone, const std::string& name, reporter& out) {
+  turn_limits limits{.cell_ms = k_cell_ms};
+  take_turns(cells, alone, limits, name, out);
+  for (const cell& c : cells) {
+    const summary us = summarise(c.us);
+    const double ns_of_us = 1e3 / c.keys.at("ops").get<double>();
+    result line = c.keys;
+    line.update({{"what", name},
+                 {"ns_per_op", us.median * ns_of_us},
+                 {"p95_ns_per_op", us.p95 * ns_of_us},
+                 {"rounds", us.samples}});
+    out.add(std::move(line));
+  }
+}
+
+void measure_graph(graph_kind kind, team& alone, reporter& out) {
+  const char* name = kind == graph_kind::chain ? "chain" : "fan";
+  const runtime_handle runtime = open_world_of_one();  // of its own: a team's barriers are ops, too
+  auto schedule = make_schedule(runtime.get(), kind);
+  const auto fired = [&] { return ops_fired(runtime.get()); };
+  std::vector<cell> cells;
+  add(
+      cells, "libsched", "lsched_run", k_ops, [&] { run(schedule.get()); }, fired);
+#if LSCHED_HAVE_TBB
+  const int all = oneapi::tbb::info::default_concurrency();
+  flow_graph<plain_node> single(kind, 1), parallel(kind, oneapi::tbb::task_arena::automatic);
+  flow_graph<light_node> light(kind, 1);
+  const auto add_flow = [&](auto& graph, const std::string& variant) {
+    add(
+        cells, "onetbb", variant, k_ops, [&] { graph.run(); }, [&] { return graph.fired(); });
+  };
+  add_flow(single, "1 thread");
+  add_flow(light, "1 thread, lightweight nodes");
+  add_flow(parallel, std::to_string(all) + " threads");
+#endif
+  measure(cells, alone, name, out);
+  close(std::move(schedule));
 }
 
 // --- rounds that talk --------------------------------------------------------------------------------------
@@ -137,7 +172,7 @@ class crowd {
   }
   ~crowd() {
     schedules_.clear();
-    for (lsched_world* it : runtimes_) (void)lsched_world_close(it);
+    for (lsched_world* runtime : runtimes_) (void)lsched_world_close(runtime);
   }
 
   /// An allreduce of one float of every rank. Creating waits for the other ranks: a thread for each.
@@ -155,8 +190,8 @@ class crowd {
                                          .algorithm = algorithm};
         (void)lsched_allreduce_create(runtimes_[r], &desc, &made[r], nullptr);  // null if it fails
       });
-    for (std::thread& it : creators) it.join();
-    for (lsched_schedule* it : made) schedules_.emplace_back(it);
+    for (std::thread& creator : creators) creator.join();
+    for (lsched_schedule* schedule : made) schedules_.emplace_back(schedule);
     if (std::ranges::count(made, nullptr) != 0) throw failed("lsched_allreduce_create failed");
   }
 
@@ -164,18 +199,18 @@ class crowd {
     for (std::size_t r = 0; r < runtimes_.size(); ++r)
       expect_ok(lsched_start(schedules_[r].get(), &tickets_[r]), "lsched_start");
     const auto limit = clock::now() + std::chrono::nanoseconds(k_patience_ns);
-    while (!std::ranges::all_of(tickets_, [](lsched_ticket it) { return lsched_test(it) == LSCHED_OK; })) {
-      for (lsched_world* it : runtimes_) expect_ok(lsched_progress(it, nullptr), "lsched_progress");
+    while (!std::ranges::all_of(tickets_, [](lsched_ticket ticket) { return lsched_test(ticket) == LSCHED_OK; })) {
+      for (lsched_world* runtime : runtimes_) expect_ok(lsched_progress(runtime, nullptr), "lsched_progress");
       if (clock::now() > limit) throw failed("a round did not end");
     }
-    if (std::ranges::any_of(outputs_, [this](float it) { return it != static_cast<float>(runtimes_.size()); }))
+    if (std::ranges::any_of(outputs_, [this](float sum) { return sum != static_cast<float>(runtimes_.size()); }))
       throw failed("a sum was wrong");
     std::ranges::fill(outputs_, 0.0f);
   }
 
   std::uint64_t fired() const {
     std::uint64_t ops = 0;
-    for (lsched_world* it : runtimes_) ops += ops_fired(it);
+    for (lsched_world* runtime : runtimes_) ops += ops_fired(runtime);
     return ops;
   }
 
@@ -187,52 +222,35 @@ class crowd {
   std::vector<schedule_handle> schedules_{};
 };
 
-void measure_rounds(const char* algorithm, table& lines, reporter& out) {
+void measure_rounds(const char* algorithm, team& alone, reporter& out) {
   constexpr int k_ranks = 8;
   crowd ranks(k_ranks);
   ranks.commit(algorithm);
   const std::uint64_t before = ranks.fired();
   ranks.run_round();
-  const std::uint64_t ops = ranks.fired() - before;
-  std::vector<double> ns_per_op;
-  for (std::uint64_t i = 0; i < k_rounds; ++i) {
-    const auto begin = clock::now();
-    ranks.run_round();
-    ns_per_op.push_back(ns_between(begin, clock::now()) / static_cast<double>(ops));
-  }
-  const summary s = summarise(ns_per_op);
-  lines.add({text("allreduce, %d ranks", k_ranks), "libsched", algorithm, text("%.1f", s.median), text("%.1f", s.p95)});
-  out.json({{"bench", "engine"},
-            {"impl", "libsched"},
-            {"what", "allreduce"},
-            {"ns_per_op", s.median},
-            {"p95_ns_per_op", s.p95},
-            {"variant", algorithm},
-            {"ops", ops},
-            {"rounds", s.samples}});
+  std::vector<cell> cells;
+  add(
+      cells, "libsched", algorithm, ranks.fired() - before, [&] { ranks.run_round(); }, [&] { return ranks.fired(); });
+  measure(cells, alone, "allreduce", out);
 }
 
 }  // namespace
 
 void measure_graphs(reporter& out) {
   const runtime_handle runtime = open_world_of_one();
-  {
-    team ranks(runtime.get());
-    out.introduce(ranks);
-    table lines({"graph", "", "how", "ns per op", "p95"});
-    measure_graph(graph_kind::chain, runtime.get(), lines, out);
-    measure_graph(graph_kind::fan, runtime.get(), lines, out);
-    for (const char* algorithm : {"recursive_doubling", "flat"}) measure_rounds(algorithm, lines, out);
-    out.print(lines);
-    out.say(
-        "chain, fan: %zu ops that do nothing. allreduce: 4 B, all ranks served by this thread; messages, arithmetic, "
-        "starts and "
-        "polls are inside. %llu rounds; medians. JSON holds the fastest way of oneTBB's.",
-        k_ops, static_cast<unsigned long long>(k_rounds));
+  team alone(runtime.get());
+  out.introduce(alone);
+  for (const graph_kind kind : {graph_kind::chain, graph_kind::fan}) measure_graph(kind, alone, out);
+  for (const char* algorithm : {"recursive_doubling", "flat"}) measure_rounds(algorithm, alone, out);
+  out.print({column("graph", "what"), column("", "impl"), column("how", "variant"), column("ns per op", "ns_per_op", 1),
+             column("p95", "p95_ns_per_op", 1)});
+  out.say(
+      "chain, fan: %zu ops that do nothing. allreduce: 4 B, 8 ranks, all served by this thread; messages, arithmetic, "
+      "starts and polls are inside. Medians.",
+      k_ops);
 #if !LSCHED_HAVE_TBB
-    out.say("oneTBB rows: none, oneTBB is not in this build");
+  out.say("oneTBB rows: none, oneTBB is not in this build");
 #endif
-  }
 }
 
 }  // namespace lsched::bench

@@ -2,16 +2,13 @@
 // turns; every side's result is checked.
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
-
 #include "microbench/engine/engine_parts.h"
+#include "microbench/rounds.h"
 
 namespace lsched::bench {
 namespace {
 
-constexpr std::uint64_t k_blocks = 5;
-
-constexpr double k_cell_seconds = 0.5;
+constexpr double k_cell_ms = 500;
 constexpr std::array<std::uint64_t, 6> k_sizes{262144,  524288,   1048576,
                                                4194304, 16777216, 67108864};  // bytes of one operand
 constexpr std::int32_t k_workers = 1;
@@ -62,64 +59,44 @@ class side {
   schedule_handle schedule_;
 };
 
-struct contender {
-  std::string name;
-  std::unique_ptr<side> who;
-  std::vector<double> us{};
-  double cpu_ms = 0;
-};
-
-void measure(std::vector<contender>& contenders) {
-  for (std::uint64_t block = 0; block < k_blocks; ++block)
-    for (contender& it : contenders) {
-      it.who->run();
-      const double cpu_before = cpu_ms();
-      const auto begin = clock::now();
-      for (auto now = begin; ms_between(begin, now) < k_cell_seconds * 1e3 / static_cast<double>(k_blocks);) {
-        it.who->run();
-        const auto end = clock::now();
-        it.us.push_back(ns_between(now, end) / 1e3);
-        now = end;
-      }
-      it.cpu_ms += cpu_ms() - cpu_before;
-    }
-}
-
 }  // namespace
 
-bool measure_lane(reporter& out) {
-  table lines({"size", "", "min us", "us", "p95", "inline / it: min", "median", "CPU us"});
-  bool is_right = true;
+void measure_lane(reporter& out) {
+  const runtime_handle runtime = open_world_of_one();
+  team alone(runtime.get());
   for (const std::uint64_t bytes : k_sizes) {
     const operands from(bytes / sizeof(float));
-    std::vector<contender> contenders;
-    contenders.push_back({"inline", std::make_unique<side>(LSCHED_LANE_INLINE, from)});
-    contenders.push_back({text("tbb:%d", k_workers), std::make_unique<side>(k_workers, from)});
-    out.progress("%s", size_text(bytes).c_str());
-    for (contender& it : contenders) is_right = it.who->is_right() && is_right;
-    measure(contenders);
-    const summary baseline = summarise(contenders[0].us);
-    for (const contender& it : contenders) {
-      const summary s = summarise(it.us);
-      const double cpu_us = it.cpu_ms * 1e3 / static_cast<double>(s.samples);
-      lines.add({size_text(bytes), it.name, text("%.1f", s.min), text("%.1f", s.median), text("%.1f", s.p95),
-                 text("%.2f", baseline.min / s.min), text("%.2f", baseline.median / s.median), text("%.1f", cpu_us)});
-      out.json({{"bench", "lane"},
-                {"bytes", bytes},
-                {"lane", it.name},
-                {"min_us", s.min},
-                {"us", s.median},
-                {"p95_us", s.p95},
-                {"cpu_us", cpu_us},
-                {"rounds", s.samples},
-                {"right", is_right}});
+    side inline_side(LSCHED_LANE_INLINE, from), lane_side(k_workers, from);
+    std::vector<cell> cells;
+    for (side* const each : {&inline_side, &lane_side}) {
+      const std::string name = each == &inline_side ? "inline" : text("tbb:%d", k_workers);
+      cells.push_back({.keys = {{"lane", name}, {"bytes", bytes}},
+                       .run = [each] { each->run(); },
+                       .count_wrong = [each](std::uint64_t) { return each->is_right() ? 0 : 1; }});
+    }
+    turn_limits limits{.cell_ms = k_cell_ms};
+    take_turns(cells, alone, limits, size_text(bytes), out);
+    const summary inline_us = summarise(cells[0].us);
+    for (const cell& c : cells) {
+      const summary us = summarise(c.us);
+      result line = c.keys;
+      line.update({{"bench", "lane"},
+                   {"min_us", us.min},
+                   {"us", us.median},
+                   {"p95_us", us.p95},
+                   {"cpu_us", c.cpu_us / static_cast<double>(us.samples)},
+                   {"rounds", us.samples},
+                   {"wrong", c.wrong},
+                   {"right", c.wrong == 0}});
+      out.add(std::move(line), {{"by_min", inline_us.min / us.min}, {"by_median", inline_us.median / us.median}});
     }
   }
-  out.print(lines);
+  out.print({column("size", "bytes"), column("", "lane"), column("min us", "min_us", 1), column("us", "us", 1),
+             column("p95", "p95_us", 1), column("inline / it: min", "by_min", 2), column("median", "by_median", 2),
+             column("CPU us", "cpu_us", 1)});
   out.say(
       "one reduction of floats by one rank; \"us\" is the median. The thread that waits computes too, beside the "
       "workers.");
-  return is_right;
 }
 
 }  // namespace lsched::bench

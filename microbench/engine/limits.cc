@@ -15,8 +15,6 @@
 #include <cstring>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
 #include "microbench/engine/engine_parts.h"
 #include "offload/cores.h"
 #include "offload/pinning.h"
@@ -55,36 +53,36 @@ class two_cores {
   }
 
  private:
-  void meet(std::size_t who) {
-    const std::uint64_t turn = ++turns_[who].mine;
-    turns_[who].shown.store(turn, std::memory_order_release);
-    while (turns_[1 - who].shown.load(std::memory_order_acquire) < turn) {
+  void meet(std::size_t self) {
+    const std::uint64_t turn = ++turns_[self].own;
+    turns_[self].shown.store(turn, std::memory_order_release);
+    while (turns_[1 - self].shown.load(std::memory_order_acquire) < turn) {
     }
   }
 
-  void serve(std::size_t who, const std::vector<unsigned>& cores, std::uint64_t rounds,
+  void serve(std::size_t self, const std::vector<unsigned>& cores, std::uint64_t rounds,
              std::array<std::vector<double>, k_phases>* times) {
-    if (who < cores.size()) static_cast<void>(bind_this_thread(cores[who]));
+    if (self < cores.size()) static_cast<void>(bind_this_thread(cores[self]));
     for (std::uint64_t round = 0; round < rounds; ++round)
-      for (std::size_t what = 0; what < k_phases; ++what) {
-        meet(who);
+      for (std::size_t p = 0; p < k_phases; ++p) {
+        meet(self);
         const auto begin = clock::now();
-        play(static_cast<phase>(what), sides_[who], sides_[1 - who]);
-        meet(who);
-        if (times != nullptr && round > 0) (*times)[what].push_back(ns_between(begin, clock::now()) / 1e3);
+        play(static_cast<phase>(p), sides_[self], sides_[1 - self]);
+        meet(self);
+        if (times != nullptr && round > 0) (*times)[p].push_back(ns_between(begin, clock::now()) / 1e3);
       }
   }
 
-  void play(phase what, side& mine, const side& other) const {
+  void play(phase p, side& own, const side& other) const {
     static const reduce_fn sum = find_reduce(kernel::sum, dtype::f32);
     const auto add = [&](const std::vector<float>& theirs) {
-      sum(mine.input.data(), theirs.data(), mine.output.data(), mine.input.size());
-      keep(mine.output.data());
+      sum(own.input.data(), theirs.data(), own.output.data(), own.input.size());
+      keep(own.output.data());
     };
-    switch (what) {
-      case copy: std::memcpy(mine.output.data(), mine.input.data(), bytes_); break;
+    switch (p) {
+      case copy: std::memcpy(own.output.data(), own.input.data(), bytes_); break;
       case look: add(other.input); break;
-      case hand_over: std::memcpy(mine.shown.data(), mine.input.data(), bytes_); break;
+      case hand_over: std::memcpy(own.shown.data(), own.input.data(), bytes_); break;
       case take_over: add(other.shown); break;
       case k_phases: break;
     }
@@ -92,7 +90,7 @@ class two_cores {
 
   struct alignas(64) turn_count {
     std::atomic<std::uint64_t> shown{0};
-    std::uint64_t mine = 0;
+    std::uint64_t own = 0;
   };
   std::uint64_t bytes_;
   std::array<side, 2> sides_;
@@ -106,28 +104,24 @@ void measure_limits(reporter& out) {
   if (cores.size() < 2) return out.say("limits: none, there is one core, and they are those of two");
   out.say("Two threads on cores %u and %u; a flag takes %.0f ns from one to the other.", cores[0], cores[1],
           spin_probe_ns(cores));
-  std::vector<std::string> headings{"size"};
-  for (const char* name : k_names) headings.insert(headings.end(), {text("%s us", name), "GB/s"});
-  headings.insert(headings.end(), {"allreduce of two, staged us", "mapped us"});
-  table lines(headings);
   for (const std::uint64_t bytes : k_sizes) {
     out.progress("%s", size_text(bytes).c_str());
     const std::uint64_t rounds = std::clamp<std::uint64_t>(k_bytes_moved / bytes, 10, 5000);
     const auto times = two_cores(bytes).measure(cores, rounds);
-    std::array<double, k_phases> us{};
-    nlohmann::json line{{"bench", "limits"}, {"bytes", bytes}};
-    std::vector<std::string> row{size_text(bytes)};
-    for (std::size_t what = 0; what < k_phases; ++what) {
-      us[what] = summarise(times[what]).median;
-      const double rate = static_cast<double>(bytes) / us[what] / 1e3;
-      row.insert(row.end(), {text("%.2f", us[what]), text("%.1f", rate)});
-      line[text("us_%s", k_names[what])] = us[what];
+    result line{{"bench", "limits"}, {"bytes", bytes}}, rates;
+    for (std::size_t p = 0; p < k_phases; ++p) {
+      const double us = summarise(times[p]).median;
+      line[text("us_%s", k_names[p])] = us;
+      rates[text("gbps_%s", k_names[p])] = static_cast<double>(bytes) / us / 1e3;
     }
-    row.insert(row.end(), {text("%.2f", us[hand_over] + us[take_over]), text("%.2f", us[look])});
-    lines.add(row);
-    out.json(line);
+    rates["staged"] = line["us_hand_over"].get<double>() + line["us_take_over"].get<double>();
+    out.add(std::move(line), rates);
   }
-  out.print(lines);
+  out.print({column("size", "bytes"), column("copy us", "us_copy", 2), column("GB/s", "gbps_copy", 1),
+             column("look us", "us_look", 2), column("GB/s", "gbps_look", 1), column("hand_over us", "us_hand_over", 2),
+             column("GB/s", "gbps_hand_over", 1), column("take_over us", "us_take_over", 2),
+             column("GB/s", "gbps_take_over", 1), column("allreduce of two, staged us", "staged", 2),
+             column("mapped us", "us_look", 2)});
   out.say(
       "Medians; both cores at once. staged: hand over + take over. mapped: look, of a vector that did not change "
       "since.");

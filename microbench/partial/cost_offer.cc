@@ -10,7 +10,6 @@
 #include <array>
 #include <cstring>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "libsched/transport/doorbell.h"
@@ -24,7 +23,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t k_rounds = 300;
+constexpr std::uint64_t k_offers = 300;
 constexpr std::uint64_t k_warm_up = 5;
 constexpr auto k_arrival = 15us;  ///< until the others wait, or …
 constexpr auto k_falling_asleep = 300us;
@@ -60,14 +59,7 @@ class pass {
   reduce_fn sum_ = find_reduce(kernel::sum, dtype::f32);
 };
 
-template <class Job>
-double us_of(const Job& job) {
-  const auto before = clock::now();
-  job();
-  return ns_between(before, clock::now()) / 1e3;
-}
-
-/// What the system takes to wake a thread that sleeps on another core, if there is one: nobody wakes for less.
+/// Time that the system takes to wake a thread that sleeps on another core, if there is one: a lower bound.
 double wake_us(const std::vector<unsigned>& cores) {
   constexpr int k_wakes = 300;
   doorbell bell{};
@@ -87,42 +79,30 @@ double wake_us(const std::vector<unsigned>& cores) {
   return summarise(std::move(us)).median;
 }
 
-/// Of rank 0; elsewhere the samples are empty.
-struct offer_row {
-  std::string others;
-  std::uint64_t bytes = 0;
-  summary offer, pass;
-  double target_us = 0;  ///< of what is beyond the pass
-  double wrong = 0;
-
-  double beyond_us() const { return offer.median - pass.median; }
-};
-
 /// Offers of one size.
 class offers {
  public:
-  offers(team& ranks, const cost_options& options, std::uint64_t bytes)
-      : ranks_(ranks), options_(options), bytes_(bytes), pass_(bytes) {}
+  offers(team& ranks, std::uint64_t bytes) : ranks_(ranks), bytes_(bytes), pass_(bytes) {}
 
-  offer_row awake() {
+  result awake() {
     return alternate("awake", 1, "solo", [&](partial_call& call, std::uint64_t round) { call.collect(round); });
   }
-  offer_row asleep() {
+  result asleep() {
     return alternate("asleep", 5, "solo", [&](partial_call& call, std::uint64_t round) {
       std::this_thread::sleep_for(k_sleep);
       call.collect(round);
     });
   }
-  offer_row last() {
+  result last() {
     return alternate("last", 1, "full", [&](partial_call& call, std::uint64_t) { call.offer_and_collect(); });
   }
 
-  /// The first offer starts a round, the second is pending; then each is added to what is.
-  offer_row merge() {
+  /// The first offer starts a round, the second is pending; later ones are added to the pending one.
+  result merge() {
     partial_call call(ranks_.runtime(), "full", bytes_, LSCHED_ACCUMULATE);
     std::vector<double> offer_us, pass_us;
     ranks_.barrier();
-    for (std::uint64_t i = 0; ranks_.is_root() && i < 2 + k_warm_up + k_rounds; ++i) {
+    for (std::uint64_t i = 0; ranks_.is_root() && i < 2 + k_warm_up + k_offers; ++i) {
       const double us = us_of([&] { call.offer(); });
       const double beside = us_of([&] { pass_.add(); });
       if (i < 2 + k_warm_up) continue;
@@ -130,19 +110,19 @@ class offers {
       pass_us.push_back(beside);
     }
     call.leave_and_collect();
-    const bool is_right = call.is_right() && call.report().offers == 2 + k_warm_up + k_rounds;
+    const bool is_right = call.is_right() && call.report().offers == 2 + k_warm_up + k_offers;
     call.end();
     return row("merge", 1, std::move(offer_us), std::move(pass_us), is_right ? 0 : 1);
   }
 
  private:
   /// Rank 0 offers when the others are where they are to be; every other time it copies instead, and offers then.
-  offer_row alternate(const std::string& others, double target_us, const char* policy,
-                      const std::function<void(partial_call&, std::uint64_t round)>& role) {
+  result alternate(const std::string& others, double target_us, const char* policy,
+                   const std::function<void(partial_call&, std::uint64_t round)>& role) {
     partial_call call(ranks_.runtime(), policy, bytes_);
     std::vector<double> offer_us, pass_us;
     double wrong = 0;
-    for (std::uint64_t round = 1; round <= 2 * (k_warm_up + k_rounds); ++round) {
+    for (std::uint64_t round = 1; round <= 2 * (k_warm_up + k_offers); ++round) {
       ranks_.barrier();
       if (!ranks_.is_root()) {
         role(call, round);
@@ -160,72 +140,47 @@ class offers {
     return row(others, target_us, std::move(offer_us), std::move(pass_us), wrong);
   }
 
-  offer_row row(const std::string& others, double target_us, std::vector<double> offer_us, std::vector<double> pass_us,
-                double wrong) {
-    return {.others = others,
-            .bytes = bytes_,
-            .offer = summarise(std::move(offer_us)),
-            .pass = summarise(std::move(pass_us)),
-            .target_us = target_us,
-            .wrong = ranks_.combine(wrong, LSCHED_SUM)};
+  /// Times are rank 0's, in us; the target is for the difference of offer and pass.
+  result row(const std::string& others, double target_us, std::vector<double> offer_us, std::vector<double> pass_us,
+             double wrong) {
+    const summary offer = summarise(std::move(offer_us)), pass = summarise(std::move(pass_us));
+    result made{{"part", "offer"},
+                {"others", others},
+                {"bytes", bytes_},
+                {"us_pass", pass.median},
+                {"us_beyond", offer.median - pass.median},
+                {"target", target_us},
+                {"wrong", ranks_.combine(wrong, LSCHED_SUM)}};
+    made.update(times_of(offer));
+    return made;
   }
 
   team& ranks_;
-  const cost_options& options_;
   const std::uint64_t bytes_;
   pass pass_;
 };
 
-nlohmann::json json_of(const offer_row& row, const team& ranks, const cost_options& options, double wake) {
-  return {{"bench", "cost"},
-          {"part", "offer"},
-          {"others", row.others},
-          {"ranks", ranks.size()},
-          {"bytes", row.bytes},
-          {"us_min", row.offer.min},
-          {"us_median", row.offer.median},
-          {"us_p95", row.offer.p95},
-          {"us_pass", row.pass.median},
-          {"us_beyond", row.beyond_us()},
-          {"us_wake", wake},
-          {"target", row.target_us},
-          {"rounds", row.offer.samples},
-          {"wrong", static_cast<std::uint64_t>(row.wrong)},
-          {"transport", options.transport},
-          {"pinned", options.pin},
-          {"oversubscribed", ranks.is_oversubscribed()}};
-}
-
-void add_line(table& lines, const offer_row& row) {
-  lines.add({size_text(row.bytes), row.others, text("%.2f", row.offer.min), text("%.2f", row.offer.median),
-             text("%.2f", row.offer.p95), text("%.2f", row.pass.median), text("%.2f", row.beyond_us()),
-             text("%.0f", row.target_us), std::to_string(row.offer.samples),
-             row.wrong > 0 ? text("%.0f WRONG", row.wrong) : "0"});
-}
-
 }  // namespace
 
-double measure_offers(team& ranks, const cost_options& options, reporter& out) {
-  table lines(
-      {"size", "others", "offer us: min", "median", "p95", "one pass us", "beyond it us", "target", "rounds", "wrong"});
-  double wrong = 0, wake = 0;
+void measure_offers(team& ranks, const cost_options& options, reporter& out) {
+  double wake = 0;
   on_root(ranks, [&] { wake = wake_us(ranks.core_list()); });
   for (const std::uint64_t bytes : options.sizes) {
     out.progress("offers of %s", size_text(bytes).c_str());
-    offers all(ranks, options, bytes);
-    for (const offer_row& row : {all.awake(), all.asleep(), all.last(), all.merge()}) {
-      wrong += row.wrong;
-      add_line(lines, row);
-      out.json(json_of(row, ranks, options, wake));
+    offers all(ranks, bytes);
+    for (result& row : std::array{all.awake(), all.asleep(), all.last(), all.merge()}) {
+      row["us_wake"] = wake;
+      out.add(std::move(row));
     }
   }
-  out.print(lines);
+  out.print({column("size", "bytes"), column("others", "others"), column("offer us: min", "us_min", 2),
+             column("median", "us_median", 2), column("p95", "us_p95", 2), column("one pass us", "us_pass", 2),
+             column("beyond it us", "us_beyond", 2), column("target", "target", 0), k_rounds, k_wrong});
   out.say(
       "lsched_offer at rank 0 while the others poll for the round it starts (awake), sleep (asleep), have called and "
       "wait (last), or stay away (merge: an addition to what is pending). The pass is a copy, or for merge an "
       "addition. To wake a thread on another core takes the system %.1f us.",
       wake);
-  return wrong;
 }
 
 }  // namespace lsched::bench

@@ -1,4 +1,4 @@
-#include "microbench/sparse/sparse_count.h"
+#include "microbench/sparse/sparse_row.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,13 +14,9 @@
 #include "microbench/baselines/list_source.h"
 #include "microbench/baselines/lockstep.h"
 #include "microbench/baselines/rival_traffic.h"
-#include "microbench/harness.h"
-#include "microbench/sparse/sparse_variant.h"
 
 namespace lsched::bench {
 namespace {
-
-constexpr double k_header_words = 4;
 
 /// Messages that ranks send, or receive, whatever they carry: the most of those that differ. Guarded ones aside.
 double most_messages(const sparse_algorithm& how, sparse_problem problem) {
@@ -31,67 +27,21 @@ double most_messages(const sparse_algorithm& how, sparse_problem problem) {
     const auto program = how.generate(problem);
     if (!program) throw failed(program.error().text);
     double sent = 0, received = 0;
-    for (const op& it : (*program)->ops()) {
-      sent += it.kind == op_kind::send && it.guard == 0 ? 1 : 0;
-      received += it.kind == op_kind::recv && it.guard == 0 ? 1 : 0;
+    for (const op& o : (*program)->ops()) {
+      sent += o.kind == op_kind::send && o.guard == 0 ? 1 : 0;
+      received += o.kind == op_kind::recv && o.guard == 0 ? 1 : 0;
     }
     most = std::max({most, sent, received});
   }
   return most;
 }
 
-/// What a row takes from each round.
-class tally {
- public:
-  tally(sparse_row& row, const sparse_problem& problem, double headers)
-      : row_(row), word_(static_cast<double>(item_size(problem.type)) / 4), headers_(headers) {}
-
-  /// Words.
-  void add(double sent, double received, double metadata) {
-    row_.words_sent_max = std::max(row_.words_sent_max, sent);
-    row_.words_recv_max = std::max(row_.words_recv_max, received);
-    row_.words_meta_max = std::max(row_.words_meta_max, metadata + headers_);
-  }
-  void add_phase(std::size_t phase, double words) {
-    if (row_.phase_words_max.size() <= phase) row_.phase_words_max.resize(phase + 1);
-    row_.phase_words_max[phase] = std::max(row_.phase_words_max[phase], words);
-  }
-  void add(const round_volume& round) {
-    add(words(round.payload.most_sent), words(round.payload.most_received),
-        static_cast<double>(std::max(round.metadata.most_sent, round.metadata.most_received)));
-    end_round(words(std::max(round.payload.most_sent, round.payload.most_received)));
-    add_phase(0, words(round.split.most_received));
-    add_phase(1, words(round.balance.most_received));
-    add_phase(2, words(round.gather.most_received));
-    row_.over_bound += static_cast<std::uint64_t>(round.over_bound);
-  }
-  void add(const world_traffic& round) {
-    double busiest = 0;
-    for (const rank_traffic& one : round.ranks) {
-      const double sent = static_cast<double>(one.sent_bytes) / 4,
-                   received = static_cast<double>(one.received_bytes) / 4;
-      add(sent, received, static_cast<double>(std::max(one.sent_metadata_bytes, one.received_metadata_bytes)) / 4);
-      row_.over_bound += std::max(sent, received) > row_.bound_words ? 1u : 0u;
-      busiest = std::max({busiest, sent, received});
-    }
-    end_round(busiest);
-  }
-
- private:
-  void end_round(double busiest) { row_.words_mean += busiest / static_cast<double>(row_.rounds); }
-  double words(std::uint64_t items) const { return static_cast<double>(items) * word_; }
-
-  sparse_row& row_;
-  double word_;
-  double headers_;
-};
-
 /// What ranks draw in a round, once for all that is counted of it.
 class round_draws {
  public:
-  round_draws(const gradient_options& drawn, const sparse_problem& of) : of_(of), vectors_of_(drawn) {
+  round_draws(const gradient_options& drawn, const sparse_problem& problem) : problem_(problem), vectors_of_(drawn) {
     for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i)
-      sources_.emplace_back(drawn, of.type, of.k);
+      sources_.emplace_back(drawn, problem.type, problem.k);
   }
 
   void begin(round_no round) { round_ = round, has_lists_ = has_vectors_ = false; }
@@ -99,7 +49,7 @@ class round_draws {
   /// The k largest elements of each rank's gradient, which is drawn anew. Until the next round.
   std::span<const item_list> lists() {
     if (std::exchange(has_lists_, true)) return lists_;
-    lists_.resize(static_cast<std::size_t>(of_.place.size));
+    lists_.resize(static_cast<std::size_t>(problem_.place.size));
     items_.resize(room() * lists_.size());
     std::vector<std::jthread> drawers;  // that is most of the work
     for (std::size_t i = 0; i < sources_.size(); ++i) drawers.emplace_back([this, i] { draw_lists(i); });
@@ -110,32 +60,32 @@ class round_draws {
   /// Pointers to each rank's gradient: n elements of f32 for each rank.
   std::span<const void* const> vectors() {
     if (std::exchange(has_vectors_, true)) return pointers_;
-    vectors_.resize(static_cast<std::size_t>(of_.place.size));
+    vectors_.resize(static_cast<std::size_t>(problem_.place.size));
     pointers_.clear();
     for (std::vector<float>& one : vectors_) {
-      one.resize(of_.count);
+      one.resize(problem_.count);
       vectors_of_.draw(static_cast<rank>(pointers_.size()), round_, std::span(one));
       pointers_.push_back(one.data());
     }
     return pointers_;
   }
 
-  void draw(rank of, std::span<float> to) { vectors_of_.draw(of, round_, to); }
+  void draw(rank r, std::span<float> to) { vectors_of_.draw(r, round_, to); }
 
  private:
-  std::uint64_t room() const { return most_items(of_) * item_size(of_.type); }
+  std::uint64_t room() const { return most_items(problem_) * item_size(problem_.type); }
 
   /// Those of every so many-th rank.
   void draw_lists(std::size_t part) {
     for (std::size_t r = part; r < lists_.size(); r += sources_.size()) {
       std::byte* const to = items_.data() + r * room();
       const item_list drawn = sources_[part].draw(static_cast<rank>(r), round_);
-      if (drawn.count != 0) std::memcpy(to, drawn.items, drawn.count * item_size(of_.type));
+      if (drawn.count != 0) std::memcpy(to, drawn.items, drawn.count * item_size(problem_.type));
       lists_[r] = {to, drawn.count};
     }
   }
 
-  const sparse_problem of_;
+  const sparse_problem problem_;
   round_no round_ = 0;
   gradient_source vectors_of_;
   std::vector<list_source> sources_;  ///< one for each thread
@@ -146,174 +96,157 @@ class round_draws {
   bool has_lists_ = false, has_vectors_ = false;
 };
 
-/// Counts one algorithm, round by round.
+/// The counts of one algorithm.
 class counter {
  public:
   counter(const sparse_options& options, const std::string& algorithm, const sparse_variant& how)
-      : problem_(how.problem),
-        row_{.algorithm = algorithm,
-             .policy = how.policy,
-             .generator = options.generator,
-             .ranks = static_cast<std::uint64_t>(options.ranks),
-             .n = how.problem.count,
-             .k = most_items(how.problem),
-             .rounds = options.rounds,
-             .bound_words = published_words(algorithm, how.problem),
-             .is_counted = true},
-        into_(row_, how.problem, most_messages(*find_sparse(algorithm), how.problem) * k_header_words) {}
-  counter(const counter&) = delete;  // into_ is of this row_
-  virtual ~counter() = default;
-
-  virtual void count(round_draws& drawn) = 0;
-
-  sparse_row finish() {
-    row_.us_median = summarise(us_).median;
-    return std::move(row_);
+      : row(row_of(options, algorithm, how)),
+        problem_(how.problem),
+        headers_(most_messages(*find_sparse(algorithm), how.problem) * k_header_words) {
+    row.is_counted = true;
+    row.compute_us = 0;
   }
 
- protected:
   template <class Steps>
   void timed(const Steps& steps) {
-    const auto before = clock::now();
-    steps();
-    us_.push_back(ns_between(before, clock::now()) / 1e3);
+    us_.push_back(us_of(steps));
   }
 
-  const sparse_problem problem_;
-  sparse_row row_;
-  tally into_;
+  /// What all ranks have moved in a round.
+  void add(const world_traffic& round) {
+    double busiest = 0;
+    for (const rank_traffic& one : round.ranks) {
+      const double sent = static_cast<double>(one.sent_bytes) / 4,
+                   received = static_cast<double>(one.received_bytes) / 4;
+      add(sent, received, std::max(one.sent_metadata_bytes, one.received_metadata_bytes) / 4);
+      row.compare(sent, received);
+      busiest = std::max({busiest, sent, received});
+    }
+    end_round(busiest);
+  }
+  /// Of a round of Ok-Topk, which counts itself what exceeds the bound.
+  void add(const round_volume& round) {
+    const auto words = [this](std::uint64_t items) {
+      return static_cast<double>(items * item_size(problem_.type)) / 4;
+    };
+    const double sent = words(round.payload.most_sent), received = words(round.payload.most_received);
+    row.over_bound += static_cast<std::uint64_t>(round.over_bound);
+    add(sent, received, std::max(round.metadata.most_sent, round.metadata.most_received));
+    end_round(std::max(sent, received));
+    row.add_phase(0, words(round.split.most_received));
+    row.add_phase(1, words(round.balance.most_received));
+    row.add_phase(2, words(round.gather.most_received));
+  }
+
+  sparse_row finish() {
+    row.us_median = summarise(us_).median;
+    return std::move(row);
+  }
+
+  sparse_row row;
 
  private:
+  void add(double sent, double received, std::uint64_t metadata_words) {
+    row.add(sent, received, static_cast<double>(metadata_words) + headers_);
+  }
+  void end_round(double busiest) { row.words_mean += busiest / static_cast<double>(row.rounds); }
+
+  sparse_problem problem_;
+  double headers_;  ///< words of a rank's, in a round
   std::vector<double> us_;
 };
 
-class counter_with_residuals : public counter {
- public:
-  counter_with_residuals(const sparse_options& options, const std::string& algorithm, const sparse_variant& how)
-      : counter(options, algorithm, how), ranks_(how.problem) {}
+/// Counts a round of one algorithm.
+using count_round = std::function<void(round_draws& drawn, counter& into)>;
 
-  void count(round_draws& drawn) override {
+/// Violations: a result is a list by index, where thresholds are exact of at most k items.
+std::uint64_t violations_of(const item_list& list, const sparse_problem& problem) {
+  const bool is_exact = problem.selection == selection_rule::exact;
+  std::uint64_t found = is_exact && list.count > most_items(problem) ? 1 : 0;
+  std::uint32_t last = 0;
+  for (std::uint64_t i = 0; i < list.count; ++i) {
+    std::uint32_t index = 0;
+    std::memcpy(&index, list.items + i * item_size(problem.type), sizeof index);
+    found += (i != 0 && index <= last) || index >= problem.count ? 1 : 0;
+    last = index;
+  }
+  return found;
+}
+
+count_round with_residuals(const sparse_problem& problem) {
+  return [problem, ranks = std::make_shared<lockstep>(problem)](round_draws& drawn, counter& into) {
     const auto gradients = drawn.vectors();
-    timed([&] { row_.violations += ranks_.run(gradients) ? 1u : 0u; });
-    row_.violations += violations();
-    into_.add(ranks_.volume());
-  }
+    into.timed([&] { into.row.violations += ranks->run(gradients) ? 1u : 0u; });
+    into.row.violations += violations_of(ranks->result(), problem);
+    into.add(ranks->volume());
+  };
+}
 
- private:
-  /// A result is a list by index, where thresholds are exact of at most k items.
-  std::uint64_t violations() const {
-    const item_list result = ranks_.result();
-    const bool is_exact = problem_.selection == selection_rule::exact;
-    std::uint64_t found = is_exact && result.count > most_items(problem_) ? 1 : 0;
-    std::uint32_t last = 0;
-    for (std::uint64_t i = 0; i < result.count; ++i) {
-      std::uint32_t index = 0;
-      std::memcpy(&index, result.items + i * item_size(problem_.type), sizeof index);
-      found += (i != 0 && index <= last) || index >= problem_.count ? 1 : 0;
-      last = index;
-    }
-    return found;
-  }
-
-  lockstep ranks_;
-};
-
-class counter_of_lists : public counter {
- public:
-  counter_of_lists(const sparse_options& options, const std::string& algorithm, const sparse_variant& how)
-      : counter(options, algorithm, how), ranks_(how.problem) {
-    if (how.problem.selection != selection_rule::exact)
-      throw failed("reused thresholds are of residuals, which are kept for up to " + std::to_string(k_most_residuals) +
-                   " ranks");
-  }
-
-  void count(round_draws& drawn) override {
+count_round of_lists(const sparse_problem& problem) {
+  if (problem.selection != selection_rule::exact)
+    throw failed("reused thresholds are of residuals, which are kept for up to " + std::to_string(k_most_residuals) +
+                 " ranks");
+  return [problem, ranks = std::make_shared<list_lockstep>(problem)](round_draws& drawn, counter& into) {
     const auto lists = drawn.lists();
-    timed([&] { ranks_.run([&](rank r, round_no) { return lists[static_cast<std::size_t>(r)]; }); });
-    row_.violations += ranks_.result().count > most_items(problem_) ? 1u : 0u;
-    into_.add(ranks_.volume());
+    into.timed([&] { ranks->run([&](rank r, round_no) { return lists[static_cast<std::size_t>(r)]; }); });
+    into.row.violations += ranks->result().count > most_items(problem) ? 1u : 0u;
+    into.add(ranks->volume());
+  };
+}
+
+world_traffic traffic_of(std::span<const item_list> lists, const std::string& algorithm,
+                         const sparse_problem& problem) {
+  if (algorithm == "topkdsa") {
+    topk_dsa_traffic blocks(problem);
+    for (std::size_t r = 0; r < lists.size(); ++r) blocks.add(static_cast<rank>(r), lists[r]);
+    return blocks.finish();
   }
+  if (algorithm.starts_with("gtopk")) {
+    gtopk_traffic tree(problem, algorithm == "gtopk" ? arrival_rule::exact : arrival_rule::published);
+    for (const item_list& one : lists) tree.add(one);
+    return tree.finish();
+  }
+  std::vector<std::uint64_t> lengths;
+  for (const item_list& one : lists) lengths.push_back(one.count);
+  return traffic_of_gathered_lists(problem.type, lengths);
+}
 
- private:
-  list_lockstep ranks_;
-};
-
-class counter_of_rival : public counter {
- public:
-  using counter::counter;
-
-  void count(round_draws& drawn) override {
+count_round of_baseline(const sparse_problem& problem) {
+  return [problem](round_draws& drawn, counter& into) {
     const auto lists = drawn.lists();
-    timed([&] { into_.add(traffic_of(lists)); });
-  }
-
- private:
-  world_traffic traffic_of(std::span<const item_list> lists) const {
-    if (row_.algorithm == "topkdsa") {
-      topk_dsa_traffic blocks(problem_);
-      for (std::size_t r = 0; r < lists.size(); ++r) blocks.add(static_cast<rank>(r), lists[r]);
-      return blocks.finish();
-    }
-    if (row_.algorithm.starts_with("gtopk")) {
-      gtopk_traffic tree(problem_, row_.algorithm == "gtopk" ? arrival_rule::exact : arrival_rule::published);
-      for (const item_list& one : lists) tree.add(one);
-      return tree.finish();
-    }
-    std::vector<std::uint64_t> lengths;
-    for (const item_list& one : lists) lengths.push_back(one.count);
-    return traffic_of_gathered_lists(problem_.type, lengths);
-  }
-};
+    into.timed([&] { into.add(traffic_of(lists, into.row.algorithm, problem)); });
+  };
+}
 
 /// Of what exceeds a guessed threshold; without residuals. Guesses take several passes over a vector, and each round is
 /// like any other: of large worlds a few will do.
-class counter_of_guesses : public counter {
- public:
-  counter_of_guesses(const sparse_options& options, const std::string& algorithm, const sparse_variant& how)
-      : counter(options, algorithm, how),
-        guess_(how.problem),
-        gradient_(how.problem.count),
-        residual_(how.problem.count),
-        items_(guess_.list_room() * item_size(how.problem.type)) {
-    if (is_large()) row_.rounds = std::min(row_.rounds, k_rounds_of_large);
-  }
-
-  void count(round_draws& drawn) override {
-    if (is_large() && ++rounds_ > k_rounds_of_large) return;
-    timed([&] {
+count_round of_guesses(const sparse_problem& problem, sparse_row& row) {
+  constexpr std::uint64_t k_rounds_of_large = 8;
+  if (problem.place.size > k_most_residuals) row.rounds = std::min(row.rounds, k_rounds_of_large);
+  const auto guess = std::make_shared<gaussiank>(problem);
+  const std::size_t room = guess->list_room() * item_size(problem.type);
+  return [=, rounds = row.rounds, items = std::vector<std::byte>(room), gradient = std::vector<float>(problem.count),
+          residual = std::vector<float>(problem.count)](round_draws& drawn, counter& into) mutable {
+    if (rounds == 0) return;
+    --rounds;
+    into.timed([&] {
       std::vector<std::uint64_t> lengths;
-      for (rank r = 0; r < problem_.place.size; ++r) lengths.push_back(select(r, drawn));
-      into_.add(traffic_of_gathered_lists(problem_.type, lengths));
+      for (rank r = 0; r < problem.place.size; ++r) {
+        drawn.draw(r, gradient);
+        std::ranges::fill(residual, 0.0f);
+        const auto selected = guess->select(reinterpret_cast<std::byte*>(residual.data()),
+                                            reinterpret_cast<const std::byte*>(gradient.data()), items.data());
+        lengths.push_back(selected.count);
+      }
+      into.add(traffic_of_gathered_lists(problem.type, lengths));
     });
-  }
+  };
+}
 
- private:
-  static constexpr std::uint64_t k_rounds_of_large = 8;
-
-  bool is_large() const { return problem_.place.size > k_most_residuals; }
-
-  std::uint64_t select(rank of, round_draws& drawn) {
-    drawn.draw(of, gradient_);
-    std::ranges::fill(residual_, 0.0f);
-    return guess_
-        .select(reinterpret_cast<std::byte*>(residual_.data()), reinterpret_cast<const std::byte*>(gradient_.data()),
-                items_.data())
-        .count;
-  }
-
-  gaussiank guess_;
-  std::uint64_t rounds_ = 0;
-  std::vector<float> gradient_, residual_;
-  std::vector<std::byte> items_;
-};
-
-std::unique_ptr<counter> counter_for(const sparse_options& options, const std::string& algorithm,
-                                     const sparse_variant& how) {
-  if (algorithm == "gaussiank") return std::make_unique<counter_of_guesses>(options, algorithm, how);
-  if (algorithm != "oktopk") return std::make_unique<counter_of_rival>(options, algorithm, how);
-  if (how.problem.place.size <= k_most_residuals)
-    return std::make_unique<counter_with_residuals>(options, algorithm, how);
-  return std::make_unique<counter_of_lists>(options, algorithm, how);
+count_round count_of(const sparse_problem& problem, sparse_row& row) {
+  if (row.algorithm == "gaussiank") return of_guesses(problem, row);
+  if (row.algorithm != "oktopk") return of_baseline(problem);
+  return problem.place.size <= k_most_residuals ? with_residuals(problem) : of_lists(problem);
 }
 
 gradient_options gradients_of(const sparse_options& options) {
@@ -326,19 +259,22 @@ gradient_options gradients_of(const sparse_options& options) {
 
 std::vector<sparse_row> count_sparse(const sparse_options& options, std::span<const std::string> algorithms,
                                      const std::function<void(std::uint64_t)>& tell) {
-  std::vector<std::unique_ptr<counter>> counters;
+  std::vector<counter> counters;
+  std::vector<count_round> counts;
   for (const std::string& algorithm : algorithms)
-    for (const sparse_variant& how : variants_of(options, algorithm))
-      counters.push_back(counter_for(options, algorithm, how));
+    for (const sparse_variant& how : variants_of(options, algorithm)) {
+      counter& one = counters.emplace_back(options, algorithm, how);
+      counts.push_back(count_of(how.problem, one.row));
+    }
   std::vector<sparse_row> rows;
   if (counters.empty()) return rows;
   round_draws drawn(gradients_of(options), variants_of(options, algorithms.front()).front().problem);
-  for (round_no round = 1; round <= options.rounds; ++round) {
+  for (round_no round = 1; round <= rounds_of(options); ++round) {
     drawn.begin(round);
-    for (const auto& one : counters) one->count(drawn);
+    for (std::size_t i = 0; i < counters.size(); ++i) counts[i](drawn, counters[i]);
     tell(round);
   }
-  for (const auto& one : counters) rows.push_back(one->finish());
+  for (counter& one : counters) rows.push_back(one.finish());
   return rows;
 }
 

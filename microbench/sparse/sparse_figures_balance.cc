@@ -1,8 +1,5 @@
-#include "microbench/sparse/sparse_figures_balance.h"
-
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "collectives/sparse/protocol/quantiles.h"
 #include "collectives/sparse/protocol/region_parts.h"
@@ -10,7 +7,7 @@
 #include "libsched/schedule/geometry.h"
 #include "microbench/baselines/gradient_source.h"
 #include "microbench/baselines/lockstep.h"
-#include "microbench/harness.h"
+#include "microbench/sparse/sparse_figures.h"
 
 namespace lsched::bench {
 namespace {
@@ -46,6 +43,21 @@ double counter_words_of(region_rule rule, sparse_problem problem) {
   return counters * 2 * floor_log2(problem.place.size);
 }
 
+/// What a rule moves, in words of 4 bytes, of the busiest rank of a round: in the first one, when there are no
+/// residuals; in the later half of rounds, added up; in any.
+struct balance_counts {
+  double first = 0, sum = 0, most = 0;
+  std::uint64_t balanced_rounds = 0;
+  std::uint64_t violations = 0;
+
+  void add(round_no round, std::uint64_t rounds, std::uint64_t items) {
+    const double words = words_of(dtype::f32, items);
+    if (round == 1) first = words;
+    if (round > rounds / 2) sum += words;
+    most = std::max(most, words);
+  }
+};
+
 /// One world.
 class balancing {
  public:
@@ -59,51 +71,54 @@ class balancing {
     const cut regions(options.n, size_);
     for (numbers& one : boundaries_) one.resize(size_ + 1);
     for (std::size_t i = 0; i <= size_; ++i) boundaries_[equal][i] = regions.begin(i);
-    const balance_row like{.generator = generator,
-                           .ranks = size_,
-                           .n = options.n,
-                           .k = most_items(problem_),
-                           .density = density,
-                           .rounds = options.iterations};
-    for (std::size_t which = 0; which < k_regions.size(); ++which) {
+    const result like{{"figure", "balance"},  {"generator", generator},          {"ranks", size_},
+                      {"n", options.n},       {"k", most_items(problem_)},       {"density", density},
+                      {"counter_words", 0.0}, {"iterations", options.iterations}};
+    const auto add = [&](const char* phase, region_rule which, const char* rule) -> result& {
       rows_.push_back(like);
-      rows_.back().phase = "split", rows_.back().regions = k_regions[which], rows_.back().rule = "-";
-      rows_.back().counter_words = counter_words_of(static_cast<region_rule>(which), problem_);
-    }
+      rows_.back().update({{"phase", phase}, {"regions", k_regions[which]}, {"rule", rule}});
+      return rows_.back();
+    };
+    for (const region_rule which : {equal, averaged, pooled, drift})
+      add("split", which, "-")["counter_words"] = counter_words_of(which, problem_);
     for (const region_rule which : {equal, drift})
-      for (const gather_rule& how : k_gathers) {
-        rows_.push_back(like);
-        rows_.back().phase = "gather", rows_.back().regions = k_regions[which], rows_.back().rule = how.name;
-      }
+      for (const gather_rule& how : k_gathers) add("gather", which, how.name);
+    counts_.resize(rows_.size());
   }
 
-  std::vector<balance_row> count(std::uint64_t rounds, const std::function<void(round_no)>& tell) {
+  std::vector<result> count(std::uint64_t rounds, const std::function<void(round_no)>& tell) {
     std::vector<const void*> pointers;
     for (const auto& one : gradients_) pointers.push_back(one.data());
     for (round_no round = 1; round <= rounds; ++round) {
       for (std::size_t r = 0; r < size_; ++r) source_.draw(static_cast<rank>(r), round, std::span(gradients_[r]));
       if (const auto why = ranks_.exchange(pointers)) throw failed(why->text);
-      add_round(round);
+      add_round(round, rounds);
       ranks_.settle();
       tell(round);
     }
-    for (balance_row& row : rows_) {
-      row.words_mean /= static_cast<double>(rounds - rounds / 2);
-      row.balanced_rounds /= static_cast<double>(rounds);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const balance_counts& own = counts_[i];
+      rows_[i].update({{"words_first", own.first},
+                       {"words_mean", own.sum / static_cast<double>(rounds - rounds / 2)},
+                       {"words_most", own.most},
+                       {"balanced_rounds", static_cast<double>(own.balanced_rounds) / static_cast<double>(rounds)},
+                       {"violations", own.violations}});
     }
-    compare();
+    for (result& row : rows_) compare(row);
     return rows_;
   }
 
  private:
-  void add_round(round_no round) {
+  void add_round(round_no round, std::uint64_t rounds) {
     if (ranks_.volume().looks) place_regions();
     std::ranges::copy(ranks_.boundaries(), boundaries_[drift].begin());
-    for (std::size_t which = 0; which < k_regions.size(); ++which)
-      add(rows_[which], round, most_received(boundaries_[which]));
-    std::size_t row = k_regions.size();
-    for (const region_rule which : {equal, drift})
-      for (const gather_rule& how : k_gathers) add_gather(rows_[row++], round, boundaries_[which], how.rule);
+    auto next = counts_.begin();
+    for (const numbers& boundaries : boundaries_) next++->add(round, rounds, most_received(boundaries));
+    for (const region_rule regions : {equal, drift})
+      for (const gather_rule& how : k_gathers) {
+        next->add(round, rounds, most_gathered(boundaries_[regions], how.rule));
+        next++->balanced_rounds += plan_.is_balanced() ? 1U : 0U;
+      }
     check();
   }
 
@@ -121,13 +136,6 @@ class balancing {
     }
   }
 
-  static void add(balance_row& row, round_no round, std::uint64_t items) {
-    const double words = words_of(dtype::f32, items);
-    if (round == 1) row.words_first = words;
-    if (round > row.rounds / 2) row.words_mean += words;
-    row.words_most = std::max(row.words_most, words);
-  }
-
   std::uint64_t most_received(const numbers& boundaries) const {
     numbers received(size_), counts(size_);
     for (std::size_t r = 0; r < size_; ++r) {
@@ -137,7 +145,7 @@ class balancing {
     return std::ranges::max(received);
   }
 
-  void add_gather(balance_row& row, round_no round, const numbers& boundaries, balance_rule rule) {
+  std::uint64_t most_gathered(const numbers& boundaries, balance_rule rule) {
     numbers kept(size_);
     count_by_region(ranks_.result(), boundaries, kept);
     plan_.make(kept, rule);
@@ -146,8 +154,7 @@ class balancing {
       const item_traffic moved = plan_.exchanged_by(r), gathered = plan_.gathered_by(r);
       most = std::max({most, moved.sent + gathered.sent, moved.received + gathered.received});
     }
-    add(row, round, most);
-    row.balanced_rounds += plan_.is_balanced() ? 1 : 0;
+    return most;
   }
 
   /// The library's own rules (drift, cost) are what it has counted itself; the plan is the last that was made.
@@ -158,21 +165,24 @@ class balancing {
       moved.add(plan_.exchanged_by(r));
       gathered.add(plan_.gathered_by(r));
     }
-    rows_[drift].violations += most_received(boundaries_[drift]) != counted.split.most_received ? 1U : 0U;
-    rows_.back().violations +=
+    counts_[drift].violations += most_received(boundaries_[drift]) != counted.split.most_received ? 1U : 0U;
+    counts_.back().violations +=
         moved.total != counted.balance.total || gathered.most_sent != counted.gather.most_sent ? 1U : 0U;
   }
 
-  void compare() {
-    const auto ratio = [](double naive, double it) { return it > 0 ? naive / it : 1; };
-    for (balance_row& row : rows_) {
-      const auto naive = std::ranges::find_if(rows_, [&](const balance_row& it) {
-        return it.phase == row.phase &&
-               (row.phase == "split" ? it.regions == "equal" : it.regions == row.regions && it.rule == "never");
-      });
-      row.naive_ratio_first = ratio(naive->words_first, row.words_first);
-      row.naive_ratio = ratio(naive->words_mean, row.words_mean);
-    }
+  /// The naive way's words (equal regions; or never, with these regions) to those of this one.
+  void compare(result& row) const {
+    const bool is_split = row.at("phase") == "split";
+    const result& naive = *std::ranges::find_if(rows_, [&](const result& other) {
+      return other.at("phase") == row.at("phase") &&
+             (is_split ? other.at("regions") == "equal"
+                       : other.at("regions") == row.at("regions") && other.at("rule") == "never");
+    });
+    const auto ratio = [&](const char* key) {
+      const double words = row.at(key);
+      return words > 0 ? naive.at(key).get<double>() / words : 1;
+    };
+    row.update({{"naive_ratio_first", ratio("words_first")}, {"naive_ratio", ratio("words_mean")}});
   }
 
   sparse_problem problem_;
@@ -182,45 +192,64 @@ class balancing {
   std::vector<std::vector<float>> gradients_;
   std::array<numbers, k_regions.size()> boundaries_;
   balance_plan plan_;
-  std::vector<balance_row> rows_;
+  std::vector<result> rows_;
+  std::vector<balance_counts> counts_;  ///< of each row
 };
 
 }  // namespace
 
-std::vector<balance_row> count_balance(const sparse_figures_options& options, const tell_progress& tell) {
-  std::vector<balance_row> all;
+std::vector<result> count_balance(const sparse_figures_options& options, const tell_progress& tell) {
+  std::vector<result> all;
   for (const std::string& generator : options.generators)
     for (const double density : options.densities)
       for (const rank ranks : options.ranks) {
         const auto some = balancing(options, density, generator, ranks).count(options.iterations, [&](round_no round) {
-          tell(text("%s, density %g, %d ranks, round %llu of %llu", generator.c_str(), density, ranks,
-                    static_cast<unsigned long long>(round), static_cast<unsigned long long>(options.iterations)));
+          tell(text("%s, density %g, %d ranks, round %zu of %zu", generator.c_str(), density, ranks, std::size_t{round},
+                    std::size_t{options.iterations}));
         });
         all.insert(all.end(), some.begin(), some.end());
       }
   return all;
 }
 
-nlohmann::json json_of(const balance_row& row) {
-  return {{"bench", "sparse-figures"},
-          {"figure", "balance"},
-          {"phase", row.phase},
-          {"regions", row.regions},
-          {"rule", row.rule},
-          {"generator", row.generator},
-          {"ranks", row.ranks},
-          {"n", row.n},
-          {"k", row.k},
-          {"density", row.density},
-          {"words_first", row.words_first},
-          {"words_mean", row.words_mean},
-          {"words_most", row.words_most},
-          {"counter_words", row.counter_words},
-          {"balanced_rounds", row.balanced_rounds},
-          {"naive_ratio_first", row.naive_ratio_first},
-          {"naive_ratio", row.naive_ratio},
-          {"iterations", row.rounds},
-          {"violations", row.violations}};
+namespace {
+
+/// Ratios of time that the paper reports of worlds of 16 to 64, for the rules that it has.
+const char* paper_ratio(const result& row) {
+  if (row.at("ranks") != 16 && row.at("ranks") != 32 && row.at("ranks") != 64) return "";
+  if (row.at("phase") == "split") return row.at("regions") == "averaged" ? "1.13-1.75" : "";
+  return row.at("rule") == "published" && row.at("regions") == "equal" ? "1.12-1.43" : "";
+}
+
+}  // namespace
+
+/// Words of the busiest rank, in multiples of k, against P: split, and gather.
+void report_balance(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
+  for (const result& row : count_balance(options, tell)) out.add(row, {{"paper", paper_ratio(row)}});
+  out.say("n = %zu; words of 4 bytes of a round's busiest rank: in the first round, without residuals; mean of rounds",
+          std::size_t{options.n});
+  out.say("%zu to %zu, with residuals; and the most of any round", std::size_t{options.iterations / 2 + 1},
+          std::size_t{options.iterations});
+  out.say("split: received; gather: sent or received, pieces of balancing included; counters: what regions cost");
+  out.print({column("phase", "phase"), column("generator", "generator"), percent("d", "density"),
+             column("ranks", "ranks"), column("regions", "regions"), column("balance", "rule"),
+             per_k("first/k", "words_first"), per_k("words/k", "words_mean"), per_k("most/k", "words_most"),
+             per_k("counters/k", "counter_words"), percent("balanced", "balanced_rounds", 0),
+             column("naive/first", "naive_ratio_first", 2), column("naive/this", "naive_ratio", 2),
+             column("paper, time", "paper"), column("violations", "violations")});
+  out.say("paper: speed-up on 16 to 64 GPUs, growing with their number, of split and of the iterations that balance");
+  std::vector<plot_diagram> both{{k_plot_by_ranks + std::string("set ylabel 'split: words received / k'\n")},
+                                 {k_plot_by_ranks + std::string("set ylabel 'gather: words / k'\n")}};
+  for (const result& row : out.results()) {
+    const bool is_split = row.at("phase") == "split";
+    std::string name = row.at("generator").get<std::string>() + text(", d = %g, ", row.at("density").get<double>()) +
+                       row.at("regions").get<std::string>();
+    if (!is_split) name += " regions, balance: " + row.at("rule").get<std::string>();
+    both[is_split ? 0 : 1]
+        .named(name, "linespoints linewidth 1.5")
+        .points.emplace_back(row.at("ranks"), row.at("words_mean").get<double>() / row.at("k").get<double>());
+  }
+  out.draw("Words of the busiest rank, mean over rounds", both);
 }
 
 }  // namespace lsched::bench

@@ -1,45 +1,22 @@
-#include "microbench/sparse/sparse_figures_fill_in.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "collectives/sparse/steps/own_top_k.h"
 #include "microbench/baselines/gradient_source.h"
-#include "microbench/harness.h"
+#include "microbench/sparse/sparse_figures.h"
 
 namespace lsched::bench {
 namespace {
 
 /// Section 5.2 of the paper: the output of TopkDSA, on average over the training of VGG-16 and of the LSTM.
-std::optional<double> published_fill_in(std::uint64_t ranks, double density) {
+double published_fill_in(rank ranks, double density) {
   if (ranks == 16 && density == 0.01) return 0.132;
   if (ranks == 32 && density == 0.02) return 0.345;
-  return std::nullopt;
+  return 0;
 }
 
-/// Positions that any list so far had.
-class position_union {
- public:
-  explicit position_union(std::uint64_t count) : is_in_(count) {}
-
-  void add(std::uint32_t position) {
-    size_ += is_in_[position] != 0 ? 0U : 1U;
-    is_in_[position] = 1;
-  }
-  void clear() {
-    std::ranges::fill(is_in_, 0);
-    size_ = 0;
-  }
-  std::uint64_t size() const { return size_; }
-
- private:
-  std::vector<unsigned char> is_in_;
-  std::uint64_t size_ = 0;
-};
-
-/// What the lists of a world's ranks are in a round.
+/// The lists of a world's ranks in a round.
 struct lists_together {
   std::uint64_t in_union = 0;  ///< positions that any has
   std::uint64_t longest = 0;   ///< of one list
@@ -59,42 +36,46 @@ class filling {
         hints_(static_cast<std::size_t>(options.ranks.back())),
         residuals_(std::min<std::uint64_t>(hints_.size(), k_most_figure_residuals)),
         gradient_(options.n),
-        union_(options.n) {
+        is_in_union_(options.n) {
     for (auto& one : residuals_) one.resize(options.n);
     for (const rank ranks : options.ranks) rows_.push_back(row_of(options, density, generator, ranks));
   }
 
-  std::vector<fill_in_row> count(std::uint64_t rounds, const std::function<void(round_no)>& tell) {
+  std::vector<result> count(std::uint64_t rounds, const std::function<void(round_no)>& tell) {
     std::vector<double> sums(rows_.size());
+    std::vector<std::uint64_t> violations(rows_.size());
     for (round_no round = 1; round <= rounds; ++round) {
       const std::vector<lists_together> found = unions_of(round);
       for (std::size_t i = 0; i < found.size(); ++i) {
-        fill_in_row& row = rows_[i];
-        const double size = static_cast<double>(found[i].in_union) / static_cast<double>(row.n);
-        row.violations += found[i].in_union < found[i].longest || found[i].in_union > found[i].items ? 1U : 0U;
-        if (round == 1) row.first = size;
+        const double size = static_cast<double>(found[i].in_union) / static_cast<double>(problem_.count);
+        violations[i] += found[i].in_union < found[i].longest || found[i].in_union > found[i].items ? 1U : 0U;
+        if (round == 1) rows_[i]["first"] = size;
         if (round > rounds / 2) sums[i] += size;
       }
       tell(round);
     }
-    for (std::size_t i = 0; i < rows_.size(); ++i)
-      if (rows_[i].ranks <= residuals_.size()) rows_[i].steady = sums[i] / static_cast<double>(rounds - rounds / 2);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      rows_[i]["violations"] = violations[i];
+      if (rows_[i]["ranks"] <= residuals_.size())
+        rows_[i]["steady"] = sums[i] / static_cast<double>(rounds - rounds / 2);
+    }
     return rows_;
   }
 
  private:
-  fill_in_row row_of(const sparse_figures_options& options, double density, const std::string& generator,
-                     rank ranks) const {
-    const auto size = static_cast<std::uint64_t>(ranks);
+  /// `independent`: if ranks chose positions independently of each other.
+  result row_of(const sparse_figures_options& options, double density, const std::string& generator, rank ranks) const {
     const double taken = static_cast<double>(most_items(problem_)) / static_cast<double>(options.n);
-    return {.generator = generator,
-            .ranks = size,
-            .n = options.n,
-            .k = most_items(problem_),
-            .density = density,
-            .independent = 1 - std::pow(1 - taken, static_cast<double>(ranks)),
-            .published = published_fill_in(size, density),
-            .rounds = options.iterations};
+    result row{{"figure", "fill-in"},
+               {"generator", generator},
+               {"ranks", ranks},
+               {"n", options.n},
+               {"k", most_items(problem_)},
+               {"density", density},
+               {"independent", 1 - std::pow(1 - taken, static_cast<double>(ranks))},
+               {"iterations", options.iterations}};
+    if (const double published = published_fill_in(ranks, density); published > 0) row["published"] = published;
+    return row;
   }
 
   /// Of the worlds that take part in the round, the smallest first: in the first one all of them.
@@ -102,11 +83,12 @@ class filling {
     const std::size_t ranks = round == 1 ? hints_.size() : residuals_.size();
     std::vector<lists_together> found;
     lists_together now;
-    union_.clear();
+    is_in_union_.assign(is_in_union_.size(), 0);
+    union_size_ = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
       const std::uint64_t items = add_list_of(r, round);
-      now = {union_.size(), std::max(now.longest, items), now.items + items};
-      if (found.size() < rows_.size() && rows_[found.size()].ranks == r + 1) found.push_back(now);
+      now = {union_size_, std::max(now.longest, items), now.items + items};
+      if (found.size() < rows_.size() && rows_[found.size()].at("ranks") == r + 1) found.push_back(now);
     }
     return found;
   }
@@ -123,7 +105,8 @@ class filling {
     for (std::uint64_t i = 0; i < list.count; ++i) {
       std::uint32_t index = 0;
       std::memcpy(&index, list.items + i * item_size(problem_.type), sizeof index);
-      union_.add(index);
+      union_size_ += is_in_union_[index] == 0 ? 1U : 0U;
+      is_in_union_[index] = 1;
       residual[index] = 0;
     }
     return list.count;
@@ -135,40 +118,48 @@ class filling {
   std::vector<top_k_hint> hints_;
   std::vector<std::vector<float>> residuals_;
   std::vector<float> gradient_;
-  position_union union_;
-  std::vector<fill_in_row> rows_;
+  std::vector<char> is_in_union_;  ///< of a position: whether a list of the round has it so far
+  std::uint64_t union_size_ = 0;
+  std::vector<result> rows_;
 };
 
 }  // namespace
 
-std::vector<fill_in_row> count_fill_in(const sparse_figures_options& options, const tell_progress& tell) {
-  std::vector<fill_in_row> all;
+std::vector<result> count_fill_in(const sparse_figures_options& options, const tell_progress& tell) {
+  std::vector<result> all;
   for (const std::string& generator : options.generators)
     for (const double density : options.densities) {
       const auto some = filling(options, density, generator).count(options.iterations, [&](round_no round) {
-        tell(text("%s, density %g, round %llu of %llu", generator.c_str(), density,
-                  static_cast<unsigned long long>(round), static_cast<unsigned long long>(options.iterations)));
+        tell(text("%s, density %g, round %zu of %zu", generator.c_str(), density, std::size_t{round},
+                  std::size_t{options.iterations}));
       });
       all.insert(all.end(), some.begin(), some.end());
     }
   return all;
 }
 
-nlohmann::json json_of(const fill_in_row& row) {
-  nlohmann::json line{{"bench", "sparse-figures"},
-                      {"figure", "fill-in"},
-                      {"generator", row.generator},
-                      {"ranks", row.ranks},
-                      {"n", row.n},
-                      {"k", row.k},
-                      {"density", row.density},
-                      {"first", row.first},
-                      {"independent", row.independent},
-                      {"iterations", row.rounds},
-                      {"violations", row.violations}};
-  if (row.steady) line["steady"] = *row.steady;
-  if (row.published) line["published"] = *row.published;
-  return line;
+/// Density against P: of a first round, with residuals, by the formula, and the paper's.
+void report_fill_in(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
+  for (result& row : count_fill_in(options, tell)) out.add(std::move(row));
+  out.say("density of the sum of all ranks' lists, n = %zu; with residuals: mean of rounds %zu to %zu",
+          std::size_t{options.n}, std::size_t{options.iterations / 2 + 1}, std::size_t{options.iterations});
+  out.print({column("generator", "generator"), percent("d", "density"), column("ranks", "ranks"),
+             percent("first round", "first"), percent("with residuals", "steady"), percent("1-(1-d)^P", "independent"),
+             percent("paper", "published"), column("violations", "violations")});
+  out.say("paper: of models in training, VGG-16 (16 ranks, 1 %%) and LSTM (32 ranks, 2 %%)");
+  plot_diagram one{k_plot_by_ranks + std::string("set logscale y 10\nset ylabel 'density of the sum'\n")};
+  const auto add = [&](const std::string& name, const char* style, const result& row, const char* key) {
+    if (row.contains(key)) one.named(name, style).points.emplace_back(row.at("ranks"), row.at(key));
+  };
+  for (const result& row : out.results()) {
+    const std::string generator = row.at("generator"), density = text("d = %g", row.at("density").get<double>());
+    add(generator + ", " + density + ": first round", "points pointsize 1.5", row, "first");
+    add(generator + ", " + density + ": with residuals", "linespoints", row, "steady");
+    if (generator != options.generators.front()) continue;
+    add("1-(1-d)^P, " + density, "lines dashtype 2 linecolor 'gray40'", row, "independent");
+    add("the paper's models", "points pointtype 3 pointsize 3 linecolor 'red'", row, "published");
+  }
+  out.draw("Fill-in", std::span(&one, 1));
 }
 
 }  // namespace lsched::bench

@@ -1,16 +1,19 @@
-#include "microbench/sparse/sparse_figures_threshold.h"
+// Ranks with residuals, an Ok-Topk in plain arithmetic: a rank sends what its threshold selects, owners keep what the
+// global one selects of the sums, and both are found by one of these rules. Each rule has a run of its own, since what
+// it selects decides what stays in the residuals, and what the model learns.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
+#include <tuple>
 
 #include "microbench/baselines/gaussiank.h"
 #include "microbench/baselines/gradient_source.h"
-#include "microbench/harness.h"
+#include "microbench/sparse/sparse_figures.h"
 #include "microbench/sparse/sparse_figures_training.h"
 
 namespace lsched::bench {
@@ -33,11 +36,12 @@ float kth_of(std::span<const float> magnitudes, std::uint64_t k) {
 }
 
 std::uint64_t count_from(std::span<const float> magnitudes, float threshold) {
-  return static_cast<std::uint64_t>(std::ranges::count_if(magnitudes, [=](float it) { return it >= threshold; }));
+  return static_cast<std::uint64_t>(
+      std::ranges::count_if(magnitudes, [=](float magnitude) { return magnitude >= threshold; }));
 }
 
-void take_magnitudes(std::span<const float> of, std::span<float> to) {
-  std::ranges::transform(of, to.begin(), [](float it) { return std::fabs(it); });
+void take_magnitudes(std::span<const float> values, std::span<float> to) {
+  std::ranges::transform(values, to.begin(), [](float value) { return std::fabs(value); });
 }
 
 /// Where gradients come from: a model that learns, or numbers that are drawn.
@@ -56,9 +60,9 @@ class gradient_feed {
   std::uint64_t count() const { return model_ ? model_->parameters() : drawn_->options().count; }
   float rate() const { return model_ ? 0.1F : 1.0F; }
   /// Answers the loss, of a model.
-  double take(rank of, round_no round, std::span<float> to) {
-    if (model_) return model_->gradient(of, round, to);
-    drawn_->draw(of, round, to);
+  double take(rank r, round_no round, std::span<float> to) {
+    if (model_) return model_->gradient(r, round, to);
+    drawn_->draw(r, round, to);
     return 0;
   }
   void learn(std::span<const float> update) {
@@ -72,7 +76,7 @@ class gradient_feed {
 
 // ---- one rule's run -----------------------------------------------------------------------------------------
 
-/// What is selected, of k: a mean over ranks for each round, and of its distance from 1.
+/// Selected elements / k: for each round a mean over ranks, and the mean distance from 1.
 struct selections {
   std::vector<double> ratios, deviations;
 
@@ -86,8 +90,8 @@ struct selections {
 
 class feedback_run {
  public:
-  /// Of rank `of`: residual plus gradient, and the threshold that selects from it.
-  using witness = std::function<void(rank of, round_no, std::span<const float>, float)>;
+  /// Residual plus gradient of a rank, and the threshold that selects from it.
+  using witness = std::function<void(rank r, round_no, std::span<const float>, float)>;
 
   feedback_run(const sparse_figures_options& options, reuse_rule rule)
       : feed_(options, options.generators.front()),
@@ -119,7 +123,7 @@ class feedback_run {
   std::vector<double> losses;  ///< by round
 
  private:
-  /// Adds what is selected to the sums, and remembers what that was.
+  /// Adds the selected elements to the sums, and keeps their positions.
   void select(std::size_t r, round_no round, const witness& look) {
     std::vector<float>& residual = residuals_[r];
     for (std::size_t i = 0; i < residual.size(); ++i) residual[i] += feed_.rate() * gradient_[i];
@@ -130,7 +134,7 @@ class feedback_run {
     local.add(sent_[r].size(), k_, size_);
   }
 
-  /// What is in the result leaves residuals, and is learnt.
+  /// Elements of the result leave residuals, and the model learns them.
   void settle(round_no round) {
     take_magnitudes(sums_, magnitudes_);
     global_.select(magnitudes_, round, kept_);
@@ -154,7 +158,7 @@ class feedback_run {
   std::vector<float> gradient_, magnitudes_, sums_, update_;
 };
 
-// ---- what is looked at --------------------------------------------------------------------------------------
+// ---- histograms --------------------------------------------------------------------------------------
 
 /// What the library's Gaussiank would select of a vector, which stays as it is.
 class gaussian_guess {
@@ -175,25 +179,29 @@ class gaussian_guess {
   std::vector<std::byte> items_;
 };
 
-magnitude_picture picture_of(std::span<const float> values, float reused, std::uint64_t k, gaussian_guess& gaussian,
-                             round_no round) {
+/// The last bin has all above, too.
+result picture_of(std::span<const float> values, float reused, std::uint64_t k, gaussian_guess& gaussian,
+                  round_no round) {
   constexpr std::size_t k_bins = 64;
   std::vector<float> magnitudes(values.size());
   take_magnitudes(values, magnitudes);
   const gaussian_list guess = gaussian.guess(values);
-  magnitude_picture made{.round = round,
-                         .age = (round - 1) % k_threshold_period,
-                         .exact = kth_of(magnitudes, k),
-                         .reused = reused,
-                         .gaussian = guess.first_threshold,
-                         .k = k,
-                         .reused_count = count_from(magnitudes, reused),
-                         .gaussian_count = guess.predicted,
-                         .bins = std::vector<std::uint64_t>(k_bins)};
-  made.bin_width = 1.25 * std::max({made.exact, made.reused, made.gaussian}) / k_bins;
-  for (const float it : magnitudes)
-    ++made.bins[std::min<std::size_t>(k_bins - 1, static_cast<std::size_t>(it / made.bin_width))];
-  return made;
+  const double exact = kth_of(magnitudes, k), predicted = guess.first_threshold;
+  const double width = 1.25 * std::max({exact, static_cast<double>(reused), predicted}) / k_bins;
+  std::vector<std::uint64_t> bins(k_bins);
+  for (const float magnitude : magnitudes)
+    ++bins[std::min<std::size_t>(k_bins - 1, static_cast<std::size_t>(magnitude / width))];
+  return {{"figure", "threshold"},
+          {"iteration", round},
+          {"age", (round - 1) % k_threshold_period},
+          {"k", k},
+          {"exact", exact},
+          {"reused", reused},
+          {"gaussian", predicted},
+          {"reused_count", count_from(magnitudes, reused)},
+          {"gaussian_count", guess.predicted},
+          {"bin_width", width},
+          {"bins", bins}};
 }
 
 /// The last round that has a threshold of 25 rounds, as in Fig. 4, at about so much of the run.
@@ -203,30 +211,28 @@ round_no round_for_picture(double part, std::uint64_t rounds) {
   return before / k_threshold_period * k_threshold_period + 1 + k_age;
 }
 
-double mean(std::span<const double> of) {
-  return of.empty() ? 0 : std::accumulate(of.begin(), of.end(), 0.0) / static_cast<double>(of.size());
-}
+double mean(std::span<const double> values) { return mean_of({values.begin(), values.end()}); }
 
-threshold_row row_of(const sparse_figures_options& options, std::uint64_t n, std::uint64_t k, const char* rule,
-                     const char* side, const selections& found) {
+result row_of(const sparse_figures_options& options, std::uint64_t k, const std::string& rule, const char* side,
+              const selections& found) {
   const std::size_t early = found.ratios.size() / 4;
   const std::span ratios(found.ratios), deviations(found.deviations);
-  threshold_row row{.rule = rule,
-                    .side = side,
-                    .generator = options.generators.front(),
-                    .ranks = static_cast<std::uint64_t>(options.ranks.front()),
-                    .n = n,
-                    .k = k,
-                    .density = options.densities.front(),
-                    .deviation_early = mean(deviations.first(early)),
-                    .deviation_rest = mean(deviations.subspan(early)),
-                    .ratio_early = mean(ratios.first(early)),
-                    .ratio_rest = mean(ratios.subspan(early)),
-                    .ratios = found.ratios,
-                    .rounds = options.iterations};
-  if (row.rule == "exact")
-    row.violations = static_cast<std::uint64_t>(std::ranges::count_if(deviations, [](double it) { return it != 0; }));
-  return row;
+  const auto deviating = std::ranges::count_if(deviations, [](double deviation) { return deviation != 0; });
+  return {{"figure", "threshold"},
+          {"rule", rule},
+          {"side", side},
+          {"generator", options.generators.front()},
+          {"ranks", options.ranks.front()},
+          {"n", options.n},
+          {"k", k},
+          {"density", options.densities.front()},
+          {"deviation_early", mean(deviations.first(early))},
+          {"deviation_rest", mean(deviations.subspan(early))},
+          {"ratio_early", mean(ratios.first(early))},
+          {"ratio_rest", mean(ratios.subspan(early))},
+          {"ratios", found.ratios},
+          {"iterations", options.iterations},
+          {"violations", rule == "exact" ? deviating : 0}};
 }
 
 }  // namespace
@@ -270,71 +276,103 @@ void reused_threshold::correct(std::uint64_t selected) {
 threshold_figure count_thresholds(const sparse_figures_options& options, const tell_progress& tell) {
   threshold_figure made;
   const auto size = static_cast<std::size_t>(options.ranks.front());
-  for (const named_rule& it : k_rules) {
-    feedback_run one(options, it.rule);
-    const std::uint64_t n = options.n, k = one.k();
-    gaussian_guess gaussian(n, k);
+  for (const auto& [name, rule] : k_rules) {
+    feedback_run one(options, rule);
+    const std::uint64_t k = one.k();
+    gaussian_guess gaussian(options.n, k);
     selections predicted, adjusted;
     const std::array pictured{round_for_picture(0.125, options.iterations),
                               round_for_picture(0.875, options.iterations)};
-    const auto look = [&](rank of, round_no round, std::span<const float> values, float threshold) {
-      if (it.rule == reuse_rule::exact) {
+    const auto look = [&, rule = rule](rank r, round_no round, std::span<const float> values, float threshold) {
+      if (rule == reuse_rule::exact) {
         const gaussian_list guess = gaussian.guess(values);
-        if (of == 0) predicted.begin_round(), adjusted.begin_round();
+        if (r == 0) predicted.begin_round(), adjusted.begin_round();
         predicted.add(guess.predicted, k, size);
         adjusted.add(guess.count, k, size);
       }
-      if (it.rule == reuse_rule::reused && of == 0 && std::ranges::count(pictured, round) > 0)
+      if (rule == reuse_rule::reused && r == 0 && std::ranges::count(pictured, round) > 0)
         made.pictures.push_back(picture_of(values, threshold, k, gaussian, round));
     };
     for (round_no round = 1; round <= options.iterations; ++round) {
       one.run(round, look);
-      tell(text("%s, round %llu of %llu", it.name, static_cast<unsigned long long>(round),
-                static_cast<unsigned long long>(options.iterations)));
+      tell(text("%s, round %zu of %zu", name, std::size_t{round}, std::size_t{options.iterations}));
     }
-    made.rows.push_back(row_of(options, n, k, it.name, "local", one.local));
-    if (it.rule != reuse_rule::scaled) made.rows.push_back(row_of(options, n, k, it.name, "global", one.global));
-    if (it.rule != reuse_rule::exact) continue;
-    made.rows.push_back(row_of(options, n, k, "gaussian", "local", predicted));
-    made.rows.push_back(row_of(options, n, k, "gaussian_adjusted", "local", adjusted));
+    made.rows.push_back(row_of(options, k, name, "local", one.local));
+    if (rule != reuse_rule::scaled) made.rows.push_back(row_of(options, k, name, "global", one.global));
+    if (rule != reuse_rule::exact) continue;
+    made.rows.push_back(row_of(options, k, "gaussian", "local", predicted));
+    made.rows.push_back(row_of(options, k, "gaussian_adjusted", "local", adjusted));
     made.loss_first = mean(std::span(one.losses).first(16));
     made.loss_last = mean(std::span(one.losses).last(16));
   }
   return made;
 }
 
-nlohmann::json json_of(const threshold_row& row) {
-  return {{"bench", "sparse-figures"},
-          {"figure", "threshold"},
-          {"rule", row.rule},
-          {"side", row.side},
-          {"generator", row.generator},
-          {"ranks", row.ranks},
-          {"n", row.n},
-          {"k", row.k},
-          {"density", row.density},
-          {"deviation_early", row.deviation_early},
-          {"deviation_rest", row.deviation_rest},
-          {"ratio_early", row.ratio_early},
-          {"ratio_rest", row.ratio_rest},
-          {"ratios", row.ratios},
-          {"iterations", row.rounds},
-          {"violations", row.violations}};
+namespace {
+
+/// Selected / k by iteration.
+plot_diagram courses_of(const threshold_figure& figure, const std::string& side) {
+  plot_diagram made{"set logscale y 10\nset key top right\nset xlabel 'iteration'\nset ylabel 'selected / k, " + side +
+                    "'\n"};
+  for (const result& row : figure.rows) {
+    if (row.at("side") != side) continue;
+    plot_curve& line = made.named(row.at("rule"), "lines linewidth 1.5");
+    for (const double ratio : row.at("ratios"))
+      line.points.emplace_back(static_cast<double>(line.points.size() + 1), std::max(1e-3, ratio));
+  }
+  return made;
 }
 
-nlohmann::json json_of(const magnitude_picture& picture) {
-  return {{"bench", "sparse-figures"},
-          {"figure", "threshold"},
-          {"iteration", picture.round},
-          {"age", picture.age},
-          {"k", picture.k},
-          {"exact", picture.exact},
-          {"reused", picture.reused},
-          {"gaussian", picture.gaussian},
-          {"reused_count", picture.reused_count},
-          {"gaussian_count", picture.gaussian_count},
-          {"bin_width", picture.bin_width},
-          {"bins", picture.bins}};
+/// A histogram's steps, a threshold's pole.
+plot_diagram histogram_of(const result& picture) {
+  plot_diagram made{
+      text("unset logscale x\nset logscale y 10\nset format y '%%.0e'\nset key top right\n"
+           "set ylabel 'elements'\nset xlabel '|residual + gradient| in iteration %s, threshold of %s "
+           "iterations ago'\n",
+           picture.at("iteration").dump().c_str(), picture.at("age").dump().c_str())};
+  plot_curve& bins = made.named("rank 0", "steps linecolor 'gray40'");
+  double most = 0;
+  for (const double count : picture.at("bins")) {
+    const double middle = static_cast<double>(bins.points.size()) + 0.5;
+    bins.points.emplace_back(middle * picture.at("bin_width").get<double>(), std::max(0.5, count));
+    most = std::max(most, count);
+  }
+  for (const auto& [name, key, color] : {std::tuple("exact", "exact", "black"), std::tuple("reused", "reused", "blue"),
+                                         std::tuple("Gaussian", "gaussian", "red")})
+    made.named(name, text("lines linewidth 2 linecolor '%s'", color)).points = {{picture.at(key), 0.5},
+                                                                                {picture.at(key), most}};
+  return made;
+}
+
+}  // namespace
+
+/// Fig. 6: selected / k by iteration, of residuals and of sums; Fig. 4: two histograms with thresholds.
+void report_thresholds(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
+  const threshold_figure figure = count_thresholds(options, tell);
+  const auto k = figure.rows.front().at("k").get<std::size_t>();
+  for (const result& row : figure.rows) out.add(row);
+  out.say("%s, %d ranks, n = %zu, k = %zu, %zu iterations, an exact threshold every %u; early: the first quarter",
+          options.generators.front().c_str(), options.ranks.front(), std::size_t{options.n}, k,
+          std::size_t{options.iterations}, k_threshold_period);
+  if (figure.loss_first > 0)
+    out.say("loss of the model, exact thresholds: %.3f in the first 16 iterations, %.3f in the last", figure.loss_first,
+            figure.loss_last);
+  out.print({column("threshold", "rule"), column("of", "side"), percent("dev. early", "deviation_early"),
+             percent("dev. rest", "deviation_rest"), column("selected/k early", "ratio_early", 3),
+             column("selected/k rest", "ratio_rest", 3), column("violations", "violations")});
+  out.say("paper (Fig. 6): below 11 %% on average; Gaussian selects too many early, then a tenth of k");
+  for (const result& picture : figure.pictures) out.add(picture);
+  out.print({column("iteration", "iteration"), column("age", "age"), column("exact", "exact", 5),
+             column("reused", "reused", 5), column("Gaussian", "gaussian", 5),
+             column("reused/exact", "reused", 3, 1, "exact"), column("Gaussian/exact", "gaussian", 3, 1, "exact"),
+             column("reused selects/k", "reused_count", 3, 1, "k"),
+             column("Gaussian selects/k", "gaussian_count", 3, 1, "k")});
+  out.say("paper (Fig. 4): after 25 iterations the reused threshold is close to the exact one, Gaussian's far above");
+  std::vector<plot_diagram> all{courses_of(figure, "local"), courses_of(figure, "global")};
+  for (const result& picture : figure.pictures) all.push_back(histogram_of(picture));
+  out.draw(text("%s, %d ranks, n = %zu, k = %zu", options.generators.front().c_str(), options.ranks.front(),
+                std::size_t{options.n}, k),
+           all);
 }
 
 }  // namespace lsched::bench

@@ -41,9 +41,9 @@ struct spot {
 
 double light_at(std::span<const spot> spots, double x, double y) {
   double light = 0;
-  for (const spot& it : spots) {
-    const double dx = x - it.x, dy = y - it.y;
-    light += std::exp(-(dx * dx + dy * dy) / (2 * it.width * it.width));
+  for (const spot& one : spots) {
+    const double dx = x - one.x, dy = y - one.y;
+    light += std::exp(-(dx * dx + dy * dy) / (2 * one.width * one.width));
   }
   return light;
 }
@@ -77,13 +77,13 @@ void small_model::make_pictures() {
   stream draw(mix(seed_) ^ 2);
   std::array<std::array<spot, k_spots>, k_classes> classes;
   for (auto& spots : classes)
-    for (spot& it : spots) it = {1 + 5 * draw.uniform(), 1 + 5 * draw.uniform(), 0.6 + 0.6 * draw.uniform()};
+    for (spot& one : spots) one = {1 + 5 * draw.uniform(), 1 + 5 * draw.uniform(), 0.6 + 0.6 * draw.uniform()};
   pictures_.reserve(k_pictures * k_inputs);
   for (std::size_t i = 0; i < k_pictures; ++i) {
     const std::size_t label = i % k_classes;
     const double dx = draw.normal() * 0.4, dy = draw.normal() * 0.4, bright = 0.7 + 0.6 * draw.uniform();
-    for (std::size_t at = 0; at < k_inputs; ++at) {
-      const double x = static_cast<double>(at % k_edge) - dx, y = static_cast<double>(at / k_edge) - dy;
+    for (std::size_t point = 0; point < k_inputs; ++point) {
+      const double x = static_cast<double>(point % k_edge) - dx, y = static_cast<double>(point / k_edge) - dy;
       const double light = bright * light_at(classes[label], x, y) + 0.2 * draw.normal() - 0.1;
       pictures_.push_back(static_cast<float>(std::clamp(light, 0.0, 1.0)));
     }
@@ -91,12 +91,12 @@ void small_model::make_pictures() {
   }
 }
 
-double small_model::gradient(rank of, round_no round, std::span<float> to) {
+double small_model::gradient(rank r, round_no round, std::span<float> to) {
   std::ranges::fill(to, 0.0F);
-  stream draw(mix(mix(mix(seed_) ^ 3) ^ static_cast<std::uint64_t>(of)) ^ round);
+  stream draw(mix(mix(mix(seed_) ^ 3) ^ static_cast<std::uint64_t>(r)) ^ round);
   double loss = 0;
   for (std::size_t i = 0; i < k_batch; ++i) loss += add_gradient_of(draw.next() % k_pictures, to);
-  for (float& it : to) it /= static_cast<float>(k_batch);
+  for (float& slope : to) slope /= static_cast<float>(k_batch);
   return loss / static_cast<double>(k_batch);
 }
 
@@ -108,7 +108,7 @@ double small_model::add_gradient_of(std::size_t picture, std::span<float> to) {
   std::copy_n(weights_.data() + biases, hidden_, activation_.data());
   for (std::size_t i = 0; i < k_inputs; ++i)
     add_scaled(input[i], weights_.data() + i * hidden_, hidden_, activation_.data());
-  for (float& it : activation_) it = std::max(it, 0.0F);
+  for (float& unit : activation_) unit = std::max(unit, 0.0F);
 
   std::array<double, k_classes> chance{};
   for (std::size_t c = 0; c < k_classes; ++c) {
@@ -118,8 +118,8 @@ double small_model::add_gradient_of(std::size_t picture, std::span<float> to) {
   }
   const double most = *std::ranges::max_element(chance);
   double all = 0;
-  for (double& it : chance) all += it = std::exp(it - most);
-  for (double& it : chance) it /= all;
+  for (double& each : chance) all += each = std::exp(each - most);
+  for (double& each : chance) each /= all;
 
   std::ranges::fill(back_, 0.0F);
   for (std::size_t c = 0; c < k_classes; ++c) {

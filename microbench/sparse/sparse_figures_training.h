@@ -24,7 +24,7 @@ class small_model {
   std::uint64_t parameters() const { return weights_.size(); }
 
   /// Of the mean loss of a rank's 16 pictures of a round; answers that loss. to: one for each parameter.
-  double gradient(rank of, round_no round, std::span<float> to);
+  double gradient(rank r, round_no round, std::span<float> to);
   /// weights -= update
   void learn(std::span<const float> update);
 

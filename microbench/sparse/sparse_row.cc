@@ -1,15 +1,54 @@
 #include "microbench/sparse/sparse_row.h"
 
+#include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "libsched/schedule/geometry.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "microbench/baselines/gradient_source.h"
 
 namespace lsched::bench {
+namespace {
 
-nlohmann::json json_of(const sparse_row& row) {
-  return {{"bench", "sparse"},
-          {"algorithm", row.algorithm},
+bool is_asked_for(const sparse_options& options, std::string_view policy) {
+  if (options.policy == "both") return policy != "reused";
+  return options.policy == "all" || options.policy == policy;
+}
+
+/// What the paper's thresholds select has room at its owner.
+sparse_problem with_policy(sparse_problem problem, std::string_view policy) {
+  if (policy == "defer") problem.capacity = capacity_policy::defer;
+  if (policy == "reused") problem.selection = selection_rule::reused;
+  return problem;
+}
+
+/// Of what a rank sends, and of what it receives: 6 k (P-1)/P of oktopk, 2 k (P-1) of topka, twice that of gaussiank,
+/// whose lists may have 2 k items, of gtopk 4 k ceil(log2 P) for both together, of dense ones 2 n (P-1)/P; of topkdsa
+/// the most that its phases come to where regions are balanced, (2 k + n)(P-1)/P.
+double published_words(const std::string& algorithm, const sparse_problem& problem) {
+  const double ranks = problem.place.size, share = (ranks - 1) / ranks;
+  const double k = static_cast<double>(most_items(problem)) * static_cast<double>(item_size(problem.type)) / 8;
+  const double dense = static_cast<double>(problem.count * size_of(problem.type)) / 4;
+  if (algorithm == "oktopk") return 6 * k * share;
+  if (algorithm == "topkdsa") return (2 * k + dense) * share;
+  if (algorithm.starts_with("gtopk")) return 4 * k * ceil_log2(problem.place.size);
+  if (algorithm == "topka") return 2 * k * (ranks - 1);
+  if (algorithm == "gaussiank") return 4 * k * (ranks - 1);  // lists of up to 2 k items
+  return 2 * (ranks - 1) * std::ceil(dense / ranks);         // in whole blocks
+}
+
+/// Of denseovlp, that of each bucket in whole blocks.
+double bound_of(const std::string& algorithm, sparse_problem problem, const sparse_options& options) {
+  const cut buckets = buckets_of(options, algorithm);
+  double words = 0;
+  for (std::uint64_t i = 0; i < bucket_count(options, algorithm); ++i) {
+    problem.count = buckets.size(i);
+    words += published_words(algorithm, problem);
+  }
+  return words;
+}
+
+result result_of(const sparse_row& row) {
+  return {{"algorithm", row.algorithm},
           {"ranks", row.ranks},
           {"n", row.n},
           {"k", row.k},
@@ -30,16 +69,100 @@ nlohmann::json json_of(const sparse_row& row) {
           {"compute_us", row.compute_us}};
 }
 
-double published_words(const std::string& algorithm, const sparse_problem& of) {
-  const double ranks = of.place.size, share = (ranks - 1) / ranks;
-  const double k = static_cast<double>(most_items(of)) * static_cast<double>(item_size(of.type)) / 8;
-  const double dense = static_cast<double>(of.count * size_of(of.type)) / 4;
-  if (algorithm == "oktopk") return 6 * k * share;
-  if (algorithm == "topkdsa") return (2 * k + dense) * share;
-  if (algorithm.starts_with("gtopk")) return 4 * k * ceil_log2(of.place.size);
-  if (algorithm == "topka") return 2 * k * (ranks - 1);
-  if (algorithm == "gaussiank") return 4 * k * (ranks - 1);  // lists of up to 2 k items
-  return 2 * (ranks - 1) * std::ceil(dense / ranks);         // in whole blocks
+}  // namespace
+
+std::vector<sparse_variant> variants_of(const sparse_options& options, const std::string& algorithm) {
+  sparse_problem problem{
+      .count = options.n,
+      .k = static_cast<std::uint64_t>(std::llround(options.density * static_cast<double>(options.n))),
+      .place = {0, options.ranks}};
+  if (algorithm != "oktopk") return {{"-", problem}};
+  problem.period = options.period;
+  problem.reuse = options.reuse;
+  problem.bucket = options.bucket;
+  std::vector<sparse_variant> all;
+  for (const char* policy : {"strict", "defer", "reused"})
+    if (is_asked_for(options, policy)) all.push_back({policy, with_policy(problem, policy)});
+  return all;
+}
+
+std::uint64_t bucket_count(const sparse_options& options, const std::string& algorithm) {
+  return algorithm == "denseovlp" ? std::clamp<std::uint64_t>(options.n, 1, options.buckets) : 1;
+}
+
+cut buckets_of(const sparse_options& options, const std::string& algorithm) {
+  return {options.n, bucket_count(options, algorithm)};
+}
+
+std::vector<std::string> algorithms_of(const sparse_options& options) {
+  if (!options.algorithms.empty()) return options.algorithms;
+  std::vector<std::string> all;
+  for (const sparse_algorithm& each : sparse_algorithms())
+    if (each.name != "gtopk_published") all.emplace_back(each.name);
+  all.emplace_back("dense");
+  all.emplace_back("denseovlp");
+  return all;
+}
+
+std::vector<std::string> sparse_generators() {
+  std::vector<std::string> all;
+  for (const gradient_kind kind : k_all_gradient_kinds) all.emplace_back(name_of(kind));
+  return all;
+}
+
+std::vector<std::string> sparse_algorithm_names() {
+  std::vector<std::string> all = algorithms_of({});
+  all.emplace_back("gtopk_published");
+  return all;
+}
+
+std::uint64_t rounds_of(const sparse_options& options) {
+  return options.rounds != 0 ? options.rounds : std::uint64_t{2} * options.period;
+}
+
+void sparse_row::add(double sent, double received, double metadata) {
+  words_sent_max = std::max(words_sent_max, sent);
+  words_recv_max = std::max(words_recv_max, received);
+  words_meta_max = std::max(words_meta_max, metadata);
+}
+
+void sparse_row::compare(double sent, double received) {
+  over_bound += std::max(sent, received) > bound_words ? 1u : 0u;
+}
+
+void sparse_row::add_phase(std::size_t phase, double received) {
+  if (phase_words_max.size() <= phase) phase_words_max.resize(phase + 1);
+  phase_words_max[phase] = std::max(phase_words_max[phase], received);
+}
+
+sparse_row row_of(const sparse_options& options, const std::string& algorithm, const sparse_variant& how) {
+  return {.algorithm = algorithm,
+          .policy = how.policy,
+          .generator = options.generator,
+          .ranks = static_cast<std::uint64_t>(options.ranks),
+          .n = options.n,
+          .k = most_items(how.problem),
+          .rounds = rounds_of(options),
+          .bound_words = bound_of(algorithm, how.problem, options),
+          .buckets = bucket_count(options, algorithm),
+          .compute_us = options.compute_us};
+}
+
+void report_rows(const sparse_options& options, const std::vector<sparse_row>& rows, reporter& out) {
+  result no_words;  // of MPI
+  for (const char* key : {"words_recv_max", "words_sent_max", "words_mean", "words_meta_max", "bound_words"})
+    no_words[key] = nullptr;
+  for (const sparse_row& row : rows) out.add(result_of(row), row.algorithm == "mpi_allreduce" ? no_words : result());
+  out.say(
+      "n = %zu, k = %zu, generator %s, %zu rounds; words of 4 bytes, the most that any rank had in any round; mean: of "
+      "the busiest rank, over all rounds",
+      std::size_t{options.n}, rows.empty() ? 0 : std::size_t{rows.front().k}, options.generator.c_str(),
+      std::size_t{rounds_of(options)});
+  out.print({column("algorithm", "algorithm"), column("policy", "policy"), per_k("recv/k", "words_recv_max"),
+             per_k("sent/k", "words_sent_max"), per_k("mean/k", "words_mean"), per_k("bound/k", "bound_words"),
+             column("over", "over_bound"), column("meta words", "words_meta_max", 0),
+             per_k("phases recv/k", "words_recv_phases"), column("median us", "us_median", 1),
+             column("violations", "violations")});
 }
 
 }  // namespace lsched::bench

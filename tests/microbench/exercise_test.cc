@@ -46,7 +46,8 @@ struct world {
     }
     for (int r = 0; r < size; ++r) {
       auto& output = outputs.emplace_back(ranks[static_cast<std::size_t>(r)].outputs());
-      for (std::uint64_t i = 0; i < output.size(); ++i) output[i] = defined(kind.what, inputs, r, ranks[0].count(), i);
+      for (std::uint64_t i = 0; i < output.size(); ++i)
+        output[i] = defined(kind.movement, inputs, r, ranks[0].count(), i);
     }
   }
   std::vector<exercise> ranks;
@@ -77,7 +78,7 @@ TEST(Exercise, one_wrong_element_is_one_wrong_element) {
     world it(kind, size, bytes, 3);
     for (std::size_t r = 0; r < it.ranks.size(); ++r)
       for (std::size_t i = 0; i < it.outputs[r].size(); i += 7) {
-        const bool is_undefined = kind.what == pattern::exscan && r == 0;
+        const bool is_undefined = kind.movement == pattern::exscan && r == 0;
         it.outputs[r][i] += 1;
         EXPECT_EQ(it.ranks[r].count_wrong(it.outputs[r].data(), 3), is_undefined ? 0u : 1u) << r << " at " << i;
         it.outputs[r][i] -= 1;
@@ -90,7 +91,7 @@ TEST(Exercise, a_result_of_other_inputs_is_wrong) {
     if (bytes < 400) return;  // a few elements may be equal by chance
     const world it(kind, size, bytes, 3);
     for (std::size_t r = 0; r < it.ranks.size(); ++r) {
-      if (it.outputs[r].empty() || (kind.what == pattern::exscan && r == 0)) continue;
+      if (it.outputs[r].empty() || (kind.movement == pattern::exscan && r == 0)) continue;
       EXPECT_GT(it.ranks[r].count_wrong(it.outputs[r].data(), 4), it.outputs[r].size() / 2) << r;
     }
   });

@@ -5,13 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "microbench/harness.h"
-#include "microbench/sparse/sparse_figures_balance.h"
-#include "microbench/sparse/sparse_figures_fill_in.h"
-#include "microbench/sparse/sparse_figures_threshold.h"
 #include "microbench/sparse/sparse_figures_training.h"
 
 namespace lsched::bench {
@@ -19,18 +14,16 @@ namespace {
 
 void say_nothing(const std::string&) {}
 
-template <class Row>
-std::string text_of(const std::vector<Row>& rows) {
+std::string text_of(const std::vector<result>& rows) {
   std::string all;
-  for (const Row& row : rows) all += json_of(row).dump() + "\n";
+  for (const result& row : rows) all += row.dump() + "\n";
   return all;
 }
 
-template <class Row>
-void expect_keys(const Row& row, const std::vector<std::string>& keys) {
-  const nlohmann::json line = json_of(row);
-  EXPECT_EQ(line.at("bench"), "sparse-figures");
-  for (const std::string& key : keys) EXPECT_TRUE(line.contains(key)) << key << " of " << line;
+double number(const result& row, const char* key) { return row.at(key).get<double>(); }
+
+void expect_keys(const result& row, const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) EXPECT_TRUE(row.contains(key)) << key << " of " << row;
 }
 
 // ---- fill-in
@@ -40,26 +33,29 @@ sparse_figures_options small_fill_in() {
 }
 
 TEST(SparseFigures, the_union_is_between_one_list_and_independent_ones) {
-  for (const fill_in_row& row : count_fill_in(small_fill_in(), say_nothing)) {
-    SCOPED_TRACE(json_of(row).dump());
-    EXPECT_EQ(row.violations, 0U);
-    EXPECT_EQ(row.steady.has_value(), row.ranks <= k_most_figure_residuals);
-    for (const double found : {row.first, row.steady.value_or(row.first)}) {
-      EXPECT_GE(found, row.density * (1 - 1e-12));
-      EXPECT_LE(found, row.independent * 1.05);
-      if (row.ranks == 1) {
-        EXPECT_DOUBLE_EQ(found, row.density);
+  for (const result& row : count_fill_in(small_fill_in(), say_nothing)) {
+    SCOPED_TRACE(row.dump());
+    const auto ranks = row.at("ranks").get<std::uint64_t>();
+    const double density = number(row, "density"), independent = number(row, "independent");
+    EXPECT_EQ(row.at("violations"), 0U);
+    EXPECT_EQ(row.contains("steady"), ranks <= k_most_figure_residuals);
+    for (const double found : {number(row, "first"), row.value("steady", number(row, "first"))}) {
+      EXPECT_GE(found, density * (1 - 1e-12));
+      EXPECT_LE(found, independent * 1.05);
+      if (ranks == 1) {
+        EXPECT_DOUBLE_EQ(found, density);
       }
-      if (row.generator == "uniform") {
-        EXPECT_GE(found, row.independent * 0.95);
+      if (row.at("generator") == "uniform") {
+        EXPECT_GE(found, independent * 0.95);
       }
-      if (row.generator == "layered" && row.ranks > 3) {
-        EXPECT_LT(found, row.independent * 0.9) << "ranks agree about large elements";
+      if (row.at("generator") == "layered" && ranks > 3) {
+        EXPECT_LT(found, independent * 0.9) << "ranks agree about large elements";
       }
     }
-    EXPECT_EQ(row.published.has_value(), row.ranks == 16 && row.density == 0.01);
-    if (row.generator == "layered" && row.ranks > 3 && row.steady) {
-      EXPECT_GT(*row.steady, row.first * 1.15) << "what is sent is gone, so that smaller ones get their turn";
+    EXPECT_EQ(row.contains("published"), ranks == 16 && density == 0.01);
+    if (row.at("generator") == "layered" && ranks > 3 && row.contains("steady")) {
+      EXPECT_GT(number(row, "steady"), number(row, "first") * 1.15)
+          << "what is sent is gone, so that smaller ones get their turn";
     }
   }
 }
@@ -68,16 +64,16 @@ TEST(SparseFigures, worlds_are_prefixes_of_the_largest) {
   sparse_figures_options one = small_fill_in();
   one.ranks = {7};
   const auto alone = count_fill_in(one, say_nothing), all = count_fill_in(small_fill_in(), say_nothing);
-  const auto same = std::ranges::find(all, 7U, &fill_in_row::ranks);
+  const auto same = std::ranges::find_if(all, [](const result& row) { return row.at("ranks") == 7; });
   ASSERT_NE(same, all.end());
-  EXPECT_EQ(json_of(alone.front()), json_of(*same));
+  EXPECT_EQ(alone.front(), *same);
 }
 
 TEST(SparseFigures, ranks_with_nothing_to_send_are_no_violation) {
   const auto rows = count_fill_in(
       completed({.figure = "fill-in", .ranks = {1, 5}, .n = 1, .generators = {"zeros"}, .iterations = 1}), say_nothing);
   ASSERT_EQ(rows.size(), 4U);
-  for (const fill_in_row& row : rows) EXPECT_EQ(row.violations, 0U) << json_of(row);
+  for (const result& row : rows) EXPECT_EQ(row.at("violations"), 0U) << row;
 }
 
 // ---- balance
@@ -86,41 +82,42 @@ sparse_figures_options small_balance() {
   return completed({.figure = "balance", .ranks = {3, 7, 8}, .n = 30000, .densities = {0.02}, .iterations = 128});
 }
 
-const balance_row& row_named(const std::vector<balance_row>& rows, std::uint64_t ranks, const std::string& phase,
-                             const std::string& regions, const std::string& rule) {
-  return *std::ranges::find_if(rows, [&](const balance_row& it) {
-    return it.ranks == ranks && it.phase == phase && it.regions == regions && it.rule == rule;
+const result& row_named(const std::vector<result>& rows, std::uint64_t ranks, const std::string& phase,
+                        const std::string& regions, const std::string& rule) {
+  return *std::ranges::find_if(rows, [&](const result& row) {
+    return row.at("ranks") == ranks && row.at("phase") == phase && row.at("regions") == regions &&
+           row.at("rule") == rule;
   });
 }
 
 TEST(SparseFigures, the_naive_way_is_never_the_better_one) {
   const auto rows = count_balance(small_balance(), say_nothing);
   EXPECT_EQ(rows.size(), 3U * (4 + 6));
-  for (const balance_row& row : rows) {
-    SCOPED_TRACE(json_of(row).dump());
-    EXPECT_EQ(row.violations, 0U);
-    EXPECT_GT(row.words_mean, 0);
-    EXPECT_LE(row.words_mean, row.words_most);
-    EXPECT_LE(row.words_most, 2.0 * static_cast<double>(row.k * row.ranks));
-    if (row.rule != "published") {
-      EXPECT_GE(row.naive_ratio_first, 1) << "cost never balances at a loss, and layers are clustered";
+  for (const result& row : rows) {
+    SCOPED_TRACE(row.dump());
+    const std::string rule = row.at("rule"), regions = row.at("regions");
+    EXPECT_EQ(row.at("violations"), 0U);
+    EXPECT_GT(number(row, "words_mean"), 0);
+    EXPECT_LE(number(row, "words_mean"), number(row, "words_most"));
+    EXPECT_LE(number(row, "words_most"), 2.0 * number(row, "k") * number(row, "ranks"));
+    if (rule != "published") {
+      EXPECT_GE(number(row, "naive_ratio_first"), 1) << "cost never balances at a loss, and layers are clustered";
     }
-    if (row.rule == "cost" || row.regions == "drift") {
-      EXPECT_GE(row.naive_ratio, row.rule == "published" ? 0.9 : 1) << "what the library does, round by round";
+    if (rule == "cost" || regions == "drift") {
+      EXPECT_GE(number(row, "naive_ratio"), rule == "published" ? 0.9 : 1) << "what the library does, round by round";
     }
-    EXPECT_EQ(row.counter_words > 0, row.phase == "split" && row.regions != "equal");
-    if (row.rule == "never") {
-      EXPECT_EQ(row.balanced_rounds, 0);
+    EXPECT_EQ(number(row, "counter_words") > 0, row.at("phase") == "split" && regions != "equal");
+    if (rule == "never") {
+      EXPECT_EQ(row.at("balanced_rounds"), 0);
     }
   }
   for (const std::uint64_t ranks : {3U, 7U, 8U}) {
-    const double even =
-        2.0 * static_cast<double>(rows.front().k) * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-    const double drift = row_named(rows, ranks, "split", "drift", "-").words_mean;
+    const double even = 2.0 * number(rows.front(), "k") * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+    const double drift = number(row_named(rows, ranks, "split", "drift", "-"), "words_mean");
     EXPECT_LE(drift, 1.4 * even) << ranks << " ranks: pooled regions are nearly equal";
-    EXPECT_LE(drift, row_named(rows, ranks, "split", "pooled", "-").words_mean * 1.02) << ranks;
-    EXPECT_LE(row_named(rows, ranks, "gather", "equal", "cost").words_mean,
-              row_named(rows, ranks, "gather", "equal", "published").words_mean)
+    EXPECT_LE(drift, number(row_named(rows, ranks, "split", "pooled", "-"), "words_mean") * 1.02) << ranks;
+    EXPECT_LE(number(row_named(rows, ranks, "gather", "equal", "cost"), "words_mean"),
+              number(row_named(rows, ranks, "gather", "equal", "published"), "words_mean"))
         << ranks;
   }
 }
@@ -133,19 +130,19 @@ TEST(SparseFigures, equal_regions_have_one_busy_owner_where_all_that_is_large_is
   options.iterations = 1;
   const auto rows = count_balance(options, say_nothing);
   const auto& naive = row_named(rows, 5, "split", "equal", "-");
-  EXPECT_DOUBLE_EQ(naive.words_mean, 2.0 * static_cast<double>(naive.k) * 4);
-  EXPECT_NEAR(row_named(rows, 5, "split", "pooled", "-").naive_ratio, 5, 0.5);
+  EXPECT_DOUBLE_EQ(number(naive, "words_mean"), 2.0 * number(naive, "k") * 4);
+  EXPECT_NEAR(number(row_named(rows, 5, "split", "pooled", "-"), "naive_ratio"), 5, 0.5);
 }
 
 /// Of two, balancing moves as much as it saves; of one there is nothing to move.
 TEST(SparseFigures, small_worlds_do_not_balance) {
   sparse_figures_options options = small_balance();
   options.ranks = {1, 2};
-  for (const balance_row& row : count_balance(options, say_nothing)) {
-    SCOPED_TRACE(json_of(row).dump());
-    EXPECT_EQ(row.violations, 0U);
-    EXPECT_EQ(row.balanced_rounds, 0);
-    EXPECT_EQ(row.words_mean > 0, row.ranks == 2);
+  for (const result& row : count_balance(options, say_nothing)) {
+    SCOPED_TRACE(row.dump());
+    EXPECT_EQ(row.at("violations"), 0U);
+    EXPECT_EQ(row.at("balanced_rounds"), 0);
+    EXPECT_EQ(number(row, "words_mean") > 0, row.at("ranks") == 2);
   }
 }
 
@@ -158,20 +155,22 @@ sparse_figures_options small_threshold() {
 TEST(SparseFigures, an_exact_threshold_selects_k_and_others_do_when_they_look) {
   const threshold_figure figure = count_thresholds(small_threshold(), say_nothing);
   EXPECT_EQ(figure.rows.size(), 9U);
-  for (const threshold_row& row : figure.rows) {
-    SCOPED_TRACE(row.rule + " " + row.side);
-    EXPECT_EQ(row.violations, 0U);
-    EXPECT_EQ(row.n, 1510U) << "20 hidden units";
-    ASSERT_EQ(row.ratios.size(), 160U);
-    for (std::size_t i = 0; i < row.ratios.size(); ++i)
-      if (row.rule == "exact" || (!row.rule.starts_with("gaussian") && i % k_threshold_period == 0)) {
-        EXPECT_EQ(row.ratios[i], 1) << "iteration " << i + 1;
+  for (const result& row : figure.rows) {
+    const std::string rule = row.at("rule");
+    SCOPED_TRACE(rule + " " + row.at("side").get<std::string>());
+    EXPECT_EQ(row.at("violations"), 0U);
+    EXPECT_EQ(row.at("n"), 1510U) << "20 hidden units";
+    const auto ratios = row.at("ratios").get<std::vector<double>>();
+    ASSERT_EQ(ratios.size(), 160U);
+    for (std::size_t i = 0; i < ratios.size(); ++i)
+      if (rule == "exact" || (!rule.starts_with("gaussian") && i % k_threshold_period == 0)) {
+        EXPECT_EQ(ratios[i], 1) << "iteration " << i + 1;
       }
-    const double all = std::accumulate(row.ratios.begin(), row.ratios.end(), 0.0) / 160;
-    EXPECT_NEAR(0.25 * row.ratio_early + 0.75 * row.ratio_rest, all, 1e-9);
-    EXPECT_GE(row.deviation_early, std::fabs(row.ratio_early - 1) - 1e-9);
-    EXPECT_GE(row.deviation_rest, std::fabs(row.ratio_rest - 1) - 1e-9);
-    EXPECT_EQ(row.deviation_rest == 0, row.rule == "exact");
+    const double all = std::accumulate(ratios.begin(), ratios.end(), 0.0) / 160;
+    EXPECT_NEAR(0.25 * number(row, "ratio_early") + 0.75 * number(row, "ratio_rest"), all, 1e-9);
+    EXPECT_GE(number(row, "deviation_early"), std::fabs(number(row, "ratio_early") - 1) - 1e-9);
+    EXPECT_GE(number(row, "deviation_rest"), std::fabs(number(row, "ratio_rest") - 1) - 1e-9);
+    EXPECT_EQ(row.at("deviation_rest") == 0, rule == "exact");
   }
   EXPECT_LT(figure.loss_last, figure.loss_first) << "the model learns";
 }
@@ -179,18 +178,19 @@ TEST(SparseFigures, an_exact_threshold_selects_k_and_others_do_when_they_look) {
 TEST(SparseFigures, pictures_have_every_element_and_thresholds_where_they_select_what_they_say) {
   const threshold_figure figure = count_thresholds(small_threshold(), say_nothing);
   ASSERT_EQ(figure.pictures.size(), 2U);
-  for (const magnitude_picture& it : figure.pictures) {
-    EXPECT_EQ(it.age, 25U);
-    EXPECT_EQ(std::accumulate(it.bins.begin(), it.bins.end(), std::uint64_t{0}), 1510U);
-    for (const auto& [at, count] : {std::pair(it.exact, it.k), std::pair(it.reused, it.reused_count),
-                                    std::pair(it.gaussian, it.gaussian_count)}) {
-      const auto bin = static_cast<std::size_t>(at / it.bin_width);
-      ASSERT_LT(bin, it.bins.size());
+  for (const result& picture : figure.pictures) {
+    EXPECT_EQ(picture.at("age"), 25U);
+    const auto bins = picture.at("bins").get<std::vector<std::uint64_t>>();
+    EXPECT_EQ(std::accumulate(bins.begin(), bins.end(), std::uint64_t{0}), 1510U);
+    for (const auto& [threshold, count] :
+         {std::pair("exact", "k"), std::pair("reused", "reused_count"), std::pair("gaussian", "gaussian_count")}) {
+      const auto bin = static_cast<std::size_t>(number(picture, threshold) / number(picture, "bin_width"));
+      ASSERT_LT(bin, bins.size());
       const auto from = [&](std::size_t first) {
-        return std::accumulate(it.bins.begin() + static_cast<std::ptrdiff_t>(first), it.bins.end(), std::uint64_t{0});
+        return std::accumulate(bins.begin() + static_cast<std::ptrdiff_t>(first), bins.end(), std::uint64_t{0});
       };
-      EXPECT_LE(from(bin + 1), count);
-      EXPECT_GE(from(bin), count);
+      EXPECT_LE(from(bin + 1), picture.at(count));
+      EXPECT_GE(from(bin), picture.at(count));
     }
   }
 }
@@ -273,16 +273,21 @@ TEST(SparseFigures, a_seed_is_a_figure) {
 }
 
 TEST(SparseFigures, json_lines_have_what_the_documents_name) {
-  expect_keys(fill_in_row{.steady = 1, .published = 1},
+  sparse_figures_options fill_in = small_fill_in(), balance = small_balance();
+  fill_in.iterations = balance.iterations = 1;
+  fill_in.ranks = {16}, fill_in.densities = {0.01};
+  const threshold_figure figure = count_thresholds(small_threshold(), say_nothing);
+  expect_keys(count_fill_in(fill_in, say_nothing).front(),
               {"figure", "generator", "ranks", "n", "k", "density", "first", "steady", "independent", "published",
                "iterations", "violations"});
-  expect_keys(balance_row{},
+  expect_keys(count_balance(balance, say_nothing).front(),
               {"figure", "phase", "regions", "rule", "generator", "ranks", "n", "k", "density", "words_mean",
                "words_most", "counter_words", "balanced_rounds", "naive_ratio", "iterations", "violations"});
-  expect_keys(threshold_row{}, {"figure", "rule", "side", "generator", "ranks", "n", "k", "density", "deviation_early",
-                                "deviation_rest", "ratio_early", "ratio_rest", "ratios", "iterations", "violations"});
-  expect_keys(magnitude_picture{}, {"figure", "iteration", "age", "k", "exact", "reused", "gaussian", "reused_count",
-                                    "gaussian_count", "bin_width", "bins"});
+  expect_keys(figure.rows.front(),
+              {"figure", "rule", "side", "generator", "ranks", "n", "k", "density", "deviation_early", "deviation_rest",
+               "ratio_early", "ratio_rest", "ratios", "iterations", "violations"});
+  expect_keys(figure.pictures.front(), {"figure", "iteration", "age", "k", "exact", "reused", "gaussian",
+                                        "reused_count", "gaussian_count", "bin_width", "bins"});
 }
 
 TEST(SparseFigures, what_cannot_be_drawn_is_refused) {

@@ -3,89 +3,77 @@
 #include <algorithm>
 #include <memory>
 
-#include "bindings/cli/bench/bench_compare.h"
 #include "bindings/cli/bench/bench_options.h"
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/session.h"
 #include "bindings/cli/common/words.h"
-#include "microbench/benchmarks.h"
+#include "microbench/baselines/sparse_baselines.h"
 #include "microbench/harness.h"
 
 namespace lsched::cli {
 namespace {
 
-constexpr const char* k_funneled = "funneled";
-
 void add_fig9(CLI::App& bench, command_context& context) {
-  CLI::App* command =
-      bench.add_subcommand("fig9", "Latency under a linear skew: MPI, solo, majority (the main benchmark)");
-  const auto words = add_ranks_option(*command, 32);
+  CLI::App& command =
+      *bench.add_subcommand("fig9", "Latency under a linear skew: MPI, solo, majority (the main benchmark)");
+  const auto world = add_ranks_option(command, 32);
   const auto options = std::make_shared<bench::fig9_options>();
   command
-      ->add_option("--iters", options->iterations,
-                   "Iterations of solo and majority, exactly, and at most of MPI "
-                   "[64, fewer where they take too long]")
+      .add_option("--iters", options->iterations,
+                  "Iterations of solo and majority, exactly, and at most of MPI "
+                  "[64, fewer where they take too long]")
       ->check(whole_number(1));
-  add_sizes_option(*command, options->sizes);
-  command->add_option("--only", options->only, "Measure one of the three")
+  add_sizes_option(command, options->sizes);
+  command.add_option("--only", options->only, "Measure one of the three")
       ->check(CLI::IsMember({"mpi", "solo", "majority"}));
-  command->add_option("--buckets", options->buckets, "Of solo and majority: parts of the vector, all in one round")
-      ->check(whole_number(1, 4096))
-      ->capture_default_str();
-  add_plot_option(*command, options->plot);
-  add_json_option(*command, options->json);
-  command->footer("Example:  mpiexec.mpich -n 32 lsched bench fig9 --plot fig9.png --json fig9.jsonl");
-  run_in_world(*command, context, words, options, bench::run_fig9);
+  add_value(command, "--buckets", options->buckets, "Of solo and majority: parts of the vector, all in one round",
+            whole_number(1, 4096));
+  add_output_options(command, *options, k_plots);
+  command.footer("Example:  mpiexec.mpich -n 32 lsched bench fig9 --plot fig9.png --json fig9.jsonl");
+  run_in_world(command, context, world, options, bench::run_fig9);
 }
 
 void add_partial(CLI::App& bench, command_context& context) {
-  CLI::App* command =
-      bench.add_subcommand("partial", "Partial allreduces under late ranks, by policy: latency against contributors");
-  const auto words = add_ranks_option(*command, 8);
+  CLI::App& command =
+      *bench.add_subcommand("partial", "Partial allreduces under late ranks, by policy: latency against contributors");
+  const auto world = add_ranks_option(command, 8);
   const auto options = std::make_shared<bench::partial_options>();
-  command->add_option("--policy", options->policies, "What starts a round; several one after the other [solo … full]")
+  command.add_option("--policy", options->policies, "What starts a round; several one after the other [solo … full]")
       ->check(activation_words());
   const auto skews = bench::partial_skews();
-  command->add_option("--skew", options->skew, "How late ranks are")
-      ->check(CLI::IsMember(std::vector<std::string>(skews.begin(), skews.end())))
-      ->capture_default_str();
-  command->add_option("--skew-ms", options->skew_ms, "Their mean delay, over ranks and rounds")
-      ->check(number(0, 1e5))
-      ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Rounds of each policy")
-      ->check(whole_number(1, 100'000'000))
-      ->capture_default_str();
+  add_value(command, "--skew", options->skew, "How late ranks are",
+            CLI::IsMember(std::vector<std::string>(skews.begin(), skews.end())));
+  add_value(command, "--skew-ms", options->skew_ms, "Their mean delay, over ranks and rounds", number(0, 1e5));
+  add_value(command, "--rounds", options->rounds, "Rounds of each policy", whole_number(1, 100'000'000));
   command
-      ->add_option_function<std::string>(
+      .add_option_function<std::string>(
           "--bytes", [options](const std::string& word) { options->bytes = bench::parse_size(word); },
           "Size of a contribution, in floats [64K]")
       ->check(size_word());
-  command->add_flag("!--barrier-free", options->has_barrier, "Ranks really lag and run ahead");
-  command->add_flag("--stats", options->shows_arrivals, "Also when each rank called: who everybody is waiting for");
-  add_plot_option(*command, options->plot);
-  add_json_option(*command, options->json);
-  command->footer("Example:  mpiexec.mpich -n 8 lsched bench partial --skew rotating --skew-ms 2 --plot partial.png");
-  run_in_world(*command, context, words, options, bench::run_partial);
+  command.add_flag("!--barrier-free", options->has_barrier, "Ranks really lag and run ahead");
+  command.add_flag("--stats", options->shows_arrivals, "Also when each rank called: who everybody is waiting for");
+  add_output_options(command, *options, k_plots);
+  command.footer("Example:  mpiexec.mpich -n 8 lsched bench partial --skew rotating --skew-ms 2 --plot partial.png");
+  run_in_world(command, context, world, options, bench::run_partial);
 }
 
 void add_cost(CLI::App& bench, command_context& context) {
-  CLI::App* command = bench.add_subcommand(
+  CLI::App& command = *bench.add_subcommand(
       "cost", "Partial rounds beside synchronous ones, offers alone, processor time of rounds and of waiting");
-  const auto words = add_ranks_option(*command, 2);
+  const auto world = add_ranks_option(command, 2);
   const auto options = std::make_shared<bench::cost_options>();
-  add_sizes_option(*command, options->sizes);
+  add_sizes_option(command, options->sizes);
   command
-      ->add_option("--only", options->only,
-                   "One part: rounds in step, offers alone, processor time beside computing, or of waiting")
+      .add_option("--only", options->only,
+                  "One part: rounds in step, offers alone, processor time beside computing, or of waiting")
       ->check(CLI::IsMember({"balanced", "offer", "cpu", "idle"}));
-  add_seconds_option(*command, "--cell-seconds", options->cell_seconds,
+  add_seconds_option(command, "--cell-seconds", options->cell_seconds,
                      "Time for each way to spend a round, of each size");
-  add_seconds_option(*command, "--seconds", options->seconds,
+  add_seconds_option(command, "--seconds", options->seconds,
                      "How long ranks compute with rounds, and without, for each size; and how late the last one is");
-  add_pin_option(*command, options->pin);
-  add_json_option(*command, options->json);
-  command->footer("Example:  lsched bench cost -n 2 --pin --sizes 8,64K,4M --json cost.jsonl");
-  run_in_world(*command, context, words, options, bench::run_cost);
+  add_output_options(command, *options, k_pins);
+  command.footer("Example:  lsched bench cost -n 2 --pin --sizes 8,64K,4M --json cost.jsonl");
+  run_in_world(command, context, world, options, bench::run_cost);
 }
 
 /// `--algorithm` is judged by each collective: a name that one of them has.
@@ -98,128 +86,100 @@ std::vector<std::string> algorithm_words() {
 }
 
 void add_coll(CLI::App& bench, command_context& context) {
-  CLI::App* command = bench.add_subcommand("coll", "Latency of balanced collectives, beside MPI's forms");
-  const auto words = add_ranks_option(*command, 2);
-  words->mpi_threads = k_funneled;
+  CLI::App& command = *bench.add_subcommand("coll", "Latency of balanced collectives, beside MPI's forms");
+  const auto world = add_ranks_option(command, 2, true);
   const auto options = std::make_shared<bench::coll_options>();
-  add_transport_option(*command, *words);
-  add_collectives_option(*command, options->collectives);
-  command->add_option("--algorithm", options->algorithm, "A name `lsched list` shows, auto, or all: each that can")
-      ->check(CLI::IsMember(algorithm_words()))
-      ->capture_default_str();
-  add_sizes_option(*command, options->sizes);
-  command->add_option("--iters", options->iterations, "Rounds of each cell, at most")
-      ->check(whole_number(1))
-      ->capture_default_str();
-  add_seconds_option(*command, "--cell-seconds", options->cell_seconds, "Time for each cell, at most");
-  add_seconds_option(*command, "--seconds", options->seconds, "Time for each collective, shared by its cells");
-  add_pin_option(*command, options->pin);
-  add_json_option(*command, options->json);
-  command->footer("Example:  mpiexec.mpich -n 2 lsched bench coll --coll all --pin --json coll.jsonl");
-  run_in_world(*command, context, words, options, bench::run_coll);
+  add_transport_option(command, *world);
+  add_collectives_option(command, options->collectives);
+  add_value(command, "--algorithm", options->algorithm, "A name `lsched list` shows, auto, or all: each that can",
+            CLI::IsMember(algorithm_words()));
+  add_sizes_option(command, options->sizes);
+  add_value(command, "--iters", options->iterations, "Rounds of each cell, at most", whole_number(1));
+  add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each cell, at most");
+  add_seconds_option(command, "--seconds", options->seconds, "Time for each collective, shared by its cells");
+  add_output_options(command, *options, k_pins);
+  command.footer("Example:  mpiexec.mpich -n 2 lsched bench coll --coll all --pin --json coll.jsonl");
+  run_in_world(command, context, world, options, bench::run_coll);
 }
 
 void add_adasum(CLI::App& bench, command_context& context) {
-  CLI::App* command = bench.add_subcommand("adasum", "Latency of the adaptive sum, beside the sum and MPI's");
-  const auto words = add_ranks_option(*command, 2);
-  words->mpi_threads = k_funneled;
+  CLI::App& command = *bench.add_subcommand("adasum", "Latency of the adaptive sum, beside the sum and MPI's");
+  const auto world = add_ranks_option(command, 2, true);
   const auto options = std::make_shared<bench::adasum_options>();
-  add_sizes_option(*command, options->sizes);
-  command->add_option("--tensors", options->tensors, "Into how many tensors the vector is cut")
-      ->delimiter(',')
-      ->check(whole_number(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--algorithm", options->algorithms, "Of the adaptive sum; several are measured side by side")
-      ->delimiter(',')
-      ->check(CLI::IsMember(algorithm_names("adasum")))
-      ->capture_default_str();
-  add_seconds_option(*command, "--cell-seconds", options->cell_seconds, "Time for each row");
-  add_pin_option(*command, options->pin);
-  add_plot_option(*command, options->plot);
-  add_json_option(*command, options->json);
-  command->footer("Example:  mpiexec.mpich -n 2 lsched bench adasum --pin --json adasum.jsonl --plot adasum.png");
-  run_in_world(*command, context, words, options, bench::run_adasum);
+  add_sizes_option(command, options->sizes);
+  add_value(command, "--tensors", options->tensors, "Into how many tensors the vector is cut", whole_number(1, 1 << 20))
+      ->delimiter(',');
+  add_value(command, "--algorithm", options->algorithms, "Of the adaptive sum; several are measured side by side",
+            CLI::IsMember(algorithm_names("adasum")))
+      ->delimiter(',');
+  add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each row");
+  add_output_options(command, *options, k_pins | k_plots);
+  command.footer("Example:  mpiexec.mpich -n 2 lsched bench adasum --pin --json adasum.jsonl --plot adasum.png");
+  run_in_world(command, context, world, options, bench::run_adasum);
 }
 
-/// What of the figure's own choices the command line overrides.
+/// The figure's own choices, but for those that the command line overrides.
 bench::sparse_figures_options figure_of(const CLI::App& command, const bench::sparse_options& options,
-                                        const std::string& figure, const std::string& plot) {
-  bench::sparse_figures_options drawn{.figure = figure, .plot = plot, .json = options.json};
+                                        const std::string& figure) {
+  bench::sparse_figures_options drawn{.figure = figure};
+  drawn.plot = options.plot;
+  drawn.json = options.json;
   if (command.count("--n") > 0) drawn.n = options.n;
   if (command.count("--generator") > 0) drawn.generators = {options.generator};
   if (command.count("--iterations") > 0) drawn.iterations = options.rounds;
   return drawn;
 }
 
-/// Started by hand it counts, and talks to nobody; ranks are for launchers.
+/// Started by hand the command counts in one process; ranks of a launcher measure.
 void add_sparse(CLI::App& bench, command_context& context) {
-  CLI::App* command =
-      bench.add_subcommand("sparse", "Words and time of sparse allreduces, beside dense ones; started by hand: words");
-  const auto words = add_ranks_option(*command, 8);
-  words->mpi_threads = k_funneled;
+  CLI::App& command =
+      *bench.add_subcommand("sparse", "Words and time of sparse allreduces, beside dense ones; started by hand: words");
+  const auto world = add_ranks_option(command, 8, true);
   const auto options = std::make_shared<bench::sparse_options>();
-  const auto figure = std::make_shared<std::string>(), plot = std::make_shared<std::string>();
-  add_transport_option(*command, *words);
-  command->add_option("--n", options->n, "Elements of the vector")
-      ->check(whole_number(1, 1ull << 32))
-      ->capture_default_str();
-  command->add_option("--density", options->density, "k of n: which part of the elements is sent")
-      ->check(number(0, 1))
-      ->capture_default_str();
-  command->add_option("--generator", options->generator, "How gradients are drawn; training: by --figure threshold")
-      ->check(CLI::IsMember(bench::sparse_figure_generators()))
-      ->capture_default_str();
-  command->add_option("--algorithm", options->algorithms, "Several are measured after each other [all]")
+  const auto figure = std::make_shared<std::string>();
+  add_transport_option(command, *world);
+  add_value(command, "--n", options->n, "Elements of the vector", whole_number(1, 1ull << 32));
+  add_value(command, "--density", options->density, "k of n: which part of the elements is sent", number(0, 1));
+  add_value(command, "--generator", options->generator, "How gradients are drawn; training: by --figure threshold",
+            CLI::IsMember(bench::sparse_figure_generators()));
+  command.add_option("--algorithm", options->algorithms, "Several are measured after each other [all]")
       ->delimiter(',')
       ->check(CLI::IsMember(bench::sparse_algorithm_names()));
-  command
-      ->add_option(
-          "--policy", options->policy,
-          "What owners of regions have room for, of oktopk; reused: with the paper's thresholds; all: all three")
-      ->check(CLI::IsMember({"strict", "defer", "both", "reused", "all"}))
-      ->capture_default_str();
-  command->add_option("--period", options->period, "Rounds between two looks at regions")
-      ->check(whole_number(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--reuse", options->reuse, "Rounds between two looks for thresholds, of --policy reused")
-      ->check(whole_number(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--bucket", options->bucket, "Lists that oktopk sends at a time; 0: all")
-      ->check(whole_number(0, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--iterations", options->rounds, "Rounds; 0: twice the period")
-      ->check(whole_number(0, 1 << 30))
-      ->capture_default_str();
-  command->add_option("--buckets", options->buckets, "Of denseovlp, each with a schedule of its own")
-      ->check(whole_number(1, 4096))
-      ->capture_default_str();
-  command
-      ->add_option("--compute-us", options->compute_us,
-                   "Computing in every round, by which gradients become ready, the last bucket first; not if counted")
-      ->check(number(0, 1e7))
-      ->capture_default_str();
-  auto* drawn = command->add_option("--figure", *figure, "Instead a figure of the paper on Ok-Topk that is counts")
+  add_value(command, "--policy", options->policy,
+            "What owners of regions have room for, of oktopk; reused: with the paper's thresholds; all: all three",
+            CLI::IsMember({"strict", "defer", "both", "reused", "all"}));
+  add_value(command, "--period", options->period, "Rounds between two looks at regions", whole_number(1, 1 << 20));
+  add_value(command, "--reuse", options->reuse, "Rounds between two looks for thresholds, of --policy reused",
+            whole_number(1, 1 << 20));
+  add_value(command, "--bucket", options->bucket, "Lists that oktopk sends at a time; 0: all",
+            whole_number(0, 1 << 20));
+  add_value(command, "--iterations", options->rounds, "Rounds; 0: twice the period", whole_number(0, 1 << 30));
+  add_value(command, "--buckets", options->buckets, "Of denseovlp, each with a schedule of its own",
+            whole_number(1, 4096));
+  add_value(command, "--compute-us", options->compute_us,
+            "Computing in every round, by which gradients become ready, the last bucket first; not if counted",
+            number(0, 1e7));
+  auto* drawn = command.add_option("--figure", *figure, "Instead a figure of the paper on Ok-Topk that is counts")
                     ->check(CLI::IsMember(bench::sparse_figure_names()));
-  add_plot_option(*command, *plot);
-  command->get_option("--plot")->needs(drawn);
-  add_json_option(*command, options->json);
-  command->footer(
+  add_output_options(command, *options, k_plots);
+  command.get_option("--plot")->needs(drawn);
+  command.footer(
       "Examples:  lsched bench sparse --ranks 64 --generator layered\n"
       "           lsched bench sparse --figure balance --plot balance.png\n"
       "           mpiexec.mpich -n 4 lsched bench sparse --density 0.01 --json sparse.jsonl");
-  command->callback([&context, command, words, options, figure, plot] {
+  command.callback([&context, &command, world, options, figure] {
     if (find_origin() == origin::alone && options->compute_us > 0)
       throw CLI::ValidationError("--compute-us", "what is counted takes no time: start it by a launcher");
     if (figure->empty() && options->generator == "training")
       throw CLI::ValidationError("--generator", "only --figure threshold trains a model");
-    context.action = [&context, command, words, options, figure, plot] {
+    context.action = [&context, &command, world, options, figure] {
       if (!figure->empty())
-        return in_one_process([&] { return bench::run_sparse_figures(figure_of(*command, *options, *figure, *plot)); });
+        return in_one_process([&] { return bench::run_sparse_figures(figure_of(command, *options, *figure)); });
       if (find_origin() == origin::alone) {
-        options->ranks = words->ranks == 0 ? options->ranks : words->ranks;
+        options->ranks = world->ranks == 0 ? options->ranks : world->ranks;
         return bench::count_sparse_world(*options);
       }
-      return in_world(context, *words, [&](session& here) {
+      return in_world(context, *world, [&](session& here) {
         options->transport = here.transport();
         options->ranks = lsched_size(here.runtime());
         return bench::run_sparse(here.runtime(), *options);
@@ -229,22 +189,22 @@ void add_sparse(CLI::App& bench, command_context& context) {
 }
 
 void add_tune(CLI::App& bench, command_context& context) {
-  CLI::App* command =
-      bench.add_subcommand("tune", "Measure every algorithm here, and write the tuning table that auto goes by");
-  const auto words = add_ranks_option(*command, 2);
+  CLI::App& command =
+      *bench.add_subcommand("tune", "Measure every algorithm here, and write the tuning table that auto goes by");
+  const auto world = add_ranks_option(command, 2);
   const auto options = std::make_shared<bench::tune_options>();
-  add_collectives_option(*command, options->measured.collectives);
-  add_sizes_option(*command, options->measured.sizes);
-  command->add_option("--table", options->table, "The table; rules that it holds for other worlds stay")
+  add_collectives_option(command, options->measured.collectives);
+  add_sizes_option(command, options->measured.sizes);
+  command.add_option("--table", options->table, "The table; rules that it holds for other worlds stay")
       ->type_name("FILE")
       ->capture_default_str();
-  add_seconds_option(*command, "--cell-seconds", options->measured.cell_seconds,
+  add_seconds_option(command, "--cell-seconds", options->measured.cell_seconds,
                      "Time for each algorithm, form and size, at most");
-  command->footer(
+  command.footer(
       "Example:  for n in 2 4 8; do lsched bench tune -n $n --coll all; done; export LSCHED_TUNING=lsched-tuning.txt");
-  command->callback([&context, words, options] {
-    context.action = [&context, words, options] {
-      return in_world(context, *words, [&](session& here) {
+  command.callback([&context, world, options] {
+    context.action = [&context, world, options] {
+      return in_world(context, *world, [&](session& here) {
         options->is_near = here.description().find("MPI with") == std::string::npos;
         return bench::run_tune(here.runtime(), *options);
       });
@@ -278,56 +238,51 @@ int overlap_in(session& here, const std::string& progress, bench::overlap_option
 }
 
 void add_overlap(CLI::App& bench, command_context& context) {
-  CLI::App* command = bench.add_subcommand(
+  CLI::App& command = *bench.add_subcommand(
       "overlap", "Computing while an allreduce is under way, with and without a progress thread, beside MPI's");
-  const auto words = add_ranks_option(*command, 2);
+  const auto world = add_ranks_option(command, 2);
   const auto options = std::make_shared<bench::overlap_options>();
   const auto progress = std::make_shared<std::string>();
-  add_sizes_option(*command, options->sizes);
-  command->add_option("--progress", *progress, "One of the two ways [both, under an MPI launcher]")
+  add_sizes_option(command, options->sizes);
+  command.add_option("--progress", *progress, "One of the two ways [both, under an MPI launcher]")
       ->check(CLI::IsMember({"thread", "caller"}));
-  add_seconds_option(*command, "--cell-seconds", options->cell_seconds, "Time for each cell");
-  add_pin_option(*command, options->pin);
-  add_json_option(*command, options->json);
-  command->footer("Example:  mpiexec.mpich -n 2 lsched bench overlap --pin --sizes 64K,1M --json overlap.jsonl");
-  command->callback([&context, words, options, progress] {
-    context.action = [&context, words, options, progress] {
+  add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each cell");
+  add_output_options(command, *options, k_pins);
+  command.footer("Example:  mpiexec.mpich -n 2 lsched bench overlap --pin --sizes 64K,1M --json overlap.jsonl");
+  command.callback([&context, world, options, progress] {
+    context.action = [&context, world, options, progress] {
       const lsched_config config = config_with(progress->empty() ? "thread" : *progress);
-      return in_world(
-          context, *words, [&](session& here) { return overlap_in(here, *progress, *options); }, &config);
+      world->config = &config;
+      return in_world(context, *world, [&](session& here) { return overlap_in(here, *progress, *options); });
     };
   });
 }
 
 void add_engine(CLI::App& bench, command_context& context) {
-  CLI::App* command = bench.add_subcommand(
+  CLI::App& command = *bench.add_subcommand(
       "engine", "What takes time in one process: ops, making schedules, a lane, kernels; and what memory allows");
   const auto options = std::make_shared<bench::engine_options>();
-  command->add_option("--only", options->only, "One part")->check(CLI::IsMember(bench::engine_parts()));
-  add_seconds_option(*command, "--cell-seconds", options->cell_seconds, "Of kernels: time for each, type and level");
-  add_json_option(*command, options->json);
-  command->footer("Example:  lsched bench engine --only graphs --json engine.jsonl");
-  command->callback([&context, options] {
+  command.add_option("--only", options->only, "One part")->check(CLI::IsMember(bench::engine_parts()));
+  add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Of kernels: time for each, type and level");
+  add_output_options(command, *options);
+  command.footer("Example:  lsched bench engine --only graphs --json engine.jsonl");
+  command.callback([&context, options] {
     context.action = [options] { return in_one_process([&] { return bench::run_engine(*options); }); };
   });
 }
 
 }  // namespace
 
+/// The library does not have the algorithms of other papers that benchmarks compare with.
+void add_baselines() { add_sparse_baselines(); }
+
 void add_bench_command(CLI::App& app, command_context& context) {
-  CLI::App* command =
-      app.add_subcommand("bench", "Measure: fig9, partial, cost, coll, adasum, sparse, tune, compare, overlap, engine");
-  command->require_subcommand(1);
-  add_fig9(*command, context);
-  add_partial(*command, context);
-  add_cost(*command, context);
-  add_coll(*command, context);
-  add_adasum(*command, context);
-  add_sparse(*command, context);
-  add_tune(*command, context);
-  add_compare(*command, context);
-  add_overlap(*command, context);
-  add_engine(*command, context);
+  CLI::App& command = *app.add_subcommand(
+      "bench", "Measure: fig9, partial, cost, coll, adasum, sparse, tune, compare, overlap, engine");
+  command.require_subcommand(1);
+  for (auto* add : {add_fig9, add_partial, add_cost, add_coll, add_adasum, add_sparse, add_tune, add_compare,
+                    add_overlap, add_engine})
+    add(command, context);
 }
 
 }  // namespace lsched::cli

@@ -1,6 +1,8 @@
-#include "bindings/cli/bench/bench_compare.h"
+// `lsched bench compare`.
+#include "bindings/cli/bench/bench_options.h"
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cstdio>
 #include <memory>
 
@@ -18,33 +20,35 @@ struct compare_words {
   bool as_markdown = false;
 };
 
-std::string us_text(double us) { return us == 0 ? "" : bench::text(us < 100 ? "%.2f" : "%.0f", us); }
-std::string ratio_text(const bench::our_best& ours) { return ours.us == 0 ? "" : bench::text("%.2f", ours.ratio); }
-
-std::string spin_text(const bench::compared_cell& cell) {
-  return cell.least_spin_ns == cell.most_spin_ns ? bench::text("%.0f", cell.most_spin_ns)
-                                                 : bench::text("%.0f-%.0f", cell.least_spin_ns, cell.most_spin_ns);
-}
-
-bench::table table_of(const std::vector<bench::compared_cell>& cells) {
-  bench::table lines({"collective", "P", "size", "best MPI", "its form", "us", "ours, malloc", "us", "ratio",
-                      "ours, lsched_alloc", "us", "ratio", "launches", "spin ns"});
-  for (const bench::compared_cell& cell : cells)
-    lines.add({cell.collective + (cell.is_through_mpi ? " through MPI" : ""),
-               std::to_string(cell.ranks) + (cell.is_pinned ? " pinned" : ""), bench::size_text(cell.bytes), cell.mpi,
-               cell.mpi_how, us_text(cell.mpi_us), cell.malloced.how, us_text(cell.malloced.us),
-               ratio_text(cell.malloced), cell.shared.how, us_text(cell.shared.us), ratio_text(cell.shared),
-               bench::text("%zu of %zu", cell.launches, cell.launches + cell.other_launches), spin_text(cell)});
-  return lines;
-}
-
 int compare(const compare_words& words) {
   bench::coll_comparison all;
   for (const std::string& path : words.files) all.add_launch(path, require(content_of(path)));
   std::size_t incomplete = 0;
-  const std::vector<bench::compared_cell> cells = all.cells(&incomplete);
+  std::vector<bench::result> cells = all.cells(&incomplete);
   if (cells.empty()) throw command_failure("no cell was measured for both MPI and libsched");
-  const bench::table lines = table_of(cells);
+  for (bench::result& cell : cells) {
+    const auto launches = cell["launches"].get<std::size_t>();
+    cell["of_launches"] = bench::text("%zu of %zu", launches, launches + cell["other_launches"].get<std::size_t>());
+  }
+  using bench::column;
+  const std::array columns{column("collective", "coll"),
+                           column("P", "ranks"),
+                           column("pinned", "pinned"),
+                           column("through MPI", "through_mpi"),
+                           column("size", "bytes"),
+                           column("best MPI", "mpi"),
+                           column("its form", "mpi_how"),
+                           column("us", "mpi_us", 2),
+                           column("ours, malloc", "malloc_how"),
+                           column("us", "malloc_us", 2),
+                           column("ratio", "malloc_ratio", 2),
+                           column("ours, lsched_alloc", "shared_how"),
+                           column("us", "shared_us", 2),
+                           column("ratio", "shared_ratio", 2),
+                           column("launches", "of_launches"),
+                           column("spin ns, least", "least_spin_ns", 0),
+                           column("most", "most_spin_ns", 0)};
+  const bench::table lines = bench::table_of(cells, columns);
   words.as_markdown ? lines.print_markdown(stdout) : lines.print(stdout);
   if (incomplete > 0)
     std::fprintf(stderr, "left out: %s for which nothing right was measured for MPI, or for libsched\n",

@@ -9,44 +9,43 @@
 
 namespace lsched::cli {
 
-std::shared_ptr<world_words> add_ranks_option(CLI::App& command, std::int32_t default_ranks) {
-  const auto words = std::make_shared<world_words>();
-  words->default_ranks = default_ranks;
+std::shared_ptr<session_options> add_ranks_option(CLI::App& command, std::int32_t default_ranks, bool is_beside_mpi) {
+  const auto world = std::make_shared<session_options>();
+  world->default_ranks = default_ranks;
+  if (is_beside_mpi) world->mpi_threads = "funneled";
   command
-      .add_option("-n,--ranks", words->ranks,
+      .add_option("-n,--ranks", world->ranks,
                   "Number of ranks; started by hand, the command starts them itself (then " +
                       std::to_string(default_ranks) + " by default)")
       ->check(whole_number(1, k_most_ranks));
-  return words;
+  return world;
 }
 
-void add_transport_option(CLI::App& command, world_words& words) {
-  command.add_option("--transport", words.transport, "What the ranks talk through; mpi: everything through MPI")
+void add_transport_option(CLI::App& command, session_options& world) {
+  command.add_option("--transport", world.transport, "What the ranks talk through; mpi: everything through MPI")
       ->check(CLI::IsMember({"auto", "shm", "mpi"}))
       ->capture_default_str();
 }
 
-void add_pin_option(CLI::App& command, bool& pin) {
-  command.add_flag("--pin", pin, "Bind the application thread of rank r to the r-th core, round robin");
-}
-
-void add_plot_option(CLI::App& command, std::string& plot) {
-  command.add_option("--plot", plot, "Draw the results with gnuplot")->type_name("FILE.png");
-}
-
-void add_json_option(CLI::App& command, std::string& json) {
+void add_output_options(CLI::App& command, bench::output_options& options, unsigned which) {
+  if ((which & k_pins) != 0)
+    command.add_flag("--pin", options.pin, "Bind the application thread of rank r to the r-th core, round robin");
+  if ((which & k_plots) != 0)
+    command.add_option("--plot", options.plot, "Draw the results with gnuplot")->type_name("FILE.png");
   command
       .add_option_function<std::vector<std::string>>(
           "--json",
-          [&json](const std::vector<std::string>& words) { json = words.empty() || words[0].empty() ? "-" : words[0]; },
+          [&json = options.json](const std::vector<std::string>& words) {
+            json = words.empty() || words[0].empty() ? "-" : words[0];
+          },
           "Write one JSON line per result to FILE; without FILE to standard output, and the tables to "
           "standard error")
       ->expected(0, 1)
       ->type_name("[FILE]");
 }
 
-void add_seconds_option(CLI::App& command, const char* name, double& seconds, const char* help) {
-  command.add_option(name, seconds, help)->check(number(0.001, 36000))->capture_default_str();
+void add_seconds_option(CLI::App& command, const char* flags, double& seconds, const char* help) {
+  add_value(command, flags, seconds, help, number(0.001, 36000));
 }
 
 CLI::Validator size_word() {
@@ -96,13 +95,8 @@ void add_collectives_option(CLI::App& command, std::vector<std::string>& collect
       ->check(CLI::IsMember(names));
 }
 
-int in_world(const command_context& context, const world_words& words, const std::function<int(session&)>& benchmark,
-             const lsched_config* config) {
-  const session_options options{.ranks = words.ranks,
-                                .default_ranks = words.default_ranks,
-                                .transport = words.transport,
-                                .mpi_threads = words.mpi_threads,
-                                .config = config};
+int in_world(const command_context& context, const session_options& options,
+             const std::function<int(session&)>& benchmark) {
   if (const auto status = session::relaunch(context, options)) return *status;
   session here = session::open(options);
   int status = 1;

@@ -10,52 +10,53 @@
 
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/session.h"
+#include "microbench/benchmarks.h"
 
 namespace lsched::cli {
 
-/// What a benchmark that runs in a world asks of it.
-struct world_words {
-  std::int32_t ranks = 0;
-  std::int32_t default_ranks = 2;
-  std::string transport = "auto";
-  /// Thread level that MPI is initialised with. MPI is faster with fewer promises: where it is measured, it gets the
-  /// cheapest that allows a progress thread, "funneled".
-  std::string mpi_threads = "multiple";
-};
+/// `--ranks`. MPI is faster with fewer promises: a benchmark beside MPI asks for the cheapest thread level that allows
+/// a progress thread.
+std::shared_ptr<session_options> add_ranks_option(CLI::App& command, std::int32_t default_ranks,
+                                                  bool is_beside_mpi = false);
+void add_transport_option(CLI::App& command, session_options& world);
 
-std::shared_ptr<world_words> add_ranks_option(CLI::App& command, std::int32_t default_ranks);
-void add_transport_option(CLI::App& command, world_words& words);
-void add_pin_option(CLI::App& command, bool& pin);
-void add_plot_option(CLI::App& command, std::string& plot);
+/// `--json`; alone, or with "-": standard output. And those that the benchmark has of `--pin` and `--plot`.
+enum : unsigned { k_pins = 1, k_plots = 2 };
+void add_output_options(CLI::App& command, bench::output_options& options, unsigned which = 0);
 
-/// `--json` alone, or with "-": standard output.
-void add_json_option(CLI::App& command, std::string& json);
-
-void add_seconds_option(CLI::App& command, const char* name, double& seconds, const char* help);
+/// An option that shows its default.
+template <class Value>
+CLI::Option* add_value(CLI::App& command, const char* flags, Value& value, const char* help,
+                       const CLI::Validator& check) {
+  return command.add_option(flags, value, help)->check(check)->capture_default_str();
+}
+void add_seconds_option(CLI::App& command, const char* flags, double& seconds, const char* help);
 
 /// "64", "4K", "1M"
 CLI::Validator size_word();
-
 /// `--sizes 64,4K,1M`
 void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes);
 
 /// `--coll bcast,allgather`, or all.
 void add_collectives_option(CLI::App& command, std::vector<std::string>& collectives);
 
+/// Adds `compare` to the commands of `bench`.
+void add_compare(CLI::App& bench, command_context& context);
+
 /// Joins the world, or becomes its launcher, and runs the benchmark on every rank.
-int in_world(const command_context& context, const world_words& words, const std::function<int(session&)>& benchmark,
-             const lsched_config* config = nullptr);
+int in_world(const command_context& context, const session_options& options,
+             const std::function<int(session&)>& benchmark);
 
 /// For a benchmark that makes its own world in one process: under a launcher rank 0 runs it, and the others wait.
 int in_one_process(const std::function<int()>& benchmark);
 
 /// The command runs the benchmark in a world, and labels its results with what that world talks through.
 template <class Options>
-void run_in_world(CLI::App& command, command_context& context, const std::shared_ptr<world_words>& words,
+void run_in_world(CLI::App& command, command_context& context, const std::shared_ptr<session_options>& world,
                   const std::shared_ptr<Options>& options, int (*benchmark)(lsched_world*, const Options&)) {
-  command.callback([&context, words, options, benchmark] {
-    context.action = [&context, words, options, benchmark] {
-      return in_world(context, *words, [&](session& here) {
+  command.callback([&context, world, options, benchmark] {
+    context.action = [&context, world, options, benchmark] {
+      return in_world(context, *world, [&](session& here) {
         options->transport = here.transport();
         return benchmark(here.runtime(), *options);
       });
