@@ -128,7 +128,7 @@ class op_check {
     return true;
   }
 
-  // --- what an op, whose regions are inside buffers of its type, may do with lists, and which guard it may have -------
+  // --- what an op, whose regions are inside buffers of its type, may do with lists; its guard ----------------
 
   bool has_lists(region place) const { return place.exists() && in_.buffers[place.buffer()].has_lists(); }
   bool is_packed(region place) const { return has_lists(place) && in_.buffers[place.buffer()].is_packed(); }

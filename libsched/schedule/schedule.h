@@ -57,9 +57,9 @@ struct buffer {
 /// In which rounds an op does anything.
 ///
 /// An op whose guard does not hold in a round is *void* in it: it fires when its tokens say so, touches nothing, moves
-/// nothing, and completes. So tokens flow as ever, and whatever can be said of a round in which all guards hold, that it
-/// ends above all, can be said of every round. Both ends of an edge have the same guard, and it speaks of what both know
-/// beforehand: the number of the round, and lengths that are laid out at both.
+/// nothing, and completes. So tokens flow as ever, and whatever can be said of a round in which all guards hold, that
+/// it ends above all, can be said of every round. Both ends of an edge have the same guard, and it depends on what both
+/// know beforehand: the number of the round, and lengths that are laid out at both.
 struct guard {
   std::uint32_t every = 1;   ///< only in the first round and in every so many-th from there; up to k_longest_period
   bool skips_empty = false;  ///< only if the lists that the op moves have items; those it receives are laid out

@@ -165,8 +165,8 @@ class proof {
   }
 
   /// `order` has shown that all payload moves once every capture is given. So it is enough to run, for sets of callers
-  /// that are just large enough, what comes before the captures. More callers only add. Where it takes several, those who
-  /// count them count any: sets in which each rank is once the first are enough, and a rank less must not be.
+  /// that are just large enough, what comes before the captures. More callers only add. Where it takes several, those
+  /// who count them count any: sets in which each rank is once the first are enough, and a rank less must not be.
   void check_activation(const std::vector<world_op>& order) {
     const std::vector<std::uint32_t> rest = hops_from_here(order);
     const auto size = static_cast<rank>(world_.size());
