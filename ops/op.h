@@ -69,7 +69,7 @@ struct op {
   kernel what = kernel::none;
   dtype type = dtype::u8;
   bool in_place : 1 = false;   ///< recv: the payload may stay where the transport has it (set by compile)
-  std::uint8_t guard : 7 = 0;  ///< number of the schedule's guard that it has (guard.h)
+  std::uint8_t guard : 7 = 0;  ///< number of the schedule's guard that it has (schedule.h)
   rank peer = k_no_rank;
   std::uint32_t need = 0;  ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
   /// Of send and recv: unique per (peer, direction, payload or signal) within a schedule. Of a compute whose kernel has

@@ -43,7 +43,7 @@ room(libsched/engine ops ops/adasum libsched/schedule libsched/analysis libsched
   libsched/partial)
 room(libsched/session ops libsched/trace libsched/engine)
 room(libsched/transport/shm libsched/transport)
-room(libsched/verify ops libsched/schedule libsched/postcondition)
+room(libsched/verify ops libsched/schedule libsched/analysis libsched/postcondition)
 room(collectives/algorithm ops ops/adasum libsched/schedule libsched/postcondition)
 room(collectives/activation libsched/schedule collectives/algorithm)
 room(collectives/patterns libsched/schedule collectives/algorithm)

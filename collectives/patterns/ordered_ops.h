@@ -37,7 +37,7 @@ class ordered_ops {
   stretch scratch(dtype type, std::uint64_t count, std::uint64_t cells = 1);
 
   /// A scratch buffer for `count` elements that arrive. It is a new one, so that the payload can be read where the
-  /// transport has it (in_place.h), up to some thousands of messages; then `longest` elements are used again
+  /// transport has it (op_rules.h), up to some thousands of messages; then `longest` elements are used again
   /// and again.
   stretch landing(std::uint64_t count, std::uint64_t longest);
 

@@ -20,7 +20,8 @@ struct buffer_swap {
 };
 
 /// By op. An output's memory is published, and never given away. Time and memory grow with the square of the number of
-/// ops where buffers that may be taken over are written more than once; beyond 4096 ops such targets are left out.
+/// ops where buffers that may be taken over are written more than once; beyond k_most_ordered_ops (order.h) such targets
+/// are left out.
 std::vector<buffer_swap> buffer_swaps_of(const schedule& program, const segment_map& segments);
 
 }  // namespace lsched

@@ -52,17 +52,17 @@ void edge_balance::add(const cell& end, std::uint64_t times) {
 
 void edge_balance::add(const schedule& program) {
   const rank self = program.place().self;
-  for (const op& what : program.ops()) {
-    if (!is_communication(what.kind) || what.peer == self) continue;
-    const bool outgoing = what.kind == op_kind::send || what.kind == op_kind::signal_send;
-    const auto from = static_cast<std::uint64_t>(outgoing ? self : what.peer);
-    const auto to = static_cast<std::uint64_t>(outgoing ? what.peer : self);
-    cell end{.ends = 1, .ranks = from << 32 | to, .tag = std::uint64_t{what.tag} << 1};
-    if (is_signal(what.kind))
+  for (const op& o : program.ops()) {
+    if (!is_communication(o.kind) || o.peer == self) continue;
+    const bool outgoing = o.kind == op_kind::send || o.kind == op_kind::signal_send;
+    const auto from = static_cast<std::uint64_t>(outgoing ? self : o.peer);
+    const auto to = static_cast<std::uint64_t>(outgoing ? o.peer : self);
+    cell end{.ends = 1, .ranks = from << 32 | to, .tag = std::uint64_t{o.tag} << 1};
+    if (is_signal(o.kind))
       end.tag |= k_signal;
     else
-      end.data = static_cast<std::uint64_t>(what.type) << k_dtype_shift | most_bytes(program, what);
-    if (const guard* const when = program.guard_of(what))
+      end.data = static_cast<std::uint64_t>(o.type) << k_dtype_shift | most_bytes(program, o);
+    if (const guard* const when = program.guard_of(o))
       end.tag |= (std::uint64_t{when->every} << 1 | std::uint64_t{when->skips_empty}) << k_guard_shift;
     end.hash = end.hashed();
     add(end, outgoing ? 1 : k_minus_one);
@@ -74,7 +74,7 @@ void edge_balance::add(const edge_balance& other) {
 }
 
 bool edge_balance::is_even() const {
-  return std::all_of(cells_.begin(), cells_.end(), [](const cell& of) { return of.ends == 0 && of.hash == 0; });
+  return std::ranges::all_of(cells_, [](const cell& c) { return c.ends == 0 && c.hash == 0; });
 }
 
 /// What is left over, as far as it can be told apart. In plain numbers, whatever the direction; `ends` has that.

@@ -21,8 +21,8 @@ segment_map::segment_map(const schedule& program) {
 /// Where any op's region begins or ends.
 void segment_map::cut(const schedule& program) {
   std::vector<std::vector<std::uint64_t>> cuts(program.buffers().size(), std::vector<std::uint64_t>{0});
-  for (const op& it : program.ops()) {
-    for (const operand& part : operands_of(it, program.buffers())) {
+  for (const op& o : program.ops()) {
+    for (const operand& part : operands_of(o, program.buffers())) {
       if (part.count == 0) continue;
       cuts[part.at.buffer()].push_back(part.at.offset());
       cuts[part.at.buffer()].push_back(part.at.offset() + part.count);

@@ -15,7 +15,6 @@
 #include "libsched/partial/contribution.h"
 #include "libsched/partial/partial_stats.h"
 #include "libsched/schedule/functions.h"
-#include "libsched/schedule/list_table.h"
 #include "libsched/schedule/round.h"
 #include "libsched/schedule/schedule.h"
 #include "libsched/transport/endpoint.h"

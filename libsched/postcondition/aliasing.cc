@@ -1,35 +1,33 @@
 #include "libsched/postcondition/aliasing.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace lsched {
 namespace {
 
-using buffer_pair = std::pair<std::uint16_t, std::uint16_t>;  ///< input, output
+/// An input and an output that lie in one memory, and where each begins there.
+struct shared_pair {
+  std::uint16_t input = 0, output = 0;
+  std::uint64_t input_begin = 0, output_begin = 0;
+};
 
-std::vector<std::uint16_t> buffers_of(const schedule& program, buffer_role role) {
-  std::vector<std::uint16_t> all;
-  for (std::uint16_t b = 0; b < program.buffers().size(); ++b)
-    if (program.buffers()[b].role == role) all.push_back(b);
-  return all;
-}
-
-std::vector<buffer_pair> pairs_of(const schedule& program, const aliasing& in_place) {
-  std::vector<buffer_pair> pairs;
+std::vector<shared_pair> pairs_of(const schedule& program, const aliasing& in_place) {
+  std::vector<shared_pair> pairs;
   if (!in_place.exists()) return pairs;
-  const auto inputs = buffers_of(program, buffer_role::input);
-  const auto outputs = buffers_of(program, buffer_role::output);
-  for (std::size_t k = 0; k < inputs.size() && k < outputs.size(); ++k) pairs.emplace_back(inputs[k], outputs[k]);
+  const auto next = [&](buffer_role role, std::size_t from) {
+    const auto rest = program.buffers().subspan(from);
+    return from + static_cast<std::size_t>(std::ranges::find(rest, role, &buffer::role) - rest.begin());
+  };
+  const std::size_t end = program.buffers().size();
+  std::size_t input = next(buffer_role::input, 0), output = next(buffer_role::output, 0);
+  while (input < end && output < end) {
+    pairs.push_back({.input = static_cast<std::uint16_t>(input), .output = static_cast<std::uint16_t>(output)});
+    input = next(buffer_role::input, input + 1), output = next(buffer_role::output, output + 1);
+  }
+  const std::int64_t offset = in_place.offset_at(program.place().self);
+  if (!pairs.empty() && offset > 0) pairs.front().input_begin = static_cast<std::uint64_t>(offset);
+  if (!pairs.empty() && offset < 0) pairs.front().output_begin = -static_cast<std::uint64_t>(offset);
   return pairs;
-}
-
-/// Where the input and the output of pair k begin in their memory.
-std::pair<std::uint64_t, std::uint64_t> begins_of(const schedule& program, const aliasing& in_place, std::size_t k) {
-  const std::int64_t offset = k == 0 ? in_place.offset_at(program.place().self) : 0;
-  const std::uint64_t distance = offset < 0 ? -static_cast<std::uint64_t>(offset) : static_cast<std::uint64_t>(offset);
-  if (offset < 0) return {0, distance};
-  return {distance, 0};
 }
 
 bool is_within(const buffer& inner, const buffer& outer, std::uint64_t begin) {
@@ -41,30 +39,28 @@ bool is_within(const buffer& inner, const buffer& outer, std::uint64_t begin) {
 std::vector<placement> placements_of(const schedule& program, const aliasing& in_place) {
   std::vector<placement> all(program.buffers().size());
   for (std::size_t b = 0; b < all.size(); ++b) all[b].memory = b;
-  const auto pairs = pairs_of(program, in_place);
-  for (std::size_t k = 0; k < pairs.size(); ++k) {
-    const auto [input, output] = pairs[k];
-    const auto [input_begin, output_begin] = begins_of(program, in_place, k);
-    const std::size_t memory = std::min(input, output);
-    all[input] = {memory, input_begin};
-    all[output] = {memory, output_begin};
+  for (const shared_pair& pair : pairs_of(program, in_place)) {
+    const std::size_t memory = std::min(pair.input, pair.output);
+    all[pair.input] = {memory, pair.input_begin};
+    all[pair.output] = {memory, pair.output_begin};
   }
   return all;
 }
 
 std::optional<std::string> words_for_misfit(const schedule& program, const aliasing& in_place) {
-  const auto pairs = pairs_of(program, in_place);
-  for (std::size_t k = 0; k < pairs.size(); ++k) {
-    const buffer& input = program.buffers()[pairs[k].first];
-    const buffer& output = program.buffers()[pairs[k].second];
-    const auto [input_begin, output_begin] = begins_of(program, in_place, k);
-    const std::string who = "input " + std::to_string(k) + " and output " + std::to_string(k);
-    if (input.type != output.type) return who + " are of different types";
-    if (input_begin == output_begin) continue;
-    if (output_begin > 0 ? is_within(output, input, output_begin) : is_within(input, output, input_begin)) continue;
-    return who + ", of " + std::to_string(input.count) + " and " + std::to_string(output.count) +
+  std::size_t number = 0;
+  for (const shared_pair& pair : pairs_of(program, in_place)) {
+    const buffer &input = program.buffers()[pair.input], &output = program.buffers()[pair.output];
+    const std::string both = "input " + std::to_string(number) + " and output " + std::to_string(number);
+    ++number;
+    if (input.type != output.type) return both + " are of different types";
+    if (pair.input_begin == pair.output_begin) continue;
+    if (pair.output_begin > 0 ? is_within(output, input, pair.output_begin)
+                              : is_within(input, output, pair.input_begin))
+      continue;
+    return both + ", of " + std::to_string(input.count) + " and " + std::to_string(output.count) +
            " elements, do not lie one within the other if their first elements are " +
-           std::to_string(input_begin + output_begin) + " apart";
+           std::to_string(pair.input_begin + pair.output_begin) + " apart";
   }
   return std::nullopt;
 }

@@ -44,13 +44,7 @@ class aliasing {
   std::vector<std::int64_t> offsets_;
 };
 
-/// Where a buffer lies: from element `begin` of a memory on.
-struct placement {
-  std::size_t memory = 0;
-  std::uint64_t begin = 0;
-};
-
-/// By buffer. Memories are numbered by the first buffer in them. Those that share one must have one type
+/// Where each buffer lies. Memories are numbered by the first buffer in them. Those that share one must have one type
 /// (words_for_misfit) for its elements to mean anything.
 std::vector<placement> placements_of(const schedule& program, const aliasing& in_place);
 

@@ -1,7 +1,6 @@
 #include "libsched/postcondition/postcondition.h"
 
-#include "libsched/postcondition/products.h"
-#include "libsched/postcondition/weights.h"
+#include "libsched/postcondition/fingerprint.h"
 #include "libsched/schedule/draw.h"
 
 namespace lsched {

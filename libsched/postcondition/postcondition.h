@@ -80,7 +80,7 @@ struct postcondition {
 /// Every rank's output 0, of `count` elements, is the reduction of all ranks' input 0.
 postcondition reduced_everywhere(rank size, std::uint64_t count, kernel how, bool is_in_rank_order);
 
-/// Hashes of expressions: equal for equal ones, in this process (weights.h). A leaf is a rank's input; kernels
+/// Hashes of expressions: equal for equal ones, in this process (fingerprint.h). A leaf is a rank's input; kernels
 /// are not taken to commute.
 std::uint64_t leaf_tree(rank contributor, std::uint32_t input);
 std::uint64_t joined_tree(kernel how, std::uint64_t lower, std::uint64_t higher);

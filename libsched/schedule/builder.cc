@@ -17,7 +17,9 @@ std::string op_text(op_id id) { return "op " + std::to_string(id); }
 
 }  // namespace
 
-builder::builder(world place, std::string name) : place_(place), name_(std::move(name)) {
+builder::builder(world place, std::string name) {
+  parts_.place = place;
+  parts_.name = std::move(name);
   if (place.self >= 0 && place.self < place.size) return;
   fail(status::argument,
        "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " is no place in a world");
@@ -30,19 +32,19 @@ void builder::fail(status code, std::string text, op_id where, rank peer) {
 // --- data --------------------------------------------------------------------------------------------------
 
 buffer_id builder::declare(buffer_role role, dtype type, std::uint64_t count, memory_space space) {
-  if (buffers_.size() >= k_no_buffer) {
+  if (parts_.buffers.size() >= k_no_buffer) {
     fail(status::argument, "more than " + std::to_string(k_no_buffer) + " buffers");
     return k_no_buffer;
   }
   if (count > k_max_count)
-    fail(status::argument, "buffer " + std::to_string(buffers_.size()) + ": more than 2^48-1 elements");
-  buffers_.push_back({.role = role, .space = space, .type = type, .count = count});
-  return static_cast<buffer_id>(buffers_.size() - 1);
+    fail(status::argument, "buffer " + std::to_string(parts_.buffers.size()) + ": more than 2^48-1 elements");
+  parts_.buffers.push_back({.role = role, .space = space, .type = type, .count = count});
+  return static_cast<buffer_id>(parts_.buffers.size() - 1);
 }
 
 const buffer& builder::at(buffer_id id) const {
   static constexpr buffer k_nothing{};
-  return id < buffers_.size() ? buffers_[id] : k_nothing;
+  return id < parts_.buffers.size() ? parts_.buffers[id] : k_nothing;
 }
 
 buffer_id builder::lists(buffer_role role, dtype type, std::uint64_t count, const list_layout& layout) {
@@ -55,21 +57,21 @@ buffer_id builder::lists(buffer_role role, dtype type, std::uint64_t count, cons
                     (layout.total != 0 || count == 0 || layout.room <= k_max_count / count);
   if (!fits) fail(status::argument, who + "more than 2^48-1 items");
   if (layout.typical > layout.room) fail(status::argument, who + "a typical list is longer than any may be");
-  buffers_[made].lists = layout;
+  parts_.buffers[made].lists = layout;
   return made;
 }
 
 // --- ops ---------------------------------------------------------------------------------------------------
 
-op_id builder::append(const op& what, deps after) {
+op_id builder::append(const op& added, deps after) {
   if (error() != nullptr) return k_no_op;
-  if (ops_.size() >= k_most_ops) {
+  if (parts_.ops.size() >= k_most_ops) {
     fail(status::argument, "too many ops");
     return k_no_op;
   }
-  const auto id = static_cast<op_id>(ops_.size());
-  op& made = ops_.emplace_back(what);
-  for (region op::*which : {&op::a, &op::b, &op::c, &op::s}) made.*which = in_bucket(made.*which);
+  const auto id = static_cast<op_id>(parts_.ops.size());
+  op& appended = parts_.ops.emplace_back(added);
+  for (region op::*which : {&op::a, &op::b, &op::c, &op::s}) appended.*which = in_bucket(appended.*which);
   for (const op_id before : after) dep(before, id);
   return error() == nullptr ? id : k_no_op;
 }
@@ -110,8 +112,8 @@ op_id builder::compute(kernel what, const operands& of, std::uint64_t count, con
   const region typed = row.c.type == operand_type::elements ? of.c : of.a;
   std::uint32_t index = 0;
   if (row.has_parameters()) {
-    index = static_cast<std::uint32_t>(parameters_.size());
-    parameters_.push_back(with);
+    index = static_cast<std::uint32_t>(parts_.parameters.size());
+    parts_.parameters.push_back(with);
   }
   return append({.kind = op_kind::compute,
                  .what = what,
@@ -125,20 +127,20 @@ op_id builder::compute(kernel what, const operands& of, std::uint64_t count, con
                 after);
 }
 
+/// Of the compute that would be appended next.
+void builder::refuse_kernel(const std::string& why) {
+  const auto id = static_cast<op_id>(parts_.ops.size());
+  fail(status::argument, op_text(id) + " (compute): its kernel " + why, id);
+}
+
 op_id builder::reduce(kernel what, region lower, region higher, region target, std::uint64_t count, deps after) {
-  if (!is_reduction(what) && error() == nullptr) {
-    const auto id = static_cast<op_id>(ops_.size());
-    fail(status::argument, op_text(id) + " (compute): its kernel is not a reduction", id);
-  }
+  if (!is_reduction(what)) refuse_kernel("is not a reduction");
   return compute(what, {.a = lower, .b = higher, .c = target}, count, {}, after);
 }
 
 op_id builder::apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target,
                      deps after) {
-  if (!is_function(what) && error() == nullptr) {
-    const auto id = static_cast<op_id>(ops_.size());
-    fail(status::argument, op_text(id) + " (compute): its kernel is no function", id);
-  }
+  if (!is_function(what)) refuse_kernel("is no function");
   return compute(what, {.a = {source, 0}, .b = {by, 0}, .c = {target, 0}}, at(target).count, {function}, after);
 }
 
@@ -150,9 +152,9 @@ op_id builder::signal_recv(rank from, std::uint32_t tag, deps after) {
   return append({.kind = op_kind::signal_recv, .peer = from, .tag = bucket_.first_signal_tag + tag}, after);
 }
 
-op_id builder::call(deps after) { return signal_recv(place_.self, k_call_tag, after); }
+op_id builder::call(deps after) { return signal_recv(parts_.place.self, k_call_tag, after); }
 
-op_id builder::full_call(deps after) { return signal_recv(place_.self, k_full_call_tag, after); }
+op_id builder::full_call(deps after) { return signal_recv(parts_.place.self, k_full_call_tag, after); }
 
 op_id builder::capture(kernel merge, region target, std::uint64_t count, deps after) {
   return append(
@@ -169,11 +171,11 @@ std::uint64_t builder::widened(std::uint64_t units) {
 
 /// From units to elements.
 void builder::widen() {
-  for (buffer& it : buffers_) it.count = widened(it.count);
-  for (op& it : ops_) {
-    it.count = widened(it.count);
+  for (buffer& b : parts_.buffers) b.count = widened(b.count);
+  for (op& o : parts_.ops) {
+    o.count = widened(o.count);
     for (region op::*which : {&op::a, &op::b, &op::c, &op::s})
-      if (region& part = it.*which; part.exists()) part = {part.buffer(), widened(part.offset())};
+      if (region& part = o.*which; part.exists()) part = {part.buffer(), widened(part.offset())};
   }
   unit_ = 1;
 }
@@ -182,56 +184,55 @@ void builder::widen() {
 
 void builder::dep(op_id before, op_id after) {
   if (before == k_no_op || after == k_no_op || error() != nullptr) return;
-  if (before >= ops_.size() || after >= ops_.size())
-    return fail(
-        status::argument,
-        op_text(after) + ": dep on " + op_text(before) + ", but only " + std::to_string(ops_.size()) + " ops exist",
-        after);
+  if (before >= parts_.ops.size() || after >= parts_.ops.size())
+    return fail(status::argument,
+                op_text(after) + ": dep on " + op_text(before) + ", but only " + std::to_string(parts_.ops.size()) +
+                    " ops exist",
+                after);
   if (deps_.size() >= k_most_deps) return fail(status::argument, op_text(after) + ": too many deps", after);
   deps_.emplace_back(before, after);
 }
 
 void builder::set_entry(op_id first, op_id entry) {
   if (error() != nullptr) return;
-  std::vector<bool> waits(ops_.size(), false);
+  std::vector<bool> waits(parts_.ops.size(), false);
   for (const auto& [before, after] : deps_) waits[after] = true;
-  for (op_id id = first; id < ops_.size(); ++id)
+  for (op_id id = first; id < parts_.ops.size(); ++id)
     if (!waits[id]) dep(entry, id);
 }
 
-void builder::set_need(op_id what, std::uint32_t need) {
-  if (error() != nullptr) return;
-  if (what >= ops_.size())
-    return fail(status::argument, "set_need of " + op_text(what) + ", which does not exist", what);
-  ops_[what].need = need;
+/// Without an error so far. `call` is what an error begins with.
+bool builder::exists(op_id id, std::string_view call) {
+  if (id >= parts_.ops.size())
+    fail(status::argument, std::string(call) + " " + op_text(id) + ", which does not exist", id);
+  return error() == nullptr;
 }
 
-void builder::set_guard(op_id what, const guard& when) {
-  if (error() != nullptr) return;
-  if (what >= ops_.size())
-    return fail(status::argument, "set_guard of " + op_text(what) + ", which does not exist", what);
+void builder::set_need(op_id id, std::uint32_t need) {
+  if (exists(id, "set_need of")) parts_.ops[id].need = need;
+}
+
+void builder::set_guard(op_id id, const guard& when) {
+  if (!exists(id, "set_guard of")) return;
   if (when.every == 0 || when.every > k_longest_period)
     return fail(status::argument,
-                op_text(what) + ": a guard that holds every " + std::to_string(when.every) + " rounds; use 1 to " +
+                op_text(id) + ": a guard that holds every " + std::to_string(when.every) + " rounds; use 1 to " +
                     std::to_string(k_longest_period),
-                what);
-  auto found = std::ranges::find(guards_, when);
-  if (found == guards_.end() && guards_.size() == k_most_guards)
-    return fail(status::argument, op_text(what) + ": more than " + std::to_string(k_most_guards) + " guards", what);
-  if (found == guards_.end()) found = guards_.insert(found, when);
-  ops_[what].guard = static_cast<std::size_t>(found - guards_.begin() + 1) & k_most_guards;
+                id);
+  auto found = std::ranges::find(parts_.guards, when);
+  if (found == parts_.guards.end() && parts_.guards.size() == k_most_guards)
+    return fail(status::argument, op_text(id) + ": more than " + std::to_string(k_most_guards) + " guards", id);
+  if (found == parts_.guards.end()) found = parts_.guards.insert(found, when);
+  parts_.ops[id].guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
 }
 
 void builder::set_guard(op_id first, op_id end, const guard& when) {
-  for (op_id id = first; id < end && id < ops_.size(); ++id)
-    if (is_payload(ops_[id].kind) || ops_[id].kind == op_kind::compute) set_guard(id, when);
+  for (op_id id = first; id < end && id < parts_.ops.size(); ++id)
+    if (is_payload(parts_.ops[id].kind) || parts_.ops[id].kind == op_kind::compute) set_guard(id, when);
 }
 
-void builder::set_exit(op_id what) {
-  if (error() != nullptr) return;
-  if (what >= ops_.size())
-    return fail(status::argument, "set_exit to " + op_text(what) + ", which does not exist", what);
-  exit_ = what;
+void builder::set_exit(op_id id) {
+  if (exists(id, "set_exit to")) parts_.exit = id;
 }
 
 }  // namespace lsched

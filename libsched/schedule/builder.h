@@ -86,11 +86,11 @@ class builder {
   void dep(op_id before, op_id after);
 
   /// The op fires on its `need`-th token; 0 restores the default, "all".
-  void set_need(op_id what, std::uint32_t need);
-  void any(op_id what) { set_need(what, 1); }
+  void set_need(op_id id, std::uint32_t need);
+  void any(op_id id) { set_need(id, 1); }
 
   /// The op is void in rounds in which `when` does not hold.
-  void set_guard(op_id what, const guard& when);
+  void set_guard(op_id id, const guard& when);
   /// The same of those of the ops first … end-1 that move or compute, so that a fragment is void as one.
   void set_guard(op_id first, op_id end, const guard& when);
 
@@ -111,25 +111,25 @@ class builder {
   void set_entry(op_id first, op_id entry);
 
   /// The op whose completion, with that of every fired op, ends a round. Default: a nop after all leaves.
-  void set_exit(op_id what);
+  void set_exit(op_id id);
 
   /// Declares that every rank's entry happens before every rank's exit (allreduce, allgather, barrier).
   /// The engine then needs no credits. A wrong declaration lets a fast rank overwrite messages.
-  void declare_synchronising() { synchronising_ = true; }
+  void declare_synchronising() { parts_.synchronising = true; }
 
   /// Declares that no rank's send may be waited for, directly or through others, by the reader of the payload that
   /// the send's receiver holds back in turn. A received payload may then stay where the sender has it until its reader
   /// fires, and the send completes only then. Without it a payload stays only if its reader can fire at once, and is
   /// copied otherwise, so that a send never waits for more than its receive. Wrong declarations deadlock.
-  void declare_holding() { holding_ = true; }
-  void set_activation(activation starts) { starts_ = starts; }
-  void set_name(std::string name) { name_ = std::move(name); }
+  void declare_holding() { parts_.holding = true; }
+  void set_activation(activation starts) { parts_.starts = starts; }
+  void set_name(std::string name) { parts_.name = std::move(name); }
 
-  world place() const { return place_; }
+  world place() const { return parts_.place; }
   /// An empty buffer where there is no such id, as after an error.
   const buffer& at(buffer_id id) const;
-  std::size_t op_count() const { return ops_.size(); }
-  std::size_t buffer_count() const { return buffers_.size(); }
+  std::size_t op_count() const { return parts_.ops.size(); }
+  std::size_t buffer_count() const { return parts_.buffers.size(); }
   const failure* error() const { return error_.code == status::ok ? nullptr : &error_; }
 
   /// Checks and freezes. Errors: the first one met while building; CYCLE; BOUNDS (a region or bound leaves
@@ -141,27 +141,20 @@ class builder {
 
  private:
   friend class compiler;
-  op_id append(const op& what, deps after);
+  op_id append(const op& added, deps after);
+  bool exists(op_id id, std::string_view call);
   void fail(status code, std::string text, op_id where = k_no_op, rank peer = k_no_rank);
+  void refuse_kernel(const std::string& why);
   std::uint32_t tag_in_bucket(std::uint32_t tag) const { return (first_tag_ + tag) * bucket_.of + bucket_.number; }
   region in_bucket(region part) const;
   std::uint64_t widened(std::uint64_t units);
   void widen();
 
-  world place_;
-  std::string name_;
-  std::vector<op> ops_;
+  schedule::parts parts_;  ///< as they were declared and appended; no edges
   std::vector<std::pair<op_id, op_id>> deps_;
-  std::vector<buffer> buffers_;
-  std::vector<guard> guards_;
-  std::vector<parameter_values> parameters_;  ///< op::tag of a compute that has some is an index
-  op_id exit_ = k_no_op;
   std::uint64_t unit_ = 1;
   std::uint32_t first_tag_ = 0;
   bucket bucket_{};
-  bool synchronising_ = false;
-  bool holding_ = false;
-  activation starts_{};
   failure error_{status::ok, {}, k_no_rank, k_no_op};
 };
 

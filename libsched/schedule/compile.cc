@@ -4,24 +4,20 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
-#include <tuple>
 
 #include "libsched/schedule/builder.h"
-#include "libsched/schedule/in_place.h"
 #include "libsched/schedule/op_rules.h"
 #include "ops/counted.h"
 
 namespace lsched {
 class compiler {
  public:
-  explicit compiler(const builder& source) : source_(source), ops_(source.ops_), deps_(source.deps_) {}
+  explicit compiler(const builder& source) : source_(source.parts_), ops_(source_.ops), deps_(source.deps_) {}
 
   result<schedule_ptr> run() {
-    if (source_.error() != nullptr) return *source_.error();
     const bool is_sound =
         check_buffers() && check_ops() && check_tags() && sort_deps() && settle_exit() && settle_needs() && order_ops();
     if (!is_sound) return error_;
-    write_head();
     write_ops();
     mark_in_place(parts_);
     return std::make_shared<const schedule>(std::move(parts_));
@@ -33,28 +29,167 @@ class compiler {
     error_ = {code, "op " + std::to_string(id) + " (" + std::string(name_of(ops_[id].kind)) + "): " + why, peer, id};
     return false;
   }
-  bool check_buffers();
-  bool check_ops();
-  bool check_overlap(op_id id);
-  bool check_tags();
+  bool check_buffers() {
+    const bool is_partial = source_.starts.policy != activation_policy::none;
+    const std::string why = validate_lists(source_.buffers, source_.guards, source_.synchronising, is_partial);
+    if (!why.empty()) {
+      error_ = {status::argument, why, k_no_rank, k_no_op};
+      return false;
+    }
+    for (std::size_t i = 0; i < source_.buffers.size(); ++i) {
+      if (source_.buffers[i].space == memory_space::host) continue;
+      error_ = {status::unsupported, "buffer " + std::to_string(i) + " is not in host memory", k_no_rank, k_no_op};
+      return false;
+    }
+    return true;
+  }
 
-  // --- order ----------------------------------------------------------------------------------------------
-  bool sort_deps();
-  bool settle_exit();
-  bool settle_needs();
-  bool order_ops();
-  bool name_cycle(const std::vector<std::uint32_t>& missing);
+  bool check_ops() {
+    const op_context in{source_.place, source_.buffers, source_.guards, source_.parameters,
+                        source_.starts.policy != activation_policy::none};
+    for (op_id id = 0; id < ops_.size(); ++id)
+      if (const auto why = validate_op(ops_[id], in)) return refuse(why->code, id, why->text, why->peer);
+    return true;
+  }
+
+  bool check_tags() {
+    const auto clash = find_tag_clash(ops_);
+    if (!clash) return true;
+    const op& o = ops_[clash->second];
+    return refuse(status::argument, clash->second,
+                  "tag " + std::to_string(o.tag) + " with peer " + std::to_string(o.peer) + " is op " +
+                      std::to_string(clash->first) + "'s already",
+                  o.peer);
+  }
+
+  // --- order -----------------------------------------------------------------------------------------------
+
+  bool sort_deps() {
+    std::sort(deps_.begin(), deps_.end());
+    const auto twice = std::adjacent_find(deps_.begin(), deps_.end());
+    if (twice == deps_.end()) return true;
+    return refuse(status::argument, twice->second,
+                  "its dep on op " + std::to_string(twice->first) + " was added twice");
+  }
+
+  /// The builder's choice, else the only leaf, else a new nop after all leaves. A cyclic graph may have no
+  /// leaf; order_ops will find that out.
+  bool settle_exit() {
+    exit_ = source_.exit;
+    if (exit_ != k_no_op) return true;
+    std::vector<bool> is_leaf(ops_.size(), true);
+    for (const auto& [before, after] : deps_) is_leaf[before] = false;
+    std::vector<op_id> leaves;
+    for (op_id id = 0; id < ops_.size(); ++id)
+      if (is_leaf[id]) leaves.push_back(id);
+    if (leaves.size() == 1) {
+      exit_ = leaves.front();
+      return true;
+    }
+    exit_ = static_cast<op_id>(ops_.size());
+    ops_.emplace_back();
+    for (const op_id leaf : leaves) deps_.emplace_back(leaf, exit_);
+    std::sort(deps_.begin(), deps_.end());
+    return true;
+  }
+
+  bool settle_needs() {
+    first_.assign(ops_.size() + 1, 0);
+    in_degree_.assign(ops_.size(), 0);
+    for (const auto& [before, after] : deps_) {
+      ++first_[before + 1];
+      ++in_degree_[after];
+    }
+    for (op_id id = 0; id < ops_.size(); ++id) {
+      first_[id + 1] += first_[id];
+      std::uint32_t& need = ops_[id].need;
+      if (need > in_degree_[id])
+        return refuse(status::argument, id,
+                      "needs " + counted(need, "token") + " but has " + counted(in_degree_[id], "dep"));
+      if (need == 0) need = in_degree_[id];
+    }
+    return true;
+  }
+
+  /// Of all ops whose deps are numbered, the one appended first comes next: a schedule that was appended in a
+  /// topological order keeps its numbers.
+  bool order_ops() {
+    std::vector<std::uint32_t> missing = in_degree_;
+    std::priority_queue<op_id, std::vector<op_id>, std::greater<>> ready;
+    for (op_id id = 0; id < ops_.size(); ++id)
+      if (missing[id] == 0) ready.push(id);
+    order_.reserve(ops_.size());
+    while (!ready.empty()) {
+      const op_id next = ready.top();
+      ready.pop();
+      order_.push_back(next);
+      for (const auto& [before, after] : deps_from(next))
+        if (--missing[after] == 0) ready.push(after);
+    }
+    return order_.size() == ops_.size() || name_cycle(missing);
+  }
+
+  /// An op that got no number has a predecessor that got none. Walking back over such ops, V steps are enough
+  /// to be on a cycle.
+  bool name_cycle(const std::vector<std::uint32_t>& missing) {
+    std::vector<op_id> stuck_before(ops_.size(), k_no_op);
+    op_id at = k_no_op;
+    for (const auto& [before, after] : deps_) {
+      if (missing[before] == 0) continue;
+      stuck_before[after] = before;
+      at = after;
+    }
+    for (std::size_t step = 0; step < ops_.size(); ++step) at = stuck_before[at];
+    return refuse(status::cycle, at, "waits for itself, through its dep on op " + std::to_string(stuck_before[at]));
+  }
+
   std::span<const std::pair<op_id, op_id>> deps_from(op_id before) const {
     return std::span(deps_).subspan(first_[before], first_[before + 1] - first_[before]);
   }
 
-  // --- output ---------------------------------------------------------------------------------------------
-  void write_head();
-  void number_guard(op& it);
-  void number_parameters(op& it);
-  void write_ops();
+  // --- output ----------------------------------------------------------------------------------------------
 
-  const builder& source_;
+  /// In the order in which ops have them, so that the text form gives the same numbers back.
+  void number_guard(op& o) {
+    const guard& when = source_.guards[o.guard - std::size_t{1}];
+    auto found = std::ranges::find(parts_.guards, when);
+    if (found == parts_.guards.end()) found = parts_.guards.insert(found, when);
+    o.guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
+  }
+
+  /// Likewise.
+  void number_parameters(op& o) {
+    parts_.parameters.push_back(source_.parameters[o.tag]);
+    o.tag = static_cast<std::uint32_t>(parts_.parameters.size() - 1);
+  }
+
+  void write_ops() {
+    std::vector<op_id> number(ops_.size());
+    for (op_id id = 0; id < order_.size(); ++id) number[order_[id]] = id;
+    parts_.name = source_.name;
+    parts_.place = source_.place;
+    parts_.buffers = source_.buffers;
+    parts_.synchronising = source_.synchronising;
+    parts_.holding = source_.holding;
+    parts_.starts = source_.starts;
+    parts_.exit = number[exit_];
+    parts_.ops.reserve(ops_.size());
+    parts_.first.reserve(ops_.size() + 1);
+    parts_.next.reserve(deps_.size());
+    parts_.first.push_back(0);
+    for (const op_id old : order_) {
+      if (in_degree_[old] == 0) parts_.roots.push_back(number[old]);
+      parts_.ops.push_back(ops_[old]);
+      if (ops_[old].guard != 0) number_guard(parts_.ops.back());
+      if (ops_[old].kind == op_kind::compute && row_of(ops_[old].what).has_parameters())
+        number_parameters(parts_.ops.back());
+      for (const auto& [before, after] : deps_from(old)) parts_.next.push_back(number[after]);
+      std::sort(parts_.next.begin() + parts_.first.back(), parts_.next.end());
+      parts_.first.push_back(static_cast<std::uint32_t>(parts_.next.size()));
+    }
+  }
+
+  const schedule::parts& source_;
   std::vector<op> ops_;                        ///< in append order, plus the exit if one had to be added
   std::vector<std::pair<op_id, op_id>> deps_;  ///< from sort_deps on: by (before, after)
   std::vector<std::size_t> first_;             ///< of each op's outgoing deps in deps_
@@ -66,188 +201,11 @@ class compiler {
 };
 
 result<schedule_ptr> builder::compile() const {
+  if (error() != nullptr) return *error();
   if (unit_ == 1) return compiler(*this).run();
   builder wide = *this;
   wide.widen();
-  return compiler(wide).run();
-}
-
-// --- checks ------------------------------------------------------------------------------------------------
-
-bool compiler::check_buffers() {
-  const bool is_partial = source_.starts_.policy != activation_policy::none;
-  const std::string why = validate_lists(source_.buffers_, source_.guards_, source_.synchronising_, is_partial);
-  if (!why.empty()) {
-    error_ = {status::argument, why, k_no_rank, k_no_op};
-    return false;
-  }
-  for (std::size_t i = 0; i < source_.buffers_.size(); ++i) {
-    if (source_.buffers_[i].space == memory_space::host) continue;
-    error_ = {status::unsupported, "buffer " + std::to_string(i) + " is not in host memory", k_no_rank, k_no_op};
-    return false;
-  }
-  return true;
-}
-
-bool compiler::check_ops() {
-  const op_context in{source_.place_, source_.buffers_, source_.guards_, source_.parameters_,
-                      source_.starts_.policy != activation_policy::none};
-  for (op_id id = 0; id < ops_.size(); ++id) {
-    if (const auto why = validate_op(ops_[id], in)) return refuse(why->code, id, why->text, why->peer);
-    if (!check_overlap(id)) return false;
-  }
-  return true;
-}
-
-bool compiler::check_overlap(op_id id) {
-  const operand_list parts = operands_of(ops_[id], source_.buffers_);
-  for (const operand& x : parts)
-    for (const operand& y : parts)
-      if (straddle(x, y)) return refuse(status::argument, id, "two of its regions overlap without being the same");
-  return true;
-}
-
-/// The kind of a communication op tells both its direction and payload from signal.
-bool compiler::check_tags() {
-  std::vector<std::tuple<rank, op_kind, std::uint32_t, op_id>> uses;
-  for (op_id id = 0; id < ops_.size(); ++id)
-    if (is_communication(ops_[id].kind)) uses.emplace_back(ops_[id].peer, ops_[id].kind, ops_[id].tag, id);
-  std::sort(uses.begin(), uses.end());
-  for (std::size_t i = 1; i < uses.size(); ++i) {
-    const auto& [peer, kind, tag, id] = uses[i];
-    const auto& [other_peer, other_kind, other_tag, other] = uses[i - 1];
-    if (peer == other_peer && kind == other_kind && tag == other_tag)
-      return refuse(status::argument, id,
-                    "tag " + std::to_string(tag) + " with peer " + std::to_string(peer) + " is op " +
-                        std::to_string(other) + "'s already",
-                    peer);
-  }
-  return true;
-}
-
-// --- order -------------------------------------------------------------------------------------------------
-
-bool compiler::sort_deps() {
-  std::sort(deps_.begin(), deps_.end());
-  const auto twice = std::adjacent_find(deps_.begin(), deps_.end());
-  if (twice == deps_.end()) return true;
-  return refuse(status::argument, twice->second, "its dep on op " + std::to_string(twice->first) + " was added twice");
-}
-
-/// The builder's choice, else the only leaf, else a new nop after all leaves. A cyclic graph may have no
-/// leaf; order_ops will find that out.
-bool compiler::settle_exit() {
-  exit_ = source_.exit_;
-  if (exit_ != k_no_op) return true;
-  std::vector<bool> is_leaf(ops_.size(), true);
-  for (const auto& [before, after] : deps_) is_leaf[before] = false;
-  std::vector<op_id> leaves;
-  for (op_id id = 0; id < ops_.size(); ++id)
-    if (is_leaf[id]) leaves.push_back(id);
-  if (leaves.size() == 1) {
-    exit_ = leaves.front();
-    return true;
-  }
-  exit_ = static_cast<op_id>(ops_.size());
-  ops_.emplace_back();
-  for (const op_id leaf : leaves) deps_.emplace_back(leaf, exit_);
-  std::sort(deps_.begin(), deps_.end());
-  return true;
-}
-
-bool compiler::settle_needs() {
-  first_.assign(ops_.size() + 1, 0);
-  in_degree_.assign(ops_.size(), 0);
-  for (const auto& [before, after] : deps_) {
-    ++first_[before + 1];
-    ++in_degree_[after];
-  }
-  for (op_id id = 0; id < ops_.size(); ++id) {
-    first_[id + 1] += first_[id];
-    std::uint32_t& need = ops_[id].need;
-    if (need > in_degree_[id])
-      return refuse(status::argument, id,
-                    "needs " + counted(need, "token") + " but has " + counted(in_degree_[id], "dep"));
-    if (need == 0) need = in_degree_[id];
-  }
-  return true;
-}
-
-/// Of all ops whose deps are numbered, the one appended first comes next: a schedule that was appended in a
-/// topological order keeps its numbers.
-bool compiler::order_ops() {
-  std::vector<std::uint32_t> missing = in_degree_;
-  std::priority_queue<op_id, std::vector<op_id>, std::greater<>> ready;
-  for (op_id id = 0; id < ops_.size(); ++id)
-    if (missing[id] == 0) ready.push(id);
-  order_.reserve(ops_.size());
-  while (!ready.empty()) {
-    const op_id next = ready.top();
-    ready.pop();
-    order_.push_back(next);
-    for (const auto& [before, after] : deps_from(next))
-      if (--missing[after] == 0) ready.push(after);
-  }
-  return order_.size() == ops_.size() || name_cycle(missing);
-}
-
-/// An op that got no number has a predecessor that got none. Walking back over such ops, V steps are enough
-/// to be on a cycle.
-bool compiler::name_cycle(const std::vector<std::uint32_t>& missing) {
-  std::vector<op_id> stuck_before(ops_.size(), k_no_op);
-  op_id at = k_no_op;
-  for (const auto& [before, after] : deps_) {
-    if (missing[before] == 0) continue;
-    stuck_before[after] = before;
-    at = after;
-  }
-  for (std::size_t step = 0; step < ops_.size(); ++step) at = stuck_before[at];
-  return refuse(status::cycle, at, "waits for itself, through its dep on op " + std::to_string(stuck_before[at]));
-}
-
-// --- output ------------------------------------------------------------------------------------------------
-
-void compiler::write_head() {
-  parts_.name = source_.name_;
-  parts_.place = source_.place_;
-  parts_.buffers = source_.buffers_;
-  parts_.synchronising = source_.synchronising_;
-  parts_.holding = source_.holding_;
-  parts_.starts = source_.starts_;
-}
-
-/// In the order in which ops have them, so that the text form gives the same numbers back.
-void compiler::number_guard(op& it) {
-  const guard& when = source_.guards_[it.guard - std::size_t{1}];
-  auto found = std::ranges::find(parts_.guards, when);
-  if (found == parts_.guards.end()) found = parts_.guards.insert(found, when);
-  it.guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
-}
-
-/// Likewise.
-void compiler::number_parameters(op& it) {
-  parts_.parameters.push_back(source_.parameters_[it.tag]);
-  it.tag = static_cast<std::uint32_t>(parts_.parameters.size() - 1);
-}
-
-void compiler::write_ops() {
-  std::vector<op_id> number(ops_.size());
-  for (op_id id = 0; id < order_.size(); ++id) number[order_[id]] = id;
-  parts_.exit = number[exit_];
-  parts_.ops.reserve(ops_.size());
-  parts_.first.reserve(ops_.size() + 1);
-  parts_.next.reserve(deps_.size());
-  parts_.first.push_back(0);
-  for (const op_id old : order_) {
-    if (in_degree_[old] == 0) parts_.roots.push_back(number[old]);
-    parts_.ops.push_back(ops_[old]);
-    if (ops_[old].guard != 0) number_guard(parts_.ops.back());
-    if (ops_[old].kind == op_kind::compute && row_of(ops_[old].what).has_parameters())
-      number_parameters(parts_.ops.back());
-    for (const auto& [before, after] : deps_from(old)) parts_.next.push_back(number[after]);
-    std::sort(parts_.next.begin() + parts_.first.back(), parts_.next.end());
-    parts_.first.push_back(static_cast<std::uint32_t>(parts_.next.size()));
-  }
+  return wide.compile();
 }
 
 }  // namespace lsched

@@ -16,11 +16,58 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "libsched/schedule/list_table.h"
+#include "libsched/schedule/schedule.h"
 #include "ops/status.h"
 
 namespace lsched {
+
+/// Items that lie one behind the other.
+struct item_run {
+  std::uint64_t begin = 0;
+  std::uint64_t count = 0;
+};
+
+/// Where the lists of a buffer are in the current round, and how many items each has.
+class list_table {
+ public:
+  explicit list_table(const buffer& lists)
+      : room_(lists.lists.room), total_(lists.lists.total), is_packed_(lists.is_packed()), numbers_(lists.count + 1) {}
+
+  bool is_packed() const { return is_packed_; }
+
+  /// Where list `first` and the count-1 behind it lie. Of lists that are not packed, at most one has items.
+  item_run run_of(std::uint64_t first, std::uint64_t count) const {
+    if (is_packed_) return {numbers_[first], numbers_[first + count] - numbers_[first]};
+    return {first * room_, count == 0 ? 0 : numbers_[first]};
+  }
+  std::uint64_t length(std::uint64_t list) const { return run_of(list, 1).count; }
+
+  /// List `list`, of a buffer that is not packed, has so many items now. False, and nothing has changed: no room.
+  bool set_length(std::uint64_t list, std::uint64_t items) {
+    if (items <= room_) numbers_[list] = items;
+    return items <= room_;
+  }
+
+  /// All lists, from the first on. False: they have not room, each or together.
+  bool lay_out(std::span<const std::uint64_t> lengths) {
+    std::uint64_t end = 0;
+    for (const std::uint64_t length : lengths) {
+      if (length > room_ || (is_packed_ && length > total_ - end)) return false;
+      end += length;
+    }
+    end = 0;
+    for (std::size_t i = 0; i < lengths.size(); end += lengths[i++]) numbers_[i] = is_packed_ ? end : lengths[i];
+    if (is_packed_) numbers_[lengths.size()] = end;
+    return true;
+  }
+
+ private:
+  std::uint64_t room_, total_;
+  bool is_packed_;
+  std::vector<std::uint64_t> numbers_;  ///< packed: where each list begins, and the last one ends; else lengths
+};
 
 /// All of a buffer that a function reads: elements, or lists of items. Valid until the function returns.
 struct function_input {

@@ -5,8 +5,10 @@
 namespace lsched {
 
 std::vector<rank> knomial::children_of(rank r) const {
-  std::vector<rank> children(child_count(r));
-  for (std::uint32_t i = 0; i < children.size(); ++i) children[i] = child_of(r, i);
+  std::vector<rank> children;
+  for (std::int64_t step = 1; r + step < size_ && r / step % radix_ == 0; step *= radix_)
+    for (std::int64_t digit = 1; digit < radix_ && r + digit * step < size_; ++digit)
+      children.push_back(static_cast<rank>(r + digit * step));
   return children;
 }
 

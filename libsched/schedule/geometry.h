@@ -147,43 +147,16 @@ class knomial {
 
   /// Of a rank other than 0.
   constexpr rank parent_of(rank r) const {
-    std::int64_t step = 1;
-    while (r / step % radix_ == 0) step *= radix_;
+    const std::int64_t step = step_of(r);
     return static_cast<rank>(r - r / step % radix_ * step);
   }
 
-  constexpr std::uint32_t child_count(rank r) const {
-    std::uint32_t count = 0;
-    for (std::int64_t step = 1; r + step < size_ && r / step % radix_ == 0; step *= radix_)
-      for (std::int64_t digit = 1; digit < radix_ && r + digit * step < size_; ++digit) ++count;
-    return count;
-  }
-
-  /// Ascending; i < child_count(r).
-  constexpr rank child_of(rank r, std::uint32_t i) const {
-    const auto digits = static_cast<std::uint32_t>(radix_) - 1;
-    std::int64_t step = 1;
-    for (std::uint32_t level = i / digits; level > 0; --level) step *= radix_;
-    return static_cast<rank>(r + (i % digits + 1) * step);
-  }
-
-  /// Which child of its parent a rank other than 0 is.
-  constexpr std::uint32_t place_of(rank r) const {
-    const auto digits = static_cast<std::uint32_t>(radix_) - 1;
-    std::uint32_t place = 0;
-    for (; r % radix_ == 0; r /= radix_) place += digits;
-    return place + static_cast<std::uint32_t>(r % radix_) - 1;
-  }
-
-  /// All of them, ascending.
+  /// Ascending.
   std::vector<rank> children_of(rank r) const;
 
   /// One past the last rank of the subtree of r, which begins at r.
   constexpr rank end_of(rank r) const {
-    if (r == 0) return size_;
-    std::int64_t step = 1;
-    while (r / step % radix_ == 0) step *= radix_;
-    return r + step < size_ ? static_cast<rank>(r + step) : size_;
+    return r == 0 || r + step_of(r) >= size_ ? size_ : static_cast<rank>(r + step_of(r));
   }
 
   /// Edges between a rank and the root: its digits that are not zero.
@@ -197,6 +170,13 @@ class knomial {
   int depth() const;
 
  private:
+  /// The value of the lowest digit, of a rank other than 0, that is not zero.
+  constexpr std::int64_t step_of(rank r) const {
+    std::int64_t step = 1;
+    while (r / step % radix_ == 0) step *= radix_;
+    return step;
+  }
+
   rank size_;
   rank radix_;
 };

@@ -1,4 +1,4 @@
-#include "libsched/schedule/in_place.h"
+#include "libsched/schedule/op_rules.h"
 
 #include <algorithm>
 
@@ -47,9 +47,9 @@ bool may_stay(const schedule::parts& content, op_id receive, op_id reader, std::
 }  // namespace
 
 void mark_in_place(schedule::parts& content) {
-  for (op& it : content.ops) {
-    it.in_place = false;
-    it.releases_a = it.releases_b = k_no_op;
+  for (op& o : content.ops) {
+    o.in_place = false;
+    o.releases_a = o.releases_b = k_no_op;
   }
   std::vector<std::uint32_t> in_degree(content.ops.size(), 0);
   for (const op_id after : content.next) ++in_degree[after];
@@ -58,10 +58,10 @@ void mark_in_place(schedule::parts& content) {
     const usage& use = uses[i];
     const bool is_candidate =
         content.buffers[i].role == buffer_role::scratch && use.writes == 1 && !use.readers.empty() &&
-        std::ranges::all_of(use.readers, [&](op_id it) { return may_stay(content, use.writer, it, in_degree[it]); });
+        std::ranges::all_of(use.readers, [&](op_id id) { return may_stay(content, use.writer, id, in_degree[id]); });
     if (!is_candidate) continue;
-    for (const op_id it : use.readers) {
-      op& reader = content.ops[it];
+    for (const op_id id : use.readers) {
+      op& reader = content.ops[id];
       (reader.a.buffer() == i ? reader.releases_a : reader.releases_b) = use.writer;
     }
     content.ops[use.writer].in_place = true;

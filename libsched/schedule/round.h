@@ -22,10 +22,8 @@
 #include <span>
 #include <vector>
 
-#include "libsched/schedule/activation.h"
 #include "libsched/schedule/draw.h"
-#include "libsched/schedule/guard.h"
-#include "ops/op.h"
+#include "libsched/schedule/schedule.h"
 
 namespace lsched {
 
@@ -67,7 +65,7 @@ constexpr bool satisfies(std::uint64_t register_value, round_no round) { return 
 /// What a register holds once its writer will never signal again.
 inline constexpr round_no k_last_round = ~round_no{0};
 
-constexpr bool is_call(const op& what, rank self) { return what.kind == op_kind::signal_recv && what.peer == self; }
+constexpr bool is_call(const op& o, rank self) { return o.kind == op_kind::signal_recv && o.peer == self; }
 
 /// Whose calls count in a round. A rank has one call op, or a second one for rounds that wait for every rank.
 ///
@@ -153,48 +151,49 @@ template <class Interpreter>
 class round_player {
  public:
   using number = typename Interpreter::number;
-  explicit round_player(Interpreter& by) : by_(by) {}
+  explicit round_player(Interpreter& interpreter) : interpreter_(interpreter) {}
 
   /// The round begins with the ops that wait for no token.
   template <class Roots>
   void begin(const Roots& roots) {
-    for (const auto root : roots) by_.enqueue(root);
+    for (const auto root : roots) interpreter_.enqueue(root);
   }
 
   /// An op that was enqueued.
   void fire(number id) {
-    const op& what = by_.at(id);
-    if (what.guard != 0 && is_void(id, what)) return settle(id, by_.pass_over(id, what));
-    switch (what.kind) {
-      case op_kind::nop: return settle(id, by_.nop(id, what));
-      case op_kind::send: return settle(id, by_.send(id, what));
-      case op_kind::recv: return settle(id, by_.receive(id, what));
-      case op_kind::compute: return settle(id, by_.compute(id, what));
-      case op_kind::capture: return settle(id, by_.capture(id, what));
-      case op_kind::signal_send: return settle(id, by_.signal(id, what));
+    const op& o = interpreter_.at(id);
+    if (o.guard != 0 && is_void(id, o)) return settle(id, interpreter_.pass_over(id, o));
+    switch (o.kind) {
+      case op_kind::nop: return settle(id, interpreter_.nop(id, o));
+      case op_kind::send: return settle(id, interpreter_.send(id, o));
+      case op_kind::recv: return settle(id, interpreter_.receive(id, o));
+      case op_kind::compute: return settle(id, interpreter_.compute(id, o));
+      case op_kind::capture: return settle(id, interpreter_.capture(id, o));
+      case op_kind::signal_send: return settle(id, interpreter_.signal(id, o));
       case op_kind::signal_recv: return hear(id);  // if the register does not satisfy the round yet, the op is armed
     }
   }
 
   /// The register of a signal receive that is armed may have changed, or is known to hold `value`.
-  void hear(number id) { hear(id, by_.listen(id, by_.at(id))); }
+  void hear(number id) { hear(id, interpreter_.listen(id, interpreter_.at(id))); }
   void hear(number id, round_no value) {
-    const op& what = by_.at(id);
-    const rank self = by_.rank_of(id);
-    if (!satisfies(value, by_.round())) return;
-    if (is_call(what, self) && !by_.calls().counts(self, what.tag, by_.present())) return;
-    settle(id, by_.take_signal(id, what));
+    const op& o = interpreter_.at(id);
+    const rank self = interpreter_.rank_of(id);
+    if (!satisfies(value, interpreter_.round())) return;
+    if (is_call(o, self) && !interpreter_.calls().counts(self, o.tag, interpreter_.present())) return;
+    settle(id, interpreter_.take_signal(id, o));
   }
 
   /// An op that was pending has been carried out.
   void finish(number id) {
-    by_.add_outstanding(id, -1);
+    interpreter_.add_outstanding(id, -1);
     complete(id);
   }
 
-  bool is_void(number id, const op& what) const {
-    const guard* const when = by_.guard_of(id, what);
-    return when != nullptr && lsched::is_void(*when, by_.round(), [&] { return by_.items_of(id, what); });
+  bool is_void(number id, const op& o) const {
+    const guard* const when = interpreter_.guard_of(id, o);
+    return when != nullptr &&
+           lsched::is_void(*when, interpreter_.round(), [&] { return interpreter_.items_of(id, o); });
   }
 
   /// Of a rank: whether its exit has completed and how many of its ops have fired and not completed.
@@ -203,17 +202,17 @@ class round_player {
  private:
   void settle(number id, outcome now) {
     if (now == outcome::done) return complete(id);
-    if (now == outcome::pending) by_.add_outstanding(id, 1);
+    if (now == outcome::pending) interpreter_.add_outstanding(id, 1);
   }
 
   void complete(number id) {
-    by_.mark(id);
-    if (by_.is_exit(id)) by_.exited(id);
-    for (const auto after : by_.successors(id))
-      if (fires_at(by_.add_token(after, id), by_.need(after))) by_.enqueue(after);
+    interpreter_.mark(id);
+    if (interpreter_.is_exit(id)) interpreter_.exited(id);
+    for (const auto after : interpreter_.successors(id))
+      if (fires_at(interpreter_.add_token(after, id), interpreter_.need(after))) interpreter_.enqueue(after);
   }
 
-  Interpreter& by_;
+  Interpreter& interpreter_;
 };
 
 }  // namespace lsched

@@ -6,8 +6,8 @@
 namespace lsched {
 namespace {
 
-bool is_letter(char it) {
-  return (it >= '0' && it <= '9') || (it >= 'a' && it <= 'z') || (it >= 'A' && it <= 'Z') || it == '_';
+bool is_letter(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
 }  // namespace
@@ -48,10 +48,10 @@ std::string shown(std::string_view text) {
   return text.size() > k_most ? out + "..." : out;
 }
 
-std::string shown(const token& it) {
-  if (it.what == token::end) return "the end of the text";
-  if (it.what == token::end_of_line) return "the end of the line";
-  return "'" + shown(it.text) + "'";
+std::string shown(const token& t) {
+  if (t.what == token::end) return "the end of the text";
+  if (t.what == token::end_of_line) return "the end of the line";
+  return "'" + shown(t.text) + "'";
 }
 
 failure located(std::string_view text, std::size_t at, failure why) {

@@ -1,10 +1,11 @@
-// The words of a text, and where in it something is wrong. Of the schedule's text form.
+// The words of a schedule's text form, and where in the text something is wrong.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
+#include "libsched/schedule/schedule.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -37,9 +38,19 @@ class scanner {
   token next_{};
 };
 
+/// A schedule of a text.
+struct schedule_part {
+  schedule_ptr program;
+  std::size_t begin = 0;  ///< where the schedule begins
+  token next{};           ///< what follows
+};
+
+/// Reads the schedule that begins at `at`. Failures: those of parse_schedule (schedule_file.h).
+result<schedule_part> read_schedule(std::string_view text, std::size_t at);
+
 /// What a file says, fit to be printed: short, and nothing but printable ASCII.
 std::string shown(std::string_view text);
-std::string shown(const token& it);
+std::string shown(const token& t);
 
 /// The failure with the line and column of byte `at` in front.
 failure located(std::string_view text, std::size_t at, failure why);

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "libsched/schedule/activation.h"
-#include "libsched/schedule/guard.h"
 #include "ops/op.h"
 
 namespace lsched {
@@ -55,6 +54,30 @@ struct buffer {
   friend bool operator==(const buffer&, const buffer&) = default;
 };
 
+/// In which rounds an op does anything.
+///
+/// An op whose guard does not hold in a round is *void* in it: it fires when its tokens say so, touches nothing, moves
+/// nothing, and completes. So tokens flow as ever, and whatever can be said of a round in which all guards hold, that
+/// it ends above all, can be said of every round. Both ends of an edge have the same guard, and it depends on what both
+/// know beforehand: the number of the round, and lengths that are laid out at both.
+struct guard {
+  std::uint32_t every = 1;   ///< only in the first round and in every so many-th from there; up to k_longest_period
+  bool skips_empty = false;  ///< only if the lists that the op moves have items; those it receives are laid out
+  friend bool operator==(const guard&, const guard&) = default;
+};
+
+inline constexpr std::uint32_t k_longest_period = 1 << 20;
+inline constexpr std::size_t k_most_guards = 127;  ///< of a schedule; what op::guard can hold
+
+/// Whether the round is one of those; what is said of lists aside.
+constexpr bool is_due(const guard& when, round_no round) { return (round - 1) % when.every == 0; }
+
+/// Where a buffer lies: from element `begin` of a memory on.
+struct placement {
+  std::size_t memory = 0;
+  std::uint64_t begin = 0;
+};
+
 class schedule {
  public:
   /// The parts, as compile() fills them in.
@@ -77,6 +100,7 @@ class schedule {
   };
   explicit schedule(parts content) : parts_(std::move(content)) {}
 
+  const parts& content() const { return parts_; }
   const std::string& name() const { return parts_.name; }
   world place() const { return parts_.place; }
   std::span<const op> ops() const { return parts_.ops; }
@@ -88,15 +112,13 @@ class schedule {
   std::span<const buffer> buffers() const { return parts_.buffers; }
   std::span<const guard> guards() const { return parts_.guards; }
   /// The op's guard; nullptr: it has none.
-  const guard* guard_of(const op& what) const {
-    return what.guard == 0 ? nullptr : &parts_.guards[what.guard - std::size_t{1}];
-  }
+  const guard* guard_of(const op& o) const { return o.guard == 0 ? nullptr : &parts_.guards[o.guard - std::size_t{1}]; }
   /// The parameters of all computes that have some.
   std::span<const parameter_values> parameters() const { return parts_.parameters; }
   /// The compute's parameters; zeros where its kernel has none.
-  const parameter_values& parameters_of(const op& what) const {
+  const parameter_values& parameters_of(const op& o) const {
     static constexpr parameter_values k_none{};
-    return row_of(what.what).has_parameters() ? parts_.parameters[what.tag] : k_none;
+    return row_of(o.what).has_parameters() ? parts_.parameters[o.tag] : k_none;
   }
   op_id exit() const { return parts_.exit; }
   bool is_synchronising() const { return parts_.synchronising; }
@@ -113,13 +135,13 @@ class schedule {
 using schedule_ptr = std::shared_ptr<const schedule>;
 
 /// Bytes that an op moves, or reads of a vector, at most; 0 for ops without data.
-std::uint64_t most_bytes(const schedule& program, const op& what);
+std::uint64_t most_bytes(const schedule& program, const op& o);
 
 /// Likewise, but of lists of typical length.
-std::uint64_t typical_bytes(const schedule& program, const op& what);
+std::uint64_t typical_bytes(const schedule& program, const op& o);
 
 /// What an op touches. Its buffers exist, or are left out.
-operand_list operands_of(const op& what, std::span<const buffer> buffers);
+operand_list operands_of(const op& o, std::span<const buffer> buffers);
 
 /// Number of buffers of one role, in the order the builder declared them.
 std::size_t count_of(const schedule& program, buffer_role role);

@@ -3,48 +3,42 @@
 #include <algorithm>
 #include <utility>
 
-#include "libsched/schedule/parser.h"
+#include "libsched/schedule/scanner.h"
 #include "ops/counted.h"
 
 namespace lsched {
 namespace {
 
-/// A schedule and where in the text it begins.
-struct part {
-  schedule_ptr program;
-  std::size_t at;
-};
-
-result<std::vector<part>> parse_parts(std::string_view text) {
-  std::vector<part> parts;
-  std::size_t at = 0;
+result<std::vector<schedule_part>> read_parts(std::string_view text) {
+  std::vector<schedule_part> parts;
   do {
-    parser one(text, at);
-    if (!one.read()) return one.why();
-    parts.push_back({one.program(), one.begin()});
-    at = one.next().at;
-  } while (at < text.size());
+    auto part = read_schedule(text, parts.empty() ? 0 : parts.back().next.at);
+    if (!part) return part.error();
+    parts.push_back(std::move(*part));
+  } while (parts.back().next.at < text.size());
   return parts;
 }
 
-result<std::vector<schedule_ptr>> world_of(std::string_view text, std::vector<part> parts) {
-  const auto rank_of = [](const part& it) { return it.program->place().self; };
+result<std::vector<schedule_ptr>> world_of(std::string_view text, std::vector<schedule_part> parts) {
+  const auto rank_of = [](const schedule_part& part) { return part.program->place().self; };
   const schedule& first = *parts.front().program;
-  for (const part& it : parts) {
-    if (it.program->place().size != first.place().size)
-      return located(text, it.at,
-                     "this schedule is of a world of " + counted(it.program->place().size, "rank") +
+  for (const schedule_part& part : parts) {
+    if (part.program->place().size != first.place().size)
+      return located(text, part.begin,
+                     "this schedule is of a world of " + counted(part.program->place().size, "rank") +
                          ", and the first one of " + std::to_string(first.place().size));
-    if (it.program->name() != first.name())
-      return located(text, it.at, "this schedule has another name than the first one");
+    if (part.program->name() != first.name())
+      return located(text, part.begin, "this schedule has another name than the first one");
   }
-  std::stable_sort(parts.begin(), parts.end(), [&](const part& x, const part& y) { return rank_of(x) < rank_of(y); });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [&](const schedule_part& x, const schedule_part& y) { return rank_of(x) < rank_of(y); });
   std::vector<schedule_ptr> programs;
-  for (const part& it : parts) {
+  for (const schedule_part& part : parts) {
     const auto wanted = static_cast<rank>(programs.size());
-    if (rank_of(it) < wanted) return located(text, it.at, "rank " + std::to_string(rank_of(it)) + " is here twice");
-    if (rank_of(it) > wanted) break;
-    programs.push_back(it.program);
+    if (rank_of(part) < wanted)
+      return located(text, part.begin, "rank " + std::to_string(rank_of(part)) + " is here twice");
+    if (rank_of(part) > wanted) break;
+    programs.push_back(part.program);
   }
   if (programs.size() < static_cast<std::size_t>(first.place().size))
     return located(
@@ -56,31 +50,32 @@ result<std::vector<schedule_ptr>> world_of(std::string_view text, std::vector<pa
 }  // namespace
 
 result<schedule_ptr> parse_schedule(std::string_view text) {
-  parser one(text, 0);
-  if (!one.read() || !one.end_text()) return one.why();
-  return one.program();
+  const auto part = read_schedule(text, 0);
+  if (!part) return part.error();
+  if (part->next.what == token::end) return part->program;
+  return located(text, part->next.at, "expected the end of the text after one schedule but found " + shown(part->next));
 }
 
 result<std::vector<schedule_ptr>> parse_world(std::string_view text) {
-  auto parts = parse_parts(text);
+  auto parts = read_parts(text);
   if (!parts) return parts.error();
   return world_of(text, std::move(*parts));
 }
 
 result<schedule_ptr> parse_part(std::string_view text, world place) {
-  auto parts = parse_parts(text);
+  auto parts = read_parts(text);
   if (!parts) return parts.error();
-  part mine = parts->front();
+  schedule_part found = parts->front();
   if (parts->size() > 1) {
     const auto programs = world_of(text, std::move(*parts));
     if (!programs) return programs.error();
-    if (place.size == mine.program->place().size) mine.program = (*programs)[static_cast<std::size_t>(place.self)];
+    if (place.size == found.program->place().size) found.program = (*programs)[static_cast<std::size_t>(place.self)];
   }
-  if (mine.program->place() == place) return mine.program;
-  const auto words = [](world it) { return "rank " + std::to_string(it.self) + " of " + std::to_string(it.size); };
-  return located(text, mine.at,
+  if (found.program->place() == place) return found.program;
+  const auto words = [](world w) { return "rank " + std::to_string(w.self) + " of " + std::to_string(w.size); };
+  return located(text, found.begin,
                  failure{status::mismatch,
-                         "the schedule is for " + words(mine.program->place()) + ", and this is " + words(place)});
+                         "the schedule is for " + words(found.program->place()) + ", and this is " + words(place)});
 }
 
 std::string escaped(std::string_view name) {

@@ -38,6 +38,6 @@ struct trace_context {
 /// Trace Event Format, JSON object form, one event a line. Both ends of a message carry the same id, made of schedule,
 /// round, ranks, tag and kind: files of single ranks that were put together (`lsched trace`) have all their arrows.
 /// What was lost or cut is said in an event at the end and in "otherData", the remark in an event at the beginning too.
-std::string to_trace_json(std::span<const trace_event> events, const trace_context& around = {});
+std::string to_trace_json(std::span<const trace_event> events, const trace_context& context = {});
 
 }  // namespace lsched

@@ -4,8 +4,6 @@
 #include <string>
 #include <tuple>
 
-#include "libsched/verify/form.h"
-
 namespace lsched {
 namespace {
 
@@ -14,18 +12,19 @@ auto key_of(const op& receiver) { return std::tuple(receiver.peer, receiver.kind
 
 op_kind receiver_kind(op_kind sender) { return sender == op_kind::send ? op_kind::recv : op_kind::signal_recv; }
 
-std::string extent_text(const schedule& program, const op& it) {
-  const buffer& under = program.buffers()[it.kind == op_kind::send ? it.a.buffer() : it.c.buffer()];
+std::string extent_text(const schedule& program, const op& o) {
+  const buffer& under = program.buffers()[o.kind == op_kind::send ? o.a.buffer() : o.c.buffer()];
   const std::string lists =
-      under.has_lists() ? " lists of at most " + std::to_string(under.most_items(it.count)) : std::string();
-  return std::to_string(it.count) + lists + " x " + std::string(name_of(it.type));
+      under.has_lists() ? " lists of at most " + std::to_string(under.most_items(o.count)) : std::string();
+  return std::to_string(o.count) + lists + " x " + std::string(name_of(o.type));
 }
 
 }  // namespace
 
 assembly::assembly(std::span<const schedule_ptr> programs)
     : programs_(programs), first_{0}, after_first_{0}, before_first_{0} {
-  for (const schedule_ptr& it : programs) first_.push_back(first_.back() + static_cast<world_op>(it->ops().size()));
+  for (const schedule_ptr& program : programs)
+    first_.push_back(first_.back() + static_cast<world_op>(program->ops().size()));
   owner_.reserve(op_count());
   for (rank r = 0; r < size(); ++r) {
     const schedule& mine = program(r);
@@ -47,14 +46,19 @@ assembly::assembly(std::span<const schedule_ptr> programs)
   }
 }
 
-std::string assembly::words_for(world_op it) const { return lsched::words_for(program(owner_[it]), id_of(it)); }
+finding assembly::about(property what, world_op id, const element_range& range, const std::string& text) const {
+  return {.what = what,
+          .where = owner_[id],
+          .op = id_of(id),
+          .peer = at(id).peer,
+          .buffer = range.buffer,
+          .begin = range.begin,
+          .end = range.end,
+          .text = text};
+}
 
-void assembly::object(world_op it, const std::string& why, finding_list& out) const {
-  out.add({.what = property::matching,
-           .where = owner_[it],
-           .op = id_of(it),
-           .peer = at(it).peer,
-           .text = words_for(it) + ", tag " + std::to_string(at(it).tag) + ", " + why});
+void assembly::object(world_op id, const std::string& why, finding_list& out) const {
+  out.add(about(property::matching, id, words_for(id) + ", tag " + std::to_string(at(id).tag) + ", " + why));
 }
 
 // --- matching ----------------------------------------------------------------------------------------------
@@ -62,40 +66,36 @@ void assembly::object(world_op it, const std::string& why, finding_list& out) co
 void assembly::match(finding_list& out) {
   partner_.assign(op_count(), k_no_world_op);
   std::vector<std::vector<world_op>> receivers(programs_.size());
-  for (world_op it = 0; it < op_count(); ++it)
-    if ((at(it).kind == op_kind::recv || at(it).kind == op_kind::signal_recv) && !is_call(it))
-      receivers[static_cast<std::size_t>(owner_[it])].push_back(it);
+  for (world_op id = 0; id < op_count(); ++id)
+    if ((at(id).kind == op_kind::recv || at(id).kind == op_kind::signal_recv) && !is_call(id))
+      receivers[static_cast<std::size_t>(owner_[id])].push_back(id);
   for (auto& mine : receivers)
     std::sort(mine.begin(), mine.end(), [this](world_op x, world_op y) { return key_of(at(x)) < key_of(at(y)); });
-  for (world_op it = 0; it < op_count(); ++it)
-    if (at(it).kind == op_kind::send || at(it).kind == op_kind::signal_send)
-      match_out(it, receivers[static_cast<std::size_t>(at(it).peer)], out);
+  for (world_op id = 0; id < op_count(); ++id)
+    if (at(id).kind == op_kind::send || at(id).kind == op_kind::signal_send)
+      match_out(id, receivers[static_cast<std::size_t>(at(id).peer)], out);
   for (const auto& mine : receivers)
-    for (const world_op it : mine)
-      if (partner_[it] == k_no_world_op) object(it, "is sent nothing", out);
+    for (const world_op id : mine)
+      if (partner_[id] == k_no_world_op) object(id, "is sent nothing", out);
 }
 
 /// No two receivers of a rank, and no two senders, have the same key: check_form has seen to that.
-void assembly::match_out(world_op it, std::span<const world_op> receivers, finding_list& out) {
-  const op& sent = at(it);
-  const std::tuple wanted(owner_[it], receiver_kind(sent.kind), sent.tag);
+void assembly::match_out(world_op id, std::span<const world_op> receivers, finding_list& out) {
+  const op& sent = at(id);
+  const std::tuple wanted(owner_[id], receiver_kind(sent.kind), sent.tag);
   const auto found = std::lower_bound(receivers.begin(), receivers.end(), wanted,
                                       [this](world_op x, const auto& key) { return key_of(at(x)) < key; });
-  if (found == receivers.end() || key_of(at(*found)) != wanted) return object(it, "has no receive there", out);
-  partner_[it] = *found;
-  partner_[*found] = it;
-  if (sent.kind == op_kind::send && !fit(it, *found))
-    object(it,
-           "carries " + extent_text(program(owner_[it]), sent) + ", but " + words_for(*found) + " takes " +
+  if (found == receivers.end() || key_of(at(*found)) != wanted) return object(id, "has no receive there", out);
+  partner_[id] = *found;
+  partner_[*found] = id;
+  if (sent.kind == op_kind::send && !fit(id, *found))
+    object(id,
+           "carries " + extent_text(program(owner_[id]), sent) + ", but " + words_for(*found) + " takes " +
                extent_text(program(owner_[*found]), at(*found)),
            out);
-  if (!has_one_guard(it, *found))
-    object(it, "has another guard than " + words_for(*found) + ": in some rounds only one of them is void", out);
-}
-
-bool assembly::has_one_guard(world_op out, world_op in) const {
-  const guard *one = program(owner_[out]).guard_of(at(out)), *other = program(owner_[in]).guard_of(at(in));
-  return one == nullptr || other == nullptr ? one == other : *one == *other;
+  const guard *one = program(owner_[id]).guard_of(sent), *other = program(owner_[*found]).guard_of(at(*found));
+  if (one == nullptr || other == nullptr ? one != other : *one != *other)
+    object(id, "has another guard than " + words_for(*found) + ": in some rounds only one of them is void", out);
 }
 
 /// What an edge may carry at most is the same at both ends, as commit demands (edge_balance.h).

@@ -7,6 +7,7 @@
 
 #include "libsched/schedule/schedule.h"
 #include "libsched/verify/finding.h"
+#include "libsched/verify/form.h"
 
 namespace lsched {
 
@@ -24,35 +25,38 @@ class assembly {
   const schedule& program(rank r) const { return *programs_[static_cast<std::size_t>(r)]; }
 
   world_op number(rank r, op_id id) const { return first_[static_cast<std::size_t>(r)] + id; }
-  rank rank_of(world_op it) const { return owner_[it]; }
-  op_id id_of(world_op it) const { return it - first_[static_cast<std::size_t>(owner_[it])]; }
-  const op& at(world_op it) const { return program(owner_[it]).ops()[id_of(it)]; }
-  bool is_call(world_op it) const { return kind_[it] == op_kind::signal_recv && at(it).peer == owner_[it]; }
+  rank rank_of(world_op id) const { return owner_[id]; }
+  op_id id_of(world_op id) const { return id - first_[static_cast<std::size_t>(owner_[id])]; }
+  const op& at(world_op id) const { return program(owner_[id]).ops()[id_of(id)]; }
+  bool is_call(world_op id) const { return kind_[id] == op_kind::signal_recv && at(id).peer == owner_[id]; }
 
   // What the passes over the whole world ask most often, without a detour over the schedules.
-  op_kind kind(world_op it) const { return kind_[it]; }
-  std::uint32_t need(world_op it) const { return need_[it]; }
-  std::span<const world_op> successors(world_op it) const {
-    return std::span(after_).subspan(after_first_[it], after_first_[it + 1] - after_first_[it]);
+  op_kind kind(world_op id) const { return kind_[id]; }
+  std::uint32_t need(world_op id) const { return need_[id]; }
+  std::span<const world_op> successors(world_op id) const {
+    return std::span(after_).subspan(after_first_[id], after_first_[id + 1] - after_first_[id]);
   }
 
   /// Op ids of the same rank, ascending.
-  std::span<const op_id> predecessors(world_op it) const {
-    return std::span(before_).subspan(before_first_[it], before_first_[it + 1] - before_first_[it]);
+  std::span<const op_id> predecessors(world_op id) const {
+    return std::span(before_).subspan(before_first_[id], before_first_[id + 1] - before_first_[id]);
   }
   /// The other end of a communication op; k_no_world_op for others, and for the application's call.
-  world_op partner(world_op it) const { return partner_[it]; }
+  world_op partner(world_op id) const { return partner_[id]; }
 
   /// Finds the partners. Property `matching`.
   void match(finding_list& out);
 
-  std::string words_for(world_op it) const;
+  std::string words_for(world_op id) const { return lsched::words_for(program(owner_[id]), id_of(id)); }
+
+  /// A finding about an op, and about elements.
+  finding about(property what, world_op id, const element_range& range, const std::string& text) const;
+  finding about(property what, world_op id, const std::string& text) const { return about(what, id, {}, text); }
 
  private:
-  void match_out(world_op it, std::span<const world_op> receivers, finding_list& out);
+  void match_out(world_op id, std::span<const world_op> receivers, finding_list& out);
   bool fit(world_op out, world_op in) const;
-  bool has_one_guard(world_op out, world_op in) const;
-  void object(world_op it, const std::string& why, finding_list& out) const;
+  void object(world_op id, const std::string& why, finding_list& out) const;
 
   std::span<const schedule_ptr> programs_;
   std::vector<world_op> first_;  ///< by rank, and one more

@@ -8,28 +8,20 @@
 #include <vector>
 
 #include "libsched/verify/assembly.h"
-#include "libsched/verify/rank_sets.h"
 
 namespace lsched {
 
-class causal_history {
- public:
-  /// `order`: what fires in every execution, each op after all it waits for, sends before their receives.
-  causal_history(const assembly& all, const std::vector<world_op>& order);
-
-  /// Some rank that `r` may not have heard of when its round ends; k_no_rank: none.
-  rank unheard_of(rank r) const;
-
-  /// Whether the receive is certain to be posted before its message is sent. Claimed only for receives that are posted
-  /// when their rank enters or begins.
-  bool is_expected(world_op receive) const;
-
- private:
-  const assembly& all_;
-  rank_sets sets_;
-  std::vector<world_op> entry_;            ///< by rank; k_no_world_op: the beginning of the round
-  std::vector<rank_sets::id> when_fired_;  ///< by op
-  std::vector<rank_sets::id> at_end_;      ///< by rank
+struct causal_history {
+  /// By rank: some rank that it may not have heard of when its round ends; k_no_rank: none.
+  std::vector<rank> unheard{};
+  /// By op: of a receive, whether it is certain to be posted before its message is sent. Claimed only for receives that
+  /// are posted when their rank enters or begins.
+  std::vector<bool> is_expected{};
 };
+
+/// `order`: what fires in every execution, each op after all it waits for, sends before their receives. `fired_by_end`,
+/// by rank and op: what has fired whenever the rank's round ends.
+causal_history causal_history_of(const assembly& all, const std::vector<world_op>& order,
+                                 const std::vector<std::vector<bool>>& fired_by_end);
 
 }  // namespace lsched

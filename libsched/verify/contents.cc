@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <string>
 
-#include "libsched/verify/explanation.h"
-#include "libsched/verify/range_text.h"
-
 namespace lsched {
 
 using namespace symbolic;
@@ -20,148 +17,95 @@ contents::contents(const assembly& all, const aliasing& in_place, finding_list& 
 
 /// Inputs that a capture fills hold nothing before.
 void contents::set_up(rank r, const aliasing& in_place) {
-  const schedule& mine = all_.program(r);
+  const schedule& program = all_.program(r);
   first_buffer_.push_back(placements_.size());
   const std::size_t first_memory = memories_.size();
-  memories_.resize(first_memory + mine.buffers().size());
-  std::vector<bool> is_captured(mine.buffers().size(), false);
-  for (const op& it : mine.ops())
-    if (it.kind == op_kind::capture) is_captured[it.c.buffer()] = true;
+  memories_.resize(first_memory + program.buffers().size());
+  std::vector<bool> is_captured(program.buffers().size(), false);
+  for (const op& o : program.ops())
+    if (o.kind == op_kind::capture) is_captured[o.c.buffer()] = true;
   std::uint32_t inputs = 0;
-  const auto placements = placements_of(mine, in_place);
+  const auto placements = placements_of(program, in_place);
   for (std::size_t b = 0; b < placements.size(); ++b) {
     const std::uint64_t begin = placements[b].begin;
     placements_.push_back({first_memory + placements[b].memory, begin});
-    const buffer& it = mine.buffers()[b];
-    if (it.role != buffer_role::input) continue;
+    const buffer& input = program.buffers()[b];
+    if (input.role != buffer_role::input) continue;
     const std::uint32_t number = inputs++;
-    if (is_captured[b] || it.count == 0) continue;
+    if (is_captured[b] || input.count == 0) continue;
     const auto shift = static_cast<std::int64_t>(begin);
     memories_[placements_.back().memory].push_back(
-        {begin, begin + it.count, shift, nodes_.add_leaf(r, number, it.count)});
+        {begin, begin + input.count, shift, nodes_.add_leaf(r, number, input.count)});
   }
 }
 
-// --- executing ---------------------------------------------------------------------------------------------
+// --- memory --------------------------------------------------------------------------------------------------
 
-void contents::run(const progress& round) {
-  for (const world_op it : round.order())
-    if (!round.was_void(it)) execute(it);
+void contents::object(world_op id, region part, std::uint64_t begin, std::uint64_t end, const std::string& why) {
+  out_.add(all_.about(property::contents, id, {part.buffer(), begin, end}, all_.words_for(id) + why));
 }
 
-void contents::execute(world_op it) {
-  const op& what = all_.at(it);
-  const rank r = all_.rank_of(it);
-  if (what.kind == op_kind::compute) return compute(it, row_of(what.what).symbol);
-  if (what.count == 0) return;
-  if (what.kind == op_kind::recv) {
-    const world_op from = all_.partner(it);
-    read(from, from, all_.at(from).a, what.count, lower_);
-    put(it, what.c, what.count, lower_);
-  } else if (what.kind == op_kind::capture) {
-    capture(r, what, what.count);
-    write(r, what.c, what.count, lower_);
+/// The segments of [begin, end), as if that began at 0.
+contents::memory contents::part_of(const memory& all, std::uint64_t begin, std::uint64_t end) {
+  memory part;
+  auto next = std::ranges::upper_bound(all, begin, {}, &segment::end);
+  for (; next != all.end() && next->begin < end; ++next)
+    part.push_back({std::max(begin, next->begin) - begin, std::min(end, next->end) - begin,
+                    next->shift - static_cast<std::int64_t>(begin), next->what});
+  return part;
+}
+
+/// The first elements of `count` that are in no segment, or an empty range.
+element_range contents::gap_in(const memory& pieces, std::uint64_t count) {
+  std::uint64_t begin = 0;
+  for (const segment& piece : pieces) {
+    if (piece.begin != begin) return {.begin = begin, .end = piece.begin};
+    begin = piece.end;
   }
-}
-
-void contents::compute(world_op it, symbolic_rule by) {
-  const op& what = all_.at(it);
-  if (by == symbolic_rule::sums) return multiply(it, what.count);
-  if (what.count == 0) return;
-  if (is_function(what.what)) return call(it, by);
-  read(it, it, what.a, what.count, lower_);
-  switch (by) {
-    case symbolic_rule::copy: return put(it, what.c, what.count, lower_);
-    case symbolic_rule::lengths: return measure(it, lower_);
-    case symbolic_rule::layout: return lay_out(it, lower_);
-    case symbolic_rule::quotient: divide(it, lower_); break;
-    case symbolic_rule::weighted:
-      read(it, it, what.b, what.count, higher_);
-      weigh(it, lower_, higher_);
-      break;
-    default:
-      read(it, it, what.b, what.count, higher_);
-      combine(it, lower_, higher_);
-      break;
-  }
-  write(all_.rank_of(it), what.c, what.count, joined_);
-}
-
-// --- partial schedules -------------------------------------------------------------------------------------
-
-/// What is captured may have been merged from several calls of its rank, by the capture's kernel.
-void contents::capture(rank r, const op& what, std::uint64_t count) {
-  const auto mine = all_.program(r).buffers();
-  const auto before = mine.first(what.c.buffer());
-  const auto number =
-      std::count_if(before.begin(), before.end(), [](const buffer& it) { return it.role == buffer_role::input; });
-  const node_id leaf = nodes_.add_leaf(r, static_cast<std::uint32_t>(number), mine[what.c.buffer()].count);
-  nodes_[leaf].merges = bit_of(what.what);
-  lower_.assign(1, {.end = count, .shift = -static_cast<std::int64_t>(what.c.offset()), .what = leaf});
+  return {.begin = begin, .end = count};
 }
 
 /// The segments of a region, as if it began at 0. Gaps are findings.
-void contents::read(world_op it, world_op reader, region part, std::uint64_t count, memory& into) {
-  const placement& under = placement_of(all_.rank_of(it), part);
-  const memory& from = memories_[under.memory];
-  const std::uint64_t begin = under.begin + part.offset();
-  const std::uint64_t end = begin + count;
-  into.clear();
-  std::uint64_t at = begin;
-  auto next = std::upper_bound(from.begin(), from.end(), begin,
-                               [](std::uint64_t place, const segment& s) { return place < s.end; });
-  for (; next != from.end() && next->begin < end && next->begin <= at; ++next) {
-    const std::uint64_t stop = std::min(end, next->end);
-    into.push_back({at - begin, stop - begin, next->shift - static_cast<std::int64_t>(begin), next->what});
-    at = stop;
+contents::memory contents::read(world_op id, world_op user, region part, std::uint64_t count) {
+  const placement& place = placement_of(all_.rank_of(id), part);
+  const std::uint64_t begin = place.begin + part.offset();
+  const memory pieces = part_of(memories_[place.memory], begin, begin + count);
+  element_range gap = gap_in(pieces, count);
+  if (gap.begin == gap.end) {
+    check_segment_states(user, part, pieces);
+    return pieces;
   }
-  if (at == end) return check_segment_states(reader, part, into);
-  const std::uint64_t gap_end = (next != from.end() ? std::min(end, next->begin) : end) - under.begin;
-  at -= under.begin;
-  out_.add({.what = property::contents,
-            .where = all_.rank_of(reader),
-            .op = all_.id_of(reader),
-            .buffer = part.buffer(),
-            .begin = at,
-            .end = gap_end,
-            .text = all_.words_for(reader) + " reads elements " + range_text(at, gap_end) + " of buffer " +
-                    std::to_string(part.buffer()) + ", which nothing has written"});
-}
-
-/// Whether both are there or not, and count the same ranks, whoever contributes.
-bool contents::counts_as(const node& one, const node& other) {
-  if (one.is_there != other.is_there) return false;
-  return one.is_there ? one.contributors == other.contributors : one.contributions == other.contributions;
+  gap = {part.buffer(), part.offset() + gap.begin, part.offset() + gap.end};
+  object(user, part, gap.begin, gap.end, " reads " + gap.text() + ", which nothing has written");
+  return pieces;
 }
 
 /// What a rank did not contribute is null. What a partial schedule reads as one value has to be there as a whole or not
 /// at all, and to count the same ranks throughout, whoever contributes.
-void contents::check_segment_states(world_op reader, region part, const memory& pieces) {
-  if (!all_.program(all_.rank_of(reader)).is_partial()) return;
-  const auto differs = [&](const segment& it) { return !counts_as(nodes_[it.what], nodes_[pieces.front().what]); };
+void contents::check_segment_states(world_op user, region part, const memory& pieces) {
+  if (!program_of(user).is_partial()) return;
+  const auto differs = [&](const segment& piece) {
+    const node &one = nodes_[piece.what], &other = nodes_[pieces.front().what];
+    return one.is_there != other.is_there ||
+           (one.is_there ? one.contributors != other.contributors : one.contributions != other.contributions);
+  };
   const auto other = std::ranges::find_if(pieces, differs);
   if (other == pieces.end()) return;
-  out_.add({.what = property::contents,
-            .where = all_.rank_of(reader),
-            .op = all_.id_of(reader),
-            .buffer = part.buffer(),
-            .begin = part.offset() + other->begin,
-            .end = part.offset() + other->end,
-            .text = all_.words_for(reader) + " reads elements " +
-                    range_text(part.offset(), part.offset() + pieces.back().end) + " of buffer " +
-                    std::to_string(part.buffer()) + " as one value, but from " +
-                    std::to_string(part.offset() + other->begin) + " on other ranks' contributions are in them"});
+  const std::uint64_t begin = part.offset();
+  object(user, part, begin + other->begin, begin + other->end,
+         " reads " + element_range{part.buffer(), begin, begin + pieces.back().end}.text() +
+             " as one value, but from " + std::to_string(begin + other->begin) +
+             " on other ranks' contributions are in them");
 }
 
-void contents::write(rank r, region part, std::uint64_t count, const memory& pieces) {
-  const placement& under = placement_of(r, part);
-  write(memories_[under.memory], under.begin + part.offset(), count, pieces);
+void contents::write(world_op id, region part, std::uint64_t count, const memory& pieces) {
+  const placement& place = placement_of(all_.rank_of(id), part);
+  write(memories_[place.memory], place.begin + part.offset(), count, pieces);
 }
 
 void contents::write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces) {
   const std::uint64_t end = at + count;
-  auto first = std::upper_bound(target.begin(), target.end(), at,
-                                [](std::uint64_t place, const segment& s) { return place < s.end; });
+  const auto first = std::ranges::upper_bound(target, at, {}, &segment::end);
   auto last = first;
   memory rest;  // what is left of the segments at both ends, around the new ones
   if (first != target.end() && first->begin < at) rest.push_back({first->begin, at, first->shift, first->what});
@@ -169,113 +113,160 @@ void contents::write(memory& target, std::uint64_t at, std::uint64_t count, cons
     rest.push_back({s.begin + at, s.end + at, s.shift + static_cast<std::int64_t>(at), s.what});
   for (; last != target.end() && last->begin < end; ++last)
     if (last->end > end) rest.push_back({end, last->end, last->shift, last->what});
-  const auto place = target.erase(first, last);
-  target.insert(place, rest.begin(), rest.end());
+  target.insert(target.erase(first, last), rest.begin(), rest.end());
 }
 
-// --- checking ----------------------------------------------------------------------------------------------
+// --- ops -----------------------------------------------------------------------------------------------------
 
-void contents::check(const postcondition& promise) {
-  for (const promised_range& wanted : promise.ranges) {
-    if (out_.is_full()) return;
-    if (wanted.what != promised_content::nothing && wanted.begin < wanted.end) check_range(wanted, promise);
+void contents::run(const progress& round) {
+  for (const world_op id : round.order())
+    if (!round.was_void(id)) execute(id);
+}
+
+void contents::execute(world_op id) {
+  const op& o = all_.at(id);
+  if (o.kind == op_kind::compute) return compute(id, row_of(o.what).symbol);
+  if (o.count == 0) return;
+  if (o.kind == op_kind::recv) put(id, o.count, read(all_.partner(id), all_.at(all_.partner(id)).a, o.count));
+  if (o.kind == op_kind::capture) write(id, o.c, o.count, captured(id));
+}
+
+void contents::compute(world_op id, symbolic_rule rule) {
+  const op& o = all_.at(id);
+  if (rule == symbolic_rule::sums) return multiply(id);
+  if (o.count == 0) return;
+  if (is_function(o.what)) return call(id, rule);
+  const memory lower = read(id, o.a, o.count);
+  switch (rule) {
+    case symbolic_rule::copy: return put(id, o.count, lower);
+    case symbolic_rule::layout: return lay_out(id, lower);
+    case symbolic_rule::lengths: return write(id, o.c, o.count, lengths_of(id, lower));
+    case symbolic_rule::quotient: return write(id, o.c, o.count, divided(id, lower));
+    case symbolic_rule::weighted: return write(id, o.c, o.count, weighed(id, lower, read(id, o.b, o.count)));
+    default: return write(id, o.c, o.count, combined(id, lower, read(id, o.b, o.count)));
   }
 }
 
-void contents::object(property what, const promised_range& wanted, std::uint16_t buffer, std::uint64_t begin,
-                      std::uint64_t end, const std::string& why) {
-  out_.add({.what = what,
-            .where = wanted.holder,
-            .buffer = buffer,
-            .begin = begin,
-            .end = end,
-            .text = "rank " + std::to_string(wanted.holder) + " output " + std::to_string(wanted.output) +
-                    " elements " + range_text(begin, end) + ": " + why});
+/// What is captured may have been merged from several calls of its rank, by the capture's kernel.
+contents::memory contents::captured(world_op id) {
+  const op& o = all_.at(id);
+  const auto buffers = program_of(id).buffers();
+  const auto number = std::ranges::count(buffers.first(o.c.buffer()), buffer_role::input, &buffer::role);
+  const node_id leaf =
+      nodes_.add_leaf(all_.rank_of(id), static_cast<std::uint32_t>(number), buffers[o.c.buffer()].count);
+  nodes_[leaf].merges = bit_of(o.what);
+  return {{.end = o.count, .shift = -static_cast<std::int64_t>(o.c.offset()), .what = leaf}};
 }
 
-void contents::check_range(const promised_range& wanted, const postcondition& promise) {
-  if (wanted.holder < 0 || wanted.holder >= all_.size())
-    return object(property::contents, wanted, k_no_buffer, wanted.begin, wanted.end, "there is no such rank");
-  const auto buffers = all_.program(wanted.holder).buffers();
-  std::uint16_t number = 0;
-  std::uint32_t outputs_before = wanted.output;
-  for (; number < buffers.size(); ++number)
-    if (buffers[number].role == buffer_role::output && outputs_before-- == 0) break;
-  if (number == buffers.size() || buffers[number].count < wanted.end)
-    return object(property::contents, wanted, k_no_buffer, wanted.begin, wanted.end, "there are none");
-  memory found;
-  std::uint64_t at = wanted.begin;
-  const placement& under = placement_of(wanted.holder, region(number, 0));
-  for (const segment& it : memories_[under.memory]) {
-    if (it.end <= under.begin + wanted.begin || it.begin >= under.begin + wanted.end) continue;
-    // From here on elements are those of the output.
-    const segment part{std::max(it.begin, under.begin + wanted.begin) - under.begin,
-                       std::min(it.end, under.begin + wanted.end) - under.begin,
-                       it.shift - static_cast<std::int64_t>(under.begin), it.what};
-    if (part.begin != at) return object(property::contents, wanted, number, at, part.begin, "nothing has written them");
-    at = part.end;
-    if (!check_segment(wanted, part, number)) return;
-    found.push_back(part);
+// --- arithmetic ----------------------------------------------------------------------------------------------
+
+template <class Visit>
+void contents::for_each_pair(const memory& lower, const memory& higher, const Visit& visit) {
+  for (auto x = lower.begin(), y = higher.begin(); x != lower.end() && y != higher.end();) {
+    const std::uint64_t begin = std::max(x->begin, y->begin), end = std::min(x->end, y->end);
+    if (begin < end) visit(begin, end, *x, *y);
+    x->end == end ? ++x : ++y;
   }
-  if (at != wanted.end) return object(property::contents, wanted, number, at, wanted.end, "nothing has written them");
-  if (wanted.what == promised_content::reduced && promise.is_same_everywhere) compare_expression(wanted, found, number);
 }
 
-/// All contributors, of elements that have not moved.
-fingerprint contents::expected(const promised_range& wanted) {
-  if (wanted.what == promised_content::moved) return nodes_.leaf_of(wanted.source, wanted.input);
-  fingerprint few;
-  for (const rank r : wanted.among) few = joined(few, nodes_.leaf_of(r, wanted.input));
-  if (!wanted.among.empty()) return few;
-  const auto [place, is_new] = everybody_.try_emplace(wanted.input);
-  for (rank r = 0; is_new && r < all_.size(); ++r)
-    place->second = joined(place->second, nodes_.leaf_of(r, wanted.input));
-  return place->second;
-}
-
-bool contents::check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer) {
-  const node& it = nodes_[found.what];
-  const bool is_moved = wanted.what == promised_content::moved;
-  // A leaf of element i - shift belongs where element input_begin + i - begin is wanted.
-  const auto moved = static_cast<std::int64_t>(wanted.input_begin) - static_cast<std::int64_t>(wanted.begin);
-  const bool is_right = it.contributions == nodes_.shifted(expected(wanted), moved + found.shift);
-  const auto bad = [&](property what, const std::string& why) {
-    object(what, wanted, buffer, found.begin, found.end, why);
-    return false;
-  };
-  if (!is_right) return bad(property::contents, explanation(all_, nodes_).words_for(wanted, found));
-  if (const std::string why = explanation(all_, nodes_).words_for_least(wanted, it); !why.empty())
-    return bad(property::contents, why);
-  if (it.shares != 0) return bad(property::contents, "what functions have made of one element of several is in it");
-  if (is_moved && it.joined_by != k_no_world_op) return bad(property::contents, "divided, and not as it was");
-  if (is_moved) return true;
-  const std::uint32_t of_means = wanted.has_means ? bit_of(kernel::sum) | bit_of(kernel::divide) : 0;
-  const bool are_merges_right = (it.merges & ~(bit_of(wanted.how) | bit_of(wanted.merged))) == 0;
-  if (!are_merges_right || (it.kernels & ~(bit_of(wanted.how) | of_means)) != 0)
-    return bad(property::contents, "combined by another kernel than " + std::string(name_of(wanted.how)));
-  if (wanted.is_in_rank_order && !it.is_in_rank_order)
-    return bad(property::expression, "an operand of a higher rank comes before one of a lower rank");
-  if (wanted.tree != 0 && it.tree != wanted.tree)
-    return bad(property::expression, "combined in another shape than the one promised");
-  if (it.is_there && all_.program(wanted.holder).is_partial() && it.contributors != expected(wanted))
-    return bad(property::contents, "those who are counted are others than those whose contributions it has");
-  return true;
-}
-
-/// Against the first holder of the same range. Neighbours with equal trees are one.
-void contents::compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer) {
-  expression mine;
-  for (const segment& it : found) {
-    const std::uint64_t tree = nodes_[it.what].tree;
-    if (!mine.empty() && std::get<2>(mine.back()) == tree)
-      std::get<1>(mine.back()) = it.end;
-    else
-      mine.emplace_back(it.begin, it.end, tree);
+/// Sums of nothing are sums, too.
+void contents::multiply(world_op id) {
+  const op& o = all_.at(id);
+  products all{};
+  if (o.count != 0) {
+    const memory lower = read(id, o.a, o.count), higher = read(id, o.b, o.count);
+    for_each_pair(lower, higher, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
+      // An element of one vector times another element of the other is of no use: it counts as of other vectors.
+      const auto first = begin - static_cast<std::uint64_t>(x.shift);
+      all = joined(all, products_of(nodes_[x.what].tree, nodes_.tree_beside(x, y), first, first + (end - begin)));
+    });
   }
-  const auto [place, is_new] = first_.try_emplace({wanted.output, wanted.begin, wanted.end}, wanted.holder, mine);
-  if (is_new || place->second.second == mine) return;
-  object(property::expression, wanted, buffer, wanted.begin, wanted.end,
-         "combined in another way than at rank " + std::to_string(place->second.first) + ", so the bits may differ");
+  write(id, o.c, k_dot_sums, {{.end = k_dot_sums, .what = nodes_.add_sums(id, all, {})}});
+}
+
+contents::memory contents::combined(world_op id, const memory& lower, const memory& higher) {
+  memory result;
+  const kernel how = all_.at(id).what;
+  for_each_pair(lower, higher, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
+    const products *const one = nodes_.products_of(x.what), *const other = nodes_.products_of(y.what);
+    const bool adds_sums = how == kernel::sum && one != nullptr && other != nullptr && x.shift == y.shift;
+    const node_id both = adds_sums ? nodes_.add_sums(id, lsched::joined(*one, *other), {x.what, y.what})
+                                   : nodes_.add_join(id, how, x, y);
+    result.push_back({begin, end, x.shift, both});
+  });
+  return result;
+}
+
+/// By the sums in s. What are no such sums is a finding.
+contents::memory contents::weighed(world_op id, const memory& lower, const memory& higher) {
+  const region s = all_.at(id).s;
+  const memory sums = read(id, s, k_dot_sums);
+  const bool are_sums = sums.size() == 1 && sums.front().shift == 0;
+  const products* const weights = are_sums ? nodes_.products_of(sums.front().what) : nullptr;
+  if (weights == nullptr)
+    object(id, s, s.offset(), s.offset() + k_dot_sums,
+           " combines by " + element_range{s.buffer(), s.offset(), s.offset() + k_dot_sums}.text() +
+               ", which are not the three sums of any two vectors");
+  const products given = weights == nullptr ? products{} : *weights;
+  memory result;
+  for_each_pair(lower, higher, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
+    result.push_back({begin, end, x.shift, nodes_.add_weighted(id, x, y, given)});
+  });
+  return result;
+}
+
+contents::memory contents::divided(world_op id, const memory& sums) {
+  memory result = sums;
+  for (segment& piece : result) piece.what = nodes_.add_quotient(id, piece);
+  return result;
+}
+
+// --- lists and their lengths ---------------------------------------------------------------------------------
+
+/// What is in a length is nobody's contribution.
+contents::memory contents::lengths_of(world_op id, const memory& lists) {
+  memory result = lists;
+  for (segment& piece : result)
+    piece.what = nodes_.add(
+        id, {.tree = joined_tree(kernel::measure, nodes_[piece.what].tree, 0), .input = k_no_input, .is_there = true},
+        {});
+  return result;
+}
+
+/// The lists themselves hold nothing yet.
+void contents::lay_out(world_op id, const memory& lengths) {
+  const op& o = all_.at(id);
+  const placement& place = placement_of(all_.rank_of(id), o.c);
+  write(layouts_[place.memory], place.begin + o.c.offset(), o.count, lengths);
+  write(id, o.c, o.count, {});
+}
+
+/// Writes to c; and of packed lists, only what was measured when they were laid out.
+void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
+  const region target = all_.at(id).c;
+  write(id, target, count, pieces);
+  if (!program_of(id).buffers()[target.buffer()].is_packed()) return;
+  const placement& place = placement_of(all_.rank_of(id), target);
+  const std::uint64_t first = place.begin + target.offset();
+  const memory lengths = part_of(layouts_[place.memory], first, first + count);
+  std::uint64_t sound = 0;
+  for_each_pair(lengths, pieces, [&](std::uint64_t begin, std::uint64_t end, const segment& length, const segment& s) {
+    if (lays_out(begin, end, length, s)) sound += end - begin;
+  });
+  if (sound == count) return;
+  object(id, target, target.offset(), target.offset() + count,
+         " puts lists into buffer " + std::to_string(target.buffer()) +
+             (lengths.empty() ? ", which nothing has laid out" : ", which is laid out by the lengths of others"));
+}
+
+/// Whether lengths [begin, end) are those of these lists: measured of them, or derived, element i for part i of what
+/// was taken apart, or else for element i.
+bool contents::lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const {
+  const node &numbers = nodes_[length.what], &items = nodes_[list.what];
+  if (numbers.is_derived && items.part != 0)
+    return end - begin == 1 && static_cast<std::int64_t>(begin) - length.shift == nodes_.part_of(list.what).number;
+  return (numbers.is_derived || numbers.tree == joined_tree(kernel::measure, items.tree, 0)) &&
+         length.shift == list.shift;
 }
 
 }  // namespace lsched

@@ -2,7 +2,7 @@
 //
 // A segment of memory holds a node (node_table.h), and says by how much its elements have been shifted.
 //
-// The sums that an adaptive sum goes by are nodes, too. They hold which products are in them (products.h), and
+// The sums that an adaptive sum goes by are nodes, too. They hold which products are in them (fingerprint.h), and
 // the expression of an adaptive sum holds that; so it is the promised one only if they were complete.
 //
 // A list is an element like any other. How long it is follows from what is in it, so a length is a node that says of
@@ -58,51 +58,54 @@ class contents {
   using memory = std::vector<segment>;                                                      ///< ascending, disjoint
   using expression = std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>>;  ///< begin, end, tree
 
+  void set_up(rank r, const aliasing& in_place);
+
+  // --- memory (contents.cc); op `user` is the one to be named -------------------------------------------------
+  const schedule& program_of(world_op id) const { return all_.program(all_.rank_of(id)); }
   /// Its memory is numbered over all ranks.
   const placement& placement_of(rank r, region part) const {
     return placements_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()];
   }
-  void set_up(rank r, const aliasing& in_place);
-
-  void execute(world_op it);
-  void compute(world_op it, symbolic_rule by);
-  void capture(rank r, const op& what, std::uint64_t count);
-  void read(world_op it, world_op reader, region part, std::uint64_t count, memory& into);
-  void check_segment_states(world_op reader, region part, const memory& pieces);
-  static bool counts_as(const node& one, const node& other);
+  static memory part_of(const memory& all, std::uint64_t begin, std::uint64_t end);
+  static element_range gap_in(const memory& pieces, std::uint64_t count);
+  memory read(world_op id, world_op user, region part, std::uint64_t count);
+  memory read(world_op id, region part, std::uint64_t count) { return read(id, id, part, count); }
   static void write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces);
-  void write(rank r, region part, std::uint64_t count, const memory& pieces);
-  void put(world_op by, region part, std::uint64_t count, const memory& pieces);
-  void measure(world_op by, const memory& lists);
-  void lay_out(world_op by, const memory& lengths);
-  void multiply(world_op it, std::uint64_t count);
+  void write(world_op id, region part, std::uint64_t count, const memory& pieces);
+  void check_segment_states(world_op user, region part, const memory& pieces);
+  void object(world_op id, region part, std::uint64_t begin, std::uint64_t end, const std::string& why);
+
+  // --- ops (contents.cc, contents_functions.cc) ----------------------------------------------------------------
+  void execute(world_op id);
+  void compute(world_op id, symbolic_rule rule);
+  memory captured(world_op id);
   template <class Visit>
   static void for_each_pair(const memory& lower, const memory& higher, const Visit& visit);
-  void combine(world_op by, const memory& lower, const memory& higher);
-  void weigh(world_op by, const memory& lower, const memory& higher);
-  void divide(world_op by, const memory& what);
-  void call(world_op it, symbolic_rule by);
-  void check_agreement(world_op it);
-  std::uint64_t tree_of(const memory& all) const;
-  std::uint64_t parameter_of(world_op it) const {
-    return all_.program(all_.rank_of(it)).parameters_of(all_.at(it)).front().integer();
-  }
-  std::uint64_t called_tree(world_op it) const;
+  void multiply(world_op id);
+  memory combined(world_op id, const memory& lower, const memory& higher);
+  memory weighed(world_op id, const memory& lower, const memory& higher);
+  memory divided(world_op id, const memory& sums);
+  memory lengths_of(world_op id, const memory& lists);
+  void lay_out(world_op id, const memory& lengths);
+  void put(world_op id, std::uint64_t count, const memory& pieces);
   bool lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const;
-  std::optional<segment> split(world_op it, std::uint64_t tree);
-  std::optional<segment> folded(world_op it, std::uint64_t tree);
-  std::optional<segment> joined_parts(world_op it, std::uint64_t tree);
-  std::optional<segment> made_of(world_op it, node made, std::int64_t number, std::uint64_t of);
-  segment derived(world_op it, std::uint64_t tree);
-  std::uint64_t size_of_source(world_op it) const;
-  void object_to_sums(world_op reader);
 
+  void call(world_op id, symbolic_rule rule);
+  void check_agreement(world_op id, const memory& steering);
+  std::uint64_t tree_of(const memory& all) const;
+  std::uint64_t joined_tree_of(kernel how, std::uint64_t tree, const memory& all) const;
+  std::uint64_t function_of(world_op id) const { return program_of(id).parameters_of(all_.at(id)).front().integer(); }
+  std::optional<segment> split(world_op id, std::uint64_t tree, const memory& source);
+  std::optional<segment> folded(world_op id, const memory& source, const memory& steering);
+  std::optional<segment> joined_parts(world_op id, std::uint64_t tree, const memory& source);
+  std::optional<segment> made_of(world_op id, node made, std::int64_t number, std::uint64_t of);
+
+  // --- promises (contents_check.cc) ----------------------------------------------------------------------------
   void check_range(const promised_range& wanted, const postcondition& promise);
   bool check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer);
   fingerprint expected(const promised_range& wanted);
   void compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer);
-  void object(property what, const promised_range& wanted, std::uint16_t buffer, std::uint64_t begin, std::uint64_t end,
-              const std::string& why);
+  void object(property what, const promised_range& wanted, const element_range& where, const std::string& why);
 
   const assembly& all_;
   finding_list& out_;
@@ -110,24 +113,11 @@ class contents {
   std::vector<std::size_t> first_buffer_;  ///< by rank, in
   std::vector<placement> placements_;      ///< by rank and buffer
   std::vector<memory> memories_;
-  std::vector<memory> layouts_;            ///< the lengths that packed lists have been given; of others nothing
-  memory lower_, higher_, sums_, joined_;  ///< of the op being executed; offsets from its regions
+  std::vector<memory> layouts_;  ///< the lengths that packed lists have been given; of others nothing
   std::map<std::uint32_t, fingerprint> everybody_;  ///< by input: all ranks' leaves
   std::map<std::uint64_t, std::uint64_t> agreed_;   ///< by function: the expression of what it goes by
   /// By output, begin and end: the first holder, and what it holds.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
 };
-
-template <class Visit>
-void contents::for_each_pair(const memory& lower, const memory& higher, const Visit& visit) {
-  std::size_t i = 0;
-  std::size_t j = 0;
-  while (i < lower.size() && j < higher.size()) {
-    const std::uint64_t begin = std::max(lower[i].begin, higher[j].begin);
-    const std::uint64_t end = std::min(lower[i].end, higher[j].end);
-    if (begin < end) visit(begin, end, lower[i], higher[j]);
-    lower[i].end == end ? ++i : ++j;
-  }
-}
 
 }  // namespace lsched

@@ -27,6 +27,17 @@ enum class property : std::uint8_t {
 
 std::string_view name_of(property what);
 
+inline std::string range_text(std::uint64_t begin, std::uint64_t end) {
+  return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
+}
+
+/// Elements [begin, end) of a buffer.
+struct element_range {
+  std::uint16_t buffer = k_no_buffer;
+  std::uint64_t begin = 0, end = 0;
+  std::string text() const { return "elements " + range_text(begin, end) + " of buffer " + std::to_string(buffer); }
+};
+
 /// Fields that do not apply hold k_no_rank, k_no_op and k_no_buffer.
 struct finding {
   property what = property::form;
@@ -43,8 +54,8 @@ struct finding {
 class finding_list {
  public:
   explicit finding_list(std::size_t most) : most_(most) {}
-  void add(finding it) {
-    if (!is_full()) all_.push_back(std::move(it));
+  void add(finding added) {
+    if (!is_full()) all_.push_back(std::move(added));
   }
   bool is_empty() const { return all_.empty(); }
   bool is_full() const { return all_.size() >= most_; }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libsched/postcondition/modular.h"
+#include "libsched/postcondition/fingerprint.h"
 #include "libsched/postcondition/postcondition.h"
 
 namespace lsched::symbolic {
@@ -28,12 +28,13 @@ fingerprint node_table::leaf_of(rank contributor, std::uint32_t input) const {
 }
 
 /// The order of the group is the prime less one, so that many steps less are as many steps back.
-fingerprint node_table::shifted(fingerprint it, std::int64_t by) const {
-  if (by == 0) return it;
-  const std::uint64_t steps = by > 0 ? static_cast<std::uint64_t>(by) : k_prime - 1 - static_cast<std::uint64_t>(-by);
-  for (std::size_t i = 0; i < it.weights.size(); ++i)
-    it.weights[i] = modular_product(it.weights[i], modular_power(weights_.shift_steps[i], steps));
-  return it;
+fingerprint node_table::shifted(fingerprint leaves, std::int64_t distance) const {
+  if (distance == 0) return leaves;
+  const std::uint64_t steps =
+      distance > 0 ? static_cast<std::uint64_t>(distance) : k_prime - 1 - static_cast<std::uint64_t>(-distance);
+  for (std::size_t i = 0; i < leaves.weights.size(); ++i)
+    leaves.weights[i] = modular_product(leaves.weights[i], modular_power(weights_.shift_steps[i], steps));
+  return leaves;
 }
 
 node_id node_table::add_leaf(rank contributor, std::uint32_t input, std::uint64_t extent) {
@@ -47,10 +48,10 @@ node_id node_table::add_leaf(rank contributor, std::uint32_t input, std::uint64_
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
-node_id node_table::add(world_op by, node made, std::initializer_list<node_id> of) {
+node_id node_table::add(world_op id, node made, std::initializer_list<node_id> parts) {
   made.least_by = k_no_world_op;
-  for (const node_id it : of) made.least_by = least_of(made.least_by, nodes_[it].least_by);
-  if (making_of(all_.at(by).what) != making::contributions) made.least_by = least_of(made.least_by, by);
+  for (const node_id part : parts) made.least_by = least_of(made.least_by, nodes_[part].least_by);
+  if (making_of(all_.at(id).what) != making::contributions) made.least_by = least_of(made.least_by, id);
   nodes_.push_back(made);
   return static_cast<node_id>(nodes_.size() - 1);
 }
@@ -61,25 +62,25 @@ world_op node_table::least_of(world_op x, world_op y) const {
   return making_of(all_.at(x).what) >= making_of(all_.at(y).what) ? x : y;
 }
 
-node node_table::copy_of(node_id original, world_op by) const {
-  node it = nodes_[original];
-  it.lower = original, it.higher = k_nothing;
-  it.joined_by = by;
-  it.products = it.part = 0;
-  it.is_derived = false;
-  return it;
+node node_table::copy_of(node_id original, world_op id) const {
+  node copy = nodes_[original];
+  copy.lower = original, copy.higher = k_nothing;
+  copy.joined_by = id;
+  copy.products = copy.part = 0;
+  copy.is_derived = false;
+  return copy;
 }
 
-node_id node_table::add_join(world_op by, kernel how, const segment& lower, const segment& higher) {
+node_id node_table::add_join(world_op id, kernel how, const segment& lower, const segment& higher) {
   const node& x = nodes_[lower.what];
   const node& y = nodes_[higher.what];
   const fingerprint other = shifted(y.contributions, lower.shift - higher.shift);
-  return add(by,
+  return add(id,
              {.contributions = joined(x.contributions, other),
-              .tree = with_parameters(joined_tree(how, x.tree, tree_beside(lower, higher)), by),
+              .tree = with_parameters(joined_tree(how, x.tree, tree_beside(lower, higher)), id),
               .lower = lower.what,
               .higher = higher.what,
-              .joined_by = by,
+              .joined_by = id,
               .lowest = std::min(x.lowest, y.lowest),
               .highest = std::max(x.highest, y.highest),
               .kernels = x.kernels | y.kernels | bit_of(how),
@@ -99,34 +100,33 @@ std::uint64_t node_table::tree_beside(const segment& lower, const segment& highe
 }
 
 /// An expression that goes by the op's parameters, too; those of functions are in the trees of their results.
-std::uint64_t node_table::with_parameters(std::uint64_t tree, world_op by) const {
-  const op& what = all_.at(by);
-  const kernel_row& row = row_of(what.what);
+std::uint64_t node_table::with_parameters(std::uint64_t tree, world_op id) const {
+  const op& o = all_.at(id);
+  const kernel_row& row = row_of(o.what);
   if (row.is(trait::function)) return tree;
-  const parameter_values& values = all_.program(all_.rank_of(by)).parameters_of(what);
+  const parameter_values& values = all_.program(all_.rank_of(id)).parameters_of(o);
   for (std::size_t i = 0; i < values.size() && row.parameters[i].exists(); ++i)
-    tree = joined_tree(what.what, tree, values[i].bits());
+    tree = joined_tree(o.what, tree, values[i].bits());
   return tree;
 }
 
-node_id node_table::add_weighted(world_op by, const segment& lower, const segment& higher, const products& weights) {
-  const node_id joined = add_join(by, all_.at(by).what, lower, higher);
-  node& it = nodes_[joined];
-  it.tree = adaptive_tree(nodes_[lower.what].tree, tree_beside(lower, higher), weights);
+node_id node_table::add_weighted(world_op id, const segment& lower, const segment& higher, const products& weights) {
+  const node_id joined = add_join(id, all_.at(id).what, lower, higher);
+  nodes_[joined].tree = adaptive_tree(nodes_[lower.what].tree, tree_beside(lower, higher), weights);
   return joined;
 }
 
-node_id node_table::add_sums(world_op by, const products& all, std::initializer_list<node_id> of) {
+node_id node_table::add_sums(world_op id, const products& all, std::initializer_list<node_id> parts) {
   const auto number = static_cast<std::uint32_t>(products_.size());
   products_.push_back(all);
-  return add(by, {.tree = all.weights[0], .input = k_no_input, .products = number}, of);
+  return add(id, {.tree = all.weights[0], .input = k_no_input, .products = number}, parts);
 }
 
-node_id node_table::add_quotient(world_op by, const segment& sum) {
-  node it = copy_of(sum.what, by);
-  it.tree = with_parameters(it.tree, by);
-  it.kernels |= bit_of(all_.at(by).what);
-  return add(by, it, {sum.what});
+node_id node_table::add_quotient(world_op id, const segment& sum) {
+  node quotient = copy_of(sum.what, id);
+  quotient.tree = with_parameters(quotient.tree, id);
+  quotient.kernels |= bit_of(all_.at(id).what);
+  return add(id, quotient, {sum.what});
 }
 
 }  // namespace lsched::symbolic

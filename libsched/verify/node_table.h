@@ -16,8 +16,6 @@
 #include <vector>
 
 #include "libsched/postcondition/fingerprint.h"
-#include "libsched/postcondition/products.h"
-#include "libsched/postcondition/weights.h"
 #include "libsched/verify/assembly.h"
 
 namespace lsched::symbolic {
@@ -79,21 +77,21 @@ class node_table {
 
   node_id add_leaf(rank contributor, std::uint32_t input, std::uint64_t extent);
 
-  /// Every node that an op makes. `of`: what becomes part of it; not what the op goes by.
-  node_id add(world_op by, node made, std::initializer_list<node_id> of);
+  /// Every node that an op makes. `parts`: what becomes part of it; not what the op goes by.
+  node_id add(world_op id, node made, std::initializer_list<node_id> parts);
 
   /// What the op makes of two, by the symbolic rule of kernel `how`. The result is shifted as its lower operand is.
-  node_id add_join(world_op by, kernel how, const segment& lower, const segment& higher);
+  node_id add_join(world_op id, kernel how, const segment& lower, const segment& higher);
   /// The expression of the higher operand as it lies beside the lower: its own only where both are of the same places.
   std::uint64_t tree_beside(const segment& lower, const segment& higher) const;
-  node_id add_weighted(world_op by, const segment& lower, const segment& higher, const products& weights);
-  /// The three sums, elements 0 to 2. `of`: the sums that these are the sums of.
-  node_id add_sums(world_op by, const products& all, std::initializer_list<node_id> of);
+  node_id add_weighted(world_op id, const segment& lower, const segment& higher, const products& weights);
+  /// The three sums, elements 0 to 2. `parts`: the sums that these are the sums of.
+  node_id add_sums(world_op id, const products& all, std::initializer_list<node_id> parts);
   /// The same contributions; by what they are divided, the expression says.
-  node_id add_quotient(world_op by, const segment& sum);
+  node_id add_quotient(world_op id, const segment& sum);
 
-  /// The same contributions, as `by` hands them on; and nothing of what they were besides, as sums or a part.
-  node copy_of(node_id original, world_op by) const;
+  /// The same contributions, as op `id` hands them on; and nothing of what they were besides, as sums or a part.
+  node copy_of(node_id original, world_op id) const;
 
   /// The products that sums are of; nullptr: they are no sums.
   const products* products_of(node_id sums) const {
@@ -108,11 +106,11 @@ class node_table {
   }
 
   fingerprint leaf_of(rank contributor, std::uint32_t input) const;
-  fingerprint shifted(fingerprint it, std::int64_t by) const;
+  fingerprint shifted(fingerprint leaves, std::int64_t distance) const;
 
  private:
   world_op least_of(world_op x, world_op y) const;
-  std::uint64_t with_parameters(std::uint64_t tree, world_op by) const;
+  std::uint64_t with_parameters(std::uint64_t tree, world_op id) const;
 
   const assembly& all_;
   const random_weights& weights_;

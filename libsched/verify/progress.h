@@ -14,7 +14,7 @@
 
 #include <optional>
 #include <span>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "libsched/schedule/round.h"
@@ -41,33 +41,30 @@ class progress {
   /// One round. Rounds on one object reuse its counters.
   void run(const round_start& start);
 
-  bool has_fired(world_op it) const { return fired_[it] == round_; }
-  bool has_completed(world_op it) const { return completed_[it] == round_; }
+  bool has_fired(world_op id) const { return fired_[id] == round_; }
+  bool has_completed(world_op id) const { return completed_[id] == round_; }
   /// Whether it fired and did nothing, since its guard does not hold.
-  bool was_void(world_op it) const { return void_[it] == round_; }
+  bool was_void(world_op id) const { return void_[id] == round_; }
   /// Messages and signals on the shortest way to its completion that gives it its tokens, if it has completed.
-  std::uint32_t hops_to(world_op it) const { return hops_[it]; }
+  std::uint32_t hops_to(world_op id) const { return hops_[id]; }
   /// What has completed, each op after all it had to wait for.
   const std::vector<world_op>& order() const { return order_; }
 
   /// Why an op that has not completed has not: "… waits for …, which waits for …".
-  std::string words_for_wait(world_op it) const;
+  std::string words_for_wait(world_op id) const;
 
  private:
   /// How the round player sees the world.
   struct interpreter;
   friend struct interpreter;
 
-  void begin();
   void drain();
-  void fire(world_op it);
-  void arrive(world_op it);
-  void finish(world_op it);
-  void release_sends(world_op it);
+  void arrive(world_op id);
+  void finish(world_op id);
   void release(world_op send);
-  void add_reader(world_op send, world_op reader);
+  world_op send_to(rank r, op_id receive) const { return all_.partner(all_.number(r, receive)); }
   world_op reader_of(world_op send) const;
-  std::optional<world_op> awaited(world_op it) const;
+  world_op awaited(world_op id) const;
 
   const assembly& all_;
   const sending how_;
@@ -77,8 +74,7 @@ class progress {
   std::vector<world_op> roots_;  ///< receives of signals last
   std::vector<world_op> calls_;
   std::vector<world_op> captures_;
-  std::vector<world_op> reader_;  ///< held: of a send's payload, if it is held for one; the last of several
-  std::unordered_multimap<world_op, world_op> more_readers_;  ///< by send
+  std::vector<std::pair<world_op, world_op>> readers_;  ///< held: a send, and who reads its payload in place; ascending
   round_calls whose_;
   std::vector<token_count> tokens_;
   std::vector<std::uint32_t> enabled_, arrived_, fired_, completed_, void_, hops_;

@@ -4,9 +4,10 @@
 // so that a world of P ranks needs far fewer than P words for each op.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "ops/base.h"
@@ -18,9 +19,9 @@ class rank_sets {
   using id = std::uint32_t;
   static constexpr id k_empty = 0;
 
-  rank_sets();
+  rank_sets() { keep({}); }
 
-  id single(rank r);
+  id single(rank r) { return keep({{r, r + 1}}); }
   /// The ranks that are in at least `least` of the sets; least >= 1.
   id in_at_least(std::size_t least, std::span<const id> sets);
   id united(id x, id y);
@@ -32,18 +33,15 @@ class rank_sets {
  private:
   struct interval {
     rank first = 0, end = 0;
-    friend bool operator==(const interval&, const interval&) = default;
+    friend auto operator<=>(const interval&, const interval&) = default;
   };
-  std::span<const interval> at(id set) const {
-    return std::span(intervals_).subspan(first_[set], first_[set + 1] - first_[set]);
-  }
-  id keep(std::span<const interval> content);
+  using content = std::vector<interval>;
 
-  std::vector<interval> intervals_;
-  std::vector<std::size_t> first_;
-  std::unordered_multimap<std::uint64_t, id> known_;  ///< by hash
-  std::vector<std::pair<rank, int>> ends_;            ///< of the intervals of all sets: +1 begins, -1 ends
-  std::vector<interval> fresh_;
+  id keep(const content& wanted);
+
+  std::map<content, id> ids_;
+  std::vector<const content*> contents_;    ///< by id; in ids_
+  std::vector<std::pair<rank, int>> ends_;  ///< of the intervals of all sets: +1 begins, -1 ends
 };
 
 }  // namespace lsched

@@ -7,7 +7,7 @@
 // happens-before, never by one execution. docs/verify.md says what is proved and how, and what is not.
 //
 // Pure; may be called from any thread. Time and memory are linear in the ops of the world, except for hazards (k^2 / 8
-// bytes for the k ops of one rank at a time; a rank for which that is more than hazards::k_most_bytes is a finding) and
+// bytes for the k ops of one rank at a time; a rank for which that is more than k_most_order_bytes is a finding) and
 // partial schedules (a pass over the activation for each initiator).
 #pragma once
 

@@ -24,17 +24,18 @@ class gtopk_rank {
         is_exact_(is_exact),
         self_(problem.place.self),
         tree_(problem.place.size, 2),
+        children_(tree_.children_of(self_)),
         k_(std::max<std::uint64_t>(1, most_items(problem))),
         exit_(to.nop()) {}
 
   fragment write() {
     partial_ = lists(1);
     last_ = to_.apply(kernel::split, number_of(gtopk_step::select), ends_.gradient, k_no_buffer, partial_);
-    for (std::uint32_t i = 0; i < tree_.child_count(self_); ++i) merge(tree_.child_of(self_, i));
+    for (const rank child : children_) merge(child);
     const op_id got = result();
     if (is_exact_) tell(got);
-    for (std::uint32_t i = tree_.child_count(self_); i-- > 0;)  // the deepest subtree first
-      end(to_.send(tree_.child_of(self_, i), k_down_tag, {result_, 0}, 1, {got}));
+    for (std::size_t i = children_.size(); i-- > 0;)  // the deepest subtree first
+      end(to_.send(children_[i], k_down_tag, {result_, 0}, 1, {got}));
     end(to_.apply(kernel::join, number_of(gtopk_step::settle), result_, ends_.contributor_count, ends_.update,
                   {got, last_, ends_.counted}));
     return {.exit = exit_};
@@ -74,10 +75,10 @@ class gtopk_rank {
       const buffer_id nothing = to_.scratch(dtype::u64, 1);
       last_ = to_.apply(kernel::derive, number_of(gtopk_step::learn), known, k_no_buffer, nothing, {last_, came});
     }
-    for (std::uint32_t i = tree_.child_count(self_); i-- > 0;) {
+    for (auto i = static_cast<std::uint32_t>(children_.size()); i-- > 0;) {
       const buffer_id survivors = to_.scratch(dtype::u64, words);
       last_ = to_.apply(kernel::derive, number_of(gtopk_step::survivors, i), known, k_no_buffer, survivors, {last_});
-      end(to_.send(tree_.child_of(self_, i), k_bitmap_tag, {survivors, 0}, words, {last_}));
+      end(to_.send(children_[i], k_bitmap_tag, {survivors, 0}, words, {last_}));
     }
   }
 
@@ -87,6 +88,7 @@ class gtopk_rank {
   const bool is_exact_;
   const rank self_;
   const knomial tree_;
+  const std::vector<rank> children_;
   const std::uint64_t k_;
   const op_id exit_;
   buffer_id partial_ = k_no_buffer, result_ = k_no_buffer;
@@ -99,6 +101,8 @@ fragment add_gtopk(builder& to, const sparse_problem& problem, const sparse_ends
   return gtopk_rank(to, problem, ends, is_exact).write();
 }
 
-std::uint32_t gtopk_children(world place) { return knomial(place.size, 2).child_count(place.self); }
+std::uint32_t gtopk_children(world place) {
+  return static_cast<std::uint32_t>(knomial(place.size, 2).children_of(place.self).size());
+}
 
 }  // namespace lsched

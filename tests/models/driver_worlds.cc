@@ -9,6 +9,7 @@
 #include "tests/models/explored_std.h"
 
 #include "libsched/analysis/buffer_swap.cc"
+#include "libsched/analysis/order.cc"
 #include "libsched/analysis/segments.cc"
 #include "libsched/engine/engine.cc"
 #include "libsched/engine/engine_diagnosis.cc"
@@ -18,7 +19,6 @@
 #include "libsched/partial/adaptive_merge.cc"
 #include "libsched/partial/contribution.cc"
 #include "libsched/partial/partial_stats.cc"
-#include "libsched/schedule/list_table.cc"
 #include "libsched/transport/doorbell.cc"
 #include "offload/driver.cc"
 #include "offload/idle_policy.cc"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "libsched/schedule/in_place.h"
+#include "libsched/schedule/op_rules.h"
 #include "libsched/verify/form.h"
 
 namespace lsched {

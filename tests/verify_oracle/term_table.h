@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "libsched/postcondition/fingerprint.h"
 #include "libsched/postcondition/postcondition.h"
-#include "libsched/postcondition/products.h"
 
 namespace lsched {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <string>
 
-#include "libsched/schedule/guard.h"
+#include "libsched/schedule/schedule.h"
 
 namespace lsched {
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "libsched/schedule/geometry.h"
-#include "libsched/schedule/guard.h"
+#include "libsched/schedule/schedule.h"
 
 namespace lsched {
 

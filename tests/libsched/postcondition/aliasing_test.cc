@@ -209,7 +209,8 @@ TEST(aliasing, an_op_that_writes_to_a_part_of_what_it_reads_is_caught) {
   });
   expect_holds(judge(world, {}, false));
   const verdicts shared = judge(world, {}, true);
-  expect_words(shared.proof, "form: rank 0 op 0 (compute copy) has two regions that overlap without being the same");
+  expect_words(shared.proof,
+               "form: rank 0 op 0 (compute copy) is not valid: has two regions that overlap without being the same");
   expect_words(shared.play, "rank 0, op 0 (compute) writes to a part of what it reads");
 }
 

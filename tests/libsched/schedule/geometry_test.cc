@@ -207,15 +207,6 @@ TEST(knomial, parents_children_and_depths_fit_together) {
     }
 }
 
-TEST(knomial, a_child_knows_its_place) {
-  for (const rank radix : {2, 3, 4})
-    for (rank size = 1; size <= 300; ++size) {
-      const knomial tree(size, radix);
-      for (rank r = 0; r < size; ++r)
-        for (std::uint32_t i = 0; i < tree.child_count(r); ++i) ASSERT_EQ(tree.place_of(tree.child_of(r, i)), i);
-    }
-}
-
 TEST(knomial, serves_the_largest_world) {
   const knomial tree(k_largest, 4);
   EXPECT_EQ(tree.parent_of(1 << 30), 0);

@@ -1,11 +1,8 @@
-#include "libsched/postcondition/weights.h"
+#include "libsched/postcondition/fingerprint.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
-
-#include "libsched/postcondition/fingerprint.h"
-#include "libsched/postcondition/products.h"
 
 namespace lsched {
 namespace {

@@ -1,0 +1,75 @@
+#include "libsched/analysis/order.h"
+
+#include <algorithm>
+
+namespace lsched {
+namespace {
+
+std::vector<std::vector<op_id>> deps_of(const schedule& program) {
+  std::vector<std::vector<op_id>> deps(program.ops().size());
+  for (op_id id = 0; id < deps.size(); ++id)
+    for (const op_id next : program.successors(id)) deps[next].push_back(id);
+  return deps;
+}
+
+/// All ops have a row, which hands on what is before them. Only those that somebody asks about have a column.
+std::vector<std::uint32_t> columns_of(const schedule& program, const std::vector<std::vector<op_id>>& deps) {
+  std::vector<std::uint32_t> column(deps.size() + 1, 0);
+  for (op_id id = 0; id < deps.size(); ++id) {
+    const op& o = program.ops()[id];
+    column[id + 1] = column[id] + (o.kind == op_kind::nop && o.need == deps[id].size() ? 0 : 1);
+  }
+  return column;
+}
+
+std::size_t words_for(const std::vector<std::uint32_t>& column) { return (std::size_t{column.back()} + 63) / 64; }
+
+}  // namespace
+
+std::uint64_t local_order::bytes_of(const schedule& program) {
+  return program.ops().size() * words_for(columns_of(program, deps_of(program))) * sizeof(std::uint64_t);
+}
+
+local_order::local_order(const schedule& program)
+    : deps_(deps_of(program)),
+      column_(columns_of(program, deps_)),
+      words_(words_for(column_)),
+      before_(deps_.size() * words_, 0) {
+  for (op_id id = 0; id < deps_.size(); ++id) {
+    const std::size_t need = program.ops()[id].need;
+    waits_for_all_ = waits_for_all_ && need == deps_[id].size();
+    need == deps_[id].size() ? add_all(id) : add_some(id, deps_[id].size() - need + 1);
+  }
+}
+
+void local_order::add_all(op_id to) {
+  for (const op_id dep : deps_[to]) {
+    for (std::size_t i = 0; i * 64 < column_[dep]; ++i) before_[to * words_ + i] |= before_[dep * words_ + i];
+    if (has_column(dep)) set_bit(to, column_[dep]);
+  }
+}
+
+/// What is one of the deps, or before it, for at least so many of them.
+void local_order::add_some(op_id to, std::size_t least) {
+  std::vector<std::uint32_t> times(column_[to], 0);
+  for (const op_id dep : deps_[to]) {
+    if (has_column(dep)) ++times[column_[dep]];
+    for (std::uint32_t earlier = 0; earlier < column_[dep]; ++earlier)
+      if (has_bit(dep, earlier)) ++times[earlier];
+  }
+  for (std::uint32_t column = 0; column < times.size(); ++column)
+    if (times[column] >= least) set_bit(to, column);
+}
+
+std::vector<bool> local_order::fired_by_end(const schedule& program) const {
+  std::vector<bool> has_fired(deps_.size(), false);
+  for (op_id id = 0; id < deps_.size(); ++id) {
+    const op& o = program.ops()[id];
+    const auto tokens = std::ranges::count_if(deps_[id], [&](op_id dep) { return has_fired[dep]; });
+    has_fired[id] = id == program.exit() || is_before(id, program.exit()) ||
+                    (o.kind != op_kind::signal_recv && tokens >= std::ptrdiff_t{o.need});
+  }
+  return has_fired;
+}
+
+}  // namespace lsched
