@@ -72,7 +72,7 @@ rank hybrid_endpoint::culprit() const {
   return place == k_no_rank ? far_->culprit() : node_[static_cast<std::size_t>(place)];
 }
 
-// Neighbours learn it at once; then the bounded farewell to everybody else.
+// Neighbours learn it at once; then the bounded shutdown to everybody else.
 void hybrid_endpoint::close() {
   near_->close();
   far_->close();

@@ -11,6 +11,28 @@ namespace lsched {
 
 using namespace mpi_edge;
 
+// --- what edges of one peer share -------------------------------------------------------------------------
+
+std::uint64_t mpi_stream::put(const control_record& news, std::uint64_t number) {
+  if (number >= first_pending_) {
+    pending_[number - first_pending_].value = news.value;
+    return number;
+  }
+  pending_.push_back(news);
+  return first_pending_ + pending_.size() - 1;
+}
+
+std::size_t mpi_stream::next_batch() {
+  const std::size_t count = std::min(pending_.size(), k_batch_records);
+  const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::copy(pending_.begin(), end, outgoing.begin());
+  pending_.erase(pending_.begin(), end);
+  first_pending_ += count;
+  return count;
+}
+
+// --- the edges ---------------------------------------------------------------------------------------------
+
 result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges,
                                                int highest_tag) {
   if (blocks_.contains(id)) return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
@@ -126,19 +148,19 @@ std::vector<link_id> mpi_links::sorted(const block& held) const {
 // Control edges are known by their place among those of one instance and one direction. No message is needed
 // for both sides to agree on that, and a record finds its link as soon as this rank has attached.
 void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
-  std::unordered_map<rank, std::uint32_t> spoken;
+  std::unordered_map<rank, std::uint32_t> sent;
   for (const link_id link : sorted(held)) {
     mpi_link& state = links_[link];
     mpi_stream& with = stream_to(state.spec.peer);
-    if (speaks_for(state.spec, state.credits)) state.control_index = spoken[state.spec.peer]++;
-    if (hears_for(state.spec, state.credits)) with.hearers[id].push_back(link);
+    if (sends_control_for(state.spec, state.credits)) state.control_index = sent[state.spec.peer]++;
+    if (receives_control_for(state.spec, state.credits)) with.receivers[id].push_back(link);
   }
-  for (const auto& [peer, more] : spoken) {
+  for (const auto& [peer, more] : sent) {
     // A record may outlive its link in the table, so what is there now is not counted on.
-    std::size_t speakers = 1;  // goodbye
+    std::size_t senders = 1;  // the last record
     for (const mpi_link& state : links_)
-      if (state.is_live && state.spec.peer == peer && speaks_for(state.spec, state.credits)) ++speakers;
-    stream_to(peer).reserve(speakers);
+      if (state.is_live && state.spec.peer == peer && sends_control_for(state.spec, state.credits)) ++senders;
+    stream_to(peer).reserve(senders);
   }
 }
 
@@ -155,16 +177,16 @@ std::vector<mpi_stream*> mpi_links::link(std::uint32_t id) {
   block& held = blocks_.at(id);
   held.is_linked = true;
   release_tags(held);
-  std::vector<mpi_stream*> heard;
+  std::vector<mpi_stream*> receiving;
   for (const link_id link : sorted(held)) {
     mpi_link& state = links_[link];
     mpi_stream& with = stream_to(state.spec.peer);
     if (!state.spec.signal) state.tag = with.next_tag[state.spec.outgoing ? 1 : 0]++;
-    if (!state.spec.signal) (state.spec.outgoing ? with.owes_goodbye : with.expects_payload) = true;
-    if (speaks_for(state.spec, state.credits)) with.owes_goodbye = true;
-    if (hears_for(state.spec, state.credits)) heard.push_back(&with);
+    if (!state.spec.signal) (state.spec.outgoing ? with.owes_last_record : with.expects_payload) = true;
+    if (sends_control_for(state.spec, state.credits)) with.owes_last_record = true;
+    if (receives_control_for(state.spec, state.credits)) receiving.push_back(&with);
   }
-  return heard;
+  return receiving;
 }
 
 std::span<const link_id> mpi_links::of(std::uint32_t id) const {
@@ -179,7 +201,7 @@ void mpi_links::detach(std::uint32_t id) {
   if (!held.is_linked) release_tags(held);
   for (const link_id link : held.links) {
     links_[link].is_live = false;
-    stream_to(links_[link].spec.peer).hearers.erase(id);
+    stream_to(links_[link].spec.peer).receivers.erase(id);
   }
   retired_.push_back(std::move(held));
   blocks_.erase(found);
@@ -196,8 +218,8 @@ void mpi_links::reap() {
   });
 }
 
-mpi_records::edge_sums mpi_links::sums_of_unlinked() const {
-  mpi_records::edge_sums sums;
+edge_sums mpi_links::sums_of_unlinked() const {
+  edge_sums sums;
   for (const auto& [id, held] : blocks_) {
     if (held.is_linked) continue;
     for (const link_id link : held.links) {
