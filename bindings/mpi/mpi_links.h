@@ -71,8 +71,8 @@ constexpr bool receives_control_for(const edge_spec& edge, bool credits) {
 
 }  // namespace mpi_edge
 
-/// What the edges between this rank and one peer share: MPI's tags, and the control records, which wait in a table while
-/// the previous batch is on its way. Its address is MPI's.
+/// What the edges between this rank and one peer share: MPI's tags, and the control records, which wait in a table
+/// while the previous batch is on its way. MPI uses its address.
 struct mpi_stream {
   struct control_record {
     std::uint32_t instance;
@@ -91,7 +91,6 @@ struct mpi_stream {
 
   rank peer = k_no_rank;
   int next_tag[2] = {1, 1};       ///< by direction (1: outgoing); 0 is the control stream's
-  int reserved_tags[2] = {0, 0};  ///< of attached instances that are not linked yet
   bool owes_last_record = false;  ///< a linked instance had edges on which something goes to the peer
   bool expects_payload = false;   ///< a linked instance had payload edges from the peer
   bool is_sending = false;        ///< a batch is on its way
@@ -198,8 +197,8 @@ class mpi_links {
   std::optional<failure> validate(std::span<const edge_spec> edges) const;
   link_id add(std::uint32_t id, bool credits, const edge_spec& edge);
   bool reserve_memory(block& held);
-  bool reserve_tags(const block& held, int highest_tag);
-  void release_tags(const block& held);
+  bool has_tags(int highest_tag);
+  int& next_tag_of(const edge_spec& edge) { return stream_to(edge.peer).next_tag[edge.outgoing ? 1 : 0]; }
   void enumerate_control(std::uint32_t id, const block& held);
   std::vector<link_id> sorted(const block& held) const;
   void reap();

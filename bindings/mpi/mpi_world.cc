@@ -33,21 +33,19 @@ class owned_comm {
   MPI_Comm comm = MPI_COMM_NULL;
 };
 
-/// An option is equal everywhere if its minimum is its maximum.
+/// Options are equal everywhere if all are those of rank 0.
 std::optional<failure> validate(MPI_Comm all, const mpi_options& options) {
   constexpr std::array<const char*, 3> names{"the transport", "the region size", "the ranks per node"};
-  std::array<std::int64_t, 2 * names.size()> own{static_cast<std::int64_t>(options.transport),
-                                                 static_cast<std::int64_t>(options.region_bytes),
-                                                 options.ranks_per_node};
-  for (std::size_t i = 0; i < names.size(); ++i) own[names.size() + i] = -own[i];
-  std::array<std::int64_t, own.size()> least{};
-  if (!reduce_all(own.data(), least.data(), static_cast<int>(own.size()), MPI_INT64_T, MPI_MIN, all))
-    return mpi_failure("MPI_Iallreduce");
+  const std::array<std::int64_t, names.size()> own{static_cast<std::int64_t>(options.transport),
+                                                   static_cast<std::int64_t>(options.region_bytes),
+                                                   options.ranks_per_node};
+  std::array<std::int64_t, names.size()> first = own;
+  if (!broadcast(first.data(), sizeof first, all, 0)) return mpi_failure("MPI_Ibcast");
+  std::optional<failure> why;
+  if (options.ranks_per_node < 0) why = failure{status::argument, "the number of ranks per node is negative"};
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (least[i] != -least[names.size() + i])
-      return failure{status::mismatch, std::string("the ranks disagree about ") + names[i]};
-  if (options.ranks_per_node < 0) return failure{status::argument, "the number of ranks per node is negative"};
-  return std::nullopt;
+    if (own[i] != first[i]) why = failure{status::mismatch, std::string("the ranks disagree about ") + names[i]};
+  return agree(all, why);
 }
 
 // --- who is where ------------------------------------------------------------------------------------------

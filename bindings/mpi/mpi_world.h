@@ -1,7 +1,7 @@
 // Start-up under MPI: finds out which ranks share a node, and opens the endpoint that suits.
 //
 // Locality is found by mapping, not guessed. MPI names candidates; the first rank of each such group creates a segment
-// (a memory file without a name), and the others open its descriptor through /proc; all map it and look whether they see
+// (a memory file without a name), and the others open its descriptor through /proc; all map it and check that they see
 // each other in it. If one of a group cannot, its whole group uses MPI, and mpi_info says why.
 #pragma once
 
