@@ -28,16 +28,12 @@ lsched_status refuse(lsched_builder& b, failure why) {
   return state_of(b);
 }
 
-lsched_status refuse(lsched_builder& b, std::string text) {
-  return refuse(b, failure{status::argument, std::move(text)});
-}
-
 lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, std::uint64_t count, lsched_slot* slot) {
   if (b == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    if (slot == nullptr) return refuse(*b, "a slot was declared without room for its number");
+    if (slot == nullptr) return refuse(*b, argument("a slot was declared without room for its number"));
     const auto element = read_dtype(type);
-    if (!element) return refuse(*b, "a slot's " + element.error().text);
+    if (!element) return refuse(*b, argument("a slot's " + element.error().text));
     const buffer_id id = b->content.declare(role, *element, count);
     if (const lsched_status answer = state_of(*b); answer != LSCHED_OK) return answer;
     slot->id = id;
@@ -46,17 +42,19 @@ lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, s
 }
 
 /// Regions arrive unchecked. What is no place in any slot is refused here, the rest at commit.
-std::string validate_regions(const lsched_builder& b, const char* whose, std::initializer_list<lsched_region> regions) {
+std::optional<failure> validate_regions(const lsched_builder& b, const char* whose,
+                                        std::initializer_list<lsched_region> regions) {
   const std::size_t slots = b.content.buffer_count();
-  for (const lsched_region& it : regions) {
-    if (it.slot.id >= slots)
-      return "slot " + std::to_string(it.slot.id) + " of " + whose + " does not exist: this builder has " +
-             std::to_string(slots);
-    if (it.offset > k_max_count || it.count > k_max_count)
-      return std::string("a region of ") + whose + " has 2^48 elements or more";
-    if (it.count != regions.begin()->count) return std::string("the regions of ") + whose + " have different counts";
+  for (const lsched_region& one : regions) {
+    if (one.slot.id >= slots)
+      return argument("slot " + std::to_string(one.slot.id) + " of " + whose + " does not exist: this builder has " +
+                      std::to_string(slots));
+    if (one.offset > k_max_count || one.count > k_max_count)
+      return argument(std::string("a region of ") + whose + " has 2^48 elements or more");
+    if (one.count != regions.begin()->count)
+      return argument(std::string("the regions of ") + whose + " have different counts");
   }
-  return {};
+  return std::nullopt;
 }
 
 region packed(const lsched_region& where) { return {static_cast<std::uint16_t>(where.slot.id), where.offset}; }
@@ -66,7 +64,7 @@ lsched_status add_op(lsched_builder* b, const char* whose, std::initializer_list
                      Append&& append) {
   if (b == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    if (std::string why = validate_regions(*b, whose, regions); !why.empty()) return refuse(*b, std::move(why));
+    if (auto why = validate_regions(*b, whose, regions)) return refuse(*b, std::move(*why));
     const result<op_id> id = append(*b);
     if (!id) return refuse(*b, id.error());
     if (const lsched_status answer = state_of(*b); answer != LSCHED_OK) return answer;
@@ -84,10 +82,10 @@ const char* validate_user(const lsched_builder& b, dtype type, const user_kernel
                           std::initializer_list<lsched_region> regions) {
   const bool is_same = user.run == b.user.run && user.context == b.user.context && user.unit == b.user.unit;
   if (b.user.run != nullptr && !is_same) return "a schedule has one user_op, and this is another";
-  for (const lsched_region& it : regions) {
-    if (b.content.at(static_cast<std::uint16_t>(it.slot.id)).type != type)
+  for (const lsched_region& one : regions) {
+    if (b.content.at(static_cast<std::uint16_t>(one.slot.id)).type != type)
       return "a reduce's slot has another dtype than its user_op";
-    if (!is_whole(it, user.unit)) return "a reduce's region cuts a unit of its user_op";
+    if (!is_whole(one, user.unit)) return "a reduce's region cuts a unit of its user_op";
   }
   return nullptr;
 }
@@ -113,7 +111,7 @@ lsched_status lsched_builder_create(lsched_world* world, const char* name, lsche
   if (world == nullptr || builder == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
     const std::string called = name == nullptr ? "custom" : name;
-    *builder = new lsched_builder{world, lsched::builder(world->joined.place(), called), called};
+    *builder = new lsched_builder{world, lsched::builder(world->place(), called), called};
     return LSCHED_OK;
   });
 }
@@ -195,19 +193,18 @@ lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* 
   if (builder == nullptr) return report(diagnostic, {status::argument, "builder is null"});
   const std::unique_ptr<lsched_builder> owned(builder);
   return guarded(diagnostic, [&] {
-    commit_request request = bound("hand-written schedule " + owned->name, compile(*owned), inputs, outputs);
-    request.options.user = owned->user;
-    return commit(owned->world, std::move(request), schedule, diagnostic);
+    auto made = bind_program("hand-written schedule " + owned->name, compile(*owned), inputs, outputs);
+    if (made) made->request.options.user = owned->user;
+    return commit(owned->world, std::move(made), schedule, diagnostic);
   });
 }
 
 lsched_status lsched_schedule_load(lsched_world* world, const char* text, uint64_t bytes, const void* const* inputs,
                                    void* const* outputs, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
-  return guarded(diagnostic, [&] {
-    auto program = read(text, bytes, world->joined.place());
-    const std::string name = program ? (*program)->name() : "that could not be read";
-    return commit(world, bound("loaded schedule " + name, std::move(program), inputs, outputs), schedule, diagnostic);
+  return create(world, schedule, diagnostic, [&](lsched_world& w) {
+    auto program = read(text, bytes, w.place());
+    const std::string name = program ? (*program)->name() : "";
+    return bind_program("loaded schedule " + name, std::move(program), inputs, outputs);
   });
 }
 

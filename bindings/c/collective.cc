@@ -1,248 +1,212 @@
-// The ready-made schedules of the C interface: check, describe, commit.
-#include "bindings/c/request.h"
+// Collectives of the C interface: a desc, checked and in the words of the generators, and the schedule it creates.
+#include <span>
+
 #include "bindings/c/sized.h"
-#include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
 #include "collectives/remark.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
 
-std::string text_of(const shape& data) {
-  return std::string(name_of(data.what)) + " " + std::string(name_of(data.type)) + " count " +
-         std::to_string(data.count);
-}
-
-/// What commits, and how the handle finds out whether other memory is in place, too.
-struct described {
-  commit_request request;
-  memory_layout layout{};
-  std::vector<tensor> tensors{};
-  bool looks_at_tensors = true;
-  std::string remark{};  ///< for the caller, though all is well
+/// What is request for, and the memory it is request for; a null pointer where this rank has no such buffer.
+struct collective_request {
+  const collective* kind = nullptr;
+  shape data;
+  extents buffers{};
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  /// In place, how many bytes after the output's beginning the input begins.
+  std::int64_t aliasing_bytes = 0;
+  user_kernel user{};  ///< of kernel::user
 };
 
-std::vector<tensor> tensors_of(const collective_request& asked) {
-  if (!asked.of->adapts) return {};
-  return asked.data.tensors.empty() ? std::vector<tensor>{{0, asked.data.count}} : asked.data.tensors;
+/// Which members the collective looks at, against those that were set: one that it would ignore is a mistake.
+std::optional<failure> validate_members(const collective& kind, const lsched_collective_desc& desc) {
+  const bool has_counts = kind.has_counts || kind.has_blocks;
+  const bool has_neighbors = &kind == &k_neighbor_exchange;  // perhaps none: then their counts may be null
+  const bool lacks_counts = desc.counts == nullptr && !(has_neighbors && desc.destination_count == 0);
+  const bool lacks_recv_counts = desc.recv_counts == nullptr && !(has_neighbors && desc.source_count == 0);
+  const bool names_neighbors =
+      desc.destinations != nullptr || desc.sources != nullptr || desc.destination_count != 0 || desc.source_count != 0;
+  const bool lacks_neighbors = (desc.destination_count > 0 && desc.destinations == nullptr) ||
+                               (desc.source_count > 0 && desc.sources == nullptr);
+  const bool names_tensors = desc.tensors != nullptr || desc.tensor_count != 0;
+  const bool has_tunables = !kind.adapts && !kind.has_owners;
+  const std::string combines =
+      std::string(kind.name) + (has_tunables ? " combines nothing" : " combines by arithmetic of its own");
+  if (!kind.reduces && desc.user_op != nullptr) return argument(combines + ": leave user_op null");
+  if (kind.moves_data && !kind.reduces && static_cast<int>(desc.reduction) != 0)
+    return argument(combines + ": leave reduction 0");
+  return first_broken(
+      {{has_counts && desc.count != 0, " takes counts by rank: leave count 0"},
+       {has_counts && lacks_counts, " takes counts by rank, but counts is null"},
+       {!has_counts && desc.counts != nullptr, " takes one count: leave counts null"},
+       {kind.has_blocks && lacks_recv_counts, " needs recv_counts"},
+       {!kind.has_blocks && desc.recv_counts != nullptr, " takes no recv_counts"},
+       {!has_neighbors && names_neighbors, " has no destinations and sources of its own"},
+       {desc.destination_count < 0 || desc.source_count < 0, ": destination_count or source_count is negative"},
+       {lacks_neighbors, ": destinations or sources is null"},
+       {!kind.is_rooted && desc.root != 0, " has no root: leave it 0"},
+       {!has_tunables && desc.segment_bytes != 0, " has no segments: leave segment_bytes 0"},
+       {!has_tunables && desc.radix != 0, " has no radix: leave it 0"},
+       {!kind.adapts && names_tensors, " has no tensors: leave them NULL and 0"},
+       {(desc.tensors == nullptr) != (desc.tensor_count == 0), ": tensors and tensor_count: one of them is missing"},
+       {desc.user_op != nullptr && static_cast<int>(desc.reduction) != 0, ": both reduction and user_op are given"}},
+      kind.name);
 }
 
-/// Whether this rank's memory is such that peers can read it.
-void look_around(lsched_world* world, collective_request& asked, const extents& buffers) {
-  if (!asked.of->moves_data) return;
-  const auto is_visible = [&](const std::byte* place, std::optional<std::uint64_t> count) {
-    const std::uint64_t bytes = count.value_or(0) * size_of(asked.data.type);
-    return bytes == 0 || world->process.net().sends_from(place, bytes);
-  };
-  asked.data.is_visible = is_visible(asked.input, buffers.input) && is_visible(asked.output, buffers.output);
+/// A rank's blocks for others, or from others, one after the other.
+struct half {
+  std::span<const std::uint64_t> counts;
+  std::span<const std::int32_t> peers;  ///< empty: all ranks in order
+  rank peer_of(std::size_t i) const { return peers.empty() ? static_cast<rank>(i) : peers[i]; }
+};
+
+std::size_t next_self(const half& blocks, std::size_t from, rank self) {
+  while (from < blocks.counts.size() && blocks.peer_of(from) != self) ++from;
+  return from;
 }
 
-described describe(lsched_world* world, const lsched_collective_desc& desc) {
-  auto asked = read_request(world->joined.place(), world->nodes(), desc);
-  if (!asked) return {{"a collective with bad arguments", asked.error()}};
-  const extents buffers = asked->of->extents_of(world->joined.place(), asked->data);
-  look_around(world, *asked, buffers);
-  const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto made = world->schedules_made.get(asked->of->name, wanted, asked->data);
-  if (!made) return {{agreement_of(*asked, wanted), made.error()}};
-  asked->data.segment = made->chosen.data.segment;
-  asked->data.radix = made->chosen.data.radix;
-  const std::string_view remark = remark_on(*made->chosen.how, world->joined.place().size, asked->data);
-  binding memory;
-  if (buffers.input) memory.inputs.push_back(asked->input);
-  if (buffers.output) memory.outputs.push_back(asked->output);
-  return {{agreement_of(*asked, made->chosen.how->name), made->program, std::move(memory), {.user = asked->user}},
-          {asked->data.in_place, asked->aliasing_bytes},
-          tensors_of(*asked),
-          world->joined.place().size > 1 && remark.empty(),
-          std::string(remark)};
+/// One list in which what this rank sends and what it receives each keep their order. The k-th block that it sends to
+/// itself is the k-th it receives from itself.
+result<std::vector<exchanged_block>> merged(const half& sent, const half& received, rank self) {
+  std::vector<exchanged_block> all;
+  for (std::size_t i = 0, k = 0;; ++i, ++k) {
+    const std::size_t own_sent = next_self(sent, i, self);
+    const std::size_t own_received = next_self(received, k, self);
+    for (; i < own_sent; ++i) all.push_back({self, sent.peer_of(i), sent.counts[i]});
+    for (; k < own_received; ++k) all.push_back({received.peer_of(k), self, received.counts[k]});
+    const bool is_sent = i < sent.counts.size();
+    if (is_sent != (k < received.counts.size()))
+      return argument("this rank sends itself more or fewer blocks than it receives from itself");
+    if (!is_sent) return all;
+    if (sent.counts[i] != received.counts[k])
+      return argument("this rank sends itself " + counted(sent.counts[i], "element") + " but receives " +
+                      std::to_string(received.counts[k]));
+    all.push_back({self, self, sent.counts[i]});
+  }
 }
 
-lsched_status create(lsched_world* world, const result<lsched_collective_desc>& desc, lsched_schedule** schedule,
-                     lsched_diagnostic* diagnostic) {
-  if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
-  described all = desc ? describe(world, *desc) : described{{"a collective with bad arguments", desc.error()}};
-  const lsched_status answer = commit(world, std::move(all.request), schedule, diagnostic);
-  if (answer != LSCHED_OK) return answer;
-  (*schedule)->layout = all.layout;
-  (*schedule)->tensors = std::move(all.tensors);
-  (*schedule)->looks_at_tensors = all.looks_at_tensors;
-  if (!all.remark.empty()) (void)report(diagnostic, {status::ok, all.remark});
-  return answer;
+result<std::vector<exchanged_block>> read_blocks(const collective& kind, world place,
+                                                 const lsched_collective_desc& desc) {
+  if (!kind.has_blocks) return std::vector<exchanged_block>{};
+  const bool is_listed = &kind == &k_neighbor_exchange;
+  const auto ranks = static_cast<std::size_t>(place.size);
+  const std::size_t to = is_listed ? static_cast<std::size_t>(desc.destination_count) : ranks;
+  const std::size_t from = is_listed ? static_cast<std::size_t>(desc.source_count) : ranks;
+  const half sent{{desc.counts, to}, {desc.destinations, is_listed ? to : 0}};
+  const half received{{desc.recv_counts, from}, {desc.sources, is_listed ? from : 0}};
+  return merged(sent, received, place.self);
 }
 
-/// What a partial collective is without its activation.
-std::string_view collective_of(const lsched_partial_desc& desc) {
-  return desc.collective == nullptr ? k_allreduce.name : desc.collective;
-}
-
-std::string partial_name(const lsched_partial_desc& desc) { return "partial_" + std::string(collective_of(desc)); }
-
-result<activation> read_start(const lsched_world& world, const lsched_partial_desc& desc) {
-  const auto starts = read_activation(desc.activation, desc.seed);
-  if (!starts) return starts.error();
-  if (desc.lag < LSCHED_LATEST || desc.lag > LSCHED_HISTORY)
-    return failure{status::argument, "lag is not an lsched_lag"};
-  if (desc.lag == LSCHED_HISTORY ? desc.history < 1 || desc.history > lag_rule::k_most : desc.history != 0)
-    return failure{status::argument, desc.lag == LSCHED_HISTORY ? "history is not from 1 to 60"
-                                                                : "only LSCHED_HISTORY has a history: leave it 0"};
-  if (desc.divisor < LSCHED_DIVIDE_BY_NONE || desc.divisor > LSCHED_DIVIDE_BY_OFFERS)
-    return failure{status::argument, "divisor is not an lsched_divisor"};
-  if (desc.divisor != LSCHED_DIVIDE_BY_NONE && desc.reduction != LSCHED_SUM)
-    return failure{status::argument, "only sums are divided: leave divisor 0"};
-  if (desc.divisor == LSCHED_DIVIDE_BY_CONTRIBUTORS && desc.lag != LSCHED_LATEST)
-    return failure{status::argument,
-                   "with another lag than LSCHED_LATEST a result may be of several rounds, which have contributors of "
-                   "their own: divide by ranks or by offers"};
-  if (collective_of(desc) == k_allgather.name && desc.lag != LSCHED_LATEST && desc.reduction != LSCHED_SUM)
-    return failure{status::argument,
-                   "results of an allgather, zero where a rank was absent, can only be added up: LSCHED_SUM, or "
-                   "LSCHED_LATEST"};
-  if (starts->is_woken() && world.process.wants_thread() && !world.process.has_thread())
-    return failure{status::unsupported,
-                   words_for(*starts) +
-                       " needs a progress thread, which has to call MPI, and that needs "
-                       "MPI_THREAD_MULTIPLE; or ask for LSCHED_PROGRESS_CALLER to drive them by your own calls"};
-  return starts;
-}
-
-result<shape> read_partial_shape(const lsched_partial_desc& desc) {
-  if (find_collective(partial_name(desc)) == nullptr)
-    return failure{status::argument, "\"" + std::string(collective_of(desc)) +
-                                         "\" is not partial: choose allreduce, reduce_scatter_block, allgather, "
-                                         "adasum, or sparse_allreduce with a desc of its own"};
-  const bool merges_by_adasum = collective_of(desc) == k_adasum.name && static_cast<int>(desc.reduction) == 0;
-  auto data =
-      merges_by_adasum ? read_shape(desc.count, desc.dtype) : read_shape(desc.count, desc.dtype, desc.reduction);
+result<shape> read_data(const collective& kind, world place, const lsched_collective_desc& desc) {
+  if (auto why = validate_members(kind, desc)) return *why;
+  if (!kind.moves_data) return shape{.count = desc.count, .radix = desc.radix};
+  auto data = desc.user_op != nullptr ? read_shape(desc.count, desc.dtype, *desc.user_op)
+                                      : read_shape(kind, desc.count, desc.dtype, desc.reduction);
   if (!data) return data;
-  if (merges_by_adasum) data->what = kernel::adasum;
-  if ((desc.tensors == nullptr) != (desc.tensor_count == 0))
-    return failure{status::argument, "tensors and tensor_count: one of them is missing"};
-  for (std::uint64_t i = 0; i < desc.tensor_count; ++i)
-    data->tensors.push_back({desc.tensors[i].begin, desc.tensors[i].count});
-  if ((desc.buckets == nullptr) != (desc.bucket_count == 0))
-    return failure{status::argument, "buckets and bucket_count: one of them is missing"};
-  data->buckets.assign(desc.buckets, desc.buckets + desc.bucket_count);
-  const bool is_float = desc.dtype == LSCHED_F32 || desc.dtype == LSCHED_F64;
-  if (desc.averages_weights != 0 && (desc.averages_weights != 1 || !is_float || desc.reduction != LSCHED_SUM))
-    return failure{status::argument, "averages_weights is 0 or 1, and 1 for sums of f32 and f64 alone"};
-  if (desc.divisor != LSCHED_DIVIDE_BY_NONE && collective_of(desc) == k_adasum.name)
-    return failure{status::argument, "an adaptive sum is not divided: leave divisor 0"};
-  if (desc.averages_weights != 0 && collective_of(desc) != k_allreduce.name)
-    return failure{status::argument, "averages_weights: only an allreduce averages"};
+  auto blocks = read_blocks(kind, place, desc);
+  if (!blocks) return blocks.error();
+  data->blocks = std::move(*blocks);
+  if (kind.has_counts) data->counts.assign(desc.counts, desc.counts + place.size);
+  for (const lsched_tensor& one : std::span(desc.tensors, desc.tensor_count))
+    data->tensors.push_back({one.begin, one.count});
+  data->root = desc.root;
+  data->radix = desc.radix;
+  data->segment = desc.segment_bytes == 0 ? 0 : std::max<std::uint64_t>(1, desc.segment_bytes / size_of(data->type));
   return data;
 }
 
-std::string text_of_buckets(const shape& data) {
-  std::string text;
-  for (const std::uint64_t count : data.buckets)
-    text += (text.empty() ? " in " + std::to_string(data.buckets.size()) + " buckets " : "+") + std::to_string(count);
-  return text;
-}
+// --- memory ------------------------------------------------------------------------------------------------
 
-struct described_partial {
-  commit_request request;
-  std::shared_ptr<sparse_state> state{};  ///< of a sparse one
-};
-
-/// Why the rest of the desc does not go with the sparse allreduce in it.
-std::optional<failure> validate_sparse(const lsched_partial_desc& desc, const lsched_sparse_desc& sparse) {
-  const auto refused = [](std::string why) {
-    return failure{status::argument, "a sparse allreduce " + std::move(why)};
+std::optional<failure> validate_memory(const collective_request& request, std::uint64_t inputs, std::uint64_t outputs) {
+  const auto missing = [](const char* which, std::uint64_t count) {
+    return argument(std::string(which) + " is null but has " + counted(count, "element"));
   };
-  if (desc.collective != nullptr && desc.collective != std::string_view("sparse_allreduce"))
-    return failure{status::argument, "sparse: \"" + std::string(desc.collective) + "\" is no sparse_allreduce"};
-  if (sparse.count != desc.count || sparse.dtype != desc.dtype) return refused("of another count or dtype");
-  if (sparse.gradient != nullptr || sparse.update != nullptr)
-    return refused("that is partial owns its memory: leave gradient and update NULL");
-  if (desc.algorithm != nullptr) return refused("has its algorithm in its own desc");
-  if (desc.reduction != LSCHED_SUM) return refused("is a sum: LSCHED_SUM");
-  if (desc.divisor != LSCHED_DIVIDE_BY_NONE) return refused("divides by the ranks itself: leave divisor 0");
-  if (desc.buckets != nullptr || desc.bucket_count != 0) return refused("has no buckets");
-  if (desc.tensors != nullptr || desc.tensor_count != 0) return refused("has no tensors");
-  if (sparse.nans == LSCHED_NAN_ERROR) return refused("that is partial has no rounds to refuse: LSCHED_NAN_ERROR");
-  if (desc.averages_weights != 0) return refused("averages no weights: leave averages_weights 0");
-  return std::nullopt;
+  if (inputs > 0 && request.input == nullptr) return missing("input", inputs);
+  if (outputs > 0 && request.output == nullptr) return missing("output", outputs);
+  const std::uint64_t element = size_of(request.data.type);
+  const memory_layout apart{};
+  if (request.data.in_place || apart.fits({request.input, inputs * element}, {request.output, outputs * element}))
+    return std::nullopt;
+  return argument("input and output overlap, and not as in place");
 }
 
-lag_rule lag_of(const lsched_partial_desc& desc) {
-  return {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)};
+/// Takes the caller's memory. The root's buffer of a bcast may be given as either.
+std::optional<failure> read_memory(collective_request& request, world place, const lsched_collective_desc& desc) {
+  request.buffers = request.kind->extents_of(place, request.data);
+  const void* const input = desc.input == nullptr && request.kind == &k_bcast ? desc.output : desc.input;
+  if (request.buffers.input) request.input = static_cast<const std::byte*>(input);
+  if (request.buffers.output) request.output = static_cast<std::byte*>(desc.output);
+  const std::uint64_t inputs = request.buffers.input.value_or(0);
+  const std::uint64_t outputs = request.buffers.output.value_or(0);
+  if (inputs > 0 && outputs > 0) {
+    const std::int64_t aliasing =
+        request.kind->aliasing_of == nullptr ? 0 : request.kind->aliasing_of(place, request.data);
+    request.aliasing_bytes = aliasing * static_cast<std::int64_t>(size_of(request.data.type));
+    request.data.in_place = request.input != nullptr && request.input == request.output + request.aliasing_bytes;
+  }
+  return validate_memory(request, inputs, outputs);
 }
 
-described_partial describe_sparse(lsched_world* world, const lsched_partial_desc& desc) {
-  const std::string nothing = "partial sparse allreduce with bad arguments";
-  const auto sparse = read_struct(desc.sparse);
-  if (!sparse) return {{nothing, sparse.error()}};
-  if (auto why = validate_sparse(desc, *sparse)) return {{nothing, *why}};
-  const auto starts = read_start(*world, desc);
-  if (!starts) return {{nothing, starts.error()}};
-  auto asked = read_request(world->joined.place(), *sparse);
-  if (!asked) return {{nothing, asked.error()}};
-  return {{"partial_" + asked->agreement + " " + words_for(*starts) + " seed " + std::to_string(starts->seed),
-           partial_sparse_allreduce(*asked->how, asked->problem, *starts),
-           {},
-           {.lag = lag_of(desc), .local = std::move(asked->steps)}},
-          std::move(asked->state)};
+/// Reads the desc of a rank. ARGUMENT for whatever is missing, out of range, overlaps or does not belong to this
+/// collective.
+result<collective_request> read_request(const lsched_world& world, lsched_collective_desc desc) {
+  const auto user_op = desc.user_op == nullptr ? lsched_user_op{} : read_struct(desc.user_op);
+  if (!user_op) return user_op.error();
+  if (desc.user_op != nullptr) desc.user_op = &*user_op;
+  if (desc.collective == nullptr) return argument("collective is null");
+  collective_request request{.kind = find_collective(desc.collective)};
+  if (request.kind == nullptr) return choose(desc.collective, "auto", world.place(), {}).error();  // lists what exists
+  if (request.kind->activates) return argument(std::string(request.kind->name) + " has a create function of its own");
+  auto data = read_data(*request.kind, world.place(), desc);
+  if (!data) return data.error();
+  request.data = std::move(*data);
+  if (request.kind->moves_data) request.data.nodes = world.nodes();
+  if (auto why = validate(*request.kind, {.summary = ""}, world.place(), request.data, {})) return *why;
+  if (auto why = read_memory(request, world.place(), desc)) return *why;
+  if (request.data.what == kernel::user) request.user = {user_op->combine, user_op->context, user_op->unit};
+  return request;
 }
 
-commit_request describe_dense(lsched_world* world, const lsched_partial_desc& desc) {
-  const auto data = read_partial_shape(desc);
-  if (!data) return {"partial collective with bad arguments", data.error()};
-  const std::string name = partial_name(desc);
-  const std::string what = name + " " + text_of(*data);
-  const auto starts = read_start(*world, desc);
-  if (!starts) return {what, starts.error()};
-  const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
-  const auto made = world->schedules_made.get(name, wanted, *data, *starts);
-  if (!made) return {what, made.error()};
-  const std::string agreement = what + " " + std::string(made->chosen.how->name) + " " + words_for(*starts) + " seed " +
-                                std::to_string(starts->seed) + (desc.averages_weights != 0 ? " averages" : "") +
-                                text_of_buckets(*data) + text_of_tensors(*data);
-  return {agreement, made->program, {}, {.lag = lag_of(desc), .tensors = data->tensors}};
+/// Whether peers can read this rank's memory.
+bool is_visible(lsched_world& world, const collective_request& request) {
+  const auto is_shown = [&](const std::byte* place, std::optional<std::uint64_t> count) {
+    const std::uint64_t bytes = count.value_or(0) * size_of(request.data.type);
+    return bytes == 0 || world.process.net().sends_from(place, bytes);
+  };
+  return is_shown(request.input, request.buffers.input) && is_shown(request.output, request.buffers.output);
 }
 
-described_partial describe_partial(lsched_world* world, const result<lsched_partial_desc>& desc) {
-  if (!desc) return {{"partial collective with bad arguments", desc.error()}};
-  return desc->sparse != nullptr ? describe_sparse(world, *desc) : described_partial{describe_dense(world, *desc)};
+std::vector<tensor> tensors_of(const collective_request& request) {
+  if (!request.kind->adapts) return {};
+  return request.data.tensors.empty() ? std::vector<tensor>{{0, request.data.count}} : request.data.tensors;
 }
 
-/// How long ranks serve each other where a partial schedule could not be completed.
-constexpr std::uint64_t k_farewell_ns = 10'000'000'000;
-
-/// A schedule beside a partial one, which waits for every rank that has not left.
-result<instance*> commit_companion(lsched_schedule& schedule, const char* purpose, const shape& data) {
-  lsched_world& world = *schedule.world;
-  const auto made = world.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
-  const std::string name = purpose + std::string(" of ") + schedule.instance->label;
-  commit_request request{name, made ? made->program : result<schedule_ptr>(made.error())};
-  const auto committed = world.joined.commit(request);
-  if (committed) world.process.driver().with_engine([&] { (*committed)->label = name; });
-  return committed;
-}
-
-/// The instances by which ranks agree on a round, and through which they average weights. A failed one: `all` has those
-/// before it.
-std::optional<failure> commit_companions(lsched_schedule& schedule, const lsched_partial_desc& desc,
-                                         session_instances& all) {
-  const auto agreement = commit_companion(schedule, "agreement", {.count = 1, .type = dtype::u64, .what = kernel::max});
-  if (!agreement) return agreement.error();
-  all.agreement = *agreement;
-  if (desc.averages_weights == 0) return std::nullopt;
-  const auto mean = commit_companion(schedule, "mean", *read_shape(desc.count, desc.dtype, desc.reduction));
-  if (!mean) return mean.error();
-  all.mean = *mean;
-  return std::nullopt;
-}
-
-/// Makes the session of a schedule that has been committed.
-lsched_status complete_partial(lsched_schedule& schedule, const lsched_partial_desc& desc,
-                               lsched_diagnostic* diagnostic) {
-  session_instances all{.rounds = schedule.instance};
-  const auto why = commit_companions(schedule, desc, all);
-  schedule.session.emplace(schedule.world->process.engine(), all, static_cast<divisor>(desc.divisor),
-                           std::span(desc.buckets, desc.bucket_count));
-  return why ? report(diagnostic, *why) : LSCHED_OK;
+result<creation> describe(lsched_world& world, const result<lsched_collective_desc>& desc) {
+  if (!desc) return desc.error();
+  auto request = read_request(world, *desc);
+  if (!request) return request.error();
+  if (request->kind->moves_data) request->data.is_visible = is_visible(world, *request);
+  const auto made = world.schedules_made.get(request->kind->name, desc->algorithm == nullptr ? "auto" : desc->algorithm,
+                                             request->data);
+  if (!made) return made.error();
+  request->data.segment = made->chosen.data.segment;
+  request->data.radix = made->chosen.data.radix;
+  const std::string_view remark = remark_on(*made->chosen.how, world.place().size, request->data);
+  binding memory;
+  if (request->buffers.input) memory.inputs.push_back(request->input);
+  if (request->buffers.output) memory.outputs.push_back(request->output);
+  return creation{.request = {agreement_of(*request->kind, request->data, made->chosen.how->name),
+                              made->program,
+                              std::move(memory),
+                              {.user = request->user}},
+                  .extras = {.layout = {request->data.in_place, request->aliasing_bytes},
+                             .tensors = tensors_of(*request),
+                             .looks_at_tensors = world.place().size > 1 && remark.empty()},
+                  .remark = std::string(remark)};
 }
 
 }  // namespace
@@ -253,47 +217,28 @@ using namespace lsched;
 extern "C" {
 
 lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  const lsched_collective_desc barrier{.collective = "barrier"};
-  return guarded(diagnostic, [&] { return create(world, barrier, schedule, diagnostic); });
+  return create(world, schedule, diagnostic,
+                [](lsched_world& w) { return describe(w, lsched_collective_desc{.collective = "barrier"}); });
 }
 
 lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduce_desc* desc,
                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] {
-    const auto asked = read_struct(desc);
-    if (!asked) return create(world, asked.error(), schedule, diagnostic);
-    const lsched_collective_desc same{.collective = "allreduce",
-                                      .input = asked->input,
-                                      .output = asked->output,
-                                      .count = asked->count,
-                                      .dtype = asked->dtype,
-                                      .reduction = asked->reduction,
-                                      .algorithm = asked->algorithm};
-    return create(world, same, schedule, diagnostic);
+  return create(world, schedule, diagnostic, [&](lsched_world& w) -> result<creation> {
+    const auto known = read_struct(desc);
+    if (!known) return known.error();
+    return describe(w, lsched_collective_desc{.collective = "allreduce",
+                                              .input = known->input,
+                                              .output = known->output,
+                                              .count = known->count,
+                                              .dtype = known->dtype,
+                                              .reduction = known->reduction,
+                                              .algorithm = known->algorithm});
   });
 }
 
 lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                        lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] { return create(world, read_struct(desc), schedule, diagnostic); });
-}
-
-lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_desc* desc, lsched_schedule** schedule,
-                                    lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] {
-    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
-    const auto asked = read_struct(desc);
-    described_partial all = describe_partial(world, asked);
-    lsched_schedule* made = nullptr;
-    if (schedule == nullptr) all.request.program = failure{status::argument, "schedule is null"};
-    lsched_status answer = commit(world, std::move(all.request), &made, diagnostic);
-    if (answer == LSCHED_OK) answer = complete_partial(*made, *asked, diagnostic);
-    if (answer != LSCHED_OK) (void)lsched_schedule_destroy(made, k_farewell_ns, nullptr);
-    if (answer != LSCHED_OK) return answer;
-    made->residual = std::move(all.state);
-    *schedule = made;
-    return answer;
-  });
+  return create(world, schedule, diagnostic, [&](lsched_world& w) { return describe(w, read_struct(desc)); });
 }
 
 }  // extern "C"

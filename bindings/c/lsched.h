@@ -6,17 +6,16 @@
  *     Compilers warn where a status is not looked at; `(void)` before the call says that this is meant.
  *  2. Order of arguments: object, inputs, options, outputs, and last an optional lsched_diagnostic (NULL allowed)
  *     that receives the detail of a failure. Functions without one fail only as their "Errors" say. A create that
- *     succeeds leaves it alone, unless there is something to say all the same: its status is then LSCHED_OK, its text
- *     a remark, for example that an adaptive sum is only a mean here. So initialise it before, to tell that from none.
+ *     succeeds leaves it alone, or writes status LSCHED_OK and a remark (for example, that an adaptive sum is only a
+ *     mean here): initialise it to tell the two apart.
  *  3. Counts are elements, `_bytes` bytes, `_ns` nanoseconds; ranks are int32_t, everything else 64-bit.
  *     A timeout of LSCHED_FOREVER never passes, 0 makes one attempt.
- *  4. Structs that may grow begin with `struct_size`: set it to sizeof(the struct), or use the _init function. So a
- *     caller may have been compiled against an older or a newer header of the same LSCHED_ABI. Of a struct that a
- *     caller fills in, members that an older one lacks have their defaults (zero, where nothing else is said), and
- *     those that the library does not know must be zero, or it is LSCHED_ERR_VERSION. Of a struct that the library
- *     fills in, nothing is written beyond struct_size, and what the library does not know becomes zero. A size that
- *     the struct has never had is LSCHED_ERR_ARGUMENT; a diagnostic of such a size is left alone.
- *     Structs without struct_size never change.
+ *  4. Structs that may grow begin with `struct_size`: set it to sizeof(the struct), or use the _init function. Caller
+ *     and library may then come from different headers of the same LSCHED_ABI. Of a struct that the caller fills in,
+ *     missing members have their defaults (zero, where nothing else is said), and members unknown to the library must
+ *     be zero, else LSCHED_ERR_VERSION. Of a struct that the library fills in, nothing is written beyond struct_size,
+ *     and members unknown to the library become zero. A size that the struct never had is LSCHED_ERR_ARGUMENT; a
+ *     diagnostic of such a size is left alone. Structs without struct_size never change.
  *  5. Nothing prints, exits, aborts, installs signal handlers or forks; nothing throws.
  *  6. Each function states:  Thread (who may call it)  Blocks  Memory (who owns what, how long)  Errors.
  *     "Any" means any thread at any time. Functions on different worlds never exclude each other.
@@ -43,7 +42,7 @@
 #if (defined(__cplusplus) && __cplusplus >= 201703L) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
 #define LSCHED_CHECKED [[nodiscard]] LSCHED_API
 #elif defined(__GNUC__) && __GNUC__ >= 10 && !defined(__clang__) && !defined(__cplusplus)
-#define LSCHED_CHECKED __extension__ [[nodiscard]] LSCHED_API /* unlike the attribute below, minds a cast to void */
+#define LSCHED_CHECKED __extension__ [[nodiscard]] LSCHED_API /* a cast to void silences it, unlike the next */
 #elif defined(__GNUC__)
 #define LSCHED_CHECKED LSCHED_API __attribute__((warn_unused_result))
 #else
@@ -59,8 +58,8 @@ extern "C" {
 #define LSCHED_VERSION_MAJOR 0
 #define LSCHED_VERSION_MINOR 1
 #define LSCHED_VERSION_PATCH 0
-/* Moves only when the meaning of this interface does, or its layout other than by growing structs (convention 4);
- * checked when a world is opened. */
+/* Changes with the meaning of this interface, or its layout other than by growing structs (convention 4); checked when
+ * a world is opened. */
 #define LSCHED_ABI 2
 
 /* The library's package version, "0.1.0". Thread: any. Blocks: never. Memory: static. */
@@ -89,7 +88,7 @@ typedef enum lsched_status {
   LSCHED_ERR_BUSY = -13,      /* something still uses the object */
   LSCHED_ERR_VERSION = -14,   /* caller and library disagree about LSCHED_ABI, or a struct has unknown members */
   LSCHED_ERR_INTERNAL = -15,  /* an invariant of the library is broken: please report */
-  LSCHED_ERR_NOT_FINITE = -16 /* a round's result is not, and LSCHED_NAN_ERROR refuses it */
+  LSCHED_ERR_NOT_FINITE = -16 /* LSCHED_NAN_ERROR has refused the result of a round */
 } lsched_status;
 
 /* "LSCHED_ERR_PEER". Thread: any. Blocks: never. Memory: static; never NULL. */
@@ -98,9 +97,8 @@ LSCHED_API const char* lsched_status_name(lsched_status status);
 /* One sentence. Thread: any. Blocks: never. Memory: static; never NULL. */
 LSCHED_API const char* lsched_status_text(lsched_status status);
 
-/* The detail of a failure, or a remark on a success. Written when a function fails (or a wait times out), and when
- * lsched_collective_create succeeds with something to say, status LSCHED_OK; otherwise untouched. Owned by the
- * caller. */
+/* The detail of a failure or a timeout, or a remark of lsched_collective_create on its success (status LSCHED_OK);
+ * otherwise untouched. Owned by the caller. */
 typedef struct lsched_diagnostic {
   size_t struct_size;
   lsched_status status;
@@ -117,7 +115,7 @@ LSCHED_API void lsched_diagnostic_init_sized(lsched_diagnostic* diagnostic, size
 /* ---- Words ---------------------------------------------------------------------------------------------------- */
 
 typedef enum lsched_dtype {
-  LSCHED_DTYPE_NONE = 0, /* what a member that was forgotten says: refused wherever a dtype is asked for */
+  LSCHED_DTYPE_NONE = 0, /* a member that was forgotten: refused wherever a dtype is needed */
   LSCHED_I8,
   LSCHED_U8,
   LSCHED_I32,
@@ -147,13 +145,12 @@ typedef enum lsched_reduction {
 /* target = lower (op) higher on `count` elements, a multiple of the unit, unit by unit. `lower` comes from ranks below
  * those of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the
  * dtype, not to a whole unit.
- * It is called while a round runs, by whichever thread drives the world: one inside an lsched call, or the progress
- * thread; never by two at once for the same world, but for several worlds. It must return, must neither throw nor
- * jump out, and must not call this library. */
+ * Called while a round runs by the thread that drives the world (inside an lsched call, or the progress thread): one at
+ * a time per world. It must return, must neither throw nor jump out, and must not call this library. */
 typedef void (*lsched_combine)(const void* lower, const void* higher, void* target, uint64_t count, void* context);
 
-/* Arithmetic of the caller's own. It must be associative; equal operands must give equal bits on all ranks. Copied
- * where it is passed; `context` is the caller's, and must outlive the schedules that use it. */
+/* Arithmetic of the caller's own: associative, and equal operands give equal bits on all ranks. Copied where it is
+ * passed; `context` is the caller's, and must outlive the schedules that use it. */
 typedef struct lsched_user_op {
   size_t struct_size;
   lsched_combine combine;
@@ -187,34 +184,32 @@ typedef enum lsched_idle_mode {
 typedef enum lsched_lane_mode {
   LSCHED_LANE_AUTO = 0,    /* large arithmetic also on cores that no rank of this machine needs; none: INLINE */
   LSCHED_LANE_INLINE = -1, /* arithmetic is done by whichever thread drives the world */
-  LSCHED_LANE_TBB = -2     /* as AUTO, but one worker at least, be a core free for it or not */
+  LSCHED_LANE_TBB = -2     /* as AUTO, but at least one worker, even if no core is free for it */
 } lsched_lane_mode;
 
 typedef struct lsched_config {
   size_t struct_size;
   int32_t progress;           /* an lsched_progress_mode */
   int32_t idle;               /* an lsched_idle_mode */
-  int32_t progress_core;      /* operating-system core of the progress thread; -1: chosen from the topology if a
-                                  core is free for it, else left to the scheduler */
+  int32_t progress_core;      /* the progress thread's core; -1: one that is free, or the scheduler's choice */
   int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large arithmetic */
-  uint64_t region_bytes;      /* address space of this rank's shared region, at least what the library itself
-                                  needs; 0: the machine's memory size */
+  uint64_t region_bytes;      /* this rank's shared region, the library's needs included; 0: as the machine's memory */
   uint64_t commit_timeout_ns; /* for the collective create functions */
 } lsched_config;
 
-/* Fills in the defaults: progress thread, automatic idling and lane, 60 s for commits, then what the environment says
- * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park, LSCHED_LANE=auto|inline|tbb|tbb:WORKERS; another
- * word there makes opening fail with ARGUMENT).  Thread: any. Blocks: never. */
+/* Fills in the defaults: progress thread, automatic idling and lane, 60 s for commits, then the environment's
+ * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park, LSCHED_LANE=auto|inline|tbb|tbb:WORKERS; any other
+ * word makes opening fail with ARGUMENT).  Thread: any. Blocks: never. */
 #define lsched_config_init(config) lsched_config_init_sized((config), sizeof(lsched_config))
 LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
 
 /* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where there is
- * none.  config NULL: defaults. A rank joins its world once: closing is leaving it for good.
+ * none.  config NULL: defaults. A rank joins its world once, and leaves it for good by closing it.
  * Thread: any, once per process and world.  Blocks: until all ranks have come, at most commit_timeout_ns.
  * Memory: *world is the caller's until lsched_world_close.
- * Errors: UNSUPPORTED in a process started by an MPI launcher (use lsched_world_open_mpi of lsched_mpi.h),
- * or if the lane is to be oneTBB's and the build is without it,
- * STATE (this rank has joined before), VERSION, ARGUMENT, TIMEOUT (naming a rank that did not come), NOMEM. */
+ * Errors: UNSUPPORTED in a process of an MPI launcher (use lsched_world_open_mpi of lsched_mpi.h), or for a oneTBB lane
+ * in a build without oneTBB; STATE (this rank has joined before), VERSION, ARGUMENT, NOMEM,
+ * TIMEOUT (names a rank that did not come). */
 #define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
                                                    lsched_diagnostic* diagnostic);
@@ -237,8 +232,8 @@ LSCHED_API int32_t lsched_rank(const lsched_world* world);
 /* Ranks of the world; 0 for NULL.  Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_size(const lsched_world* world);
 
-/* Where a rank is. A node is a set of ranks that share memory, or that play one (LSCHED_RANKS_PER_NODE=k: k neighbours
- * each). Nodes are numbered from 0 in the order of their lowest ranks, places on a node in the order of its ranks. */
+/* Where a rank is. A node is a set of ranks that share memory, or k neighbours (LSCHED_RANKS_PER_NODE=k). Nodes are
+ * numbered from 0 in the order of their lowest ranks, places on a node in the order of its ranks. */
 typedef struct lsched_node {
   size_t struct_size;
   int32_t number;
@@ -256,9 +251,9 @@ LSCHED_CHECKED lsched_status lsched_node_of(const lsched_world* world, int32_t r
  * Thread: any.  Blocks: never; another thread that drives the engine is left alone.  Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_progress(lsched_world* world, int* moved);
 
-/* Memory that local ranks can read directly: from such buffers even large messages are sent without a copy.
- * 64-byte aligned, contents unspecified, left out of core dumps.  Thread: any. Blocks: never. Memory: until lsched_free
- * or close.  Errors: NOMEM, ARGUMENT. */
+/* Memory that local ranks can read directly: large messages leave such buffers without a copy. 64-byte aligned,
+ * contents unspecified, left out of core dumps.
+ * Thread: any. Blocks: never. Memory: until lsched_free or close. Errors: NOMEM, ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_alloc(lsched_world* world, uint64_t bytes, void** memory);
 /* Thread: any. Blocks: never. NULL is OK. No schedule may be bound to the memory any more. */
 LSCHED_CHECKED lsched_status lsched_free(lsched_world* world, void* memory);
@@ -281,16 +276,15 @@ LSCHED_CHECKED lsched_status lsched_get_stats(lsched_world* world, lsched_stats*
  * Thread: any. Blocks: never. Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_world_describe(lsched_world* world, char* text, size_t bytes);
 
-/* Records what every op of this rank's schedules does and when, into memory reserved now: 48 bytes an event, of which
- * an op takes one or two and a round two. When it is full, recording stops; the file says so. Off, it costs one
- * comparison per op. LSCHED_TRACE=PREFIX in the environment records every world from open to close and writes
- * PREFIX.RANK.json.
+/* Records what every op of this rank's schedules does and when, into memory reserved now: 48 bytes an event (an op: one
+ * or two, a round: two). Recording stops when it is full; the file says so. LSCHED_TRACE=PREFIX in the environment
+ * records every world from open to close into PREFIX.RANK.json.
  * Thread: any, one trace call at a time per world.  Blocks: for at most one step of the engine.  Memory: until
  * lsched_trace_write or close.  Errors: ARGUMENT (events 0 or above 2^40), STATE (already recording), NOMEM. */
 LSCHED_CHECKED lsched_status lsched_trace_start(lsched_world* world, uint64_t events);
 
 /* Ends the recording and writes it to the file `path` (replaced if it exists) in the JSON that Perfetto and
- * chrome://tracing open. The file holds this rank alone; `lsched trace FILE...` puts those of all ranks together.
+ * chrome://tracing open: this rank alone; `lsched trace FILE...` joins those of all ranks.
  * Thread: as lsched_trace_start.  Blocks: while it writes.
  * Errors: STATE (not recording), ARGUMENT (the file cannot be opened; recording goes on), TRANSPORT (it cannot be
  * written), NOMEM. */
@@ -348,18 +342,17 @@ LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_world* world, const 
  *
  * Blocks lie one after the other, in order of ranks (of `destinations` and `sources`). In place, gather, allgather and
  * scatter find this rank's own block where it belongs in the larger buffer, and leave it there. exscan leaves rank 0's
- * output alone. Arithmetic of the caller's own that does not commute is applied in the order of ranks, the library's in
- * one that depends on the algorithm; every rank that gets a combined element gets the same bits.
+ * output alone. A user_op that does not commute is applied in the order of ranks, other arithmetic in an order that
+ * depends on the algorithm; every rank that gets a combined element gets the same bits.
  *
- * adasum (Maleki and others, MLSys 2021) takes f16, bf16, f32 and f64 and leaves reduction 0. Each tensor of the vector
- * becomes the sum of what is orthogonal in the ranks' contributions and the mean of what is parallel; of zeros nothing
- * is taken. Elements in no tensor become some rank's, not combined. One element of a tensor that is not finite makes
- * that tensor NaN on all ranks, and touches no other. docs/adasum.md says in which order ranks are combined. Its
- * algorithm "two_level" combines the means of nodes; on one node it is the mean, and then the schedule's name and the
- * diagnostic of a successful create say so.
+ * adasum (Maleki and others, MLSys 2021): floating types, reduction 0. Each tensor of the vector becomes the sum of the
+ * orthogonal parts of the ranks' contributions and the mean of the parallel ones; of zeros nothing is taken. Elements
+ * in no tensor become some rank's. An element that is not finite makes its tensor NaN on all ranks, and no other.
+ * docs/adasum.md has the order of ranks. Algorithm "two_level" combines the means of nodes; on one node it is the mean,
+ * and the schedule's name and the diagnostic of the create say so.
  *
- * node_mean and node_adasum have an owner on every node, the rank at place `root` (lsched_node_of), which all nodes
- * must have. What is in brackets, owners alone have. Floating types; reduction stays 0. On one node node_adasum is what
+ * node_mean and node_adasum: floating types, reduction 0. Every node has an owner, the rank at place `root`
+ * (lsched_node_of), which all nodes must have; owners alone have what is in brackets. On one node node_adasum is what
  * its owner has, and says so likewise. */
 typedef struct lsched_tensor {
   uint64_t begin; /* its first element in the vector */
@@ -374,8 +367,8 @@ typedef struct lsched_collective_desc {
   uint64_t count;
   const uint64_t* counts;      /* elements by rank, the same on all ranks; alltoallv: of my block for each rank */
   const uint64_t* recv_counts; /* alltoallv: of each rank's block for me */
-  const int32_t* destinations; /* neighbor_exchange: who gets my blocks; counts has one entry for each. A rank may be */
-  const int32_t* sources;      /* there more than once, and be itself; recv_counts has one entry for each source */
+  const int32_t* destinations; /* neighbor_exchange: who gets my blocks, and counts has one entry for each; and who */
+  const int32_t* sources;      /* sends me one, with recv_counts. A rank may be there more than once, and be itself */
   int32_t destination_count;
   int32_t source_count;
   lsched_dtype dtype;
@@ -385,9 +378,8 @@ typedef struct lsched_collective_desc {
   uint64_t segment_bytes;        /* of pipelined algorithms, not of adasums and node_mean; 0: chosen */
   int32_t radix;                 /* of trees and multiplying steps, likewise; 0: chosen */
   const lsched_user_op* user_op; /* in place of reduction, which is then left 0; all counts are multiples of its unit */
-  const lsched_tensor*
-      tensors;           /* adasums: what is combined as one, each by itself, ascending and disjoint; the same on */
-  uint64_t tensor_count; /* all ranks. NULL and 0: the vector is one tensor */
+  const lsched_tensor* tensors;  /* adasums: ascending and disjoint, the same on all ranks; NULL and 0: one tensor */
+  uint64_t tensor_count;
 } lsched_collective_desc;
 
 /* A persistent collective: created once, run any number of times.  Collective.
@@ -426,8 +418,8 @@ LSCHED_CHECKED lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_
  * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding. */
 LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
-/* The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective has one each,
- * where this rank has one at all).
+/* The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective: at most one
+ * each).
  * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
  * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round;
  * UNSUPPORTED for partial schedules, which own their buffers. */
@@ -451,31 +443,29 @@ LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedu
 /* ---- Adaptive sums: what became of the tensors --------------------------------------------------------------- */
 
 /* Which tensors of the last round of an "adasum" or "node_adasum" are non-finite: is_non_finite[i] = 1 if tensor i is,
- * else 0, and *number (optional) = how many. The same on all ranks, with no message, since the result is. Non-finite is
- * a tensor
- *   - that is NaN, in a world of several ranks: one of its elements was not finite, on some rank, or did not remain so
- *     on the way (an f16 beyond 65504 in a sum that went into another one; docs/adasum.md says when there is none);
- *   - of which any element is not finite, where nothing is combined tensor by tensor: in a world of one rank, and where
- *     all ranks are on one node by "two_level", which is their mean then, and node_adasum, which is one contribution.
- * A result that overflows in the last combination is an infinity in just that element, and its tensor does not count.
- * Looks at one element of each tensor; of the latter kind at all.  Without a table there is one tensor.
+ * else 0, and *number (optional) = how many. The same on all ranks, without a message. Non-finite is a tensor
+ *   - that is NaN, in a world of several ranks: an element was not finite on some rank, or did not remain so on the way
+ *     (an f16 beyond 65504 in an intermediate sum; docs/adasum.md);
+ *   - of which any element is not finite, where nothing is combined tensor by tensor: one rank; "two_level" on one
+ *     node, which is the mean; and node_adasum on one node, which is one contribution.
+ * A result that overflows in the last combination is an infinity in that element alone, and its tensor does not count.
+ * Looks at one element of each tensor, of the latter kind at all elements.  Without a table there is one tensor.
  * `is_non_finite` has room for `tensor_count`, the schedule's number of tensors; NULL and 0: only the number.
  * Thread: any, but not while somebody starts a round, or rebinds.  Blocks: never.  Memory: reads the output where it
  * lies; ask before changing it.
- * Errors: ARGUMENT (not made as "adasum" or "node_adasum", another number of tensors); STATE before the first round has
- * ended, before the first after lsched_rebind has, and while one runs; UNSUPPORTED for partial schedules, whose results
- * are collected. */
+ * Errors: ARGUMENT (not made as "adasum" or "node_adasum", another number of tensors); STATE while a round runs, and
+ * before one has ended since the create or the last lsched_rebind; UNSUPPORTED for partial schedules. */
 LSCHED_CHECKED lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
                                                        uint8_t* is_non_finite, uint64_t* number);
 
 /* ---- Sparse allreduces ----------------------------------------------------------------------------------------- */
 
-/* What becomes of items for which an owner of a region has no room. */
+/* Items for which an owner of a region has no room. */
 typedef enum lsched_capacity {
   LSCHED_STRICT = 0, /* there is room for all: exactly the k largest of every rank are in */
   LSCHED_DEFER       /* a rank sends every owner at most its share of k, the largest first; the rest stays in its
-                        residual. No rank then sends or receives more than 6 k (P-1)/P words, whatever the gradients,
-                        if it is balanced by cost or always; for k below some hundreds, 1 + log2 P items more */
+                        residual. Balanced by cost or always, a rank sends and receives at most 6 k (P-1)/P words,
+                        whatever the gradients; for k below some hundreds, 1 + log2 P items more */
 } lsched_capacity;
 
 typedef enum lsched_boundaries {
@@ -490,10 +480,10 @@ typedef enum lsched_balance {
   LSCHED_BALANCE_NEVER
 } lsched_balance;
 
-/* What becomes of NaN, and under the last one of infinities, in gradients and sums. */
+/* NaN and infinities in gradients and sums. */
 typedef enum lsched_nan_policy {
   LSCHED_NAN_PROPAGATE = 0, /* they count as the largest elements, so that they are sent, and all ranks see them */
-  LSCHED_NAN_IGNORE,        /* they stay in the residual, where they are until somebody writes to it */
+  LSCHED_NAN_IGNORE,        /* NaN stay in the residual until somebody writes to it; infinities are sent */
   LSCHED_NAN_ERROR          /* as the first, but a round whose sum is not finite is refused, on all ranks */
 } lsched_nan_policy;
 
@@ -526,33 +516,29 @@ typedef struct lsched_sparse_desc {
   uint32_t bucket; /* lists that a rank sends to owners before it has those of as many; 0: all of them */
 } lsched_sparse_desc;
 
-/* An allreduce of the elements that matter most, with error feedback (Li and Hoefler, PPoPP 2022, Algorithm 2). In each
- * round, on every rank:
+/* An allreduce of the largest elements, with error feedback (Li and Hoefler, PPoPP 2022, Algorithm 2). In each round,
+ * on every rank:
  *
  *     residual += scale * gradient                      the residual is the schedule's, f64 for F64 and f32 else
  *     its k largest elements (by magnitude, then index) are sent, those of all ranks added up in rank order
- *     update = what has become of them / P, zero elsewhere: the same bits on every rank
+ *     update = the result / P, zero elsewhere: the same bits on every rank
  *     residual -= what of this rank's is in the update
  *
- * "oktopk" leaves in the update the k largest sums (but see lsched_selection), "topka" all of them. No element is ever
- * lost: what is not in the update is in some rank's residual. A round that fails leaves residual + scale * gradient.
- * docs/sparse.md has the rest.
+ * The result of "oktopk" is the k largest sums (but see lsched_selection), of "topka" all of them. No element is lost:
+ * what is not in the update is in some rank's residual. A round that fails leaves residual + scale * gradient.
  *
- * LSCHED_NAN_ERROR: a round ends with NOT_FINITE, on all ranks alike (lsched_run, lsched_wait, lsched_test; the
- * diagnostic names the first such element), if anything that was sent is not finite, or the sum of it is not. NaN and
- * infinities are the first to be sent, but k = 0 sends nothing, and LSCHED_DEFER may put them off for some rounds. The
- * update of such a round is zero everywhere, and nothing leaves the residuals but what is not finite, or would not be
- * as an element of `dtype`: that becomes zero, on every rank. The schedule is none the worse, and the next round like
- * any other. Where finite elements add up to too much, they are in the residuals still, and the next round meets them
- * again, unless gradients make up for them, or somebody writes to the residual. (Of all rounds that ended so, the last
- * one is remembered: an older ticket, if asked again, answers OK.)
+ * LSCHED_NAN_ERROR: a round ends with NOT_FINITE on all ranks (lsched_run, lsched_wait, lsched_test; the diagnostic
+ * names the first element) if anything that was sent, or its sum, is not finite. Its update is zero everywhere; in the
+ * residuals elements that are not finite, or not as `dtype`, become zero on every rank, and nothing else changes. The
+ * schedule remains usable. Finite elements whose sum overflows are in the residuals still, so the next round may be
+ * refused, too. Of refused rounds the last one is remembered: an older ticket, asked again, answers OK.
  *
- * The schedule is run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind).  Collective.
+ * Run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind); docs/sparse.md has the rest.  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a whole in
- * the first round and after lsched_rebind; from then on only where it changes, so it must not be written to. Besides
- * the residual the schedule has a dense vector for sums and lists of about 2 P k items (LSCHED_DEFER: of some k).
- * F16 and BF16: sums travel as such. What rounding a sum cuts off is lost, and a sum beyond the type is infinite, even
- * if the P-th part of it would not be: scale gradients accordingly.
+ * the first round and after lsched_rebind, then only where it changes: do not write to it. Besides the residual the
+ * schedule has a dense vector for sums and lists of about 2 P k items (LSCHED_DEFER: of some k).
+ * F16 and BF16: sums travel as such; rounding is lost, and a sum beyond the type is infinite, even if its P-th part
+ * would not be: scale gradients accordingly.
  * Errors: ARGUMENT (also for members that the algorithm does not look at and that are not zero), MISMATCH (ranks
  * disagree about anything but memory and scale), else as barrier. */
 LSCHED_CHECKED lsched_status lsched_sparse_create(lsched_world* world, const lsched_sparse_desc* desc,
@@ -575,24 +561,21 @@ typedef struct lsched_sparse_stats {
 LSCHED_CHECKED lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
 
 /* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written.
- * Of a partial schedule a round is under way from when this rank's contribution is taken until it is over, and any rank
- * may start the next. So all ranks flush, look, save or load, and only when all have done so offer again: it takes a
- * barrier in between, or another lsched_flush.
- * After a round has failed there is no other, and the residual is still there to be saved.
+ * A round of a partial schedule lasts from the capture of this rank's contribution to its end, and any rank may start
+ * the next: flush on all ranks, look, save or load, then a barrier or another lsched_flush before any rank offers.
+ * After a failed round there is no other, but the residual is still there to be saved.
  * Thread: not while a round runs.  Blocks: never; for at most one step of the engine if partial.  Memory: the
  * schedule's.  Errors: ARGUMENT, STATE while a round runs. */
 LSCHED_CHECKED lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual,
                                                     lsched_dtype* dtype);
 
-/* All that lives from round to round, for a checkpoint: residual, boundaries, thresholds. *needed (optional) = its
- * bytes; written if there is room for all of it. And back, into a schedule that was created alike, on as many ranks;
- * an image that is none changes nothing. All ranks load images of the same round; if they do not, "oktopk" fails with
- * MISMATCH, on all ranks in the same round, as soon as an item reaches one that is not its owner.
- * Partial schedules: as of lsched_sparse_residual; an image is of one moment in any case, but images of several ranks
- * belong together only if no round ran in between.
- * Thread: not while a round runs.  Blocks: never; as lsched_sparse_residual if partial.  Errors: ARGUMENT (too little
- * room; no such image), VERSION, MISMATCH (an image of another dtype, count or number of ranks), STATE while a round
- * runs. */
+/* Saves all that lives from round to round, for a checkpoint (residual, boundaries, thresholds): *needed (optional) =
+ * its bytes; written if there is room for all of it. Loads it into a schedule that was created alike, on as many ranks;
+ * a bad image changes nothing. All ranks load images of the same round; if not, "oktopk" fails with MISMATCH, on all
+ * ranks in the same round, as soon as an item reaches a rank that is not its owner. Partial schedules: as
+ * lsched_sparse_residual; images of several ranks belong together only if no round ran in between.
+ * Thread: not while a round runs.  Blocks: as lsched_sparse_residual.  Errors: ARGUMENT (too little room; no such
+ * image), VERSION, MISMATCH (another dtype, count or number of ranks), STATE while a round runs. */
 LSCHED_CHECKED lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes,
                                                 size_t* needed);
 LSCHED_CHECKED lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes);
@@ -600,9 +583,8 @@ LSCHED_CHECKED lsched_status lsched_sparse_load(lsched_schedule* schedule, const
 /* Which part of the indices is added up by which rank. Sums do not depend on it, time and memory do. */
 typedef enum lsched_regions {
   LSCHED_EQUAL_REGIONS = 0, /* each rank's is as long; it may have to hold P * room items */
-  LSCHED_BALANCED_REGIONS   /* all ranks look at samples of their indices in each round, and cut so that they get about
-                               as many items each: none gets more than about 2 * room, however indices are spread. Two
-                               more small exchanges, of 2 P numbers and of one for each rank; count is up to 2^32 */
+  LSCHED_BALANCED_REGIONS   /* cut in each round by samples of all ranks' indices: none gets more than about 2 * room
+                               items. Two more exchanges, of 2 P numbers and of one a rank; count is up to 2^32 */
 } lsched_regions;
 
 typedef struct lsched_coo_desc {
@@ -616,31 +598,27 @@ typedef struct lsched_coo_desc {
   uint64_t* out_count;   /* how many these are, written when a round ends */
   uint64_t out_room;     /* the least of count and P * room is always enough */
   void* dense;        /* NULL, or count elements: the result as a vector, zero where it has no item. Written as a whole
-                         in the first round, and if lsched_rebind has brought another one; from then on only where
-                         it changes, so it must not be written to */
+                         in the first round and after lsched_rebind, then where it changes: do not write to it */
   uint64_t count;     /* of the vector: indices are below it. Up to P * 2^32; takes no memory */
   lsched_dtype dtype; /* of values: F16, BF16, F32 or F64 */
   lsched_regions regions; /* 0: equal */
 } lsched_coo_desc;
 
-/* The exact sum of sparse vectors that ranks bring (gradients of embeddings): nothing is selected, left out or kept for
- * later, so there is no residual. The result has every index that any rank has given, also if its sum is zero. Its
- * value is what rank 0 has given for it, added up in the order of its items, plus what rank 1 has, and so on: in f32
- * for F16 and BF16, which are rounded once, at the end. The same bits on every rank.
+/* The exact sum of sparse vectors that ranks bring (gradients of embeddings): nothing is selected or left out, so there
+ * is no residual. The result has every index that any rank has given, also if its sum is zero; its value is rank 0's,
+ * added up in the order of its items, plus rank 1's, and so on: in f32 for F16 and BF16, rounded once, at the end. The
+ * same bits on every rank.
  *
- * A round to which any rank brings more than `room` items, or an index that is not below count, and one whose result
- * has more than out_room items, ends on all ranks with BOUNDS (lsched_run, lsched_wait, lsched_test; the
- * diagnostic, where there is one, says whose items, or how many). It has changed nothing but *out_count, which is the
- * number of items that the result would have, or 0 if a rank's items were wrong. The schedule is none the worse, and
- * the next round may be good. (Of all rounds that ended so, the last one is remembered: an older ticket, if asked
- * again, answers OK.)
+ * A round with more than `room` items on a rank, an index that is not below count, or a result of more than out_room
+ * items ends on all ranks with BOUNDS (lsched_run, lsched_wait, lsched_test; the diagnostic says whose, or how many).
+ * It changes nothing but *out_count: the number of items of the result, or 0 if a rank's items were wrong. The schedule
+ * remains usable. Of such rounds the last one is remembered: an older ticket, asked again, answers OK.
  *
  * Inputs for lsched_rebind are indices, values and item_count, outputs out_indices, out_values, out_count and, if there
  * was one, dense. What was sent and received is in lsched_sparse_get_stats.  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create; outputs are disjoint from each other
- * and from inputs. The schedule takes P * min(room, ceil(count / P)) items of f32 or f64 for what all ranks may bring
- * of this rank's part of the indices (about 2 * room if balanced), 16 bytes and more for each item of room, and three
- * times out_room items.
+ * and from inputs. The schedule takes P * min(room, ceil(count / P)) items of f32 or f64 (about 2 * room if balanced),
+ * 16 bytes and more for each item of room, and three times out_room items.
  * Errors: ARGUMENT, NOMEM, UNSUPPORTED (count is more than P * 2^32, or 2^32 if balanced), CONSTRAINT (an integer
  * dtype), MISMATCH (ranks disagree about room, out_room, count, dtype or regions; dense is each rank's own choice),
  * else as barrier. */
@@ -649,9 +627,8 @@ LSCHED_CHECKED lsched_status lsched_coo_allreduce_create(lsched_world* world, co
 
 /* ---- Floating formats ----------------------------------------------------------------------------------------- */
 
-/* output[i] = factor * input[i], from one floating dtype to another (or the same): the product in f64, and that rounded
- * to nearest even, subnormals included; too large is an infinity. By a power of two it is rounded once. To put values
- * into f16 or bf16 for the wire, and to get them back.
+/* output[i] = factor * input[i], from one floating dtype to another (or the same): the product in f64, rounded to
+ * nearest even, subnormals included; too large is an infinity. A factor that is a power of two rounds once.
  * Thread: any.  Blocks: never.  Memory: all the caller's; input and output have count elements each and are disjoint.
  * Errors: ARGUMENT (a null buffer with count > 0, an integer dtype, or none). */
 LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor,
@@ -661,14 +638,13 @@ LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input
 
 /* What starts a round, in words:
  *   "full"         every rank's own call starts its part: nobody is left out
- *   "solo"         the first call of a round starts it on all ranks
- *   "majority"     one rank, drawn anew for each round from the seed, starts it: half of the ranks have called by then,
- *                  on average
- *   "first_of(M)"  the first call of M ranks, drawn anew for each round
- *   "all_of(M)"    the last call of M ranks, drawn anew for each round
- *   "quorum(K)"    the K-th call, whoever makes it
- * and behind each of them perhaps "+every(T)": rounds T, 2T, … wait for every rank's call, so that none falls further
- * behind.  Who has left is not drawn, and is not waited for. */
+ *   "solo"         the first call of a round
+ *   "majority"     the call of one rank, drawn for each round from the seed: on average half of the ranks have called
+ *   "first_of(M)"  the first call of M ranks that are drawn for each round
+ *   "all_of(M)"    the last call of M such ranks
+ *   "quorum(K)"    the K-th call
+ * followed by "+every(T)" or nothing: rounds T, 2T, … wait for every rank's call, so that none falls further behind.
+ * A rank that has left is not drawn, and is not waited for. */
 
 typedef enum lsched_lag {
   LSCHED_LATEST = 0, /* a result that was not collected is replaced by the next */
@@ -678,9 +654,8 @@ typedef enum lsched_lag {
 } lsched_lag;
 
 /* What results are divided by, when they are collected; sums only. The sum is taken in the dtype, and may overflow
- * before it is divided.
- * All means of this library are divided alike: the exact quotient of the sum and the divisor, however large that is,
- * rounded once to the dtype, integers to an integer, half to even. So ranks that all have x get x, if P x is exact. */
+ * before it is divided. Every mean of this library is the exact quotient of sum and divisor, rounded once to the dtype
+ * (integers to an integer, half to even): ranks that all have x get x, if P x is exact. */
 typedef enum lsched_divisor {
   LSCHED_DIVIDE_BY_NONE = 0,
   LSCHED_DIVIDE_BY_RANKS,        /* the size of the world, as Li et al. do */
@@ -747,9 +722,8 @@ typedef struct lsched_report {
 /* A collective in which nobody waits for the slowest (Li et al., PPoPP 2020). It owns its buffers and is served in
  * the background from creation on: with any policy but full a rank takes part in a round even if it has not called,
  * with what it has offered so far, or with nothing (null), which moves no bytes.  Collective.
- * Of a sparse allreduce a rank that has offered nothing sends what its residual has (lsched_sparse_create), so every
- * round has an update, and 0 contributors is one with no new gradient. lsched_sparse_get_stats, _residual, _save and
- * _load are for these, too.
+ * In a sparse allreduce a rank that has offered nothing sends from its residual (lsched_sparse_create), so every round
+ * has an update; 0 contributors: no new gradient is in it. lsched_sparse_get_stats, _residual, _save and _load apply.
  * Thread, Blocks, Memory: as lsched_barrier_create.
  * Errors: as lsched_allreduce_create; UNSUPPORTED for other policies than full without a progress thread, unless the
  * configuration asks for LSCHED_PROGRESS_CALLER on purpose. */
@@ -757,12 +731,11 @@ LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const ls
                                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
 /* Deposits a contribution and calls for my next round: with c my c-th call and E the open round, c < E: that round is
- * over, the contribution goes into the next one; c == E: I join, and start the round if the policy says so; c > E is
- * remembered as a call, but the contribution joins what is captured next, which may be the open round. So in reports of
- * "full", too, a round may have fewer contributors than ranks, and an earlier one several offers of a rank.
+ * over, the contribution goes into the next one; c == E: I join, and start the round if the policy says so; c > E: the
+ * call is remembered, but the contribution joins whatever is captured next, perhaps the open round. So a round, also of
+ * "full", may have fewer contributors than ranks, and an earlier one several offers of a rank.
  * Contributions that missed their round are combined with later ones: none is lost, none counts twice.
- * Thread: one at a time per schedule.  Blocks: never; one pass over the data, two if a round captures what is pending
- * meanwhile.
+ * Thread: one at a time per schedule.  Blocks: never; one pass over the data, two if a round captures meanwhile.
  * Memory: `contribution` is copied and the caller's again at return.
  * Errors: ARGUMENT, STATE after lsched_leave, in the middle of lsched_flush or lsched_model_sync, or for ordinary
  * schedules. */
@@ -795,20 +768,20 @@ LSCHED_CHECKED lsched_status lsched_collect_view(lsched_ticket ticket, void** re
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. */
 LSCHED_CHECKED lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers);
 
-/* Together with all ranks that have not left: makes a round in which everything is that was offered before, on all of
- * them, and copies what was not collected yet, as lsched_collect (of a history the first result; collect the others).
- * All ranks are at the same round afterwards.  Collective.
+/* Together with all ranks that have not left: makes a round that contains everything offered before, on all of them,
+ * and copies what was not collected yet, as lsched_collect (of a history the first result; collect the others). All
+ * ranks are at the same round afterwards. What a rank that leaves meanwhile had pending may come a round later.
+ * Collective.
  * Thread: as lsched_offer and lsched_collect.  Blocks: at most timeout_ns; after a TIMEOUT call it again (offer and
  * withdraw answer STATE until then; collect and leave are possible).  `result` is written at OK only.
- * What a rank had pending that leaves meanwhile may come a round later.
  * Errors: TIMEOUT, ARGUMENT, STATE after lsched_leave, in the middle of lsched_model_sync, or for ordinary
  * schedules. */
 LSCHED_CHECKED lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns,
                                           lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* Together with all ranks that have not left: replaces `weights`, count elements as those of contributions, by their
- * mean, the same bits everywhere. What was pending, and what was not collected, is forgotten, as at a flush whose
- * result nobody wants.  Collective. (The periodic synchronisation of Li et al., PPoPP 2020.)
+ * mean, the same bits everywhere; drops what was pending and not collected.  Collective. (The periodic synchronisation
+ * of Li et al., PPoPP 2020.)
  * report->last.contributors: how many ranks' weights; those of a rank that leaves meanwhile may be among them.
  * Thread, Blocks: as lsched_flush; `weights` must not change between a TIMEOUT and the next call.
  * Errors: as lsched_flush; UNSUPPORTED unless the schedule was made with averages_weights. */
@@ -820,8 +793,8 @@ LSCHED_CHECKED lsched_status lsched_model_sync(lsched_schedule* schedule, void* 
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. Calling it twice is OK. */
 LSCHED_CHECKED lsched_status lsched_leave(lsched_schedule* schedule);
 
-/* How often values of each size came. bins[b] counts those of b binary digits: bins[0] zeros, bins[b] those from
- * 2^(b-1) to 2^b - 1; the last bin all that are larger, too. */
+/* bins[b] counts values of b binary digits: bins[0] zeros, bins[b] those from 2^(b-1) to 2^b - 1; the last one larger
+ * ones, too. */
 #define LSCHED_HISTOGRAM_BINS 40
 typedef struct lsched_histogram {
   uint64_t sum, max;
@@ -854,8 +827,8 @@ typedef struct lsched_partial_stats {
   uint64_t bytes_saved; /* that null messages would have had */
 } lsched_partial_stats;
 
-/* What this rank has seen of a partial schedule since it was made; who is late shows where those of all ranks stand
- * side by side. Rounds of lsched_flush and lsched_model_sync count; what ranks exchange to agree on them does not.
+/* What this rank has seen of a partial schedule since it was made. Rounds of lsched_flush and lsched_model_sync count;
+ * what ranks exchange to agree on them does not.
  * Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT; STATE for ordinary schedules. */
 LSCHED_CHECKED lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats);
 
@@ -895,10 +868,9 @@ LSCHED_API lsched_status lsched_slot_input(lsched_builder* b, lsched_dtype dtype
 LSCHED_API lsched_status lsched_slot_output(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
 LSCHED_API lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
 
-/* Ops. `op` (optional) receives the new op. A tag is used once per peer and direction, and a peer is another rank: a
- * message to oneself is refused (lsched_add_copy moves data within a rank).
- * Errors: ARGUMENT (a slot that does not exist); what needs the whole schedule (peers, bounds, dtypes, tags) is judged
- * at commit. */
+/* Ops. `op` (optional) receives the new op. A tag is used once per peer and direction. A peer is another rank:
+ * lsched_add_copy moves data within a rank.
+ * Errors: ARGUMENT (a slot that does not exist). Peers, bounds, dtypes and tags are checked at commit. */
 LSCHED_API lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op);
 LSCHED_API lsched_status lsched_add_send(lsched_builder* b, int32_t to, uint32_t tag, lsched_region source,
                                          lsched_op* op);
@@ -945,9 +917,9 @@ LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_world* world, const cha
 
 /* ---- Proofs ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the schedules of a whole world of ranks keep what they promise in every execution: whatever the order in
- * which messages arrive, at any eager limit, whoever calls first. docs/verify.md says what is proved and how. Nothing
- * runs and no world is needed. The verdict is `holds`: LSCHED_OK alone says only that there is one. */
+/* Whether the schedules of a whole world keep what they promise in every execution: whatever the order in which
+ * messages arrive, at any eager limit, whoever calls first (docs/verify.md). Nothing runs and no world is needed. The
+ * verdict is `holds`: LSCHED_OK alone says only that there is one. */
 
 /* What was counted and found out. The counts are complete where the world holds. */
 typedef struct lsched_verification {
@@ -981,51 +953,39 @@ typedef struct lsched_finding {
   char text[2048];      /* the explanation, with the ops and the ways that lead to it; one line, cut if it is longer */
 } lsched_finding;
 
-typedef struct lsched_verify_text_desc {
+/* What is proved: the schedules of a text, or without one what the library itself would run, contents and cost. */
+typedef struct lsched_verify_desc {
   size_t struct_size;
   const char* text;       /* schedule files (docs/schedule_file.md): every rank's, one after the other in any order */
   uint64_t bytes;         /* of text, which needs no NUL and is not kept */
-  const char* collective; /* what the outputs must hold: what this collective of `lsched list` promises. NULL: the one
-                             that the schedules are named after ("allreduce/mine"), with its cost if they name a
-                             registered algorithm; nothing, if there is none */
+  const char* collective; /* of `lsched list`; its contents are what the outputs of a text must hold. NULL, for a text:
+                             the one that the schedules are named after ("allreduce/mine"), with its cost if they name
+                             a registered algorithm; nothing, if there is none */
   int32_t in_place;       /* 1: inputs and outputs share memory, as the collective says; else both begin together */
-} lsched_verify_text_desc;
+  int32_t ranks;          /* at most 2^20; the members from here on are not looked at if there is a text */
+  const char* algorithm;  /* one of the collective's; NULL or "auto": the one with the fewest hops */
+  uint64_t count;         /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */
+  lsched_dtype dtype;
+  lsched_reduction reduction;
+  const char* activation; /* of a partial collective; NULL for others */
+} lsched_verify_desc;
 
-/* Proves the schedules that a text holds. lsched_schedule_print writes such text for what a builder made.
+/* Proves the schedules of a world. lsched_schedule_print writes the text of what a builder made.
  * `findings` has room for `most_findings` of them and may be NULL if that is 0.
  * Thread: any, any number at once.  Blocks: until it is proved or refuted, linear in the number of ops; but pairs of
  * ops of one rank are looked at, with k^2/8 bytes for k ops (beyond 1 GiB: a finding), and partial schedules once for
  * each rank.  Memory: all the caller's; nothing is kept.
  * Errors: ARGUMENT (unknown collective, a rank that is missing or there twice, text that is not of the form), BOUNDS,
- * UNSUPPORTED (another version of the text): the diagnostic names line, column and reason; NOMEM. */
-LSCHED_CHECKED lsched_status lsched_verify_text(const lsched_verify_text_desc* desc, lsched_verification* verification,
-                                                lsched_finding* findings, uint64_t most_findings,
-                                                lsched_diagnostic* diagnostic);
-
-typedef struct lsched_verify_collective_desc {
-  size_t struct_size;
-  const char* collective; /* a name `lsched list` shows */
-  const char* algorithm;  /* one of its algorithms; NULL or "auto": the one with the fewest hops */
-  int32_t ranks;          /* at most 2^20 */
-  int32_t in_place;       /* 1: input and output share memory, as the table of collectives says */
-  uint64_t count;         /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */
-  lsched_dtype dtype;
-  lsched_reduction reduction;
-  const char* activation; /* of a partial collective; NULL for others */
-} lsched_verify_collective_desc;
-
-/* Proves what the library itself would run, contents and cost.
- * Findings, Thread, Blocks, Memory: as lsched_verify_text.
- * Errors: ARGUMENT, CONSTRAINT (the algorithm cannot do this world or count), NOMEM. */
-LSCHED_CHECKED lsched_status lsched_verify_collective(const lsched_verify_collective_desc* desc,
-                                                      lsched_verification* verification, lsched_finding* findings,
-                                                      uint64_t most_findings, lsched_diagnostic* diagnostic);
+ * UNSUPPORTED (another version of the text): the diagnostic names line, column and reason; CONSTRAINT (the algorithm
+ * cannot do this world or count); NOMEM. */
+LSCHED_CHECKED lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification* verification,
+                                           lsched_finding* findings, uint64_t most_findings,
+                                           lsched_diagnostic* diagnostic);
 
 /* ---- Simulation ------------------------------------------------------------------------------------------------ */
 
-/* How long one round takes on a modelled machine (LogGOPS, docs/simulate.md). The schedules themselves are timed, by
- * the rules that the engine runs them by. Nothing runs and no world is needed. Of the same schedules and machine
- * `lsched simulate` gives the same times. */
+/* How long one round takes on a modelled machine (LogGOPS, docs/simulate.md): the schedules themselves are timed, by
+ * the rules of the engine; `lsched simulate` gives the same times. Nothing runs and no world is needed. */
 
 /* What is simulated. Exactly one of `text`, `collective` and `sparse` is not NULL. */
 typedef struct lsched_simulate_desc {

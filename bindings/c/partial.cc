@@ -1,54 +1,232 @@
-// The two ends of a partial schedule, and what its ranks do together: the C face of libsched/session/session.h.
+// Partial collectives of the C interface: creation, the two ends of a schedule, what its ranks do together
+// (libsched/session/session.h), and what a rank has seen of it.
+#include <algorithm>
+#include <span>
+
 #include "bindings/c/sized.h"
+#include "bindings/c/words.h"
 #include "bindings/c/world.h"
 
 namespace lsched {
 namespace {
 
-bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
+// --- creation ----------------------------------------------------------------------------------------------
 
-/// Why there cannot be such a call: the schedule is none of a session, or the report is no struct.
-std::optional<failure> validate_call(const lsched_schedule* schedule, const char* wanted, const lsched_report* into) {
-  if (!is_partial(schedule)) return failure{static_cast<status>(refuse(schedule)), wanted};
-  if (into != nullptr && !is_there(into)) return refusal_of(published_as(into), &into->struct_size);
-  return std::nullopt;
+/// What a partial collective is without its activation.
+std::string_view collective_of(const lsched_partial_desc& desc) {
+  return desc.collective == nullptr ? k_allreduce.name : desc.collective;
 }
+
+bool is_divided(const lsched_partial_desc& desc) { return desc.divisor != LSCHED_DIVIDE_BY_NONE; }
+
+lag_rule lag_of(const lsched_partial_desc& desc) {
+  return {static_cast<lag_policy>(desc.lag), std::max(desc.history, 1u)};
+}
+
+std::optional<failure> validate_lag(const lsched_partial_desc& desc) {
+  const bool is_history = desc.lag == LSCHED_HISTORY;
+  const bool is_latest = desc.lag == LSCHED_LATEST;
+  const bool is_sum = desc.reduction == LSCHED_SUM;
+  return first_broken(
+      {{!is_within(desc.lag, LSCHED_LATEST, LSCHED_HISTORY), "lag is not an lsched_lag"},
+       {is_history && (desc.history < 1 || desc.history > lag_rule::k_most), "history is not from 1 to 60"},
+       {!is_history && desc.history != 0, "only LSCHED_HISTORY has a history: leave it 0"},
+       {!is_within(desc.divisor, LSCHED_DIVIDE_BY_NONE, LSCHED_DIVIDE_BY_OFFERS), "divisor is not an lsched_divisor"},
+       {is_divided(desc) && !is_sum, "only sums are divided: leave divisor 0"},
+       {desc.divisor == LSCHED_DIVIDE_BY_CONTRIBUTORS && !is_latest,
+        "with another lag than LSCHED_LATEST a result may be of several rounds, which have contributors of their own: "
+        "divide by ranks or by offers"},
+       {collective_of(desc) == k_allgather.name && !is_latest && !is_sum,
+        "results of an allgather, zero where a rank was absent, can only be added up: LSCHED_SUM, or LSCHED_LATEST"}});
+}
+
+result<activation> read_start(const lsched_world& world, const lsched_partial_desc& desc) {
+  const auto starts = read_activation(desc.activation, desc.seed);
+  if (!starts) return starts.error();
+  if (auto why = validate_lag(desc)) return *why;
+  if (starts->is_woken() && world.process.wants_thread() && !world.process.has_thread())
+    return failure{status::unsupported,
+                   words_for(*starts) +
+                       " needs a progress thread, which has to call MPI, and that needs "
+                       "MPI_THREAD_MULTIPLE; or ask for LSCHED_PROGRESS_CALLER to drive them by your own calls"};
+  return starts;
+}
+
+std::string text_of(const activation& starts) {
+  return " " + words_for(starts) + " seed " + std::to_string(starts.seed);
+}
+
+result<shape> read_partial_shape(const collective& kind, const lsched_partial_desc& desc) {
+  auto data = read_shape(kind, desc.count, desc.dtype, desc.reduction);
+  if (!data) return data;
+  const bool averages = desc.averages_weights != 0;
+  const bool is_float_sum = (desc.dtype == LSCHED_F32 || desc.dtype == LSCHED_F64) && desc.reduction == LSCHED_SUM;
+  if (auto why = first_broken(
+          {{(desc.tensors == nullptr) != (desc.tensor_count == 0), "tensors and tensor_count: one of them is missing"},
+           {(desc.buckets == nullptr) != (desc.bucket_count == 0), "buckets and bucket_count: one of them is missing"},
+           {averages && (desc.averages_weights != 1 || !is_float_sum),
+            "averages_weights is 0 or 1, and 1 for sums of f32 and f64 alone"},
+           {is_divided(desc) && kind.adapts, "an adaptive sum is not divided: leave divisor 0"},
+           {averages && &kind != &k_partial_allreduce, "averages_weights: only an allreduce averages"}}))
+    return *why;
+  for (const lsched_tensor& one : std::span(desc.tensors, desc.tensor_count))
+    data->tensors.push_back({one.begin, one.count});
+  data->buckets.assign(desc.buckets, desc.buckets + desc.bucket_count);
+  return data;
+}
+
+std::string text_of_buckets(const shape& data) {
+  std::string text;
+  for (const std::uint64_t count : data.buckets)
+    text += (text.empty() ? " in " + std::to_string(data.buckets.size()) + " buckets " : "+") + std::to_string(count);
+  return text;
+}
+
+result<creation> describe_dense(lsched_world& world, const lsched_partial_desc& desc) {
+  const std::string name = "partial_" + std::string(collective_of(desc));
+  const collective* const kind = find_collective(name);
+  if (kind == nullptr)
+    return argument("\"" + std::string(collective_of(desc)) +
+                    "\" is not partial: choose allreduce, reduce_scatter_block, allgather, adasum, or sparse_allreduce "
+                    "with a desc of its own");
+  const auto data = read_partial_shape(*kind, desc);
+  if (!data) return data.error();
+  const auto starts = read_start(world, desc);
+  if (!starts) return starts.error();
+  const auto made = world.schedules_made.get(name, desc.algorithm == nullptr ? "auto" : desc.algorithm, *data, *starts);
+  if (!made) return made.error();
+  return creation{{agreement_of(*kind, *data, made->chosen.how->name) + text_of(*starts) +
+                       (desc.averages_weights != 0 ? " averages" : "") + text_of_buckets(*data),
+                   made->program,
+                   {},
+                   {.lag = lag_of(desc), .tensors = data->tensors}}};
+}
+
+/// Why the rest of the desc does not go with the sparse allreduce in it.
+std::optional<failure> validate_sparse(const lsched_partial_desc& desc, const lsched_sparse_desc& sparse) {
+  if (desc.collective != nullptr && desc.collective != std::string_view("sparse_allreduce"))
+    return argument("sparse: \"" + std::string(desc.collective) + "\" is no sparse_allreduce");
+  return first_broken({{sparse.count != desc.count || sparse.dtype != desc.dtype, "of another count or dtype"},
+                       {sparse.gradient != nullptr || sparse.update != nullptr,
+                        "that is partial owns its memory: leave gradient and update NULL"},
+                       {desc.algorithm != nullptr, "has its algorithm in its own desc"},
+                       {desc.reduction != LSCHED_SUM, "is a sum: LSCHED_SUM"},
+                       {is_divided(desc), "divides by the ranks itself: leave divisor 0"},
+                       {desc.buckets != nullptr || desc.bucket_count != 0, "has no buckets"},
+                       {desc.tensors != nullptr || desc.tensor_count != 0, "has no tensors"},
+                       {sparse.nans == LSCHED_NAN_ERROR, "that is partial has no rounds to refuse: LSCHED_NAN_ERROR"},
+                       {desc.averages_weights != 0, "averages no weights: leave averages_weights 0"}},
+                      "a sparse allreduce ");
+}
+
+result<creation> describe_sparse(lsched_world& world, const lsched_partial_desc& desc) {
+  const auto sparse = read_struct(desc.sparse);
+  if (!sparse) return sparse.error();
+  if (auto why = validate_sparse(desc, *sparse)) return *why;
+  const auto starts = read_start(world, desc);
+  if (!starts) return starts.error();
+  auto request = read_request(world.place(), *sparse);
+  if (!request) return request.error();
+  return creation{{"partial_" + request->agreement + text_of(*starts),
+                   partial_sparse_allreduce(*request->how, request->problem, *starts),
+                   {},
+                   {.lag = lag_of(desc), .local = std::move(request->steps)}},
+                  {.residual = std::move(request->state)}};
+}
+
+/// How long ranks serve each other where a partial schedule could not be completed.
+constexpr std::uint64_t k_shutdown_ns = 10'000'000'000;
+
+/// A schedule beside a partial one, which waits for every rank that has not left.
+result<instance*> commit_companion(lsched_schedule& schedule, const char* purpose, const shape& data) {
+  lsched_world& world = *schedule.world;
+  const auto made = world.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
+  const std::string name = purpose + std::string(" of ") + schedule.instance->label;
+  const auto committed = world.joined.commit({name, made ? made->program : result<schedule_ptr>(made.error())});
+  if (committed) world.process.driver().with_engine([&] { (*committed)->label = name; });
+  return committed;
+}
+
+/// Makes the session of a schedule that has been committed, with the instances by which ranks agree on a round, and
+/// through which they average weights; after a failure with those before it.
+std::optional<failure> open_session(lsched_schedule& schedule, const lsched_partial_desc& desc) {
+  session_instances all{.rounds = schedule.instance};
+  std::optional<failure> why;
+  const auto add = [&](instance*& companion, const char* purpose, const shape& data) {
+    const auto committed = commit_companion(schedule, purpose, data);
+    if (committed)
+      companion = *committed;
+    else
+      why = committed.error();
+  };
+  add(all.agreement, "agreement", {.count = 1, .type = dtype::u64, .what = kernel::max});
+  if (!why && desc.averages_weights != 0) add(all.mean, "mean", *read_shape(desc.count, desc.dtype, desc.reduction));
+  schedule.session.emplace(schedule.world->process.engine(), all, static_cast<divisor>(desc.divisor),
+                           std::span(desc.buckets, desc.bucket_count));
+  return why;
+}
+
+lsched_status create_partial(lsched_world* world, const result<lsched_partial_desc>& desc, lsched_schedule** schedule,
+                             lsched_diagnostic* diagnostic) {
+  const auto describe = [&](lsched_world& w) -> result<creation> {
+    if (schedule == nullptr) return argument("schedule is null");
+    if (!desc) return desc.error();
+    return desc->sparse != nullptr ? describe_sparse(w, *desc) : describe_dense(w, *desc);
+  };
+  lsched_schedule* made = nullptr;
+  if (const lsched_status answer = create(world, &made, diagnostic, describe); answer != LSCHED_OK) return answer;
+  if (const auto why = open_session(*made, *desc)) {
+    (void)lsched_schedule_destroy(made, k_shutdown_ns, nullptr);
+    return report(diagnostic, *why);
+  }
+  *schedule = made;
+  return LSCHED_OK;
+}
+
+// --- calls -------------------------------------------------------------------------------------------------
+
+bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
 
 constexpr const char k_no_ticket[] = "not a partial schedule's ticket";
 constexpr const char k_no_schedule[] = "not a partial schedule";
 
-lsched_report told(const lsched_schedule& schedule, const collect_report& report) {
-  const delivered& what = report.what;
-  return {.last = {.round = what.to,
-                   .contributors = what.contributors,
-                   .offers = what.last_offers,
-                   .ranks = static_cast<std::uint64_t>(schedule.world->joined.place().size)},
-          .from = what.from,
-          .to = what.to,
+lsched_report report_of(const lsched_schedule& schedule, const collect_report& report) {
+  const delivered& result = report.what;
+  return {.last = {.round = result.to,
+                   .contributors = result.contributors,
+                   .offers = result.last_offers,
+                   .ranks = static_cast<std::uint64_t>(schedule.world->place().size)},
+          .from = result.from,
+          .to = result.to,
           .round = report.round,
-          .offers = what.offers,
-          .mine = what.mine,
-          .staleness = what.staleness,
-          .has_result = what.null ? 0 : 1};
+          .offers = result.offers,
+          .mine = result.mine,
+          .staleness = result.staleness,
+          .has_result = result.null ? 0 : 1};
 }
 
-/// Makes a call of the schedule's session, waiting in between, and reports of it to a caller who wants that.
+/// Makes a call of the schedule's session, waiting in between, and reports of it to a caller who wants that. `wanted`:
+/// what is told where the schedule is none of a session.
 template <class Call>
-lsched_status make(lsched_schedule& schedule, std::uint64_t timeout_ns, lsched_report* report_to,
-                   lsched_diagnostic* diagnostic, const Call& call) {
-  collect_report report;
-  const call_progress made = complete(schedule.world->process.driver(), deadline_after(timeout_ns),
-                                      [&] { return call(*schedule.session, &report); });
-  if (made.answer != status::ok) return explain(schedule, made, diagnostic);
-  if (report_to != nullptr) write_struct(report_to, told(schedule, report));
-  return LSCHED_OK;
+lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::uint64_t timeout_ns,
+                           lsched_report* report_to, lsched_diagnostic* diagnostic, const Call& call) {
+  if (!is_partial(schedule)) return report(diagnostic, {static_cast<status>(refuse(schedule)), wanted});
+  if (report_to != nullptr && !is_there(report_to)) return report(diagnostic, refusal_of(report_to));
+  return guarded(diagnostic, [&] {
+    collect_report report;
+    const call_progress made = complete(schedule->world->process.driver(), deadline_after(timeout_ns),
+                                        [&] { return call(*schedule->session, &report); });
+    if (made.answer != status::ok) return explain(*schedule, made, diagnostic);
+    if (report_to != nullptr) write_struct(report_to, report_of(*schedule, report));
+    return LSCHED_OK;
+  });
 }
 
 /// A result in one piece; none: the data is dropped.
 class whole_result {
  public:
-  whole_result(const lsched_schedule& schedule, void* result)
-      : whole_{static_cast<std::byte*>(result), schedule.session->result_buffer().count} {}
+  whole_result(const session& from, void* result)
+      : whole_{static_cast<std::byte*>(result), from.result_buffer().count} {}
   std::span<const target_part> parts() const { return std::span(&whole_, whole_.data == nullptr ? 0 : 1); }
 
  private:
@@ -62,12 +240,94 @@ lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> co
   return static_cast<lsched_status>(answer);
 }
 
+/// An argument of a session's call that is wrong.
+call_progress wrong_argument(std::string_view reason) { return {.answer = status::argument, .reason = reason}; }
+
+// --- statistics --------------------------------------------------------------------------------------------
+
+static_assert(histogram::k_bins == LSCHED_HISTOGRAM_BINS);
+static_assert(partial_figures::k_most_contributors + 1 == LSCHED_CONTRIBUTOR_BINS);
+
+lsched_histogram histogram_of(const histogram& figures) {
+  lsched_histogram same{.sum = figures.sum, .max = figures.max, .bins = {}};
+  std::ranges::copy(figures.bins, same.bins);
+  return same;
+}
+
+lsched_partial_stats stats_of(const lsched_schedule& schedule) {
+  partial_figures now;
+  schedule.world->process.driver().with_engine([&] { now = schedule.instance->stats->figures(); });
+  lsched_partial_stats all{.rounds = now.rounds,
+                           .contributors_sum = now.contributors_sum,
+                           .contributors_min = now.contributors_min,
+                           .contributors_max = now.contributors_max,
+                           .contributors = {},
+                           .staleness = histogram_of(now.staleness),
+                           .in_time = now.in_time,
+                           .late = now.late,
+                           .uncalled = now.uncalled(),
+                           .early_ns = histogram_of(now.early_ns),
+                           .late_ns = histogram_of(now.late_ns),
+                           .completion_ns = histogram_of(now.completion_ns),
+                           .messages_sent = now.messages_sent,
+                           .nulls_sent = now.nulls_sent,
+                           .bytes_sent = now.bytes_sent,
+                           .bytes_saved = now.bytes_saved};
+  std::ranges::copy(now.contributors, all.contributors);
+  return all;
+}
+
+std::string json_of(std::uint64_t number) { return std::to_string(number); }
+
+std::string json_of(std::span<const std::uint64_t> bins) {
+  while (!bins.empty() && bins.back() == 0) bins = bins.first(bins.size() - 1);
+  std::string text = "[";
+  for (const std::uint64_t& bin : bins) text += (&bin == bins.data() ? "" : ",") + std::to_string(bin);
+  return text + "]";
+}
+
+std::string json_of(const lsched_histogram& histogram) {
+  return "{\"sum\":" + json_of(histogram.sum) + ",\"max\":" + json_of(histogram.max) +
+         ",\"bins\":" + json_of(std::span(histogram.bins)) + "}";
+}
+
+std::string json_of(const lsched_schedule& schedule, const lsched_partial_stats& stats) {
+  const auto [self, size] = schedule.world->place();
+  std::string text = "{\"schedule\":\"" + schedule.instance->label + "\",\"rank\":" + std::to_string(self) +
+                     ",\"ranks\":" + std::to_string(size);
+  const auto add = [&](const char* name, const auto& value) {
+    text += ",\"" + std::string(name) + "\":" + json_of(value);
+  };
+  add("rounds", stats.rounds);
+  add("contributors_sum", stats.contributors_sum);
+  add("contributors_min", stats.contributors_min);
+  add("contributors_max", stats.contributors_max);
+  add("contributors", std::span(stats.contributors));
+  add("staleness", stats.staleness);
+  add("in_time", stats.in_time);
+  add("late", stats.late);
+  add("uncalled", stats.uncalled);
+  add("early_ns", stats.early_ns);
+  add("late_ns", stats.late_ns);
+  add("completion_ns", stats.completion_ns);
+  add("messages_sent", stats.messages_sent);
+  add("nulls_sent", stats.nulls_sent);
+  add("bytes_sent", stats.bytes_sent);
+  add("bytes_saved", stats.bytes_saved);
+  return text + "}";
+}
+
 }  // namespace
 }  // namespace lsched
 
 using namespace lsched;
 
 extern "C" {
+
+lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_desc* desc, lsched_schedule** schedule,
+                                    lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] { return create_partial(world, read_struct(desc), schedule, diagnostic); });
+}
 
 lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket) {
   if (!is_partial(schedule)) return refuse(schedule);
@@ -86,30 +346,30 @@ lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const*
 
 lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
                              lsched_diagnostic* diagnostic) {
-  if (const auto why = validate_call(ticket.schedule, k_no_ticket, report_to)) return report(diagnostic, *why);
-  const whole_result whole(*ticket.schedule, result);
-  return make(*ticket.schedule, timeout_ns, report_to, diagnostic,
-              [&](session& one, collect_report* into) { return one.collect(ticket.round, whole.parts(), into); });
+  return call_session(ticket.schedule, k_no_ticket, timeout_ns, report_to, diagnostic,
+                      [&](session& one, collect_report* into) {
+                        return one.collect(ticket.round, whole_result(one, result).parts(), into);
+                      });
 }
 
 lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
                                      lsched_report* report_to, lsched_diagnostic* diagnostic) {
-  if (const auto why = validate_call(ticket.schedule, k_no_ticket, report_to)) return report(diagnostic, *why);
-  std::span<const target_part> parts;
-  if (buckets == nullptr || ticket.schedule->session->parts_of(buckets, &parts) != status::ok)
-    return report(diagnostic, {status::argument, "buckets is null, or the pointer to one that is not empty"});
-  return make(*ticket.schedule, timeout_ns, report_to, diagnostic,
-              [&](session& one, collect_report* into) { return one.collect(ticket.round, parts, into); });
+  return call_session(ticket.schedule, k_no_ticket, timeout_ns, report_to, diagnostic,
+                      [&](session& one, collect_report* into) {
+                        std::span<const target_part> parts;
+                        if (buckets == nullptr || one.parts_of(buckets, &parts) != status::ok)
+                          return wrong_argument("buckets is null, or the pointer to one that is not empty");
+                        return one.collect(ticket.round, parts, into);
+                      });
 }
 
 lsched_status lsched_collect_view(lsched_ticket ticket, void** result, uint64_t timeout_ns, lsched_report* report_to,
                                   lsched_diagnostic* diagnostic) {
   if (result == nullptr) return report(diagnostic, {status::argument, "result is null"});
-  if (const auto why = validate_call(ticket.schedule, k_no_ticket, report_to)) return report(diagnostic, *why);
   std::byte* data = nullptr;
   const lsched_status answer =
-      make(*ticket.schedule, timeout_ns, report_to, diagnostic,
-           [&](session& one, collect_report* into) { return one.collect_view(ticket.round, &data, into); });
+      call_session(ticket.schedule, k_no_ticket, timeout_ns, report_to, diagnostic,
+                   [&](session& one, collect_report* into) { return one.collect_view(ticket.round, &data, into); });
   if (answer == LSCHED_OK) *result = data;
   return answer;
 }
@@ -124,30 +384,43 @@ lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
 
 lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns, lsched_report* report_to,
                            lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] {
-    if (const auto why = validate_call(schedule, k_no_schedule, report_to)) return report(diagnostic, *why);
-    const whole_result whole(*schedule, result);
-    return make(*schedule, timeout_ns, report_to, diagnostic,
-                [&](session& one, collect_report* into) { return one.flush(whole.parts(), into); });
-  });
+  return call_session(
+      schedule, k_no_schedule, timeout_ns, report_to, diagnostic,
+      [&](session& one, collect_report* into) { return one.flush(whole_result(one, result).parts(), into); });
 }
 
 lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns, lsched_report* report_to,
                                 lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] {
-    if (const auto why = validate_call(schedule, k_no_schedule, report_to)) return report(diagnostic, *why);
-    const bool may_be_null =
-        !schedule->session->averages_weights() || schedule->session->contribution_buffer().count == 0;
-    if (weights == nullptr && !may_be_null) return report(diagnostic, {status::argument, "weights is null"});
-    return make(*schedule, timeout_ns, report_to, diagnostic,
-                [&](session& one, collect_report* into) { return one.model_sync(weights, into); });
-  });
+  return call_session(schedule, k_no_schedule, timeout_ns, report_to, diagnostic,
+                      [&](session& one, collect_report* into) {
+                        const bool may_be_null = !one.averages_weights() || one.contribution_buffer().count == 0;
+                        if (weights == nullptr && !may_be_null) return wrong_argument("weights is null");
+                        return one.model_sync(weights, into);
+                      });
 }
 
 lsched_status lsched_leave(lsched_schedule* schedule) {
   if (!is_partial(schedule)) return refuse(schedule);
   leave(schedule->world->process.driver(), *schedule->session);
   return LSCHED_OK;
+}
+
+lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats) {
+  if (!is_there(stats)) return LSCHED_ERR_ARGUMENT;
+  if (!is_partial(schedule)) return refuse(schedule);
+  return guarded(nullptr, [&] {
+    write_struct(stats, stats_of(*schedule));
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes, size_t* needed) {
+  if (text == nullptr && bytes > 0) return LSCHED_ERR_ARGUMENT;
+  if (!is_partial(schedule)) return refuse(schedule);
+  return guarded(nullptr, [&] {
+    copy_out(json_of(*schedule, stats_of(*schedule)), text, bytes, needed);
+    return LSCHED_OK;
+  });
 }
 
 }  // extern "C"

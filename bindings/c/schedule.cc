@@ -1,7 +1,12 @@
 // Running, inspecting and ending schedules.
+#include <algorithm>
 #include <cstring>
 
+#include "bindings/c/words.h"
 #include "bindings/c/world.h"
+#include "ops/adasum/non_finite.h"
+#include "ops/counted.h"
+#include "ops/elementwise/convert.h"
 
 namespace lsched {
 namespace {
@@ -11,21 +16,35 @@ bool is_unstarted(const lsched_ticket& ticket) {
   return !ticket.schedule->is_partial() && ticket.round > ticket.schedule->instance->called.load();
 }
 
+// --- rounds that were refused --------------------------------------------------------------------------------
+
 /// A round that has ended may have been refused: OK, BOUNDS or NOT_FINITE, the same on all ranks.
 lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
-  if (schedule.coo != nullptr && schedule.coo->verdict_of(round).flaw != coo_flaw::none) return LSCHED_ERR_BOUNDS;
-  if (schedule.sparse != nullptr && schedule.sparse->non_finite_element_of(round).has_value())
-    return LSCHED_ERR_NOT_FINITE;
+  const auto& coo = schedule.extras.coo;
+  const auto& sparse = schedule.extras.sparse;
+  if (coo != nullptr && coo->verdict_of(round).flaw != coo_flaw::none) return LSCHED_ERR_BOUNDS;
+  if (sparse != nullptr && sparse->non_finite_element_of(round).has_value()) return LSCHED_ERR_NOT_FINITE;
   return LSCHED_OK;
 }
 
+/// What was wrong with a round of a sum of users' sparse vectors.
+failure failure_of(const coo_verdict& verdict, const coo_problem& problem) {
+  const std::string culprit = "rank " + std::to_string(verdict.culprit);
+  if (verdict.flaw == coo_flaw::many_items)
+    return {status::bounds, culprit + " brings more than " + counted(problem.room, "item"), verdict.culprit};
+  if (verdict.flaw == coo_flaw::large_index)
+    return {status::bounds, culprit + " has an index that is not below " + std::to_string(problem.count),
+            verdict.culprit};
+  return {status::bounds, "the result has " + counted(verdict.items, "item") + ", and there is room for " +
+                              std::to_string(problem.result_room)};
+}
+
 failure refusal_of(const lsched_schedule& schedule, round_no round) {
-  if (schedule.coo != nullptr) return failure_of(schedule.coo->verdict_of(round), schedule.coo->problem());
-  const auto element = schedule.sparse->non_finite_element_of(round);
+  if (const auto& coo = schedule.extras.coo) return failure_of(coo->verdict_of(round), coo->problem());
+  const auto element = schedule.extras.sparse->non_finite_element_of(round);
   return {status::not_finite, "element " + std::to_string(element.value_or(0)) + " of the sum is not finite"};
 }
 
-bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
 lsched_status explain_refusal(const lsched_schedule& schedule, round_no round, lsched_diagnostic* diagnostic) {
   if (diagnostic == nullptr) return verdict_on(schedule, round);
   return guarded(diagnostic, [&] {
@@ -34,6 +53,26 @@ lsched_status explain_refusal(const lsched_schedule& schedule, round_no round, l
     return report(diagnostic, why, round);
   });
 }
+
+// --- adaptive sums -------------------------------------------------------------------------------------------
+
+/// Between rounds, with one behind it that wrote to the memory which is bound now.
+bool has_result(const lsched_schedule& schedule) {
+  const round_no finished = schedule.instance->finished.load();
+  return finished > schedule.bound_after && finished == schedule.instance->called.load();
+}
+
+/// An adaptive sum has one output. A coefficient that is NaN makes a tensor NaN from its first element to its last.
+std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_non_finite) {
+  const auto buffers = schedule.instance->program->buffers();
+  const auto output = std::ranges::find(buffers, buffer_role::output, &buffer::role);
+  const auto rule =
+      schedule.extras.looks_at_tensors ? non_finite_rule::first_element_nan : non_finite_rule::any_element;
+  return find_non_finite(schedule.instance->cells[static_cast<std::size_t>(output - buffers.begin())].home,
+                         output->type, schedule.extras.tensors, rule, is_non_finite);
+}
+
+bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
 
 }  // namespace
 
@@ -56,7 +95,7 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
           ": a message of rank " + std::to_string(why.peer) +
           " cannot be read; was its buffer unmapped, or its process closed to others? Memory from lsched_alloc, "
           "or LSCHED_READ_PEERS=no, does without reading";
-    } else if (answer == status::mismatch && schedule.residual != nullptr) {
+    } else if (answer == status::mismatch && schedule.extras.residual != nullptr) {
       why.text +=
           ": an item has reached a rank that does not own its region; have ranks loaded images of different "
           "rounds (lsched_sparse_load)?";
@@ -107,10 +146,10 @@ lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
 lsched_status lsched_test(lsched_ticket ticket) {
   if (ticket.schedule == nullptr) return LSCHED_ERR_ARGUMENT;
   if (is_unstarted(ticket)) return LSCHED_ERR_STATE;
-  const instance& it = *ticket.schedule->instance;
-  if (it.finished.load() < ticket.round) (void)ticket.schedule->world->process.driver().progress();
-  if (it.finished.load() >= ticket.round) return verdict_on(*ticket.schedule, ticket.round);
-  const status verdict = it.verdict.load();
+  const instance& inst = *ticket.schedule->instance;
+  if (inst.finished.load() < ticket.round) (void)ticket.schedule->world->process.driver().progress();
+  if (inst.finished.load() >= ticket.round) return verdict_on(*ticket.schedule, ticket.round);
+  const status verdict = inst.verdict.load();
   return verdict == status::ok ? LSCHED_PENDING : static_cast<lsched_status>(verdict);
 }
 
@@ -139,27 +178,21 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
   if (schedule->is_partial()) return LSCHED_ERR_UNSUPPORTED;
   return guarded(nullptr, [&] {
     const lsched::schedule& program = *schedule->instance->program;
-    binding memory;
-    const std::size_t input_count = count_of(program, buffer_role::input);
-    const std::size_t output_count = count_of(program, buffer_role::output);
-    if ((input_count > 0 && inputs == nullptr) || (output_count > 0 && outputs == nullptr)) return LSCHED_ERR_ARGUMENT;
-    for (std::size_t i = 0; i < input_count; ++i) memory.inputs.push_back(static_cast<const std::byte*>(inputs[i]));
-    for (std::size_t i = 0; i < output_count; ++i) memory.outputs.push_back(static_cast<std::byte*>(outputs[i]));
-    std::size_t next_input = 0;
-    std::size_t next_output = 0;
-    std::span<const std::byte> input, output;
-    for (const buffer& data : program.buffers()) {
-      if (data.role == buffer_role::scratch) continue;
-      const bool is_input = data.role == buffer_role::input;
-      const auto* const place = static_cast<const std::byte*>(is_input ? inputs[next_input++] : outputs[next_output++]);
-      if (place == nullptr && data.bytes() > 0) return LSCHED_ERR_ARGUMENT;
-      (is_input ? input : output) = {place, data.bytes()};
+    const auto memory = read_pointers(program, inputs, outputs);
+    if (!memory) return LSCHED_ERR_ARGUMENT;
+    const auto& coo = schedule->extras.coo;
+    if (coo != nullptr && has_overlaps(coo->problem(), inputs, outputs)) return LSCHED_ERR_ARGUMENT;
+    if (memory->inputs.size() == 1 && memory->outputs.size() == 1) {
+      const auto bytes_of = [&](buffer_role role) {
+        return std::ranges::find(program.buffers(), role, &buffer::role)->bytes();
+      };
+      const std::span input(memory->inputs[0], bytes_of(buffer_role::input));
+      const std::span<const std::byte> output(memory->outputs[0], bytes_of(buffer_role::output));
+      if (!schedule->extras.layout.fits(input, output)) return LSCHED_ERR_ARGUMENT;
     }
-    if (schedule->coo != nullptr && has_overlaps(schedule->coo->problem(), inputs, outputs)) return LSCHED_ERR_ARGUMENT;
-    if (input_count == 1 && output_count == 1 && !schedule->layout.fits(input, output)) return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
     schedule->world->process.driver().with_engine(
-        [&] { answer = schedule->world->process.engine().bind(*schedule->instance, memory); });
+        [&] { answer = schedule->world->process.engine().bind(*schedule->instance, *memory); });
     if (answer == status::ok) schedule->bound_after = schedule->instance->called.load();
     return static_cast<lsched_status>(answer);
   });
@@ -169,10 +202,10 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
 
 lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) return LSCHED_OK;
-  driver& by = schedule->world->process.driver();
+  driver& drives = schedule->world->process.driver();
   if (schedule->session) {
-    leave(by, *schedule->session);
-    const call_progress made = complete(by, deadline_after(timeout_ns), [&] { return schedule->session->drain(); });
+    leave(drives, *schedule->session);
+    const call_progress made = complete(drives, deadline_after(timeout_ns), [&] { return schedule->session->drain(); });
     if (made.answer != status::ok) return explain(*schedule, made, diagnostic);
   }
   return guarded(diagnostic, [&] {
@@ -194,6 +227,33 @@ lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_prin
     const lsched::schedule& program = *schedule->instance->program;
     const std::string whole = format == LSCHED_PRINT_DOT ? to_dot(program) : to_text(program);
     copy_out(whole, text, bytes, needed);
+    return LSCHED_OK;
+  });
+}
+
+// --- numbers ---------------------------------------------------------------------------------------------------------
+
+lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_t tensor_count, uint8_t* is_non_finite,
+                                        uint64_t* number) {
+  if (schedule == nullptr || (is_non_finite == nullptr) != (tensor_count == 0)) return LSCHED_ERR_ARGUMENT;
+  if (schedule->is_partial()) return LSCHED_ERR_UNSUPPORTED;
+  if (schedule->extras.tensors.empty()) return LSCHED_ERR_ARGUMENT;
+  if (is_non_finite != nullptr && tensor_count != schedule->extras.tensors.size()) return LSCHED_ERR_ARGUMENT;
+  if (!has_result(*schedule)) return LSCHED_ERR_STATE;
+  const std::uint64_t found = find_in_result(*schedule, is_non_finite);
+  if (number != nullptr) *number = found;
+  return LSCHED_OK;
+}
+
+lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor, lsched_dtype to,
+                             void* output) {
+  if (count > 0 && (input == nullptr || output == nullptr)) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    const auto source = read_dtype(from);
+    const auto target = read_dtype(to);
+    const convert_fn convert = source && target ? find_convert(*source, *target) : nullptr;
+    if (convert == nullptr) return LSCHED_ERR_ARGUMENT;
+    if (count > 0) convert(input, count, factor, output);
     return LSCHED_OK;
   });
 }

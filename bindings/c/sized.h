@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,8 +36,7 @@ constexpr published published_as(const lsched_partial_desc*) { return {"lsched_p
 constexpr published published_as(const lsched_report*) { return {"lsched_report", 96}; }
 constexpr published published_as(const lsched_partial_stats*) { return {"lsched_partial_stats", 1960}; }
 constexpr published published_as(const lsched_verification*) { return {"lsched_verification", 112}; }
-constexpr published published_as(const lsched_verify_text_desc*) { return {"lsched_verify_text_desc", 40}; }
-constexpr published published_as(const lsched_verify_collective_desc*) { return {"lsched_verify_collective_desc", 56}; }
+constexpr published published_as(const lsched_verify_desc*) { return {"lsched_verify_desc", 72}; }
 constexpr published published_as(const lsched_simulate_desc*) { return {"lsched_simulate_desc", 160}; }
 constexpr published published_as(const lsched_simulation*) { return {"lsched_simulation", 56}; }
 
@@ -54,20 +54,24 @@ bool is_there(const Struct* to) {
 }
 
 /// Why it is not there.
-failure refusal_of(const published& what, const std::size_t* struct_size);
-
-/// Whether a caller's struct of `theirs` bytes has nothing beyond the first `ours`.
-bool ends_in_zeros(const void* caller, std::size_t theirs, std::size_t ours);
+template <class Struct>
+failure refusal_of(const Struct* to) {
+  const auto [name, least] = published_as(to);
+  if (to == nullptr) return {status::argument, std::string(name) + " is null"};
+  return {status::argument, std::string(name) + ".struct_size is " + std::to_string(to->struct_size) +
+                                ": set it to sizeof(" + std::string(name) + "), at least " + std::to_string(least)};
+}
 
 /// What a caller asks for. Members that it lacks stay as in `known`. ARGUMENT if there is no such struct, VERSION if it
 /// sets members that are not known.
 template <class Struct>
 result<Struct> read_struct(const Struct* caller, Struct known = {}) {
-  const published what = published_as(caller);
-  if (!is_there(caller)) return refusal_of(what, reinterpret_cast<const std::size_t*>(caller));
-  if (!ends_in_zeros(caller, caller->struct_size, sizeof known))
-    return failure{status::version,
-                   std::string(what.name) + " has members that this library does not know, and they are not zero"};
+  if (!is_there(caller)) return refusal_of(caller);
+  const std::span bytes(reinterpret_cast<const std::byte*>(caller), caller->struct_size);
+  const auto is_set = [](std::byte one) { return one != std::byte{0}; };
+  if (bytes.size() > sizeof known && std::ranges::any_of(bytes.subspan(sizeof known), is_set))
+    return failure{status::version, std::string(published_as(caller).name) +
+                                        " has members that this library does not know, and they are not zero"};
   std::memcpy(&known, caller, std::min(caller->struct_size, sizeof known));
   known.struct_size = sizeof known;
   return known;

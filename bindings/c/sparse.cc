@@ -1,36 +1,34 @@
-// Sparse allreduces of the C interface: check, describe, commit; and what lives from round to round.
+// Sparse allreduces of the C interface, and sums of users' sparse vectors (coo): check, describe, commit; and the state
+// that lives from round to round.
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 
 #include "bindings/c/sized.h"
-#include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
+#include "collectives/sparse/coo_allreduce.h"
 
 namespace lsched {
 namespace {
 
-failure refused(std::string why) { return {status::argument, std::move(why)}; }
-
 constexpr std::uint32_t k_period = 64, k_reuse = 32;
 
-/// The problem of a rank, of which place and type are known to be right.
+std::optional<failure> validate_words(const lsched_sparse_desc& desc) {
+  return first_broken(
+      {{!is_within(desc.capacity, LSCHED_STRICT, LSCHED_DEFER), "capacity is not an lsched_capacity"},
+       {!is_within(desc.boundaries, LSCHED_POOLED, LSCHED_AVERAGED), "boundaries is not an lsched_boundaries"},
+       {!is_within(desc.balance, LSCHED_BALANCE_BY_COST, LSCHED_BALANCE_NEVER), "balance is not an lsched_balance"},
+       {!is_within(desc.selection, LSCHED_EXACT, LSCHED_REUSED), "selection is not an lsched_selection"},
+       {desc.selection != LSCHED_REUSED && desc.reuse != 0, "reuse is of LSCHED_REUSED: leave it 0"},
+       {!is_within(desc.nans, LSCHED_NAN_PROPAGATE, LSCHED_NAN_ERROR), "nans is not an lsched_nan_policy"}});
+}
+
 result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc) {
   const auto data = read_shape(desc.count, desc.dtype);
   if (!data) return data.error();
-  if (desc.capacity < LSCHED_STRICT || desc.capacity > LSCHED_DEFER)
-    return refused("capacity is not an lsched_capacity");
-  if (desc.boundaries < LSCHED_POOLED || desc.boundaries > LSCHED_AVERAGED)
-    return refused("boundaries is not an lsched_boundaries");
-  if (desc.balance < LSCHED_BALANCE_BY_COST || desc.balance > LSCHED_BALANCE_NEVER)
-    return refused("balance is not an lsched_balance");
-  if (desc.selection < LSCHED_EXACT || desc.selection > LSCHED_REUSED)
-    return refused("selection is not an lsched_selection");
-  if (desc.selection != LSCHED_REUSED && desc.reuse != 0) return refused("reuse is of LSCHED_REUSED: leave it 0");
-  if (desc.nans < LSCHED_NAN_PROPAGATE || desc.nans > LSCHED_NAN_ERROR)
-    return refused("nans is not an lsched_nan_policy");
+  if (auto why = validate_words(desc)) return *why;
   const sparse_problem problem{.count = desc.count,
                                .k = desc.k,
                                .place = place,
@@ -48,48 +46,37 @@ result<sparse_problem> read_problem(world place, const lsched_sparse_desc& desc)
   return problem;
 }
 
-std::optional<failure> validate_memory(const lsched_sparse_desc& desc, const sparse_problem& problem) {
-  const std::uint64_t bytes = problem.count * size_of(problem.type);
-  if (bytes == 0) return std::nullopt;
-  if (desc.gradient == nullptr || desc.update == nullptr) return refused("gradient or update is null");
-  const auto gradient = reinterpret_cast<std::uintptr_t>(desc.gradient);
-  const auto update = reinterpret_cast<std::uintptr_t>(desc.update);
-  if (gradient < update + bytes && update < gradient + bytes) return refused("gradient and update overlap");
-  return std::nullopt;
-}
-
 result<const sparse_algorithm*> read_algorithm(const lsched_sparse_desc& desc, const sparse_problem& problem) {
   const std::string_view wanted = desc.algorithm == nullptr ? "auto" : desc.algorithm;
   const sparse_algorithm* const found = wanted == "auto" ? &choose_sparse(problem) : find_sparse(wanted);
   if (found == nullptr) {
     std::string names;
-    for (const sparse_algorithm& it : sparse_algorithms()) names += ", " + std::string(it.name);
-    return refused("there is no sparse allreduce \"" + std::string(wanted) + "\": choose auto" + names);
+    for (const sparse_algorithm& one : sparse_algorithms()) names += ", " + std::string(one.name);
+    return argument("there is no sparse allreduce \"" + std::string(wanted) + "\": choose auto" + names);
   }
   const bool is_plain = desc.capacity == LSCHED_STRICT && desc.period == 0 && desc.boundaries == LSCHED_POOLED &&
                         desc.balance == LSCHED_BALANCE_BY_COST && desc.selection == LSCHED_EXACT && desc.bucket == 0;
   if (!is_plain && wanted != "oktopk")
-    return refused(
-        "capacity, period, boundaries, balance, selection and bucket are of \"oktopk\", which has to be asked for: "
+    return argument(
+        "capacity, period, boundaries, balance, selection and bucket are of \"oktopk\", which has to be request for: "
         "leave them 0");
   return found;
 }
 
-/// All that ranks have to agree about, in words.
-std::string agreement_of(const sparse_problem& it, std::string_view algorithm) {
-  constexpr std::array k_capacities{"strict", "defer"}, k_boundaries{"pooled", "averaged"};
-  constexpr std::array k_selections{"exact", "reused"};
-  constexpr std::array k_nans{"propagate", "ignore", "error"};
-  constexpr std::array k_balances{"cost", "published", "always", "never"};
-  const auto named = [](const auto& names, auto which) { return std::string(names[static_cast<std::size_t>(which)]); };
-  std::string text = "sparse_allreduce " + std::string(algorithm) + " " + std::string(name_of(it.type)) + " count " +
-                     std::to_string(it.count) + " k " + std::to_string(it.k) + ", nans " + named(k_nans, it.nans);
+std::string agreement_of(const sparse_problem& problem, std::string_view algorithm) {
+  const auto named = [](auto value, std::initializer_list<const char*> names) {
+    return std::string(names.begin()[static_cast<std::size_t>(value)]);
+  };
+  std::string text = "sparse_allreduce " + std::string(algorithm) + " " + std::string(name_of(problem.type)) +
+                     " count " + std::to_string(problem.count) + " k " + std::to_string(problem.k) + ", nans " +
+                     named(problem.nans, {"propagate", "ignore", "error"});
   if (algorithm != "oktopk") return text;
-  text += ", " + named(k_capacities, it.capacity) + ", " + named(k_boundaries, it.boundaries) + " every " +
-          std::to_string(it.period) + ", balance " + named(k_balances, it.balance) + ", " +
-          named(k_selections, it.selection);
-  if (it.selection == selection_rule::reused) text += " " + std::to_string(it.reuse);
-  return text + ", bucket " + std::to_string(it.bucket);
+  text += ", " + named(problem.capacity, {"strict", "defer"}) + ", " +
+          named(problem.boundaries, {"pooled", "averaged"}) + " every " + std::to_string(problem.period) +
+          ", balance " + named(problem.balance, {"cost", "published", "always", "never"}) + ", " +
+          named(problem.selection, {"exact", "reused"});
+  if (problem.selection == selection_rule::reused) text += " " + std::to_string(problem.reuse);
+  return text + ", bucket " + std::to_string(problem.bucket);
 }
 
 /// What functions use lives as long as they do.
@@ -99,39 +86,62 @@ struct local_part {
   std::shared_ptr<judging_functions> steps;
 };
 
-struct described {
-  commit_request request;
-  std::shared_ptr<sparse_state> state{};
-  std::shared_ptr<judging_functions> steps{};
-};
-
-described describe(lsched_world* world, const lsched_sparse_desc& desc) {
-  const std::string nothing = "a sparse allreduce with bad arguments";
-  auto asked = read_request(world->joined.place(), desc);
-  if (!asked) return {{nothing, asked.error()}};
-  if (auto why = validate_memory(desc, asked->problem)) return {{nothing, *why}};
-  return {{std::move(asked->agreement),
-           asked->how->generate(asked->problem),
-           {{static_cast<const std::byte*>(desc.gradient)}, {static_cast<std::byte*>(desc.update)}},
-           {.local = asked->steps}},
-          std::move(asked->state),
-          asked->steps};
+result<creation> describe(lsched_world& world, const result<lsched_sparse_desc>& desc) {
+  if (!desc) return desc.error();
+  auto request = read_request(world.place(), *desc);
+  if (!request) return request.error();
+  const auto* const gradient = static_cast<const std::byte*>(desc->gradient);
+  auto* const update = static_cast<std::byte*>(desc->update);
+  const std::uint64_t bytes = request->problem.count * size_of(request->problem.type);
+  const memory_layout apart{};
+  if (auto why = first_broken({{bytes > 0 && (gradient == nullptr || update == nullptr), "gradient or update is null"},
+                               {!apart.fits({gradient, bytes}, {update, bytes}), "gradient and update overlap"}}))
+    return *why;
+  return creation{{std::move(request->agreement),
+                   request->how->generate(request->problem),
+                   {{gradient}, {update}},
+                   {.local = request->steps}},
+                  {.residual = std::move(request->state), .sparse = request->steps}};
 }
 
-lsched_status create(lsched_world* world, const lsched_sparse_desc* desc, lsched_schedule** schedule,
-                     lsched_diagnostic* diagnostic) {
-  const auto known = read_struct(desc);
-  described all = known ? describe(world, *known) : described{{"a sparse allreduce with bad arguments", known.error()}};
-  const lsched_status answer = commit(world, std::move(all.request), schedule, diagnostic);
-  if (answer != LSCHED_OK) return answer;
-  (*schedule)->residual = std::move(all.state);
-  (*schedule)->sparse = std::move(all.steps);
-  return answer;
+// --- users' sparse vectors ---------------------------------------------------------------------------------
+
+result<creation> describe(lsched_world& world, const result<lsched_coo_desc>& desc) {
+  if (!desc) return desc.error();
+  const auto data = read_shape(desc->count, desc->dtype);
+  if (!data) return data.error();
+  if (!is_within(desc->regions, LSCHED_EQUAL_REGIONS, LSCHED_BALANCED_REGIONS))
+    return argument("regions is not an lsched_regions");
+  const coo_problem problem{.count = desc->count,
+                            .room = desc->room,
+                            .result_room = desc->out_room,
+                            .place = world.place(),
+                            .type = data->type,
+                            .is_balanced = desc->regions == LSCHED_BALANCED_REGIONS,
+                            .has_dense = desc->dense != nullptr};
+  if (auto why = validate(problem)) return std::move(*why);
+  const std::array<const void*, 3> inputs{desc->indices, desc->values, desc->item_count};
+  const std::array<void*, 4> outputs{desc->out_indices, desc->out_values, desc->out_count, desc->dense};
+  const std::string agreement = "coo_allreduce " + std::string(name_of(problem.type)) + " count " +
+                                std::to_string(problem.count) + " room " + std::to_string(problem.room) + " out_room " +
+                                std::to_string(problem.result_room) + (problem.is_balanced ? " balanced" : "");
+  auto made = bind_program(agreement, coo_schedule(problem), inputs.data(), outputs.data());
+  if (!made) return made;
+  if (has_overlaps(problem, inputs.data(), outputs.data())) return argument("an output overlaps with other memory");
+  try {
+    made->extras.coo = std::make_shared<coo_functions>(problem);
+  } catch (const std::bad_alloc&) {
+    return failure{status::no_memory, "there is no memory for so much room"};
+  }
+  made->request.options.local = made->extras.coo;
+  return made;
 }
 
-round_no rounds_of(const instance& it) {
-  const round_no finished = it.finished.load();
-  return finished == k_last_round ? it.round : finished;
+// --- what lives from round to round ------------------------------------------------------------------------
+
+round_no rounds_of(const instance& inst) {
+  const round_no finished = inst.finished.load();
+  return finished == k_last_round ? inst.round : finished;
 }
 
 lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
@@ -147,18 +157,13 @@ lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
   return all;
 }
 
-bool is_sparse(const lsched_schedule* schedule) { return schedule != nullptr && schedule->residual != nullptr; }
-bool has_items(const lsched_schedule* schedule) {
-  return is_sparse(schedule) || (schedule != nullptr && schedule->coo != nullptr);
-}
-
-/// Between rounds the state is the caller's. What begins rounds of a partial schedule is not his alone: nothing does
-/// while he looks.
+/// Between rounds the state is the caller's. Any rank may start a round of a partial schedule: none does while the
+/// caller looks.
 template <class Look>
 lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
-  if (!is_sparse(schedule)) return LSCHED_ERR_ARGUMENT;
+  if (schedule == nullptr || schedule->extras.residual == nullptr) return LSCHED_ERR_ARGUMENT;
   const auto answer_of = [&] {
-    return is_between_rounds(*schedule->instance) ? guarded(nullptr, [&] { return look(*schedule->residual); })
+    return is_between_rounds(*schedule->instance) ? guarded(nullptr, [&] { return look(*schedule->extras.residual); })
                                                   : LSCHED_ERR_STATE;
   };
   if (!schedule->is_partial()) return answer_of();
@@ -169,18 +174,18 @@ lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
 
 }  // namespace
 
-result<sparse_question> read_question(world place, const lsched_sparse_desc& desc) {
+result<sparse_choice> read_choice(world place, const lsched_sparse_desc& desc) {
   const auto problem = read_problem(place, desc);
   if (!problem) return problem.error();
   const auto how = read_algorithm(desc, *problem);
   if (!how) return how.error();
-  return sparse_question{*problem, *how};
+  return sparse_choice{*problem, *how};
 }
 
 result<sparse_request> read_request(world place, const lsched_sparse_desc& desc) {
-  const auto asked = read_question(place, desc);
-  if (!asked) return asked.error();
-  const auto& [problem, how] = *asked;
+  const auto chosen = read_choice(place, desc);
+  if (!chosen) return chosen.error();
+  const auto& [problem, how] = *chosen;
   std::shared_ptr<local_part> local;
   try {
     local = std::make_shared<local_part>(problem);
@@ -189,7 +194,7 @@ result<sparse_request> read_request(world place, const lsched_sparse_desc& desc)
     return failure{status::no_memory, "there is no memory for a residual of " + std::to_string(problem.count) +
                                           " elements and lists of " + std::to_string(problem.k)};
   }
-  return sparse_request{*asked, agreement_of(problem, how->name), std::shared_ptr<sparse_state>(local, &local->state),
+  return sparse_request{*chosen, agreement_of(problem, how->name), std::shared_ptr<sparse_state>(local, &local->state),
                         std::shared_ptr<judging_functions>(local, local->steps.get())};
 }
 
@@ -201,14 +206,18 @@ extern "C" {
 
 lsched_status lsched_sparse_create(lsched_world* world, const lsched_sparse_desc* desc, lsched_schedule** schedule,
                                    lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] {
-    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
-    return create(world, desc, schedule, diagnostic);
-  });
+  return create(world, schedule, diagnostic, [&](lsched_world& w) { return describe(w, read_struct(desc)); });
+}
+
+lsched_status lsched_coo_allreduce_create(lsched_world* world, const lsched_coo_desc* desc, lsched_schedule** schedule,
+                                          lsched_diagnostic* diagnostic) {
+  return create(world, schedule, diagnostic, [&](lsched_world& w) { return describe(w, read_struct(desc)); });
 }
 
 lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats) {
-  if (!has_items(schedule) || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
+  const bool has_items =
+      schedule != nullptr && (schedule->extras.residual != nullptr || schedule->extras.coo != nullptr);
+  if (!has_items || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
   schedule->world->process.driver().with_engine([&] { write_struct(stats, stats_of(*schedule)); });
   return LSCHED_OK;
 }

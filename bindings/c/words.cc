@@ -1,10 +1,10 @@
 #include "bindings/c/words.h"
 
 #include <algorithm>
-#include <bit>
+#include <span>
 #include <string>
 
-#include "collectives/selection.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -19,9 +19,17 @@ static_assert(k_dtypes.front() == dtype::i8 && LSCHED_I8 == 1 && k_dtypes.back()
 
 }  // namespace
 
+std::optional<failure> first_broken(std::initializer_list<rule> rules, std::string_view subject) {
+  for (const rule& one : rules)
+    if (one.is_broken) return argument(std::string(subject) + std::string(one.text));
+  return std::nullopt;
+}
+
+// --- shapes ------------------------------------------------------------------------------------------------
+
 result<dtype> read_dtype(lsched_dtype type) {
-  if (type == LSCHED_DTYPE_NONE) return failure{status::argument, "dtype is not set (LSCHED_DTYPE_NONE)"};
-  if (type < LSCHED_I8 || type > LSCHED_F64) return failure{status::argument, "dtype is not an lsched_dtype"};
+  if (type == LSCHED_DTYPE_NONE) return argument("dtype is not set (LSCHED_DTYPE_NONE)");
+  if (!is_within(type, LSCHED_I8, LSCHED_F64)) return argument("dtype is not an lsched_dtype");
   return k_dtypes[static_cast<std::size_t>(type) - LSCHED_I8];
 }
 
@@ -29,103 +37,108 @@ lsched_dtype number_of(dtype type) {
   return static_cast<lsched_dtype>(std::ranges::find(k_dtypes, type) - k_dtypes.begin() + LSCHED_I8);
 }
 
-result<kernel> read_reduction(lsched_reduction what) {
-  if (what < LSCHED_SUM || what > LSCHED_BXOR) return failure{status::argument, "reduction is not an lsched_reduction"};
-  return static_cast<kernel>(what);
-}
-
-result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reduction what) {
-  const auto element = read_dtype(type);
-  if (!element) return element.error();
-  const auto combine = read_reduction(what);
-  if (!combine) return combine.error();
-  if (!supports(*combine, *element))
-    return failure{status::argument,
-                   std::string(name_of(*combine)) + " does not exist for " + std::string(name_of(*element))};
-  if (count > k_max_count) return failure{status::argument, "count is above 2^48-1"};
-  return shape{count, *element, *combine, false};
+result<kernel> read_reduction(lsched_reduction reduction) {
+  if (!is_within(reduction, LSCHED_SUM, LSCHED_BXOR)) return argument("reduction is not an lsched_reduction");
+  return static_cast<kernel>(reduction);
 }
 
 result<shape> read_shape(std::uint64_t count, lsched_dtype type) {
   const auto element = read_dtype(type);
   if (!element) return element.error();
-  if (count > k_max_count) return failure{status::argument, "count is above 2^48-1"};
+  if (count > k_max_count) return argument("count is above 2^48-1");
   return shape{count, *element};
 }
 
-result<user_kernel> read_user_op(const lsched_user_op& what) {
-  if (what.combine == nullptr) return failure{status::argument, "user_op has no function"};
-  if (const auto element = read_dtype(what.dtype); !element) return element.error();
-  if (what.unit < 1 || what.unit > k_max_count)
-    return failure{status::argument, "user_op's unit is not from 1 to 2^48-1"};
-  if (what.is_commutative != 0 && what.is_commutative != 1)
-    return failure{status::argument, "user_op's is_commutative is neither 0 nor 1"};
-  return user_kernel{what.combine, what.context, what.unit};
+result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reduction reduction) {
+  auto data = read_shape(count, type);
+  if (!data) return data;
+  const auto combine = read_reduction(reduction);
+  if (!combine) return combine.error();
+  if (!supports(*combine, data->type))
+    return argument(std::string(name_of(*combine)) + " does not exist for " + std::string(name_of(data->type)));
+  data->what = *combine;
+  return data;
 }
 
-result<shape> read_shape(std::uint64_t count, lsched_dtype type, const lsched_user_op& what) {
-  const auto user = read_user_op(what);
+result<user_kernel> read_user_op(const lsched_user_op& user_op) {
+  if (const auto element = read_dtype(user_op.dtype); !element) return element.error();
+  if (auto why =
+          first_broken({{user_op.combine == nullptr, "user_op has no function"},
+                        {user_op.unit < 1 || user_op.unit > k_max_count, "user_op's unit is not from 1 to 2^48-1"},
+                        {user_op.is_commutative != 0 && user_op.is_commutative != 1,
+                         "user_op's is_commutative is neither 0 nor 1"}}))
+    return *why;
+  return user_kernel{user_op.combine, user_op.context, user_op.unit};
+}
+
+result<shape> read_shape(std::uint64_t count, lsched_dtype type, const lsched_user_op& user_op) {
+  const auto user = read_user_op(user_op);
   if (!user) return user.error();
   auto data = read_shape(count, type);
   if (!data) return data;
-  if (type != what.dtype) return failure{status::argument, "dtype is not that of user_op"};
+  if (type != user_op.dtype) return argument("dtype is not that of user_op");
   data->what = kernel::user;
   data->unit = user->unit;
-  data->commutes = what.is_commutative != 0;
+  data->commutes = user_op.is_commutative != 0;
+  return data;
+}
+
+result<shape> read_shape(const collective& kind, std::uint64_t count, lsched_dtype type, lsched_reduction reduction) {
+  const bool is_zero = static_cast<int>(reduction) == 0;
+  if (!kind.reduces && !is_zero)
+    return argument(std::string(kind.name) + " combines nothing by a reduction: leave it 0");
+  if (kind.reduces && !(kind.adapts && is_zero)) return read_shape(count, type, reduction);
+  auto data = read_shape(count, type);
+  if (data && kind.reduces) data->what = kernel::adasum;
   return data;
 }
 
 result<activation> read_activation(const char* words, std::uint64_t seed) {
-  if (words == nullptr) return failure{status::argument, "activation is null"};
+  if (words == nullptr) return argument("activation is null");
   auto starts = read_activation(std::string_view(words));
   if (starts) starts->seed = seed;
   return starts;
 }
 
+// --- what ranks have to agree about ----------------------------------------------------------------------------
+
 namespace {
 
-failure argument(std::string text) { return {status::argument, std::move(text)}; }
+/// A number that tells long lists apart.
+std::string digest_of(std::span<const std::uint64_t> numbers) {
+  std::uint64_t hash = 0;
+  for (const std::uint64_t number : numbers) hash = (hash ^ number) * 0x9e3779b97f4a7c15u;
+  return " (" + std::to_string(hash) + ")";
+}
 
-/// What all algorithms of the collective are asked for.
-result<shape> read_data(const collective& of, const collective_words& words) {
-  if (!of.moves_data) return shape{.count = words.count};
-  if (!of.reduces && static_cast<int>(words.reduction) != 0)
-    return argument(std::string(of.name) + " combines nothing by a reduction: leave it 0");
-  const bool merges_by_adasum = of.adapts && static_cast<int>(words.reduction) == 0;
-  auto data = of.reduces && !merges_by_adasum ? read_shape(words.count, words.dtype, words.reduction)
-                                              : read_shape(words.count, words.dtype);
-  if (!data) return data;
-  if (of.reduces && merges_by_adasum) data->what = kernel::adasum;
-  data->root = words.root;
-  data->in_place = words.in_place;
-  return data;
+std::string text_of_counts(std::span<const std::uint64_t> counts) {
+  std::uint64_t sum = 0;
+  for (const std::uint64_t count : counts) sum += count;
+  return " counts of " + std::to_string(sum) + " in all" + digest_of(counts);
+}
+
+std::string text_of_tensors(std::span<const tensor> tensors) {
+  std::vector<std::uint64_t> cuts;
+  for (const tensor& one : tensors) cuts.insert(cuts.end(), {one.begin, one.count});
+  return " in " + counted(tensors.size(), "tensor") + digest_of(cuts);
 }
 
 }  // namespace
 
-std::optional<failure> validate_ranks(rank ranks, rank most) {
-  if (ranks >= 1 && ranks <= most) return std::nullopt;
-  return argument("ranks is not from 1 to 2^" + std::to_string(std::countr_zero(static_cast<unsigned>(most))));
-}
-
-result<named_collective> read_collective(const collective_words& words, rank most_ranks) {
-  if (words.collective == nullptr) return argument("collective is null");
-  if (auto why = validate_ranks(words.ranks, most_ranks)) return std::move(*why);
-  const collective* const any = find_collective(words.collective);
-  const auto data = any == nullptr ? result<shape>(shape{}) : read_data(*any, words);
-  if (!data) return data.error();
-  if (words.root < 0 || words.root >= words.ranks || (words.root != 0 && any != nullptr && !any->is_rooted))
-    return argument("root is not a rank of this collective's");
-  activation starts{.seed = 1};
-  if (any != nullptr && (any->activates || words.activation != nullptr)) {
-    const auto wanted = read_activation(words.activation, starts.seed);
-    if (!wanted) return wanted.error();
-    starts = *wanted;
-  }
-  const auto how =
-      choose(words.collective, words.algorithm == nullptr ? "auto" : words.algorithm, {0, words.ranks}, *data, starts);
-  if (!how) return how.error();
-  return named_collective{*how, *data, starts};
+std::string agreement_of(const collective& kind, const shape& data, std::string_view algorithm) {
+  std::string text = std::string(kind.name) + " " + std::string(algorithm);
+  if (data.radix != 0) text += " radix " + std::to_string(data.radix);
+  if (!kind.moves_data) return text;
+  if (kind.reduces) text += " " + std::string(name_of(data.what));
+  if (data.what == kernel::user)
+    text += std::string(data.commutes ? " commutative" : " ordered") + " unit " + std::to_string(data.unit);
+  text += " " + std::string(name_of(data.type));
+  if (!kind.has_blocks && !kind.has_counts) text += " count " + std::to_string(data.count);
+  if (kind.has_counts) text += text_of_counts(data.counts);
+  if (!data.tensors.empty()) text += text_of_tensors(data.tensors);
+  if (kind.is_rooted) text += " root " + std::to_string(data.root);
+  if (data.segment != 0) text += " segment " + std::to_string(data.segment);
+  return text;
 }
 
 }  // namespace lsched

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "bindings/c/sized.h"
+#include "bindings/c/words.h"
 #include "bindings/environment.h"
 #include "bindings/launch_environment.h"
 #include "bindings/selection_environment.h"
@@ -25,8 +26,7 @@ using namespace std::chrono_literals;
   LSCHED_TEXT_OF(major) "." LSCHED_TEXT_OF(minor) "." LSCHED_TEXT_OF(patch)
 constexpr char k_version[] = LSCHED_VERSION_TEXT(LSCHED_VERSION_MAJOR, LSCHED_VERSION_MINOR, LSCHED_VERSION_PATCH);
 
-/// What lsched_config_init, which cannot fail, makes of an environment variable it does not understand; opening does
-/// fail.
+/// Of a member whose environment variable is misspelt. lsched_config_init cannot fail; opening does.
 constexpr int k_misspelt = 99;
 constexpr int k_misspelt_lane = INT32_MIN;
 
@@ -77,36 +77,43 @@ driver::clock::time_point deadline_after(std::uint64_t timeout_ns) {
   return driver::clock::now() + std::chrono::nanoseconds(timeout_ns);
 }
 
-commit_request bound(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
-                     void* const* outputs) {
+result<binding> read_pointers(const schedule& program, const void* const* inputs, void* const* outputs) {
   binding memory;
-  bool has_all = true;
-  std::size_t next_input = 0;
-  std::size_t next_output = 0;
-  for (const buffer& data : program ? (*program)->buffers() : std::span<const buffer>()) {
+  for (const buffer& data : program.buffers()) {
     if (data.role == buffer_role::scratch) continue;
-    const void* const* places = data.role == buffer_role::input ? inputs : outputs;
-    std::size_t& next = data.role == buffer_role::input ? next_input : next_output;
-    const void* place = places == nullptr ? nullptr : places[next++];
-    has_all = has_all && (place != nullptr || data.count == 0);
-    if (data.role == buffer_role::input)
+    const bool is_input = data.role == buffer_role::input;
+    const void* const* const places = is_input ? inputs : outputs;
+    const std::size_t i = is_input ? memory.inputs.size() : memory.outputs.size();
+    const void* const place = places == nullptr ? nullptr : places[i];
+    if (place == nullptr && data.count > 0) return failure{status::argument, "an input or output has no memory"};
+    if (is_input)
       memory.inputs.push_back(static_cast<const std::byte*>(place));
     else
       memory.outputs.push_back(static_cast<std::byte*>(const_cast<void*>(place)));
   }
-  if (!has_all) program = failure{status::argument, "an input or output has no memory"};
-  return {std::move(agreement), std::move(program), std::move(memory)};
+  return memory;
 }
 
-lsched_status commit(lsched_world* world, commit_request request, lsched_schedule** schedule,
+result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
+                              void* const* outputs) {
+  if (!program) return program.error();
+  auto memory = read_pointers(**program, inputs, outputs);
+  if (!memory) return memory.error();
+  return creation{{std::move(agreement), std::move(program), std::move(*memory)}};
+}
+
+lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
-  if (schedule == nullptr) request.program = failure{status::argument, "schedule is null"};
+  if (schedule == nullptr) made = failure{status::argument, "schedule is null"};
+  if (!made) made = creation{{"arguments that were refused", made.error()}};
   auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
-  const auto committed = world->joined.commit(request);
+  const auto committed = world->joined.commit(made->request);
   if (!committed) return report(diagnostic, committed.error());
   handle->world = world;
   handle->instance = *committed;
+  handle->extras = std::move(made->extras);
   *schedule = handle.release();
+  if (!made->remark.empty()) (void)report(diagnostic, {status::ok, made->remark});
   return LSCHED_OK;
 }
 
@@ -143,10 +150,10 @@ result<lane_choice> read_lane(std::int32_t number) {
 
 lsched_config default_config() {
   lsched_config config{.struct_size = sizeof config, .progress_core = -1, .commit_timeout_ns = k_commit_timeout_ns};
-  if (const char* mode = text_in_environment("LSCHED_PROGRESS"))
-    config.progress = std::strcmp(mode, "caller") == 0   ? int{LSCHED_PROGRESS_CALLER}
-                      : std::strcmp(mode, "thread") == 0 ? int{LSCHED_PROGRESS_THREAD}
-                                                         : k_misspelt;
+  if (const auto is_thread = choice_in_environment("LSCHED_PROGRESS", "thread", "caller"))
+    config.progress = *is_thread ? LSCHED_PROGRESS_THREAD : LSCHED_PROGRESS_CALLER;
+  else
+    config.progress = k_misspelt;
   if (const char* mode = text_in_environment("LSCHED_IDLE"))
     config.idle = parse_idle_mode(mode) ? static_cast<int>(*parse_idle_mode(mode)) : k_misspelt;
   if (const char* text = text_in_environment("LSCHED_LANE")) {
@@ -160,40 +167,40 @@ lsched_config default_config() {
 
 result<open_options> read_config(const lsched_config* config) {
   const lsched_config defaults = default_config();
-  const auto asked = config == nullptr ? defaults : read_struct(config, defaults);
-  if (!asked) return asked.error();
-  const lsched_config& filled = *asked;
-  if (filled.progress != LSCHED_PROGRESS_THREAD && filled.progress != LSCHED_PROGRESS_CALLER)
-    return failure{status::argument, "progress (lsched_config or LSCHED_PROGRESS) is neither thread nor caller"};
-  if (filled.idle < LSCHED_IDLE_AUTO || filled.idle > LSCHED_IDLE_PARK)
-    return failure{status::argument, "idle (lsched_config or LSCHED_IDLE) is none of auto, spin, yield, park"};
-  open_options options;
-  options.process.wants_thread = filled.progress == LSCHED_PROGRESS_THREAD;
-  options.process.idle = static_cast<idle_mode>(filled.idle);
-  if (filled.progress_core < -1 ||
-      (filled.progress_core >= 0 &&
-       !std::ranges::binary_search(allowed_cores(), static_cast<unsigned>(filled.progress_core))))
-    return failure{status::argument, "progress_core " + std::to_string(filled.progress_core) +
-                                         " is not one of the cores this process may use"};
-  if (filled.progress_core >= 0) options.process.core = static_cast<unsigned>(filled.progress_core);
-  const auto arithmetic = read_lane(filled.lane);
-  if (!arithmetic) return arithmetic.error();
-  options.process.arithmetic = *arithmetic;
-  options.region_bytes = filled.region_bytes;
-  constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
-  options.commit_timeout = std::chrono::nanoseconds(std::min(filled.commit_timeout_ns, k_most));
+  const auto known = config == nullptr ? defaults : read_struct(config, defaults);
+  if (!known) return known.error();
+  const auto core = static_cast<unsigned>(known->progress_core);
+  const bool has_core = known->progress_core >= 0;
+  const std::string no_core =
+      "progress_core " + std::to_string(known->progress_core) + " is not one of the cores this process may use";
+  if (auto why = first_broken(
+          {{known->progress != LSCHED_PROGRESS_THREAD && known->progress != LSCHED_PROGRESS_CALLER,
+            "progress (lsched_config or LSCHED_PROGRESS) is neither thread nor caller"},
+           {known->idle < LSCHED_IDLE_AUTO || known->idle > LSCHED_IDLE_PARK,
+            "idle (lsched_config or LSCHED_IDLE) is none of auto, spin, yield, park"},
+           {known->progress_core < -1 || (has_core && !std::ranges::binary_search(allowed_cores(), core)), no_core}}))
+    return *why;
+  const auto arithmetic = read_lane(known->lane);
   const auto reads = choice_in_environment("LSCHED_READ_PEERS", "yes", "no");
-  if (!reads) return reads.error();
-  options.shm.reads_processes = *reads;
-  auto by = read_selection();
-  if (!by) return by.error();
-  options.choose_by = std::move(*by);
+  auto choose_by = read_selection();
   const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
+  if (!arithmetic) return arithmetic.error();
+  if (!reads) return reads.error();
+  if (!choose_by) return choose_by.error();
   if (!ranks_per_node) return ranks_per_node.error();
-  options.ranks_per_node = ranks_per_node->value_or(0);
-  if (const char* prefix = text_in_environment("LSCHED_TRACE")) options.process.trace_prefix = prefix;
-  if (auto why = validate_trace(options.process.trace_prefix)) return *why;
-  return options;
+  const char* const prefix = text_in_environment("LSCHED_TRACE");
+  if (auto why = validate_trace(prefix == nullptr ? "" : prefix)) return *why;
+  constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
+  return open_options{.process = {.wants_thread = known->progress == LSCHED_PROGRESS_THREAD,
+                                  .idle = static_cast<idle_mode>(known->idle),
+                                  .core = has_core ? std::optional(core) : std::nullopt,
+                                  .arithmetic = *arithmetic,
+                                  .trace_prefix = prefix == nullptr ? "" : prefix},
+                      .region_bytes = known->region_bytes,
+                      .commit_timeout = std::chrono::nanoseconds(std::min(known->commit_timeout_ns, k_most)),
+                      .shm = {.reads_processes = *reads},
+                      .choose_by = std::move(*choose_by),
+                      .ranks_per_node = ranks_per_node->value_or(0)};
 }
 
 }  // namespace lsched
@@ -202,7 +209,7 @@ using namespace lsched;
 
 namespace {
 
-/// What is around, with what the tuning table knows better.
+/// The topology, with what the tuning table knows better.
 selection chosen_by(const open_options& options, const neighbourhood& around) {
   selection by = options.choose_by;
   by.around.ranks_per_core = around.ranks_per_core;
@@ -273,14 +280,14 @@ lsched_status lsched_world_close(lsched_world* world) {
   return LSCHED_OK;
 }
 
-int32_t lsched_rank(const lsched_world* world) { return world == nullptr ? k_no_rank : world->joined.place().self; }
+int32_t lsched_rank(const lsched_world* world) { return world == nullptr ? k_no_rank : world->place().self; }
 
-int32_t lsched_size(const lsched_world* world) { return world == nullptr ? 0 : world->joined.place().size; }
+int32_t lsched_size(const lsched_world* world) { return world == nullptr ? 0 : world->place().size; }
 
 lsched_status lsched_node_of(const lsched_world* world, int32_t rank, lsched_node* node) {
-  if (world == nullptr || !is_there(node) || rank < 0 || rank >= world->joined.place().size) return LSCHED_ERR_ARGUMENT;
+  if (world == nullptr || !is_there(node) || rank < 0 || rank >= world->place().size) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    const auto nodes = nodes_of({.nodes = world->nodes()}, world->joined.place().size);
+    const auto nodes = nodes_of({.nodes = world->nodes()}, world->place().size);
     const node_place own = place_of(nodes, rank);
     write_struct(node, {.number = static_cast<int32_t>(own.number),
                         .place = static_cast<int32_t>(own.place),
@@ -334,10 +341,7 @@ lsched_status lsched_get_stats(lsched_world* world, lsched_stats* stats) {
 lsched_status lsched_world_describe(lsched_world* world, char* text, size_t bytes) {
   if (world == nullptr || text == nullptr || bytes == 0) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    const std::string line = world->process.describe();
-    const std::size_t length = std::min(line.size(), bytes - 1);
-    std::memcpy(text, line.data(), length);
-    text[length] = '\0';
+    copy_out(world->process.describe(), text, bytes, nullptr);
     return LSCHED_OK;
   });
 }

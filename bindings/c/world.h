@@ -26,7 +26,7 @@ struct open_options {
   std::uint64_t region_bytes = 0;
   std::chrono::nanoseconds commit_timeout{};
   shm_options shm;
-  selection choose_by;      ///< but for what is around
+  selection choose_by;      ///< all but the topology
   rank ranks_per_node = 0;  ///< so many neighbours play a node; 0: real nodes
 };
 
@@ -39,14 +39,34 @@ driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 /// Writes a failure where the caller wants it, and answers its code.
 lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round = 0);
 
-/// An ordinary schedule, if there is one, with the caller's memory: one pointer per input and per output. Where a
-/// buffer that is not empty has none, the request carries that error.
-commit_request bound(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
-                     void* const* outputs);
+/// What a schedule keeps besides its instance.
+struct schedule_extras {
+  memory_layout layout{};
+  std::vector<tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none
+  bool looks_at_tensors = true;   ///< of an ordinary adasum: false where there is nothing to combine, or a mean to take
+  std::shared_ptr<sparse_state> residual{};     ///< of a sparse allreduce: what lives from round to round
+  std::shared_ptr<judging_functions> sparse{};  ///< likewise: what judges its rounds
+  std::shared_ptr<coo_functions> coo{};         ///< of a sum of users' sparse vectors: what judges its rounds
+};
 
-/// How every create ends: commits, and makes the handle. The request goes out even if this rank's arguments are bad,
-/// since the others have to learn of it.
-lsched_status commit(lsched_world* world, commit_request request, lsched_schedule** schedule,
+/// What a create function makes of its arguments.
+struct creation {
+  commit_request request;
+  schedule_extras extras{};
+  std::string remark{};  ///< for the caller, although all is well
+};
+
+/// The caller's memory for a program's buffers, one pointer per input and per output in their order. ARGUMENT: a buffer
+/// that is not empty has none.
+result<binding> read_pointers(const schedule& program, const void* const* inputs, void* const* outputs);
+
+/// A creation from a program, if there is one, and the caller's memory for it.
+result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
+                              void* const* outputs);
+
+/// How every create ends: commits, and makes the handle. A rank whose arguments are bad commits its failure, since the
+/// others have to learn of it.
+lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
 /// Turns a wait's answer into the caller's, with the reason where it is not ok. `awaited` is one of the schedule's.
@@ -55,9 +75,6 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
 
 /// The same of a call that a partial schedule has made.
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic);
-
-/// What was wrong with a round of a sum of users' sparse vectors, in words; nothing: ok.
-failure failure_of(const coo_verdict& verdict, const coo_problem& of);
 
 /// Copies as much of a text as there is room for, terminated; *needed (optional) = the room for all of it.
 void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed);
@@ -72,9 +89,19 @@ lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
     return call();
   } catch (const std::bad_alloc&) {
     return report(diagnostic, {status::no_memory, "out of memory"});
-  } catch (const std::exception& what) {
-    return report(diagnostic, {status::internal, what.what()});
+  } catch (const std::exception& error) {
+    return report(diagnostic, {status::internal, error.what()});
   }
+}
+
+/// A create function: `describe` makes a result<creation> of its arguments in the world.
+template <class Describe>
+lsched_status create(lsched_world* world, lsched_schedule** schedule, lsched_diagnostic* diagnostic,
+                     const Describe& describe) {
+  return guarded(diagnostic, [&] {
+    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
+    return commit(world, describe(*world), schedule, diagnostic);
+  });
 }
 
 }  // namespace lsched
@@ -87,6 +114,7 @@ struct lsched_world {
   lsched::joined_world joined;
   lsched::schedule_cache schedules_made;
 
+  lsched::world place() const { return joined.place(); }
   /// As in shape::nodes.
   const std::vector<lsched::rank>& nodes() const { return schedules_made.by().around.nodes; }
 };
@@ -94,13 +122,8 @@ struct lsched_world {
 struct lsched_schedule {
   lsched_world* world;
   lsched::instance* instance;
-  lsched::memory_layout layout{};
-  std::vector<lsched::tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none
-  bool looks_at_tensors = true;  ///< of an ordinary adasum: false where there is nothing to combine, or a mean to take
-  lsched::round_no bound_after = 0;                     ///< rounds that wrote to memory that was bound earlier
-  std::optional<lsched::session> session{};             ///< of a partial one
-  std::shared_ptr<lsched::sparse_state> residual{};     ///< of a sparse allreduce: what lives from round to round
-  std::shared_ptr<lsched::judging_functions> sparse{};  ///< likewise: what judges its rounds
-  std::shared_ptr<lsched::coo_functions> coo{};         ///< of a sum of users' sparse vectors: what judges its rounds
+  lsched::schedule_extras extras{};
+  lsched::round_no bound_after = 0;          ///< rounds that wrote to memory that was bound earlier
+  std::optional<lsched::session> session{};  ///< of a partial one
   bool is_partial() const { return instance->program->is_partial(); }
 };

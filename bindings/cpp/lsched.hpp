@@ -921,16 +921,13 @@ struct verify_options {
 
 namespace detail {
 
-template <class Desc>
-verification verify(lsched_status (*prove)(const Desc*, lsched_verification*, lsched_finding*, std::uint64_t,
-                                           lsched_diagnostic*),
-                    const Desc& desc) {
+inline verification verify(const lsched_verify_desc& desc) {
   constexpr std::uint64_t k_most_findings = 16;
   verification answer;
   answer.figures.struct_size = sizeof answer.figures;
   answer.findings.resize(k_most_findings);
   call call;
-  call(prove(&desc, &answer.figures, answer.findings.data(), k_most_findings, call.diagnostic()));
+  call(lsched_verify(&desc, &answer.figures, answer.findings.data(), k_most_findings, call.diagnostic()));
   const auto end_of_findings = answer.findings.begin() + static_cast<std::ptrdiff_t>(answer.figures.findings);
   answer.notes.assign(end_of_findings, end_of_findings + static_cast<std::ptrdiff_t>(answer.figures.notes));
   answer.findings.resize(answer.figures.findings);
@@ -941,19 +938,19 @@ verification verify(lsched_status (*prove)(const Desc*, lsched_verification*, ls
 
 /// The schedule files of all ranks, one after the other, against what they are named after or `collective`.
 inline verification verify_text(std::string_view text, const char* collective = nullptr, bool in_place = false) {
-  lsched_verify_text_desc desc{};
+  lsched_verify_desc desc{};
   desc.struct_size = sizeof desc;
   desc.text = text.data();
   desc.bytes = text.size();
   desc.collective = collective;
   desc.in_place = in_place ? 1 : 0;
-  return detail::verify(lsched_verify_text, desc);
+  return detail::verify(desc);
 }
 
 /// What the library would run on so many ranks, each with so many elements (0 for a barrier).
 inline verification verify_collective(const char* collective, std::int32_t ranks, std::uint64_t count,
                                       const verify_options& options = {}) {
-  lsched_verify_collective_desc desc{};
+  lsched_verify_desc desc{};
   desc.struct_size = sizeof desc;
   desc.collective = collective;
   desc.algorithm = options.algorithm;
@@ -963,7 +960,7 @@ inline verification verify_collective(const char* collective, std::int32_t ranks
   desc.dtype = options.dtype;
   desc.reduction = options.reduction;
   desc.activation = options.activation.empty() ? nullptr : options.activation.c_str();
-  return detail::verify(lsched_verify_collective, desc);
+  return detail::verify(desc);
 }
 
 // --- simulations -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ hybrid_endpoint::hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique
   for (std::size_t place = 0; place < node_.size(); ++place) place_of_[node_[place]] = static_cast<rank>(place);
 }
 
-// Both sides hear of every instance, also of one without edges there: ids stay in step.
+// Both transports attach every instance, also one without edges there: ids stay in step.
 result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
   std::vector<edge_spec> near;
   std::vector<edge_spec> far;
@@ -42,7 +42,7 @@ result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool cred
   return links;
 }
 
-// MPI's answer is the same everywhere and must not depend on a neighbour's, so it is asked in any case.
+// MPI's answer is the same everywhere and must not depend on a neighbour's: ask MPI in any case.
 status hybrid_endpoint::link(std::uint32_t id) {
   const status near = near_->link(id);
   const status far = far_->link(id);
@@ -72,7 +72,7 @@ rank hybrid_endpoint::culprit() const {
   return place == k_no_rank ? far_->culprit() : node_[static_cast<std::size_t>(place)];
 }
 
-// Neighbours learn it at once; then the bounded farewell to everybody else.
+// Neighbours learn of it at once; then the bounded shutdown of MPI.
 void hybrid_endpoint::close() {
   near_->close();
   far_->close();

@@ -20,8 +20,6 @@ class hybrid_endpoint final : public endpoint {
   hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far, std::vector<rank> node);
   ~hybrid_endpoint() override { hybrid_endpoint::close(); }
 
-  bool allows_auxiliary_thread() const { return far_->allows_auxiliary_thread(); }
-
   world place() const override { return far_->place(); }
   std::string_view name() const override { return "shm+mpi"; }
   std::byte* allocate(std::size_t bytes) override { return near_->allocate(bytes); }
@@ -37,8 +35,8 @@ class hybrid_endpoint final : public endpoint {
   status link(std::uint32_t id) override;
   void detach(std::uint32_t id) override;
 
-  bool send(link_id link, round_no round, const message& what) override {
-    return is_far(link) ? far_->send(inner(link), round, what) : near_->send(inner(link), round, what);
+  bool send(link_id link, round_no round, const message& payload) override {
+    return is_far(link) ? far_->send(inner(link), round, payload) : near_->send(inner(link), round, payload);
   }
   bool receive(link_id link, round_no round, std::byte* into, arrival& out) override {
     return is_far(link) ? far_->receive(inner(link), round, into, out) : near_->receive(inner(link), round, into, out);

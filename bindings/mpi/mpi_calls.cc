@@ -3,8 +3,36 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
+
+#include "bindings/environment.h"
+#include "bindings/mpi/mpi_library.h"
+#include "ops/counted.h"
 
 namespace lsched {
+namespace {
+
+bool finish(MPI_Request& request) {
+  for (int is_done = 0;;) {
+    if (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (is_done != 0) return true;
+    sched_yield();
+  }
+}
+
+std::string mismatch(const std::string& started, int size) {
+  return "the launcher started " + started + ", but MPI_COMM_WORLD has " + counted(size, "rank") +
+         ": the program was built with one MPI and started by another's mpiexec";
+}
+
+}  // namespace
+
+bool is_mpi_running() {
+  int is_initialized = 0;
+  int is_finalized = 0;
+  return MPI_Initialized(&is_initialized) == MPI_SUCCESS && is_initialized != 0 &&
+         MPI_Finalized(&is_finalized) == MPI_SUCCESS && is_finalized == 0;
+}
 
 std::optional<failure> validate_world(MPI_Comm comm) {
   if (!is_mpi_running()) return failure{status::state, "MPI is not initialised, or finalised already"};
@@ -21,25 +49,74 @@ int highest_tag_of(MPI_Comm comm, int wished) {
   return wished > 0 ? std::min(wished, *bound) : *bound;
 }
 
-bool is_mpi_running() {
-  int is_initialized = 0;
-  int is_finalized = 0;
-  return MPI_Initialized(&is_initialized) == MPI_SUCCESS && is_initialized != 0 &&
-         MPI_Finalized(&is_finalized) == MPI_SUCCESS && is_finalized == 0;
-}
+failure mpi_failure(const char* call) { return {status::transport, std::string(call) + " failed"}; }
 
-int await_request(MPI_Request& request) {
-  for (int is_done = 0;;) {
-    const int code = MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS || is_done != 0) return code;
-    sched_yield();
-  }
-}
-
-bool combine_all(const void* mine, void* all, int count, MPI_Datatype type, MPI_Op how, MPI_Comm comm) {
+bool reduce_all(const void* own, void* all, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
-  return MPI_Iallreduce(mine, all, count, type, how, comm, &request) == MPI_SUCCESS &&
-         await_request(request) == MPI_SUCCESS;
+  return MPI_Iallreduce(own, all, count, type, op, comm, &request) == MPI_SUCCESS && finish(request);
+}
+
+bool gather_all(rank own, rank* all, MPI_Comm comm) {
+  static_assert(sizeof(rank) == sizeof(std::int32_t));
+  MPI_Request request = MPI_REQUEST_NULL;
+  return MPI_Iallgather(&own, 1, MPI_INT32_T, all, 1, MPI_INT32_T, comm, &request) == MPI_SUCCESS && finish(request);
+}
+
+bool broadcast(void* data, int bytes, MPI_Comm comm, rank root) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  return MPI_Ibcast(data, bytes, MPI_BYTE, root, comm, &request) == MPI_SUCCESS && finish(request);
+}
+
+std::optional<failure> agree(MPI_Comm comm, const std::optional<failure>& own) {
+  struct {
+    std::int32_t code;
+    char text[508];
+  } told{};
+  rank self = 0, size = 0, first = 0;
+  if (MPI_Comm_rank(comm, &self) != MPI_SUCCESS || MPI_Comm_size(comm, &size) != MPI_SUCCESS)
+    return mpi_failure("MPI_Comm_rank");
+  const rank failing = own ? self : size;
+  if (!reduce_all(&failing, &first, 1, MPI_INT32_T, MPI_MIN, comm)) return mpi_failure("MPI_Iallreduce");
+  if (first == size) return std::nullopt;
+  if (first == self) {
+    told.code = static_cast<std::int32_t>(own->code);
+    own->text.copy(told.text, sizeof told.text - 1);
+  }
+  if (!broadcast(&told, static_cast<int>(sizeof told), comm, first)) return mpi_failure("MPI_Ibcast");
+  return failure{static_cast<status>(told.code), told.text, first};
+}
+
+// --- the library -------------------------------------------------------------------------------------------
+
+std::string mpi_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
+  std::string line(text.data(), static_cast<std::size_t>(length));
+  line.resize(std::min(line.find('\n'), line.size()));
+  // MPICH writes "MPICH Version:\t4.0.2", Open MPI one line of words.
+  std::string clean;
+  for (const char letter : line) {
+    const bool is_space = letter == ' ' || letter == '\t' || letter == '\r';
+    if (!is_space)
+      clean += letter;
+    else if (!clean.empty() && clean.back() != ' ')
+      clean += ' ';
+  }
+  if (const auto label = clean.find(" Version:"); label != std::string::npos) clean.erase(label, 9);
+  return clean;
+}
+
+std::string launcher_mismatch() {
+  int size = 0;
+  if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS) return {};
+  for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
+    if (const auto started = number_in_environment(variable, 1); started && *started && **started != size)
+      return mismatch(counted(**started, "rank"), size);
+  for (const char* variable : {"PMI_RANK", "PMIX_RANK"})  // PMIx does not put the size into the environment
+    if (const auto self = number_in_environment(variable); self && *self && **self >= size)
+      return mismatch("rank " + std::to_string(**self), size);
+  return {};
 }
 
 }  // namespace lsched

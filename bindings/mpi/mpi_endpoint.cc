@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "bindings/mpi/mpi_calls.h"
-#include "bindings/mpi/mpi_edge.h"
 
 namespace lsched {
 
@@ -19,18 +18,18 @@ namespace {
 using namespace mpi_edge;
 using task = mpi_requests::task;
 using wait = enum mpi_link::wait;
-using hearing = enum mpi_stream::hearing;
+using listening = enum mpi_stream::listening;
 constexpr int k_control_tag = 0;
 
 }  // namespace
 
-// --- birth and death ---------------------------------------------------------------------------------------
+// --- open and close -----------------------------------------------------------------------------------------
 
 // Up to the duplicate, all ranks come to the same answer by themselves; from there on they agree on one.
 result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mpi_limits& limits) {
   if (auto why = validate_world(comm)) return *why;
   MPI_Comm ours = MPI_COMM_NULL;
-  if (MPI_Comm_dup(comm, &ours) != MPI_SUCCESS) return failure{status::transport, "MPI_Comm_dup failed"};
+  if (MPI_Comm_dup(comm, &ours) != MPI_SUCCESS) return mpi_failure("MPI_Comm_dup");
 
   int self = 0, size = 1, level = 0;
   const bool answers = MPI_Comm_set_errhandler(ours, MPI_ERRORS_RETURN) == MPI_SUCCESS &&
@@ -46,12 +45,7 @@ result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mp
   if (limits.chunk_bytes == 0 || limits.chunk_bytes > static_cast<std::uint64_t>(std::numeric_limits<int>::max()))
     why = failure{status::argument, "MPI messages have between 1 and 2^31-1 bytes"};
   if (!has_records) why = failure{status::no_memory, "no memory for the records of all ranks"};
-  const int mine = static_cast<int>(why ? why->code : status::ok);
-  int worst = mine;
-  if (!combine_all(&mine, &worst, 1, MPI_INT, MPI_MIN, ours))
-    return failure{status::transport, "MPI_Iallreduce failed"};
-  if (worst == mine && why) return *why;
-  if (worst != 0) return failure{static_cast<status>(worst), "another rank cannot open its endpoint"};
+  if (auto agreed = agree(ours, why)) return *agreed;
   return made;
 }
 
@@ -62,22 +56,22 @@ mpi_endpoint::~mpi_endpoint() { close(); }
 
 void mpi_endpoint::close() {
   if (std::exchange(is_closed_, true)) return;
-  if (is_mpi_running() && health_ == status::ok && say_goodbye())
+  if (is_mpi_running() && health_ == status::ok && drain())
     (void)succeeded(MPI_Comm_free(&comm_));
   else
     leak();
 }
 
-// Whether all is quiet, in time.
-bool mpi_endpoint::say_goodbye() {
+// Whether nothing is under way any more, in time.
+bool mpi_endpoint::drain() {
   using clock = std::chrono::steady_clock;
-  part();
-  const clock::time_point deadline = clock::now() + limits_.farewell;
+  announce_end();
+  const clock::time_point deadline = clock::now() + limits_.shutdown;
   for (int i = 0; health_ == status::ok; ++i) {
     sweep();
-    take_leftovers();
+    receive_orphans();
     (void)succeeded(records_.test());
-    if (is_quiet()) return true;
+    if (is_drained()) return true;
     if (clock::now() >= deadline) return false;
     if (i < 100)
       sched_yield();
@@ -88,46 +82,47 @@ bool mpi_endpoint::say_goodbye() {
 }
 
 // From here on no payload is sent, so the count is final.
-void mpi_endpoint::part() {
+void mpi_endpoint::announce_end() {
   for (link_id link = 0; link < links_.size(); ++link) {
     forget(link);
     links_[link].is_live = false;
   }
   for (const auto& with : links_.streams()) {
     if (with == nullptr) continue;
-    if (with->expects_payload && with->hearing == hearing::nothing) listen(*with);
-    if (!with->owes_goodbye) continue;
-    with->say({0, mpi_stream::k_goodbye, with->sent});
-    speak(*with);
+    if (with->expects_payload && with->listening == listening::not_yet) receive_control(*with);
+    if (!with->owes_last_record) continue;
+    with->put({0, mpi_stream::k_last, with->sent});
+    send_control(*with);
   }
 }
 
-void mpi_endpoint::take_leftovers() {
+void mpi_endpoint::receive_orphans() {
   for (const auto& from : links_.streams()) {
-    if (from == nullptr || from->hearing != hearing::over || from->taken >= from->promised || health_ != status::ok)
+    if (from == nullptr || from->listening != listening::ended || from->taken >= from->announced ||
+        health_ != status::ok)
       continue;
     int is_here = 0;
     int bytes = 0;
-    MPI_Status what;
-    if (!succeeded(MPI_Iprobe(from->peer, MPI_ANY_TAG, comm_, &is_here, &what)) || is_here == 0 ||
-        !succeeded(MPI_Get_count(&what, MPI_BYTE, &bytes)))
+    MPI_Status found;
+    if (!succeeded(MPI_Iprobe(from->peer, MPI_ANY_TAG, comm_, &is_here, &found)) || is_here == 0 ||
+        !succeeded(MPI_Get_count(&found, MPI_BYTE, &bytes)))
       continue;
-    leftovers_.emplace_back(allocate_aligned(static_cast<std::uint64_t>(bytes)));
-    if (leftovers_.back() == nullptr) {
+    orphans_.emplace_back(allocate_aligned(static_cast<std::uint64_t>(bytes)));
+    if (orphans_.back() == nullptr) {
       health_ = status::no_memory;
       return;
     }
     MPI_Request request = MPI_REQUEST_NULL;
-    if (!succeeded(MPI_Irecv(leftovers_.back().get(), bytes, MPI_BYTE, from->peer, what.MPI_TAG, comm_, &request)))
+    if (!succeeded(MPI_Irecv(orphans_.back().get(), bytes, MPI_BYTE, from->peer, found.MPI_TAG, comm_, &request)))
       return;
     ++from->taken;
-    add_request(request, {task::leftover_in, static_cast<std::uint32_t>(from->peer)});
+    add_request(request, {task::orphan_in, static_cast<std::uint32_t>(from->peer)});
   }
 }
 
-bool mpi_endpoint::is_quiet() const {
+bool mpi_endpoint::is_drained() const {
   const auto is_at_odds = [](const auto& with) {
-    return with != nullptr && (with->hearing == hearing::records || with->taken < with->promised);
+    return with != nullptr && (with->listening == listening::posted || with->taken < with->announced);
   };
   return requests_.empty() && !records_.is_under_way() && std::ranges::none_of(links_.streams(), is_at_odds);
 }
@@ -137,7 +132,7 @@ bool mpi_endpoint::is_quiet() const {
 // The same goes for the target of a large message that was under way: who knows it should not use it again.
 void mpi_endpoint::leak() {
   links_.abandon();
-  for (mpi_edge::memory& held : leftovers_) (void)held.release();
+  for (mpi_edge::memory& held : orphans_) (void)held.release();
   records_.abandon();
   requests_.abandon();
 }
@@ -186,7 +181,7 @@ status mpi_endpoint::link(std::uint32_t id) {
   if (!links_.is_unlinked(id)) return status::internal;
   if (!records_.has_agreed()) return status::unmatched;
   for (mpi_stream* from : links_.link(id))
-    if (from->hearing != hearing::records) listen(*from);
+    if (from->listening != listening::posted) receive_control(*from);
   return health_;
 }
 
@@ -205,22 +200,22 @@ bool mpi_endpoint::can_transmit(const mpi_link& state, round_no round) const {
   return !state.credits || round <= 2 || state.value >= round - 2;
 }
 
-bool mpi_endpoint::send(link_id link, round_no round, const message& what) {
-  if (can_transmit(links_[link], round)) return transmit(link, round, what);
-  links_[link].outgoing = what;
+bool mpi_endpoint::send(link_id link, round_no round, const message& payload) {
+  if (can_transmit(links_[link], round)) return transmit(link, round, payload);
+  links_[link].outgoing = payload;
   await(link, wait::turn, round);
   return false;
 }
 
 // True if the source may change at once.
-bool mpi_endpoint::transmit(link_id link, round_no round, const message& what) {
+bool mpi_endpoint::transmit(link_id link, round_no round, const message& payload) {
   mpi_link& state = links_[link];
-  const std::uint64_t bytes = what.null ? 0 : what.bytes;
+  const std::uint64_t bytes = payload.null ? 0 : payload.bytes;
   const bool is_small = bytes <= k_bounce_bytes;
-  const header head{round, bytes, what.tally, what.null ? 1u : 0u, {}};
+  const header head{round, bytes, payload.tally, payload.null ? 1u : 0u, {}};
   std::byte* bounce = state.bounce[round % 2];
   std::memcpy(bounce, &head, sizeof head);
-  if (is_small && bytes > 0) std::memcpy(bounce + sizeof head, what.data, bytes);
+  if (is_small && bytes > 0) std::memcpy(bounce + sizeof head, payload.data, bytes);
 
   MPI_Request request = MPI_REQUEST_NULL;
   const int length = static_cast<int>(sizeof head + (is_small ? bytes : 0));
@@ -231,7 +226,7 @@ bool mpi_endpoint::transmit(link_id link, round_no round, const message& what) {
   if (is_done == 0) add_request(request, {round % 2 == 0 ? task::bounce_even : task::bounce_odd, link});
   state.is_bounce_busy[round % 2] = is_done == 0;
   if (is_small) return true;
-  state.outgoing = what;
+  state.outgoing = payload;
   state.moved = 0;
   if (state.wait == wait::nothing) await(link, wait::chunks, round);
   state.wait = wait::chunks;
@@ -339,37 +334,37 @@ bool mpi_endpoint::has_arrived(link_id link) {
 }
 
 void mpi_endpoint::release(link_id link, round_no round) {
-  if (links_[link].credits) tell(link, round);
+  if (links_[link].credits) raise(link, round);
 }
 
 // --- data path: signals and credits ------------------------------------------------------------------------
 
-void mpi_endpoint::signal(link_id link, round_no round) { tell(link, round); }
+void mpi_endpoint::signal(link_id link, round_no round) { raise(link, round); }
 
 // The newest value replaces one that has not left yet.
-void mpi_endpoint::tell(link_id link, std::uint64_t value) {
+void mpi_endpoint::raise(link_id link, std::uint64_t value) {
   mpi_link& state = links_[link];
   if (value <= state.value) return;
   state.value = value;
   mpi_stream& to = links_.stream_of(link);
-  state.pending_at = to.say({state.instance, state.control_index, value}, state.pending_at);
-  speak(to);
+  state.pending_at = to.put({state.instance, state.control_index, value}, state.pending_at);
+  send_control(to);
 }
 
-void mpi_endpoint::speak(mpi_stream& to) {
-  if (to.is_speaking || health_ != status::ok) return;
+void mpi_endpoint::send_control(mpi_stream& to) {
+  if (to.is_sending || health_ != status::ok) return;
   const std::size_t count = to.next_batch();
   if (count == 0) return;
   MPI_Request request = MPI_REQUEST_NULL;
   if (!succeeded(MPI_Issend(to.outgoing.data(), static_cast<int>(count * sizeof(mpi_stream::control_record)), MPI_BYTE,
                             to.peer, k_control_tag, comm_, &request)))
     return;
-  to.is_speaking = true;
+  to.is_sending = true;
   add_request(request, {task::control_out, static_cast<std::uint32_t>(to.peer)});
 }
 
-void mpi_endpoint::listen(mpi_stream& from) {
-  from.hearing = hearing::records;
+void mpi_endpoint::receive_control(mpi_stream& from) {
+  from.listening = listening::posted;
   MPI_Request request = MPI_REQUEST_NULL;
   if (!succeeded(MPI_Irecv(from.incoming.data(), static_cast<int>(sizeof from.incoming), MPI_BYTE, from.peer,
                            k_control_tag, comm_, &request)))
@@ -378,22 +373,22 @@ void mpi_endpoint::listen(mpi_stream& from) {
   add_request(request, {task::control_in, static_cast<std::uint32_t>(from.peer)});
 }
 
-void mpi_endpoint::hear(mpi_stream& from, int bytes) {
+void mpi_endpoint::take_control(mpi_stream& from, int bytes) {
   --idle_receives_;
   const auto count = static_cast<std::size_t>(bytes) / sizeof(mpi_stream::control_record);
-  for (std::size_t i = 0; i < count; ++i) hear(from, from.incoming[i]);
-  if (from.hearing == hearing::records) listen(from);
+  for (std::size_t i = 0; i < count; ++i) take_control(from, from.incoming[i]);
+  if (from.listening == listening::posted) receive_control(from);
 }
 
 // What concerns a detached instance is late credit: nobody waits for it.
-void mpi_endpoint::hear(mpi_stream& from, const mpi_stream::control_record& news) {
-  if (news.index == mpi_stream::k_goodbye) {
-    from.hearing = hearing::over;
-    from.promised = news.value;
+void mpi_endpoint::take_control(mpi_stream& from, const mpi_stream::control_record& news) {
+  if (news.index == mpi_stream::k_last) {
+    from.listening = listening::ended;
+    from.announced = news.value;
     return;
   }
-  const auto found = from.hearers.find(news.instance);
-  if (found == from.hearers.end() || news.index >= found->second.size()) return;
+  const auto found = from.receivers.find(news.instance);
+  if (found == from.receivers.end() || news.index >= found->second.size()) return;
   const link_id link = found->second[news.index];
   mpi_link& state = links_[link];
   state.value = std::max(state.value, news.value);
@@ -416,8 +411,8 @@ void mpi_endpoint::disarm(link_id link) {
 
 // --- data path: completions --------------------------------------------------------------------------------
 
-void mpi_endpoint::await(link_id link, enum mpi_link::wait what, round_no round) {
-  links_[link].wait = what;
+void mpi_endpoint::await(link_id link, enum mpi_link::wait awaited, round_no round) {
+  links_[link].wait = awaited;
   links_[link].round = round;
   ++waiting_;
 }
@@ -451,9 +446,9 @@ std::size_t mpi_endpoint::poll(std::span<completion> out) {
   return found;
 }
 
-void mpi_endpoint::add_request(MPI_Request request, mpi_requests::owner whose) {
-  requests_.add(request, whose);  // reserved at attach
-  if (whose.what < task::control_out) ++links_[whose.of].in_flight;
+void mpi_endpoint::add_request(MPI_Request request, mpi_requests::owner owner) {
+  requests_.add(request, owner);  // reserved at attach
+  if (owner.task < task::control_out) ++links_[owner.target].in_flight;
 }
 
 // Looks at every request once, a window at a time, and stops at the first window with news for the caller;
@@ -468,29 +463,29 @@ void mpi_endpoint::sweep() {
 }
 
 void mpi_endpoint::handle(const mpi_requests::event& news) {
-  const auto [what, of] = news.whose;
-  if (what >= task::control_out) {
-    if (what == task::leftover_in) return;
-    mpi_stream& with = links_.stream_to(static_cast<rank>(of));
-    if (what == task::control_in) return hear(with, news.bytes);
-    with.is_speaking = false;
-    return speak(with);
+  const auto [job, target] = news.owner;
+  if (job >= task::control_out) {
+    if (job == task::orphan_in) return;
+    mpi_stream& with = links_.stream_to(static_cast<rank>(target));
+    if (job == task::control_in) return take_control(with, news.bytes);
+    with.is_sending = false;
+    return send_control(with);
   }
-  mpi_link& state = links_[of];
+  mpi_link& state = links_[target];
   --state.in_flight;
-  if (what == task::header_in || what == task::chunk_in) ++links_.stream_of(of).taken;
+  if (job == task::header_in || job == task::chunk_in) ++links_.stream_of(target).taken;
   if (!state.is_live) return;
-  switch (what) {
+  switch (job) {
     case task::bounce_even:
-    case task::bounce_odd: state.is_bounce_busy[what == task::bounce_odd ? 1 : 0] = false; return resume(of);
+    case task::bounce_odd: state.is_bounce_busy[job == task::bounce_odd ? 1 : 0] = false; return resume(target);
     case task::chunk_out:
-      if (state.moved == state.outgoing.bytes) return satisfy(of);
-      return post_chunk_out(of);
+      if (state.moved == state.outgoing.bytes) return satisfy(target);
+      return post_chunk_out(target);
     case task::header_in:
-      if (landed(of, news.bytes)) satisfy(of);
+      if (landed(target, news.bytes)) satisfy(target);
       return;
     case task::chunk_in:
-      if (chunk_landed(of, news.bytes)) satisfy(of);
+      if (chunk_landed(target, news.bytes)) satisfy(target);
       return;
     default: return;
   }

@@ -13,10 +13,10 @@
 // value) whose newest values wait in a table while the previous batch is on its way. A batch is sent
 // synchronously (Issend), so a peer that does not listen is never sent a second one.
 //
-// The last record between two ranks that shared an edge says goodbye, and how many payload messages there
-// were: after it nothing more is posted, and what failed instances left unreceived is taken in and dropped.
-// So every receive comes to its end, and the communicator is free of messages when it is freed; MPI gives its
-// number to another one, which would find them.
+// To close is to drain: the last record between two ranks that shared an edge says how many payload messages there
+// were. After it nothing more is posted, and orphans (messages that failed instances left unreceived) are received and
+// dropped. So every receive completes, and the communicator is free of messages when it is freed; MPI gives its number
+// to another one, which would find them.
 //
 // MPI cannot wake a sleeper: is_time_driven(). It cannot say who died either: a dead peer is an MPI error,
 // which becomes health(), or silence, which becomes a timeout.
@@ -32,11 +32,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "bindings/mpi/mpi_edge.h"
 #include "bindings/mpi/mpi_links.h"
-#include "bindings/mpi/mpi_records.h"
 #include "bindings/mpi/mpi_requests.h"
-#include "bindings/mpi/mpi_stream.h"
 #include "libsched/transport/endpoint.h"
 
 namespace lsched {
@@ -45,7 +42,7 @@ namespace lsched {
 struct mpi_limits {
   int highest_tag = 0;                                 ///< 0: whatever MPI allows
   std::uint64_t chunk_bytes = std::uint64_t{1} << 30;  ///< MPI counts are ints; at most 2^31-1
-  std::chrono::milliseconds farewell{10000};           ///< how long close() waits for the peers
+  std::chrono::milliseconds shutdown{10000};           ///< how long close() waits for the peers
 };
 
 class mpi_endpoint final : public endpoint {
@@ -72,7 +69,7 @@ class mpi_endpoint final : public endpoint {
   status link(std::uint32_t id) override;
   void detach(std::uint32_t id) override;
 
-  bool send(link_id link, round_no round, const message& what) override;
+  bool send(link_id link, round_no round, const message& payload) override;
   bool receive(link_id link, round_no round, std::byte* into, arrival& out) override;
   void release(link_id link, round_no round) override;
   void signal(link_id link, round_no round) override;
@@ -92,31 +89,31 @@ class mpi_endpoint final : public endpoint {
   mpi_endpoint(MPI_Comm comm, rank self, rank size, const mpi_limits& limits, bool is_thread_multiple);
 
   bool can_transmit(const mpi_link& state, round_no round) const;
-  bool transmit(link_id link, round_no round, const message& what);
+  bool transmit(link_id link, round_no round, const message& payload);
   void resume(link_id link);
   void post_chunk_out(link_id link);
   void post_chunk_in(link_id link);
   bool landed(link_id link, int bytes);
   bool chunk_landed(link_id link, int bytes);
   bool has_arrived(link_id link);
-  void tell(link_id link, std::uint64_t value);
-  void speak(mpi_stream& to);
-  void listen(mpi_stream& from);
-  void hear(mpi_stream& from, int bytes);
-  void hear(mpi_stream& from, const mpi_stream::control_record& news);
+  void raise(link_id link, std::uint64_t value);
+  void send_control(mpi_stream& to);
+  void receive_control(mpi_stream& from);
+  void take_control(mpi_stream& from, int bytes);
+  void take_control(mpi_stream& from, const mpi_stream::control_record& news);
 
-  void await(link_id link, enum mpi_link::wait what, round_no round);
+  void await(link_id link, enum mpi_link::wait awaited, round_no round);
   void satisfy(link_id link);
   void forget(link_id link);
-  void add_request(MPI_Request request, mpi_requests::owner whose);
+  void add_request(MPI_Request request, mpi_requests::owner owner);
   void sweep();
   void handle(const mpi_requests::event& news);
   bool succeeded(int code);
 
-  bool say_goodbye();
-  void part();
-  void take_leftovers();
-  bool is_quiet() const;
+  bool drain();
+  void announce_end();
+  void receive_orphans();
+  bool is_drained() const;
   void leak();
 
   MPI_Comm comm_;
@@ -127,7 +124,7 @@ class mpi_endpoint final : public endpoint {
   doorbell bell_{};
 
   mpi_links links_;
-  std::vector<mpi_edge::memory> leftovers_;  ///< of close()
+  std::vector<mpi_edge::memory> orphans_;  ///< that close() has received
 
   mpi_requests requests_;
   std::size_t idle_receives_ = 0;  ///< of them, armed for control that need not come

@@ -11,6 +11,28 @@ namespace lsched {
 
 using namespace mpi_edge;
 
+// --- what edges of one peer share -------------------------------------------------------------------------
+
+std::uint64_t mpi_stream::put(const control_record& news, std::uint64_t number) {
+  if (number >= first_pending_) {
+    pending_[number - first_pending_].value = news.value;
+    return number;
+  }
+  pending_.push_back(news);
+  return first_pending_ + pending_.size() - 1;
+}
+
+std::size_t mpi_stream::next_batch() {
+  const std::size_t count = std::min(pending_.size(), k_batch_records);
+  const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::copy(pending_.begin(), end, outgoing.begin());
+  pending_.erase(pending_.begin(), end);
+  first_pending_ += count;
+  return count;
+}
+
+// --- the edges ---------------------------------------------------------------------------------------------
+
 result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges,
                                                int highest_tag) {
   if (blocks_.contains(id)) return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
@@ -19,28 +41,26 @@ result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, bool credits, s
 
   block held;
   for (const edge_spec& edge : edges) held.links.push_back(add(id, credits, edge));
-  const bool has_tags = reserve_tags(held, highest_tag);
-  const bool has_memory = has_tags && reserve_memory(held);
+  const bool has_memory = reserve_memory(held);
   enumerate_control(id, held);
   std::vector<link_id> answer = held.links;
   blocks_.emplace(id, std::move(held));
-  if (has_memory) return answer;
+  const bool is_taggable = has_tags(highest_tag);
+  if (has_memory && is_taggable) return answer;
   detach(id);
-  if (!has_tags) return failure{status::no_memory, "MPI has no tags left for more schedules between these ranks"};
+  if (!is_taggable) return failure{status::no_memory, "MPI has no tags left for more schedules between these ranks"};
   return failure{status::no_memory, "no memory left for message buffers"};
 }
 
 std::optional<failure> mpi_links::validate(std::span<const edge_spec> edges) const {
-  std::vector<edge_spec> ordered(edges.begin(), edges.end());
-  const auto is_before = [](const edge_spec& x, const edge_spec& y) { return order_of(x) < order_of(y); };
-  const auto is_same = [](const edge_spec& x, const edge_spec& y) { return order_of(x) == order_of(y); };
   for (const edge_spec& edge : edges) {
     if (edge.peer < 0 || static_cast<std::size_t>(edge.peer) >= streams_.size())
       return failure{status::argument, "an edge leaves the world", edge.peer};
     if (edge.capacity > k_most_bytes / 4) return failure{status::no_memory, "an edge is larger than memory", edge.peer};
   }
-  std::sort(ordered.begin(), ordered.end(), is_before);
-  const auto twin = std::adjacent_find(ordered.begin(), ordered.end(), is_same);
+  std::vector<edge_spec> ordered(edges.begin(), edges.end());
+  std::ranges::sort(ordered, {}, order_of);
+  const auto twin = std::ranges::adjacent_find(ordered, {}, order_of);
   if (twin != ordered.end()) return failure{status::argument, "two edges of one tag and direction", twin->peer};
   return std::nullopt;
 }
@@ -95,50 +115,40 @@ bool mpi_links::reserve_memory(block& held) {
   return true;
 }
 
-// Tags are given out in link(), because only a commit that succeeds does so on both sides; here is only
-// counted whether there will be enough. Tags are not used twice: nothing says when the peer is done with one.
-bool mpi_links::reserve_tags(const block& held, int highest_tag) {
-  bool has_enough = true;
-  for (const link_id link : held.links) {
-    const edge_spec& edge = links_[link].spec;
-    if (edge.signal) continue;
-    mpi_stream& with = stream_to(edge.peer);
-    int& reserved = with.reserved_tags[edge.outgoing ? 1 : 0];
-    ++reserved;
-    if (with.next_tag[edge.outgoing ? 1 : 0] + (reserved - 1) > highest_tag) has_enough = false;
+// Tags are given out in link(), because only a commit that succeeds does so on both sides; here is only counted whether
+// all unlinked instances will have enough. Tags are not used twice: nothing says when the peer is done with one.
+bool mpi_links::has_tags(int highest_tag) {
+  std::unordered_map<const int*, int> needed;
+  for (const auto& [id, held] : blocks_) {
+    if (held.is_linked) continue;
+    for (const link_id link : held.links)
+      if (!links_[link].spec.signal) ++needed[&next_tag_of(links_[link].spec)];
   }
-  return has_enough;
-}
-
-void mpi_links::release_tags(const block& held) {
-  for (const link_id link : held.links)
-    if (const edge_spec& edge = links_[link].spec; !edge.signal)
-      --stream_to(edge.peer).reserved_tags[edge.outgoing ? 1 : 0];
+  return std::ranges::all_of(needed, [&](const auto& one) { return *one.first + one.second - 1 <= highest_tag; });
 }
 
 std::vector<link_id> mpi_links::sorted(const block& held) const {
   std::vector<link_id> ordered = held.links;
-  std::sort(ordered.begin(), ordered.end(),
-            [this](link_id x, link_id y) { return order_of(links_[x].spec) < order_of(links_[y].spec); });
+  std::ranges::sort(ordered, {}, [this](link_id link) { return order_of(links_[link].spec); });
   return ordered;
 }
 
 // Control edges are known by their place among those of one instance and one direction. No message is needed
 // for both sides to agree on that, and a record finds its link as soon as this rank has attached.
 void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
-  std::unordered_map<rank, std::uint32_t> spoken;
+  std::unordered_map<rank, std::uint32_t> sent;
   for (const link_id link : sorted(held)) {
     mpi_link& state = links_[link];
     mpi_stream& with = stream_to(state.spec.peer);
-    if (speaks_for(state.spec, state.credits)) state.control_index = spoken[state.spec.peer]++;
-    if (hears_for(state.spec, state.credits)) with.hearers[id].push_back(link);
+    if (sends_control_for(state.spec, state.credits)) state.control_index = sent[state.spec.peer]++;
+    if (receives_control_for(state.spec, state.credits)) with.receivers[id].push_back(link);
   }
-  for (const auto& [peer, more] : spoken) {
+  for (const auto& [peer, more] : sent) {
     // A record may outlive its link in the table, so what is there now is not counted on.
-    std::size_t speakers = 1;  // goodbye
+    std::size_t senders = 1;  // the last record
     for (const mpi_link& state : links_)
-      if (state.is_live && state.spec.peer == peer && speaks_for(state.spec, state.credits)) ++speakers;
-    stream_to(peer).reserve(speakers);
+      if (state.is_live && state.spec.peer == peer && sends_control_for(state.spec, state.credits)) ++senders;
+    stream_to(peer).reserve(senders);
   }
 }
 
@@ -154,17 +164,16 @@ bool mpi_links::is_unlinked(std::uint32_t id) const {
 std::vector<mpi_stream*> mpi_links::link(std::uint32_t id) {
   block& held = blocks_.at(id);
   held.is_linked = true;
-  release_tags(held);
-  std::vector<mpi_stream*> heard;
+  std::vector<mpi_stream*> receiving;
   for (const link_id link : sorted(held)) {
     mpi_link& state = links_[link];
     mpi_stream& with = stream_to(state.spec.peer);
-    if (!state.spec.signal) state.tag = with.next_tag[state.spec.outgoing ? 1 : 0]++;
-    if (!state.spec.signal) (state.spec.outgoing ? with.owes_goodbye : with.expects_payload) = true;
-    if (speaks_for(state.spec, state.credits)) with.owes_goodbye = true;
-    if (hears_for(state.spec, state.credits)) heard.push_back(&with);
+    if (!state.spec.signal) state.tag = next_tag_of(state.spec)++;
+    if (!state.spec.signal) (state.spec.outgoing ? with.owes_last_record : with.expects_payload) = true;
+    if (sends_control_for(state.spec, state.credits)) with.owes_last_record = true;
+    if (receives_control_for(state.spec, state.credits)) receiving.push_back(&with);
   }
-  return heard;
+  return receiving;
 }
 
 std::span<const link_id> mpi_links::of(std::uint32_t id) const {
@@ -176,10 +185,9 @@ void mpi_links::detach(std::uint32_t id) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return;
   block& held = found->second;
-  if (!held.is_linked) release_tags(held);
   for (const link_id link : held.links) {
     links_[link].is_live = false;
-    stream_to(links_[link].spec.peer).hearers.erase(id);
+    stream_to(links_[link].spec.peer).receivers.erase(id);
   }
   retired_.push_back(std::move(held));
   blocks_.erase(found);
@@ -196,8 +204,8 @@ void mpi_links::reap() {
   });
 }
 
-mpi_records::edge_sums mpi_links::sums_of_unlinked() const {
-  mpi_records::edge_sums sums;
+edge_sums mpi_links::sums_of_unlinked() const {
+  edge_sums sums;
   for (const auto& [id, held] : blocks_) {
     if (held.is_linked) continue;
     for (const link_id link : held.links) {

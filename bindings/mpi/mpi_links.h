@@ -1,19 +1,120 @@
 // The edges of this rank that are attached, what they share with their peers, and the memory and tags they work with.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
-#include "bindings/mpi/mpi_edge.h"
-#include "bindings/mpi/mpi_records.h"
-#include "bindings/mpi/mpi_stream.h"
 #include "libsched/transport/endpoint.h"
 
 namespace lsched {
+
+/// What travels between two ranks for an edge, and how much memory MPI works in for it.
+namespace mpi_edge {
+
+/// Payloads up to this size travel with their header.
+inline constexpr std::uint64_t k_bounce_bytes = 16384;
+inline constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 47;
+
+struct freer {
+  void operator()(std::byte* place) const { std::free(place); }
+};
+using memory = std::unique_ptr<std::byte, freer>;
+
+/// Aligned for any vector; null if there is no memory.
+inline std::byte* allocate_aligned(std::uint64_t bytes) {
+  if (bytes > k_most_bytes) return nullptr;
+  return static_cast<std::byte*>(std::aligned_alloc(64, (std::max<std::uint64_t>(bytes, 1) + 63) / 64 * 64));
+}
+
+struct header {
+  std::uint64_t round;
+  std::uint64_t bytes;
+  contributor_count tally;
+  std::uint32_t null;
+  std::uint32_t unused[7];
+};
+static_assert(sizeof(header) == 64);
+
+constexpr std::uint64_t bounce_bytes(const edge_spec& edge) {
+  return sizeof(header) + (std::min(edge.capacity, k_bounce_bytes) + 63) / 64 * 64;
+}
+
+constexpr bool needs_landing(const edge_spec& edge) { return edge.in_place && edge.capacity > k_bounce_bytes; }
+
+/// Bytes that MPI reads or writes on behalf of an edge.
+constexpr std::uint64_t own_bytes(const edge_spec& edge) {
+  if (edge.signal) return 0;
+  if (edge.outgoing) return 2 * bounce_bytes(edge);
+  return bounce_bytes(edge) + (needs_landing(edge) ? (edge.capacity + 63) / 64 * 64 : 0);
+}
+
+/// Both ends of a pair enumerate its edges in this order, signals first.
+constexpr auto order_of(const edge_spec& edge) { return std::tuple(edge.peer, !edge.signal, edge.tag, edge.outgoing); }
+
+/// Whether this rank speaks on the control stream for the edge: its signals out, and credits for payload in.
+constexpr bool sends_control_for(const edge_spec& edge, bool credits) {
+  return edge.signal ? edge.outgoing : credits && !edge.outgoing;
+}
+
+constexpr bool receives_control_for(const edge_spec& edge, bool credits) {
+  return edge.signal ? !edge.outgoing : credits && edge.outgoing;
+}
+
+}  // namespace mpi_edge
+
+/// What the edges between this rank and one peer share: MPI's tags, and the control records, which wait in a table
+/// while the previous batch is on its way. MPI uses its address.
+struct mpi_stream {
+  struct control_record {
+    std::uint32_t instance;
+    std::uint32_t index;  ///< among the control edges of that instance from this rank to that
+    std::uint64_t value;
+  };
+  static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< as index: no instance has that many edges
+  static constexpr std::size_t k_batch_records = 64;
+
+  /// What comes from the peer on the control stream.
+  enum class listening : std::uint8_t {
+    not_yet,  ///< no linked instance has had control edges from the peer
+    posted,   ///< a receive is posted
+    ended,    ///< the peer's last record has come
+  };
+
+  rank peer = k_no_rank;
+  int next_tag[2] = {1, 1};       ///< by direction (1: outgoing); 0 is the control stream's
+  bool owes_last_record = false;  ///< a linked instance had edges on which something goes to the peer
+  bool expects_payload = false;   ///< a linked instance had payload edges from the peer
+  bool is_sending = false;        ///< a batch is on its way
+  enum listening listening = listening::not_yet;
+  std::uint64_t sent = 0;       ///< payload messages to the peer, as MPI counts them
+  std::uint64_t taken = 0;      ///< from the peer
+  std::uint64_t announced = 0;  ///< by its last record
+  std::unordered_map<std::uint32_t, std::vector<link_id>> receivers;  ///< by instance, then index
+  std::array<control_record, k_batch_records> outgoing;
+  std::array<control_record, k_batch_records> incoming;
+
+  /// Room for so many records beside those that wait.
+  void reserve(std::size_t more) { pending_.reserve(pending_.size() + more); }
+
+  /// Puts the record into the table, or its value where the record `number` has not left yet. Answers the number.
+  std::uint64_t put(const control_record& news, std::uint64_t number = 0);
+
+  /// Moves as many records as fit to `outgoing`, and answers how many.
+  std::size_t next_batch();
+
+ private:
+  std::uint64_t first_pending_ = 1;  ///< number of pending_.front(); numbers grow for ever
+  std::vector<control_record> pending_;
+};
 
 /// This rank's end of an edge.
 struct mpi_link {
@@ -39,6 +140,13 @@ struct mpi_link {
   arrival incoming{};
   std::byte* into = nullptr;
   std::uint64_t moved = 0;  ///< payload bytes whose chunks are posted or done
+};
+
+/// The edges of a rank's unlinked instances as two numbers: if all ends have their opposites, the world's sums are
+/// equal; if not, they differ (up to 2^-64). They travel behind the commit record.
+struct edge_sums {
+  std::uint64_t outgoing = 0;
+  std::uint64_t incoming = 0;
 };
 
 class mpi_links {
@@ -74,7 +182,7 @@ class mpi_links {
   std::span<const link_id> of(std::uint32_t id) const;
   void detach(std::uint32_t id);
 
-  mpi_records::edge_sums sums_of_unlinked() const;
+  edge_sums sums_of_unlinked() const;
 
   /// Leaves all memory to MPI, which may still use it.
   void abandon();
@@ -89,8 +197,8 @@ class mpi_links {
   std::optional<failure> validate(std::span<const edge_spec> edges) const;
   link_id add(std::uint32_t id, bool credits, const edge_spec& edge);
   bool reserve_memory(block& held);
-  bool reserve_tags(const block& held, int highest_tag);
-  void release_tags(const block& held);
+  bool has_tags(int highest_tag);
+  int& next_tag_of(const edge_spec& edge) { return stream_to(edge.peer).next_tag[edge.outgoing ? 1 : 0]; }
   void enumerate_control(std::uint32_t id, const block& held);
   std::vector<link_id> sorted(const block& held) const;
   void reap();

@@ -1,13 +1,14 @@
 #include "bindings/mpi/mpi_requests.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace lsched {
 namespace {
 
-constexpr bool receives(mpi_requests::task what) {
+constexpr bool receives(mpi_requests::task job) {
   using task = mpi_requests::task;
-  return what == task::header_in || what == task::chunk_in || what == task::control_in;
+  return job == task::header_in || job == task::chunk_in || job == task::control_in;
 }
 
 }  // namespace
@@ -17,7 +18,7 @@ void mpi_requests::reserve(std::size_t most) {
   owners_.reserve(most);
 }
 
-void mpi_requests::add(MPI_Request request, owner whose) {
+void mpi_requests::add(MPI_Request request, const owner& whose) {
   requests_.push_back(request);
   owners_.push_back(whose);
 }
@@ -37,7 +38,7 @@ int mpi_requests::test_next(std::span<const event>& news, std::size_t& looked) {
   if (found == MPI_UNDEFINED) return MPI_SUCCESS;
   for (std::size_t i = 0; i < static_cast<std::size_t>(found); ++i) {
     events_[i] = {owners_[begin + static_cast<std::size_t>(indices_[i])], 0};
-    if (!receives(events_[i].whose.what)) continue;
+    if (!receives(events_[i].owner.task)) continue;
     if (const int code = MPI_Get_count(&statuses_[i], MPI_BYTE, &events_[i].bytes); code != MPI_SUCCESS) return code;
   }
   for (std::size_t i = found > 0 ? begin + count : begin; i-- > begin;) {
@@ -54,6 +55,41 @@ int mpi_requests::test_next(std::span<const event>& news, std::size_t& looked) {
 void mpi_requests::abandon() {
   requests_.clear();
   owners_.clear();
+}
+
+// --- commit records ----------------------------------------------------------------------------------------
+
+bool mpi_records::reserve(std::size_t ranks) {
+  ranks_ = ranks;
+  entries_.reset(mpi_edge::allocate_aligned(k_entry_bytes * (ranks + 1)));
+  return entries_ != nullptr;
+}
+
+int mpi_records::post(MPI_Comm comm, std::span<const std::byte> record, const edge_sums& own) {
+  std::byte* entry = entries_.get();
+  std::memset(entry, 0, endpoint::record_bytes);
+  std::memcpy(entry, record.data(), std::min(record.size(), endpoint::record_bytes));
+  std::memcpy(entry + endpoint::record_bytes, &own, sizeof own);
+  constexpr int bytes = static_cast<int>(k_entry_bytes);
+  return MPI_Iallgather(entry, bytes, MPI_BYTE, entry + bytes, bytes, MPI_BYTE, comm, &request_);
+}
+
+int mpi_records::test() {
+  int is_done = 0;
+  return is_under_way() ? MPI_Test(&request_, &is_done, MPI_STATUS_IGNORE) : MPI_SUCCESS;
+}
+
+void mpi_records::read(std::span<std::byte> all) {
+  edge_sums total;
+  for (std::size_t r = 0; r < ranks_; ++r) {
+    const std::byte* entry = entries_.get() + k_entry_bytes * (r + 1);
+    edge_sums sums;
+    std::memcpy(&sums, entry + endpoint::record_bytes, sizeof sums);
+    total.outgoing += sums.outgoing;
+    total.incoming += sums.incoming;
+    std::memcpy(all.data() + endpoint::record_bytes * r, entry, endpoint::record_bytes);
+  }
+  has_agreed_ = total.outgoing == total.incoming;
 }
 
 }  // namespace lsched

@@ -1,15 +1,20 @@
 #include "bindings/mpi/mpi_world.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "bindings/mpi/hybrid_endpoint.h"
 #include "bindings/mpi/mpi_calls.h"
-#include "bindings/mpi/node_segment.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
 
@@ -28,41 +33,30 @@ class owned_comm {
   MPI_Comm comm = MPI_COMM_NULL;
 };
 
-failure mpi_failure(const char* what) { return {status::transport, std::string(what) + " failed"}; }
-
-/// The smallest of everybody's values.
-template <std::size_t N>
-bool minimise(MPI_Comm all, std::array<std::int64_t, N>& values) {
-  std::array<std::int64_t, N> mine = values;
-  return combine_all(mine.data(), values.data(), static_cast<int>(N), MPI_INT64_T, MPI_MIN, all);
-}
-
-/// An option is equal everywhere if its minimum is its maximum.
+/// Options are equal everywhere if all are those of rank 0.
 std::optional<failure> validate(MPI_Comm all, const mpi_options& options) {
-  const auto transport = static_cast<std::int64_t>(options.transport);
-  const auto region = static_cast<std::int64_t>(options.region_bytes);
-  const std::int64_t per_node = options.ranks_per_node;
-  const std::int64_t tags = options.limits.highest_tag;
-  const auto chunk = static_cast<std::int64_t>(options.limits.chunk_bytes);
-  std::array<std::int64_t, 10> ends{transport, -transport, region, -region, per_node,
-                                    -per_node, tags,       -tags,  chunk,   -chunk};
-  if (!minimise(all, ends)) return mpi_failure("MPI_Iallreduce");
-  constexpr std::array<const char*, 5> names{"the transport", "the region size", "the ranks per node",
-                                             "the highest tag", "the chunk size"};
+  constexpr std::array<const char*, 3> names{"the transport", "the region size", "the ranks per node"};
+  const std::array<std::int64_t, names.size()> own{static_cast<std::int64_t>(options.transport),
+                                                   static_cast<std::int64_t>(options.region_bytes),
+                                                   options.ranks_per_node};
+  std::array<std::int64_t, names.size()> first = own;
+  if (!broadcast(first.data(), sizeof first, all, 0)) return mpi_failure("MPI_Ibcast");
+  std::optional<failure> why;
+  if (options.ranks_per_node < 0) why = failure{status::argument, "the number of ranks per node is negative"};
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (ends[2 * i] != -ends[2 * i + 1])
-      return failure{status::mismatch, std::string("the ranks disagree about ") + names[i]};
-  if (per_node < 0) return failure{status::argument, "the number of ranks per node is negative"};
-  return std::nullopt;
+    if (own[i] != first[i]) why = failure{status::mismatch, std::string("the ranks disagree about ") + names[i]};
+  return agree(all, why);
 }
+
+// --- who is where ------------------------------------------------------------------------------------------
 
 /// The cores of a machine that any of its ranks may use: launchers like to bind each rank to one of its own.
 std::optional<unsigned> count_cores(MPI_Comm machine) {
-  std::array<std::uint64_t, 64> mine{};
+  std::array<std::uint64_t, 64> own{};
   for (const unsigned core : allowed_cores())
-    if (core < mine.size() * 64) mine[core / 64] |= std::uint64_t{1} << core % 64;
+    if (core < own.size() * 64) own[core / 64] |= std::uint64_t{1} << core % 64;
   std::array<std::uint64_t, 64> any{};
-  if (!combine_all(mine.data(), any.data(), static_cast<int>(any.size()), MPI_UINT64_T, MPI_BOR, machine))
+  if (!reduce_all(own.data(), any.data(), static_cast<int>(any.size()), MPI_UINT64_T, MPI_BOR, machine))
     return std::nullopt;
   int cores = 0;
   for (const std::uint64_t word : any) cores += std::popcount(word);
@@ -80,10 +74,8 @@ std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_n
   const auto cores = count_cores(real.comm);
   if (!cores) return mpi_failure("MPI_Iallreduce");
   found.node_cores = *cores;
-  const auto ranks = static_cast<unsigned>(found.node_ranks);
-  std::array<std::int64_t, 1> least{-std::int64_t{ranks_per_core(ranks, *cores)}};
-  if (!minimise(all, least)) return mpi_failure("MPI_Iallreduce");
-  found.ranks_per_core = static_cast<rank>(-least[0]);
+  const auto own = static_cast<rank>(ranks_per_core(static_cast<unsigned>(found.node_ranks), *cores));
+  if (!reduce_all(&own, &found.ranks_per_core, 1, MPI_INT32_T, MPI_MAX, all)) return mpi_failure("MPI_Iallreduce");
   const int colour = ranks_per_node > 0 ? self / ranks_per_node : 0;
   if (MPI_Comm_split(real.comm, colour, self, &node.comm) != MPI_SUCCESS) return mpi_failure("MPI_Comm_split");
   return std::nullopt;
@@ -94,12 +86,15 @@ std::optional<std::vector<rank>> members_of(MPI_Comm node, rank self) {
   int size = 0;
   if (MPI_Comm_size(node, &size) != MPI_SUCCESS) return std::nullopt;
   std::vector<rank> members(static_cast<std::size_t>(size));
-  MPI_Request request = MPI_REQUEST_NULL;
-  static_assert(sizeof(rank) == sizeof(std::int32_t));
-  if (MPI_Iallgather(&self, 1, MPI_INT32_T, members.data(), 1, MPI_INT32_T, node, &request) != MPI_SUCCESS ||
-      await_request(request) != MPI_SUCCESS)
-    return std::nullopt;
-  return members;
+  return gather_all(self, members.data(), node) ? std::optional(std::move(members)) : std::nullopt;
+}
+
+/// With whom every rank shares memory. `lowest`: of those this one shares with, itself included.
+std::optional<failure> find_nodes(MPI_Comm all, rank size, rank lowest, mpi_info& found) {
+  found.nodes.resize(static_cast<std::size_t>(size));
+  if (!gather_all(lowest, found.nodes.data(), all)) return mpi_failure("MPI_Iallgather");
+  if (std::ranges::count(found.nodes, found.nodes.front()) == size) found.nodes.clear();
+  return std::nullopt;
 }
 
 std::string sharing_in_words(std::size_t local, std::size_t size) {
@@ -107,16 +102,76 @@ std::string sharing_in_words(std::size_t local, std::size_t size) {
   return local == size ? near : near + ", MPI with " + counted(size - local, "rank");
 }
 
-/// With whom every rank shares memory. `lowest`: of those this one shares with, itself included.
-std::optional<failure> find_nodes(MPI_Comm all, rank size, rank lowest, mpi_info& found) {
-  found.nodes.resize(static_cast<std::size_t>(size));
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Iallgather(&lowest, 1, MPI_INT32_T, found.nodes.data(), 1, MPI_INT32_T, all, &request) != MPI_SUCCESS ||
-      await_request(request) != MPI_SUCCESS)
-    return mpi_failure("MPI_Iallgather");
-  if (std::ranges::count(found.nodes, found.nodes.front()) == size) found.nodes.clear();
-  return std::nullopt;
+// --- shared memory -----------------------------------------------------------------------------------------
+
+using opened_segment = result<std::shared_ptr<shm_segment>>;
+
+/// The descriptor of a segment in the process that created it. The inode tells that file from any other.
+struct segment_source {
+  std::int32_t process = 0;  ///< 0: there is no segment
+  std::int32_t descriptor = -1;
+  std::uint64_t device = 0, inode = 0;
+};
+
+segment_source source_of(const shm_segment& segment) {
+  struct stat file {};
+  if (fstat(segment.descriptor(), &file) != 0) return {};
+  return {static_cast<std::int32_t>(getpid()), segment.descriptor(), file.st_dev, file.st_ino};
 }
+
+/// Maps the segment of another process of this user. Both must see the same process numbers, because ranks watch each
+/// other by these.
+opened_segment open_segment(const segment_source& source, rank ranks) {
+  constexpr char k_other_space[] = "the processes live in different process name spaces";
+  std::array<char, 32> self{};
+  if (readlink("/proc/self", self.data(), self.size() - 1) < 0 || self.data() != std::to_string(getpid()))
+    return failure{status::transport, k_other_space};
+  const std::string path = "/proc/" + std::to_string(source.process) + "/fd/" + std::to_string(source.descriptor);
+  struct stat file {};
+  const bool is_visible = stat(path.c_str(), &file) == 0;
+  if (is_visible && (file.st_dev != source.device || file.st_ino != source.inode))
+    return failure{status::transport, k_other_space};
+  const int descriptor = is_visible ? open(path.c_str(), O_RDWR | O_CLOEXEC) : -1;
+  if (descriptor < 0) return failure{status::transport, "opening " + path + ": " + std::strerror(errno)};
+  auto segment = shm_segment::adopt(descriptor);
+  if (segment && (*segment)->ranks() != ranks)
+    return failure{status::transport, "the segment was made for another number of ranks"};
+  return segment;
+}
+
+bool is_seen_by_all(const shm_segment& segment) {
+  for (rank r = 0; r < segment.ranks(); ++r)
+    if (segment.page(r).state_of_rank.load() != shm_page::open) return false;
+  return true;
+}
+
+/// Makes the ranks of `node` share a segment, and takes this rank's place in it. Collective; all ranks return the same
+/// status, and on failure the same text, with the rank of `node` that failed first as the peer.
+result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, rank size, const mpi_options& options) {
+  rank self = 0;
+  if (MPI_Comm_rank(node, &self) != MPI_SUCCESS) return mpi_failure("MPI_Comm_rank");
+  opened_segment segment(failure{status::transport, "the node's first rank has no segment"});
+  if (self == 0) segment = shm_segment::create(size, options.region_bytes);
+  segment_source source = segment ? source_of(**segment) : segment_source{};
+  if (!broadcast(&source, static_cast<int>(sizeof source), node, 0)) return mpi_failure("MPI_Ibcast");
+  if (self != 0 && source.process != 0) segment = open_segment(source, size);
+
+  std::optional<failure> why;
+  std::unique_ptr<shm_endpoint> near;
+  if (!segment) {
+    why = segment.error();
+  } else if (auto opened = shm_endpoint::open(*segment, self, options.shm); opened) {
+    near = std::move(*opened);
+  } else {
+    why = opened.error();
+  }
+  if (auto agreed = agree(node, why)) return *agreed;
+  if (!is_seen_by_all(**segment)) why = failure{status::transport, "a rank maps a segment of its own"};
+  if (auto agreed = agree(node, why)) return *agreed;
+  return near;
+}
+
+// --- together ----------------------------------------------------------------------------------------------
 
 using opened_endpoint = result<std::unique_ptr<endpoint>>;
 
@@ -137,7 +192,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
     found.text = "MPI with everybody: no other rank on this node";
     return std::unique_ptr<endpoint>(std::move(far));
   }
-  auto near = share_segment(node.comm, options.region_bytes, options.shm);
+  auto near = share_segment(node.comm, static_cast<rank>(members->size()), options);
   if (!near) {
     found.text = "MPI with everybody: " + counted(members->size(), "rank") + " cannot share memory, rank " +
                  std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +
@@ -154,16 +209,6 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
 }
 
 }  // namespace
-
-result<rank> find_unready(MPI_Comm all, bool is_ready) {
-  int self = 0;
-  int size = 0;
-  if (MPI_Comm_rank(all, &self) != MPI_SUCCESS || MPI_Comm_size(all, &size) != MPI_SUCCESS)
-    return mpi_failure("MPI_Comm_rank");
-  std::array<std::int64_t, 1> lowest{is_ready ? size : self};
-  if (!minimise(all, lowest)) return mpi_failure("MPI_Iallreduce");
-  return lowest[0] == size ? k_no_rank : static_cast<rank>(lowest[0]);
-}
 
 result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options, mpi_info* info) {
   auto far = mpi_endpoint::open(comm, options.limits);

@@ -1,9 +1,8 @@
 // Start-up under MPI: finds out which ranks share a node, and opens the endpoint that suits.
 //
-// Locality is found by mapping, not guessed. MPI names candidates; the first rank of each such group creates
-// a segment and hands its descriptor to the others over a socket without a name in the file system; all map
-// it and look whether they see each other in it. If one of a group cannot, its whole group uses MPI, and
-// mpi_info says why.
+// Locality is found by mapping, not guessed. MPI names candidates; the first rank of each such group creates a segment
+// (a memory file without a name), and the others open its descriptor through /proc; all map it and check that they see
+// each other in it. If one of a group cannot, its whole group uses MPI, and mpi_info says why.
 #pragma once
 
 #include <mpi.h>
@@ -31,9 +30,6 @@ struct mpi_options {
   mpi_limits limits{};
   shm_options shm{};  ///< may differ
 };
-
-/// The lowest rank of `all` that is not ready, or k_no_rank. Collective.
-result<rank> find_unready(MPI_Comm all, bool is_ready);
 
 /// What was found, at this rank.
 struct mpi_info {

@@ -12,12 +12,12 @@ int main(int count, char** words) {
   const size_t bytes = fread(text, 1, sizeof text, file);
   fclose(file);
 
-  const lsched_verify_text_desc world = {.struct_size = sizeof world, .text = text, .bytes = bytes};
+  const lsched_verify_desc world = {.struct_size = sizeof world, .text = text, .bytes = bytes};
   lsched_verification answer = {.struct_size = sizeof answer};
   lsched_finding found[k_most_findings];
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
-  if (lsched_verify_text(&world, &answer, found, k_most_findings, &why) != LSCHED_OK)
+  if (lsched_verify(&world, &answer, found, k_most_findings, &why) != LSCHED_OK)
     return fprintf(stderr, "%s: %s\n", words[1], why.text), 2;
 
   for (size_t i = 0; i < answer.findings + answer.notes; ++i)

@@ -196,23 +196,13 @@ const sized_struct k_structs[] = {
                                    [](in world, const lsched_partial_desc* it, lsched_diagnostic* why) {
                                      return world.create(lsched_partial_create, it, why);
                                    }),
-    passed_in<lsched_verify_text_desc>(
+    passed_in<lsched_verify_desc>(
         [](in) {
-          return lsched_verify_text_desc{
-              .struct_size = sizeof(lsched_verify_text_desc), .text = k_text.data(), .bytes = k_text.size()};
+          return lsched_verify_desc{.struct_size = sizeof(lsched_verify_desc), .collective = "barrier", .ranks = 3};
         },
-        [](in, const lsched_verify_text_desc* it, lsched_diagnostic* why) {
+        [](in, const lsched_verify_desc* it, lsched_diagnostic* why) {
           lsched_verification answer{.struct_size = sizeof answer};
-          return lsched_verify_text(it, &answer, nullptr, 0, why);
-        }),
-    passed_in<lsched_verify_collective_desc>(
-        [](in) {
-          return lsched_verify_collective_desc{
-              .struct_size = sizeof(lsched_verify_collective_desc), .collective = "barrier", .ranks = 3};
-        },
-        [](in, const lsched_verify_collective_desc* it, lsched_diagnostic* why) {
-          lsched_verification answer{.struct_size = sizeof answer};
-          return lsched_verify_collective(it, &answer, nullptr, 0, why);
+          return lsched_verify(it, &answer, nullptr, 0, why);
         }),
     passed_in<lsched_simulate_desc>(
         [](in) {
@@ -253,8 +243,8 @@ const sized_struct k_structs[] = {
       return lsched_simulate(&desc, it, nullptr, 0, why);
     }),
     filled_in<lsched_verification>([](in, lsched_verification* it, lsched_diagnostic* why) {
-      const lsched_verify_text_desc desc{.struct_size = sizeof desc, .text = k_text.data(), .bytes = k_text.size()};
-      return lsched_verify_text(&desc, it, nullptr, 0, why);
+      const lsched_verify_desc desc{.struct_size = sizeof desc, .text = k_text.data(), .bytes = k_text.size()};
+      return lsched_verify(&desc, it, nullptr, 0, why);
     }),
 };
 

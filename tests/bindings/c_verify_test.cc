@@ -65,8 +65,8 @@ struct verdict {
   lsched_diagnostic why{};
 };
 
-lsched_verify_text_desc describe(const std::string& text, const char* collective = nullptr) {
-  lsched_verify_text_desc desc{};
+lsched_verify_desc describe(const std::string& text, const char* collective = nullptr) {
+  lsched_verify_desc desc{};
   desc.struct_size = sizeof desc;
   desc.text = text.data();
   desc.bytes = text.size();
@@ -74,8 +74,8 @@ lsched_verify_text_desc describe(const std::string& text, const char* collective
   return desc;
 }
 
-lsched_verify_collective_desc describe(const char* collective, int32_t ranks, std::uint64_t count) {
-  lsched_verify_collective_desc desc{};
+lsched_verify_desc describe(const char* collective, int32_t ranks, std::uint64_t count) {
+  lsched_verify_desc desc{};
   desc.struct_size = sizeof desc;
   desc.collective = collective;
   desc.ranks = ranks;
@@ -92,15 +92,9 @@ verdict empty_verdict() {
   return answer;
 }
 
-verdict ask(const lsched_verify_text_desc& desc) {
+verdict ask(const lsched_verify_desc& desc) {
   verdict it = empty_verdict();
-  it.status = lsched_verify_text(&desc, &it.figures, it.found.data(), it.found.size(), &it.why);
-  return it;
-}
-
-verdict ask(const lsched_verify_collective_desc& desc) {
-  verdict it = empty_verdict();
-  it.status = lsched_verify_collective(&desc, &it.figures, it.found.data(), it.found.size(), &it.why);
+  it.status = lsched_verify(&desc, &it.figures, it.found.data(), it.found.size(), &it.why);
   return it;
 }
 
@@ -137,7 +131,7 @@ TEST(c_verify, what_was_promised_is_told) {
 TEST(c_verify, every_registered_collective_is_proved) {
   for (const int32_t ranks : {1, 3, 6}) {
     for (const char* algorithm : {static_cast<const char*>(nullptr), "auto", "tree", "recursive_doubling"}) {
-      lsched_verify_collective_desc desc = describe("allreduce", ranks, 7);
+      lsched_verify_desc desc = describe("allreduce", ranks, 7);
       desc.algorithm = algorithm;
       desc.in_place = 1;
       const verdict it = ask(desc);
@@ -145,11 +139,11 @@ TEST(c_verify, every_registered_collective_is_proved) {
       EXPECT_TRUE(it.figures.holds && it.figures.is_synchronising);
       EXPECT_NE(it.figures.algorithm, nullptr);
     }
-    lsched_verify_collective_desc partial = describe("partial_allreduce", ranks, 7);
+    lsched_verify_desc partial = describe("partial_allreduce", ranks, 7);
     partial.activation = "solo";
     EXPECT_EQ(ask(partial).figures.holds, 1);
     EXPECT_EQ(ask(partial).figures.signals_of_one, static_cast<std::uint64_t>(ranks) - 1);
-    lsched_verify_collective_desc barrier{};
+    lsched_verify_desc barrier{};
     barrier.struct_size = sizeof barrier;
     barrier.collective = "barrier";
     barrier.ranks = ranks;
@@ -159,9 +153,9 @@ TEST(c_verify, every_registered_collective_is_proved) {
 
 TEST(c_verify, a_verdict_needs_no_room_for_findings) {
   const std::string bad = slipped("tag 1", "tag 7");
-  const lsched_verify_text_desc desc = describe(bad);
+  const lsched_verify_desc desc = describe(bad);
   verdict it = empty_verdict();
-  EXPECT_EQ(lsched_verify_text(&desc, &it.figures, nullptr, 0, nullptr), LSCHED_OK);
+  EXPECT_EQ(lsched_verify(&desc, &it.figures, nullptr, 0, nullptr), LSCHED_OK);
   EXPECT_EQ(it.figures.holds, 0);
   EXPECT_EQ(it.figures.findings, 0u);
 }
@@ -292,7 +286,7 @@ TEST(c_verify, synchronising) {
 
 TEST(c_verify, in_place_is_another_question) {
   const std::string text = world_of({}, exchange);
-  lsched_verify_text_desc desc = describe(text);
+  lsched_verify_desc desc = describe(text);
   desc.in_place = 1;
   EXPECT_STREQ(ask(desc).found[0].property, "hazard");
 }
@@ -316,8 +310,7 @@ TEST(c_verify, notes_come_after_findings) {
 // --- bad arguments -----------------------------------------------------------------------------------------
 
 /// Refused with that code and those words, and nothing but the diagnostic is written.
-template <class Desc>
-void expect_refused(lsched_status code, const Desc& desc, const std::string& words) {
+void expect_refused(lsched_status code, const lsched_verify_desc& desc, const std::string& words) {
   const verdict before = empty_verdict();
   const verdict it = ask(desc);
   EXPECT_EQ(it.status, code) << words;
@@ -363,14 +356,14 @@ TEST(c_verify, null_arguments_are_errors) {
   const auto desc = describe("allreduce", 3, 7);
   verdict it = empty_verdict();
   lsched_finding* room = it.found.data();
-  EXPECT_EQ(lsched_verify_collective(nullptr, &it.figures, room, 4, nullptr), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_verify_collective(&desc, nullptr, room, 4, nullptr), LSCHED_ERR_ARGUMENT);
-  EXPECT_EQ(lsched_verify_collective(&desc, &it.figures, nullptr, 4, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_verify(nullptr, &it.figures, room, 4, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_verify(&desc, nullptr, room, 4, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_verify(&desc, &it.figures, nullptr, 4, nullptr), LSCHED_ERR_ARGUMENT);
   it.figures.struct_size = 0;
-  EXPECT_EQ(lsched_verify_collective(&desc, &it.figures, room, 4, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_verify(&desc, &it.figures, room, 4, nullptr), LSCHED_ERR_ARGUMENT);
   auto text = describe(std::string());
   text.text = nullptr;
-  expect_refused(LSCHED_ERR_ARGUMENT, text, "text is null");
+  expect_refused(LSCHED_ERR_ARGUMENT, text, "collective is null");
   text.struct_size = 0;
   expect_refused(LSCHED_ERR_ARGUMENT, text, "struct_size");
 }

@@ -23,7 +23,6 @@
 #include "bindings/mpi/mpi_endpoint.h"
 #include "bindings/mpi/mpi_library.h"
 #include "bindings/mpi/mpi_world.h"
-#include "bindings/mpi/node_segment.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/rooted/barrier.h"
 #include "libsched/engine/commit.h"
@@ -47,7 +46,7 @@ bool mpi_allows_auxiliary_thread() {
 }
 
 constexpr auto k_patience = 20s;
-constexpr auto k_hasty = 8s;  // a farewell that took longer was cut short
+constexpr auto k_hasty = 8s;  // a shutdown that took longer was cut short
 
 struct context {
   rank self = 0;
@@ -124,7 +123,7 @@ class mpi_exam_world final : public exam::exam_world {
 
   std::vector<endpoint*> make(rank ranks) override {
     if (ranks > g_run.size) throw too_few_processes{};
-    exam::demand(leave(), "the farewell was cut short");
+    exam::demand(leave(), "the shutdown was cut short");
     exam::demand(
         MPI_Comm_split(MPI_COMM_WORLD, g_run.self < ranks ? 0 : MPI_UNDEFINED, g_run.self, &comm_) == MPI_SUCCESS,
         "MPI_Comm_split failed");
@@ -153,7 +152,7 @@ class mpi_exam_world final : public exam::exam_world {
   bool sees_closed_peers() const override { return is_one_node_; }
   bool rings_bells() const override { return is_one_node_; }
 
-  /// Whether all peers said goodbye in time.
+  /// Whether all peers drained in time.
   bool leave() {
     const clock::time_point begin = clock::now();
     mine_.reset();
@@ -175,7 +174,7 @@ std::string examine(const exam::question& question, const mpi_options& options) 
   mpi_exam_world world(options, is_one_node);
   try {
     std::string wrong = exam::ask(question, world);
-    if (!world.leave() && wrong.empty()) wrong = "the farewell was cut short";
+    if (!world.leave() && wrong.empty()) wrong = "the shutdown was cut short";
     return wrong;
   } catch (const too_few_processes&) {
     return {};  // asked where there are enough
@@ -430,7 +429,7 @@ std::string open_ring(ring& it, const mpi_limits& limits) {
 std::string a_broken_message_is_noticed() {
   for (const std::size_t bytes : {std::size_t{7}, std::size_t{64}, std::size_t{1000}}) {
     ring it;
-    if (std::string wrong = open_ring(it, {.farewell = 1ms}); !wrong.empty()) return wrong;
+    if (std::string wrong = open_ring(it, {.shutdown = 1ms}); !wrong.empty()) return wrong;
     constexpr int k_first_tag = 1;
     const std::vector<std::byte> garbage(bytes, std::byte{0x11});
     MPI_Request request = MPI_REQUEST_NULL;
@@ -452,19 +451,19 @@ std::string a_broken_message_is_noticed() {
   return {};
 }
 
-/// The farewell is bounded: a receive that nobody serves holds it up for as long as allowed, and no longer.
+/// The shutdown is bounded: a receive that nobody serves holds it up for as long as allowed, and no longer.
 /// (UCX may remark at exit that a request was never given back. That is the point.)
-std::string a_farewell_without_answer_is_bounded() {
-  constexpr auto k_farewell = 300ms;
+std::string a_shutdown_without_answer_is_bounded() {
+  constexpr auto k_shutdown = 300ms;
   ring it;
-  if (std::string wrong = open_ring(it, {.farewell = k_farewell}); !wrong.empty()) return wrong;
+  if (std::string wrong = open_ring(it, {.shutdown = k_shutdown}); !wrong.empty()) return wrong;
   std::byte target[8];
   arrival news;
   if (it.net->receive(it.from_previous, 1, target, news)) return "received what nobody sent";
   const clock::time_point begin = clock::now();
   it.net->close();
-  if (clock::now() - begin < k_farewell) return "it did not wait for its peers";
-  if (clock::now() - begin > k_farewell + 5s) return "it waited for ever";
+  if (clock::now() - begin < k_shutdown) return "it did not wait for its peers";
+  if (clock::now() - begin > k_shutdown + 5s) return "it waited for ever";
   return {};
 }
 
@@ -527,13 +526,13 @@ class station {
     exam::demand(answer == status::ok, "remove: ", name_of(answer));
   }
 
-  /// Everybody has to close; a farewell that has to be cut short takes longer than this allows.
+  /// Everybody has to close; a shutdown that has to be cut short takes longer than this allows.
   void close() {
     exam::demand(engine_->instance_count() == 0, "instances remain");
     exam::demand(net_->health() == status::ok, "the endpoint is not in good health");
     const clock::time_point begin = clock::now();
     net_->close();
-    exam::demand(clock::now() - begin < k_hasty, "the farewell was cut short");
+    exam::demand(clock::now() - begin < k_hasty, "the shutdown was cut short");
   }
 
  private:
@@ -705,7 +704,7 @@ int main(int argc, char** argv) {
   check_endpoints();
   for (const mode& how : modes()) check_engines(how);
   check("broken", a_broken_message_is_noticed);
-  check("farewell", a_farewell_without_answer_is_bounded);
+  check("shutdown", a_shutdown_without_answer_is_bounded);
 
   // An application may finalise MPI first; what it closes afterwards must not call it.
   auto survivor = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 20});

@@ -1,0 +1,279 @@
+// Proofs and simulations of schedules, without ranks: the C face of verify.h and of libsched/simulate.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "bindings/c/sized.h"
+#include "bindings/c/words.h"
+#include "bindings/c/world.h"
+#include "collectives/promise.h"
+#include "collectives/selection.h"
+#include "libsched/schedule/schedule_file.h"
+#include "libsched/simulate/schedule_world.h"
+#include "libsched/verify/verify.h"
+
+namespace lsched {
+namespace {
+
+// --- a collective of the registry --------------------------------------------------------------------------
+
+constexpr rank k_most_proved = 1 << 20, k_most_simulated = 1 << 24;
+
+struct named_collective {
+  const algorithm* how;
+  shape data;
+  activation starts;
+};
+
+/// ARGUMENT for a size of the world below 1 or above `most`, a power of two.
+std::optional<failure> validate_ranks(rank ranks, rank most) {
+  if (ranks >= 1 && ranks <= most) return std::nullopt;
+  return argument("ranks is not from 1 to 2^" + std::to_string(std::countr_zero(static_cast<unsigned>(most))));
+}
+
+/// What a desc names. ARGUMENT for words that name nothing, CONSTRAINT for an algorithm that cannot do it.
+template <class Desc>
+result<named_collective> read_collective(const Desc& desc, rank root, bool in_place, rank most_ranks) {
+  if (desc.collective == nullptr) return argument("collective is null");
+  if (auto why = validate_ranks(desc.ranks, most_ranks)) return std::move(*why);
+  const collective* const kind = find_collective(desc.collective);
+  if (root < 0 || root >= desc.ranks || (root != 0 && kind != nullptr && !kind->is_rooted))
+    return argument("root is not a rank of this collective's");
+  result<shape> data = shape{.count = desc.count};
+  if (kind != nullptr && kind->moves_data) {
+    data = read_shape(*kind, desc.count, desc.dtype, desc.reduction);
+    if (!data) return data.error();
+    data->root = root;
+    data->in_place = in_place;
+  }
+  activation starts{.seed = 1};
+  if (kind != nullptr && (kind->activates || desc.activation != nullptr)) {
+    const auto wanted = read_activation(desc.activation, starts.seed);
+    if (!wanted) return wanted.error();
+    starts = *wanted;
+  }
+  const auto how =
+      choose(desc.collective, desc.algorithm == nullptr ? "auto" : desc.algorithm, {0, desc.ranks}, *data, starts);
+  if (!how) return how.error();
+  return named_collective{*how, *data, starts};
+}
+
+// --- proofs ------------------------------------------------------------------------------------------------
+
+/// A world and what it is held against.
+struct question {
+  std::vector<schedule_ptr> world;
+  world_promise promise;
+  aliasing in_place{};
+};
+
+result<question> read_text(const lsched_verify_desc& desc) {
+  auto world = parse_world({desc.text, desc.bytes});
+  if (!world) return world.error();
+  auto promise = promise_for(*world, desc.collective == nullptr ? "" : desc.collective);
+  if (!promise) return promise.error();
+  const aliasing in_place = desc.in_place != 0 ? promise->in_place : aliasing(false);
+  return question{std::move(*world), std::move(*promise), in_place};
+}
+
+result<question> read_registered(const lsched_verify_desc& desc) {
+  const auto named = read_collective(desc, 0, desc.in_place != 0, k_most_proved);
+  if (!named) return named.error();
+  const auto& [how, data, starts] = *named;
+  auto world = generate_world(*how, desc.ranks, data, starts);
+  if (!world) return world.error();
+  const aliasing in_place = aliasing_of(*how->of, desc.ranks, data);
+  return question{std::move(*world), {how->of, how, promise_of(*how, desc.ranks, data, starts), in_place}, in_place};
+}
+
+void write(lsched_finding& to, const finding& found) {
+  to = {.property = name_of(found.what).data(),
+        .rank = found.where,
+        .peer = found.peer,
+        .op = found.op,
+        .buffer = found.buffer == k_no_buffer ? UINT32_MAX : found.buffer,
+        .begin = found.begin,
+        .end = found.end,
+        .text = {}};
+  std::memcpy(to.text, found.text.data(), std::min(found.text.size(), sizeof to.text - 1));
+}
+
+lsched_verification figures_of(const question& posed, const verification& answer) {
+  const unexpected_bound worst = worst_unexpected(answer);
+  return {.holds = answer.holds() ? 1 : 0,
+          .ranks = static_cast<std::int32_t>(posed.world.size()),
+          .collective = posed.promise.of == nullptr ? nullptr : posed.promise.of->name.data(),
+          .algorithm = posed.promise.by == nullptr ? nullptr : posed.promise.by->name.data(),
+          .is_synchronising = answer.is_synchronising ? 1 : 0,
+          .is_eager_safe = answer.is_eager_safe ? 1 : 0,
+          .messages = answer.price.messages,
+          .bytes = answer.price.bytes,
+          .signals = answer.price.signals,
+          .signals_of_one = answer.price.signals_of_one,
+          .hops = answer.price.hops,
+          .unexpected_messages = worst.messages,
+          .unexpected_bytes = worst.bytes,
+          .findings = 0,
+          .notes = 0};
+}
+
+// --- simulations -------------------------------------------------------------------------------------------
+
+constexpr double k_longest_ns = 1e12;
+constexpr double k_ps_per_ns = 1e3, k_fs_per_ns = 1e6;
+
+lsched_simulate_desc default_desc() {
+  const machine where;
+  const loggops& cost = where.levels.front().cost;
+  const auto ns = [](picoseconds time) { return static_cast<double>(time) / k_ps_per_ns; };
+  const auto ns_per_byte = [](femtoseconds time) { return static_cast<double>(time) / k_fs_per_ns; };
+  return {.struct_size = sizeof(lsched_simulate_desc),
+          .round = 1,
+          .L = ns(cost.L),
+          .o = ns(cost.o),
+          .g = ns(cost.g),
+          .G = ns_per_byte(cost.G),
+          .O = ns_per_byte(cost.O),
+          .compute = ns_per_byte(where.compute),
+          .S = where.S};
+}
+
+result<machine> read_machine(const lsched_simulate_desc& desc) {
+  const std::array times{desc.L, desc.o, desc.g, desc.G, desc.O, desc.compute};
+  if (!std::ranges::all_of(times, [](double time) { return time >= 0 && time <= k_longest_ns; }))
+    return argument("L, o, g, G, O or compute is not from 0 to 1e12 ns");
+  machine where{.S = desc.S, .compute = rounded(desc.compute * k_fs_per_ns)};
+  where.levels.front().cost = {.L = rounded(desc.L * k_ps_per_ns),
+                               .o = rounded(desc.o * k_ps_per_ns),
+                               .g = rounded(desc.g * k_ps_per_ns),
+                               .G = rounded(desc.G * k_fs_per_ns),
+                               .O = rounded(desc.O * k_fs_per_ns)};
+  return where;
+}
+
+/// Every schedule is packed and dropped before the next is made.
+template <class Generate>
+result<packed_world> generated(rank size, const Generate& generate) {
+  packed_world world(size);
+  for (rank r = 0; r < size; ++r) {
+    const auto program = generate(lsched::world{r, size});
+    if (!program) return program.error();
+    if (auto why = world.add(*program)) return std::move(*why);
+  }
+  if (auto why = world.finish()) return std::move(*why);
+  return world;
+}
+
+result<packed_world> world_of_text(const lsched_simulate_desc& desc) {
+  const auto ranks = parse_world({desc.text, desc.bytes});
+  if (!ranks) return ranks.error();
+  return packed_world::of(*ranks);
+}
+
+result<packed_world> world_of_collective(const lsched_simulate_desc& desc) {
+  const auto chosen = read_collective(desc, desc.root, false, k_most_simulated);
+  if (!chosen) return chosen.error();
+  return generated(desc.ranks, [&](world place) { return chosen->how->generate(place, chosen->data, chosen->starts); });
+}
+
+result<packed_world> world_of_sparse(const lsched_simulate_desc& desc) {
+  if (auto why = validate_ranks(desc.ranks, k_most_simulated)) return std::move(*why);
+  const auto known = read_struct(desc.sparse);
+  if (!known) return known.error();
+  auto chosen = read_choice({0, desc.ranks}, *known);
+  if (!chosen) return chosen.error();
+  return generated(desc.ranks, [&](world place) {
+    chosen->problem.place = place;
+    return chosen->how->generate(chosen->problem);
+  });
+}
+
+result<packed_world> read_world(const lsched_simulate_desc& desc) {
+  const std::array<const void*, 3> sources{desc.text, desc.collective, desc.sparse};
+  if (std::ranges::count(sources, nullptr) != 2) return argument("text, collective and sparse: not exactly one is set");
+  if (desc.text != nullptr) return world_of_text(desc);
+  return desc.sparse != nullptr ? world_of_sparse(desc) : world_of_collective(desc);
+}
+
+result<start_skew> read_starts(const lsched_simulate_desc& desc, rank size) {
+  if (desc.starts_ns == nullptr) return start_skew{};
+  start_skew starts{.kind = skew_kind::listed};
+  for (rank r = 0; r < size; ++r) {
+    const auto start = static_cast<double>(desc.starts_ns[r]);
+    if (start > k_longest_ns) return argument("starts_ns[" + std::to_string(r) + "] is above 1e12");
+    starts.samples.push_back(rounded(start * k_ps_per_ns));
+  }
+  return starts;
+}
+
+result<simulation_report> simulated(const lsched_simulate_desc& desc) {
+  if (desc.reserved != 0) return failure{status::version, "lsched_simulate_desc.reserved is not zero"};
+  if (desc.round == 0 || desc.round >= k_last_round) return argument("round is 0, or too large");
+  const auto where = read_machine(desc);
+  if (!where) return where.error();
+  const auto world = read_world(desc);
+  if (!world) return world.error();
+  if (desc.initiator < 0 || desc.initiator >= world->size()) return argument("initiator is not a rank");
+  const auto starts = read_starts(desc, world->size());
+  if (!starts) return starts.error();
+  return simulate_schedules(*world,
+                            {.where = *where, .skew = *starts, .instance = desc.round, .initiator = desc.initiator});
+}
+
+}  // namespace
+}  // namespace lsched
+
+using namespace lsched;
+
+extern "C" {
+
+lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification* verification, lsched_finding* findings,
+                            uint64_t most_findings, lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (desc == nullptr || verification == nullptr || (findings == nullptr && most_findings > 0))
+      return report(diagnostic, argument("desc, verification or findings is null"));
+    if (!is_there(verification)) return report(diagnostic, refusal_of(verification));
+    const auto known = read_struct(desc);
+    if (!known) return report(diagnostic, known.error());
+    const auto posed = known->text != nullptr ? read_text(*known) : read_registered(*known);
+    if (!posed) return report(diagnostic, posed.error());
+    const lsched::verification answer =
+        verify(posed->world, posed->promise.what, {.in_place = posed->in_place, .most_findings = most_findings});
+    lsched_verification figures = figures_of(*posed, answer);
+    for (const finding& found : answer.findings)
+      if (figures.findings < most_findings) write(findings[figures.findings++], found);
+    for (const finding& found : answer.notes)
+      if (figures.findings + figures.notes < most_findings) write(findings[figures.findings + figures.notes++], found);
+    write_struct(verification, figures);
+    return LSCHED_OK;
+  });
+}
+
+void lsched_simulate_desc_init_sized(lsched_simulate_desc* desc, size_t bytes) {
+  init_struct(desc, bytes, default_desc());
+}
+
+lsched_status lsched_simulate(const lsched_simulate_desc* desc, lsched_simulation* simulation, uint64_t* finish_ps,
+                              uint64_t most_ranks, lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (desc == nullptr || simulation == nullptr || (finish_ps == nullptr && most_ranks > 0))
+      return report(diagnostic, argument("desc, simulation or finish_ps is null"));
+    if (!is_there(simulation)) return report(diagnostic, refusal_of(simulation));
+    const auto known = read_struct(desc);
+    if (!known) return report(diagnostic, known.error());
+    const auto made = simulated(*known);
+    if (!made) return report(diagnostic, made.error());
+    std::copy_n(made->finish.begin(), std::min<std::size_t>(most_ranks, made->finish.size()), finish_ps);
+    write_struct(simulation, {.ranks = static_cast<std::int32_t>(made->finish.size()),
+                              .active = made->active,
+                              .messages = made->messages,
+                              .bytes = made->bytes,
+                              .signals = made->signals,
+                              .nic_waits = made->nic_waits,
+                              .last_ps = static_cast<std::uint64_t>(made->last())});
+    return LSCHED_OK;
+  });
+}
+
+}  // extern "C"
