@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "bindings/cli/common/errors.h"
-#include "libsched/simulate/goal/goal_world.h"
+#include "bindings/cli/goal/goal.h"
 #include "libsched/simulate/simulated_trace.h"
 
 namespace lsched::cli {
