@@ -5,7 +5,6 @@
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/goal/goal.h"
-#include "libsched/simulate/simulated_trace.h"
 
 namespace lsched::cli {
 
