@@ -37,7 +37,7 @@ room(libsched/postcondition ops libsched/schedule)
 room(libsched/trace ops libsched/schedule)
 room(libsched/simulate ops libsched/schedule libsched/trace)
 room(libsched/transport ops)
-room(libsched/partial ops ops/adasum libsched/transport)
+room(libsched/partial ops libsched/transport)
 room(libsched/engine ops ops/adasum libsched/schedule libsched/analysis libsched/trace libsched/transport
   libsched/partial)
 room(libsched/session ops libsched/trace libsched/engine)

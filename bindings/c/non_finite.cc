@@ -26,7 +26,7 @@ std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_n
   const std::size_t output = output_of(*schedule.instance->program);
   const non_finite_rule rule =
       schedule.looks_at_tensors ? non_finite_rule::first_element_nan : non_finite_rule::any_element;
-  return find_non_finite(schedule.instance->cells[output].home, schedule.instance->program->buffers()[output].type,
+  return find_non_finite(schedule.instance->cells[output].storage, schedule.instance->program->buffers()[output].type,
                          schedule.tensors, rule, is_non_finite);
 }
 
