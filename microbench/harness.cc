@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "offload/cores.h"
-#include "offload/pinning.h"
 #include "ops/counted.h"
 
 namespace lsched::bench {
