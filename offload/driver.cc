@@ -16,12 +16,12 @@ constexpr auto k_longest_poll_nap = 1ms;   // … growing to this while nothing 
 constexpr int k_last_looks = 8;            // steps of a leaving owner before it hands over work that keeps coming
 constexpr int k_patience = 64;             // attempts to get the engine before sleeping
 
-bool is_over(const instance& it, round_no round) {
-  return it.finished.load() >= round || it.verdict.load() != status::ok;
+bool is_over(const instance& inst, round_no round) {
+  return inst.finished.load() >= round || inst.verdict.load() != status::ok;
 }
 
-status answer_of(const instance& it, round_no round) {
-  return it.finished.load() >= round ? status::ok : it.verdict.load();
+status answer_of(const instance& inst, round_no round) {
+  return inst.finished.load() >= round ? status::ok : inst.verdict.load();
 }
 
 }  // namespace
@@ -100,10 +100,10 @@ void driver::with_engine(const std::function<void()>& job) {
   while (!try_acquire()) stand_aside();
   take_over();
   struct release {  // also if the job throws
-    driver& held;
+    driver& owned;
     ~release() {
-      held.step();  // a rank that waits in a commit may be alone in serving older schedules
-      held.let_go();
+      owned.step();  // a rank that waits in a commit may be alone in serving older schedules
+      owned.let_go();
     }
   } const at_end{*this};
   job();
@@ -154,17 +154,16 @@ driver::nanoseconds driver::nap_before(clock::time_point deadline) {
 
 // --- application threads ----------------------------------------------------------------------------------------
 
-status driver::start(instance& it, round_no* round) {
-  if (it.verdict.load() != status::ok) return it.verdict.load();
-  round_no last = it.finished.load();
-  if (!it.called.compare_exchange_strong(last, last + 1)) return status::state;
-  if (round != nullptr) *round = last + 1;
-  poke(it);
+status driver::start(instance& inst, round_no* round) {
+  round_no next = 0;
+  if (const status answer = call_for_next(inst, next); answer != status::ok) return answer;
+  if (round != nullptr) *round = next;
+  run_posted();
   return status::ok;
 }
 
-void driver::poke(instance& it) {
-  engine_.post(it);
+void driver::poke(instance& inst) {
+  engine_.post(inst);
   run_posted();
 }
 
@@ -174,35 +173,42 @@ void driver::look_and_let_go() {
   let_go();
 }
 
-status driver::run(instance& it, clock::time_point deadline) {
-  if (it.verdict.load() != status::ok) return it.verdict.load();
-  round_no last = it.finished.load();
-  if (!it.called.compare_exchange_strong(last, last + 1)) return status::state;
-  engine_.post(it);
-  return wait(it, last + 1, deadline);
+status driver::run(instance& inst, clock::time_point deadline) {
+  round_no next = 0;
+  if (const status answer = call_for_next(inst, next); answer != status::ok) return answer;
+  return wait(inst, next, deadline);
 }
 
-status driver::wait(const instance& it, round_no round, clock::time_point deadline) {
+status driver::call_for_next(instance& inst, round_no& next) {
+  if (inst.verdict.load() != status::ok) return inst.verdict.load();
+  round_no last = inst.finished.load();
+  if (!inst.called.compare_exchange_strong(last, last + 1)) return status::state;
+  next = last + 1;
+  engine_.post(inst);
+  return status::ok;
+}
+
+status driver::wait(const instance& inst, round_no round, clock::time_point deadline) {
   for (bool first = true;; first = false) {
-    if (is_over(it, round)) return first ? answer_of(it, round) : leave(answer_of(it, round));
+    if (is_over(inst, round)) return first ? answer_of(inst, round) : leave(answer_of(inst, round));
     if (!first && clock::now() >= deadline) return leave(status::timeout);
     if (try_acquire()) {
       take_over();
       if (first) is_idle_ = false;
-      if (const status answer = drive(it, round, deadline); answer != status::pending) return answer;
+      if (const status answer = drive(inst, round, deadline); answer != status::pending) return answer;
     } else {
       stand_aside();
-      if (owner_.load() != 0) wait_for_owner(it, round, deadline);
+      if (owner_.load() != 0) wait_for_owner(inst, round, deadline);
     }
   }
 }
 
 // Runs the engine until the round is over, the deadline has passed, another thread wants it, or it is time to
 // sleep; the last two, after sleeping, answer PENDING. Does not own the engine afterwards.
-status driver::drive(const instance& it, round_no round, clock::time_point deadline) {
+status driver::drive(const instance& inst, round_no round, clock::time_point deadline) {
   for (std::uint32_t polls = 0;; ++polls) {
     const bool moved = step();
-    if (is_over(it, round)) break;
+    if (is_over(inst, round)) break;
     if (moved) {
       is_idle_ = false;
       poll_nap_ = 0ns;
@@ -212,12 +218,12 @@ status driver::drive(const instance& it, round_no round, clock::time_point deadl
     const clock::time_point now = clock::now();
     if (now >= deadline) {
       let_go();
-      return is_over(it, round) ? answer_of(it, round) : status::timeout;
+      return is_over(inst, round) ? answer_of(inst, round) : status::timeout;
     }
     const bool is_due = !moved && !keep_polling(now);
-    if (is_over(it, round)) break;
+    if (is_over(inst, round)) break;
     if (is_due) {
-      park(it, round, deadline);
+      park(inst, round, deadline);
       return status::pending;
     }
     if (rivals_.load() != 0) {
@@ -227,26 +233,26 @@ status driver::drive(const instance& it, round_no round, clock::time_point deadl
     }
   }
   let_go();
-  return answer_of(it, round);
+  return answer_of(inst, round);
 }
 
 // The owner goes to sleep: announce, look once more, let go, sleep. It stays registered while others poll.
-void driver::park(const instance& it, round_no round, clock::time_point deadline) {
+void driver::park(const instance& inst, round_no round, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
   const bool moved = announce_and_look();
   const nanoseconds nap = nap_before(deadline);
   owner_.store(0);
-  if (!moved && !is_over(it, round) && !engine_.has_posts()) sleep_on(bell_, doorbell::waiter, epoch, nap);
+  if (!moved && !is_over(inst, round) && !engine_.has_posts()) sleep_on(bell_, doorbell::waiter, epoch, nap);
   bell_.sleepers.fetch_sub(1);
 }
 
 // Another thread owns the engine. Either it sees us registered when it publishes or lets go, and rings; or we see
 // here that it has.
-void driver::wait_for_owner(const instance& it, round_no round, clock::time_point deadline) {
+void driver::wait_for_owner(const instance& inst, round_no round, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
-  if (!is_over(it, round) && owner_.load() != 0) {
+  if (!is_over(inst, round) && owner_.load() != 0) {
     const nanoseconds left =
         deadline == clock::time_point::max() ? nanoseconds(k_liveness_period) : deadline - clock::now();
     sleep_on(bell_, doorbell::waiter, epoch, std::clamp<nanoseconds>(left, 0ns, k_liveness_period));

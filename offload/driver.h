@@ -34,10 +34,10 @@ class driver {
 
   /// Asks for the next round of an ordinary instance. STATE if one is outstanding or the instance has failed.
   /// Never blocks: runs it inline if the engine is free. Answers the round.
-  status start(instance& it, round_no* round);
+  status start(instance& inst, round_no* round);
 
   /// Tells the engine to look at the instance's registers, and runs it inline if the engine is free.
-  void poke(instance& it);
+  void poke(instance& inst);
 
   /// Runs `job`, which does not take long, and which posts what the engine has to look at and answers whether it has.
   /// Owns the engine from its beginning on if it is free: who sends to this rank meanwhile need not wake the auxiliary
@@ -57,10 +57,10 @@ class driver {
 
   /// Until `round` of the instance has ended. TIMEOUT after `deadline`; the instance's verdict if it has failed.
   /// Any number of threads. Makes at least one attempt at progress.
-  status wait(const instance& it, round_no round, clock::time_point deadline);
+  status wait(const instance& inst, round_no round, clock::time_point deadline);
 
   /// Starts a round and waits for it, without letting go of the engine in between.
-  status run(instance& it, clock::time_point deadline);
+  status run(instance& inst, clock::time_point deadline);
 
   /// The auxiliary thread's life: owns the engine while nobody else does, sleeps while nothing happens.
   void serve(const std::atomic<bool>& stop);
@@ -75,6 +75,7 @@ class driver {
   using nanoseconds = std::chrono::nanoseconds;
 
   bool try_acquire() { return owner_.load() == 0 && owner_.exchange(1) == 0; }
+  status call_for_next(instance& inst, round_no& next);
   void take_over();
   void look_and_let_go();
   void let_go(nanoseconds* nap = nullptr);
@@ -87,9 +88,9 @@ class driver {
   void check_peers(clock::time_point now);
   void stand_aside();
   bool acquire_or_be_replaced();
-  status drive(const instance& it, round_no round, clock::time_point deadline);
-  void park(const instance& it, round_no round, clock::time_point deadline);
-  void wait_for_owner(const instance& it, round_no round, clock::time_point deadline);
+  status drive(const instance& inst, round_no round, clock::time_point deadline);
+  void park(const instance& inst, round_no round, clock::time_point deadline);
+  void wait_for_owner(const instance& inst, round_no round, clock::time_point deadline);
   status leave(status answer);
   nanoseconds nap_before(clock::time_point deadline);
 

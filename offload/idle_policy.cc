@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "libsched/transport/cpu_relax.h"
+#include "libsched/transport/doorbell.h"
 
 namespace lsched {
 

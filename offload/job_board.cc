@@ -8,15 +8,15 @@
 namespace lsched {
 
 std::uint64_t job_board::submit(const lane_job& job) {
-  for (slot& it : slots_) {
-    if (it.is_taken) continue;
-    it.is_taken = true;
-    it.what = job;
-    it.in_piece = std::max<std::uint64_t>(k_piece_bytes / job.element_bytes, 1);
-    it.pieces = (job.call.count + it.in_piece - 1) / it.in_piece;
-    it.unfinished.store(it.pieces, std::memory_order_relaxed);
-    it.unclaimed.store(it.pieces, std::memory_order_release);
-    return it.pieces;
+  for (slot& entry : slots_) {
+    if (entry.is_taken) continue;
+    entry.is_taken = true;
+    entry.what = job;
+    entry.in_piece = std::max<std::uint64_t>(k_piece_bytes / job.element_bytes, 1);
+    entry.pieces = (job.call.count + entry.in_piece - 1) / entry.in_piece;
+    entry.unfinished.store(entry.pieces, std::memory_order_relaxed);
+    entry.unclaimed.store(entry.pieces, std::memory_order_release);
+    return entry.pieces;
   }
   return 0;
 }
@@ -34,24 +34,24 @@ job_board::outcome job_board::do_piece(slot& from) {
 
 std::size_t job_board::poll(std::span<std::uint64_t> out) {
   std::size_t found = 0;
-  for (slot& it : slots_) {
+  for (slot& entry : slots_) {
     if (found == out.size()) break;
-    if (!it.is_taken || it.unfinished.load() != 0) continue;
-    out[found++] = it.what.cookie;
-    it.is_taken = false;
+    if (!entry.is_taken || entry.unfinished.load() != 0) continue;
+    out[found++] = entry.what.cookie;
+    entry.is_taken = false;
   }
   return found;
 }
 
 bool job_board::help() {
-  return std::ranges::any_of(slots_, [](slot& it) { return it.is_taken && do_piece(it) != outcome::none; });
+  return std::ranges::any_of(slots_, [](slot& entry) { return entry.is_taken && do_piece(entry) != outcome::none; });
 }
 
 void job_board::drain() {
   while (help()) {
   }
-  for (const slot& it : slots_)
-    while (it.is_taken && it.unfinished.load() != 0) sched_yield();
+  for (const slot& entry : slots_)
+    while (entry.is_taken && entry.unfinished.load() != 0) sched_yield();
 }
 
 void job_board::close() {
@@ -63,8 +63,8 @@ void job_board::serve() {
   serving_.fetch_add(1);
   for (bool found = true; found;) {
     found = false;
-    for (slot& it : slots_)
-      for (outcome now = do_piece(it); now != outcome::none; now = do_piece(it)) {
+    for (slot& entry : slots_)
+      for (outcome now = do_piece(entry); now != outcome::none; now = do_piece(entry)) {
         found = true;
         if (now == outcome::ended_job) ring_if_needed(bell_);
       }

@@ -5,8 +5,6 @@
 #include <string>
 #include <thread>
 
-#include "libsched/transport/shm/shm_segment.h"
-
 namespace lsched {
 
 result<instance*> joined_world::commit(const commit_request& request) {
@@ -66,6 +64,19 @@ status joined_world::remove(std::span<instance** const> gone) {
     }
   });
   return answer;
+}
+
+std::optional<failure> wait_for_ranks(shm_segment& segment, std::chrono::nanoseconds limit) {
+  using clock = std::chrono::steady_clock;
+  const auto deadline = clock::now() + limit;
+  for (rank r = 0; r < segment.ranks(); ++r) {
+    while (segment.page(r).state_of_rank.load() == shm_page::absent) {
+      if (clock::now() > deadline)
+        return failure{status::timeout, "rank " + std::to_string(r) + " did not open its runtime in time", r};
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace lsched

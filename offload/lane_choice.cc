@@ -8,6 +8,11 @@
 #endif
 
 namespace lsched {
+namespace {
+
+constexpr bool k_has_tbb = LSCHED_HAVE_TBB;
+
+}  // namespace
 
 std::optional<lane_choice> parse_lane(std::string_view text) {
   if (text == "auto") return lane_choice{};
@@ -24,34 +29,21 @@ std::optional<lane_choice> parse_lane(std::string_view text) {
 }
 
 status validate(const lane_choice& choice) {
-#if LSCHED_HAVE_TBB
-  static_cast<void>(choice);
-  return status::ok;
-#else
-  return choice.mode == lane_mode::tbb ? status::unsupported : status::ok;
-#endif
+  return choice.mode == lane_mode::tbb && !k_has_tbb ? status::unsupported : status::ok;
 }
 
 unsigned lane_workers(const lane_choice& choice, unsigned local_ranks, unsigned cores) {
   if (choice.mode == lane_mode::inlined) return 0;
   if (choice.workers != 0) return choice.workers;
-#if LSCHED_HAVE_TBB
+  if (!k_has_tbb) return 0;
   const unsigned ranks = std::max(local_ranks, 1u);
   const unsigned free = std::min(cores > ranks ? (cores - ranks) / ranks : 0, k_most_lane_workers);
   return choice.mode == lane_mode::tbb ? std::max(free, 1u) : free;
-#else
-  static_cast<void>(local_ranks), static_cast<void>(cores);
-  return 0;
-#endif
 }
 
 std::string_view why_inline(const lane_choice& choice) {
   if (choice.mode == lane_mode::inlined) return "as asked for";
-#if LSCHED_HAVE_TBB
-  return "no core is free";
-#else
-  return "oneTBB is not in this build";
-#endif
+  return k_has_tbb ? "no core is free" : "oneTBB is not in this build";
 }
 
 std::unique_ptr<lane> make_lane(const lane_choice& choice, unsigned local_ranks, unsigned cores, doorbell& bell) {

@@ -1,9 +1,10 @@
-#include "offload/pinning.h"
 
 #include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <memory>
+#include <type_traits>
 
 #include "offload/cores.h"
 
@@ -24,24 +25,16 @@ bool bind_this_thread(unsigned core) {
 
 namespace {
 
-/// A loaded topology restricted to what this process may use.
-class topology {
- public:
-  topology() {
-    if (hwloc_topology_init(&tree_) != 0) return;
-    is_loaded_ = hwloc_topology_load(tree_) == 0;
-  }
-  ~topology() { hwloc_topology_destroy(tree_); }
-  topology(const topology&) = delete;
-  topology& operator=(const topology&) = delete;
+using topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, decltype(&hwloc_topology_destroy)>;
 
-  explicit operator bool() const { return is_loaded_; }
-  hwloc_topology_t get() const { return tree_; }
-
- private:
-  hwloc_topology_t tree_ = nullptr;
-  bool is_loaded_ = false;
-};
+/// The topology that this process may use; null if it cannot be loaded.
+topology load_topology() {
+  hwloc_topology_t tree = nullptr;
+  if (hwloc_topology_init(&tree) != 0) tree = nullptr;
+  topology loaded(tree, &hwloc_topology_destroy);
+  if (tree != nullptr && hwloc_topology_load(tree) != 0) loaded.reset();
+  return loaded;
+}
 
 }  // namespace
 
@@ -51,8 +44,8 @@ std::optional<unsigned> core_near_caller(unsigned local_ranks) {
   // With less than two cores a rank, another rank's application thread may be on any core: do not get in its way.
   if (here < 0 || allowed.size() < 2 * local_ranks) return std::nullopt;
 
-  const topology machine;
-  if (!machine) return std::nullopt;
+  const topology machine = load_topology();
+  if (machine == nullptr) return std::nullopt;
   hwloc_obj_t mine = hwloc_get_pu_obj_by_os_index(machine.get(), static_cast<unsigned>(here));
   for (hwloc_obj_t around = mine; around != nullptr; around = around->parent) {
     hwloc_obj_t near = nullptr;

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "offload/pinning.h"
+#include "offload/cores.h"
 
 namespace lsched {
 

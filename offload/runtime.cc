@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "libsched/trace/trace.h"
-#include "offload/pinning.h"
+#include "offload/cores.h"
 
 namespace lsched {
 namespace {

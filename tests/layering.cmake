@@ -36,9 +36,8 @@ room(libsched/analysis ops libsched/schedule)
 room(libsched/postcondition ops libsched/schedule)
 room(libsched/trace ops libsched/schedule)
 room(libsched/simulate ops libsched/schedule libsched/trace)
-room(libsched/simulate/goal ops libsched/schedule libsched/simulate)
 room(libsched/transport ops)
-room(libsched/partial ops ops/adasum libsched/transport)
+room(libsched/partial ops libsched/transport)
 room(libsched/engine ops ops/adasum libsched/schedule libsched/analysis libsched/trace libsched/transport
   libsched/partial)
 room(libsched/session ops libsched/trace libsched/engine)
@@ -68,9 +67,10 @@ room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simula
   collectives/sparse/functions collectives/sparse offload bindings bindings/mpi)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
   offload bindings bindings/mpi bindings/c)
-room(bindings/cli ops libsched/simulate/goal offload bindings bindings/mpi bindings/cli/common)
-room(bindings/cli/simulate ops libsched/schedule libsched/simulate libsched/simulate/goal collectives/algorithm
-  collectives bindings bindings/cli/common)
+room(bindings/cli/goal ops libsched/schedule libsched/simulate)
+room(bindings/cli ops bindings/cli/goal offload bindings bindings/mpi bindings/cli/common)
+room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives bindings
+  bindings/cli/common bindings/cli/goal)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
   bindings/cli/common)
 room(bindings/cpp bindings/c)

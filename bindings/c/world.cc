@@ -13,8 +13,8 @@
 #include "bindings/selection_environment.h"
 #include "collectives/algorithm/nodes.h"
 #include "libsched/transport/shm/shm_endpoint.h"
-#include "offload/arrival_of_ranks.h"
 #include "offload/cores.h"
+#include "offload/joined_world.h"
 
 namespace lsched {
 namespace {

@@ -11,12 +11,9 @@
 #include "collectives/sparse/functions/coo_functions.h"
 #include "collectives/sparse/functions/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
-#include "libsched/session/memory_layout.h"
 #include "libsched/session/session.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/joined_world.h"
-#include "offload/neighbourhood.h"
-#include "offload/session_call.h"
 
 namespace lsched {
 

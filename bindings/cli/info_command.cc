@@ -21,7 +21,6 @@
 #include "offload/cores.h"
 #include "offload/idle_policy.h"
 #include "offload/lane_choice.h"
-#include "offload/pinning.h"
 #include "ops/kernel.h"
 #if LSCHED_HAVE_MPI
 #include "bindings/mpi/mpi_library.h"

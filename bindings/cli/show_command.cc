@@ -9,7 +9,7 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/sparse_words.h"
-#include "libsched/simulate/goal/goal_world.h"
+#include "bindings/cli/goal/goal.h"
 
 namespace lsched::cli {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "libsched/analysis/edge_balance.h"
 
@@ -11,7 +12,7 @@ namespace {
 /// What a rank tells the others. Plain bytes: it crosses process and node borders.
 struct record {
   std::uint64_t number;  ///< instance id: catches ranks that commit in different orders
-  std::int32_t code;     ///< this rank's own verdict on its arguments
+  std::int32_t code;     ///< this rank's own status of its arguments
   std::int32_t is_synchronising;
   std::uint64_t agreement_hash;  ///< of all of it
   std::uint64_t reductions;      ///< as reductions_of packs them
@@ -56,11 +57,11 @@ constexpr std::uint64_t reduction_of(std::uint64_t all, dtype type) { return all
 
 std::uint64_t reductions_of(const schedule& program) {
   std::uint64_t all = 0;
-  for (const op& it : program.ops()) {
-    if (it.kind != op_kind::compute || !is_reduction(it.what)) continue;
-    const std::uint64_t known = reduction_of(all, it.type);
-    const bool is_first = known == k_no_reduction || known == number_of(it.what);
-    all |= (is_first ? number_of(it.what) : k_several) << shift_of(it.type);
+  for (const op& o : program.ops()) {
+    if (o.kind != op_kind::compute || !is_reduction(o.what)) continue;
+    const std::uint64_t known = reduction_of(all, o.type);
+    const bool is_first = known == k_no_reduction || known == number_of(o.what);
+    all |= (is_first ? number_of(o.what) : k_several) << shift_of(o.type);
   }
   return all;
 }
@@ -98,19 +99,19 @@ std::optional<two_ranks> find_disagreement(const std::vector<record>& all) {
 
 /// Two ranks that combine, but different things: likely why their edges do not pair up.
 std::optional<two_ranks> find_difference(const std::vector<record>& all) {
-  const auto combines = [](const record& of) { return of.reductions != 0; };
+  const auto combines = [](const record& one) { return one.reductions != 0; };
   const auto first = std::ranges::find_if(all, combines);
-  const auto other = std::find_if(first, all.end(),
-                                  [&](const record& of) { return combines(of) && of.reductions != first->reductions; });
+  const auto other = std::find_if(
+      first, all.end(), [&](const record& one) { return combines(one) && one.reductions != first->reductions; });
   if (other == all.end()) return std::nullopt;
   return two_ranks{static_cast<rank>(first - all.begin()), static_cast<rank>(other - all.begin())};
 }
 
-std::string text_of(const two_ranks& they, const std::vector<record>& all) {
+std::string text_of(const two_ranks& pair, const std::vector<record>& all) {
   const auto side = [&](rank r) {
     return rank_text(r) + " reduces " + text_of(all[static_cast<std::size_t>(r)].reductions);
   };
-  return side(they.first) + ", but " + side(they.other);
+  return side(pair.first) + ", but " + side(pair.other);
 }
 
 }  // namespace
@@ -128,7 +129,7 @@ commitment::commitment(engine& where, const commit_request& request)
     mine.is_synchronising = (*request.program)->is_synchronising() ? 1 : 0;
     auto added = engine_.add(*request.program, request.memory, request.options);
     if (added)
-      it_ = *added;
+      instance_ = *added;
     else
       why_ = added.error();
   } else {
@@ -152,64 +153,61 @@ status commitment::advance() {
     undo({answer, "exchanging the commit records failed", missing_});
     return answer;
   }
-  return judge();
+  return check();
 }
 
-// All ranks see the same records and reach the same verdict.
-status commitment::judge() {
-  const rank size = engine_.net().place().size;
+// All ranks see the same records and come to the same status.
+status commitment::check() {
   const rank self = engine_.net().place().self;
-  std::vector<record> all(static_cast<std::size_t>(size));
+  std::vector<record> all(records_.size() / endpoint::record_bytes);
   edge_balance world;
-  for (rank r = 0; r < size; ++r) {
-    record& of = all[static_cast<std::size_t>(r)];
-    std::memcpy(&of, records_.data() + static_cast<std::size_t>(r) * endpoint::record_bytes, sizeof of);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    std::memcpy(&all[r], records_.data() + r * endpoint::record_bytes, sizeof all[r]);
     edge_balance edges;
-    std::memcpy(&edges, of.detail, sizeof edges);
+    std::memcpy(&edges, all[r].detail, sizeof edges);
     world.add(edges);  // not looked at if any rank has an error there instead
   }
-  for (rank r = 0; r < size && why_.code == status::ok; ++r)
-    if (const record& of = all[static_cast<std::size_t>(r)]; of.code != 0)
-      undo({static_cast<status>(of.code), rank_text(r) + " could not commit: " + std::string(text_of(of.detail)), r});
-  for (rank r = 0; r < size && why_.code == status::ok; ++r) {
-    const record& of = all[static_cast<std::size_t>(r)];
-    const record& mine = all[static_cast<std::size_t>(self)];
-    const record& first = all[0];
-    if (of.agreement_hash == first.agreement_hash && of.number == first.number &&
-        of.is_synchronising == first.is_synchronising)
-      continue;
-    const bool is_mine = of.agreement_hash == mine.agreement_hash && of.number == mine.number;
-    const rank other = is_mine ? 0 : r;  // one of the two differs from this rank's
+  const record& own = all[static_cast<std::size_t>(self)];
+  const auto number_of = [&](const record& one) { return static_cast<rank>(&one - all.data()); };
+  const auto agreed = [](const record& one) {
+    return std::tuple(one.agreement_hash, one.number, one.is_synchronising);
+  };
+  const auto describe = [](const record& one) {
+    return std::string(text_of(one.agreement)) + " as #" + std::to_string(one.number);
+  };
+  for (const record& one : all)
+    if (why_.code == status::ok && one.code != 0)
+      undo({static_cast<status>(one.code),
+            rank_text(number_of(one)) + " could not commit: " + std::string(text_of(one.detail)), number_of(one)});
+  for (const record& one : all) {
+    if (why_.code != status::ok || agreed(one) == agreed(all.front())) continue;
+    const record& other = agreed(one) == agreed(own) ? all.front() : one;  // one of the two differs from this rank's
+    const bool looks_equal = text_of(other.agreement) == text_of(own.agreement);
     undo({status::mismatch,
-          rank_text(self) + " commits " + std::string(text_of(mine.agreement)) + " as #" + std::to_string(mine.number) +
-              ", but " + rank_text(other) + " commits " +
-              std::string(text_of(all[static_cast<std::size_t>(other)].agreement)) + " as #" +
-              std::to_string(all[static_cast<std::size_t>(other)].number) +
-              (text_of(all[static_cast<std::size_t>(other)].agreement) == text_of(mine.agreement)
-                   ? " (what differs is not shown)"
-                   : ""),
-          other});
+          rank_text(self) + " commits " + describe(own) + ", but " + rank_text(number_of(other)) + " commits " +
+              describe(other) + (looks_equal ? " (what differs is not shown)" : ""),
+          number_of(other)});
   }
-  if (const auto they = find_disagreement(all); they && why_.code == status::ok)
-    undo({status::mismatch, text_of(*they, all), they->first == self ? they->other : they->first});
+  if (const auto pair = find_disagreement(all); pair && why_.code == status::ok)
+    undo({status::mismatch, text_of(*pair, all), pair->first == self ? pair->other : pair->first});
   if (why_.code == status::ok && !world.is_even()) {
-    const auto they = find_difference(all);
+    const auto pair = find_difference(all);
     undo({status::unmatched,
           world.odd_end().value_or(
               "many sends and receives of the world do not pair up in peer, tag, kind, dtype and size") +
-              (they ? "; " + text_of(*they, all) : "")});
+              (pair ? "; " + text_of(*pair, all) : "")});
   }
   if (why_.code == status::ok)
-    if (const status answer = engine_.open(*it_); answer != status::ok)
-      undo({answer, "the edges of " + it_->label + " could not be connected"});
+    if (const status answer = engine_.open(*instance_); answer != status::ok)
+      undo({answer, "the edges of " + instance_->label + " could not be connected"});
   if (why_.code != status::ok) undo(why_);
   return why_.code;
 }
 
 void commitment::undo(failure why) {
   why_ = std::move(why);
-  if (it_ != nullptr) (void)engine_.remove(*it_);
-  it_ = nullptr;
+  if (instance_ != nullptr) (void)engine_.remove(*instance_);
+  instance_ = nullptr;
 }
 
 void commitment::abandon() {

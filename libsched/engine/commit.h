@@ -39,15 +39,15 @@ class commitment {
   /// Gives up: names who is missing. The records are out of step from now on, so no other commit can follow.
   void abandon();
 
-  instance* committed() const { return it_; }
+  instance* committed() const { return instance_; }
   const failure& why() const { return why_; }
 
  private:
-  status judge();
+  status check();
   void undo(failure why);
 
   engine& engine_;
-  instance* it_ = nullptr;
+  instance* instance_ = nullptr;
   failure why_{status::ok, {}, k_no_rank, k_no_op};
   rank missing_ = k_no_rank;
   std::vector<std::byte> records_;

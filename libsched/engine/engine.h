@@ -52,18 +52,18 @@ class engine {
   std::uint32_t last_id() const { return next_id_ - 1; }
 
   /// Connects the links and, for a partial instance, opens round 1.
-  status open(instance& it);
+  status open(instance& inst);
 
   /// New user memory, between rounds. STATE while a round runs.
-  status bind(instance& it, const binding& memory);
+  status bind(instance& inst, const binding& memory);
 
   /// BUSY while a round runs, the lane still computes for it, or peers may still signal.
-  status remove(instance& it);
+  status remove(instance& inst);
 
   // --- data path ------------------------------------------------------------------------------------------------
 
   /// Any thread: tells the owner to look at the instance's registers. Never blocks, never full.
-  void post(instance& it);
+  void post(instance& inst);
   bool has_posts() const { return posted_.load() != nullptr; }
 
   /// One pass. Answers whether anything moved.
@@ -82,7 +82,7 @@ class engine {
   void fail_all(status why, rank culprit);
 
   /// For people: what the instance is waiting for, in one line, and one rank it waits for.
-  std::string describe_wait(const instance& it, rank* waits_for) const;
+  std::string describe_wait(const instance& inst, rank* waits_for) const;
 
   /// Notes every op and round in `into` from now on, until told otherwise; null: nowhere. `into` stays the caller's.
   void record(trace_buffer* into);
@@ -92,68 +92,69 @@ class engine {
   std::size_t instance_count() const { return live_; }
 
  private:
-  std::optional<failure> reserve(instance& it, const binding& memory, const instance_options& options);
-  std::optional<failure> reserve_partial(instance& it, const instance_options& options);
-  std::byte* own(instance& it, std::uint64_t bytes);
-  std::optional<failure> find_kernels(instance& it, const instance_options& options);
-  void set_binding(instance& it, const binding& memory);
-  std::vector<edge_spec> edges_of(const instance& it) const;
-  void release_memory(instance& it);
+  std::optional<failure> reserve(instance& inst, const binding& memory, const instance_options& options);
+  std::optional<failure> reserve_partial(instance& inst, const instance_options& options);
+  std::byte* own(instance& inst, std::uint64_t bytes);
+  std::optional<failure> find_kernels(instance& inst, const instance_options& options);
+  void set_binding(instance& inst, const binding& memory);
+  std::vector<edge_spec> edges_of(const instance& inst) const;
+  void release_memory(instance& inst);
 
   bool drain_mailbox();
   bool poll_endpoint();
   bool poll_lane();
-  void look(instance& it);
-  void advance(instance& it);
-  void begin_round(instance& it);
-  void end_round(instance& it);
-  void begin_closing(instance& it);
-  void last_signal_seen(instance& it);
-  void fail(instance& it, status why, rank culprit);
-  void publish_failure(instance& it);
+  static bool has_fired(const instance& inst, op_id id, std::uint32_t more = 0);
+  void look(instance& inst);
+  void advance(instance& inst);
+  void begin_round(instance& inst);
+  void end_round(instance& inst);
+  void begin_closing(instance& inst);
+  void last_signal_seen(instance& inst);
+  void fail(instance& inst, status why, rank culprit);
+  void publish_failure(instance& inst);
 
   /// How the round player sees an instance.
   struct interpreter;
   friend struct interpreter;
 
-  outcome send(instance& it, op_id id, const op& what);
-  outcome receive(instance& it, op_id id, const op& what);
-  outcome compute(instance& it, op_id id, const op& what);
+  outcome send(instance& inst, op_id id, const op& o);
+  outcome receive(instance& inst, op_id id, const op& o);
+  outcome compute(instance& inst, op_id id, const op& o);
   void begin_long();
   struct null_operands {
     bool is_settled = false;  ///< the result is there without a call
     bool a = false, b = false;
   };
-  null_operands settle_nulls(instance& it, op_id id, const op& what);
-  bool is_taken_by_lane(instance& it, op_id id, const op& what, const kernel_call& call);
-  outcome call_function(instance& it, op_id id, const op& what);
-  outcome combined(instance& it, const op& what);
-  outcome released(instance& it, const op& what);
-  static segment_state segment_state_of_result(const instance& it);
-  static segment_state segment_state_of(const instance& it, segment_range op_segments::*operand, op_id id);
-  static void set_segment_state(instance& it, op_id id, const segment_state& now);
-  outcome capture(instance& it, op_id id, const op& what);
-  static buffer_swap may_swap(const instance& it, op_id id);
-  void select(instance& it, const op& what, region from, op_id payload, bool may_swap);
-  void release_payload(instance& it, op_id receive);
-  outcome arrived(instance& it, op_id id, const op& what, const arrival& news);
-  void take_home(instance& it, op_id id, const op& what);
-  void note_firing(const instance& it, op_id id, std::uint64_t begin_ns);
-  void note_end(const instance& it, op_id id);
+  null_operands settle_nulls(instance& inst, op_id id, const op& o);
+  bool is_taken_by_lane(instance& inst, op_id id, const op& o, const kernel_call& call);
+  outcome call_function(instance& inst, op_id id, const op& o);
+  outcome combined(instance& inst, const op& o);
+  outcome released(instance& inst, const op& o);
+  static segment_state segment_state_of_result(const instance& inst);
+  static segment_state segment_state_of(const instance& inst, segment_range op_segments::*operand, op_id id);
+  static void set_segment_state(instance& inst, op_id id, const segment_state& now);
+  outcome capture(instance& inst, op_id id, const op& o);
+  static buffer_swap may_swap(const instance& inst, op_id id);
+  void select(instance& inst, const op& o, region from, op_id payload, bool may_swap);
+  void release_payload(instance& inst, op_id receive);
+  outcome arrived(instance& inst, op_id id, const op& o, const arrival& news);
+  void copy_to_storage(instance& inst, op_id id, const op& o);
+  void note_firing(const instance& inst, op_id id, std::uint64_t begin_ns);
+  void note_end(const instance& inst, op_id id);
 
   // engine_lists.cc
   static std::optional<failure> validate_lengths(const schedule& program, const binding& memory);
-  static std::optional<failure> reserve_lists(instance& it, const binding& memory);
-  static void bind_lengths(instance& it, const binding& memory);
-  bool take_lengths(instance& it);
-  static void give_lengths(const instance& it);
-  static list_table* lists_of(instance& it, region at);
-  static item_run run_of(const instance& it, region part, std::uint64_t count);
-  outcome pass_over(instance& it, op_id id, const op& what);
-  bool note_lengths(instance& it, const op& what, std::uint64_t bytes);
-  static bool is_about_lists(const instance& it, const op& what);
-  outcome compute_lists(instance& it, op_id id, const op& what);
-  static bool copy_lists(instance& it, const op& what);
+  static std::optional<failure> reserve_lists(instance& inst, const binding& memory);
+  static void bind_lengths(instance& inst, const binding& memory);
+  bool take_lengths(instance& inst);
+  static void give_lengths(const instance& inst);
+  static list_table* lists_of(instance& inst, region at);
+  static item_run run_of(const instance& inst, region part, std::uint64_t count);
+  outcome pass_over(instance& inst, op_id id, const op& o);
+  bool note_lengths(instance& inst, const op& o, std::uint64_t bytes);
+  static bool is_about_lists(const instance& inst, const op& o);
+  outcome compute_lists(instance& inst, op_id id, const op& o);
+  static bool copy_lists(instance& inst, const op& o);
 
   /// Arithmetic or copies of this size take so long (2 us) that nobody sleeps on messages published before.
   static constexpr std::uint64_t k_long_bytes = std::uint64_t{1} << 15;

@@ -7,22 +7,22 @@ namespace lsched {
 namespace {
 
 /// Whether a partial instance's open round has been activated here.
-bool has_begun(const instance& it) {
-  const auto ops = it.program->ops();
+bool has_begun(const instance& inst) {
+  const auto ops = inst.program->ops();
   for (op_id id = 0; id < ops.size(); ++id)
-    if (ops[id].kind == op_kind::capture && it.completed[id] == it.round) return true;
+    if (ops[id].kind == op_kind::capture && inst.completed[id] == inst.round) return true;
   return false;
 }
 
 /// Who could activate it.
-std::string describe_start(const instance& it, rank* waits_for) {
-  const activation& starts = it.program->starts();
-  const auto [self, size] = it.program->place();
-  if (starts.is_full(it.round)) return " not started: it waits for this rank's own call";
+std::string describe_start(const instance& inst, rank* waits_for) {
+  const activation& starts = inst.program->starts();
+  const auto [self, size] = inst.program->place();
+  if (starts.is_full(inst.round)) return " not started: it waits for this rank's own call";
   if (starts.policy == activation_policy::solo) return " not started: no rank has called for it";
   const auto [candidates, arrivals] = quota_of(starts, size);
-  std::vector<rank> some = it.present;
-  if (candidates < size) std::erase_if(some, [&](rank r) { return !it.whose.is_candidate(r); });
+  std::vector<rank> some = inst.present;
+  if (candidates < size) std::erase_if(some, [&](rank r) { return !inst.whose.is_candidate(r); });
   const auto number = std::min<std::size_t>(static_cast<std::size_t>(arrivals), some.size());
   if (some.size() == 1 && waits_for != nullptr) *waits_for = some.front();
   if (some.size() == 1)
@@ -38,18 +38,19 @@ std::string describe_start(const instance& it, rank* waits_for) {
 
 }  // namespace
 
-std::string engine::describe_wait(const instance& it, rank* waits_for) const {
-  const schedule& program = *it.program;
-  std::string text = it.label + ", round " + std::to_string(open_round(it)) + ":";
-  if (!it.calls.empty() && it.phase == phase::running && !has_begun(it)) return text + describe_start(it, waits_for);
+std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
+  const schedule& program = *inst.program;
+  std::string text = inst.label + ", round " + std::to_string(open_round(inst)) + ":";
+  if (!inst.calls.empty() && inst.phase == phase::running && !has_begun(inst))
+    return text + describe_start(inst, waits_for);
   std::size_t unfired = 0;
   std::vector<rank> ranks;
-  for (op_id id = 0; id < program.ops().size() && it.phase == phase::running; ++id) {
-    const op& what = program.ops()[id];
-    if (it.completed[id] == it.round) continue;
-    const bool has_fired = is_enabled(it.counts[id].in(it.round), what.need);
-    if (!has_fired && ++unfired <= 8) text += (unfired == 1 ? " unfired ops " : ",") + std::to_string(id);
-    if (has_fired && is_communication(what.kind) && what.peer != program.place().self) ranks.push_back(what.peer);
+  for (op_id id = 0; id < program.ops().size() && inst.phase == phase::running; ++id) {
+    const op& o = program.ops()[id];
+    if (inst.completed[id] == inst.round) continue;
+    const bool is_waiting = has_fired(inst, id);
+    if (!is_waiting && ++unfired <= 8) text += (unfired == 1 ? " unfired ops " : ",") + std::to_string(id);
+    if (is_waiting && is_communication(o.kind) && o.peer != program.place().self) ranks.push_back(o.peer);
   }
   if (unfired > 8) text += ",… (" + std::to_string(unfired) + ")";
   std::sort(ranks.begin(), ranks.end());
@@ -57,10 +58,10 @@ std::string engine::describe_wait(const instance& it, rank* waits_for) const {
   if (!ranks.empty()) text += "; waits for rank";
   for (std::size_t i = 0; i < ranks.size() && i < 8; ++i) text += (i == 0 ? " " : ",") + std::to_string(ranks[i]);
   if (ranks.size() > 8) text += ",…";
-  if (it.jobs != 0) text += "; " + std::to_string(it.jobs) + " on the lane";
-  if (it.phase == phase::idle) text += " not started here";
-  if (it.phase == phase::closing)
-    text += " closing, " + std::to_string(it.last_signals) + " peers have not said their last";
+  if (inst.jobs != 0) text += "; " + std::to_string(inst.jobs) + " on the lane";
+  if (inst.phase == phase::idle) text += " not started here";
+  if (inst.phase == phase::closing)
+    text += " closing, " + std::to_string(inst.last_signals) + " peers have not drained";
   if (waits_for != nullptr && !ranks.empty()) *waits_for = ranks.front();
   return text;
 }

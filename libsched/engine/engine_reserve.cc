@@ -8,16 +8,16 @@ namespace lsched {
 namespace {
 
 /// Why the application's arithmetic cannot do this op. Late offers cannot be merged by it, since it need not commute.
-std::optional<failure> validate_user(const op& what, op_id id, const user_kernel& user) {
+std::optional<failure> validate_user(const op& o, op_id id, const user_kernel& user) {
   const auto refused = [id](std::string why) {
     return failure{status::argument, "op " + std::to_string(id) + " asks for user-defined arithmetic" + why, k_no_rank,
                    id};
   };
   if (user.run == nullptr) return refused(", but there is none");
-  if (what.kind == op_kind::capture) return refused(", and partial schedules have none");
+  if (o.kind == op_kind::capture) return refused(", and partial schedules have none");
   const auto is_whole = [&](std::uint64_t elements) { return elements % user.unit == 0; };
-  const bool is_aligned = is_whole(what.a.offset()) && is_whole(what.b.offset()) && is_whole(what.c.offset());
-  const bool has_whole_count = is_whole(what.count);
+  const bool is_aligned = is_whole(o.a.offset()) && is_whole(o.b.offset()) && is_whole(o.c.offset());
+  const bool has_whole_count = is_whole(o.count);
   if (user.unit != 1 && !(is_aligned && has_whole_count))
     return refused(" on other than whole units of " + std::to_string(user.unit) + " elements");
   return std::nullopt;
@@ -28,159 +28,159 @@ std::optional<failure> validate_user(const op& what, op_id id, const user_kernel
 // --- commit and removal -------------------------------------------------------------------------------------------
 
 result<instance*> engine::add(schedule_ptr program, const binding& memory, const instance_options& options) {
-  auto it = std::make_unique<instance>();
-  it->program = std::move(program);
-  it->id = next_id_++;
-  it->label = it->program->name() + " #" + std::to_string(it->id);
+  auto inst = std::make_unique<instance>();
+  inst->program = std::move(program);
+  inst->id = next_id_++;
+  inst->label = inst->program->name() + " #" + std::to_string(inst->id);
   const auto hole = std::find(instances_.begin(), instances_.end(), nullptr);
-  it->index = static_cast<std::uint32_t>(hole - instances_.begin());
-  if (auto why = reserve(*it, memory, options)) {
-    net_.detach(it->id);
-    release_memory(*it);
+  inst->index = static_cast<std::uint32_t>(hole - instances_.begin());
+  if (auto why = reserve(*inst, memory, options)) {
+    net_.detach(inst->id);
+    release_memory(*inst);
     return *why;
   }
   if (hole == instances_.end()) instances_.emplace_back();
   ++live_;
-  if (trace_ != nullptr) trace_->set_name(it->id, it->label);
-  return (instances_[it->index] = std::move(it)).get();
+  if (trace_ != nullptr) trace_->set_name(inst->id, inst->label);
+  return (instances_[inst->index] = std::move(inst)).get();
 }
 
-std::optional<failure> engine::reserve(instance& it, const binding& memory, const instance_options& options) {
-  const schedule& program = *it.program;
+std::optional<failure> engine::reserve(instance& inst, const binding& memory, const instance_options& options) {
+  const schedule& program = *inst.program;
   const std::size_t ops = program.ops().size();
-  it.counts.resize(ops);
-  it.completed.resize(ops);
-  it.ready.resize(ops);
-  it.links.resize(ops, k_no_link);
-  it.payloads.resize(ops);
-  it.held.resize(ops);
+  inst.counts.resize(ops);
+  inst.completed.resize(ops);
+  inst.ready.resize(ops);
+  inst.links.resize(ops, k_no_link);
+  inst.payloads.resize(ops);
+  inst.pinned.resize(ops);
   for (op_id id = 0; id < ops; ++id)
     for (const op_id receive : {program.ops()[id].releases_a, program.ops()[id].releases_b})
-      if (receive != k_no_op) it.payloads[receive] = {id, it.payloads[receive].readers + 1};
-  it.cells.resize(program.buffers().size());
-  it.moved.resize(program.buffers().size());
-  if (auto why = reserve_lists(it, memory)) return why;
-  for (rank r = 0; r < program.place().size; ++r) it.present.push_back(r);
-  if (auto why = find_kernels(it, options)) return why;
+      if (receive != k_no_op) inst.payloads[receive] = {id, inst.payloads[receive].readers + 1};
+  inst.cells.resize(program.buffers().size());
+  inst.moved.resize(program.buffers().size());
+  if (auto why = reserve_lists(inst, memory)) return why;
+  for (rank r = 0; r < program.place().size; ++r) inst.present.push_back(r);
+  if (auto why = find_kernels(inst, options)) return why;
 
-  const std::vector<edge_spec> edges = edges_of(it);
-  auto links = net_.attach(it.id, !program.is_synchronising(), edges);
+  const std::vector<edge_spec> edges = edges_of(inst);
+  auto links = net_.attach(inst.id, !program.is_synchronising(), edges);
   if (!links) return links.error();
-  for (std::size_t i = 0; i < edges.size(); ++i) it.links[static_cast<op_id>(edges[i].cookie)] = (*links)[i];
+  for (std::size_t i = 0; i < edges.size(); ++i) inst.links[static_cast<op_id>(edges[i].cookie)] = (*links)[i];
 
   std::vector<bool> stays_in_place(program.buffers().size());
-  for (const op& what : program.ops())
-    if (what.kind == op_kind::recv && what.in_place && net_.receives_in_place() && program.is_holding())
-      stays_in_place[what.c.buffer()] = true;
-  for (std::size_t b = 0; b < it.cells.size(); ++b) {
+  for (const op& o : program.ops())
+    if (o.kind == op_kind::recv && o.in_place && net_.receives_in_place() && program.is_holding())
+      stays_in_place[o.c.buffer()] = true;
+  for (std::size_t b = 0; b < inst.cells.size(); ++b) {
     if (program.buffers()[b].role != buffer_role::scratch || stays_in_place[b]) continue;
-    it.cells[b].home = own(it, program.buffers()[b].bytes());
-    it.cells[b].data = it.cells[b].home;  // a schedule by hand may read what was never written
-    it.cells[b].exchangeable = true;
-    if (it.cells[b].home == nullptr) return failure{status::no_memory, "no memory left for scratch buffers"};
+    inst.cells[b].storage = own(inst, program.buffers()[b].bytes());
+    inst.cells[b].data = inst.cells[b].storage;  // a schedule by hand may read what was never written
+    inst.cells[b].exchangeable = true;
+    if (inst.cells[b].storage == nullptr) return failure{status::no_memory, "no memory left for scratch buffers"};
   }
-  if (program.is_partial()) return reserve_partial(it, options);
-  set_binding(it, memory);
+  if (program.is_partial()) return reserve_partial(inst, options);
+  set_binding(inst, memory);
   return std::nullopt;
 }
 
-std::byte* engine::own(instance& it, std::uint64_t bytes) {
+std::byte* engine::own(instance& inst, std::uint64_t bytes) {
   std::byte* place = net_.allocate(std::max<std::uint64_t>(bytes, 1));
-  if (place != nullptr) it.owned.push_back(place);
+  if (place != nullptr) inst.owned.push_back(place);
   return place;
 }
 
-std::optional<failure> engine::find_kernels(instance& it, const instance_options& options) {
-  it.local = options.local;
-  it.user = options.user;
-  const auto ops = it.program->ops();
-  it.kernels.resize(ops.size());
+std::optional<failure> engine::find_kernels(instance& inst, const instance_options& options) {
+  inst.local = options.local;
+  inst.user = options.user;
+  const auto ops = inst.program->ops();
+  inst.kernels.resize(ops.size());
   for (op_id id = 0; id < ops.size(); ++id) {
-    const op& what = ops[id];
-    if (what.what == kernel::user)
-      if (auto why = validate_user(what, id, options.user)) return why;
-    if (what.kind == op_kind::signal_recv && what.peer != it.program->place().self) it.signal_receives.push_back(id);
-    if (what.kind != op_kind::compute) continue;
-    if (is_function(what.what) && options.local == nullptr)
+    const op& o = ops[id];
+    if (o.what == kernel::user)
+      if (auto why = validate_user(o, id, options.user)) return why;
+    if (o.kind == op_kind::signal_recv && o.peer != inst.program->place().self) inst.signal_receives.push_back(id);
+    if (o.kind != op_kind::compute) continue;
+    if (is_function(o.what) && options.local == nullptr)
       return failure{status::argument, "op " + std::to_string(id) + " calls a function, but there are none", k_no_rank,
                      id};
-    const kernel_row& row = row_of(what.what);
-    it.kernels[id] = {.run = find(what.what, what.type, it.program->buffers()[what.c.buffer()].space),
-                      .with = &it.program->parameters_of(what),
-                      .way = is_function(what.what)                          ? compute_way::function
-                             : !it.lists.empty() && is_about_lists(it, what) ? compute_way::lists
-                                                                             : compute_way::kernel,
-                      .null = row.null,
-                      .is_elementwise = row.is(trait::elementwise) && what.what != kernel::user,
-                      .target_bytes = static_cast<std::uint8_t>(size_of(row.c.type_in(what.type)))};
+    const kernel_row& row = row_of(o.what);
+    inst.kernels[id] = {.run = find(o.what, o.type, inst.program->buffers()[o.c.buffer()].space),
+                        .with = &inst.program->parameters_of(o),
+                        .way = is_function(o.what)                              ? compute_way::function
+                               : !inst.lists.empty() && is_about_lists(inst, o) ? compute_way::lists
+                                                                                : compute_way::kernel,
+                        .null = row.null,
+                        .is_elementwise = row.is(trait::elementwise) && o.what != kernel::user,
+                        .target_bytes = static_cast<std::uint8_t>(size_of(row.c.type_in(o.type)))};
   }
   return std::nullopt;
 }
 
-std::vector<edge_spec> engine::edges_of(const instance& it) const {
-  const schedule& program = *it.program;
+std::vector<edge_spec> engine::edges_of(const instance& inst) const {
+  const schedule& program = *inst.program;
   const std::vector<std::uint32_t> sources = shared_sources(program);
   std::vector<edge_spec> edges;
   for (op_id id = 0; id < program.ops().size(); ++id) {
-    const op& what = program.ops()[id];
-    if (!is_communication(what.kind) || what.peer == program.place().self) continue;
-    edge_spec edge{.outgoing = what.kind == op_kind::send || what.kind == op_kind::signal_send,
-                   .signal = is_signal(what.kind),
+    const op& o = program.ops()[id];
+    if (!is_communication(o.kind) || o.peer == program.place().self) continue;
+    edge_spec edge{.outgoing = o.kind == op_kind::send || o.kind == op_kind::signal_send,
+                   .signal = is_signal(o.kind),
                    .source = sources[id],
-                   .peer = what.peer,
-                   .tag = what.tag,
-                   .cookie = cookie_of(it, id)};
-    if (!edge.signal) edge.capacity = most_bytes(program, what);
-    if (what.kind == op_kind::recv) edge.in_place = what.in_place && net_.receives_in_place();
-    if (what.kind == op_kind::send)
-      edge.foreign = !program.is_partial() && program.buffers()[what.a.buffer()].role != buffer_role::scratch;
+                   .peer = o.peer,
+                   .tag = o.tag,
+                   .cookie = cookie_of(inst, id)};
+    if (!edge.signal) edge.capacity = most_bytes(program, o);
+    if (o.kind == op_kind::recv) edge.in_place = o.in_place && net_.receives_in_place();
+    if (o.kind == op_kind::send)
+      edge.foreign = !program.is_partial() && program.buffers()[o.a.buffer()].role != buffer_role::scratch;
     edges.push_back(edge);
   }
   return edges;
 }
 
-void engine::set_binding(instance& it, const binding& memory) {
+void engine::set_binding(instance& inst, const binding& memory) {
   std::size_t inputs = 0;
   std::size_t outputs = 0;
-  for (std::size_t b = 0; b < it.cells.size(); ++b) {
-    const buffer_role role = it.program->buffers()[b].role;
-    if (role == buffer_role::input) it.cells[b].data = memory.inputs.at(inputs++);
-    if (role == buffer_role::output) it.cells[b].data = it.cells[b].home = memory.outputs.at(outputs++);
+  for (std::size_t b = 0; b < inst.cells.size(); ++b) {
+    const buffer_role role = inst.program->buffers()[b].role;
+    if (role == buffer_role::input) inst.cells[b].data = memory.inputs.at(inputs++);
+    if (role == buffer_role::output) inst.cells[b].data = inst.cells[b].storage = memory.outputs.at(outputs++);
   }
-  bind_lengths(it, memory);
+  bind_lengths(inst, memory);
 }
 
-status engine::open(instance& it) {
-  if (const status answer = net_.link(it.id); answer != status::ok) return answer;
-  if (it.program->is_partial()) begin_round(it);
-  advance(it);
+status engine::open(instance& inst) {
+  if (const status answer = net_.link(inst.id); answer != status::ok) return answer;
+  if (inst.program->is_partial()) begin_round(inst);
+  advance(inst);
   net_.flush();
   return status::ok;
 }
 
-status engine::bind(instance& it, const binding& memory) {
-  if (it.program->is_partial()) return status::unsupported;
-  if (it.phase != phase::idle || it.called.load() != it.finished.load()) return status::state;
-  if (validate_lengths(*it.program, memory)) return status::argument;
-  set_binding(it, memory);
-  if (it.local != nullptr) it.local->rebound();
+status engine::bind(instance& inst, const binding& memory) {
+  if (inst.program->is_partial()) return status::unsupported;
+  if (inst.phase != phase::idle || inst.called.load() != inst.finished.load()) return status::state;
+  if (validate_lengths(*inst.program, memory)) return status::argument;
+  set_binding(inst, memory);
+  if (inst.local != nullptr) inst.local->rebound();
   return status::ok;
 }
 
-status engine::remove(instance& it) {
-  const bool quiet = it.phase == phase::closed || it.phase == phase::failed ||
-                     (it.phase == phase::idle && it.called.load() == it.finished.load());
-  if (!quiet || it.jobs != 0 || it.posted.load()) return status::busy;
-  net_.detach(it.id);
-  release_memory(it);
-  instances_[it.index].reset();
+status engine::remove(instance& inst) {
+  const bool quiet = inst.phase == phase::closed || inst.phase == phase::failed ||
+                     (inst.phase == phase::idle && inst.called.load() == inst.finished.load());
+  if (!quiet || inst.jobs != 0 || inst.posted.load()) return status::busy;
+  net_.detach(inst.id);
+  release_memory(inst);
+  instances_[inst.index].reset();
   --live_;
   return status::ok;
 }
 
-void engine::release_memory(instance& it) {
-  for (std::byte* place : it.owned) net_.deallocate(place);
-  it.owned.clear();
+void engine::release_memory(instance& inst) {
+  for (std::byte* place : inst.owned) net_.deallocate(place);
+  inst.owned.clear();
 }
 
 }  // namespace lsched

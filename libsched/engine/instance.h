@@ -24,9 +24,9 @@ namespace lsched {
 
 /// The memory of one symbolic buffer in the current round.
 struct cell {
-  std::byte* home = nullptr;        ///< where the next write goes; null where payloads stay in place
-  const std::byte* data = nullptr;  ///< where the value is: home, a peer's memory, or another buffer's home
-  bool exchangeable = false;        ///< the engine owns the memory and may exchange homes of equal size
+  std::byte* storage = nullptr;     ///< where the next write goes; null where payloads stay in place
+  const std::byte* data = nullptr;  ///< where the value is: storage, a peer's memory, or another buffer's
+  bool exchangeable = false;        ///< the engine owns the memory and may exchange storage of equal size
 };
 
 /// Of a value in a partial schedule: whether it is there, and who is in it.
@@ -127,7 +127,7 @@ struct instance {
   user_kernel user;
   std::vector<link_id> links;         ///< by op
   std::vector<payload_use> payloads;  ///< by op: of an in-place receive
-  std::vector<std::uint32_t> held;    ///< by op: so many readers still await the in-place receive's payload
+  std::vector<std::uint32_t> pinned;  ///< by op: so many readers still await the in-place receive's payload
   std::vector<op_id> signal_receives;
   std::vector<std::byte*> owned;  ///< memory from the endpoint
   std::string label;              ///< for people: "allreduce.recursive_doubling #3"
@@ -161,18 +161,18 @@ struct instance {
 };
 
 /// What transports and the lane hand back.
-inline std::uint64_t cookie_of(const instance& it, op_id id) { return std::uint64_t{it.index} << 32 | id; }
+inline std::uint64_t cookie_of(const instance& inst, op_id id) { return std::uint64_t{inst.index} << 32 | id; }
 
 /// Whether no round runs: what rounds use from one to the next may be looked at. A round that has failed is over. Of a
 /// partial instance a round is open at any time, but under way only from its capture on.
-inline bool is_between_rounds(const instance& it) {
-  if (it.verdict.load() != status::ok) return true;
-  const round_no finished = it.finished.load();
-  if (!it.program->is_partial()) return finished == it.called.load();
-  return finished == k_last_round || finished == it.gated.load();
+inline bool is_between_rounds(const instance& inst) {
+  if (inst.verdict.load() != status::ok) return true;
+  const round_no finished = inst.finished.load();
+  if (!inst.program->is_partial()) return finished == inst.called.load();
+  return finished == k_last_round || finished == inst.gated.load();
 }
 
 /// The round that is under way, or else the one that the next call opens.
-inline round_no open_round(const instance& it) { return it.phase == phase::running ? it.round : it.round + 1; }
+inline round_no open_round(const instance& inst) { return inst.phase == phase::running ? inst.round : inst.round + 1; }
 
 }  // namespace lsched

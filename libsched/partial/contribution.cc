@@ -24,9 +24,9 @@ template <class Byte, class Act>
 void for_each_part(std::span<const part<Byte>> parts, const combiner& how, Act&& act) {
   const std::uint64_t element = how.count == 0 ? 0 : how.bytes / how.count;
   std::uint64_t begin = 0;
-  for (const part<Byte>& it : parts) {
-    if (it.count > 0) act(it, begin, it.count * element);
-    begin += it.count * element;
+  for (const part<Byte>& piece : parts) {
+    if (piece.count > 0) act(piece, begin, piece.count * element);
+    begin += piece.count * element;
   }
 }
 
@@ -41,8 +41,8 @@ void contribution::offer(std::span<const source_part> gradient, round_no call) {
       copy_parts(gradient, fresh.data);
       how_.merge(old.data, fresh.data);
     } else {
-      for_each_part(gradient, how_, [&](const source_part& it, std::uint64_t begin, std::uint64_t) {
-        how_.reduce(old.data + begin, it.data, fresh.data + begin, it.count);
+      for_each_part(gradient, how_, [&](const source_part& piece, std::uint64_t begin, std::uint64_t) {
+        how_.reduce(old.data + begin, piece.data, fresh.data + begin, piece.count);
       });
     }
     fresh.offers = old.offers + 1;
@@ -56,8 +56,8 @@ void contribution::offer(std::span<const source_part> gradient, round_no call) {
 }
 
 void contribution::copy_parts(std::span<const source_part> gradient, std::byte* into) const {
-  for_each_part(gradient, how_, [&](const source_part& it, std::uint64_t begin, std::uint64_t bytes) {
-    std::memcpy(into + begin, it.data, bytes);
+  for_each_part(gradient, how_, [&](const source_part& piece, std::uint64_t begin, std::uint64_t bytes) {
+    std::memcpy(into + begin, piece.data, bytes);
   });
 }
 
@@ -112,8 +112,8 @@ void delivery::absorb(slot& into, const slot& older) const {
 }
 
 void delivery::copy(const std::byte* result, std::span<const target_part> into) const {
-  for_each_part(into, how_, [&](const target_part& it, std::uint64_t begin, std::uint64_t bytes) {
-    std::memcpy(it.data, result + begin, bytes);
+  for_each_part(into, how_, [&](const target_part& piece, std::uint64_t begin, std::uint64_t bytes) {
+    std::memcpy(piece.data, result + begin, bytes);
   });
 }
 

@@ -177,7 +177,7 @@ class delivery {
   /// Engine: where the next result is to be written.
   std::byte* writing() const { return slots_[writing_].data; }
 
-  /// Engine: the round's result lies at `data` (which may have become another buffer by exchange of homes).
+  /// Engine: the round's result lies at `data` (the memory of another buffer, if storage was exchanged).
   /// Answers where the next result is to be written.
   std::byte* publish(std::byte* data, const delivered& what);
 

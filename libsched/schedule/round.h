@@ -1,6 +1,6 @@
-// The round rule: what one round of a schedule means. Everything that plays rounds, the engine, verify, the simulator,
-// GOAL export and the explorer, instantiates round_player; none of them decides by itself which op fires or what firing
-// does to the round.
+// The round rule: what one round of a schedule means. Everything that plays rounds, the engine, verify, the simulator
+// and the explorer, instantiates round_player; none of them decides by itself which op fires or what firing does to the
+// round.
 //
 //   1. An op has one integer, `need`: how many of its incoming tokens it waits for.
 //      need == in-degree is "all", need == 1 is "any", anything between is a quorum; need == 0 is a root.
@@ -184,6 +184,15 @@ class round_player {
     settle(id, interpreter_.take_signal(id, o));
   }
 
+  /// News of an op that has fired: of a signal receive, that its register holds `value`; of a receive, that its message
+  /// is there, which `take()` answers for as receive() does; any other op that was pending has been carried out.
+  template <class Take>
+  void resume(number id, round_no value, const Take& take) {
+    const op_kind kind = by_.at(id).kind;
+    if (kind == op_kind::signal_recv) return hear(id, value);
+    if (kind != op_kind::recv || take() == outcome::done) finish(id);
+  }
+
   /// An op that was pending has been carried out.
   void finish(number id) {
     interpreter_.add_outstanding(id, -1);
@@ -195,6 +204,12 @@ class round_player {
     return when != nullptr &&
            lsched::is_void(*when, interpreter_.round(), [&] { return interpreter_.items_of(id, o); });
   }
+
+  /// Whether the application has called for the round after `last`, the last one so far.
+  static constexpr bool may_begin(round_no called, round_no last) { return satisfies(called, last + 1); }
+
+  /// Whether an op has fired that has so many tokens.
+  static constexpr bool has_fired(std::uint32_t tokens, std::uint32_t need) { return is_enabled(tokens, need); }
 
   /// Of a rank: whether its exit has completed and how many of its ops have fired and not completed.
   static constexpr bool is_over(bool has_exited, std::uint64_t outstanding) { return has_exited && outstanding == 0; }

@@ -1,83 +1,161 @@
-// The event queue: pending events in windows of equal width, and no heap.
+// The event queue: pending events in windows of equal width.
 //
 // Nothing that a rank does is felt by another sooner than one width, o + L, later. So the events of a window can be
 // taken out together, and each rank's be handled by themselves in the order of time, then source, then sequence. A
-// window is a chain of small chunks; taking it out sorts it by blocks of ranks (counting), then inside each block.
-// Windows further than the ring reaches wait in a list of their own. O(1) per event.
+// window is a chain of small chunks, and is sorted when it is taken out: by blocks of ranks (counting), then inside
+// each block. Windows further than the ring reaches wait in a heap.
 //
-// Ranks that share something are a group; with IsGrouped, a group's events are handled in one order. Groups are of
-// neighbours and of equal size.
-//
-// How an event is kept is the Code's business; inside its window it need not say which one that is.
-//
-//   Code::event · pack(time, rank, label) · rank who(event) · picoseconds order(event): its instant, or as good inside
-//   the window · bool is_before(event, event): ties, at one rank
+// Ranks that share something are a group, whose events are handled in one order. Groups are of neighbours and of equal
+// size.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <memory>
+#include <numeric>
+#include <tuple>
+#include <utility>
 #include <vector>
 
-#include "libsched/simulate/loggops.h"
+#include "libsched/simulate/packed_world.h"
+#include "libsched/simulate/transfer.h"
 
 namespace lsched {
 
-template <class Code, bool IsGrouped = false>
+enum class event_kind : std::uint8_t { start, signal, data, request, grant, moved };
+
+/// What happens at a rank, and the op of the rank that it happens to.
+struct label {
+  event_kind kind = event_kind::start;
+  op_id op = 0;
+};
+constexpr std::uint32_t number_of(const label& one) { return one.op << 3 | static_cast<std::uint32_t>(one.kind); }
+constexpr label label_of(std::uint32_t number) { return {static_cast<event_kind>(number & 7), number >> 3}; }
+
+/// The order of two events that reach rank `self` in the same picosecond: by the rank that caused the event, then by
+/// kind, then by tag.
+inline bool is_before(const packed_world& world, rank self, const label& x, const label& y) {
+  const auto [number, index] = world.member(self);
+  const packed_shape& shape = world.shapes()[number];
+  const auto cause = [&](const label& event) {
+    const bool is_own = event.kind == event_kind::start || event.kind == event_kind::moved;
+    const packed_op& op = shape.ops()[event.op];
+    return std::tuple(is_own ? self : world.peer_of(shape, op, self, index), event.kind,
+                      is_own ? 0 : packed_world::tag_of(shape, op, index));
+  };
+  return cause(x) < cause(y);
+}
+
+/// How a pending event is stored. With traced times it holds the longest path to its instant.
+template <class Time>
+struct event_code {
+  struct event {
+    Time when{};
+    rank rank_of = 0;
+    std::uint32_t number = 0;
+  };
+  int time_bits;  ///< of the width of a window
+
+  event_code(const packed_world&, picoseconds width)
+      : time_bits(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1) {}
+  static event pack(const Time& when, rank r, const label& what) { return {when, r, number_of(what)}; }
+  static rank who(const event& one) { return one.rank_of; }
+  static label what(const event& one) { return label_of(one.number); }
+  static picoseconds order(const event& one) { return instant_of(one.when); }
+  static Time time(const event& one, picoseconds) { return one.when; }
+};
+
+/// Plain times: rank, time since the beginning of the window and label in 8 bytes. Where the label is long, windows are
+/// so narrow that they fit.
+template <>
+struct event_code<picoseconds> {
+  using event = std::uint64_t;
+  int label_bits, time_bits;
+
+  event_code(const packed_world& world, picoseconds width) : label_bits(bits_of_labels(world)) {
+    const int rank_bits = static_cast<int>(std::bit_width(static_cast<unsigned>(world.size() - 1)));
+    const int width_bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1;
+    time_bits = std::min(width_bits, 64 - rank_bits - label_bits);
+  }
+  static int bits_of_labels(const packed_world& world) {
+    std::size_t most = 1;
+    for (const packed_shape& shape : world.shapes()) most = std::max(most, shape.ops().size());
+    return static_cast<int>(std::bit_width(most)) + 3;
+  }
+  event pack(picoseconds when, rank r, const label& what) const {
+    const auto since = static_cast<std::uint64_t>(when) & ((std::uint64_t{1} << time_bits) - 1);
+    return (static_cast<std::uint64_t>(r) << time_bits | since) << label_bits | number_of(what);
+  }
+  rank who(event one) const { return static_cast<rank>(one >> label_bits >> time_bits); }
+  label what(event one) const {
+    return label_of(static_cast<std::uint32_t>(one & ((std::uint64_t{1} << label_bits) - 1)));
+  }
+  picoseconds order(event one) const {
+    return static_cast<picoseconds>(one >> label_bits & ((std::uint64_t{1} << time_bits) - 1));
+  }
+  picoseconds time(event one, picoseconds begin) const { return begin + order(one); }
+};
+
+template <class Time>
 class event_queue {
  public:
-  using Event = typename Code::event;
+  using code = event_code<Time>;
+  using stored = typename code::event;
 
-  /// Windows are as wide as 2^shift_of(width).
-  event_queue(rank size, picoseconds width, rank group, const Code& code)
-      : code_(code),
+  /// Windows are as wide as the largest power of two up to `width`, or narrower. `group`: ranks of a group.
+  event_queue(const packed_world& world, picoseconds width, rank group)
+      : world_(world),
+        code_(world, width),
         group_(group),
-        window_shift_(shift_of(width)),
-        block_shift_(std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(size))) - k_block_bits)) {}
-
-  /// The largest power of two up to `width`.
-  static int shift_of(picoseconds width) {
-    return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1;
+        block_shift_(
+            std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(world.size()))) - k_block_bits)) {
+    heads_.fill(k_none);
   }
-  std::int64_t window_of(picoseconds time) const { return time >> window_shift_; }
-  picoseconds begin_of(std::int64_t window) const { return window << window_shift_; }
 
-  /// `event` happens at `time`, in the window last taken or later; in that one only before it is asked for again.
-  void push(picoseconds time, const Event& event) {
-    const std::int64_t window = window_of(time);
-    if (window >= base_ + k_ring) return push_far(event, window);
-    push_near(event, window);
+  /// An event in the window last taken or later; in that one only before it is asked for again.
+  void push(const Time& time, rank r, const label& what) {
+    const std::int64_t window = instant_of(time) >> code_.time_bits;
+    const stored event = code_.pack(time, r, what);
+    if (window < base_ + k_ring) return push_near(event, window);
+    far_.emplace_back(window, event);
+    std::push_heap(far_.begin(), far_.end(), is_later);
   }
 
   bool is_empty() const { return near_count_ == 0 && far_.empty(); }
 
-  /// The earliest window that has events; only if there are any.
-  std::int64_t first_window() const { return near_count_ > 0 ? base_ + distance_to_first() : first_far_; }
-
-  /// Takes all events of a window, the earliest there is or an empty one before it, in the order of ranks, then times.
-  const std::vector<Event>& take(std::int64_t window) {
-    base_ = window;
-    if (!far_.empty() && first_far_ < base_ + k_ring) bring_near();
-    const std::size_t place = place_of(window);
-    const std::uint32_t head = heads_[place];
+  /// Takes all events of the earliest window that has any, in the order of groups, then times. For time_of.
+  const std::vector<stored>& take() {
+    base_ = near_count_ > 0 ? base_ + distance_to_first() : far_.front().first;
+    while (!far_.empty() && far_.front().first < base_ + k_ring) {
+      push_near(far_.front().second, far_.front().first);
+      std::pop_heap(far_.begin(), far_.end(), is_later);
+      far_.pop_back();
+    }
+    const std::size_t place = place_of(base_);
+    std::uint32_t head = heads_[place];
     heads_[place] = k_none;
     used_[place / 64] &= ~(std::uint64_t{1} << place % 64);
-    std::size_t count = 0;
-    for (std::uint32_t at = head; at != k_none; at = chunk_at(at).next) count += chunk_at(at).count;
-    near_count_ -= count;
-    taken_.resize(count);
-    count <= k_few ? sort_few(head) : sort_by_blocks(head);
-    release(head);
+    sort(head);
+    near_count_ -= taken_.size();
+    while (head != k_none) {
+      const std::uint32_t next = chunk_at(head).next;
+      chunk_at(head).next = free_;
+      free_ = std::exchange(head, next);
+    }
     return taken_;
   }
+
+  // Of an event of the window taken last:
+  Time time_of(const stored& event) const { return code_.time(event, base_ << code_.time_bits); }
+  rank rank_of(const stored& event) const { return code_.who(event); }
+  label label_of(const stored& event) const { return code_.what(event); }
 
   /// Bytes held at the moment; nothing is given back before the end, so this is the most so far.
   std::size_t memory() const {
     return sizeof(*this) + slabs_.size() * k_slab * sizeof(chunk) + far_.capacity() * sizeof(far_[0]) +
-           taken_.capacity() * sizeof(Event);
+           taken_.capacity() * sizeof(stored);
   }
 
  private:
@@ -90,13 +168,15 @@ class event_queue {
   struct chunk {
     std::uint32_t next = k_none;
     std::uint32_t count = 0;
-    std::array<Event, k_chunk> events;
+    std::array<stored, k_chunk> events;
   };
+  using far_event = std::pair<std::int64_t, stored>;  ///< with its window
+  static bool is_later(const far_event& x, const far_event& y) { return x.first > y.first; }
 
   static std::size_t place_of(std::int64_t window) { return static_cast<std::size_t>(window % k_ring); }
   chunk& chunk_at(std::uint32_t i) { return slabs_[i / k_slab][i % k_slab]; }
 
-  void push_near(const Event& event, std::int64_t window) {
+  void push_near(const stored& event, std::int64_t window) {
     const std::size_t place = place_of(window);
     std::uint32_t& head = heads_[place];
     if (head == k_none || chunk_at(head).count == k_chunk) {
@@ -123,25 +203,6 @@ class event_queue {
     return fresh;
   }
 
-  void push_far(const Event& event, std::int64_t window) {
-    first_far_ = far_.empty() ? window : std::min(first_far_, window);
-    far_.push_back({window, event});
-  }
-
-  void bring_near() {
-    std::size_t kept = 0;
-    first_far_ = std::numeric_limits<std::int64_t>::max();
-    for (const auto& [window, event] : far_) {
-      if (window < base_ + k_ring) {
-        push_near(event, window);
-      } else {
-        first_far_ = std::min(first_far_, window);
-        far_[kept++] = {window, event};
-      }
-    }
-    far_.erase(far_.begin() + static_cast<std::ptrdiff_t>(kept), far_.end());
-  }
-
   std::int64_t distance_to_first() const {
     const std::size_t begin = place_of(base_);
     for (std::size_t i = 0; i <= used_.size(); ++i) {
@@ -155,78 +216,54 @@ class event_queue {
     return k_ring;
   }
 
-  rank group_of(const Event& it) const {
-    if constexpr (IsGrouped)
-      return code_.who(it) / group_;
-    else
-      return code_.who(it);
+  rank group_of(const stored& event) const { return group_ == 1 ? code_.who(event) : code_.who(event) / group_; }
+
+  bool comes_before(const stored& x, const stored& y) const {
+    if (group_of(x) != group_of(y)) return group_of(x) < group_of(y);
+    if (code_.order(x) != code_.order(y)) return code_.order(x) < code_.order(y);
+    if (code_.who(x) != code_.who(y)) return code_.who(x) < code_.who(y);
+    return is_before(world_, code_.who(x), code_.what(x), code_.what(y));
   }
 
-  auto order() const {
-    return [this](const Event& x, const Event& y) {
-      if (group_of(x) != group_of(y)) return group_of(x) < group_of(y);
-      if (code_.order(x) != code_.order(y)) return code_.order(x) < code_.order(y);
-      if (IsGrouped && code_.who(x) != code_.who(y)) return code_.who(x) < code_.who(y);
-      return code_.is_before(x, y);
+  /// Copies the events of a chain to taken_, in order.
+  void sort(std::uint32_t head) {
+    std::size_t count = 0;
+    for (std::uint32_t i = head; i != k_none; i = chunk_at(i).next) count += chunk_at(i).count;
+    taken_.resize(count);
+    const bool has_blocks = count > k_few;
+    const auto block_of = [&](const stored& event) {
+      return has_blocks ? static_cast<std::size_t>(group_of(event) >> block_shift_) : 0;
     };
-  }
-
-  template <class Place>
-  void scatter(std::uint32_t head, Place place_of_event) {
-    for (std::uint32_t at = head; at != k_none; at = chunk_at(at).next) {
-      const chunk& from = chunk_at(at);
-      for (std::uint32_t i = 0; i < from.count; ++i) taken_[place_of_event(from.events[i])] = from.events[i];
-    }
-  }
-
-  void sort_few(std::uint32_t head) {
-    std::size_t filled = 0;
-    scatter(head, [&](const Event&) { return filled++; });
-    std::sort(taken_.begin(), taken_.end(), order());
-  }
-
-  void sort_by_blocks(std::uint32_t head) {
-    std::array<std::uint32_t, (1 << k_block_bits) + 1> ends{};
-    const auto block_of = [&](const Event& it) { return static_cast<std::size_t>(group_of(it) >> block_shift_); };
-    for (std::uint32_t at = head; at != k_none; at = chunk_at(at).next)
-      for (std::uint32_t i = 0; i < chunk_at(at).count; ++i) ++ends[block_of(chunk_at(at).events[i]) + 1];
-    for (std::size_t i = 1; i < ends.size(); ++i) ends[i] += ends[i - 1];
-    scatter(head, [&](const Event& it) { return ends[block_of(it)]++; });  // now each holds the end of its block
+    const auto for_each_event = [&](const auto& act) {
+      for (std::uint32_t i = head; i != k_none; i = chunk_at(i).next)
+        std::for_each_n(chunk_at(i).events.begin(), chunk_at(i).count, act);
+    };
+    ends_.assign(has_blocks ? (1 << k_block_bits) + 1 : 2, 0);
+    for_each_event([&](const stored& event) { ++ends_[block_of(event) + 1]; });
+    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+    for_each_event([&](const stored& event) { taken_[ends_[block_of(event)]++] = event; });
     std::uint32_t begin = 0;
-    for (const std::uint32_t end : ends) {
-      if (end > begin + 1) std::sort(taken_.begin() + begin, taken_.begin() + end, order());
+    for (const std::uint32_t end : ends_) {  // each holds the end of its block now
+      if (end > begin + 1)
+        std::sort(taken_.begin() + begin, taken_.begin() + end,
+                  [this](const stored& x, const stored& y) { return comes_before(x, y); });
       begin = std::max(begin, end);
     }
   }
 
-  void release(std::uint32_t head) {
-    while (head != k_none) {
-      const std::uint32_t next = chunk_at(head).next;
-      chunk_at(head).next = free_;
-      free_ = head;
-      head = next;
-    }
-  }
-
-  const Code code_;
+  const packed_world& world_;
+  const code code_;
   rank group_;
-  int window_shift_;
   int block_shift_;
   std::int64_t base_ = 0;
   std::size_t near_count_ = 0;
-  std::array<std::uint32_t, k_ring> heads_ = all_none();
+  std::array<std::uint32_t, k_ring> heads_;
   std::array<std::uint64_t, k_ring / 64> used_{};
   std::vector<std::unique_ptr<chunk[]>> slabs_;
   std::uint32_t free_ = k_none;
-  std::vector<std::pair<std::int64_t, Event>> far_;  ///< with their windows
-  std::int64_t first_far_ = 0;
-  std::vector<Event> taken_;
-
-  static std::array<std::uint32_t, k_ring> all_none() {
-    std::array<std::uint32_t, k_ring> none;
-    none.fill(k_none);
-    return none;
-  }
+  std::vector<far_event> far_;  ///< a heap, the earliest window first
+  std::vector<stored> taken_;
+  std::vector<std::uint32_t> ends_;  ///< of blocks in taken_
 };
 
 }  // namespace lsched

@@ -141,20 +141,20 @@ inline message_cost cost_of(const machine& where, std::size_t level, std::uint64
   const picoseconds wire = time_of(more, p.G), touch = time_of(more, p.O);
   const std::int64_t slower_G = p.G > p.O ? n : 0;
 
-  message_cost it;
-  it.overhead = {p.o, {.o = 1}};
-  it.sender = {sum(p.o, touch), {.o = 1, .O_bytes = n}};
-  it.latency = {p.L, {.L = 1}};
-  it.gap = {sum(p.g, wire), {.g = 1, .G_bytes = n}};
-  it.tail = {std::max(wire, touch) - touch, {.G_bytes = slower_G, .O_bytes = -slower_G}};
-  it.receiver = it.sender;
+  message_cost cost;
+  cost.overhead = {p.o, {.o = 1}};
+  cost.sender = {sum(p.o, touch), {.o = 1, .O_bytes = n}};
+  cost.latency = {p.L, {.L = 1}};
+  cost.gap = {sum(p.g, wire), {.g = 1, .G_bytes = n}};
+  cost.tail = {std::max(wire, touch) - touch, {.G_bytes = slower_G, .O_bytes = -slower_G}};
+  cost.receiver = cost.sender;
   if (where.rules == semantics::loggopsim) {
-    it.tail = {};
-    it.receiver = {sum(p.o, std::max(wire, touch)), {.o = 1, .G_bytes = slower_G, .O_bytes = n - slower_G}};
+    cost.tail = {};
+    cost.receiver = {sum(p.o, std::max(wire, touch)), {.o = 1, .G_bytes = slower_G, .O_bytes = n - slower_G}};
   }
-  it.combination = {time_of(bytes, where.compute), {.compute_bytes = static_cast<std::int64_t>(bytes)}};
-  it.is_eager = bytes <= where.S;
-  return it;
+  cost.combination = {time_of(bytes, where.compute), {.compute_bytes = static_cast<std::int64_t>(bytes)}};
+  cost.is_eager = bytes <= where.S;
+  return cost;
 }
 
 /// An instant that knows the longest path to it: what was waited for, and nothing else.

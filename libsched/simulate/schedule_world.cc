@@ -7,12 +7,7 @@
 #include <type_traits>
 
 #include "libsched/schedule/round.h"
-#include "libsched/simulate/cost_table.h"
-#include "libsched/simulate/departures.h"
-#include "libsched/simulate/event_code.h"
 #include "libsched/simulate/event_queue.h"
-#include "libsched/simulate/packed_state.h"
-#include "libsched/simulate/start_order.h"
 #include "libsched/simulate/transfer.h"
 
 namespace lsched {
@@ -28,24 +23,23 @@ struct rank_state {
   typename departures<Time>::head departing = departures<Time>::k_none;
 };
 
-template <class Time, class Code, bool SharesNics>
+template <class Time>
 class world_engine {
  public:
-  world_engine(const packed_world& world, const simulation& what, simulation_record* record, picoseconds width)
+  world_engine(const packed_world& world, const simulation& scenario, simulation_record* record, picoseconds width)
       : world_(world),
-        what_(what),
+        scenario_(scenario),
         record_(record),
-        is_foreign_(what.where.rules == semantics::loggopsim),
-        is_silent_(what.noise.is_silent()),
-        starts_(what.skew, world.size(), what.instance),
-        order_(starts_, world.size()),
-        sharing_(what.where.sharing_level()),
-        code_(world, width),
-        events_(world.size(), width, SharesNics ? what.where.levels[sharing_].ranks : 1, code_),
+        is_foreign_(scenario.where.rules == semantics::loggopsim),
+        is_silent_(scenario.noise.is_silent()),
+        starts_(scenario.skew, world.size(), scenario.instance),
+        sharing_(scenario.where.sharing_level()),
+        nic_ranks_(scenario.where.shares_nics() ? scenario.where.levels[sharing_].ranks : 1),
+        events_(world, width, nic_ranks_),
         ranks_(static_cast<std::size_t>(world.size())),
-        costs_(world, what.where) {
+        costs_(world, scenario.where) {
     for (const packed_shape& shape : world.shapes()) states_.emplace_back(shape);
-    if (SharesNics) nics_.resize(index_of((world.size() - 1) / what.where.levels[sharing_].ranks) + 1);
+    if (scenario.where.shares_nics()) nics_.resize(index_of((world.size() - 1) / nic_ranks_) + 1);
   }
 
   result<simulation_report> run() {
@@ -53,15 +47,14 @@ class world_engine {
     open_calls();
     for (rank r = 0; r < world_.size(); ++r)
       if (program(r).is_partial()) begin(r);  // a partial round is open before the rank calls
-    while (!is_over() && fault_.empty()) {
-      const std::int64_t window = next_window();
-      push_starts(window);
-      const auto& events = events_.take(window);
+    for (rank r = 0; r < world_.size(); ++r) push({at_instant<Time>(starts_(r)), r, {event_kind::start}});
+    while (!events_.is_empty() && fault_.empty()) {
+      const auto& events = events_.take();
       for (std::size_t i = 0; i < events.size(); ++i) {
-        if (i + k_ahead < events.size()) ask_for_memory(code_.who(events[i + k_ahead]));
-        handle({code_.time(events[i], events_.begin_of(window)), code_.who(events[i]), code_.what(events[i])});
+        if (i + k_ahead < events.size()) ask_for_memory(events_.rank_of(events[i + k_ahead]));
+        handle({events_.time_of(events[i]), events_.rank_of(events[i]), events_.label_of(events[i])});
       }
-      if (what_.progress && report_.messages >= told_ + k_telling) what_.progress(told_ = report_.messages);
+      if (scenario_.progress && report_.messages >= told_ + k_telling) scenario_.progress(told_ = report_.messages);
     }
     return finish();
   }
@@ -93,22 +86,8 @@ class world_engine {
     std::vector<rank> all(ranks_.size());
     std::iota(all.begin(), all.end(), 0);
     calls_ = round_calls(world_.starts(), world_.size());
-    calls_.open(what_.instance, all);
-    if (world_.starts().policy == activation_policy::majority) calls_.appoint(what_.initiator);
-  }
-
-  void push_starts(std::int64_t window) {
-    while (!order_.is_over() && events_.window_of(order_.next_time()) == window) {
-      const picoseconds begin = order_.next_time();
-      push({at_instant<Time>(begin), order_.take(), {event_kind::start}});
-    }
-  }
-  bool is_over() const { return order_.is_over() && events_.is_empty(); }
-
-  std::int64_t next_window() const {
-    if (order_.is_over()) return events_.first_window();
-    const std::int64_t start = events_.window_of(order_.next_time());
-    return events_.is_empty() ? start : std::min(start, events_.first_window());
+    calls_.open(scenario_.instance, all);
+    if (world_.starts().policy == activation_policy::majority) calls_.appoint(scenario_.initiator);
   }
 
   // --- a rank ------------------------------------------------------------------------------------------------
@@ -134,10 +113,10 @@ class world_engine {
     const packed_op& packed(op_id id) const { return shape.ops()[id]; }
     op at(op_id id) const {
       const packed_op& from = packed(id);
-      op what{.kind = from.kind, .guard = static_cast<std::uint8_t>(from.guard & 0x7f), .need = from.need};
-      if (is_communication(from.kind)) what.peer = in.world_.peer_of(shape, from, self, place.index);
-      what.tag = packed_world::tag_of(shape, from, place.index);
-      return what;
+      op o{.kind = from.kind, .guard = static_cast<std::uint8_t>(from.guard & 0x7f), .need = from.need};
+      if (is_communication(from.kind)) o.peer = in.world_.peer_of(shape, from, self, place.index);
+      o.tag = packed_world::tag_of(shape, from, place.index);
+      return o;
     }
     std::uint32_t need(op_id id) const { return packed(id).need; }
     std::span<const op_id> successors(op_id id) const { return shape.successors(id); }
@@ -158,8 +137,8 @@ class world_engine {
     void exited(op_id) { own.has_exited = true; }
     void enqueue(op_id id) { in.ready_.push_back(id); }
 
-    const guard* guard_of(op_id, const op& what) const { return shape.guard_of(what); }
-    round_no round() const { return in.what_.instance; }
+    const guard* guard_of(op_id, const op& o) const { return shape.guard_of(o); }
+    round_no round() const { return in.scenario_.instance; }
     /// Of typical lists: those that are typically empty have none.
     std::uint64_t items_of(op_id id, const op&) const { return is_signal(packed(id).kind) ? 0 : bytes_at(id); }
     const round_calls& calls() const { return in.calls_; }
@@ -169,68 +148,68 @@ class world_engine {
     std::uint32_t size_at(op_id id) const { return packed_world::size_number_of(shape, packed(id), place.index); }
     std::uint64_t bytes_at(op_id id) const { return in.world_.bytes_of(size_at(id)); }
 
-    const message_cost& cost_of(op_id id, const op& what) const {
-      const std::size_t level = is_communication(what.kind) ? in.what_.where.level_of(self, what.peer) : 0;
+    const message_cost& cost_of(op_id id, const op& o) const {
+      const std::size_t level = is_communication(o.kind) ? in.scenario_.where.level_of(self, o.peer) : 0;
       return in.costs_.cost(size_at(id), level);
     }
-    bool is_eager(const op& what, const message_cost& cost) const {
-      return cost.is_eager || in.is_foreign_ || is_signal(what.kind);
+    bool is_eager(const op& o, const message_cost& cost) const {
+      return cost.is_eager || in.is_foreign_ || is_signal(o.kind);
     }
     picoseconds noise(op_id id, const Time& begin, picoseconds cost) const {
       if (in.is_silent_) return 0;
-      return delay_of(in.what_.noise, self, in.what_.instance, id, instant_of(begin), cost);
+      return delay_of(in.scenario_.noise, self, in.scenario_.instance, id, instant_of(begin), cost);
     }
 
     // --- carrying out
 
     template <class Work>
-    outcome carry_out(op_id id, const op& what, const Work& work) {
+    outcome carry_out(op_id id, const op& o, const Work& work) {
       const picoseconds begin = instant_of(own.cpu);
       const bool is_over = work();
-      if (in.is_recorded(self)) record(id, what, what.kind, begin);
+      if (in.is_recorded(self)) record(id, o, o.kind, begin);
       return is_over ? outcome::done : outcome::pending;
     }
-    void record(op_id id, const op& what, op_kind kind, picoseconds begin, bool is_void = false) {
-      in.record_->ops.push_back({self, id, kind, what.peer, what.tag, begin, instant_of(own.cpu), is_void});
+    void record(op_id id, const op& o, op_kind kind, picoseconds begin, bool is_void = false) {
+      in.record_->ops.push_back({self, id, kind, o.peer, o.tag, begin, instant_of(own.cpu), is_void});
     }
-    outcome nop(op_id id, const op& what) {
-      return carry_out(id, what, [] { return true; });
+    outcome nop(op_id id, const op& o) {
+      return carry_out(id, o, [] { return true; });
     }
-    outcome pass_over(op_id id, const op& what) {
-      if (in.is_recorded(self)) record(id, what, op_kind::nop, instant_of(own.cpu), true);
+    outcome pass_over(op_id id, const op& o) {
+      if (in.is_recorded(self)) record(id, o, op_kind::nop, instant_of(own.cpu), true);
       return outcome::done;
     }
-    outcome signal(op_id id, const op& what) { return send(id, what); }
+    outcome signal(op_id id, const op& o) { return send(id, o); }
     /// Done if the buffer can be written again at once: of an eager message.
-    outcome send(op_id id, const op& what) {
-      return carry_out(id, what, [&] {
-        const message_cost& paid = cost_of(id, what);
-        const bool is_short = is_eager(what, paid);
-        const disturbance met =
-            in.is_silent_ ? disturbance{}
-                          : disturbance_of(in.what_.noise, self, in.what_.instance, id, instant_of(own.cpu), paid);
-        Time& nic = in.nic_out(self, what.peer);
-        const Time arrives = !is_short                                      ? announce(own.cpu, paid, met)
-                             : in.is_foreign_ && what.kind == op_kind::send ? send_blocking(own.cpu, nic, paid, met)
-                                                                            : send_eagerly(own.cpu, nic, paid, met);
-        in.post(self, what, arrives, is_short ? event_kind::data : event_kind::request, bytes_at(id));
+    outcome send(op_id id, const op& o) {
+      return carry_out(id, o, [&] {
+        const message_cost& paid = cost_of(id, o);
+        const bool is_short = is_eager(o, paid);
+        const disturbance met = in.is_silent_ ? disturbance{}
+                                              : disturbance_of(in.scenario_.noise, self, in.scenario_.instance, id,
+                                                               instant_of(own.cpu), paid);
+        Time& nic = in.nic_of(self, o.peer).sends_from;
+        const Time arrives = !is_short                                   ? announce(own.cpu, paid, met)
+                             : in.is_foreign_ && o.kind == op_kind::send ? send_blocking(own.cpu, nic, paid, met)
+                                                                         : send_eagerly(own.cpu, nic, paid, met);
+        in.post(self, o, arrives, is_short ? event_kind::data : event_kind::request, bytes_at(id));
         return is_short;
       });
     }
-    outcome receive(op_id id, const op& what) {
+    outcome receive(op_id id, const op& o) {
       if (test(id, packed_state::arrived))
-        return carry_out(id, what, [&] { return in.is_foreign_ || charge_cpu(id, cost_of(id, what).receiver); });
-      if (test(id, packed_state::announced)) ask_for(id, what);
+        return carry_out(id, o, [&] { return in.is_foreign_ || charge_cpu(id, cost_of(id, o).receiver); });
+      if (test(id, packed_state::announced)) ask_for(id, o);
       return outcome::pending;
     }
-    outcome take_signal(op_id id, const op& what) {
-      return carry_out(id, what, [&] { return is_call(what, self) || charge_cpu(id, cost_of(id, what).receiver); });
+    outcome take_signal(op_id id, const op& o) {
+      return carry_out(id, o, [&] { return is_call(o, self) || charge_cpu(id, cost_of(id, o).receiver); });
     }
-    outcome compute(op_id id, const op& what) {
-      return carry_out(id, what, [&] { return charge_cpu(id, cost_of(id, what).combination); });
+    outcome compute(op_id id, const op& o) {
+      return carry_out(id, o, [&] { return charge_cpu(id, cost_of(id, o).combination); });
     }
-    outcome capture(op_id id, const op& what) {
-      return carry_out(id, what, [&] {
+    outcome capture(op_id id, const op& o) {
+      return carry_out(id, o, [&] {
         if (in.starts_(self) <= instant_of(own.cpu)) ++in.report_.active;
         return true;
       });
@@ -243,10 +222,11 @@ class world_engine {
     }
 
     /// A receive whose message has been announced: its sender may move it.
-    void ask_for(op_id id, const op& what) {
-      const message_cost& paid = cost_of(id, what);
-      const Time granted = grant(own.cpu, paid, in.is_silent_ ? 0 : drag_of(in.what_.noise, self, paid.overhead.time));
-      in.push(what.peer, op_kind::send, self, what.tag, granted, event_kind::grant);
+    void ask_for(op_id id, const op& o) {
+      const message_cost& paid = cost_of(id, o);
+      const Time granted =
+          grant(own.cpu, paid, in.is_silent_ ? 0 : drag_of(in.scenario_.noise, self, paid.overhead.time));
+      in.push(o.peer, op_kind::send, self, o.tag, granted, event_kind::grant);
     }
   };
 
@@ -267,16 +247,15 @@ class world_engine {
     ready_.clear();
   }
 
-  /// Fires an op that has its tokens, or carries on with one that has fired and whose message or signal has come.
+  /// Fires an op that has its tokens, or goes on with one that has fired and whose message or signal has come.
   void go_on(interpreter& me, op_id id) {
     round_player player(me);
-    if (!me.test(id, packed_state::fired)) {
-      me.set(id, packed_state::fired);
-      return player.fire(id);
+    if (me.test(id, packed_state::fired)) {
+      const op o = me.at(id);
+      return player.resume(id, me.listen(id, o), [&] { return me.receive(id, o); });
     }
-    const op what = me.at(id);
-    if (what.kind == op_kind::signal_recv) return player.hear(id);
-    if (me.receive(id, what) == outcome::done) player.finish(id);
+    me.set(id, packed_state::fired);
+    player.fire(id);
   }
 
   void end_if_over(interpreter& me, const Time& time) {
@@ -321,9 +300,9 @@ class world_engine {
   }
 
   void arrive(interpreter& me, const event& now) {
-    const op what = me.at(now.what.op);
-    const message_cost& paid = me.cost_of(now.what.op, what);
-    Time& nic = nic_in(now.who, what.peer);
+    const op o = me.at(now.what.op);
+    const message_cost& paid = me.cost_of(now.what.op, o);
+    Time& nic = nic_of(now.who, o.peer).received;
     Time in = now.when;
     if (is_foreign_ && now.what.kind == event_kind::data) {
       receive_blocking(me.own.cpu, nic, now.when, paid,
@@ -346,52 +325,45 @@ class world_engine {
 
   /// At the sender of a rendezvous: its NIC does the rest.
   void move(interpreter& me, const event& now) {
-    const op what = me.at(now.what.op);
-    Time& nic = nic_out(now.who, what.peer);
-    const Time arrives = move_data(nic, now.when, me.cost_of(now.what.op, what));
+    const op o = me.at(now.what.op);
+    Time& nic = nic_of(now.who, o.peer).sends_from;
+    const Time arrives = move_data(nic, now.when, me.cost_of(now.what.op, o));
     departures_.add(me.own.departing, nic, now.what.op);
     push({nic, now.who, {event_kind::moved}});
-    push(what.peer, op_kind::recv, now.who, what.tag, arrives, event_kind::data);
+    push(o.peer, op_kind::recv, now.who, o.tag, arrives, event_kind::data);
   }
 
   /// The event at the receiver that a send causes.
-  void post(rank from, const op& what, const Time& arrives, event_kind kind, std::uint64_t bytes) {
-    if (what.kind == op_kind::signal_send) {
+  void post(rank from, const op& o, const Time& arrives, event_kind kind, std::uint64_t bytes) {
+    if (o.kind == op_kind::signal_send) {
       ++report_.signals;
-      return push(what.peer, op_kind::signal_recv, from, what.tag, arrives, event_kind::signal);
+      return push(o.peer, op_kind::signal_recv, from, o.tag, arrives, event_kind::signal);
     }
     ++report_.messages;
     add_bytes(report_.bytes, bytes);
-    push(what.peer, op_kind::recv, from, what.tag, arrives, kind);
+    push(o.peer, op_kind::recv, from, o.tag, arrives, kind);
   }
 
-  void push(const event& now) { events_.push(now.instant(), code_.pack(now.when, now.who, now.what)); }
+  void push(const event& now) { events_.push(now.when, now.who, now.what); }
 
-  /// An event for the op of kind `what` by which rank `who` communicates with rank `by` under that tag.
-  void push(rank who, op_kind what, rank by, std::uint32_t tag, const Time& when, event_kind kind) {
-    const op_id id = world_.find(who, what, by, tag);
+  /// An event for the op of that kind by which rank `self` communicates with `peer` under that tag.
+  void push(rank self, op_kind wanted, rank peer, std::uint32_t tag, const Time& when, event_kind kind) {
+    const op_id id = world_.find(self, wanted, peer, tag);
     if (id == k_no_op) {
-      fault_ = "rank " + std::to_string(who) + " does not receive tag " + std::to_string(tag) + " of rank " +
-               std::to_string(by);
+      fault_ = "rank " + std::to_string(self) + " does not receive tag " + std::to_string(tag) + " of rank " +
+               std::to_string(peer);
       return;
     }
-    push({when, who, {kind, id}});
+    push({when, self, {kind, id}});
   }
 
   // --- NICs --------------------------------------------------------------------------------------------------
 
-  /// The NIC that rank r uses for its messages with `peer`: its group's for those outside, else its own.
-  Time& nic_out(rank r, rank peer) {
-    if constexpr (SharesNics)
-      if (what_.where.level_of(r, peer) > sharing_) return nic_of(r).sends_from;
-    return state_of(r).nic.sends_from;
+  /// The NICs that rank r uses for its messages with `peer`: its group's for those outside, else its own.
+  nic_times<Time>& nic_of(rank r, rank peer) {
+    const bool is_shared = !nics_.empty() && scenario_.where.level_of(r, peer) > sharing_;
+    return is_shared ? nics_[index_of(r / nic_ranks_)] : state_of(r).nic;
   }
-  Time& nic_in(rank r, rank peer) {
-    if constexpr (SharesNics)
-      if (what_.where.level_of(r, peer) > sharing_) return nic_of(r).received;
-    return state_of(r).nic.received;
-  }
-  nic_times<Time>& nic_of(rank r) { return nics_[index_of(r / what_.where.levels[sharing_].ranks)]; }
 
   /// Ends the rank's rendezvous sends whose bytes have left by now. Called before any other event of the rank is
   /// handled: so a send that ends inside the window at hand is never late.
@@ -414,8 +386,8 @@ class world_engine {
       if (!state_of(r).has_ended) return stuck(r);
     report_.engine = "events";
     report_.memory = world_.memory() + events_.memory() + ranks_.capacity() * sizeof(state) +
-                     nics_.capacity() * sizeof(nic_times<Time>) + order_.memory() + departures_.memory() +
-                     costs_.memory() + report_.finish.capacity() * sizeof(picoseconds);
+                     nics_.capacity() * sizeof(nic_times<Time>) + departures_.memory() + costs_.memory() +
+                     report_.finish.capacity() * sizeof(picoseconds);
     for (const packed_state& shape : states_) report_.memory += shape.memory();
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
     return checked(std::move(report_));
@@ -434,14 +406,13 @@ class world_engine {
   }
 
   const packed_world& world_;
-  const simulation& what_;
+  const simulation& scenario_;
   simulation_record* record_;
   const bool is_foreign_, is_silent_;
   const start_times starts_;
-  start_order order_;
   const std::size_t sharing_;  ///< the level whose groups share a NIC
-  const Code code_;
-  event_queue<Code, SharesNics> events_;
+  const rank nic_ranks_;       ///< of a group that shares a NIC; 1: none does
+  event_queue<Time> events_;
   std::vector<state> ranks_;
   std::vector<packed_state> states_;  ///< by shape
   std::vector<nic_times<Time>> nics_;
@@ -455,20 +426,6 @@ class world_engine {
   simulation_report report_;
 };
 
-template <class Time, class Code>
-result<simulation_report> run(const packed_world& ranks, const simulation& what, simulation_record* record,
-                              picoseconds width) {
-  return what.where.shares_nics() ? world_engine<Time, Code, true>(ranks, what, record, width).run()
-                                  : world_engine<Time, Code, false>(ranks, what, record, width).run();
-}
-
-result<simulation_report> run(const packed_world& ranks, const simulation& what, simulation_record* record, bool trace,
-                              picoseconds width) {
-  if (trace) return run<traced_time, wide_code<traced_time>>(ranks, what, record, width);
-  return narrow_code::is_possible(ranks, width) ? run<picoseconds, narrow_code>(ranks, what, record, width)
-                                                : run<picoseconds, wide_code<picoseconds>>(ranks, what, record, width);
-}
-
 }  // namespace
 
 result<simulation_report> simulate_schedules(const packed_world& ranks, const simulation& what,
@@ -480,7 +437,8 @@ result<simulation_report> simulate_schedules(const packed_world& ranks, const si
   if (auto why = validate(starts, ranks.size(), k_forever)) return std::move(*why);
 
   const auto begin = std::chrono::steady_clock::now();
-  auto report = run(ranks, what, record, trace, width);
+  auto report = trace ? world_engine<traced_time>(ranks, what, record, width).run()
+                      : world_engine<picoseconds>(ranks, what, record, width).run();
   if (report) report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

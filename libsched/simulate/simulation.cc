@@ -15,6 +15,8 @@ std::string in_us(picoseconds time) {
   return text.data();
 }
 
+std::uint64_t nanoseconds(picoseconds time) { return static_cast<std::uint64_t>(time / 1000); }
+
 }  // namespace
 
 picoseconds simulation_report::last() const {
@@ -47,6 +49,33 @@ result<simulation_report> checked(simulation_report report) {
     return failure{status::unsupported, "it takes longer than " + in_us(k_forever) + " of simulated time"};
   if (report.bytes == k_too_many_bytes) return failure{status::unsupported, "more than 2^64 bytes are sent"};
   return report;
+}
+
+std::vector<trace_event> trace_of(const simulation_record& record, const simulation_report& report,
+                                  const simulation& what) {
+  std::vector<trace_event> events;
+  events.reserve(record.ops.size());
+  for (const simulated_op& fired : record.ops) {
+    if (fired.who >= record.ranks) continue;
+    events.push_back({.begin_ns = nanoseconds(fired.begin),
+                      .end_ns = nanoseconds(fired.end),
+                      .round = what.instance,
+                      .who = fired.who,
+                      .op = fired.op,
+                      .peer = fired.peer,
+                      .tag = fired.tag,
+                      .kind = fired.kind});
+  }
+  const rank size = static_cast<rank>(report.finish.size());
+  const start_times starts(what.skew, size, what.instance);
+  for (rank r = 0; r < std::min(size, record.ranks); ++r) {
+    const picoseconds end = report.finish[static_cast<std::size_t>(r)];
+    events.push_back({.begin_ns = nanoseconds(std::min(starts(r), end)),
+                      .end_ns = nanoseconds(end),
+                      .round = what.instance,
+                      .who = r});
+  }
+  return events;
 }
 
 picoseconds mean_latency(const simulation_report& report, const start_times& calls) {

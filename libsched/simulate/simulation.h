@@ -10,6 +10,7 @@
 #include "libsched/schedule/schedule.h"
 #include "libsched/simulate/loggops.h"
 #include "libsched/simulate/skew.h"
+#include "libsched/trace/trace.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -82,6 +83,12 @@ std::optional<failure> validate(const start_times& starts, rank size, picosecond
 
 /// What is handed out has passed here. Failures: UNSUPPORTED (a rank ends at k_forever; too many bytes).
 result<simulation_report> checked(simulation_report report);
+
+/// A simulated run as the events of a trace, as real runs have them: an event for each op of the record and one for the
+/// round of each rank, of the ranks below record.ranks, as schedule 0. Simulated times are rounded down to whole
+/// nanoseconds. `report` is of the run that filled the record, `what` what was simulated there.
+std::vector<trace_event> trace_of(const simulation_record& record, const simulation_report& report,
+                                  const simulation& what);
 
 /// Mean over ranks of the time between a rank's call and its result; 0 for those who call when it is there.
 picoseconds mean_latency(const simulation_report& report, const start_times& calls);

@@ -44,13 +44,13 @@ picoseconds away(const cpu_noise& noise, std::uint64_t phase_bits, picoseconds b
 }
 
 /// "start<blanks>duration", ns; fractions are rounded to picoseconds.
-bool read_gap(const std::string& line, noise_trace::gap& it) {
+bool read_gap(const std::string& line, noise_trace::gap& read) {
   double begin = 0, length = 0;
   int end = 0;
   if (std::sscanf(line.c_str(), "%lf %lf %n", &begin, &length, &end) != 2) return false;
   const bool is_sane = begin >= 0 && length >= 0 && begin < 1e15 && length < 1e15;  // eleven days
   if (!is_sane || static_cast<std::size_t>(end) != line.size()) return false;
-  it = {rounded(begin * 1e3), rounded(length * 1e3)};
+  read = {rounded(begin * 1e3), rounded(length * 1e3)};
   return true;
 }
 
@@ -63,25 +63,25 @@ picoseconds phase_of(const cpu_noise& noise, rank r) {
 }  // namespace
 
 result<noise_trace> noise_trace::from(std::vector<gap> gaps) {
-  noise_trace it;
+  noise_trace trace;
   for (std::size_t i = 0; i < gaps.size(); ++i) {
-    const bool is_early = gaps[i].begin < it.period || gaps[i].length < 0;
+    const bool is_early = gaps[i].begin < trace.period || gaps[i].length < 0;
     if (is_early) return failure{status::argument, "gap " + std::to_string(i + 1) + " begins before its time"};
-    it.work += gaps[i].begin - it.period;
-    it.worked.push_back(it.work);
-    it.period = gaps[i].begin + gaps[i].length;
+    trace.work += gaps[i].begin - trace.period;
+    trace.worked.push_back(trace.work);
+    trace.period = gaps[i].begin + gaps[i].length;
   }
-  if (it.work <= 0) return failure{status::argument, "there is no time to work between the gaps"};
-  it.gaps = std::move(gaps);
-  return it;
+  if (trace.work <= 0) return failure{status::argument, "there is no time to work between the gaps"};
+  trace.gaps = std::move(gaps);
+  return trace;
 }
 
 // The work done before the last moment is what was done before `begin`, and the cost: where that lies in the trace is
 // where it ends.
 picoseconds noise_trace::away(picoseconds begin, picoseconds cost) const {
   const picoseconds into = begin % period;
-  const auto after =
-      std::upper_bound(gaps.begin(), gaps.end(), into, [](picoseconds time, const gap& it) { return time < it.begin; });
+  const auto after = std::upper_bound(gaps.begin(), gaps.end(), into,
+                                      [](picoseconds time, const gap& one) { return time < one.begin; });
   const picoseconds last_end = after == gaps.begin() ? 0 : after[-1].begin + after[-1].length;
   const picoseconds last_work = after == gaps.begin() ? 0 : worked[static_cast<std::size_t>(after - gaps.begin()) - 1];
   const picoseconds target = last_work + std::max<picoseconds>(0, into - last_end) + std::max<picoseconds>(cost, 1);
@@ -104,21 +104,21 @@ result<noise_trace> parse_noise_trace(std::string_view text) {
     const std::string words(text.substr(0, text.find('\n')));
     text.remove_prefix(std::min(text.size(), words.size() + 1));
     if (words.empty() || words.front() == '#') continue;
-    noise_trace::gap it;
-    if (!read_gap(words, it))
+    noise_trace::gap next;
+    if (!read_gap(words, next))
       return failure{status::argument, "line " + std::to_string(line) + ": is not \"start duration\" in ns"};
-    gaps.push_back(it);
+    gaps.push_back(next);
   }
   return noise_trace::from(std::move(gaps));
 }
 
 double pace_of(const cpu_noise& noise, rank r) {
-  const cpu_pace& it = noise.pace;
-  if (it.is_even()) return 1;
+  const cpu_pace& pace = noise.pace;
+  if (pace.is_even()) return 1;
   const auto who = static_cast<std::uint64_t>(r);
-  const double usual = std::clamp(1 + it.cv * normal(bits_of(noise.seed ^ k_pace_salt, who)), 0.5, 1.5);
-  const bool is_slow = uniform(bits_of(noise.seed ^ k_slow_salt, who)) <= it.slow_share;
-  return is_slow ? usual * it.slow_factor : usual;
+  const double usual = std::clamp(1 + pace.cv * normal(bits_of(noise.seed ^ k_pace_salt, who)), 0.5, 1.5);
+  const bool is_slow = uniform(bits_of(noise.seed ^ k_slow_salt, who)) <= pace.slow_share;
+  return is_slow ? usual * pace.slow_factor : usual;
 }
 
 picoseconds drag_of(const cpu_noise& noise, rank r, picoseconds cost) {

@@ -1,12 +1,44 @@
-// What the two ends of a message do with their CPUs and NICs, in time.
+// What messages cost, and what their two ends do with CPUs and NICs, in time.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "libsched/simulate/packed_world.h"
 #include "libsched/simulate/skew.h"
 
 namespace lsched {
+
+/// What messages cost, by size and level of the machine: kept if there are few, else computed when asked for.
+class cost_table {
+ public:
+  cost_table(const packed_world& world, const machine& where) : world_(world), where_(where) {
+    const std::size_t levels = where.levels.size();
+    if (world.size_count() * levels > k_most_costs) return;
+    for (std::uint32_t size = 0; size < world.size_count(); ++size)
+      for (std::size_t level = 0; level < levels; ++level)
+        costs_.push_back(cost_of(where, level, world.bytes_of(size)));
+  }
+
+  /// Valid until the next call.
+  const message_cost& cost(std::uint32_t size_number, std::size_t level) {
+    if (!costs_.empty()) return costs_[size_number * where_.levels.size() + level];
+    return last_cost_ = cost_of(where_, level, world_.bytes_of(size_number));
+  }
+
+  std::size_t memory() const { return costs_.capacity() * sizeof(message_cost); }
+
+ private:
+  static constexpr std::size_t k_most_costs = 1024;
+
+  const packed_world& world_;
+  const machine& where_;
+  std::vector<message_cost> costs_;  ///< by size, then level
+  message_cost last_cost_;
+};
 
 /// What noise adds to a charge, or jitter to a message.
 constexpr charge lost(picoseconds time) { return {time, {.noise = time}}; }
@@ -96,5 +128,49 @@ Time receive_blocking(Time& cpu, Time& nic, const Time& arrives, const message_c
   cpu = begin + cost.receiver + lost(noise(begin));
   return begin;
 }
+
+/// Rendezvous sends whose bytes are leaving: for each rank a list, by the time at which the send ends; all in one pool.
+/// A rank keeps the head of its list.
+template <class Time>
+class departures {
+ public:
+  using head = std::uint32_t;
+  static constexpr head k_none = ~0u;
+
+  struct departure {
+    Time end{};
+    op_id send = k_no_op;
+    head next = k_none;  ///< a later one of the same rank; of an entry that is free, the next free one
+  };
+
+  void add(head& first, const Time& end, op_id send) {
+    head entry = free_;
+    if (entry == k_none) {
+      entry = static_cast<head>(pool_.size());
+      pool_.emplace_back();
+    } else {
+      free_ = pool_[entry].next;
+    }
+    head* before = &first;
+    while (*before != k_none && instant_of(pool_[*before].end) <= instant_of(end)) before = &pool_[*before].next;
+    pool_[entry] = {end, send, *before};
+    *before = entry;
+  }
+
+  bool has_ended(head first, picoseconds now) const { return first != k_none && instant_of(pool_[first].end) <= now; }
+
+  departure take(head& first) {
+    const departure taken = pool_[first];
+    pool_[first].next = free_;
+    free_ = std::exchange(first, taken.next);
+    return taken;
+  }
+
+  std::size_t memory() const { return pool_.capacity() * sizeof(departure); }
+
+ private:
+  std::vector<departure> pool_;
+  head free_ = k_none;
+};
 
 }  // namespace lsched

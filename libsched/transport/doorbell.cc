@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <ctime>
 
-#include "libsched/transport/cpu_relax.h"
-
 namespace lsched {
 namespace {
 
@@ -57,9 +55,9 @@ void ringer::settle() {
   if (owed_.empty()) return;
   fence();
   for (int looks = 0; looks < k_looks && has_absent_peer(); ++looks) cpu_relax();
-  for (const debt& it : owed_) {
-    is_owed_[it.peer] = 0;
-    ring_if_needed(*it.bell);
+  for (const debt& one : owed_) {
+    is_owed_[one.peer] = 0;
+    ring_if_needed(*one.bell);
   }
   owed_.clear();
 }
@@ -67,8 +65,8 @@ void ringer::settle() {
 // One whose application is about its own business, and its progress thread asleep. In a tight loop of rounds it is back
 // sooner than a thread could be woken.
 bool ringer::has_absent_peer() const {
-  return std::ranges::any_of(owed_, [](const debt& it) {
-    return it.bell->polling.load() == 0 && it.bell->sleepers.load() == 0 && it.bell->wanted.load() != 0;
+  return std::ranges::any_of(owed_, [](const debt& one) {
+    return one.bell->polling.load() == 0 && one.bell->sleepers.load() == 0 && one.bell->wanted.load() != 0;
   });
 }
 

@@ -84,4 +84,14 @@ void ring(doorbell& bell, doorbell::side side, int sleepers = 1);
 /// Sleeps until the word leaves `epoch` or the timeout passes. Spurious returns are allowed.
 void sleep_on(doorbell& bell, doorbell::side side, std::uint32_t epoch, std::chrono::nanoseconds timeout);
 
+/// Lets the core rest for some ten nanoseconds, so that its other hardware thread gets on: between two looks at a word
+/// that another core is about to write. Does nothing on other processors.
+inline void cpu_relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // `yield` is over at once on most cores
+#endif
+}
+
 }  // namespace lsched

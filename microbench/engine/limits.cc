@@ -17,7 +17,6 @@
 
 #include "microbench/engine/engine_parts.h"
 #include "offload/cores.h"
-#include "offload/pinning.h"
 #include "ops/kernel.h"
 
 namespace lsched::bench {

@@ -15,7 +15,7 @@
 #include "libsched/transport/doorbell.h"
 #include "microbench/partial/cost.h"
 #include "microbench/partial/partial_call.h"
-#include "offload/pinning.h"
+#include "offload/cores.h"
 #include "ops/kernel.h"
 
 namespace lsched::bench {

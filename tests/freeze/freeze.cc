@@ -13,10 +13,9 @@
 #include <set>
 #include <string>
 
+#include "bindings/cli/goal/goal.h"
 #include "bindings/cli/verify/verify_plan.h"
 #include "collectives/sparse/sparse_allreduce.h"
-#include "libsched/simulate/goal/goal.h"
-#include "libsched/simulate/goal/goal_world.h"
 #include "libsched/simulate/schedule_world.h"
 #include "libsched/trace/trace_buffer.h"
 #include "libsched/verify/progress.h"

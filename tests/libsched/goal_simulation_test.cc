@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <array>
 
+#include "bindings/cli/goal/goal.h"
 #include "collectives/selection.h"
 #include "collectives/sparse/sparse_allreduce.h"
-#include "libsched/simulate/goal/goal_world.h"
 #include "libsched/simulate/schedule_world.h"
 #include "tests/support/symbolic_world.h"
 

@@ -16,7 +16,6 @@
 #include "libsched/engine/engine_lists.cc"
 #include "libsched/engine/engine_partial.cc"
 #include "libsched/engine/engine_reserve.cc"
-#include "libsched/partial/adaptive_merge.cc"
 #include "libsched/partial/contribution.cc"
 #include "libsched/partial/partial_stats.cc"
 #include "libsched/transport/doorbell.cc"

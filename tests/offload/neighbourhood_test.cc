@@ -1,4 +1,4 @@
-#include "offload/neighbourhood.h"
+#include "offload/joined_world.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "offload/pinning.h"
+#include "offload/cores.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

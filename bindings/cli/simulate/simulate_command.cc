@@ -7,6 +7,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/words.h"
 #include "bindings/cli/common/world_file.h"
+#include "bindings/cli/goal/goal.h"
 #include "bindings/cli/simulate/calibration_report.h"
 #include "bindings/cli/simulate/fig9_report.h"
 #include "bindings/cli/simulate/simulation_batch.h"
@@ -15,7 +16,6 @@
 #include "bindings/input_file.h"
 #include "collectives/registry.h"
 #include "collectives/remark.h"
-#include "libsched/simulate/goal/goal_world.h"
 #include "libsched/simulate/schedule_world.h"
 
 namespace lsched::cli {

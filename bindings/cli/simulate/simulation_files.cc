@@ -4,8 +4,7 @@
 #include <cstdio>
 
 #include "bindings/cli/common/errors.h"
-#include "libsched/simulate/goal/goal_world.h"
-#include "libsched/simulate/simulated_trace.h"
+#include "bindings/cli/goal/goal.h"
 
 namespace lsched::cli {
 

@@ -25,7 +25,7 @@ struct alignas(64) shm_cell {
 
   std::atomic<std::uint64_t> stamp;
   std::uint64_t bytes;
-  std::uint64_t source;  ///< of a shown payload: its offset in the segment, or its address in the sender's process
+  std::uint64_t source;  ///< of an exposed payload: its offset in the segment, or its address in the sender's process
   contributor_count tally;
   std::uint32_t null;
   payload_place place;

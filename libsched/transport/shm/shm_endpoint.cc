@@ -66,19 +66,19 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
   const std::uint64_t table_bytes = (sizeof(edge_table) + edges.size() * sizeof(edge_row) + 63) / 64 * 64;
   std::uint64_t bytes = table_bytes;
   for (const edge_spec& edge : edges) bytes += own_bytes(edge);
-  block held;
-  held.memory = heap_.allocate(bytes);
-  if (held.memory == nullptr) {
+  block region;
+  region.memory = heap_.allocate(bytes);
+  if (region.memory == nullptr) {
     publish_released(id);
     return failure{status::no_memory, "this rank's shared region is full"};
   }
-  std::memset(static_cast<void*>(held.memory), 0, table_bytes);
-  auto* table = new (held.memory) edge_table{edges.size()};
+  std::memset(static_cast<void*>(region.memory), 0, table_bytes);
+  auto* table = new (region.memory) edge_table{edges.size()};
 
   const std::vector<std::uint8_t> is_target = foreign_targets(edges, segment_->ranks());
   std::vector<std::uint8_t> is_peer(static_cast<std::size_t>(segment_->ranks()));
   bool out_of_memory = false;
-  std::byte* place = held.memory + table_bytes;
+  std::byte* place = region.memory + table_bytes;
   for (std::size_t i = 0; i < edges.size(); ++i) {
     const edge_spec& edge = edges[i];
     link_id link = static_cast<link_id>(links_.size());
@@ -90,10 +90,9 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
     }
     link_state& state = links_[link] = link_state{};
     state.spec = edge;
-    state.instance = id;
     state.credits = credits;
     if (needs_staging(edge)) {
-      state.staging = staging_for(edge, held);
+      state.staging = staging_for(edge, region);
       if (state.staging->memory == nullptr) out_of_memory = true;
     }
     if (edge.signal ? !edge.outgoing : edge.outgoing) {
@@ -105,13 +104,13 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
     table->row()[i] = {
         edge.peer, edge.tag, edge.outgoing, edge.signal, edge.capacity, state.read_above, segment_->offset_of(place)};
     place += own_bytes(edge);
-    held.links.push_back(link);
-    if (std::exchange(is_peer[static_cast<std::size_t>(edge.peer)], 1) == 0) held.peers.push_back(edge.peer);
+    region.links.push_back(link);
+    if (std::exchange(is_peer[static_cast<std::size_t>(edge.peer)], 1) == 0) region.peers.push_back(edge.peer);
   }
   watches_.reserve(links_.size());
-  page_->table[slot].store(segment_->offset_of(held.memory));
-  std::vector<link_id> answer = held.links;
-  blocks_.emplace(id, std::move(held));
+  page_->table[slot].store(segment_->offset_of(region.memory));
+  std::vector<link_id> answer = region.links;
+  blocks_.emplace(id, std::move(region));
   if (out_of_memory) {
     detach(id);
     return failure{status::no_memory, "this rank's shared region is full"};
@@ -120,14 +119,14 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
 }
 
 // The edge's own, or that of an edge that sends the same.
-shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, block& held) {
-  const auto is_its = [&](const auto& it) { return it->source == edge.source && it->bytes == edge.capacity; };
+shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, block& region) {
+  const auto is_its = [&](const auto& area) { return area->source == edge.source && area->bytes == edge.capacity; };
   if (edge.source != 0)
-    if (const auto found = std::ranges::find_if(held.stagings, is_its); found != held.stagings.end())
+    if (const auto found = std::ranges::find_if(region.stagings, is_its); found != region.stagings.end())
       return found->get();
-  held.stagings.push_back(
+  region.stagings.push_back(
       std::make_unique<staging_area>(staging_area{heap_.allocate(edge.capacity), edge.capacity, edge.source}));
-  return held.stagings.back().get();
+  return region.stagings.back().get();
 }
 
 status shm_endpoint::post_record(std::span<const std::byte> record) {
@@ -258,16 +257,16 @@ void shm_endpoint::publish_released(std::uint32_t id) {
 // A peer may write to a retired block until it has released its own end too.
 void shm_endpoint::reap() {
   std::erase_if(retired_, [this](auto& entry) {
-    auto& [id, held] = entry;
-    for (const rank peer : held.peers) {
+    auto& [id, region] = entry;
+    for (const rank peer : region.peers) {
       const shm_page& page = segment_->page(peer);
       const std::uint32_t released = page.released[id % shm_page::k_ids].load();
       const bool may_write = static_cast<std::int32_t>(released - (id + 1)) < 0;  // a peer may be ids ahead
       if (may_write && page.state_of_rank.load() == shm_page::open) return false;
     }
-    heap_.deallocate(held.memory);
-    for (const auto& it : held.stagings)
-      if (it->memory != nullptr) heap_.deallocate(it->memory);
+    heap_.deallocate(region.memory);
+    for (const auto& area : region.stagings)
+      if (area->memory != nullptr) heap_.deallocate(area->memory);
     return true;
   });
 }
@@ -295,9 +294,9 @@ void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, 
 bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
-  const bool shown = !what.null && what.bytes > std::min(k_eager_bytes, state.read_above);
-  const bool is_read = shown && state.read_above != k_never && !heap_.owns(what.data, what.bytes);
-  if (!shown && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
+  const bool exposed = !what.null && what.bytes > std::min(k_eager_bytes, state.read_above);
+  const bool is_read = exposed && state.read_above != k_never && !heap_.owns(what.data, what.bytes);
+  if (!exposed && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
   // The line that the peer polls comes last, and at once: it goes back and forth with every look in between.
   cell.bytes = what.bytes;
   cell.tally = what.tally;
@@ -306,17 +305,17 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   if (is_read) {
     cell.place = payload_place::process;
     cell.source = reinterpret_cast<std::uintptr_t>(what.data);
-  } else if (shown) {
+  } else if (exposed) {
     cell.place = payload_place::segment;
     cell.source = segment_->offset_of(find_or_stage(state, round, what));
   }
   publish(state, cell.stamp, round);
-  if (shown) add_watch(link, state.word, round, awaited::consumed);
-  return !shown;
+  if (exposed) add_watch(link, state.word, round, awaited::consumed);
+  return !exposed;
 }
 
 // Where peers that map our region see the message: in place, or in a copy, which another edge may have made. The copy's
-// previous readers are done: a shown send completes only when it was consumed.
+// previous readers are done: an exposed send completes only when it was consumed.
 const std::byte* shm_endpoint::find_or_stage(link_state& state, round_no round, const message& what) {
   if (heap_.owns(what.data, what.bytes)) return what.data;
   staging_area& copy = *state.staging;
@@ -368,18 +367,18 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
     culprit_ = state.spec.peer;
     out.bytes = 0;
   }
-  state.shown = !out.null && out.bytes > 0 && cell.place != payload_place::cell;
-  const bool is_by_address = state.shown && cell.place == payload_place::process;
+  state.exposed = !out.null && out.bytes > 0 && cell.place != payload_place::cell;
+  const bool is_by_address = state.exposed && cell.place == payload_place::process;
   const std::int32_t process = is_by_address ? segment_->page(state.spec.peer).process.load() : 0;
   const bool is_elsewhere = is_by_address && process != page_->process.load();
-  const std::byte* payload = is_by_address ? reinterpret_cast<const std::byte*>(cell.source)
-                             : state.shown ? segment_->at(cell.source)
-                                           : cell.eager(cell.bytes);
+  const std::byte* payload = is_by_address   ? reinterpret_cast<const std::byte*>(cell.source)
+                             : state.exposed ? segment_->at(cell.source)
+                                             : cell.eager(cell.bytes);
   if (state.spec.in_place && !out.null) {
     out.data = payload;
     return true;
   }
-  if (state.shown) flush();  // a long copy, as above
+  if (state.exposed) flush();  // a long copy, as above
   if (is_elsewhere) {
     if (!read_peer_memory(process, cell.source, into, out.bytes)) return give_up(link, cell);
   } else if (!out.null && out.bytes > 0) {
@@ -398,8 +397,8 @@ bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
 
 void shm_endpoint::release(link_id link, round_no round) {
   link_state& state = links_[link];
-  if (!state.shown && !state.credits) return;
-  state.shown = false;
+  if (!state.exposed && !state.credits) return;
+  state.exposed = false;
   publish(state, *state.word, round);
 }
 

@@ -1,10 +1,10 @@
 // Transport `shm`: the ranks of one node, as processes or as threads.
 //
 // A payload edge is two landing cells in the receiver's region, by round parity, and one `consumed` word in the
-// sender's. Small messages are copied into the cell; larger ones are *shown*: the cell says where they lie, the
+// sender's. Small messages are copied into the cell; larger ones are *exposed*: the cell says where they lie, the
 // receiver reads them there, reduces straight from them, and then writes `consumed`. What lies in memory that peers do
 // not map the receiver copies out of the sender's process, if the message is to be copied at all and the system permits
-// it (peer_memory.h); else the sender copies it to a staging area first, one for all edges that send the same.
+// it (peer_processes.h); else the sender copies it to a staging area first, one for all edges that send the same.
 // A signal edge is one word in the receiver's region.
 //
 // Every shared word has one writer, who stores it with release; one fence and the looks at the peers' bells follow when
@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "libsched/transport/endpoint.h"
-#include "libsched/transport/shm/peer_memory.h"
 #include "libsched/transport/shm/peer_processes.h"
 #include "libsched/transport/shm/shm_segment.h"
 
@@ -90,9 +89,8 @@ class shm_endpoint final : public endpoint {
 
   struct link_state {
     edge_spec spec;
-    std::uint32_t instance = 0;
     bool credits = false;
-    bool shown = false;                          ///< in: the message being read lies in the peer's memory
+    bool exposed = false;                        ///< in: the message being read lies in the peer's memory
     shm_cell* cells[2] = {nullptr, nullptr};     ///< out: the peer's; in: ours
     std::atomic<std::uint64_t>* word = nullptr;  ///< out: our consumed word, or the peer's register; in: theirs, ours
     staging_area* staging = nullptr;             ///< out: reserved where the source may be foreign; its block's
@@ -123,7 +121,7 @@ class shm_endpoint final : public endpoint {
   const std::byte* find_or_stage(link_state& state, round_no round, const message& what);
   bool is_sound(const link_state& state, const shm_cell& cell) const;
   bool give_up(link_id link, const shm_cell& cell);
-  staging_area* staging_for(const edge_spec& edge, block& held);
+  staging_area* staging_for(const edge_spec& edge, block& region);
   void publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round);
   bool complete(const watch& due, completion& out);
   void add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <utility>
 
 namespace lsched {
 namespace {
@@ -27,6 +28,14 @@ constexpr std::uint64_t data_offset_of(std::int64_t ranks) {
 std::size_t machine_bytes() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
+
+/// A descriptor that is closed unless it is given away.
+struct owned_descriptor {
+  int number;
+  ~owned_descriptor() {
+    if (number >= 0) ::close(number);
+  }
+};
 
 failure system_failure(const char* what) {
   return {status::transport, std::string("shared memory: ") + what + ": " + std::strerror(errno)};
@@ -60,45 +69,33 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
     return failure{status::no_memory, "shared memory: the segment would be larger than an address space"};
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
 
-  const int descriptor = memfd_create("libsched", MFD_CLOEXEC);
-  if (descriptor < 0) return system_failure("memfd_create");
+  owned_descriptor file{memfd_create("libsched", MFD_CLOEXEC)};
+  if (file.number < 0) return system_failure("memfd_create");
   header first{k_magic, stride, data_offset, ranks, cores};
-  if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0 ||
-      pwrite(descriptor, &first, sizeof first, 0) != static_cast<ssize_t>(sizeof first)) {
-    const failure why = system_failure("sizing the segment");
-    ::close(descriptor);
-    return why;
-  }
-  return adopt(descriptor);
+  if (ftruncate(file.number, static_cast<off_t>(bytes)) != 0 ||
+      pwrite(file.number, &first, sizeof first, 0) != static_cast<ssize_t>(sizeof first))
+    return system_failure("sizing the segment");
+  return adopt(std::exchange(file.number, -1));
 }
 
 result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
+  owned_descriptor file{descriptor};
   header first{};
   struct stat info {};
   const ssize_t got = fstat(descriptor, &info) == 0 ? pread(descriptor, &first, sizeof first, 0) : -1;
-  if (got < 0) {
-    const failure why = system_failure("reading the segment's header");
-    ::close(descriptor);
-    return why;
-  }
+  if (got < 0) return system_failure("reading the segment's header");
   const auto bytes = static_cast<std::size_t>(info.st_size);
-  if (got != static_cast<ssize_t>(sizeof first) || !first.describes(bytes)) {
-    ::close(descriptor);
+  if (got != static_cast<ssize_t>(sizeof first) || !first.describes(bytes))
     return failure{status::version, "shared memory: the segment was made by another version of libsched"};
-  }
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
-  if (base == MAP_FAILED) {
-    const failure why = system_failure("mapping the segment");
-    ::close(descriptor);
-    return why;
-  }
+  if (base == MAP_FAILED) return system_failure("mapping the segment");
   // A core dump would fault in every page that any rank has touched, and would keep the dying rank alive for as long.
   if (madvise(base, bytes, MADV_DONTDUMP) != 0) {
     const failure why = system_failure("keeping the segment out of core dumps");
     munmap(base, bytes);
-    ::close(descriptor);
     return why;
   }
+  file.number = -1;
   return std::shared_ptr<shm_segment>(new shm_segment(descriptor, static_cast<std::byte*>(base), bytes));
 }
 
@@ -152,11 +149,11 @@ std::byte* shm_heap::allocate(std::size_t bytes) {
   const std::uint64_t alignment = bytes >= k_page_bytes ? k_page_bytes : 64;
   const std::uint64_t wanted = round_up(std::max<std::uint64_t>(bytes, 1), 64);
   const std::lock_guard lock(guard_);
-  for (auto it = free_.begin(); it != free_.end(); ++it) {
-    const auto [start, size] = *it;
+  for (auto hole = free_.begin(); hole != free_.end(); ++hole) {
+    const auto [start, size] = *hole;
     const std::uint64_t place = round_up(start, alignment);
     if (wanted > size || place - start > size - wanted) continue;
-    free_.erase(it);
+    free_.erase(hole);
     if (place > start) free_[start] = place - start;
     if (const std::uint64_t rest = start + size - place - wanted; rest > 0) free_[place + wanted] = rest;
     used_[place] = wanted;

@@ -1,4 +1,4 @@
-#include "libsched/session/memory_layout.h"
+#include "libsched/session/session.h"
 
 #include <gtest/gtest.h>
 

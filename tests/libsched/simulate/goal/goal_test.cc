@@ -1,5 +1,5 @@
 // GOAL as a value: read and written, to the byte, and what malformed files are told.
-#include "libsched/simulate/goal/goal.h"
+#include "bindings/cli/goal/goal.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <tuple>
 
+#include "bindings/cli/goal/goal.h"
 #include "libsched/schedule/builder.h"
-#include "libsched/simulate/goal/goal_world.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -32,28 +32,29 @@ result<std::vector<message_end>> ends_of(const goal& program) {
   for (rank r = 0; static_cast<std::size_t>(r) < program.ranks.size(); ++r) {
     const goal_rank& me = program.ranks[static_cast<std::size_t>(r)];
     for (std::uint32_t id = 0; id < me.ops.size(); ++id) {
-      const goal_op& it = me.ops[id];
-      if (it.kind == goal_kind::calc) continue;
-      if (it.peer == k_goal_any || it.tag == k_goal_any)
+      const goal_op& one = me.ops[id];
+      if (one.kind == goal_kind::calc) continue;
+      if (one.peer == k_goal_any || one.tag == k_goal_any)
         return failure{status::unsupported,
-                       name_of_op(r, id) + (it.peer == k_goal_any ? " receives from any rank" : " has any tag") +
+                       name_of_op(r, id) + (one.peer == k_goal_any ? " receives from any rank" : " has any tag") +
                            ": who matches is only known when it runs",
                        r, id};
-      const bool is_recv = it.kind == goal_kind::recv;
-      const auto peer = static_cast<rank>(it.peer);
-      ends.push_back({is_recv ? peer : r, is_recv ? r : peer, it.tag, is_recv, id});
+      const bool is_recv = one.kind == goal_kind::recv;
+      const auto peer = static_cast<rank>(one.peer);
+      ends.push_back({is_recv ? peer : r, is_recv ? r : peer, one.tag, is_recv, id});
     }
   }
   std::sort(ends.begin(), ends.end());
   return ends;
 }
 
-std::uint64_t bytes_of(const goal& program, const message_end& it) {
-  return program.ranks[static_cast<std::size_t>(it.who())].ops[it.id].size;
+std::uint64_t bytes_of(const goal& program, const message_end& end) {
+  return program.ranks[static_cast<std::size_t>(end.who())].ops[end.id].size;
 }
 
-std::string describe(const goal& program, const message_end& it) {
-  return name_of_op(it.who(), it.id) + (it.is_recv ? " receives " : " sends ") + counted(bytes_of(program, it), "byte");
+std::string describe(const goal& program, const message_end& end) {
+  return name_of_op(end.who(), end.id) + (end.is_recv ? " receives " : " sends ") +
+         counted(bytes_of(program, end), "byte");
 }
 
 /// All sends and receives of one (source, target, tag), each list in the order of the file: the k-th belong together.
@@ -65,7 +66,7 @@ std::optional<failure> pair_up(const goal& program, std::span<const message_end>
     if (bytes_of(program, sends[i]) != bytes_of(program, recvs[i]))
       return failure{status::unmatched, describe(program, sends[i]) + ", " + describe(program, recvs[i]),
                      sends[i].who(), sends[i].id};
-    for (const message_end& it : {sends[i], recvs[i]}) tags[static_cast<std::size_t>(it.who())][it.id] = next;
+    for (const message_end& end : {sends[i], recvs[i]}) tags[static_cast<std::size_t>(end.who())][end.id] = next;
   }
   if (sends.size() == recvs.size()) return std::nullopt;
   const message_end& odd = sends.size() > pairs ? sends[pairs] : recvs[pairs];
@@ -81,8 +82,9 @@ result<tag_table> make_tags(const goal& program) {
   std::uint32_t next = 0;
   const auto end = ends->end();
   for (auto first = ends->begin(); first != end;) {
-    const auto recvs = std::find_if(first, end, [&](const auto& it) { return it.is_recv || it.key() != first->key(); });
-    const auto last = std::find_if(first, end, [&](const auto& it) { return it.key() != first->key(); });
+    const auto recvs =
+        std::find_if(first, end, [&](const auto& one) { return one.is_recv || one.key() != first->key(); });
+    const auto last = std::find_if(first, end, [&](const auto& one) { return one.key() != first->key(); });
     if (auto why = pair_up(program, {first, recvs}, {recvs, last}, next, tags)) return *why;
     if (last != end && (last->source != first->source || last->target != first->target)) next = 0;
     first = last;
@@ -108,46 +110,47 @@ class rank_builder {
     for (std::size_t id = 0; id < from_.ops.size(); ++id) bodies_.push_back(add(id));
     fronts_ = bodies_;
     std::vector<goal_edge> edges = from_.edges;
-    for (const goal_edge& it : edges)
-      if (it.on_start && fronts_[it.before] == bodies_[it.before]) {
-        fronts_[it.before] = to_.nop();
-        to_.dep(fronts_[it.before], bodies_[it.before]);
+    for (const goal_edge& edge : edges)
+      if (edge.on_start && fronts_[edge.before] == bodies_[edge.before]) {
+        fronts_[edge.before] = to_.nop();
+        to_.dep(fronts_[edge.before], bodies_[edge.before]);
       }
-    const auto key = [](const goal_edge& it) { return std::tuple(it.before, it.on_start, it.after); };
+    const auto key = [](const goal_edge& edge) { return std::tuple(edge.before, edge.on_start, edge.after); };
     std::ranges::sort(edges, {}, key);
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-    for (const goal_edge& it : edges) to_.dep(it.on_start ? fronts_[it.before] : bodies_[it.before], fronts_[it.after]);
+    for (const goal_edge& edge : edges)
+      to_.dep(edge.on_start ? fronts_[edge.before] : bodies_[edge.before], fronts_[edge.after]);
     return to_.compile();
   }
 
  private:
-  std::uint64_t written_by(const goal_op& it) const {
-    if (it.kind == goal_kind::calc) return bytes_of(it, ns_per_byte_);
-    return it.kind == goal_kind::recv ? it.size : 0;
+  std::uint64_t written_by(const goal_op& one) const {
+    if (one.kind == goal_kind::calc) return bytes_of(one, ns_per_byte_);
+    return one.kind == goal_kind::recv ? one.size : 0;
   }
 
   // One buffer to read and one to write, in which every op that writes has a part of its own.
   void declare_buffers() {
     std::uint64_t most_read = 0;
     std::uint64_t written = 0;
-    for (const goal_op& it : from_.ops) {
-      const std::uint64_t bytes = std::min(written_by(it), k_max_count + 1);  // too much stays too much
+    for (const goal_op& one : from_.ops) {
+      const std::uint64_t bytes = std::min(written_by(one), k_max_count + 1);  // too much stays too much
       written = std::min(written + bytes, k_max_count + 1);
-      if (it.kind != goal_kind::recv) most_read = std::max(most_read, it.kind == goal_kind::send ? it.size : bytes);
+      if (one.kind != goal_kind::recv) most_read = std::max(most_read, one.kind == goal_kind::send ? one.size : bytes);
     }
     source_ = to_.input(dtype::u8, most_read);
     target_ = to_.scratch(dtype::u8, written);
   }
 
   op_id add(std::size_t id) {
-    const goal_op& it = from_.ops[id];
+    const goal_op& one = from_.ops[id];
     const region place(target_, next_);
-    const std::uint64_t bytes = written_by(it);
+    const std::uint64_t bytes = written_by(one);
     next_ += bytes;
     const region source(source_, 0);
-    const auto peer = static_cast<rank>(it.peer);
-    if (it.kind == goal_kind::send) return to_.send(peer, tags_[id], source, it.size);
-    if (it.kind == goal_kind::recv) return to_.recv(peer, tags_[id], place, it.size);
+    const auto peer = static_cast<rank>(one.peer);
+    if (one.kind == goal_kind::send) return to_.send(peer, tags_[id], source, one.size);
+    if (one.kind == goal_kind::recv) return to_.recv(peer, tags_[id], place, one.size);
     return bytes == 0 ? to_.nop() : to_.copy(source, place, bytes);
   }
 
@@ -164,15 +167,15 @@ class rank_builder {
 
 }  // namespace
 
-result<std::vector<schedule_ptr>> import_goal(const goal& program, const goal_scenario& around) {
-  if (!(around.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte is not above 0"};
+result<std::vector<schedule_ptr>> import_goal(const goal& program, const goal_scenario& scenario) {
+  if (!(scenario.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte is not above 0"};
   const auto tags = make_tags(program);
   if (!tags) return tags.error();
   std::vector<schedule_ptr> all;
   const auto size = static_cast<rank>(program.ranks.size());
   for (rank r = 0; r < size; ++r) {
     const auto i = static_cast<std::size_t>(r);
-    auto built = rank_builder(program.ranks[i], (*tags)[i], {r, size}, around.ns_per_byte).run();
+    auto built = rank_builder(program.ranks[i], (*tags)[i], {r, size}, scenario.ns_per_byte).run();
     if (!built) {
       const failure& why = built.error();
       return failure{why.code, "rank " + std::to_string(r) + ": " + why.text, r, why.op};

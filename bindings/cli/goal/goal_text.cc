@@ -9,10 +9,11 @@
 //     any     = N | "-1"
 //     blank   = NL | "//" … NL | "/*" … "*/"                     never behind an op or a dep
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <unordered_map>
 
-#include "libsched/simulate/goal/goal.h"
+#include "bindings/cli/goal/goal.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -43,16 +44,16 @@ void append_remark(std::string& out, std::string_view remark) {
   out += '\n';
 }
 
-void append_op(std::string& out, const goal_op& it) {
-  const std::string size = std::to_string(it.size);
-  if (it.kind == goal_kind::calc)
+void append_op(std::string& out, const goal_op& one) {
+  const std::string size = std::to_string(one.size);
+  if (one.kind == goal_kind::calc)
     out += "calc " + size;
   else
-    out += (it.kind == goal_kind::send ? "send " : "recv ") + size +
-           (it.kind == goal_kind::send ? "b to " : "b from ") + number_or_any(it.peer) + " tag " +
-           number_or_any(it.tag);
-  if (it.cpu != 0) out += " cpu " + std::to_string(it.cpu);
-  if (it.nic != 0) out += " nic " + std::to_string(it.nic);
+    out += (one.kind == goal_kind::send ? "send " : "recv ") + size +
+           (one.kind == goal_kind::send ? "b to " : "b from ") + number_or_any(one.peer) + " tag " +
+           number_or_any(one.tag);
+  if (one.cpu != 0) out += " cpu " + std::to_string(one.cpu);
+  if (one.nic != 0) out += " nic " + std::to_string(one.nic);
   out += '\n';
 }
 
@@ -68,8 +69,8 @@ std::string to_goal_text(const goal& program, std::string_view remark) {
       out += label_of(id) + ": ";
       append_op(out, me.ops[id]);
     }
-    for (const goal_edge& it : me.edges)
-      out += label_of(it.after) + (it.on_start ? " irequires " : " requires ") + label_of(it.before) + "\n";
+    for (const goal_edge& edge : me.edges)
+      out += label_of(edge.after) + (edge.on_start ? " irequires " : " requires ") + label_of(edge.before) + "\n";
     out += "}\n";
   }
   return out;
@@ -79,8 +80,9 @@ std::string to_goal_text(const goal& program, std::string_view remark) {
 
 namespace {
 
-bool is_letter(char it) { return (it >= 'a' && it <= 'z') || (it >= 'A' && it <= 'Z'); }
-bool is_digit(char it) { return it >= '0' && it <= '9'; }
+bool is_letter(char letter) { return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z'); }
+bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
+bool is_op(std::string_view word) { return word == "send" || word == "recv" || word == "calc"; }
 
 class goal_parser {
  public:
@@ -108,10 +110,8 @@ class goal_parser {
   bool read_size();
   bool read_block();
   bool read_line();
-  bool read_op(std::string_view word);
-  bool read_message(goal_op& it);
-  bool read_peer(goal_op& it);
-  bool read_options(goal_op& it);
+  bool read_peer(goal_op& one);
+  bool read_options(goal_op& one);
   bool read_dep(std::string_view label, std::size_t where);
   bool find_label(std::string_view label, std::size_t where, std::uint32_t& op);
 
@@ -166,15 +166,12 @@ bool goal_parser::skip_lines() {
 
 bool goal_parser::read_number(std::string_view what, std::uint64_t most, std::uint64_t& value) {
   skip_blanks();
-  const std::size_t start = at_;
-  value = 0;
-  for (; at_ < text_.size() && is_digit(text_[at_]); ++at_) {
-    const auto digit = static_cast<std::uint64_t>(text_[at_] - '0');
-    if (digit > most || value > (most - digit) / 10)
-      return refuse(start, std::string(what) + " is above " + std::to_string(most));
-    value = value * 10 + digit;
-  }
-  return at_ != start || refuse(start, "expected " + std::string(what) + ", a number");
+  const char* const begin = text_.data() + at_;
+  const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
+  if (end == begin) return refuse(at_, "expected " + std::string(what) + ", a number");
+  if (error != std::errc() || value > most) return refuse(at_, std::string(what) + " is above " + std::to_string(most));
+  at_ += static_cast<std::size_t>(end - begin);
+  return true;
 }
 
 bool goal_parser::read_name(std::string_view& name) {
@@ -221,77 +218,72 @@ bool goal_parser::read_block() {
 }
 
 bool goal_parser::read_line() {
-  const std::size_t start = at_;
+  std::size_t start = at_;
   std::string_view word;
   if (!read_name(word)) return false;
-  if (word == "send" || word == "recv" || word == "calc") return read_op(word);
-  if (!take(":")) return read_dep(word, start);
-  if (!labels_.try_emplace(word, static_cast<std::uint32_t>(me().ops.size())).second)
-    return refuse(start, "the label " + std::string(word.substr(0, 40)) + " is used twice");
-  skip_blanks();
-  const std::size_t where = at_;
-  if (!read_name(word)) return false;
-  if (word != "send" && word != "recv" && word != "calc") return refuse(where, "expected send, recv or calc");
-  return read_op(word);
-}
-
-bool goal_parser::read_op(std::string_view word) {
-  goal_op it;
-  it.kind = word == "send" ? goal_kind::send : word == "recv" ? goal_kind::recv : goal_kind::calc;
+  if (!is_op(word)) {
+    if (!take(":")) return read_dep(word, start);
+    if (!labels_.try_emplace(word, static_cast<std::uint32_t>(me().ops.size())).second)
+      return refuse(start, "the label " + std::string(word.substr(0, 40)) + " is used twice");
+    skip_blanks();
+    start = at_;
+    if (!read_name(word)) return false;
+    if (!is_op(word)) return refuse(start, "expected send, recv or calc");
+  }
+  goal_op one;
+  one.kind = word == "send" ? goal_kind::send : word == "recv" ? goal_kind::recv : goal_kind::calc;
+  const bool is_message = one.kind != goal_kind::calc;
   if (me().ops.size() == k_goal_any) return refuse(at_, "too many ops");
-  if (!read_number(it.kind == goal_kind::calc ? "a time" : "a size", UINT64_MAX, it.size)) return false;
-  if (it.kind != goal_kind::calc && !read_message(it)) return false;
-  if (!read_options(it) || !read_line_end()) return false;
-  me().ops.push_back(it);
+  if (!read_number(is_message ? "a size" : "a time", UINT64_MAX, one.size)) return false;
+  if (is_message && !(expect("b") && expect(one.kind == goal_kind::send ? "to" : "from") && read_peer(one)))
+    return false;
+  if (!read_options(one) || !read_line_end()) return false;
+  me().ops.push_back(one);
   return true;
 }
 
-bool goal_parser::read_message(goal_op& it) {
-  return expect("b") && expect(it.kind == goal_kind::send ? "to" : "from") && read_peer(it);
-}
-
-bool goal_parser::read_peer(goal_op& it) {
-  it.peer = k_goal_any;
-  if (it.kind == goal_kind::recv && take("-1")) return true;
+bool goal_parser::read_peer(goal_op& one) {
+  one.peer = k_goal_any;
+  if (one.kind == goal_kind::recv && take("-1")) return true;
   std::uint64_t number = 0;
   skip_blanks();
   const std::size_t start = at_;
   if (!read_number("a rank", k_goal_any, number)) return false;
   if (number >= size_) return refuse(start, "the program has " + counted(size_, "rank"));
-  it.peer = static_cast<std::uint32_t>(number);
+  one.peer = static_cast<std::uint32_t>(number);
   return true;
 }
 
-bool goal_parser::read_options(goal_op& it) {
+bool goal_parser::read_options(goal_op& one) {
   std::uint64_t number = 0;
-  const bool is_message = it.kind != goal_kind::calc;
+  const bool is_message = one.kind != goal_kind::calc;
   if (is_message && take("tag")) {
     if (take("-1"))
       number = k_goal_any;
     else if (!read_number("a tag", k_goal_any, number))
       return false;
-    it.tag = static_cast<std::uint32_t>(number);
+    one.tag = static_cast<std::uint32_t>(number);
   }
   if (take("cpu")) {
     if (!read_number("a cpu", UINT8_MAX, number)) return false;
-    it.cpu = static_cast<std::uint8_t>(number);
+    one.cpu = static_cast<std::uint8_t>(number);
   }
   if (is_message && take("nic")) {
     if (!read_number("a nic", UINT8_MAX, number)) return false;
-    it.nic = static_cast<std::uint8_t>(number);
+    one.nic = static_cast<std::uint8_t>(number);
   }
   return true;
 }
 
 bool goal_parser::read_dep(std::string_view label, std::size_t where) {
-  goal_edge it;
-  it.on_start = take("irequires");
-  if (!it.on_start && !take("requires")) return refuse(at_, "expected \":\", \"requires\" or \"irequires\"");
-  if (!find_label(label, where, it.after)) return false;
+  goal_edge edge;
+  edge.on_start = take("irequires");
+  if (!edge.on_start && !take("requires")) return refuse(at_, "expected \":\", \"requires\" or \"irequires\"");
+  if (!find_label(label, where, edge.after)) return false;
   skip_blanks();
   where = at_;
-  if (!read_name(label) || !find_label(label, where, it.before) || !read_line_end()) return false;
-  me().edges.push_back(it);
+  if (!read_name(label) || !find_label(label, where, edge.before) || !read_line_end()) return false;
+  me().edges.push_back(edge);
   return true;
 }
 
