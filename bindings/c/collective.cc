@@ -4,7 +4,7 @@
 #include "bindings/c/sparse.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
-#include "collectives/remark.h"
+#include "collectives/algorithm/algorithm.h"
 
 namespace lsched {
 namespace {
@@ -48,7 +48,7 @@ described describe(lsched_world* world, const lsched_collective_desc& desc) {
   if (!made) return {{agreement_of(*asked, wanted), made.error()}};
   asked->data.segment = made->chosen.data.segment;
   asked->data.radix = made->chosen.data.radix;
-  const std::string_view remark = remark_on(*made->chosen.how, world->joined.place().size, asked->data);
+  const std::string_view remark = node_warning(*made->chosen.how, world->joined.place().size, asked->data);
   binding memory;
   if (buffers.input) memory.inputs.push_back(asked->input);
   if (buffers.output) memory.outputs.push_back(asked->output);

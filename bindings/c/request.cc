@@ -166,7 +166,7 @@ result<collective_request> read_request(world place, const std::vector<rank>& no
   const extents buffers = asked.of->extents_of(place, asked.data);
   place_buffers(asked, buffers, desc);
   if (buffers.input.value_or(0) > 0 && buffers.output.value_or(0) > 0) {
-    const std::int64_t aliasing = asked.of->aliasing_of == nullptr ? 0 : asked.of->aliasing_of(place, asked.data);
+    const std::int64_t aliasing = asked.of->aliasing_of(place, asked.data);
     asked.aliasing_bytes = aliasing * static_cast<std::int64_t>(size_of(asked.data.type));
     asked.data.in_place = asked.input != nullptr && asked.input == asked.output + asked.aliasing_bytes;
   }

@@ -1,8 +1,9 @@
 #include "collectives/adasum/adasum_exchange.h"
 
 #include <algorithm>
+#include <numeric>
 
-#include "collectives/algorithm/algorithm.h"
+#include "collectives/adasum/adasum.h"
 #include "collectives/patterns/blocks.h"
 
 namespace lsched {
@@ -303,5 +304,32 @@ cost cost_of_exchange(rank nodes, rank owners, const shape& data) {
   all.hops += owners > 1 ? 5 : 4;
   return all;
 }
+
+// --- one node a rank -----------------------------------------------------------------------------------------
+
+namespace {
+
+// A payload is held for sums that wait for earlier steps, and in place for their sends.
+fragment add_halving(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  const auto [self, size] = to.place();
+  ownership own{.node = self, .peers = std::vector<rank>(wide(size)), .owners = {self}};
+  std::iota(own.peers.begin(), own.peers.end(), 0);
+  const tensor_map map(data, part_begins(data, size, 1));
+  ordered_ops ops(to, data, entry);
+  adasum_vector vector(ops, data, map, input, output);
+  adasum_exchange(ops, map, vector, std::move(own)).write(vector.input());
+  return ops.finish(true);
+}
+
+}  // namespace
+
+constinit const algorithm k_adasum_halving{
+    .of = &k_adasum,
+    .name = "halving",
+    .add = add_halving,
+    .needs = {.summary = "long vectors, any P; halving then doubling, sums across dimensions in between"},
+    .cost_of = [](rank size, const shape& data) { return cost_of_exchange(size, 1, data); },
+    .looks_at = {.tensors = true},
+    .expression_of = hypercube_expression};
 
 }  // namespace lsched

@@ -14,6 +14,13 @@ cut cut_into_blocks(const shape& data, std::uint64_t count, std::uint64_t parts)
   return {count, parts, count / parts >= 8 * line ? line : 1};
 }
 
+std::vector<std::uint64_t> block_begins(const shape& data, std::uint64_t parts) {
+  const cut blocks = cut_into_blocks(data, data.count, parts);
+  std::vector<std::uint64_t> begins;
+  for (std::uint64_t i = 0; i <= parts; ++i) begins.push_back(blocks.begin(i));
+  return begins;
+}
+
 block_grid block_grid::of_vector(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments) {
   block_grid all(data, size, {0, data.count});
   all.choose_segments(piece_bytes, most_segments);
@@ -24,6 +31,13 @@ block_grid block_grid::of_blocks(const shape& data, rank size, std::uint64_t pie
   block_grid all(data, size, block_offsets(data, size));
   all.choose_segments(piece_bytes, most_segments);
   return all;
+}
+
+block_grid block_grid::of(bool is_vector, const shape& data, rank size, std::uint64_t piece_bytes,
+                          std::uint64_t most_segments) {
+  constexpr std::uint64_t k_most_pieces = 8192;
+  const std::uint64_t most = size == 1 ? 1 : std::min(most_segments, k_most_pieces / wide(size));
+  return (is_vector ? of_vector : of_blocks)(data, size, piece_bytes, most);
 }
 
 void block_grid::choose_segments(std::uint64_t piece_bytes, std::uint64_t most) {

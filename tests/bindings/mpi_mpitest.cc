@@ -25,7 +25,7 @@
 #include "bindings/mpi/mpi_world.h"
 #include "bindings/mpi/node_segment.h"
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/rooted/barrier.h"
+#include "collectives/rooted/rooted.h"
 #include "libsched/engine/commit.h"
 #include "offload/cores.h"
 #include "offload/driver.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/rooted/barrier.h"
+#include "collectives/rooted/rooted.h"
 #include "tests/support/generators.h"
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"

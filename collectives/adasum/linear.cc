@@ -1,8 +1,14 @@
-#include "collectives/adasum/adasum_linear.h"
-
+// Adasum along the line of ranks: rank 0's vector with rank 1's, that with rank 2's, and so on (Maleki and others,
+// "Scaling distributed training with adaptive summation", MLSys 2021, the ring of section 4.2.3).
+//
+// Each tensor goes up the line and comes back down by itself, so that ranks work on different tensors at a time. A
+// tensor has to be complete before its dot product is known, so that one tensor alone takes 2 (P-1) hops with all of
+// it. Other algorithms are faster; this one is for who wants its semantics: the last rank weighs 1/2 where vectors are
+// parallel, the one before 1/4, and so on. Never chosen by "auto", since its results are other results.
 #include <vector>
 
 #include "collectives/adasum/adasum_vector.h"
+#include "collectives/adasum/adasum.h"
 #include "libsched/postcondition/postcondition.h"
 
 namespace lsched {
@@ -82,18 +88,18 @@ class line {
   op_id received_ = k_no_op;  ///< what came up last
 };
 
-cost cost_of_line(rank size, const shape& data, const activation&) {
+cost cost_of_line(rank size, const shape& data) {
   const std::uint64_t hops = 2 * (wide(size) - 1);
   std::uint64_t elements = 0;
-  for (const tensor& it : tensors_of(data)) elements += it.count;
+  for (const tensor& part : tensors_of(data)) elements += part.count;
   return {.messages = hops * travellers(data).size(),
           .bytes = saturating_product(hops, bytes_of(elements, data)),
           .hops = hops};
 }
 
-std::uint64_t line_expression(rank size, const shape&, const tensor& what) {
+std::uint64_t line_expression(rank size, const shape&, const tensor& part) {
   std::uint64_t all = leaf_tree(0, 0);
-  for (rank r = 1; r < size; ++r) all = adasum_expression(all, leaf_tree(r, 0), what.begin, what.end());
+  for (rank r = 1; r < size; ++r) all = adasum_expression(all, leaf_tree(r, 0), part.begin, part.end());
   return all;
 }
 
@@ -105,7 +111,7 @@ constexpr std::uint64_t k_most_tensors = 32'766;
 constinit const algorithm k_adasum_linear{
     .of = &k_adasum,
     .name = "linear",
-    .add = add_adasum_linear,
+    .add = add_by<line>,
     .needs = {.by_name_only = true,
               .needs_everybody = true,
               .summary = "any P, slow; rank after rank, so that later ranks weigh more; never chosen by auto"},
@@ -113,9 +119,5 @@ constinit const algorithm k_adasum_linear{
     .looks_at = {.tensors = true},
     .expression_of = line_expression,
     .most_tensors = k_most_tensors};
-
-fragment add_adasum_linear(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  return line(to, data, input, output, entry).write();
-}
 
 }  // namespace lsched

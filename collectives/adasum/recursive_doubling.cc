@@ -1,11 +1,18 @@
-#include "collectives/adasum/adasum_doubling.h"
-
+// Adasum by recursive doubling of entire vectors, for every P by a fold.
+//
+//   fold      an extra sends its vector to its proxy, which combines the two
+//   step j    core ranks across dimension j exchange what they have and combine it     j = 0 … L-1
+//   unfold    a proxy sends the result to its extra
+//
+// Whoever combines two vectors has all of both, so no sums travel: L + 2 steps at most, and the choice for short
+// vectors. Each rank moves L times the vector and takes all its dot products. All ranks combine the same operands in
+// the same order, so they hold the same bits; and what they combine is what the halving algorithm does
+// (hypercube_expression).
 #include <array>
 #include <utility>
 
 #include "collectives/adasum/adasum_vector.h"
-#include "collectives/allreduce/allreduce.h"
-#include "libsched/schedule/geometry.h"
+#include "collectives/adasum/adasum.h"
 
 namespace lsched {
 namespace {
@@ -106,19 +113,16 @@ class doubling {
 
 }  // namespace
 
-// Messages are those of the allreduce by recursive doubling.
 constinit const algorithm k_adasum_doubling{
     .of = &k_adasum,
     .name = "recursive_doubling",
-    .add = add_adasum_doubling,
+    .add = add_by<doubling>,
     .needs = {.summary = "short vectors, any P; log2 P steps, each with the entire vector; no sums travel"},
-    .cost_of = [](rank size, const shape& data,
-                  const activation& starts) { return k_allreduce_recursive_doubling.cost_of(size, data, starts); },
+    .cost_of =
+        [](rank size, const shape& data) {
+          return cost_of_messages(messages_of_doubling(size), data.count, data, hops_of_doubling(size));
+        },
     .looks_at = {.tensors = true},
     .expression_of = hypercube_expression};
-
-fragment add_adasum_doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  return doubling(to, data, input, output, entry).write();
-}
 
 }  // namespace lsched
