@@ -12,20 +12,20 @@ namespace {
 
 /// A dense request that a partial one is made of.
 struct bucket_request {
-  const algorithm* by = nullptr;
+  const algorithm* dense = nullptr;
   shape data;
 };
 
 /// An empty vector is one bucket, by an allreduce: its blocks are all empty, and only an allreduce tells of every rank
 /// once that it contributed.
 bucket_request request_of(const algorithm& how, shape data, std::uint64_t count) {
-  const algorithm* by = count == 0 ? &k_allreduce_recursive_doubling : how.dense;
+  const algorithm* dense = count == 0 ? &k_allreduce_recursive_doubling : how.dense;
   data.count = count;
   data.buckets.clear();
-  if (!by->of->reduces) data.what = kernel::none;
-  if (by->of->reduces && how.of->adapts) data.what = kernel::sum;  // of nothing
-  if (!by->of->adapts) data.tensors.clear();
-  return {by, std::move(data)};
+  if (!dense->of->reduces) data.what = kernel::none;
+  if (dense->of->reduces && how.of->adapts) data.what = kernel::sum;  // of nothing
+  if (!dense->of->adapts) data.tensors.clear();
+  return {dense, std::move(data)};
 }
 
 std::vector<bucket_request> requests_of(const algorithm& how, const shape& data) {
@@ -38,8 +38,8 @@ std::vector<bucket_request> requests_of(const algorithm& how, const shape& data)
 
 cost price_of_partial(const algorithm& how, rank size, const shape& data, const activation& starts) {
   cost price;
-  for (const auto& [by, part] : requests_of(how, data)) {
-    const cost one = by->cost_of(size, part);
+  for (const auto& [dense, part] : requests_of(how, data)) {
+    const cost one = dense->cost_of(size, part);
     price.messages = saturating_sum(price.messages, one.messages);
     price.bytes = saturating_sum(price.bytes, one.bytes);
     price.signals = saturating_sum(price.signals, one.signals);
@@ -70,14 +70,14 @@ ends declare_ends(builder& to, const collective& of, const shape& data) {
   return made;
 }
 
-result<schedule_ptr> compose_dense(const algorithm& how, world place, const shape& asked) {
-  const bool is_renamed = !how.name_on_one_node.empty() && is_one_node(asked, place.size);
+result<schedule_ptr> compose_dense(const algorithm& how, world place, const shape& request) {
+  const bool is_renamed = !how.name_on_one_node.empty() && is_one_node(request, place.size);
   const std::string_view name = is_renamed ? how.name_on_one_node : how.name;
   builder to(place, std::string(how.of->name) + "/" + std::string(name));
-  to.set_unit(asked.unit);
-  const shape data = in_units(asked);
-  const ends at = declare_ends(to, *how.of, data);
-  const fragment whole = how.add(to, data, at.input, at.output, k_no_op);
+  to.set_unit(request.unit);
+  const shape data = in_units(request);
+  const ends buffers = declare_ends(to, *how.of, data);
+  const fragment whole = how.add(to, data, buffers.input, buffers.output, k_no_op);
   if (whole.exit != k_no_op) to.set_exit(whole.exit);
   if (whole.holding) to.declare_holding();
   if (how.of->is_synchronising) to.declare_synchronising();
@@ -86,22 +86,22 @@ result<schedule_ptr> compose_dense(const algorithm& how, world place, const shap
 
 result<schedule_ptr> compose_partial(const algorithm& how, world place, const shape& data, const activation& starts) {
   const std::vector<bucket_request> requests = requests_of(how, data);
-  const algorithm& first = *requests.front().by;
+  const algorithm& first = *requests.front().dense;
   builder to(place, "partial_" + std::string(first.of->name) + "/" + std::string(first.name));
-  const ends at = declare_ends(to, *how.of, data);
-  const op_id gate = add_activation(to, starts, data.what, at.input, to.at(at.input).count).exit;
+  const ends buffers = declare_ends(to, *how.of, data);
+  const op_id gate = add_activation(to, starts, data.what, buffers.input, to.at(buffers.input).count).exit;
   builder::bucket part{.of = static_cast<std::uint32_t>(requests.size())};
   std::vector<op_id> exits;
   bool is_holding = true;
-  for (const auto& [by, request] : requests) {
-    if (auto why = validate(*by, place, request)) return *why;
+  for (const auto& [dense, request] : requests) {
+    if (auto why = validate(*dense, place, request)) return *why;
     to.set_bucket(part);
     const auto begin = static_cast<op_id>(to.op_count());
-    const fragment added = by->add(to, request, at.input, at.output, k_no_op);
+    const fragment added = dense->add(to, request, buffers.input, buffers.output, k_no_op);
     exits.push_back(added.exit == k_no_op ? to.nop() : added.exit);
     to.set_entry(begin, gate);
     is_holding = is_holding && added.holding;
-    const extents counts = by->of->extents_of(place, request);
+    const extents counts = dense->of->extents_of(place, request);
     ++part.number;
     part.first_signal_tag += k_signal_tags;
     part.input_begin += counts.input.value_or(0);
@@ -135,7 +135,7 @@ std::optional<algorithm> partial_of(const algorithm& dense) {
   made.of = partial;
   made.dense = &dense;
   made.needs.in_place = false;
-  made.needs.summary = "starts by its policy, absent ranks contribute null; then as it is without";
+  made.needs.summary = "starts dense its policy, absent ranks contribute null; then as it is without";
   made.looks_at.is_visible = false;
   made.looks_at.buckets = partial->has_buckets;
   return made;

@@ -162,7 +162,7 @@ result<collective_request> read_request(world place, const std::vector<rank>& no
   if (!data) return data.error();
   asked.data = std::move(*data);
   if (asked.of->moves_data) asked.data.nodes = nodes;
-  if (auto why = validate(*asked.of, {.summary = ""}, place, asked.data, {})) return *why;
+  if (auto why = validate(algorithm{.of = asked.of}, place, asked.data)) return *why;
   const extents buffers = asked.of->extents_of(place, asked.data);
   place_buffers(asked, buffers, desc);
   if (buffers.input.value_or(0) > 0 && buffers.output.value_or(0) > 0) {

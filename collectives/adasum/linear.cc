@@ -7,8 +7,8 @@
 // parallel, the one before 1/4, and so on. Never chosen by "auto", since its results are other results.
 #include <vector>
 
-#include "collectives/adasum/adasum_vector.h"
 #include "collectives/adasum/adasum.h"
+#include "collectives/adasum/adasum_part.h"
 #include "libsched/postcondition/postcondition.h"
 
 namespace lsched {
@@ -25,66 +25,54 @@ constexpr std::uint32_t up_tag(std::size_t i) { return 2 * static_cast<std::uint
 constexpr std::uint32_t down_tag(std::size_t i) { return up_tag(i) + 1; }
 
 /// The ops of one rank while they are being written.
-class line {
+class line : adasum_part {
  public:
   line(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
-      : self_(to.place().self),
-        last_(to.place().size - 1),
-        whole_{0, data.count},
-        tensors_(travellers(data)),
-        map_(data, {0, data.count}),
-        ops_(to, data, entry),
-        vector_(ops_, data, map_, input, output) {}
+      : adasum_part(to, data, input, output, entry, {0, data.count}) {}
 
   fragment write() {
     if (last_ == 0) {
-      if (!vector_.is_same(vector_.input(), vector_.output()))
-        ops_.copy(vector_.blocks(vector_.input(), 0, 1), vector_.blocks(vector_.output(), 0, 1));
-      return ops_.finish(true);
+      copy_alone(blocks(given(), 0, 1), blocks(result(), 0, 1));
+      return finish(true);
     }
     for (std::size_t i = 0; i < tensors_.size(); ++i) go_up(i);
     for (std::size_t i = 0; i < tensors_.size(); ++i) come_down(i);
-    vector_.copy_gaps(vector_.input(), vector_.output(), whole_);
-    return ops_.finish(true);
+    copy_gaps(given(), result(), {0, count()});
+    return finish(true);
   }
 
  private:
-  stretch part(adasum_vector::place where, std::size_t i) const {
+  stretch part(place where, std::size_t i) const {
     if (tensors_[i].count == 0) return {{where.buffer, 0}, 0, where.cell, 1};
-    return vector_.elements(where, {tensors_[i].begin, tensors_[i].end()});
+    return elements(where, {tensors_[i].begin, tensors_[i].end()});
   }
 
   // The first rank's output is not its to send: it is what comes back.
   void go_up(std::size_t i) {
-    if (self_ > 0) {
-      const stretch payload = ops_.scratch(tensors_[i].count);
-      received_ = ops_.recv(self_ - 1, up_tag(i), payload);
+    if (self() > 0) {
+      const stretch payload = scratch(tensors_[i].count);
+      received_ = recv(self() - 1, up_tag(i), payload);
       if (tensors_[i].count != 0) {
-        const stretch sums = vector_.sums(1), own = part(vector_.input(), i);
-        ops_.dot_norms(payload, own, sums);
-        ops_.adasum(payload, own, sums, part(vector_.output(), i));
+        const stretch sums = new_sums(1), own = part(given(), i);
+        dot_norms(payload, own, sums);
+        adasum(payload, own, sums, part(result(), i));
       }
     }
-    if (self_ == last_) return;
-    ops_.send(self_ + 1, up_tag(i), part(self_ == 0 ? vector_.input() : vector_.output(), i));
-    ops_.wait_for(received_);
+    if (self() == last_) return;
+    send(self() + 1, up_tag(i), part(self() == 0 ? given() : result(), i));
+    wait_for(received_);
   }
 
   void come_down(std::size_t i) {
-    const stretch result = part(vector_.output(), i);
-    if (self_ < last_) ops_.recv(self_ + 1, down_tag(i), result);
-    if (self_ == 0) return;
-    ops_.send(self_ - 1, down_tag(i), result);
-    if (tensors_[i].count == 0) ops_.wait_for(received_);
+    const stretch finished = part(result(), i);
+    if (self() < last_) recv(self() + 1, down_tag(i), finished);
+    if (self() == 0) return;
+    send(self() - 1, down_tag(i), finished);
+    if (tensors_[i].count == 0) wait_for(received_);
   }
 
-  const rank self_;
-  const rank last_;
-  const element_range whole_;
-  const std::vector<tensor> tensors_;
-  const tensor_map map_;
-  ordered_ops ops_;
-  adasum_vector vector_;
+  const rank last_ = size() - 1;
+  const std::vector<tensor> tensors_ = travellers(data());
   op_id received_ = k_no_op;  ///< what came up last
 };
 

@@ -5,22 +5,23 @@
 //   exchange  the owners of a block combine it (adasum_exchange.h)
 //   spread    every owner sends its block of the result to all others of its node
 //
-//   two_level     adasum: all three (hierarchical Adasum: Maleki and others, "Scaling distributed training with adaptive
-//                 summation", arXiv:2006.02924, section 4.2.2). The vector has m blocks, m the ranks of the smallest
-//                 node. A node sends and receives about two vectors, and m ranks share that; what has to be multiplied
-//                 and combined is the nodes', not the ranks'. Any partition of the ranks into nodes (shape::nodes),
-//                 neighbours or not: a node weighs as much as another, however many ranks it has. With one node the
-//                 result is the mean, and the schedule's name says so. Never chosen by "auto", since its results are
-//                 other results: parallel to the mean inside a node, where the others would add what is orthogonal.
+//   two_level     adasum: all three (hierarchical Adasum: Maleki and others, "Scaling distributed training with
+//                 adaptive summation", arXiv:2006.02924, section 4.2.2). The vector has m blocks, m the ranks of the
+//                 smallest node. A node sends and receives about two vectors, and m ranks share that; what has to be
+//                 multiplied and combined is the nodes', not the ranks'. Any partition of the ranks into nodes
+//                 (shape::nodes), neighbours or not: a node weighs as much as another, however many ranks it has. With
+//                 one node the result is the mean, and the schedule's name says so. Never chosen by "auto", since its
+//                 results are other results: parallel to the mean inside a node, where the others would add what is
+//                 orthogonal.
 //   node_mean     gather alone, to one owner of each node, whose place there is the root. With node_adasum it is what
 //                 partition-parallel training does for a layer (section 4.3): the owner alone has the optimizer's state
 //                 of it.
-//   node_adasum   exchange and spread: the adaptive sum of what these owners have, to all ranks. On one node that is its
-//                 owner's contribution, and the schedule's name says so.
+//   node_adasum   exchange and spread: the adaptive sum of what these owners have, to all ranks. On one node that is
+//                 its owner's contribution, and the schedule's name says so.
 #include <vector>
 
-#include "collectives/adasum/adasum_exchange.h"
 #include "collectives/adasum/adasum.h"
+#include "collectives/adasum/adasum_exchange.h"
 #include "collectives/algorithm/nodes.h"
 
 namespace lsched {
@@ -33,48 +34,48 @@ struct owner_places {
   bool holds(std::size_t place) const { return place >= first && place - first < count; }
 };
 
-class adasum_nodes {
+class adasum_nodes : adasum_part {
  public:
   /// `input` or `output` is k_no_buffer where this rank has none, and is then not touched.
   adasum_nodes(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry, owner_places owners)
-      : nodes_(nodes_of(data, to.place().size)),
-        own_(place_of(nodes_, to.place().self)),
+      : adasum_part(to, data, input, output, entry,
+                    part_begins(data, static_cast<rank>(nodes_of(data, to.place().size).size()),
+                                static_cast<rank>(owners.count))),
+        nodes_(nodes_of(data, size())),
+        own_(place_of(nodes_, self())),
         owners_(owners),
-        map_(data, part_begins(data, static_cast<rank>(nodes_.size()), static_cast<rank>(owners.count))),
-        ops_(to, data, entry),
-        vector_(ops_, data, map_, input, output),
-        now_(vector_.input()) {}
+        now_(given()) {}
 
   /// Of a node of one rank, its contribution as it is. Elements of no tensor are those of the node's first rank.
   void gather() {
     for (std::size_t distance = 1; distance < here().size(); ++distance)
       if (const std::size_t to = (own_.place + distance) % here().size(); owners_.holds(to))
-        ops_.send(here()[to], gather_tag(), block_of(vector_.input(), to - owners_.first));
+        send(here()[to], gather_tag(), block_of(given(), to - owners_.first));
     if (is_owner() && here().size() > 1) take_mean();
   }
 
   /// Of what has been gathered, or else of what owners brought.
   void exchange() {
-    if (is_owner()) adasum_exchange(ops_, map_, vector_, owned()).write(now_, gathered_);
+    if (is_owner()) adasum_exchange(*this, owned()).write(now_, gathered_);
   }
 
   void spread() {
     for (std::size_t distance = 1; is_owner() && distance < here().size(); ++distance) {
-      ops_.send(here()[(own_.place + distance) % here().size()], spread_tag(), block_of(vector_.output(), own_block()));
-      if (nodes_.size() == 1) ops_.wait_for(gathered_);
+      send(here()[(own_.place + distance) % here().size()], spread_tag(), block_of(result(), own_block()));
+      if (nodes_.size() == 1) wait_for(gathered_);
     }
     for (std::size_t distance = 1; distance < here().size(); ++distance)
       if (const std::size_t from = place_before(distance); owners_.holds(from))
-        ops_.recv(here()[from], spread_tag(), block_of(vector_.output(), from - owners_.first));
+        recv(here()[from], spread_tag(), block_of(result(), from - owners_.first));
   }
 
   /// Without an exchange: a contribution that needed no mean, in the output.
   void keep() {
-    if (is_owner() && here().size() == 1 && !vector_.is_same(now_, vector_.output()))
-      ops_.copy(block_of(now_, own_block()), block_of(vector_.output(), own_block()));
+    if (is_owner() && here().size() == 1 && !is_same(now_, result()))
+      copy(block_of(now_, own_block()), block_of(result(), own_block()));
   }
 
-  fragment finish() { return ops_.finish(true); }
+  fragment finish() { return adasum_part::finish(true); }
 
  private:
   const node& here() const { return nodes_[own_.number]; }
@@ -86,34 +87,31 @@ class adasum_nodes {
   std::uint32_t gather_tag() const { return tags_of_exchange(static_cast<rank>(nodes_.size())); }
   std::uint32_t spread_tag() const { return gather_tag() + 1; }
 
-  stretch block_of(adasum_vector::place where, std::size_t block) const {
+  stretch block_of(place where, std::size_t block) const {
     const std::uint64_t parts = wide(fold(static_cast<rank>(nodes_.size())).core());
-    return vector_.blocks(where, block * parts, (block + 1) * parts);
+    return blocks(where, block * parts, (block + 1) * parts);
   }
 
   // The sum is made elsewhere: in place, the own contribution may come in the middle of it.
   void take_mean() {
-    const stretch own = block_of(vector_.input(), own_block());
+    const stretch own = block_of(given(), own_block());
     std::vector<stretch> operands(here().size(), own);
     for (std::size_t distance = 1; distance < here().size(); ++distance) {
-      stretch& landing = operands[place_before(distance)] = ops_.scratch(own.count);
-      ops_.recv(here()[place_before(distance)], gather_tag(), landing);
+      stretch& landing = operands[place_before(distance)] = scratch(own.count);
+      recv(here()[place_before(distance)], gather_tag(), landing);
     }
-    const stretch sum = ops_.scratch(own.count);
-    for (std::size_t i = 1; i < operands.size(); ++i)
-      gathered_ = ops_.add(i == 1 ? operands[0] : sum, operands[i], sum);
+    const stretch sum = scratch(own.count);
+    for (std::size_t i = 1; i < operands.size(); ++i) gathered_ = add(i == 1 ? operands[0] : sum, operands[i], sum);
 
     const element_range all{own.at.offset(), own.at.offset() + own.count};
-    const auto runs = map_.runs_in(all);
+    const auto runs = map().runs_in(all);
     for (const element_range& run : runs)
-      ops_.divide(part_of_payload(sum, all.begin, run), vector_.elements(vector_.output(), run),
-                  static_cast<std::uint32_t>(here().size()));
-    if (own_.place == 0) vector_.copy_gaps(vector_.input(), vector_.output(), all);
-    for (const element_range& gap : map_.gaps_in(all))
-      if (own_.place != 0)
-        ops_.copy(part_of_payload(operands[0], all.begin, gap), vector_.elements(vector_.output(), gap));
+      divide(part_of_payload(sum, all.begin, run), elements(result(), run), static_cast<std::uint32_t>(here().size()));
+    if (own_.place == 0) copy_gaps(given(), result(), all);
+    for (const element_range& gap : map().gaps_in(all))
+      if (own_.place != 0) copy(part_of_payload(operands[0], all.begin, gap), elements(result(), gap));
     if (!runs.empty()) gathered_ = k_no_op;  // what is sent has waited for it
-    now_ = vector_.output();
+    now_ = result();
   }
 
   ownership owned() const {
@@ -126,10 +124,7 @@ class adasum_nodes {
   const std::vector<node> nodes_;
   const node_place own_;
   const owner_places owners_;
-  const tensor_map map_;
-  ordered_ops ops_;
-  adasum_vector vector_;
-  adasum_vector::place now_;  ///< where an owner has its block
+  place now_;                 ///< where an owner has its block
   op_id gathered_ = k_no_op;  ///< of a block without tensors: what waits for the whole node
 };
 

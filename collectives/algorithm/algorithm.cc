@@ -72,9 +72,9 @@ std::optional<failure> validate_blocks(const collective& of, world place, const 
     return argument(name(of.name) + " takes " + (of.has_counts ? std::to_string(ranks) : "no") +
                     " counts by rank, not " + std::to_string(data.counts.size()));
   if (!of.has_blocks && !data.blocks.empty()) return argument(name(of.name) + " takes no list of blocks");
-  for (const exchanged_block& it : data.blocks)
-    if (std::min(it.from, it.to) < 0 || std::max(it.from, it.to) >= place.size)
-      return argument("a block from rank " + std::to_string(it.from) + " to rank " + std::to_string(it.to) +
+  for (const auto& [from, to, count] : data.blocks)
+    if (std::min(from, to) < 0 || std::max(from, to) >= place.size)
+      return argument("a block from rank " + std::to_string(from) + " to rank " + std::to_string(to) +
                       " leaves a world of " + std::to_string(place.size));
   return std::nullopt;
 }
@@ -102,13 +102,13 @@ std::optional<failure> validate_tensors(const collective& of, const shape& data)
   };
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < data.tensors.size(); ++i) {
-    const tensor& it = data.tensors[i];
+    const tensor& part = data.tensors[i];
     const std::string which = "tensor " + std::to_string(i);
-    if (it.begin < end) return argument(which + " begins before the one before it ends");
-    if (it.begin > data.count || it.count > data.count - it.begin)
+    if (part.begin < end) return argument(which + " begins before the one before it ends");
+    if (part.begin > data.count || part.count > data.count - part.begin)
       return argument(which + " is not within the vector of " + std::to_string(data.count));
-    if (of.activates && it.begin > end) return gap(end, it.begin);
-    end = it.end();
+    if (of.activates && part.begin > end) return gap(end, part.begin);
+    end = part.end();
   }
   if (of.activates && end < data.count) return gap(end, data.count);
   return std::nullopt;
@@ -121,12 +121,12 @@ std::optional<failure> validate_size(const collective& of, world place, const sh
   };
   if (data.count > k_max_count) return too_large(std::to_string(data.count));
   std::uint64_t sum = 0;
+  const auto passes = [&](std::uint64_t count) { return count > k_max_count || (sum += count) > k_max_count; };
   for (const std::uint64_t count : data.counts)
-    if (count > k_max_count || (sum += count) > k_max_count) return too_large(std::to_string(std::max(sum, count)));
+    if (passes(count)) return too_large(std::to_string(std::max(sum, count)));
   sum = 0;
-  for (const exchanged_block& it : data.blocks)
-    if (it.count > k_max_count || (sum += it.count) > k_max_count)
-      return too_large(std::to_string(std::max(sum, it.count)));
+  for (const exchanged_block& block : data.blocks)
+    if (passes(block.count)) return too_large(std::to_string(std::max(sum, block.count)));
   if (of.has_counts || of.has_blocks) return std::nullopt;
   const extents ones = of.extents_of({.self = data.root, .size = place.size}, {.count = 1, .root = data.root});
   const std::uint64_t blocks = std::max({ones.input.value_or(1), ones.output.value_or(1), std::uint64_t{1}});
@@ -204,30 +204,30 @@ std::optional<failure> validate(const algorithm& how, world place, const shape& 
 std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data) {
   std::vector<shape> all{data};
   const auto add = [&](auto change) {
-    shape& it = all.emplace_back(data);
-    change(it);
+    shape& variant = all.emplace_back(data);
+    change(variant);
     if (!how.of->has_owners) return;
-    const auto last = static_cast<rank>(ranks_of_smallest(nodes_of(it, size)) - 1);
-    it.root = std::min(it.root, last);
+    const auto last = static_cast<rank>(ranks_of_smallest(nodes_of(variant, size)) - 1);
+    variant.root = std::min(variant.root, last);
   };
-  if (how.looks_at.segment) add([](shape& it) { it.segment = 1; });
-  if (how.looks_at.segment) add([](shape& it) { it.segment = 3; });
-  if (how.looks_at.radix) add([](shape& it) { it.radix = 2; });
-  if (how.looks_at.radix) add([](shape& it) { it.radix = 3; });
-  if (how.looks_at.nodes) add([&](shape& it) { it.nodes = nodes_of_three(size, false); });
-  if (how.looks_at.nodes) add([&](shape& it) { it.nodes = nodes_of_three(size, true); });
+  if (how.looks_at.segment) add([](shape& s) { s.segment = 1; });
+  if (how.looks_at.segment) add([](shape& s) { s.segment = 3; });
+  if (how.looks_at.radix) add([](shape& s) { s.radix = 2; });
+  if (how.looks_at.radix) add([](shape& s) { s.radix = 3; });
+  if (how.looks_at.nodes) add([&](shape& s) { s.nodes = nodes_of_three(size, false); });
+  if (how.looks_at.nodes) add([&](shape& s) { s.nodes = nodes_of_three(size, true); });
   if (how.looks_at.buckets && data.count > 0)
-    add([](shape& it) { it.buckets = {it.count / 3, 0, it.count - it.count / 3}; });
+    add([](shape& s) { s.buckets = {s.count / 3, 0, s.count - s.count / 3}; });
   if (how.looks_at.tensors && data.count > 0) {
-    add([](shape& it) { it.tensors = {{0, it.count / 3}, {it.count / 3, it.count - it.count / 3}}; });
+    add([](shape& s) { s.tensors = {{0, s.count / 3}, {s.count / 3, s.count - s.count / 3}}; });
     if (!how.of->activates)  // with gaps
-      add([](shape& it) { it.tensors = {{0, 0}, {it.count / 4, it.count / 2}, {it.count - 1, 0}, {it.count - 1, 1}}; });
-    add([](shape& it) {
-      for (std::uint64_t i = 0; i < it.count; ++i) it.tensors.push_back({i, 1});
+      add([](shape& s) { s.tensors = {{0, 0}, {s.count / 4, s.count / 2}, {s.count - 1, 0}, {s.count - 1, 1}}; });
+    add([](shape& s) {
+      for (std::uint64_t i = 0; i < s.count; ++i) s.tensors.push_back({i, 1});
     });
   }
-  if (how.looks_at.is_visible) add([](shape& it) { it.is_visible = false; });
-  if (how.looks_at.is_visible && how.looks_at.segment) add([](shape& it) { it.is_visible = false, it.segment = 1; });
+  if (how.looks_at.is_visible) add([](shape& s) { s.is_visible = false; });
+  if (how.looks_at.is_visible && how.looks_at.segment) add([](shape& s) { s.is_visible = false, s.segment = 1; });
   return all;
 }
 

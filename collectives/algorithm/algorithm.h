@@ -83,7 +83,7 @@ struct algorithm {
   result<schedule_ptr> generate(world place, const shape& data, const activation& starts = {}) const;
 };
 
-/// Why the algorithm cannot serve the request: the first reason, if there is one. `argument`: the request is meaningless
+/// Why the algorithm cannot serve the request: the first reason, if any. `argument`: the request is meaningless
 /// by itself; `constraint`: another algorithm might serve it.
 std::optional<failure> validate(const algorithm& how, world place, const shape& data, const activation& starts = {});
 

@@ -2,8 +2,7 @@
 //
 //   direct     everything at once; peers in the order r+1, r+2, …, so that no rank is everybody's first       1 hop
 //   pairwise   alltoallv only: step k exchanges with r+k and r-k, and waits for step k-W: W = `radix`, or 8, peers at
-//              a time
-//              (throttled; Kumar and others, 2008; Thakur, Rabenseifner and Gropp, 2005)
+//              a time (throttled; Kumar and others, 2008; Thakur, Rabenseifner and Gropp, 2005)
 //
 // Each block moves once, from where it is to where it belongs. Long ones go in segments. Of an alltoall in place, what
 // is to be sent is copied to scratch memory first, since it may leave later than what replaces it comes. An alltoall(v)
@@ -42,17 +41,6 @@ void add_end(std::vector<block_end>& to, const shape& data, std::uint64_t offset
   to.push_back({offset, count, static_cast<std::uint32_t>(tag)});
 }
 
-blocks_of_rank blocks_of_alltoall(world place, const shape& data) {
-  blocks_of_rank all(place.size);
-  for (rank distance = 0; distance < place.size; ++distance) {
-    const rank target = ring_after(place.self, distance, place.size);
-    const rank source = ring_before(place.self, distance, place.size);
-    add_end(all.out[wide(distance)], data, wide(target) * data.count, data.count);
-    add_end(all.in[wide(distance)], data, wide(source) * data.count, data.count);
-  }
-  return all;
-}
-
 blocks_of_rank listed_blocks(world place, const shape& data) {
   blocks_of_rank all(place.size);
   std::uint64_t sent = 0;
@@ -65,7 +53,17 @@ blocks_of_rank listed_blocks(world place, const shape& data) {
   return all;
 }
 
-/// Every pair has something to say.
+/// An equal block for every pair.
+blocks_of_rank blocks_of_alltoall(world place, const shape& data) {
+  shape listed = data;
+  for (rank r = 0; r < place.size; ++r) {
+    listed.blocks.push_back({place.self, r, data.count});
+    if (r != place.self) listed.blocks.push_back({r, place.self, data.count});
+  }
+  return listed_blocks(place, listed);
+}
+
+/// With an empty block for every pair that has none.
 blocks_of_rank listed_and_empty_blocks(world place, const shape& data) {
   blocks_of_rank all = listed_blocks(place, data);
   for (std::size_t distance = 1; distance < wide(place.size); ++distance)

@@ -10,7 +10,6 @@
 // parts at t - s - 1 of the ranks. Operands are not in rank order: the kernel must commute. Every block is combined by
 // one expression: the same bits on all ranks.
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"
@@ -55,11 +54,12 @@ class circulant : ordered_part {
   }
 
  private:
-  /// The first and the second part of blocks [first, end), counted around the ring from the own one; one may be empty.
-  std::array<block_range, 2> parts_of(rank first, rank end) const {
-    const rank head = std::min(end - first, size() - ring_after(self(), first, size()));
-    const rank begin = ring_after(self(), first, size());
-    return {{{begin, begin + head}, {0, end - first - head}}};
+  /// Blocks [first, end), counted around the ring from the own one: one part or two.
+  std::vector<block_range> parts_of(rank first, rank end) const {
+    const rank begin = after(first), head = std::min(end - first, size() - begin);
+    std::vector<block_range> parts{{begin, begin + head}};
+    if (head < end - first) parts.push_back({0, end - first - head});
+    return parts;
   }
 
   stretch in_sums(block_range blocks) const { return blocks_in(sums_.at.buffer(), sums_.cell, blocks); }
@@ -75,17 +75,13 @@ class circulant : ordered_part {
   void combine(std::size_t round) {
     const auto [skip, end] = rounds_[round];
     const bool is_first = round == 0, is_last = round + 1 == rounds_.size();
-    const rank to = ring_after(self(), skip, size()), from = ring_before(self(), skip, size());
     const auto given = parts_of(skip, end), taken = parts_of(0, end - skip);
-    for (std::size_t part = 0; part < 2; ++part)
-      if (given[part].first < given[part].end)
-        send(to, tag_of(round, part, false), is_first ? in_input(given[part]) : in_sums(given[part]));
-    for (std::size_t part = 0; part < 2; ++part) {
-      if (taken[part].first == taken[part].end) continue;
+    for (std::size_t part = 0; part < given.size(); ++part)
+      send(after(skip), tag_of(round, part, false), is_first ? in_input(given[part]) : in_sums(given[part]));
+    for (std::size_t part = 0; part < taken.size(); ++part) {
       const bool ends_here = is_last && !spreads && !in_place();
       const stretch target = ends_here ? own_output() : in_sums(taken[part]);
-      const stretch landing = scratch(target.count);
-      recv(from, tag_of(round, part, false), landing);
+      const stretch landing = receive(before(skip), tag_of(round, part, false), target.count);
       reduce(landing, is_first ? in_input(taken[part]) : in_sums(taken[part]), target);
     }
     if (is_first && 2 * skip != size() && !(spreads && in_place())) {
@@ -96,12 +92,11 @@ class circulant : ordered_part {
 
   void spread(std::size_t round) {
     const auto [skip, end] = rounds_[round];
-    const rank to = ring_before(self(), skip, size()), from = ring_after(self(), skip, size());
     const auto given = parts_of(0, end - skip), taken = parts_of(skip, end);
-    for (std::size_t part = 0; part < 2; ++part)
-      if (given[part].first < given[part].end) send(to, tag_of(round, part, true), in_output(given[part]));
-    for (std::size_t part = 0; part < 2; ++part)
-      if (taken[part].first < taken[part].end) recv(from, tag_of(round, part, true), in_output(taken[part]));
+    for (std::size_t part = 0; part < given.size(); ++part)
+      send(before(skip), tag_of(round, part, true), in_output(given[part]));
+    for (std::size_t part = 0; part < taken.size(); ++part)
+      recv(after(skip), tag_of(round, part, true), in_output(taken[part]));
   }
 
   const std::vector<circulant_round> rounds_ = rounds_of(size());

@@ -67,26 +67,27 @@ class multiplying {
   /// Everybody begins with another peer.
   stretch step(int j, const stretch& now) {
     const rank number = folded_.virtual_of(self_);
-    const rank base = digits_.base(j), mine = digits_.digit(number, j);
+    const rank base = digits_.base(j), own_digit = digits_.digit(number, j);
     const std::uint32_t tag = tag_ + k_first_step_tag + static_cast<std::uint32_t>(j);
     std::vector<stretch> operands(wide(base), now);
     const auto peer = [&](rank digit) { return real(folded_.real_of(digits_.with(number, j, digit))); };
-    for (rank distance = 1; distance < base; ++distance) ops_.send(peer(ring_after(mine, distance, base)), tag, now);
+    for (rank distance = 1; distance < base; ++distance)
+      ops_.send(peer(ring_after(own_digit, distance, base)), tag, now);
     for (rank distance = 1; distance < base; ++distance) {
-      const rank from = ring_before(mine, distance, base);
+      const rank from = ring_before(own_digit, distance, base);
       operands[wide(from)] = scratch();
       ops_.recv(peer(from), tag, operands[wide(from)]);
     }
-    return combine(operands, mine, j + 1 == digits_.steps() ? output_ : accumulator(j + 1));
+    return combine(operands, own_digit, j + 1 == digits_.steps() ? output_ : accumulator(j + 1));
   }
 
   /// Left to right. What the rank has itself may lie where the result goes.
-  stretch combine(const std::vector<stretch>& operands, rank mine, const stretch& target) {
-    const bool keeps_mine = operands[wide(mine)].cell == target.cell && mine >= 2;
-    const stretch partial = keeps_mine ? scratch() : target;
+  stretch combine(const std::vector<stretch>& operands, rank own_digit, const stretch& target) {
+    const bool keeps_own = operands[wide(own_digit)].cell == target.cell && own_digit >= 2;
+    const stretch partial = keeps_own ? scratch() : target;
     stretch so_far = operands[0];
     for (rank digit = 1; digit < static_cast<rank>(operands.size()); ++digit) {
-      const stretch to = digit < mine ? partial : target;
+      const stretch to = digit < own_digit ? partial : target;
       ops_.reduce(so_far, operands[wide(digit)], to);
       so_far = to;
     }

@@ -53,15 +53,15 @@ class two_level : ordered_part {
 
   /// What the node has of the own block.
   stretch gather() {
-    const stretch mine = in_input(one(place_));
-    std::vector<stretch> operands(here().size(), mine);
+    const stretch own = in_input(one(place_));
+    std::vector<stretch> operands(here().size(), own);
     for (std::size_t distance = 1; distance < here().size(); ++distance) {
       const std::size_t from = (place_ + here().size() - distance) % here().size();
-      operands[from] = scratch(mine.count);
+      operands[from] = scratch(own.count);
       recv(here()[from], k_gather_tag, operands[from]);
     }
-    if (here().size() == 1) return mine;
-    const stretch sum = scratch(mine.count);
+    if (here().size() == 1) return own;
+    const stretch sum = scratch(own.count);
     for (std::size_t i = 1; i < operands.size(); ++i) reduce(i == 1 ? operands[0] : sum, operands[i], sum);
     return sum;
   }

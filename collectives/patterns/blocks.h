@@ -42,9 +42,8 @@ class block_grid {
   piece at(rank block, std::uint64_t segment) const;
 
  private:
-  block_grid(const shape& data, rank size, std::vector<std::uint64_t> offsets)
-      : data_(&data), size_(static_cast<std::uint64_t>(size)), offsets_(std::move(offsets)) {}
-  void choose_segments(std::uint64_t piece_bytes, std::uint64_t most);
+  block_grid(const shape& data, rank size, std::vector<std::uint64_t> offsets, std::uint64_t piece_bytes,
+             std::uint64_t most_segments);
 
   const shape* data_;
   std::uint64_t size_;

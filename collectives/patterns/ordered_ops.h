@@ -100,7 +100,7 @@ struct block_range {
 };
 
 /// The ops of one rank, ordered by cells. In place, input and output have the same cells.
-class ordered_part : public rank_call, protected ordered_ops {
+class ordered_part : public rank_call, public ordered_ops {
  public:
   ordered_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : rank_call(to, data, input, output, entry), ordered_ops(to, data, entry) {}

@@ -1,6 +1,8 @@
 // One rank's part of a collective while it is being written: ops that follow the entry or one another, and the exit.
 #pragma once
 
+#include <algorithm>
+
 #include "collectives/algorithm/algorithm.h"
 #include "libsched/schedule/geometry.h"
 
@@ -89,6 +91,7 @@ class portions {
   constexpr portions(std::uint64_t count, std::uint64_t number)
       : count_(count), number_(number), runs_(count, number == 0 ? 1 : number) {}
 
+  constexpr std::uint64_t count() const { return count_; }
   constexpr std::uint64_t number() const { return number_; }
   constexpr std::uint64_t begin(std::uint64_t i) const { return runs_.begin(i); }
   constexpr std::uint64_t length(std::uint64_t i) const { return runs_.size(i); }
@@ -116,5 +119,26 @@ std::uint64_t pieces_of(const shape& data, std::uint64_t count);
 
 /// The same for algorithms with a message for all that there is, unless the shape has a segment.
 std::uint64_t pieces_if_segmented(const shape& data, std::uint64_t count);
+
+/// Blocks of a vector, each in the same number of pieces, so that the first pieces of all blocks can go first.
+class block_pieces {
+ public:
+  block_pieces(const shape& data, std::uint64_t blocks, std::uint64_t most_pieces = ~std::uint64_t{0})
+      : blocks_(data.count, blocks), pieces_(std::min(pieces_of(data, blocks_.length(0)), most_pieces)) {}
+
+  const portions& blocks() const { return blocks_; }
+  std::uint64_t pieces() const { return pieces_; }
+  std::uint64_t begin(std::uint64_t block, std::uint64_t i) const { return blocks_.begin(block) + in(block).begin(i); }
+  std::uint64_t length(std::uint64_t block, std::uint64_t i) const { return in(block).length(i); }
+  /// Pieces that are not empty: of a block, of all.
+  std::uint64_t filled(std::uint64_t block) const { return in(block).filled(); }
+  std::uint64_t filled() const;
+
+ private:
+  portions in(std::uint64_t block) const { return {blocks_.length(block), pieces_}; }
+
+  portions blocks_;
+  std::uint64_t pieces_;
+};
 
 }  // namespace lsched

@@ -1,10 +1,10 @@
 // Barriers, made of signals only. No bytes. Synchronising.
 //
 //   dissemination      (Hensgen, Finkel and Manber, 1988)
-//   k_dissemination    the same with more than one peer a step (Hoefler and others, 2006): k = 4, or `radix`, instead of
-//                      2: half the steps, with three signals each
-//   tree               a k-nomial tree of radix 4, or `radix`: "all below me have entered" goes up to rank 0, "all have"
-//                      comes down
+//   k_dissemination    the same with more than one peer a step (Hoefler and others, 2006): k = 4, or `radix`, instead
+//                      of 2: half the steps, with three signals each
+//   tree               a k-nomial tree of radix 4, or `radix`: "all below me have entered" goes up to rank 0, "all
+//                      have" comes down
 //
 // In step j of a dissemination, rank r signals r + i k^j and hears from r - i k^j (mod P),  i = 1 … k-1,
 // j = 0 … ceil(log_k P) - 1. What a rank says in step j is "I and the k^j - 1 ranks before me have entered", so it may

@@ -5,14 +5,14 @@
 //
 // P-1 times the vector on the wire, in each.
 //
-// Broadcast: a rank passes a segment on when it has it, deepest subtree first; the root sends one and the same region to
-// all its children, before the next. Relays receive straight into the output and send from there. (Johnsson and Ho,
+// Broadcast: a rank passes a segment on when it has it, deepest subtree first; the root sends one and the same region
+// to all its children, before the next. Relays receive straight into the output and send from there. (Johnsson and Ho,
 // 1989.)
 //
-// Reduce: in rank order wherever the root is, nearest ranks first. Every subtree is an interval of ranks, so that a rank
-// can put what a child sends before or after what it has (geometry.h, spread_tree): no detour by rank 0, and the kernel
-// need not commute. The pattern is the binomial tree of Thakur, Rabenseifner and Gropp (2005), once below the root and
-// once above it.
+// Reduce: in rank order wherever the root is, nearest ranks first. Every subtree is an interval of ranks, so that a
+// rank can put what a child sends before or after what it has (geometry.h, spread_tree): no detour by rank 0, and the
+// kernel need not commute. The pattern is the binomial tree of Thakur, Rabenseifner and Gropp (2005), once below the
+// root and once above it.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>

@@ -29,53 +29,43 @@ class scatter_allgather : rank_part {
  private:
   rank owner_of(rank block) const { return ring_after(data().root, block + 1, size()); }
 
-  /// The same for all blocks, so that the first pieces of all of them go first.
-  std::uint64_t pieces() const { return pieces_of(data(), blocks_.length(0)); }
-
   void scatter() {
-    for (std::uint64_t i = 0; owners_ > 0 && i < pieces(); ++i)
+    for (std::uint64_t i = 0; owners_ > 0 && i < blocks_.pieces(); ++i)
       for (rank block = 0; block < owners_; ++block)
         if (has(block, i)) end(send(owner_of(block), tag_of_piece(i), place(block, i), length(block, i)));
   }
 
-  void gather(rank mine) {
-    for (std::uint64_t i = 0; i < pieces(); ++i) {
-      if (has(mine, i)) pass_on(mine, i);
+  void gather(rank own_block) {
+    for (std::uint64_t i = 0; i < blocks_.pieces(); ++i) {
+      if (has(own_block, i)) pass_on(own_block, i);
       for (rank distance = 1; distance < owners_; ++distance) {
-        const rank block = ring_before(mine, distance, owners_);
+        const rank block = ring_before(own_block, distance, owners_);
         if (has(block, i)) end(recv(owner_of(block), tag_of_piece(i), place(block, i), length(block, i)));
       }
     }
   }
 
-  void pass_on(rank mine, std::uint64_t i) {
-    const op_id got = recv(data().root, tag_of_piece(i), place(mine, i), length(mine, i));
+  void pass_on(rank own_block, std::uint64_t i) {
+    const op_id got = recv(data().root, tag_of_piece(i), place(own_block, i), length(own_block, i));
     for (rank distance = 1; distance < owners_; ++distance)
-      end(send(owner_of(ring_after(mine, distance, owners_)), tag_of_piece(i), place(mine, i), length(mine, i), {got}));
+      end(send(owner_of(ring_after(own_block, distance, owners_)), tag_of_piece(i), place(own_block, i),
+               length(own_block, i), {got}));
     if (owners_ == 1) end(got);
   }
 
-  portions pieces_in(rank block) const { return {blocks_.length(wide(block)), pieces()}; }
   bool has(rank block, std::uint64_t i) const { return length(block, i) > 0; }
-  std::uint64_t length(rank block, std::uint64_t i) const { return pieces_in(block).length(i); }
-  region place(rank block, std::uint64_t i) const {
-    return {held_, blocks_.begin(wide(block)) + pieces_in(block).begin(i)};
-  }
+  std::uint64_t length(rank block, std::uint64_t i) const { return blocks_.length(wide(block), i); }
+  region place(rank block, std::uint64_t i) const { return {held_, blocks_.begin(wide(block), i)}; }
 
   const buffer_id held_ = self() == data().root ? input() : output();
   const rank owners_ = size() - 1;
-  const portions blocks_{count(), wide(owners_)};
+  const block_pieces blocks_{data(), wide(owners_)};
 };
 
 cost cost_of_bcast(rank size, const shape& data) {
   const std::uint64_t owners = wide(size) - 1;
   if (owners == 0 || data.count == 0) return {};
-  const portions blocks(data.count, owners);
-  const std::uint64_t pieces = pieces_of(data, blocks.length(0));
-  const auto filled = [&](std::uint64_t length) { return portions(length, pieces).filled(); };
-  const std::uint64_t longer = data.count % owners;
-  const std::uint64_t all = longer * filled(data.count / owners + 1) + (owners - longer) * filled(data.count / owners);
-  return {.messages = all * owners,
+  return {.messages = block_pieces(data, owners).filled() * owners,
           .bytes = saturating_product(owners, bytes_of(data.count, data)),
           .hops = owners > 1 ? std::uint64_t{2} : std::uint64_t{1}};
 }

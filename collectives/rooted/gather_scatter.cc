@@ -5,8 +5,8 @@
 //              sends it on; of a scatter, it receives that, keeps its block and passes the others on
 //
 // Every subtree is an interval of ranks (geometry.h, spread_tree), so that the root has all blocks of one side by side,
-// whichever rank it is. Whoever has nothing to send sends nothing. Long blocks go in segments if the tree is flat, or if
-// `segment` says so. (Thakur, Rabenseifner and Gropp, 2005.)
+// whichever rank it is. Whoever has nothing to send sends nothing. Long blocks go in segments if the tree is flat, or
+// if `segment` says so. (Thakur, Rabenseifner and Gropp, 2005.)
 #include <algorithm>
 #include <cstdlib>
 #include <vector>

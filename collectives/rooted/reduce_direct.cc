@@ -15,31 +15,10 @@
 namespace lsched {
 namespace {
 
-/// Block b belongs to the rank b places after the root, so that a vector of one element stays with the root.
-class geometry {
- public:
-  geometry(rank size, const shape& data) : size_(size), root_(data.root), blocks_(data.count, wide(size)) {
-    constexpr std::uint64_t k_most_buffers = 4096;  // an owner needs one for each piece from each rank
-    pieces_ = std::min(pieces_of(data, blocks_.length(0)), k_most_buffers / wide(size) + 1);
-  }
-
-  std::uint64_t pieces() const { return pieces_; }
-  std::uint64_t filled() const { return blocks_.filled(); }
-  std::uint64_t block_length(std::uint64_t block) const { return blocks_.length(block); }
-  std::uint64_t begin(rank owner, std::uint64_t i) const {
-    return blocks_.begin(block_of(owner)) + pieces_in(owner).begin(i);
-  }
-  std::uint64_t length(rank owner, std::uint64_t i) const { return pieces_in(owner).length(i); }
-
- private:
-  std::uint64_t block_of(rank owner) const { return wide(ring_before(owner, root_, size_)); }
-  portions pieces_in(rank owner) const { return {blocks_.length(block_of(owner)), pieces_}; }
-
-  rank size_;
-  rank root_;
-  portions blocks_;
-  std::uint64_t pieces_;
-};
+block_pieces blocks_of(rank size, const shape& data) {
+  constexpr std::uint64_t k_most_buffers = 4096;  // an owner needs one for each piece from each rank
+  return {data, wide(size), k_most_buffers / wide(size) + 1};
+}
 
 /// The ops of one rank while they are being written. A reader of what was sent waits for other receives alone, none of
 /// which waits for anything: receives may hold.
@@ -48,10 +27,10 @@ class reduce_by_blocks : rank_part {
   using rank_part::rank_part;
 
   fragment write() {
-    if (!is_root() && blocks_.length(self(), 0) > 0 && blocks_.pieces() > 0) sum_ = scratch(blocks_.block_length(0));
+    if (!is_root() && length(self(), 0) > 0 && blocks_.pieces() > 0) sum_ = scratch(blocks_.blocks().length(0));
     for (std::uint64_t i = 0; i < blocks_.pieces(); ++i) {
       const std::vector<op_id> given = scatter(i);
-      if (blocks_.length(self(), i) > 0) combine(i);
+      if (length(self(), i) > 0) combine(i);
       if (is_root()) gather(i, given);
     }
     if (size() == 1) end_with_copy(count());
@@ -59,6 +38,10 @@ class reduce_by_blocks : rank_part {
   }
 
  private:
+  /// Block b belongs to the rank b places after the root, so that a vector of one element stays with the root.
+  std::uint64_t block_of(rank owner) const { return wide(ring_before(owner, data().root, size())); }
+  std::uint64_t begin(rank owner, std::uint64_t i) const { return blocks_.begin(block_of(owner), i); }
+  std::uint64_t length(rank owner, std::uint64_t i) const { return blocks_.length(block_of(owner), i); }
   bool is_root() const { return self() == data().root; }
   std::uint32_t result_tag(std::uint64_t i) const { return tag_of_piece(blocks_.pieces() + i); }
 
@@ -67,9 +50,9 @@ class reduce_by_blocks : rank_part {
     std::vector<op_id> given(wide(size()), k_no_op);
     for (rank distance = 1; distance < size(); ++distance) {
       const rank owner = after(distance);
-      const std::uint64_t length = blocks_.length(owner, i);
-      if (length == 0) continue;
-      given[wide(distance)] = send(owner, tag_of_piece(i), {input(), blocks_.begin(owner, i)}, length);
+      const std::uint64_t count = length(owner, i);
+      if (count == 0) continue;
+      given[wide(distance)] = send(owner, tag_of_piece(i), {input(), begin(owner, i)}, count);
       end(given[wide(distance)]);
     }
     return given;
@@ -77,23 +60,23 @@ class reduce_by_blocks : rank_part {
 
   /// Nearest ranks first, those below before what there is and those above after it.
   void combine(std::uint64_t i) {
-    const std::uint64_t begin = blocks_.begin(self(), i);
-    const region target = is_root() ? region{output(), begin} : region{sum_, begin - blocks_.begin(self(), 0)};
-    region value{input(), begin};
+    const std::uint64_t from = begin(self(), i);
+    const region target = is_root() ? region{output(), from} : region{sum_, from - begin(self(), 0)};
+    region value{input(), from};
     op_id last = k_no_op;
     for (rank distance = 1; distance < size(); ++distance) {
       if (distance <= self()) value = add(self() - distance, i, value, target, last);
       if (distance < size() - self()) value = add(self() + distance, i, value, target, last);
     }
-    end(is_root() ? last : send(data().root, result_tag(i), target, blocks_.length(self(), i), {last}));
+    end(is_root() ? last : send(data().root, result_tag(i), target, length(self(), i), {last}));
   }
 
   region add(rank peer, std::uint64_t i, region value, region target, op_id& last) {
-    const std::uint64_t length = blocks_.length(self(), i);
-    const region landing{scratch(length), 0};
-    const op_id got = recv(peer, tag_of_piece(i), landing, length);
+    const std::uint64_t count = length(self(), i);
+    const region landing{scratch(count), 0};
+    const op_id got = recv(peer, tag_of_piece(i), landing, count);
     const bool is_lower = peer < self();
-    last = reduce(is_lower ? landing : value, is_lower ? value : landing, target, length, {got, last});
+    last = reduce(is_lower ? landing : value, is_lower ? value : landing, target, count, {got, last});
     return target;
   }
 
@@ -101,29 +84,24 @@ class reduce_by_blocks : rank_part {
   void gather(std::uint64_t i, const std::vector<op_id>& given) {
     for (rank distance = 1; distance < size(); ++distance) {
       const rank owner = after(distance);
-      const std::uint64_t length = blocks_.length(owner, i);
-      if (length == 0) continue;
-      end(recv(owner, result_tag(i), {output(), blocks_.begin(owner, i)}, length,
+      const std::uint64_t count = length(owner, i);
+      if (count == 0) continue;
+      end(recv(owner, result_tag(i), {output(), begin(owner, i)}, count,
                {in_place() ? given[wide(distance)] : k_no_op}));
     }
   }
 
-  const geometry blocks_{size(), data()};
+  const block_pieces blocks_ = blocks_of(size(), data());
   buffer_id sum_ = k_no_buffer;
 };
 
 cost cost_of_direct(rank size, const shape& data) {
   if (size == 1 || data.count == 0) return {};
-  const geometry blocks(size, data);
-  const auto messages = [&](std::uint64_t block) {
-    return portions(blocks.block_length(block), blocks.pieces()).filled();
-  };
-  const std::uint64_t longer = data.count % wide(size);
-  const std::uint64_t all = longer * messages(0) + (wide(size) - longer) * messages(wide(size) - 1);
+  const block_pieces blocks = blocks_of(size, data);
   const std::uint64_t brought = saturating_product(wide(size) - 1, bytes_of(data.count, data));
-  return {.messages = all * wide(size) - messages(0),
-          .bytes = saturating_sum(brought, bytes_of(data.count - blocks.block_length(0), data)),
-          .hops = std::min<std::uint64_t>(blocks.filled(), 2)};
+  return {.messages = blocks.filled() * wide(size) - blocks.filled(0),
+          .bytes = saturating_sum(brought, bytes_of(data.count - blocks.blocks().length(0), data)),
+          .hops = std::min<std::uint64_t>(blocks.blocks().filled(), 2)};
 }
 
 }  // namespace

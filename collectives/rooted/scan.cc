@@ -8,6 +8,7 @@
 // The steps carry P log2 P vectors, but only floor(log2 P) hops follow one another; the chain is for long vectors.
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "collectives/patterns/rank_part.h"
 #include "collectives/rooted/rooted.h"
@@ -52,13 +53,12 @@ class doubling : rank_part {
   rank distance(int k) const { return rank{1} << k; }
   bool hears(int k) const { return k < steps() && self() >= distance(k); }
   bool tells(int k) const { return k < steps() && self() < size() - distance(k); }
-  static std::size_t at(int k) { return static_cast<std::size_t>(k); }
   static std::uint32_t tag(int k) { return static_cast<std::uint32_t>(k); }
 
   void tell(int k) {
     if (!tells(k)) return;
-    sends_[at(k)] = send(self() + distance(k), tag(k), {window_, 0}, count(), {made_});
-    end(sends_[at(k)]);
+    sends_[wide(k)] = send(self() + distance(k), tag(k), {window_, 0}, count(), {made_});
+    end(sends_[wide(k)]);
   }
 
   op_id receive(int k, buffer_id target) { return recv(self() - distance(k), tag(k), {target, 0}, count()); }
@@ -94,12 +94,12 @@ class doubling : rank_part {
 
   // The two accumulators take turns: what is made in step k goes where what was made in step k-2 may still be leaving.
   buffer_id accumulator(int k) {
-    buffer_id& chosen = accumulators_[at(k % 2)];
+    buffer_id& chosen = accumulators_[wide(k % 2)];
     if (chosen == k_no_buffer) chosen = scratch(count());
     return chosen;
   }
   void keep_off(int k, op_id writer) {
-    if (k >= 2) order(sends_[at(k - 1)], writer);
+    if (k >= 2) order(sends_[wide(k - 1)], writer);
   }
 
   buffer_id window_ = input();  ///< where its value is, and the op that put it there
@@ -108,13 +108,7 @@ class doubling : rank_part {
   op_id before_made_ = k_no_op;
   op_id reader_ = k_no_op;  ///< exscan: the last of `before_`
   std::array<buffer_id, 2> accumulators_{k_no_buffer, k_no_buffer};
-  std::array<op_id, 32> sends_ = no_ops();  ///< by step
-
-  static constexpr std::array<op_id, 32> no_ops() {
-    std::array<op_id, 32> none{};
-    none.fill(k_no_op);
-    return none;
-  }
+  std::vector<op_id> sends_ = std::vector<op_id>(wide(steps()), k_no_op);  ///< by step
 };
 
 // Hops. A chain to rank r goes by different powers of two, which have to be in r: at best 1 + 2 + 4 + …

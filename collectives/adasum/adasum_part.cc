@@ -1,4 +1,4 @@
-#include "collectives/adasum/adasum_vector.h"
+#include "collectives/adasum/adasum_part.h"
 
 #include <algorithm>
 
@@ -7,8 +7,8 @@
 
 namespace lsched {
 
-element_range element_range::common(const tensor& it) const {
-  return {std::max(begin, it.begin), std::min(end, it.end())};
+element_range element_range::common(const tensor& t) const {
+  return {std::max(begin, t.begin), std::min(end, t.end())};
 }
 
 // --- the map -------------------------------------------------------------------------------------------------
@@ -16,9 +16,9 @@ element_range element_range::common(const tensor& it) const {
 tensor_map::tensor_map(const shape& data, std::vector<std::uint64_t> blocks)
     : tensors_(tensors_of(data)), blocks_(std::move(blocks)) {
   std::vector<std::uint64_t> cuts;
-  for (const tensor& it : tensors_) {
-    cuts.push_back(it.begin);
-    cuts.push_back(it.end());
+  for (const tensor& t : tensors_) {
+    cuts.push_back(t.begin);
+    cuts.push_back(t.end());
   }
   auto next = cuts.begin();
   for (std::size_t b = 0; b + 1 < blocks_.size(); ++b) {
@@ -39,9 +39,9 @@ std::span<const tensor> tensor_map::tensors_in(element_range part) const {
 std::vector<element_range> tensor_map::gaps_in(element_range part) const {
   std::vector<element_range> gaps;
   std::uint64_t at = part.begin;
-  for (const tensor& it : tensors_in(part)) {
-    if (at < it.begin) gaps.push_back({at, it.begin});
-    at = it.end();
+  for (const tensor& t : tensors_in(part)) {
+    if (at < t.begin) gaps.push_back({at, t.begin});
+    at = t.end();
   }
   if (at < part.end) gaps.push_back({at, part.end});
   return gaps;
@@ -77,24 +77,18 @@ stretch tensor_map::elements(buffer_id in, std::uint32_t cell, element_range par
 
 // --- a rank's vectors ----------------------------------------------------------------------------------------
 
-adasum_vector::adasum_vector(ordered_ops& ops, const shape& data, const tensor_map& map, buffer_id input,
-                             buffer_id output)
-    : ops_(ops), data_(data), map_(map), input_{input, ops.new_cells(map.cells())}, output_{output, input_.cell} {
-  if (!data.in_place) output_.cell = ops.new_cells(map.cells());
-}
-
-adasum_vector::place adasum_vector::scratch() {
-  const stretch all = ops_.scratch(data_.count, map_.cells());
+adasum_part::place adasum_part::new_vector() {
+  const stretch all = scratch(count(), map_.cells());
   return {all.at.buffer(), all.cell};
 }
 
-stretch adasum_vector::sums_of(const stretch& all, std::uint64_t number) {
+stretch adasum_part::sums_of(const stretch& all, std::uint64_t number) {
   return {{all.at.buffer(), number * k_dot_sums}, k_dot_sums, all.cell + static_cast<std::uint32_t>(number)};
 }
 
-void adasum_vector::copy_gaps(place from, place to, element_range part) {
+void adasum_part::copy_gaps(place from, place to, element_range part) {
   if (is_same(from, to)) return;
-  for (const element_range gap : map_.gaps_in(part)) ops_.copy(elements(from, gap), elements(to, gap));
+  for (const element_range gap : map_.gaps_in(part)) copy(elements(from, gap), elements(to, gap));
 }
 
 stretch part_of_payload(const stretch& payload, std::uint64_t from, element_range part) {
@@ -103,11 +97,11 @@ stretch part_of_payload(const stretch& payload, std::uint64_t from, element_rang
 
 // --- expressions ---------------------------------------------------------------------------------------------
 
-std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& what) {
+std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& part) {
   const fold folded(static_cast<rank>(leaves.size()));
   const auto leaf = [&](rank at) { return leaves[static_cast<std::size_t>(at)]; };
   const auto join = [&](std::uint64_t lower, std::uint64_t higher) {
-    return adasum_expression(lower, higher, what.begin, what.end());
+    return adasum_expression(lower, higher, part.begin, part.end());
   };
   std::vector<std::uint64_t> values;
   for (rank index = 0; index < folded.core(); ++index) {
@@ -119,10 +113,10 @@ std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const ten
   return values.front();
 }
 
-std::uint64_t hypercube_expression(rank size, const shape&, const tensor& what) {
+std::uint64_t hypercube_expression(rank size, const shape&, const tensor& part) {
   std::vector<std::uint64_t> leaves;
   for (rank r = 0; r < size; ++r) leaves.push_back(leaf_tree(r, 0));
-  return hypercube_tree(leaves, what);
+  return hypercube_tree(leaves, part);
 }
 
 }  // namespace lsched

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "collectives/patterns/ordered_ops.h"
@@ -17,9 +18,9 @@ struct element_range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint64_t count() const { return end - begin; }
-  bool overlaps(const tensor& it) const { return begin < it.end() && it.begin < end; }
-  bool contains(const tensor& it) const { return begin <= it.begin && it.end() <= end; }
-  element_range common(const tensor& it) const;
+  bool overlaps(const tensor& t) const { return begin < t.end() && t.begin < end; }
+  bool contains(const tensor& t) const { return begin <= t.begin && t.end() <= end; }
+  element_range common(const tensor& t) const;
 };
 
 /// Where a vector's cells begin.
@@ -50,8 +51,8 @@ class tensor_map {
   std::vector<std::uint32_t> first_cell_;  ///< by block, and the end
 };
 
-/// One rank's vectors and what it does with their tensors, while its ops are being written.
-class adasum_vector {
+/// One rank's part of an adaptive sum: its vectors and the ops on their tensors.
+class adasum_part : public ordered_part {
  public:
   /// A vector of the map's layout: a buffer and the cells that say who uses it.
   struct place {
@@ -59,12 +60,17 @@ class adasum_vector {
     std::uint32_t cell = 0;
   };
 
-  /// All outlive it.
-  adasum_vector(ordered_ops& ops, const shape& data, const tensor_map& map, buffer_id input, buffer_id output);
+  /// `begins`: of the blocks, as in the map.
+  adasum_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry,
+              std::vector<std::uint64_t> begins)
+      : ordered_part(to, data, input, output, entry), map_(data, std::move(begins)) {
+    set_cells(map_.cells());
+  }
 
-  place input() const { return input_; }
-  place output() const { return output_; }
-  place scratch();
+  const tensor_map& map() const { return map_; }
+  place given() const { return {input(), input_cell()}; }
+  place result() const { return {output(), output_cell()}; }
+  place new_vector();
   bool is_same(place x, place y) const { return x.cell == y.cell; }
 
   stretch blocks(place in, std::uint64_t first, std::uint64_t end) const {
@@ -73,17 +79,14 @@ class adasum_vector {
   stretch elements(place in, element_range part) const { return map_.elements(in.buffer, in.cell, part); }
 
   /// Three sums for each of so many tensors.
-  stretch sums(std::uint64_t tensors) { return ops_.scratch(dtype::f64, tensors * k_dot_sums, tensors); }
+  stretch new_sums(std::uint64_t tensors) { return scratch(dtype::f64, tensors * k_dot_sums, tensors); }
   static stretch sums_of(const stretch& all, std::uint64_t number);
 
   /// Elements in no tensor, where they have to be copied at all.
   void copy_gaps(place from, place to, element_range part);
 
  private:
-  ordered_ops& ops_;
-  const shape& data_;
-  const tensor_map& map_;
-  place input_, output_;
+  const tensor_map map_;
 };
 
 /// The part of a payload that lies at `from` of the vector, of its elements `part`.
@@ -91,7 +94,7 @@ stretch part_of_payload(const stretch& payload, std::uint64_t from, element_rang
 
 /// The expression of a tensor (postcondition.h) where neighbours on the hypercube are combined first, and
 /// before them the proxies and their extras: of these leaves, or of the contributions of so many ranks.
-std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& what);
-std::uint64_t hypercube_expression(rank size, const shape& data, const tensor& what);
+std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& part);
+std::uint64_t hypercube_expression(rank size, const shape& data, const tensor& part);
 
 }  // namespace lsched
