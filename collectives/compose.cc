@@ -135,7 +135,7 @@ std::optional<algorithm> partial_of(const algorithm& dense) {
   made.of = partial;
   made.dense = &dense;
   made.needs.in_place = false;
-  made.needs.summary = "starts dense its policy, absent ranks contribute null; then as it is without";
+  made.needs.summary = "starts by its policy, absent ranks contribute null; then as it is without";
   made.looks_at.is_visible = false;
   made.looks_at.buckets = partial->has_buckets;
   return made;
@@ -143,7 +143,6 @@ std::optional<algorithm> partial_of(const algorithm& dense) {
 
 cost price_of(const algorithm& how, rank size, const shape& data, const activation& starts) {
   if (how.dense != nullptr) return price_of_partial(how, size, data, starts);
-  if (data.unit == 1) return how.cost_of(size, data);
   cost all = how.cost_of(size, in_units(data));
   all.bytes = saturating_product(all.bytes, data.unit);
   return all;

@@ -183,9 +183,8 @@ result<choice> named_by_environment(std::string_view collective, std::string_vie
                                     const activation& starts) {
   auto made = named(collective, name, place, data, starts, "named by the environment");
   if (made) return made;
-  failure why = made.error();
-  why.text = "LSCHED_ALGORITHM asks for " + std::string(collective) + "=" + std::string(name) + ": " + why.text;
-  return why;
+  return failure{made.error().code, "LSCHED_ALGORITHM asks for " + std::string(collective) + "=" + std::string(name) +
+                                        ": " + made.error().text};
 }
 
 std::optional<choice> ruled(const collective& of, world place, const shape& data, const activation& starts,

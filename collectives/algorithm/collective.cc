@@ -249,9 +249,9 @@ extents collective::extents_of(world place, const shape& data) const {
 }
 
 std::int64_t collective::aliasing_of(world place, const shape& data) const {
+  if (reduces || input.of == output.of) return 0;
   const auto begin = static_cast<std::int64_t>(block_begin(data, place.self));
-  if (input.of == content::own_block && output.of == content::all_blocks) return begin;
-  return input.of == content::all_blocks && output.of == content::own_block && !reduces ? -begin : 0;
+  return output.of == content::all_blocks ? begin : -begin;
 }
 
 aliasing aliasing_of(const collective& of, rank size, const shape& data) {

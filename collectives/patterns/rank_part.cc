@@ -1,7 +1,5 @@
 #include "collectives/patterns/rank_part.h"
 
-#include <algorithm>
-
 namespace lsched {
 
 op_id rank_part::ordered(op_id later, deps when) {

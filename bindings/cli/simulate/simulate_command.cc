@@ -13,8 +13,8 @@
 #include "bindings/cli/simulate/simulation_files.h"
 #include "bindings/cli/simulate/simulation_print.h"
 #include "bindings/input_file.h"
-#include "collectives/registry.h"
 #include "collectives/algorithm/algorithm.h"
+#include "collectives/registry.h"
 #include "libsched/simulate/goal/goal_world.h"
 #include "libsched/simulate/schedule_world.h"
 
