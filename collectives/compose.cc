@@ -12,34 +12,34 @@ namespace {
 
 /// A dense request that a partial one is made of.
 struct bucket_request {
-  const algorithm* by = nullptr;
+  const algorithm* dense = nullptr;
   shape data;
 };
 
 /// An empty vector is one bucket, by an allreduce: its blocks are all empty, and only an allreduce tells of every rank
 /// once that it contributed.
-bucket_request request_of(const algorithm& what, shape data, std::uint64_t count) {
-  const algorithm* by = count == 0 ? &k_allreduce_recursive_doubling : what.dense;
+bucket_request request_of(const algorithm& how, shape data, std::uint64_t count) {
+  const algorithm* dense = count == 0 ? &k_allreduce_recursive_doubling : how.dense;
   data.count = count;
   data.buckets.clear();
-  if (!by->of->reduces) data.what = kernel::none;
-  if (by->of->reduces && what.of->adapts) data.what = kernel::sum;  // of nothing
-  if (!by->of->adapts) data.tensors.clear();
-  return {by, std::move(data)};
+  if (!dense->of->reduces) data.what = kernel::none;
+  if (dense->of->reduces && how.of->adapts) data.what = kernel::sum;  // of nothing
+  if (!dense->of->adapts) data.tensors.clear();
+  return {dense, std::move(data)};
 }
 
-std::vector<bucket_request> requests_of(const algorithm& what, const shape& data) {
+std::vector<bucket_request> requests_of(const algorithm& how, const shape& data) {
   std::vector<bucket_request> all;
   for (const std::uint64_t count : data.buckets)
-    if (count != 0) all.push_back(request_of(what, data, count));
-  if (all.empty()) all.push_back(request_of(what, data, data.count));
+    if (count != 0) all.push_back(request_of(how, data, count));
+  if (all.empty()) all.push_back(request_of(how, data, data.count));
   return all;
 }
 
-cost price_of_partial(const algorithm& what, rank size, const shape& data, const activation& starts) {
+cost price_of_partial(const algorithm& how, rank size, const shape& data, const activation& starts) {
   cost price;
-  for (const auto& [by, part] : requests_of(what, data)) {
-    const cost one = by->cost_of(size, part, {});
+  for (const auto& [dense, part] : requests_of(how, data)) {
+    const cost one = dense->cost_of(size, part);
     price.messages = saturating_sum(price.messages, one.messages);
     price.bytes = saturating_sum(price.bytes, one.bytes);
     price.signals = saturating_sum(price.signals, one.signals);
@@ -70,38 +70,38 @@ ends declare_ends(builder& to, const collective& of, const shape& data) {
   return made;
 }
 
-result<schedule_ptr> compose_dense(const algorithm& what, world place, const shape& asked) {
-  const bool is_renamed = !what.name_on_one_node.empty() && is_one_node(asked, place.size);
-  const std::string_view name = is_renamed ? what.name_on_one_node : what.name;
-  builder to(place, std::string(what.of->name) + "/" + std::string(name));
-  to.set_unit(asked.unit);
-  const shape data = in_units(asked);
-  const ends at = declare_ends(to, *what.of, data);
-  const fragment whole = what.add(to, data, at.input, at.output, k_no_op);
+result<schedule_ptr> compose_dense(const algorithm& how, world place, const shape& request) {
+  const bool is_renamed = !how.name_on_one_node.empty() && is_one_node(request, place.size);
+  const std::string_view name = is_renamed ? how.name_on_one_node : how.name;
+  builder to(place, std::string(how.of->name) + "/" + std::string(name));
+  to.set_unit(request.unit);
+  const shape data = in_units(request);
+  const ends buffers = declare_ends(to, *how.of, data);
+  const fragment whole = how.add(to, data, buffers.input, buffers.output, k_no_op);
   if (whole.exit != k_no_op) to.set_exit(whole.exit);
   if (whole.holding) to.declare_holding();
-  if (what.of->is_synchronising) to.declare_synchronising();
+  if (how.of->is_synchronising) to.declare_synchronising();
   return to.compile();
 }
 
-result<schedule_ptr> compose_partial(const algorithm& what, world place, const shape& data, const activation& starts) {
-  const std::vector<bucket_request> requests = requests_of(what, data);
-  const algorithm& first = *requests.front().by;
+result<schedule_ptr> compose_partial(const algorithm& how, world place, const shape& data, const activation& starts) {
+  const std::vector<bucket_request> requests = requests_of(how, data);
+  const algorithm& first = *requests.front().dense;
   builder to(place, "partial_" + std::string(first.of->name) + "/" + std::string(first.name));
-  const ends at = declare_ends(to, *what.of, data);
-  const op_id gate = add_activation(to, starts, data.what, at.input, to.at(at.input).count).exit;
+  const ends buffers = declare_ends(to, *how.of, data);
+  const op_id gate = add_activation(to, starts, data.what, buffers.input, to.at(buffers.input).count).exit;
   builder::bucket part{.of = static_cast<std::uint32_t>(requests.size())};
   std::vector<op_id> exits;
   bool is_holding = true;
-  for (const auto& [by, request] : requests) {
-    if (auto why = validate(*by, place, request)) return *why;
+  for (const auto& [dense, request] : requests) {
+    if (auto why = validate(*dense, place, request)) return *why;
     to.set_bucket(part);
     const auto begin = static_cast<op_id>(to.op_count());
-    const fragment added = by->add(to, request, at.input, at.output, k_no_op);
+    const fragment added = dense->add(to, request, buffers.input, buffers.output, k_no_op);
     exits.push_back(added.exit == k_no_op ? to.nop() : added.exit);
     to.set_entry(begin, gate);
     is_holding = is_holding && added.holding;
-    const extents counts = by->of->extents_of(place, request);
+    const extents counts = dense->of->extents_of(place, request);
     ++part.number;
     part.first_signal_tag += k_signal_tags;
     part.input_begin += counts.input.value_or(0);
@@ -119,9 +119,9 @@ result<schedule_ptr> compose_partial(const algorithm& what, world place, const s
 
 }  // namespace
 
-result<schedule_ptr> compose(const algorithm& what, world place, const shape& data, const activation& starts) {
-  if (auto why = validate(what, place, data, starts)) return std::move(*why);
-  return what.dense == nullptr ? compose_dense(what, place, data) : compose_partial(what, place, data, starts);
+result<schedule_ptr> compose(const algorithm& how, world place, const shape& data, const activation& starts) {
+  if (auto why = validate(how, place, data, starts)) return std::move(*why);
+  return how.dense == nullptr ? compose_dense(how, place, data) : compose_partial(how, place, data, starts);
 }
 
 result<schedule_ptr> algorithm::generate(world place, const shape& data, const activation& starts) const {
@@ -141,10 +141,9 @@ std::optional<algorithm> partial_of(const algorithm& dense) {
   return made;
 }
 
-cost price_of(const algorithm& what, rank size, const shape& data, const activation& starts) {
-  if (what.dense != nullptr) return price_of_partial(what, size, data, starts);
-  if (data.unit == 1) return what.cost_of(size, data, starts);
-  cost all = what.cost_of(size, in_units(data), starts);
+cost price_of(const algorithm& how, rank size, const shape& data, const activation& starts) {
+  if (how.dense != nullptr) return price_of_partial(how, size, data, starts);
+  cost all = how.cost_of(size, in_units(data));
   all.bytes = saturating_product(all.bytes, data.unit);
   return all;
 }

@@ -17,7 +17,7 @@
 namespace lsched {
 
 /// The schedule of one rank, named "collective/algorithm". Failures: those of validate(), and those of compile.
-result<schedule_ptr> compose(const algorithm& what, world place, const shape& data, const activation& starts = {});
+result<schedule_ptr> compose(const algorithm& how, world place, const shape& data, const activation& starts = {});
 
 /// `dense` behind an activation: for each synchronising collective that has a partial form, unless the algorithm needs
 /// everybody. Never in place. A vector without elements goes by recursive doubling. `dense` outlives the answer.
@@ -25,6 +25,6 @@ std::optional<algorithm> partial_of(const algorithm& dense);
 
 /// What a round costs, of a request in elements; algorithm::cost_of itself counts units. Of partial algorithms, signals
 /// are exact, and hops at most what a call takes to the rank it reaches last plus what the collective takes from there.
-cost price_of(const algorithm& what, rank size, const shape& data, const activation& starts);
+cost price_of(const algorithm& how, rank size, const shape& data, const activation& starts);
 
 }  // namespace lsched

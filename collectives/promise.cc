@@ -9,34 +9,34 @@ namespace {
 
 /// How contributions are combined, where any are.
 kernel kernel_of(const schedule& program) {
-  for (const op& it : program.ops())
-    if (it.kind == op_kind::capture || (it.kind == op_kind::compute && is_reduction(it.what))) return it.what;
+  for (const op& o : program.ops())
+    if (o.kind == op_kind::capture || (o.kind == op_kind::compute && is_reduction(o.what))) return o.what;
   return kernel::none;
 }
 
 /// Elements of the first buffer of that kind.
-const buffer* first_of(const schedule& mine, buffer_role role) {
-  const auto first = std::ranges::find(mine.buffers(), role, &buffer::role);
-  return first == mine.buffers().end() ? nullptr : &*first;
+const buffer* first_of(const schedule& program, buffer_role role) {
+  const auto first = std::ranges::find(program.buffers(), role, &buffer::role);
+  return first == program.buffers().end() ? nullptr : &*first;
 }
 
-extents extents_in(const schedule& mine) {
+extents extents_in(const schedule& program) {
   extents both;
-  if (const buffer* it = first_of(mine, buffer_role::input)) both.input = it->count;
-  if (const buffer* it = first_of(mine, buffer_role::output)) both.output = it->count;
+  if (const buffer* first = first_of(program, buffer_role::input)) both.input = first->count;
+  if (const buffer* first = first_of(program, buffer_role::output)) both.output = first->count;
   return both;
 }
 
 /// Whether the ranks' buffers are those of such a request; if not, they cannot have asked for it.
 bool fits(const collective& of, std::span<const schedule_ptr> world, const shape& data) {
-  for (const schedule_ptr& it : world)
-    if (of.extents_of(it->place(), data) != extents_in(*it)) return false;
-  return true;
+  return std::ranges::all_of(world, [&](const schedule_ptr& program) {
+    return of.extents_of(program->place(), data) == extents_in(*program);
+  });
 }
 
 /// Elements of rank r's block: what it has one block of, which is the smaller of its buffers.
-std::uint64_t block_in(const schedule& mine) {
-  const extents both = extents_in(mine);
+std::uint64_t block_in(const schedule& program) {
+  const extents both = extents_in(program);
   return std::min(both.input.value_or(k_max_count), both.output.value_or(k_max_count));
 }
 
@@ -51,7 +51,8 @@ rank root_in(const collective& of, std::span<const schedule_ptr> world, shape da
 
 /// The first rank with that buffer at all, or rank 0.
 const schedule& first_with(std::span<const schedule_ptr> world, buffer_role role) {
-  const auto found = std::ranges::find_if(world, [&](const auto& it) { return first_of(*it, role) != nullptr; });
+  const auto found =
+      std::ranges::find_if(world, [&](const auto& program) { return first_of(*program, role) != nullptr; });
   return found == world.end() ? *world.front() : **found;
 }
 
@@ -60,14 +61,14 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world) {
   shape data;
   if (!of.moves_data) return data;
   for (const buffer_role role : {buffer_role::output, buffer_role::input})
-    if (const buffer* it = first_of(first_with(world, role), role)) data.type = it->type;
+    if (const buffer* first = first_of(first_with(world, role), role)) data.type = first->type;
   data.count = block_in(first_with(world, buffer_role::input));
   if (&of == &k_alltoall) data.count /= world.size();  // both buffers hold all blocks
   if (of.reduces)
     for (std::size_t r = 0; r < world.size() && data.what == kernel::none; ++r) data.what = kernel_of(*world[r]);
   if (of.has_counts) {
     data.count = 0;
-    for (const schedule_ptr& it : world) data.counts.push_back(block_in(*it));
+    for (const schedule_ptr& program : world) data.counts.push_back(block_in(*program));
   }
   if (of.is_rooted) data.root = root_in(of, world, data);
   return data;
@@ -81,7 +82,7 @@ bool is_commutative(kernel what) { return is_reduction(what) && what != kernel::
 postcondition contents_of(const collective& of, rank size, const shape& data, const activation& starts) {
   postcondition promise = of.contents_of(size, data);
   promise.data = data_of(of, size, data);
-  for (promised_range& it : promise.ranges) it.is_in_rank_order = it.is_in_rank_order && !is_commutative(it.how);
+  for (promised_range& range : promise.ranges) range.is_in_rank_order &= !is_commutative(range.how);
   const bool is_single = quota_of(starts, size).arrivals == 1;
   if (starts.is_woken() && is_single && of.activates) promise.signals_of_one = static_cast<std::uint64_t>(size) - 1;
   return promise;

@@ -8,8 +8,8 @@ result<cached_schedule> schedule_cache::get(std::string_view collective, std::st
                                             const activation& starts) {
   {
     const std::lock_guard held(guard_);
-    const auto found = std::ranges::find_if(entries_, [&](const entry& it) {
-      return it.collective == collective && it.wanted == wanted && it.data == data && it.starts == starts;
+    const auto found = std::ranges::find_if(entries_, [&](const entry& e) {
+      return e.collective == collective && e.wanted == wanted && e.data == data && e.starts == starts;
     });
     if (found != entries_.end()) {
       ++hits_;

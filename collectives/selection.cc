@@ -15,33 +15,19 @@ namespace {
 
 std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
 
-/// The table is short and keeps a collective's algorithms together.
-std::string known_collectives() {
-  std::string list;
-  std::string_view last;
-  for (const algorithm& it : algorithms()) {
-    if (it.of->name == last) continue;
-    list += (list.empty() ? "" : ", ") + quoted(it.of->name);
-    last = it.of->name;
-  }
-  return list;
-}
-
-std::string known_algorithms(std::string_view collective) {
-  std::string list;
-  for (const algorithm& it : algorithms())
-    if (it.of->name == collective) list += quoted(it.name) + ", ";
-  return list + "\"auto\"";
-}
-
+/// The text lists the names that exist.
 failure unknown(std::string_view collective, std::string_view name) {
-  for (const algorithm& it : algorithms())
-    if (it.of->name == collective)
-      return {.code = status::argument,
-              .text = quoted(collective) + " has no algorithm " + quoted(name) + ": choose one of " +
-                      known_algorithms(collective)};
-  return {.code = status::argument,
-          .text = "there is no collective " + quoted(collective) + ": choose one of " + known_collectives()};
+  std::string collectives, names;
+  std::string_view last;
+  for (const algorithm& how : algorithms()) {  // a collective's algorithms stand together
+    if (how.of->name != last) collectives += (last.empty() ? "" : ", ") + quoted(how.of->name);
+    if (how.of->name == collective) names += quoted(how.name) + ", ";
+    last = how.of->name;
+  }
+  if (names.empty())
+    return {status::argument, "there is no collective " + quoted(collective) + ": choose one of " + collectives};
+  return {status::argument,
+          quoted(collective) + " has no algorithm " + quoted(name) + ": choose one of " + names + "\"auto\""};
 }
 
 // --- the model ---------------------------------------------------------------------------------------------
@@ -62,17 +48,17 @@ double copies_of(unsigned passes, double vector_bytes) { return vector_bytes > 5
 /// unless it was sent from memory that peers do not see: then the sender does, every region once.
 class account {
  public:
-  account(const schedule& mine, const topology& around, bool combines)
-      : mine_(mine), around_(around), combines_(combines) {
-    for (const buffer& it : mine.buffers()) longest_ = std::max(longest_, static_cast<double>(it.bytes()));
+  account(const schedule& program, const topology& around, bool combines)
+      : program_(program), around_(around), combines_(combines) {
+    for (const buffer& one : program.buffers()) longest_ = std::max(longest_, static_cast<double>(one.bytes()));
   }
 
   share sum() {
-    for (const op& it : mine_.ops()) {
-      if (is_communication(it.kind)) count_message(it);
-      if (it.kind == op_kind::send && is_foreign(it.a) && is_new(it)) total_.bytes += copying(it, around_.near);
-      if (it.kind == op_kind::recv && !it.in_place) total_.bytes += copying(it, wire_to(it.peer));
-      if (it.kind == op_kind::compute) total_.bytes += copying(it, around_.near) * copies_of(passes_of(it), longest_);
+    for (const op& o : program_.ops()) {
+      if (is_communication(o.kind)) count_message(o);
+      if (o.kind == op_kind::send && is_foreign(o.a) && is_new(o)) total_.bytes += copying(o, around_.near);
+      if (o.kind == op_kind::recv && !o.in_place) total_.bytes += copying(o, wire_to(o.peer));
+      if (o.kind == op_kind::compute) total_.bytes += copying(o, around_.near) * copies_of(passes_of(o), longest_);
     }
     total_.messages = std::max(sends_, receives_);
     total_.far /= std::max(1.0, sends_ + receives_);
@@ -82,34 +68,34 @@ class account {
  private:
   bool is_near(rank peer) const {
     const auto node_of = [this](rank r) { return around_.nodes[static_cast<std::size_t>(r)]; };
-    return around_.is_one_node() || node_of(peer) == node_of(mine_.place().self);
+    return around_.is_one_node() || node_of(peer) == node_of(program_.place().self);
   }
   const wire_costs& wire_to(rank peer) const { return is_near(peer) ? around_.near : around_.far; }
 
-  static unsigned passes_of(const op& it) {
-    const kernel_row& row = row_of(it.what);
-    return row.passes + (row.b.need == operand_need::optional && it.b.exists() ? 1u : 0u);
+  static unsigned passes_of(const op& o) {
+    const kernel_row& row = row_of(o.what);
+    return row.passes + (row.b.need == operand_need::optional && o.b.exists() ? 1u : 0u);
   }
 
   bool is_foreign(region where) const {
-    return combines_ && mine_.buffers()[where.buffer()].role != buffer_role::scratch;
+    return combines_ && program_.buffers()[where.buffer()].role != buffer_role::scratch;
   }
-  bool is_new(const op& it) { return sources_.insert({it.a.buffer(), it.a.offset(), it.count}).second; }
+  bool is_new(const op& o) { return sources_.insert({o.a.buffer(), o.a.offset(), o.count}).second; }
 
-  double copying(const op& it, const wire_costs& wire) const {
-    return static_cast<double>(typical_bytes(mine_, it)) * wire.byte;
+  double copying(const op& o, const wire_costs& wire) const {
+    return static_cast<double>(typical_bytes(program_, o)) * wire.byte;
   }
 
-  void count_message(const op& it) {
-    const bool is_out = it.kind == op_kind::send || it.kind == op_kind::signal_send;
+  void count_message(const op& o) {
+    const bool is_out = o.kind == op_kind::send || o.kind == op_kind::signal_send;
     ++(is_out ? sends_ : receives_);
-    if (!is_near(it.peer)) ++total_.far;
-    if (is_payload(it.kind))
+    if (!is_near(o.peer)) ++total_.far;
+    if (is_payload(o.kind))
       total_.handling = std::max(total_.handling,
-                                 copying(it, wire_to(it.peer)) * (1 + copies_of(row_of(kernel::sum).passes, longest_)));
+                                 copying(o, wire_to(o.peer)) * (1 + copies_of(row_of(kernel::sum).passes, longest_)));
   }
 
-  const schedule& mine_;
+  const schedule& program_;
   const topology& around_;
   const bool combines_;
   double longest_ = 0;  ///< buffer, in bytes
@@ -130,8 +116,8 @@ std::vector<share> shares(const algorithm& how, rank size, const shape& data, co
                           const topology& around) {
   std::vector<share> all;
   for (const rank r : examples(size, data.root))
-    if (const auto mine = how.generate({r, size}, data, starts))
-      all.push_back(account(**mine, around, data.what != kernel::none || how.of->adapts).sum());
+    if (const auto program = how.generate({r, size}, data, starts))
+      all.push_back(account(**program, around, data.what != kernel::none || how.of->adapts).sum());
   return all;
 }
 
@@ -175,12 +161,12 @@ std::uint64_t bytes_asked_for(const shape& data, rank size) {
 const candidate* fastest(const std::vector<candidate>& all, const topology& around) {
   const double precision = around.is_crowded() ? k_model_precision : 1;
   double least = std::numeric_limits<double>::infinity();
-  for (const candidate& it : all)
-    if (!it.error) least = std::min(least, it.predicted_ns);
+  for (const candidate& one : all)
+    if (!one.error) least = std::min(least, one.predicted_ns);
   const candidate* best = nullptr;
-  for (const candidate& it : all) {
-    if (it.error || it.predicted_ns > precision * least) continue;
-    if (best == nullptr || std::tie(it.hops, it.predicted_ns) < std::tie(best->hops, best->predicted_ns)) best = &it;
+  for (const candidate& one : all) {
+    if (one.error || one.predicted_ns > precision * least) continue;
+    if (best == nullptr || std::tie(one.hops, one.predicted_ns) < std::tie(best->hops, best->predicted_ns)) best = &one;
   }
   return best;
 }
@@ -197,9 +183,8 @@ result<choice> named_by_environment(std::string_view collective, std::string_vie
                                     const activation& starts) {
   auto made = named(collective, name, place, data, starts, "named by the environment");
   if (made) return made;
-  failure why = made.error();
-  why.text = "LSCHED_ALGORITHM asks for " + std::string(collective) + "=" + std::string(name) + ": " + why.text;
-  return why;
+  return failure{made.error().code, "LSCHED_ALGORITHM asks for " + std::string(collective) + "=" + std::string(name) +
+                                        ": " + made.error().text};
 }
 
 std::optional<choice> ruled(const collective& of, world place, const shape& data, const activation& starts,
@@ -219,8 +204,8 @@ std::optional<choice> ruled(const collective& of, world place, const shape& data
 /// Why the model is for `best`.
 std::string words_for_prediction(const candidate& best, const std::vector<candidate>& all) {
   const candidate* least = &best;
-  for (const candidate& it : all)
-    if (!it.error && it.predicted_ns < least->predicted_ns) least = &it;
+  for (const candidate& one : all)
+    if (!one.error && one.predicted_ns < least->predicted_ns) least = &one;
   char text[160];
   std::snprintf(text, sizeof text, "the model predicts %.3g us", best.predicted_ns / 1e3);
   if (least == &best) return text;
@@ -237,20 +222,20 @@ double predicted_ns(const algorithm& how, rank size, const shape& data, const ac
   const std::vector<share> some = shares(how, size, data, starts, around);
   const cost all = price_of(how, size, data, starts);
   share mean{.messages = static_cast<double>(all.messages + all.signals) / size};
-  for (const share& it : some) {
-    mean.far += it.far / static_cast<double>(some.size());
-    mean.bytes += it.bytes / static_cast<double>(some.size());
-    mean.handling = std::max(mean.handling, it.handling);
+  for (const share& one : some) {
+    mean.far += one.far / static_cast<double>(some.size());
+    mean.bytes += one.bytes / static_cast<double>(some.size());
+    mean.handling = std::max(mean.handling, one.handling);
   }
   const double per_core = around.ranks_per_core;
   const double turns = around.is_crowded() ? around.turn * per_core * std::sqrt(per_core) : 0;
   const double hop = std::max(turns, mixed(around.near.hop, around.far.hop, mean.far));
   const double message = per_core * mixed(around.near.message, around.far.message, mean.far);
 
-  const auto work_of = [message](const share& it) { return it.messages * message + it.bytes; };
+  const auto work_of = [message](const share& one) { return one.messages * message + one.bytes; };
   const double average = work_of(mean);
   double busiest = average;
-  for (const share& it : some) busiest = std::max(busiest, work_of(it));
+  for (const share& one : some) busiest = std::max(busiest, work_of(one));
   const double lopsided = busiest > 0 ? 1 - average / busiest : 0;
   const auto hops = static_cast<double>(all.hops);
   const double longest = busiest + std::max(0.0, hops - 1) * mean.handling * lopsided;
@@ -260,22 +245,22 @@ double predicted_ns(const algorithm& how, rank size, const shape& data, const ac
 std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,
                                   const topology& around) {
   shape asked = data;
-  asked.in_place = of.moves_data && std::ranges::any_of(algorithms(), [&](const algorithm& it) {
-                     return it.of == &of && it.needs.in_place;
+  asked.in_place = of.moves_data && std::ranges::any_of(algorithms(), [&](const algorithm& how) {
+                     return how.of == &of && how.needs.in_place;
                    });
   // What starts a partial round is the same whatever it then does, and says nothing about which is faster.
-  activation alike = starts;
-  if (of.activates) alike = {.policy = activation_policy::full};
+  const activation alike = of.activates ? activation{.policy = activation_policy::full} : starts;
+  const shape same = common(of, data);
   std::vector<candidate> all;
-  for (const algorithm& it : algorithms()) {
-    if (it.of != &of) continue;
-    all.push_back({&it, validate(it, place, asked, starts)});
-    if (it.needs.by_name_only && !all.back().error)
-      all.back().error = failure{.code = status::constraint,
-                                 .text = "its results are not those of the others: only for who asks for it by name"};
-    if (all.back().error) continue;
-    all.back().predicted_ns = predicted_ns(it, place.size, common(of, data), alike, around);
-    all.back().hops = price_of(it, place.size, common(of, data), alike).hops;
+  for (const algorithm& how : algorithms()) {
+    if (how.of != &of) continue;
+    candidate& next = all.emplace_back(candidate{&how, validate(how, place, asked, starts)});
+    if (how.needs.by_name_only && !next.error)
+      next.error = failure{.code = status::constraint,
+                           .text = "its results are not those of the others: only for who asks for it by name"};
+    if (next.error) continue;
+    next.predicted_ns = predicted_ns(how, place.size, same, alike, around);
+    next.hops = price_of(how, place.size, same, alike).hops;
   }
   return all;
 }
@@ -321,7 +306,7 @@ result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(
     const std::string_view name = one.substr(equals + 1);
     if (name == "auto" && find_collective(collective) != nullptr) continue;
     if (find(collective, name) == nullptr) return unknown(collective, name);
-    if (std::ranges::any_of(pairs, [&](const auto& it) { return it.first == collective; }))
+    if (std::ranges::any_of(pairs, [&](const auto& pair) { return pair.first == collective; }))
       return failure{status::argument, std::string(collective) + " is named twice"};
     pairs.emplace_back(collective, name);
   }

@@ -23,7 +23,6 @@
 #include <vector>
 
 #include "collectives/registry.h"
-#include "collectives/topology.h"
 #include "collectives/tuning_table.h"
 
 namespace lsched {

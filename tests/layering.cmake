@@ -48,8 +48,7 @@ room(collectives/activation libsched/schedule collectives/algorithm)
 room(collectives/patterns libsched/schedule collectives/algorithm)
 room(collectives/allgather libsched/schedule collectives/algorithm collectives/patterns)
 room(collectives/allreduce libsched/schedule collectives/algorithm collectives/patterns)
-room(collectives/adasum libsched/schedule libsched/postcondition collectives/algorithm collectives/patterns
-  collectives/allreduce)
+room(collectives/adasum libsched/schedule libsched/postcondition collectives/algorithm collectives/patterns)
 room(collectives/rooted libsched/schedule collectives/algorithm collectives/patterns)
 room(collectives ops libsched/postcondition collectives/algorithm collectives/activation collectives/allgather
   collectives/allreduce collectives/adasum collectives/rooted)

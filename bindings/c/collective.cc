@@ -4,7 +4,7 @@
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
-#include "collectives/remark.h"
+#include "collectives/algorithm/algorithm.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -143,8 +143,7 @@ std::optional<failure> read_memory(collective_request& request, world place, con
   const std::uint64_t inputs = request.buffers.input.value_or(0);
   const std::uint64_t outputs = request.buffers.output.value_or(0);
   if (inputs > 0 && outputs > 0) {
-    const std::int64_t aliasing =
-        request.kind->aliasing_of == nullptr ? 0 : request.kind->aliasing_of(place, request.data);
+    const std::int64_t aliasing = request.kind->aliasing_of(place, request.data);
     request.aliasing_bytes = aliasing * static_cast<std::int64_t>(size_of(request.data.type));
     request.data.in_place = request.input != nullptr && request.input == request.output + request.aliasing_bytes;
   }
@@ -165,7 +164,7 @@ result<collective_request> read_request(const lsched_world& world, lsched_collec
   if (!data) return data.error();
   request.data = std::move(*data);
   if (request.kind->moves_data) request.data.nodes = world.nodes();
-  if (auto why = validate(*request.kind, {.summary = ""}, world.place(), request.data, {})) return *why;
+  if (auto why = validate(algorithm{.of = request.kind}, world.place(), request.data)) return *why;
   if (auto why = read_memory(request, world.place(), desc)) return *why;
   if (request.data.what == kernel::user) request.user = {user_op->combine, user_op->context, user_op->unit};
   return request;
@@ -195,7 +194,7 @@ result<creation> describe(lsched_world& world, const result<lsched_collective_de
   if (!made) return made.error();
   request->data.segment = made->chosen.data.segment;
   request->data.radix = made->chosen.data.radix;
-  const std::string_view remark = remark_on(*made->chosen.how, world.place().size, request->data);
+  const std::string_view remark = node_warning(*made->chosen.how, world.place().size, request->data);
   binding memory;
   if (request->buffers.input) memory.inputs.push_back(request->input);
   if (request->buffers.output) memory.outputs.push_back(request->output);

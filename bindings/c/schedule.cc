@@ -68,7 +68,7 @@ std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_n
   const auto output = std::ranges::find(buffers, buffer_role::output, &buffer::role);
   const auto rule =
       schedule.extras.looks_at_tensors ? non_finite_rule::first_element_nan : non_finite_rule::any_element;
-  return find_non_finite(schedule.instance->cells[static_cast<std::size_t>(output - buffers.begin())].home,
+  return find_non_finite(schedule.instance->cells[static_cast<std::size_t>(output - buffers.begin())].storage,
                          output->type, schedule.extras.tensors, rule, is_non_finite);
 }
 

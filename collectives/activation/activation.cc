@@ -10,10 +10,10 @@ namespace lsched {
 namespace {
 
 /// An op already in the builder that fires on the first token of any of `causes`.
-op_id on_any(builder& to, op_id what, std::span<const op_id> causes) {
-  for (const op_id cause : causes) to.dep(cause, what);
-  to.any(what);
-  return what;
+op_id on_any(builder& to, op_id id, std::span<const op_id> causes) {
+  for (const op_id cause : causes) to.dep(cause, id);
+  to.any(id);
+  return id;
 }
 
 op_id signal_on_any(builder& to, rank peer, std::span<const op_id> causes) {

@@ -32,7 +32,7 @@
 // wake there, and may fire sends that nobody needs any more. The upper bound holds in any case.
 #pragma once
 
-#include "collectives/algorithm/generator.h"
+#include "collectives/algorithm/algorithm.h"
 
 namespace lsched {
 

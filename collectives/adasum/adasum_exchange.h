@@ -9,7 +9,7 @@
 //   double     the same steps backwards: partners exchange the finished parts
 //   unfold     a proxy sends the result to its extra
 //
-// What moves is what an allreduce moves (allreduce_rabenseifner.h). But a tensor is combined by the dot
+// What moves is what an allreduce moves (rabenseifner, allreduce/halving.cc). But a tensor is combined by the dot
 // product and the norms of all of it, and after step j the two vectors that are combined are scattered over the 2^(j+1)
 // nodes of a subcube, and in each of them over its owners. Each takes the sums of its own part; peers add them up by
 // exchanges across dimension j, j-1, …, 0, and then the owners on a node those of their blocks, each sending its own to
@@ -24,20 +24,14 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/adasum/adasum_vector.h"
+#include "collectives/adasum/adasum_part.h"
 #include "libsched/postcondition/postcondition.h"
 #include "libsched/schedule/geometry.h"
 
 namespace lsched {
 
-/// Of the parts that the vector is cut into, all blocks' one after the other: [first, first + count).
-struct part_range {
-  rank first = 0;
-  rank count = 0;
-  part_range half(bool upper) const { return {upper ? first + count / 2 : first, count / 2}; }
-};
-
-/// Where such parts begin, and the end: `owners` blocks, each of as many parts as the core of so many nodes has.
+/// Where the parts of the vector begin, those of all blocks one after the other, and the end: `owners` blocks, each of
+/// as many parts as the core of so many nodes has.
 std::vector<std::uint64_t> part_begins(const shape& data, rank nodes, rank owners);
 
 /// Which owner a rank is.
@@ -51,50 +45,44 @@ struct ownership {
 /// The ops of one owner while they are being written.
 class adasum_exchange {
  public:
-  /// The map has part_begins. All outlive it.
-  adasum_exchange(ordered_ops& ops, const tensor_map& map, adasum_vector& vector, ownership own);
+  /// The map has part_begins. `part` outlives the object.
+  adasum_exchange(adasum_part& part, ownership own);
 
   /// The adaptive sum of what the peers have in `source`, in every peer's output. Nothing is sent before `after`.
-  void write(adasum_vector::place source, op_id after = k_no_op);
-
-  /// The owner's block in its output.
-  stretch result() const { return in_output(all_); }
-  part_range block() const { return all_; }
+  void write(adasum_part::place source, op_id after = k_no_op);
 
  private:
-  using place = adasum_vector::place;
-  /// One exchange of sums: I have those of `mine`, half of `both`, and the partner those of the other half.
+  using place = adasum_part::place;
+  /// One exchange of sums: this rank has those of `own`, half of `both`, and the partner those of the other half.
   struct sums_exchange {
     rank partner = 0;  ///< its node
     std::uint32_t tag = 0;
-    part_range both{};
-    part_range mine{};
+    block_range both{};
+    block_range own{};
   };
 
   rank rank_at(rank node) const { return own_.peers[static_cast<std::size_t>(node)]; }
-  stretch parts_in(place where, part_range it) const;
-  stretch in_output(part_range it) const { return parts_in(vector_.output(), it); }
+  stretch parts_in(place where, block_range range) const;
+  stretch in_output(block_range range) const { return parts_in(part_.result(), range); }
 
   void write_extra(place source);
   void fold_in(place source);
   void halve(place source);
   void spread();
   bool keeps_upper(int j) const { return (folded_.virtual_of(own_.node) >> j) % 2 != 0; }
-  part_range held_after(int j) const;
-  void combine(rank partner, std::uint32_t tag, place source, part_range held, part_range kept,
+  block_range held_after(int j) const;
+  void combine(rank partner, std::uint32_t tag, place source, block_range held, block_range kept,
                const std::vector<sums_exchange>& exchanges, std::uint32_t blocks_tag);
   template <class Take>
-  void add_sums(std::span<const tensor> tensors, const stretch& sums, part_range kept,
+  void add_sums(std::span<const tensor> tensors, const stretch& sums, block_range kept,
                 const std::vector<sums_exchange>& exchanges, std::uint32_t blocks_tag, const Take& take);
   void add_nothing(const stretch& sums);
-  void add_blocks(const tensor& it, const stretch& mine, part_range kept, std::uint32_t tag, const stretch& into);
+  void add_blocks(const tensor& t, const stretch& own, block_range kept, std::uint32_t tag, const stretch& into);
 
-  ordered_ops& ops_;
-  const tensor_map& map_;
-  adasum_vector& vector_;
+  adasum_part& part_;
   const ownership own_;
   const fold folded_;
-  const part_range all_;
+  const block_range all_;
   op_id received_ = k_no_op;  ///< the half that came last
 };
 

@@ -1,13 +1,185 @@
 #include "collectives/algorithm/algorithm.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
+#include <utility>
 
 #include "collectives/algorithm/nodes.h"
 #include "ops/counted.h"
 
 namespace lsched {
 namespace {
+
+failure argument(std::string text) { return {.code = status::argument, .text = std::move(text)}; }
+failure constraint(std::string text) { return {.code = status::constraint, .text = std::move(text)}; }
+
+std::string name(std::string_view text) { return std::string(text); }
+
+std::optional<failure> validate_place(const constraints& needs, world place) {
+  if (place.size < 1) return argument("a world has at least one rank, not " + std::to_string(place.size));
+  if (place.self < 0 || place.self >= place.size)
+    return argument("rank " + std::to_string(place.self) + " is outside its world: use 0 to " +
+                    std::to_string(place.size - 1));
+  if (place.size > needs.most_ranks)
+    return constraint("this algorithm serves " + counted(needs.most_ranks, "rank") + " at most, not " +
+                      std::to_string(place.size) + ": choose another, or \"auto\"");
+  if (needs.power_of_two && !std::has_single_bit(static_cast<std::uint32_t>(place.size)))
+    return constraint("this algorithm serves 2^k ranks only, not " + std::to_string(place.size) +
+                      ": choose another, or \"auto\"");
+  return std::nullopt;
+}
+
+std::optional<failure> validate_user(const collective& of, const constraints& needs, const shape& data) {
+  if (data.what != kernel::user) {
+    if (data.unit == 1 && !data.commutes) return std::nullopt;
+    return argument("only user-defined arithmetic has a unit, and may say that it commutes");
+  }
+  if (data.unit == 0 || data.unit > k_max_count) return argument("a unit of " + counted(data.unit, "element"));
+  const auto is_cut = [&](std::uint64_t count) { return count % data.unit != 0; };
+  if (is_cut(data.count) || std::ranges::any_of(data.counts, is_cut))
+    return argument("a count is no multiple of the unit of " + std::to_string(data.unit) + " elements");
+  if (of.activates)
+    return constraint(name(of.name) + " merges what comes too late, in any order: choose a built-in reduction");
+  if (needs.needs_commutative && !data.commutes)
+    return constraint(
+        "this algorithm combines operands in any order, and the arithmetic does not commute: choose another, "
+        "or \"auto\"");
+  return std::nullopt;
+}
+
+std::optional<failure> validate_kernel(const collective& of, const shape& data) {
+  if (!of.reduces && data.what != kernel::none)
+    return argument(name(of.name) + " combines nothing: set the kernel to none, not \"" + name(name_of(data.what)) +
+                    "\"");
+  if (!of.reduces) return std::nullopt;
+  if (of.adapts) {
+    if (data.what == kernel::adasum || data.what == kernel::sum) return std::nullopt;
+    return argument("late contributions to " + name(of.name) + " are merged by adasum or by sum, not by \"" +
+                    name(name_of(data.what)) + "\"");
+  }
+  if (!is_reduction(data.what))
+    return argument("\"" + name(name_of(data.what)) + "\" is not a reduction: choose sum, min, max or another");
+  if (!supports(data.what, data.type))
+    return argument("\"" + name(name_of(data.what)) + "\" is not defined for " + name(name_of(data.type)) +
+                    ": choose an integer type or an arithmetic reduction");
+  return std::nullopt;
+}
+
+std::optional<failure> validate_blocks(const collective& of, world place, const shape& data) {
+  const auto ranks = static_cast<std::size_t>(place.size);
+  if (of.has_counts ? data.counts.size() != ranks : !data.counts.empty())
+    return argument(name(of.name) + " takes " + (of.has_counts ? std::to_string(ranks) : "no") +
+                    " counts by rank, not " + std::to_string(data.counts.size()));
+  if (!of.has_blocks && !data.blocks.empty()) return argument(name(of.name) + " takes no list of blocks");
+  for (const auto& [from, to, count] : data.blocks)
+    if (std::min(from, to) < 0 || std::max(from, to) >= place.size)
+      return argument("a block from rank " + std::to_string(from) + " to rank " + std::to_string(to) +
+                      " leaves a world of " + std::to_string(place.size));
+  return std::nullopt;
+}
+
+std::optional<failure> validate_buckets(const collective& of, const shape& data) {
+  if (data.buckets.empty()) return std::nullopt;
+  if (!of.has_buckets) return argument(name(of.name) + " has no buckets");
+  std::uint64_t rest = data.count;
+  for (const std::uint64_t count : data.buckets) {
+    if (count > rest) return argument("the buckets are longer than the vector of " + std::to_string(data.count));
+    rest -= count;
+  }
+  if (rest == 0) return std::nullopt;
+  return argument("the last bucket ends " + counted(rest, "element") + " before the vector");
+}
+
+std::optional<failure> validate_tensors(const collective& of, const shape& data) {
+  if ((of.adapts || of.has_owners) && !is_floating(data.type))
+    return argument(name(of.name) + " combines floating types only, not " + name(name_of(data.type)));
+  if (data.tensors.empty()) return std::nullopt;
+  if (!of.adapts) return argument(name(of.name) + " has no tensors");
+  const auto gap = [&](std::uint64_t from, std::uint64_t to) {  // it would be of one rank, who may be absent
+    return argument("elements " + std::to_string(from) + " to " + std::to_string(to) + " of a " + name(of.name) +
+                    " are in no tensor");
+  };
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < data.tensors.size(); ++i) {
+    const tensor& part = data.tensors[i];
+    const std::string which = "tensor " + std::to_string(i);
+    if (part.begin < end) return argument(which + " begins before the one before it ends");
+    if (part.begin > data.count || part.count > data.count - part.begin)
+      return argument(which + " is not within the vector of " + std::to_string(data.count));
+    if (of.activates && part.begin > end) return gap(end, part.begin);
+    end = part.end();
+  }
+  if (of.activates && end < data.count) return gap(end, data.count);
+  return std::nullopt;
+}
+
+/// No buffer may be larger than k_max_count, nor may adding up its blocks overflow.
+std::optional<failure> validate_size(const collective& of, world place, const shape& data) {
+  const auto too_large = [](const std::string& count) {
+    return argument("a vector of " + count + " elements is above the largest, of " + std::to_string(k_max_count));
+  };
+  if (data.count > k_max_count) return too_large(std::to_string(data.count));
+  std::uint64_t sum = 0;
+  const auto passes = [&](std::uint64_t count) { return count > k_max_count || (sum += count) > k_max_count; };
+  for (const std::uint64_t count : data.counts)
+    if (passes(count)) return too_large(std::to_string(std::max(sum, count)));
+  sum = 0;
+  for (const exchanged_block& block : data.blocks)
+    if (passes(block.count)) return too_large(std::to_string(std::max(sum, block.count)));
+  if (of.has_counts || of.has_blocks) return std::nullopt;
+  const extents ones = of.extents_of({.self = data.root, .size = place.size}, {.count = 1, .root = data.root});
+  const std::uint64_t blocks = std::max({ones.input.value_or(1), ones.output.value_or(1), std::uint64_t{1}});
+  if (data.count > k_max_count / blocks) return too_large(std::to_string(blocks) + " x " + std::to_string(data.count));
+  return std::nullopt;
+}
+
+std::optional<failure> validate_nodes(const collective& of, world place, const shape& data) {
+  if (!data.nodes.empty() && data.nodes.size() != static_cast<std::size_t>(place.size))
+    return argument("nodes are named for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
+                    " ranks");
+  if (!of.has_owners) return std::nullopt;
+  const std::size_t least = ranks_of_smallest(nodes_of(data, place.size));
+  if (static_cast<std::size_t>(data.root) < least) return std::nullopt;
+  return argument("root " + std::to_string(data.root) +
+                  " is the place of an owner on every node, and the smallest has " + counted(least, "rank") +
+                  ": use 0" + (least == 1 ? "" : " to " + std::to_string(least - 1)));
+}
+
+std::optional<failure> validate_data(const collective& of, const constraints& needs, world place, const shape& data) {
+  if (data.radix < 0 || data.radix == 1)
+    return argument("a radix of " + std::to_string(data.radix) + ": use 2 or more");
+  if (!of.moves_data) {
+    if (data == shape{.type = data.type, .radix = data.radix}) return std::nullopt;
+    return argument("this collective moves no data: set count to 0 and the kernel to none");
+  }
+  if (auto why = validate_kernel(of, data)) return why;
+  if (auto why = validate_user(of, needs, data)) return why;
+  if (auto why = validate_blocks(of, place, data)) return why;
+  if (auto why = validate_buckets(of, data)) return why;
+  if (auto why = validate_tensors(of, data)) return why;
+  if (auto why = validate_nodes(of, place, data)) return why;
+  if (of.is_rooted ? data.root < 0 || data.root >= place.size : data.root != 0)
+    return argument(of.is_rooted ? "root " + std::to_string(data.root) + " is outside the world: use 0 to " +
+                                       std::to_string(place.size - 1)
+                                 : name(of.name) + " has no root: leave it 0");
+  if (auto why = validate_size(of, place, data)) return why;
+  if (data.count < needs.min_count)
+    return constraint("this algorithm needs a count of at least " + std::to_string(needs.min_count) + ", not " +
+                      std::to_string(data.count) + ": choose another, or \"auto\"");
+  if (data.in_place && !needs.in_place)
+    return constraint("it does not work in place: give input and output memory of their own");
+  return std::nullopt;
+}
+
+std::optional<failure> validate_start(const collective& of, const activation& starts, rank size) {
+  if (of.activates && starts.policy == activation_policy::none)
+    return argument(
+        "a partial collective needs an activation policy: full, solo, majority, first_of, all_of or quorum");
+  if (!of.activates && starts.policy != activation_policy::none)
+    return argument("only partial collectives have an activation policy: choose one, or set the policy to none");
+  return validate(starts, size);
+}
 
 /// Nodes of three neighbours each, and ranks dealt out to three nodes: one of the last has fewer ranks.
 std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
@@ -18,46 +190,62 @@ std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
 
 }  // namespace
 
-std::optional<failure> validate(const algorithm& what, world place, const shape& data, const activation& starts) {
-  if (auto why = validate(*what.of, what.needs, place, data, starts)) return why;
-  if (place.size < 2 || data.tensors.size() <= what.most_tensors) return std::nullopt;
+std::optional<failure> validate(const algorithm& how, world place, const shape& data, const activation& starts) {
+  if (auto why = validate_place(how.needs, place)) return why;
+  if (auto why = validate_data(*how.of, how.needs, place, data)) return why;
+  if (auto why = validate_start(*how.of, starts, place.size)) return why;
+  if (place.size < 2 || data.tensors.size() <= how.most_tensors) return std::nullopt;
   const std::size_t tensors = tensors_of(data).size();
-  if (tensors <= what.most_tensors) return std::nullopt;
-  return failure{status::constraint, std::string(what.of->name) + "/" + std::string(what.name) + " takes " +
-                                         counted(what.most_tensors, "tensor") + " at most, not " +
-                                         std::to_string(tensors) + ": choose another algorithm, or \"auto\""};
+  if (tensors <= how.most_tensors) return std::nullopt;
+  return constraint(name(how.of->name) + "/" + name(how.name) + " takes " + counted(how.most_tensors, "tensor") +
+                    " at most, not " + std::to_string(tensors) + ": choose another algorithm, or \"auto\"");
 }
 
-std::vector<shape> variants_of(const algorithm& what, rank size, const shape& data) {
+std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data) {
   std::vector<shape> all{data};
   const auto add = [&](auto change) {
-    shape& it = all.emplace_back(data);
-    change(it);
-    if (!what.of->has_owners) return;
-    const auto last = static_cast<rank>(ranks_of_smallest(nodes_of(it, size)) - 1);
-    it.root = std::min(it.root, last);
+    shape& variant = all.emplace_back(data);
+    change(variant);
+    if (!how.of->has_owners) return;
+    const auto last = static_cast<rank>(ranks_of_smallest(nodes_of(variant, size)) - 1);
+    variant.root = std::min(variant.root, last);
   };
-  if (what.looks_at.segment) add([](shape& it) { it.segment = 1; });
-  if (what.looks_at.segment) add([](shape& it) { it.segment = 3; });
-  if (what.looks_at.radix) add([](shape& it) { it.radix = 2; });
-  if (what.looks_at.radix) add([](shape& it) { it.radix = 3; });
-  if (what.looks_at.nodes) add([&](shape& it) { it.nodes = nodes_of_three(size, false); });
-  if (what.looks_at.nodes) add([&](shape& it) { it.nodes = nodes_of_three(size, true); });
-  if (what.looks_at.buckets && data.count > 0)
-    add([](shape& it) { it.buckets = {it.count / 3, 0, it.count - it.count / 3}; });
-  if (what.looks_at.tensors && data.count > 0) {
-    add([](shape& it) { it.tensors = {{0, it.count / 3}, {it.count / 3, it.count - it.count / 3}}; });
-    if (!what.of->activates)  // with gaps
-      add([](shape& it) { it.tensors = {{0, 0}, {it.count / 4, it.count / 2}, {it.count - 1, 0}, {it.count - 1, 1}}; });
-    add([](shape& it) {
-      for (std::uint64_t i = 0; i < it.count; ++i) it.tensors.push_back({i, 1});
+  if (how.looks_at.segment) add([](shape& s) { s.segment = 1; });
+  if (how.looks_at.segment) add([](shape& s) { s.segment = 3; });
+  if (how.looks_at.radix) add([](shape& s) { s.radix = 2; });
+  if (how.looks_at.radix) add([](shape& s) { s.radix = 3; });
+  if (how.looks_at.nodes) add([&](shape& s) { s.nodes = nodes_of_three(size, false); });
+  if (how.looks_at.nodes) add([&](shape& s) { s.nodes = nodes_of_three(size, true); });
+  if (how.looks_at.buckets && data.count > 0)
+    add([](shape& s) { s.buckets = {s.count / 3, 0, s.count - s.count / 3}; });
+  if (how.looks_at.tensors && data.count > 0) {
+    add([](shape& s) { s.tensors = {{0, s.count / 3}, {s.count / 3, s.count - s.count / 3}}; });
+    if (!how.of->activates)  // with gaps
+      add([](shape& s) { s.tensors = {{0, 0}, {s.count / 4, s.count / 2}, {s.count - 1, 0}, {s.count - 1, 1}}; });
+    add([](shape& s) {
+      for (std::uint64_t i = 0; i < s.count; ++i) s.tensors.push_back({i, 1});
     });
   }
-  if (what.looks_at.is_visible) add([](shape& it) { it.is_visible = false; });
-  if (what.looks_at.is_visible && what.looks_at.segment) add([](shape& it) { it.is_visible = false, it.segment = 1; });
+  if (how.looks_at.is_visible) add([](shape& s) { s.is_visible = false; });
+  if (how.looks_at.is_visible && how.looks_at.segment) add([](shape& s) { s.is_visible = false, s.segment = 1; });
   return all;
 }
 
+std::string_view node_warning(const algorithm& how, rank size, const shape& data) {
+  if (!how.of->adapts || !how.looks_at.nodes || !is_one_node(data, size)) return {};
+  if (how.of->has_owners) return "node_adasum on one node is what its owner has, at all ranks, not an adaptive sum";
+  return "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
+}
+
 std::uint64_t bytes_of(std::uint64_t count, const shape& data) { return saturating_product(count, size_of(data.type)); }
+
+std::uint64_t bytes_to_all(rank size, const shape& data) {
+  if (data.counts.empty()) return saturating_product(wide(size) * (wide(size) - 1), bytes_of(data.count, data));
+  return saturating_product(wide(size) - 1, bytes_of(block_offsets(data, size).back(), data));
+}
+
+cost cost_of_messages(std::uint64_t messages, std::uint64_t count, const shape& data, std::uint64_t hops) {
+  return {.messages = messages, .bytes = saturating_product(messages, bytes_of(count, data)), .hops = hops};
+}
 
 }  // namespace lsched

@@ -1,15 +1,58 @@
-// One way to do a collective: generator, constraints and cost, as an entry of the registry.
+// One way to do a collective: a generator, the words that describe it, and its cost, as an entry of the registry.
+//
+// A generator is a pure function that appends a collective's ops to a builder. Generators know no clock, no globals, no
+// environment and no addresses: equal arguments give equal schedules. They compose by handing one fragment's exit to
+// the next as its entry; compose.h makes whole schedules of them.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
-#include "collectives/algorithm/generator.h"
+#include "collectives/algorithm/collective.h"
+#include "libsched/schedule/builder.h"
 #include "ops/saturating.h"
 
 namespace lsched {
+
+/// A range of ops under construction. Nothing in it fires before `entry` has completed (k_no_op: before the
+/// round begins); when `exit` completes, every op in it that the collective needs has completed.
+struct fragment {
+  op_id entry = k_no_op;
+  op_id exit = k_no_op;
+  bool holding = false;  ///< its receives satisfy builder::declare_holding
+};
+
+/// Tags of signals: one value per kind of fragment, so that an activation and a barrier can share a builder.
+/// Within one fragment no peer is signalled twice in the same direction.
+inline constexpr std::uint32_t k_activation_tag = 0;
+inline constexpr std::uint32_t k_barrier_tag = 1;
+inline constexpr std::uint32_t k_arrival_tag = 2;
+inline constexpr std::uint32_t k_signal_tags = 3;  ///< so many there are
+
+/// What a generator asks of its arguments beyond what its collective does, as data: callers query it instead of trying.
+struct constraints {
+  bool power_of_two = false;       ///< only worlds of 2^k ranks
+  bool needs_commutative = false;  ///< false: operands are combined in rank order, associativity is enough
+  bool in_place = true;            ///< input and output may be the same memory
+  bool by_name_only = false;       ///< its results are not those of others: never chosen by cost
+  std::uint64_t min_count = 0;
+  rank most_ranks = std::numeric_limits<rank>::max();
+  bool needs_everybody = false;  ///< messages mix what ranks contribute: there is no partial variant
+  std::string_view summary;      ///< one line for people
+};
+
+/// Appends a collective, of data counted in units (shape::unit), from `input` to `output` in which nothing fires before
+/// `entry`. Where this rank has no input or no output (collective::extents_of), that is k_no_buffer.
+using add_collective = fragment (*)(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
+
+/// Such a function for a class that holds the ops of one rank while they are being written.
+template <class Writer>
+fragment add_by(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  return Writer(to, data, input, output, entry).write();
+}
 
 /// Which fields of a shape, beyond what the collective asks for, an algorithm looks at.
 struct tunables {
@@ -27,10 +70,10 @@ struct algorithm {
   add_collective add;
   constraints needs;
   /// Of one round, exactly. Of a partial algorithm, as of its dense one: price_of (compose.h) adds the rest.
-  cost (*cost_of)(rank size, const shape& data, const activation& starts);
+  cost (*cost_of)(rank size, const shape& data);
   tunables looks_at{};
   /// Of collectives that adapt: the expression of one tensor (postcondition.h).
-  std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& what) = nullptr;
+  std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& part) = nullptr;
   bool combines_means = false;  ///< that expression's leaves may be means of several ranks
   std::uint64_t most_tensors = std::numeric_limits<std::uint64_t>::max();  ///< that are not empty, of several ranks
   std::string_view name_on_one_node{};  ///< in names of schedules, where all ranks share a node; empty: `name`
@@ -40,13 +83,23 @@ struct algorithm {
   result<schedule_ptr> generate(world place, const shape& data, const activation& starts = {}) const;
 };
 
-/// As that of a generator with constraints, and by what is known of this algorithm.
-std::optional<failure> validate(const algorithm& what, world place, const shape& data, const activation& starts = {});
+/// Why the algorithm cannot serve the request: the first reason, if any. `argument`: the request is meaningless
+/// by itself; `constraint`: another algorithm might serve it.
+std::optional<failure> validate(const algorithm& how, world place, const shape& data, const activation& starts = {});
 
-/// The same request with every knob that the algorithm has turned this way and that, one at a time: itself first.
-std::vector<shape> variants_of(const algorithm& what, rank size, const shape& data);
+/// Variants of the request over the algorithm's tunables, one changed at a time; the first is the request itself.
+std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data);
+
+/// A warning of one sentence where, with these nodes, an adaptive sum combines nothing adaptively; else empty. Static.
+std::string_view node_warning(const algorithm& how, rank size, const shape& data);
 
 /// Bytes of that many elements.
 std::uint64_t bytes_of(std::uint64_t count, const shape& data);
+
+/// Bytes on the wire if every rank's block moves once to every other rank.
+std::uint64_t bytes_to_all(rank size, const shape& data);
+
+/// The cost of so many messages of `count` elements each.
+cost cost_of_messages(std::uint64_t messages, std::uint64_t count, const shape& data, std::uint64_t hops);
 
 }  // namespace lsched

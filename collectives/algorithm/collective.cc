@@ -9,93 +9,71 @@
 namespace lsched {
 namespace {
 
-std::uint64_t all_blocks(const shape& data, rank size) {
-  if (data.counts.empty()) return wide(size) * data.count;
-  return std::accumulate(data.counts.begin(), data.counts.end(), std::uint64_t{0});
-}
-
+/// Where rank r's block begins; r = P: where all blocks end.
 std::uint64_t block_begin(const shape& data, rank r) {
   if (data.counts.empty()) return wide(r) * data.count;
-  std::uint64_t begin = 0;
-  for (rank before = 0; before < r; ++before) begin += block_count(data, before);
-  return begin;
+  return std::accumulate(data.counts.begin(), data.counts.begin() + r, std::uint64_t{0});
 }
 
 // --- buffers -----------------------------------------------------------------------------------------------
 
-extents whole_vector(world, const shape& data) { return {data.count, data.count}; }
-
-extents whole_to_root(world place, const shape& data) {
-  return {data.count, place.self == data.root ? std::optional(data.count) : std::nullopt};
-}
-
-extents whole_from_root(world place, const shape& data) {
-  return place.self == data.root ? extents{data.count, std::nullopt} : extents{std::nullopt, data.count};
-}
-
-extents blocks_to_one(world place, const shape& data) {
-  return {all_blocks(data, place.size), block_count(data, place.self)};
-}
-
-extents one_to_blocks(world place, const shape& data) {
-  return {block_count(data, place.self), all_blocks(data, place.size)};
-}
-
-extents one_to_root(world place, const shape& data) {
-  extents both{block_count(data, place.self), std::nullopt};
-  if (place.self == data.root) both.output = all_blocks(data, place.size);
-  return both;
-}
-
-extents one_from_root(world place, const shape& data) {
-  extents both{std::nullopt, block_count(data, place.self)};
-  if (place.self == data.root) both.input = all_blocks(data, place.size);
-  return both;
-}
-
-extents blocks_to_blocks(world place, const shape& data) {
-  return {all_blocks(data, place.size), all_blocks(data, place.size)};
-}
-
-extents listed_blocks(world place, const shape& data) {
-  std::uint64_t sent = 0;
-  std::uint64_t received = 0;
-  for (const exchanged_block& it : data.blocks) {
-    if (it.from == place.self) sent += it.count;
-    if (it.to == place.self) received += it.count;
+bool has(const rank_buffer& buffer, world place, const shape& data) {
+  switch (buffer.at) {
+    case holder::everybody: return buffer.of != content::nothing;
+    case holder::root: return place.self == data.root;
+    case holder::all_but_root: return place.self != data.root;
+    case holder::owner_of_node: return place_on_node(data, place.self) == static_cast<std::size_t>(data.root);
   }
-  return {sent, received};
+  return false;
 }
 
-bool is_owner(world place, const shape& data) {
-  return place_on_node(data, place.self) == static_cast<std::size_t>(data.root);
+std::vector<rank> ranks_with(const rank_buffer& buffer, rank size, const shape& data) {
+  std::vector<rank> ranks;
+  for (rank r = 0; r < size; ++r)
+    if (has(buffer, {r, size}, data)) ranks.push_back(r);
+  return ranks;
 }
 
-extents whole_to_owners(world place, const shape& data) {
-  return {data.count, is_owner(place, data) ? std::optional(data.count) : std::nullopt};
-}
-
-extents whole_from_owners(world place, const shape& data) {
-  return {is_owner(place, data) ? std::optional(data.count) : std::nullopt, data.count};
-}
-
-extents nothing(world, const shape&) { return {}; }
-
-// --- in place ----------------------------------------------------------------------------------------------
-
-std::int64_t own_block_of_output(world place, const shape& data) {
-  return static_cast<std::int64_t>(block_begin(data, place.self));
-}
-
-std::int64_t own_block_of_input(world place, const shape& data) {
-  return -static_cast<std::int64_t>(block_begin(data, place.self));
+/// Elements. `end`: the end of a listed block that is at this rank.
+std::optional<std::uint64_t> count_of(const rank_buffer& buffer, world place, const shape& data,
+                                      rank exchanged_block::*end) {
+  if (!has(buffer, place, data)) return std::nullopt;
+  if (buffer.of == content::own_block) return block_count(data, place.self);
+  if (buffer.of == content::all_blocks) return block_begin(data, place.size);
+  if (buffer.of == content::vector) return data.count;
+  std::uint64_t count = 0;
+  for (const exchanged_block& block : data.blocks)
+    if (block.*end == place.self) count += block.count;
+  return count;
 }
 
 // --- contents ----------------------------------------------------------------------------------------------
 
-promised_range reduced(rank holder, const shape& data, std::uint64_t count) {
-  return {
-      .holder = holder, .end = count, .what = promised_content::reduced, .how = data.what, .is_in_rank_order = true};
+/// Of every holder, its part of the reduction over all ranks.
+postcondition reduced(const collective& of, rank size, const shape& data) {
+  const bool is_scattered = of.output.of == content::own_block;
+  const auto offsets = is_scattered ? block_offsets(data, size) : std::vector<std::uint64_t>{};
+  postcondition promise{.is_same_everywhere = !is_scattered};  // equal ranges hold different blocks
+  for (const rank holder : ranks_with(of.output, size, data))
+    promise.ranges.push_back({.holder = holder,
+                              .end = is_scattered ? block_count(data, holder) : data.count,
+                              .what = promised_content::reduced,
+                              .input_begin = is_scattered ? offsets[wide(holder)] : 0,
+                              .how = data.what,
+                              .is_in_rank_order = true});
+  return promise;
+}
+
+/// Of every rank, the reduction over the ranks up to it, itself included or not.
+postcondition reduced_over_prefixes(const collective& of, rank size, const shape& data) {
+  postcondition promise = reduced(of, size, data);
+  promise.is_same_everywhere = false;
+  for (promised_range& range : promise.ranges) {
+    range.among.resize(wide(&of == &k_exscan ? range.holder : range.holder + 1));
+    std::iota(range.among.begin(), range.among.end(), 0);
+  }
+  std::erase_if(promise.ranges, [](const promised_range& range) { return range.among.empty(); });
+  return promise;
 }
 
 promised_range moved(rank holder, std::uint64_t begin, std::uint64_t count, rank source, std::uint64_t input_begin) {
@@ -107,103 +85,53 @@ promised_range moved(rank holder, std::uint64_t begin, std::uint64_t count, rank
           .source = source};
 }
 
-postcondition contents_of_allreduce(rank size, const shape& data) {
-  return reduced_everywhere(size, data.count, data.what, true);
-}
-
-postcondition contents_of_reduce(rank, const shape& data) { return {.ranges = {reduced(data.root, data, data.count)}}; }
-
-/// Ranks 0 … r - before.
-postcondition contents_of_prefix(rank size, const shape& data, rank before) {
+/// From everybody with an input to everybody with an output: the vector, or the block that is the one's or the other's.
+postcondition copied(const collective& of, rank size, const shape& data) {
+  const bool is_vector = of.input.of == content::vector, takes_all = of.output.of == content::all_blocks;
+  const auto offsets = block_offsets(data, size);
+  const std::vector<rank> sources = ranks_with(of.input, size, data);
   postcondition promise;
-  std::vector<rank> among;
-  for (rank r = 0; r < size; ++r) {
-    if (r >= before) among.push_back(r - before);
-    if (among.empty()) continue;
-    promise.ranges.push_back(reduced(r, data, data.count));
-    promise.ranges.back().among = among;
-  }
-  promise.is_same_everywhere = false;
+  for (const rank holder : ranks_with(of.output, size, data))
+    for (const rank source : sources) {
+      const std::uint64_t count = is_vector ? data.count : block_count(data, takes_all ? source : holder);
+      promise.ranges.push_back(moved(holder, takes_all ? offsets[wide(source)] : 0, count, source,
+                                     of.input.of == content::all_blocks ? offsets[wide(holder)] : 0));
+    }
   return promise;
 }
 
-postcondition contents_of_scan(rank size, const shape& data) { return contents_of_prefix(size, data, 0); }
-postcondition contents_of_exscan(rank size, const shape& data) { return contents_of_prefix(size, data, 1); }
-
-postcondition contents_of_reduce_scatter(rank size, const shape& data) {
-  postcondition promise{.is_same_everywhere = false};  // equal ranges hold different blocks
-  const auto offsets = block_offsets(data, size);
-  for (rank r = 0; r < size; ++r) {
-    promise.ranges.push_back(reduced(r, data, block_count(data, r)));
-    promise.ranges.back().input_begin = offsets[static_cast<std::size_t>(r)];
+postcondition exchanged(const collective&, rank size, const shape& data) {
+  postcondition promise;
+  std::vector<std::uint64_t> sent(wide(size), 0), received(wide(size), 0);
+  for (const exchanged_block& block : data.blocks) {
+    std::uint64_t &taken = sent[wide(block.from)], &filled = received[wide(block.to)];
+    promise.ranges.push_back(moved(block.to, filled, block.count, block.from, taken));
+    taken += block.count;
+    filled += block.count;
   }
   return promise;
 }
 
-postcondition contents_of_bcast(rank size, const shape& data) {
-  postcondition promise;
-  for (rank r = 0; r < size; ++r)
-    if (r != data.root) promise.ranges.push_back(moved(r, 0, data.count, data.root, 0));
-  return promise;
-}
-
-postcondition contents_of_gather(rank size, const shape& data) {
-  postcondition promise;
-  const auto offsets = block_offsets(data, size);
-  for (rank r = 0; r < size; ++r)
-    promise.ranges.push_back(moved(data.root, offsets[static_cast<std::size_t>(r)], block_count(data, r), r, 0));
-  return promise;
-}
-
-postcondition contents_of_scatter(rank size, const shape& data) {
-  postcondition promise;
-  const auto offsets = block_offsets(data, size);
-  for (rank r = 0; r < size; ++r)
-    promise.ranges.push_back(moved(r, 0, block_count(data, r), data.root, offsets[static_cast<std::size_t>(r)]));
-  return promise;
-}
-
-postcondition contents_of_allgather(rank size, const shape& data) {
-  postcondition promise;
-  const auto offsets = block_offsets(data, size);
-  for (rank holder = 0; holder < size; ++holder)
-    for (rank r = 0; r < size; ++r)
-      promise.ranges.push_back(moved(holder, offsets[static_cast<std::size_t>(r)], block_count(data, r), r, 0));
-  return promise;
-}
-
-postcondition contents_of_alltoall(rank size, const shape& data) {
-  postcondition promise;
-  for (rank holder = 0; holder < size; ++holder)
-    for (rank r = 0; r < size; ++r)
-      promise.ranges.push_back(moved(holder, wide(r) * data.count, data.count, r, wide(holder) * data.count));
-  return promise;
-}
-
-postcondition contents_of_exchange(rank size, const shape& data) {
-  postcondition promise;
-  std::vector<std::uint64_t> sent(static_cast<std::size_t>(size), 0);
-  std::vector<std::uint64_t> received(static_cast<std::size_t>(size), 0);
-  for (const exchanged_block& it : data.blocks) {
-    std::uint64_t& taken = sent[static_cast<std::size_t>(it.from)];
-    std::uint64_t& filled = received[static_cast<std::size_t>(it.to)];
-    promise.ranges.push_back(moved(it.to, filled, it.count, it.from, taken));
-    taken += it.count;
-    filled += it.count;
-  }
-  return promise;
+/// One rank of each node, ascending.
+std::vector<rank> owners_of(rank size, const shape& data) {
+  std::vector<rank> owners;
+  for (const node& ranks : nodes_of(data, size)) owners.push_back(ranks[wide(data.root)]);
+  std::ranges::sort(owners);
+  return owners;
 }
 
 /// Of which expressions, the algorithm says.
-postcondition contents_of_adasum(rank size, const shape& data) {
+postcondition adaptive_sum(const collective& of, rank size, const shape& data) {
+  const std::vector<rank> among = of.has_owners ? owners_of(size, data) : std::vector<rank>{};
   postcondition promise;
   for (rank holder = 0; holder < size; ++holder)
-    for (const tensor& it : tensors_of(data))
+    for (const tensor& part : tensors_of(data))
       promise.ranges.push_back({.holder = holder,
-                                .begin = it.begin,
-                                .end = it.end(),
+                                .begin = part.begin,
+                                .end = part.end(),
                                 .what = promised_content::reduced,
-                                .input_begin = it.begin,
+                                .input_begin = part.begin,
+                                .among = among,
                                 .how = kernel::adasum,
                                 .merged = data.what,
                                 .is_in_rank_order = true});
@@ -211,202 +139,101 @@ postcondition contents_of_adasum(rank size, const shape& data) {
 }
 
 /// In the order of ranks, on every node.
-postcondition contents_of_node_mean(rank size, const shape& data) {
+postcondition mean_of_node(const collective&, rank size, const shape& data) {
   postcondition promise{.is_same_everywhere = false};
-  for (const node& it : nodes_of(data, size))
-    promise.ranges.push_back({.holder = it[static_cast<std::size_t>(data.root)],
+  for (const node& ranks : nodes_of(data, size))
+    promise.ranges.push_back({.holder = ranks[wide(data.root)],
                               .end = data.count,
                               .what = promised_content::reduced,
-                              .among = it,
+                              .among = ranks,
                               .how = kernel::sum,
                               .is_in_rank_order = true,
-                              .tree = mean_tree(it),
+                              .tree = mean_tree(ranks),
                               .has_means = true});
   return promise;
 }
 
-postcondition contents_of_node_adasum(rank size, const shape& data) {
-  postcondition promise = contents_of_adasum(size, data);
-  std::vector<rank> owners;
-  for (const node& it : nodes_of(data, size)) owners.push_back(it[static_cast<std::size_t>(data.root)]);
-  std::ranges::sort(owners);
-  for (promised_range& it : promise.ranges) it.among = owners;
-  return promise;
-}
-
-postcondition contents_of_barrier(rank, const shape&) { return {.is_synchronising = true}; }
+postcondition only_synchronised(const collective&, rank, const shape&) { return {.is_synchronising = true}; }
 
 // --- the table ---------------------------------------------------------------------------------------------
 
-constexpr collective reduction(std::string_view name, bool is_synchronising,
-                               postcondition (*contents)(rank, const shape&)) {
+constexpr rank_buffer k_nothing{}, k_vector{content::vector}, k_block{content::own_block},
+    k_blocks{content::all_blocks}, k_list{content::listed_blocks};
+
+constexpr rank_buffer at_root(rank_buffer buffer) { return {buffer.of, holder::root}; }
+constexpr rank_buffer at_others(rank_buffer buffer) { return {buffer.of, holder::all_but_root}; }
+constexpr rank_buffer at_owners(rank_buffer buffer) { return {buffer.of, holder::owner_of_node}; }
+
+enum trait : unsigned { k_plain = 0, k_reduces = 1, k_rooted = 2, k_synchronising = 4, k_adapts = 8, k_owners = 16 };
+
+constexpr collective row(std::string_view name, unsigned traits, rank_buffer input, rank_buffer output,
+                         postcondition (*promise)(const collective&, rank, const shape&)) {
   return {.name = name,
-          .reduces = true,
-          .is_synchronising = is_synchronising,
-          .extents_of = whole_vector,
-          .contents_of = contents};
+          .input = input,
+          .output = output,
+          .promise = promise,
+          .moves_data = input.of != content::nothing,
+          .reduces = (traits & k_reduces) != 0,
+          .is_rooted = (traits & (k_rooted | k_owners)) != 0,
+          .has_blocks = input.of == content::listed_blocks,
+          .adapts = (traits & k_adapts) != 0,
+          .has_owners = (traits & k_owners) != 0,
+          .is_synchronising = (traits & k_synchronising) != 0};
+}
+
+/// The form with one count per rank.
+constexpr collective with_counts(std::string_view name, collective of) {
+  of.name = name;
+  of.has_counts = true;
+  return of;
+}
+
+/// The form behind an activation: it merges, by the shape's kernel, what comes too late.
+constexpr collective partial(std::string_view name, collective of, bool has_buckets = false) {
+  of.name = name;
+  of.has_buckets = has_buckets;
+  of.reduces = of.activates = true;
+  return of;
 }
 
 }  // namespace
 
-constinit const collective k_allreduce = reduction("allreduce", true, contents_of_allreduce);
-constinit const collective k_scan = reduction("scan", false, contents_of_scan);
-constinit const collective k_exscan = reduction("exscan", false, contents_of_exscan);
-
-constinit const collective k_adasum{.name = "adasum",
-                                    .adapts = true,
-                                    .is_synchronising = true,
-                                    .extents_of = whole_vector,
-                                    .contents_of = contents_of_adasum};
-
-constinit const collective k_node_mean{.name = "node_mean",
-                                       .is_rooted = true,
-                                       .has_owners = true,
-                                       .extents_of = whole_to_owners,
-                                       .contents_of = contents_of_node_mean};
-
-constinit const collective k_node_adasum{.name = "node_adasum",
-                                         .is_rooted = true,
-                                         .adapts = true,
-                                         .has_owners = true,
-                                         .extents_of = whole_from_owners,
-                                         .contents_of = contents_of_node_adasum};
-
-constinit const collective k_partial_adasum{.name = "partial_adasum",
-                                            .reduces = true,
-                                            .adapts = true,
-                                            .activates = true,
-                                            .is_synchronising = true,
-                                            .extents_of = whole_vector,
-                                            .contents_of = contents_of_adasum};
-
-constinit const collective k_partial_allreduce{.name = "partial_allreduce",
-                                               .reduces = true,
-                                               .has_buckets = true,
-                                               .activates = true,
-                                               .is_synchronising = true,
-                                               .extents_of = whole_vector,
-                                               .contents_of = contents_of_allreduce};
-
-constinit const collective k_partial_allgather{.name = "partial_allgather",
-                                               .reduces = true,
-                                               .activates = true,
-                                               .is_synchronising = true,
-                                               .extents_of = one_to_blocks,
-                                               .contents_of = contents_of_allgather};
-
-constinit const collective k_partial_reduce_scatter_block{.name = "partial_reduce_scatter_block",
-                                                          .reduces = true,
-                                                          .activates = true,
-                                                          .is_synchronising = true,
-                                                          .extents_of = blocks_to_one,
-                                                          .contents_of = contents_of_reduce_scatter};
-
-constinit const collective k_reduce{.name = "reduce",
-                                    .reduces = true,
-                                    .is_rooted = true,
-                                    .extents_of = whole_to_root,
-                                    .contents_of = contents_of_reduce};
-
-constinit const collective k_reduce_scatter_block{.name = "reduce_scatter_block",
-                                                  .reduces = true,
-                                                  .is_synchronising = true,
-                                                  .extents_of = blocks_to_one,
-                                                  .contents_of = contents_of_reduce_scatter};
-
-constinit const collective k_reduce_scatter{.name = "reduce_scatter",
-                                            .reduces = true,
-                                            .has_counts = true,
-                                            .is_synchronising = true,
-                                            .extents_of = blocks_to_one,
-                                            .contents_of = contents_of_reduce_scatter};
-
-constinit const collective k_bcast{
-    .name = "bcast", .is_rooted = true, .extents_of = whole_from_root, .contents_of = contents_of_bcast};
-
-constinit const collective k_gather{.name = "gather",
-                                    .is_rooted = true,
-                                    .extents_of = one_to_root,
-                                    .contents_of = contents_of_gather,
-                                    .aliasing_of = own_block_of_output};
-
-constinit const collective k_gatherv{.name = "gatherv",
-                                     .is_rooted = true,
-                                     .has_counts = true,
-                                     .extents_of = one_to_root,
-                                     .contents_of = contents_of_gather,
-                                     .aliasing_of = own_block_of_output};
-
-constinit const collective k_scatter{.name = "scatter",
-                                     .is_rooted = true,
-                                     .extents_of = one_from_root,
-                                     .contents_of = contents_of_scatter,
-                                     .aliasing_of = own_block_of_input};
-
-constinit const collective k_scatterv{.name = "scatterv",
-                                      .is_rooted = true,
-                                      .has_counts = true,
-                                      .extents_of = one_from_root,
-                                      .contents_of = contents_of_scatter,
-                                      .aliasing_of = own_block_of_input};
-
-constinit const collective k_allgather{.name = "allgather",
-                                       .is_synchronising = true,
-                                       .extents_of = one_to_blocks,
-                                       .contents_of = contents_of_allgather,
-                                       .aliasing_of = own_block_of_output};
-
-constinit const collective k_allgatherv{.name = "allgatherv",
-                                        .has_counts = true,
-                                        .is_synchronising = true,
-                                        .extents_of = one_to_blocks,
-                                        .contents_of = contents_of_allgather,
-                                        .aliasing_of = own_block_of_output};
-
-constinit const collective k_alltoall{
-    .name = "alltoall", .is_synchronising = true, .extents_of = blocks_to_blocks, .contents_of = contents_of_alltoall};
-
-constinit const collective k_alltoallv{.name = "alltoallv",
-                                       .has_blocks = true,
-                                       .is_synchronising = true,
-                                       .extents_of = listed_blocks,
-                                       .contents_of = contents_of_exchange};
-
-constinit const collective k_neighbor_exchange{
-    .name = "neighbor_exchange", .has_blocks = true, .extents_of = listed_blocks, .contents_of = contents_of_exchange};
-
-constinit const collective k_barrier{.name = "barrier",
-                                     .moves_data = false,
-                                     .is_synchronising = true,
-                                     .extents_of = nothing,
-                                     .contents_of = contents_of_barrier};
+constexpr collective k_allreduce = row("allreduce", k_reduces | k_synchronising, k_vector, k_vector, reduced);
+constexpr collective k_reduce = row("reduce", k_reduces | k_rooted, k_vector, at_root(k_vector), reduced);
+constexpr collective k_scan = row("scan", k_reduces, k_vector, k_vector, reduced_over_prefixes);
+constexpr collective k_exscan = row("exscan", k_reduces, k_vector, k_vector, reduced_over_prefixes);
+constexpr collective k_reduce_scatter_block =
+    row("reduce_scatter_block", k_reduces | k_synchronising, k_blocks, k_block, reduced);
+constexpr collective k_reduce_scatter = with_counts("reduce_scatter", k_reduce_scatter_block);
+constexpr collective k_bcast = row("bcast", k_rooted, at_root(k_vector), at_others(k_vector), copied);
+constexpr collective k_gather = row("gather", k_rooted, k_block, at_root(k_blocks), copied);
+constexpr collective k_gatherv = with_counts("gatherv", k_gather);
+constexpr collective k_scatter = row("scatter", k_rooted, at_root(k_blocks), k_block, copied);
+constexpr collective k_scatterv = with_counts("scatterv", k_scatter);
+constexpr collective k_allgather = row("allgather", k_synchronising, k_block, k_blocks, copied);
+constexpr collective k_allgatherv = with_counts("allgatherv", k_allgather);
+constexpr collective k_alltoall = row("alltoall", k_synchronising, k_blocks, k_blocks, copied);
+constexpr collective k_alltoallv = row("alltoallv", k_synchronising, k_list, k_list, exchanged);
+constexpr collective k_neighbor_exchange = row("neighbor_exchange", k_plain, k_list, k_list, exchanged);
+constexpr collective k_adasum = row("adasum", k_adapts | k_synchronising, k_vector, k_vector, adaptive_sum);
+constexpr collective k_node_mean = row("node_mean", k_owners, k_vector, at_owners(k_vector), mean_of_node);
+constexpr collective k_node_adasum =
+    row("node_adasum", k_adapts | k_owners, at_owners(k_vector), k_vector, adaptive_sum);
+constexpr collective k_barrier = row("barrier", k_synchronising, k_nothing, k_nothing, only_synchronised);
+constexpr collective k_partial_adasum = partial("partial_adasum", k_adasum);
+constexpr collective k_partial_allgather = partial("partial_allgather", k_allgather);
+constexpr collective k_partial_allreduce = partial("partial_allreduce", k_allreduce, true);
+constexpr collective k_partial_reduce_scatter_block = partial("partial_reduce_scatter_block", k_reduce_scatter_block);
 
 namespace {
 
-constexpr std::array<const collective*, 24> k_collectives{&k_adasum,
-                                                          &k_allreduce,
-                                                          &k_allgather,
-                                                          &k_allgatherv,
-                                                          &k_alltoall,
-                                                          &k_alltoallv,
-                                                          &k_barrier,
-                                                          &k_bcast,
-                                                          &k_exscan,
-                                                          &k_gather,
-                                                          &k_gatherv,
-                                                          &k_neighbor_exchange,
-                                                          &k_node_adasum,
-                                                          &k_node_mean,
-                                                          &k_partial_adasum,
-                                                          &k_partial_allgather,
-                                                          &k_partial_allreduce,
-                                                          &k_partial_reduce_scatter_block,
-                                                          &k_reduce,
-                                                          &k_reduce_scatter,
-                                                          &k_reduce_scatter_block,
-                                                          &k_scan,
-                                                          &k_scatter,
-                                                          &k_scatterv};
+constexpr auto addresses_of(const auto&... one) { return std::array{&one...}; }
+
+constexpr auto k_collectives =
+    addresses_of(k_adasum, k_allreduce, k_allgather, k_allgatherv, k_alltoall, k_alltoallv, k_barrier, k_bcast,
+                 k_exscan, k_gather, k_gatherv, k_neighbor_exchange, k_node_adasum, k_node_mean, k_partial_adasum,
+                 k_partial_allgather, k_partial_allreduce, k_partial_reduce_scatter_block, k_reduce, k_reduce_scatter,
+                 k_reduce_scatter_block, k_scan, k_scatter, k_scatterv);
 
 }  // namespace
 
@@ -417,6 +244,23 @@ const collective* find_collective(std::string_view name) {
   return found == k_collectives.end() ? nullptr : *found;
 }
 
+extents collective::extents_of(world place, const shape& data) const {
+  return {count_of(input, place, data, &exchanged_block::from), count_of(output, place, data, &exchanged_block::to)};
+}
+
+std::int64_t collective::aliasing_of(world place, const shape& data) const {
+  if (reduces || input.of == output.of) return 0;
+  const auto begin = static_cast<std::int64_t>(block_begin(data, place.self));
+  return output.of == content::all_blocks ? begin : -begin;
+}
+
+aliasing aliasing_of(const collective& of, rank size, const shape& data) {
+  if (!data.in_place || of.input.of == of.output.of || of.reduces) return aliasing(data.in_place);
+  std::vector<std::int64_t> offsets;
+  for (rank r = 0; r < size; ++r) offsets.push_back(of.aliasing_of({.self = r, .size = size}, data));
+  return aliasing(std::move(offsets));
+}
+
 // --- requests ----------------------------------------------------------------------------------------------
 
 shape in_units(const shape& data) {
@@ -425,7 +269,7 @@ shape in_units(const shape& data) {
   units.count /= data.unit;
   for (std::uint64_t& count : units.counts) count /= data.unit;
   for (std::uint64_t& count : units.buckets) count /= data.unit;
-  for (exchanged_block& it : units.blocks) it.count /= data.unit;
+  for (exchanged_block& block : units.blocks) block.count /= data.unit;
   if (data.segment != 0) units.segment = std::max<std::uint64_t>(1, data.segment / data.unit);
   return units;
 }
@@ -433,7 +277,7 @@ shape in_units(const shape& data) {
 std::vector<tensor> tensors_of(const shape& data) {
   std::vector<tensor> all = data.tensors;
   if (all.empty()) all.push_back({0, data.count});
-  std::erase_if(all, [](const tensor& it) { return it.count == 0; });
+  std::erase_if(all, [](const tensor& part) { return part.count == 0; });
   return all;
 }
 

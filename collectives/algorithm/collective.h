@@ -31,12 +31,25 @@
 #include <string_view>
 
 #include "collectives/algorithm/shape.h"
+#include "libsched/postcondition/aliasing.h"
 #include "libsched/postcondition/postcondition.h"
 
 namespace lsched {
 
+/// What a rank's input or output consists of, and which ranks have it.
+enum class content : std::uint8_t { nothing, vector, own_block, all_blocks, listed_blocks };
+enum class holder : std::uint8_t { everybody, root, all_but_root, owner_of_node };
+struct rank_buffer {
+  content of = content::nothing;
+  holder at = holder::everybody;
+};
+
 struct collective {
   std::string_view name;
+  rank_buffer input, output;
+  /// What outputs hold, of any algorithm, without a price.
+  postcondition (*promise)(const collective& of, rank size, const shape& data);
+
   bool moves_data = true;    ///< false: the shape must be empty
   bool reduces = false;      ///< the shape says how contributions combine
   bool is_rooted = false;    ///< the shape has a root
@@ -49,12 +62,16 @@ struct collective {
   bool has_owners = false;        ///< the root is the place, inside every node, of that node's owner (nodes.h)
   bool activates = false;         ///< an activation policy is required; false: it is refused
   bool is_synchronising = false;  ///< no rank's round ends before every rank has entered it
-  extents (*extents_of)(world place, const shape& data) = nullptr;
-  postcondition (*contents_of)(rank size, const shape& data) = nullptr;  ///< at any price
+
+  extents extents_of(world place, const shape& data) const;
+  postcondition contents_of(rank size, const shape& data) const { return promise(*this, size, data); }
   /// In place, the input's first element is the output's element of this number; below zero, the output's first is the
   /// input's -number-th.
-  std::int64_t (*aliasing_of)(world place, const shape& data) = nullptr;
+  std::int64_t aliasing_of(world place, const shape& data) const;
 };
+
+/// Where each rank's input and output lie in one memory; in none if the shape does not say in place.
+aliasing aliasing_of(const collective& of, rank size, const shape& data);
 
 /// All of them.
 std::span<const collective* const> collectives();

@@ -26,15 +26,16 @@ std::size_t ranks_of_smallest(const std::vector<node>& nodes) {
 }
 
 node_place place_of(const std::vector<node>& nodes, rank self) {
-  const auto own = std::ranges::find_if(nodes, [&](const node& it) { return std::ranges::binary_search(it, self); });
+  const auto own =
+      std::ranges::find_if(nodes, [&](const node& ranks) { return std::ranges::binary_search(ranks, self); });
   return {static_cast<std::size_t>(own - nodes.begin()),
           static_cast<std::size_t>(std::ranges::lower_bound(*own, self) - own->begin())};
 }
 
-std::uint64_t mean_tree(const node& of) {
-  std::uint64_t sum = leaf_tree(of.front(), 0);
-  for (std::size_t i = 1; i < of.size(); ++i) sum = joined_tree(kernel::sum, sum, leaf_tree(of[i], 0));
-  return of.size() == 1 ? sum : divided_tree(sum, static_cast<std::uint32_t>(of.size()));
+std::uint64_t mean_tree(const node& ranks) {
+  std::uint64_t sum = leaf_tree(ranks.front(), 0);
+  for (std::size_t i = 1; i < ranks.size(); ++i) sum = joined_tree(kernel::sum, sum, leaf_tree(ranks[i], 0));
+  return ranks.size() == 1 ? sum : divided_tree(sum, static_cast<std::uint32_t>(ranks.size()));
 }
 
 std::size_t place_on_node(const shape& data, rank self) {

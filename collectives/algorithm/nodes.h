@@ -13,7 +13,7 @@ using node = std::vector<rank>;  ///< its ranks, ascending
 /// In the order of their first ranks. One, if the shape names none.
 std::vector<node> nodes_of(const shape& data, rank size);
 
-/// Whether ranks, more than one, are all on the same.
+/// Whether all ranks, more than one, share a node.
 bool is_one_node(const shape& data, rank size);
 
 /// Ranks of the smallest: below that number, every node has each place.
@@ -25,11 +25,11 @@ struct node_place {
   std::size_t place = 0;
 };
 node_place place_of(const std::vector<node>& nodes, rank self);
-/// The same place, for who asks for nothing else.
+/// The place alone, without a list of nodes.
 std::size_t place_on_node(const shape& data, rank self);
 
 /// The expression (postcondition.h) of the mean over a node: the sum in the order of its ranks, divided by
 /// their number; of one rank, its contribution.
-std::uint64_t mean_tree(const node& of);
+std::uint64_t mean_tree(const node& ranks);
 
 }  // namespace lsched

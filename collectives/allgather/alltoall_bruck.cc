@@ -1,24 +1,28 @@
-#include "collectives/allgather/alltoall_bruck.h"
-
+// Alltoall by Bruck's algorithm (Bruck and others, 1997), radix 2: ceil(log2 P) messages from each rank instead of P-1.
+//
+// What a rank has for the rank i places after it is block i. In the step of bit k, the blocks i with that bit travel
+// 2^k places in one message; after all steps, each has travelled i places. The highest bit goes first: its blocks lie
+// side by side. Blocks are gathered from where they have arrived, and put where they belong at the end.
+//
+// P ceil(log2 P) messages with about half of all blocks each: the choice for short blocks. Synchronising.
 #include <vector>
 
+#include "collectives/allgather/allgather.h"
 #include "collectives/patterns/rank_part.h"
-#include "libsched/schedule/geometry.h"
 
 namespace lsched {
 namespace {
 
-class bruck {
+class bruck : rank_part {
  public:
-  bruck(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
-      : part_(to, data, entry), input_(input), output_(output) {}
+  using rank_part::rank_part;
 
   fragment write() {
-    for (rank i = 0; i < part_.size(); ++i) blocks_.push_back({{input_, place_of(part_.after(i))}, k_no_op});
-    if (part_.data().in_place) input_is_read_ = part_.nop();
-    for (int bit = ceil_log2(part_.size()) - 1; bit >= 0; --bit) step(bit);
+    for (rank i = 0; i < size(); ++i) blocks_.push_back({{input(), place_of(after(i))}, k_no_op});
+    if (in_place()) input_is_read_ = nop();
+    for (int bit = ceil_log2(size()) - 1; bit >= 0; --bit) step(bit);
     put_in_place();
-    return part_.finish(true);
+    return finish(true);
   }
 
  private:
@@ -28,56 +32,50 @@ class bruck {
     op_id got;
   };
 
-  std::uint64_t place_of(rank r) const { return wide(r) * part_.data().count; }
+  std::uint64_t place_of(rank r) const { return wide(r) * count(); }
 
   void step(int bit) {
     const rank distance = rank{1} << bit;
     std::vector<rank> moving;
-    for (rank i = distance; i < part_.size(); ++i)
+    for (rank i = distance; i < size(); ++i)
       if ((i & distance) != 0) moving.push_back(i);
-    const std::uint64_t count = moving.size() * part_.data().count;
-    const buffer_id leaving = part_.scratch(count);
-    const buffer_id arriving = part_.scratch(count);
+    const std::uint64_t total = moving.size() * count();
+    const buffer_id leaving = scratch(total);
+    const buffer_id arriving = scratch(total);
     const std::vector<op_id> packed = pack(moving, leaving);
     const auto tag = static_cast<std::uint32_t>(bit);
-    const op_id sent = part_.send(part_.after(distance), tag, {leaving, 0}, count, {packed.front()});
-    for (std::size_t i = 1; i < packed.size(); ++i) part_.order(packed[i], sent);
-    part_.end(sent);
-    const op_id got = part_.recv(part_.before(distance), tag, {arriving, 0}, count);
-    for (std::size_t at = 0; at < moving.size(); ++at)
-      blocks_[wide(moving[at])] = {{arriving, at * part_.data().count}, got};
+    const op_id sent = send(after(distance), tag, {leaving, 0}, total, {packed.front()});
+    for (std::size_t i = 1; i < packed.size(); ++i) order(packed[i], sent);
+    end(sent);
+    const op_id got = recv(before(distance), tag, {arriving, 0}, total);
+    for (std::size_t at = 0; at < moving.size(); ++at) blocks_[wide(moving[at])] = {{arriving, at * count()}, got};
   }
 
   /// Blocks that lie side by side are copied at once.
   std::vector<op_id> pack(const std::vector<rank>& moving, buffer_id leaving) {
     std::vector<op_id> packed;
-    const std::uint64_t count = part_.data().count;
-    for (std::size_t at = 0, end = 0; at < moving.size(); at = end) {
+    for (std::size_t at = 0, next = 0; at < moving.size(); at = next) {
       const block& first = blocks_[wide(moving[at])];
-      for (end = at + 1; end < moving.size(); ++end) {
-        const block& next = blocks_[wide(moving[end])];
-        if (next.got != first.got ||
-            next.where != region{first.where.buffer(), first.where.offset() + (end - at) * count})
+      for (next = at + 1; next < moving.size(); ++next) {
+        const block& other = blocks_[wide(moving[next])];
+        if (other.got != first.got ||
+            other.where != region{first.where.buffer(), first.where.offset() + (next - at) * count()})
           break;
       }
-      packed.push_back(part_.copy(first.where, {leaving, at * count}, (end - at) * count, {first.got}));
-      if (first.got == k_no_op) part_.order(packed.back(), input_is_read_);
+      packed.push_back(copy(first.where, {leaving, at * count()}, (next - at) * count(), {first.got}));
+      if (first.got == k_no_op) order(packed.back(), input_is_read_);
     }
     return packed;
   }
 
   /// Block i has come from the rank i places before.
   void put_in_place() {
-    for (rank i = part_.data().in_place ? 1 : 0; i < part_.size(); ++i) {
-      const block& it = blocks_[wide(i)];
-      part_.end(
-          part_.copy(it.where, {output_, place_of(part_.before(i))}, part_.data().count, {it.got, input_is_read_}));
+    for (rank i = in_place() ? 1 : 0; i < size(); ++i) {
+      const block& arrived = blocks_[wide(i)];
+      end(copy(arrived.where, {output(), place_of(before(i))}, count(), {arrived.got, input_is_read_}));
     }
   }
 
-  rank_part part_;
-  const buffer_id input_;
-  const buffer_id output_;
   std::vector<block> blocks_{};
   op_id input_is_read_ = k_no_op;  ///< in place: from then on, the input may be overwritten
 };
@@ -92,7 +90,7 @@ std::uint64_t numbers_with(int bit, rank size) {
 // Hops. Two steps depend on each other if a block takes part in both, which is so for any two bits but the highest, m,
 // and for that one and the next if 2^m + 2^(m-1) is a block's number. If not, all steps but one of them are the longest
 // chain.
-cost cost_of_bruck(rank size, const shape& data, const activation&) {
+cost cost_of_bruck(rank size, const shape& data) {
   const int steps = ceil_log2(size);
   std::uint64_t blocks = 0;
   for (int bit = 0; bit < steps; ++bit) blocks += numbers_with(bit, size);
@@ -104,14 +102,10 @@ cost cost_of_bruck(rank size, const shape& data, const activation&) {
 
 }  // namespace
 
-fragment add_alltoall_bruck(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  return bruck(to, data, input, output, entry).write();
-}
-
 constinit const algorithm k_alltoall_bruck{
     .of = &k_alltoall,
     .name = "bruck",
-    .add = add_alltoall_bruck,
+    .add = add_by<bruck>,
     .needs = {.summary = "any P; ceil(log2 P) steps, each with half of all blocks; for short blocks"},
     .cost_of = cost_of_bruck};
 

@@ -1,18 +1,22 @@
-#include "collectives/allgather/exchange.h"
-
+// Exchanges in which every pair of ranks has its own block: alltoall, alltoallv and neighbor_exchange.
+//
+//   direct     everything at once; peers in the order r+1, r+2, …, so that no rank is everybody's first       1 hop
+//   pairwise   alltoallv only: step k exchanges with r+k and r-k, and waits for step k-W: W = `radix`, or 8, peers at
+//              a time (throttled; Kumar and others, 2008; Thakur, Rabenseifner and Gropp, 2005)
+//
+// Each block moves once, from where it is to where it belongs. Long ones go in segments. Of an alltoall in place, what
+// is to be sent is copied to scratch memory first, since it may leave later than what replaces it comes. An alltoall(v)
+// is synchronising: a pair without a block, or with an empty one, exchanges an empty message. Several blocks of one
+// pair are told apart by their order in the list.
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "collectives/allgather/allgather.h"
 #include "collectives/patterns/rank_part.h"
-#include "libsched/schedule/geometry.h"
 
 namespace lsched {
 namespace {
-
-/// Exchanges under way at a time in a pairwise exchange.
-constexpr rank k_window = 8;
-rank window_of(const shape& data) { return data.radix == 0 ? k_window : data.radix; }
 
 /// A block's end at one rank: where it lies in that rank's buffer, and the first of the tags of its pieces.
 struct block_end {
@@ -24,8 +28,8 @@ struct block_end {
 /// What a rank sends and receives, by the distance of the peer on the ring: behind the sender, or before the receiver.
 /// At distance 0 are the blocks that it copies, in the same order.
 struct blocks_of_rank {
-  std::vector<std::vector<block_end>> out;
-  std::vector<std::vector<block_end>> in;
+  explicit blocks_of_rank(rank size) : out(wide(size)), in(wide(size)) {}
+  std::vector<std::vector<block_end>> out, in;
 };
 
 std::uint64_t pieces_in(const shape& data, std::uint64_t count) {
@@ -37,32 +41,29 @@ void add_end(std::vector<block_end>& to, const shape& data, std::uint64_t offset
   to.push_back({offset, count, static_cast<std::uint32_t>(tag)});
 }
 
-blocks_of_rank blocks_of_alltoall(world place, const shape& data) {
-  blocks_of_rank all{std::vector<std::vector<block_end>>(wide(place.size)),
-                     std::vector<std::vector<block_end>>(wide(place.size))};
-  for (rank distance = 0; distance < place.size; ++distance) {
-    const rank target = ring_after(place.self, distance, place.size);
-    const rank source = ring_before(place.self, distance, place.size);
-    add_end(all.out[wide(distance)], data, wide(target) * data.count, data.count);
-    add_end(all.in[wide(distance)], data, wide(source) * data.count, data.count);
-  }
-  return all;
-}
-
 blocks_of_rank listed_blocks(world place, const shape& data) {
-  blocks_of_rank all{std::vector<std::vector<block_end>>(wide(place.size)),
-                     std::vector<std::vector<block_end>>(wide(place.size))};
+  blocks_of_rank all(place.size);
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
-  for (const exchanged_block& it : data.blocks) {
-    const std::size_t distance = wide(ring_before(it.to, it.from, place.size));
-    if (it.from == place.self) add_end(all.out[distance], data, std::exchange(sent, sent + it.count), it.count);
-    if (it.to == place.self) add_end(all.in[distance], data, std::exchange(received, received + it.count), it.count);
+  for (const auto [from, to, count] : data.blocks) {
+    const std::size_t distance = wide(ring_before(to, from, place.size));
+    if (from == place.self) add_end(all.out[distance], data, std::exchange(sent, sent + count), count);
+    if (to == place.self) add_end(all.in[distance], data, std::exchange(received, received + count), count);
   }
   return all;
 }
 
-/// Every pair has something to say.
+/// An equal block for every pair.
+blocks_of_rank blocks_of_alltoall(world place, const shape& data) {
+  shape listed = data;
+  for (rank r = 0; r < place.size; ++r) {
+    listed.blocks.push_back({place.self, r, data.count});
+    if (r != place.self) listed.blocks.push_back({r, place.self, data.count});
+  }
+  return listed_blocks(place, listed);
+}
+
+/// With an empty block for every pair that has none.
 blocks_of_rank listed_and_empty_blocks(world place, const shape& data) {
   blocks_of_rank all = listed_blocks(place, data);
   for (std::size_t distance = 1; distance < wide(place.size); ++distance)
@@ -71,82 +72,76 @@ blocks_of_rank listed_and_empty_blocks(world place, const shape& data) {
   return all;
 }
 
-/// The ops of one rank while they are being written.
-class exchange {
+class exchange : rank_part {
  public:
-  exchange(builder& to, const shape& data, const blocks_of_rank& blocks, buffer_id input, buffer_id output, op_id entry)
-      : part_(to, data, entry), blocks_(blocks), input_(input), output_(output) {}
+  exchange(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry, const blocks_of_rank& blocks)
+      : rank_part(to, data, input, output, entry), blocks_(blocks) {}
 
   /// At most `window` distances at a time.
   fragment write(rank window) {
-    if (part_.data().in_place) stage();
-    std::vector<op_id> over(wide(part_.size()), k_no_op);
-    for (rank distance = 1; distance < part_.size(); ++distance) {
+    if (in_place()) stage();
+    std::vector<op_id> over(wide(size()), k_no_op);
+    for (rank distance = 1; distance < size(); ++distance) {
       const bool is_throttled = distance > window;
       over[wide(distance)] =
-          step(distance, is_throttled ? over[wide(distance - window)] : k_no_op, distance < part_.size() - window);
+          step(distance, is_throttled ? over[wide(distance - window)] : k_no_op, distance < size() - window);
     }
-    if (!part_.data().in_place) copy_own();
-    return part_.finish(true);
+    if (!in_place()) copy_own();
+    return finish(true);
   }
 
  private:
   // Blocks of an alltoall in place are sent from where they stay until the end of the round.
   void stage() {
-    staged_.resize(wide(part_.size()));
-    if (part_.size() == 1) return;
-    source_ = part_.scratch(wide(part_.size()) * part_.data().count);
-    for (rank distance = 1; distance < part_.size(); ++distance) {
-      const block_end& it = blocks_.out[wide(distance)].front();
-      staged_[wide(part_.after(distance))] = part_.copy({input_, it.offset}, {source_, it.offset}, it.count);
+    staged_.resize(wide(size()));
+    if (size() == 1) return;
+    source_ = scratch(wide(size()) * count());
+    for (rank distance = 1; distance < size(); ++distance) {
+      const block_end& block = blocks_.out[wide(distance)].front();
+      staged_[wide(after(distance))] = copy({input(), block.offset}, {source_, block.offset}, block.count);
     }
   }
 
   /// Answers an op after which the step is over, if a later step `is_awaiting` that.
   op_id step(rank distance, op_id when, bool is_awaiting) {
-    const op_id over = is_awaiting ? part_.nop({k_no_op}) : k_no_op;
-    const auto finish = [&](op_id what) { is_awaiting ? part_.order(what, over) : part_.end(what); };
-    const rank target = part_.after(distance);
-    const rank source = part_.before(distance);
-    for (const block_end& it : blocks_.in[wide(distance)])
-      for_each_piece(it, [&](std::uint32_t tag, std::uint64_t offset, std::uint64_t count) {
-        finish(part_.recv(source, tag, {output_, offset}, count, {when, staged(source)}));
+    const op_id over = is_awaiting ? nop({k_no_op}) : k_no_op;
+    const auto add = [&](op_id message) { is_awaiting ? order(message, over) : end(message); };
+    const rank target = after(distance);
+    const rank source = before(distance);
+    for (const block_end& block : blocks_.in[wide(distance)])
+      for_each_piece(block, [&](std::uint32_t tag, std::uint64_t offset, std::uint64_t count) {
+        add(recv(source, tag, {output(), offset}, count, {when, staged(source)}));
       });
-    for (const block_end& it : blocks_.out[wide(distance)])
-      for_each_piece(it, [&](std::uint32_t tag, std::uint64_t offset, std::uint64_t count) {
-        finish(part_.send(target, tag, {source_of_sends(), offset}, count, {when, staged(target)}));
+    for (const block_end& block : blocks_.out[wide(distance)])
+      for_each_piece(block, [&](std::uint32_t tag, std::uint64_t offset, std::uint64_t count) {
+        add(send(target, tag, {source_of_sends(), offset}, count, {when, staged(target)}));
       });
     return over;
   }
 
   op_id staged(rank peer) const { return staged_.empty() ? k_no_op : staged_[wide(peer)]; }
-  buffer_id source_of_sends() const { return source_ == k_no_buffer ? input_ : source_; }
+  buffer_id source_of_sends() const { return source_ == k_no_buffer ? input() : source_; }
 
   template <class Visit>
-  void for_each_piece(const block_end& it, const Visit& visit) {
-    const portions pieces(it.count, pieces_in(part_.data(), it.count));
+  void for_each_piece(const block_end& block, const Visit& visit) {
+    const portions pieces(block.count, pieces_in(data(), block.count));
     for (std::uint64_t i = 0; i < pieces.number(); ++i)
-      visit(it.tag + static_cast<std::uint32_t>(i), it.offset + pieces.begin(i), pieces.length(i));
+      visit(block.tag + tag_of_piece(i), block.offset + pieces.begin(i), pieces.length(i));
   }
 
   void copy_own() {
     for (std::size_t i = 0; i < blocks_.out[0].size(); ++i)
-      part_.end(
-          part_.copy({input_, blocks_.out[0][i].offset}, {output_, blocks_.in[0][i].offset}, blocks_.out[0][i].count));
+      end(copy({input(), blocks_.out[0][i].offset}, {output(), blocks_.in[0][i].offset}, blocks_.out[0][i].count));
   }
 
-  rank_part part_;
   const blocks_of_rank& blocks_;
-  const buffer_id input_;
-  const buffer_id output_;
   buffer_id source_ = k_no_buffer;  ///< of sends, if that is not the input
-  std::vector<op_id>
-      staged_{};  ///< in place, by rank: the copy of what it is sent; before it, nothing may arrive there
+  std::vector<op_id> staged_{};     ///< in place, by rank: the copy of its block; before it, nothing may arrive there
 };
 
 // --- costs ---------------------------------------------------------------------------------------------------
 
-cost cost_of_alltoall(rank size, const shape& data, const activation&) {
+cost cost_of_alltoall(rank size, const shape& data) {
   const std::uint64_t pairs = wide(size) * (wide(size) - 1);
   return {.messages = pairs * pieces_in(data, data.count),
           .bytes = saturating_product(pairs, bytes_of(data.count, data)),
@@ -154,85 +149,71 @@ cost cost_of_alltoall(rank size, const shape& data, const activation&) {
 }
 
 /// Of the listed blocks alone.
-cost cost_of_list(const shape& data) {
+cost cost_of_list(rank, const shape& data) {
   cost all;
   std::uint64_t elements = 0;
-  for (const exchanged_block& it : data.blocks) {
-    if (it.from == it.to) continue;
-    all.messages += pieces_in(data, it.count);
-    elements += it.count;
+  for (const auto [from, to, count] : data.blocks) {
+    if (from == to) continue;
+    all.messages += pieces_in(data, count);
+    elements += count;
     all.hops = 1;
   }
   all.bytes = bytes_of(elements, data);
   return all;
 }
 
-cost cost_of_alltoallv(rank size, const shape& data, rank window) {
+/// Exchanges of a rank that are under way at a time: all, or of a pairwise exchange some.
+constexpr rank no_window(rank size, const shape&) { return size; }
+constexpr rank window_of(rank, const shape& data) { return data.radix == 0 ? 8 : data.radix; }
+
+template <rank (*window)(rank, const shape&)>
+cost cost_of_alltoallv(rank size, const shape& data) {
   std::vector<std::uint64_t> pairs;
-  for (const exchanged_block& it : data.blocks)
-    if (it.from != it.to) pairs.push_back(wide(it.from) * wide(size) + wide(it.to));
+  for (const auto [from, to, count] : data.blocks)
+    if (from != to) pairs.push_back(wide(from) * wide(size) + wide(to));
   std::ranges::sort(pairs);
   const auto repeated = std::ranges::unique(pairs);
-  cost all = cost_of_list(data);
+  const std::uint64_t at_once = wide(window(size, data));
+  cost all = cost_of_list(size, data);
   all.messages += wide(size) * (wide(size) - 1) - (pairs.size() - repeated.size());
-  all.hops = (wide(size) - 1 + wide(window) - 1) / wide(window);
+  all.hops = (wide(size) - 1 + at_once - 1) / at_once;
   return all;
 }
 
-rank no_window(rank size) { return size; }
+template <blocks_of_rank (*blocks_of)(world, const shape&), rank (*window)(rank, const shape&)>
+fragment add_exchange(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  const blocks_of_rank blocks = blocks_of(to.place(), data);
+  return exchange(to, data, input, output, entry, blocks).write(window(to.place().size, data));
+}
 
 }  // namespace
 
-fragment add_alltoall_direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  const blocks_of_rank blocks = blocks_of_alltoall(to.place(), data);
-  return exchange(to, data, blocks, input, output, entry).write(no_window(to.place().size));
-}
-
-fragment add_alltoallv_direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  const blocks_of_rank blocks = listed_and_empty_blocks(to.place(), data);
-  return exchange(to, data, blocks, input, output, entry).write(no_window(to.place().size));
-}
-
-fragment add_alltoallv_pairwise(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  const blocks_of_rank blocks = listed_and_empty_blocks(to.place(), data);
-  return exchange(to, data, blocks, input, output, entry).write(window_of(data));
-}
-
-fragment add_neighbor_exchange_direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  const blocks_of_rank blocks = listed_blocks(to.place(), data);
-  return exchange(to, data, blocks, input, output, entry).write(no_window(to.place().size));
-}
-
 constinit const algorithm k_alltoall_direct{.of = &k_alltoall,
                                             .name = "direct",
-                                            .add = add_alltoall_direct,
+                                            .add = add_exchange<blocks_of_alltoall, no_window>,
                                             .needs = {.summary = "any P; all pairs at once, one hop"},
                                             .cost_of = cost_of_alltoall};
 
 constinit const algorithm k_alltoallv_direct{
     .of = &k_alltoallv,
     .name = "direct",
-    .add = add_alltoallv_direct,
+    .add = add_exchange<listed_and_empty_blocks, no_window>,
     .needs = {.in_place = false, .summary = "any P; all pairs at once, one hop"},
-    .cost_of = [](rank size, const shape& data, const activation&) {
-      return cost_of_alltoallv(size, data, no_window(size));
-    }};
+    .cost_of = cost_of_alltoallv<no_window>};
 
 constinit const algorithm k_alltoallv_pairwise{
     .of = &k_alltoallv,
     .name = "pairwise",
-    .add = add_alltoallv_pairwise,
+    .add = add_exchange<listed_and_empty_blocks, window_of>,
     .needs = {.in_place = false,
               .summary = "any P; at most 8 peers at a time, or radix; for many ranks and long blocks"},
-    .cost_of = [](rank size, const shape& data, const activation&) {
-      return cost_of_alltoallv(size, data, window_of(data));
-    }};
+    .cost_of = cost_of_alltoallv<window_of>};
 
 constinit const algorithm k_neighbor_exchange_direct{
     .of = &k_neighbor_exchange,
     .name = "direct",
-    .add = add_neighbor_exchange_direct,
+    .add = add_exchange<listed_blocks, no_window>,
     .needs = {.in_place = false, .summary = "any graph of neighbours; all blocks at once, one hop"},
-    .cost_of = [](rank, const shape& data, const activation&) { return cost_of_list(data); }};
+    .cost_of = cost_of_list};
 
 }  // namespace lsched

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-#include "libsched/schedule/geometry.h"
+#include "collectives/allreduce/allreduce.h"
 
 namespace lsched {
 namespace {
@@ -41,7 +41,7 @@ class multiplying {
 
  private:
   bool is_in_place() const { return input_.cell == output_.cell; }
-  rank real(rank member) const { return ranks_[static_cast<std::size_t>(member)]; }
+  rank real(rank member) const { return ranks_[wide(member)]; }
   stretch scratch() { return ops_.scratch(input_.count); }
 
   void write_extra() {
@@ -67,27 +67,28 @@ class multiplying {
   /// Everybody begins with another peer.
   stretch step(int j, const stretch& now) {
     const rank number = folded_.virtual_of(self_);
-    const rank base = digits_.base(j), mine = digits_.digit(number, j);
+    const rank base = digits_.base(j), own_digit = digits_.digit(number, j);
     const std::uint32_t tag = tag_ + k_first_step_tag + static_cast<std::uint32_t>(j);
-    std::vector<stretch> operands(static_cast<std::size_t>(base), now);
+    std::vector<stretch> operands(wide(base), now);
     const auto peer = [&](rank digit) { return real(folded_.real_of(digits_.with(number, j, digit))); };
-    for (rank distance = 1; distance < base; ++distance) ops_.send(peer(ring_after(mine, distance, base)), tag, now);
+    for (rank distance = 1; distance < base; ++distance)
+      ops_.send(peer(ring_after(own_digit, distance, base)), tag, now);
     for (rank distance = 1; distance < base; ++distance) {
-      const rank from = ring_before(mine, distance, base);
-      operands[static_cast<std::size_t>(from)] = scratch();
-      ops_.recv(peer(from), tag, operands[static_cast<std::size_t>(from)]);
+      const rank from = ring_before(own_digit, distance, base);
+      operands[wide(from)] = scratch();
+      ops_.recv(peer(from), tag, operands[wide(from)]);
     }
-    return combine(operands, mine, j + 1 == digits_.steps() ? output_ : accumulator(j + 1));
+    return combine(operands, own_digit, j + 1 == digits_.steps() ? output_ : accumulator(j + 1));
   }
 
   /// Left to right. What the rank has itself may lie where the result goes.
-  stretch combine(const std::vector<stretch>& operands, rank mine, const stretch& target) {
-    const bool keeps_mine = operands[static_cast<std::size_t>(mine)].cell == target.cell && mine >= 2;
-    const stretch partial = keeps_mine ? scratch() : target;
+  stretch combine(const std::vector<stretch>& operands, rank own_digit, const stretch& target) {
+    const bool keeps_own = operands[wide(own_digit)].cell == target.cell && own_digit >= 2;
+    const stretch partial = keeps_own ? scratch() : target;
     stretch so_far = operands[0];
     for (rank digit = 1; digit < static_cast<rank>(operands.size()); ++digit) {
-      const stretch to = digit < mine ? partial : target;
-      ops_.reduce(so_far, operands[static_cast<std::size_t>(digit)], to);
+      const stretch to = digit < own_digit ? partial : target;
+      ops_.reduce(so_far, operands[wide(digit)], to);
       so_far = to;
     }
     return target;
@@ -111,11 +112,19 @@ class multiplying {
   std::array<stretch, 2> accumulators_{{{.cells = 0}, {.cells = 0}}};
 };
 
-rank radix_of(const shape& data) { return data.radix == 0 ? k_multiplying_radix : data.radix; }
+/// Among all ranks.
+class multiplying_part : ordered_part {
+ public:
+  using ordered_part::ordered_part;
 
-cost cost_of_allreduce(rank size, const shape& data, const activation&) {
-  return cost_of_multiplying(size, radix_of(data), data.count, data);
-}
+  fragment write() {
+    set_blocks({0, count()});
+    std::vector<rank> all(wide(size()));
+    std::iota(all.begin(), all.end(), 0);
+    const block_range whole{0, 1};
+    return finish(add_multiplying(*this, all, self(), multiplying_radix(data()), 0, in_input(whole), in_output(whole)));
+  }
+};
 
 }  // namespace
 
@@ -128,35 +137,32 @@ bool add_multiplying(ordered_ops& to, std::span<const rank> ranks, rank self, ra
 // proxies differ in all of them; the first such pair is k^(L-1) and 011…1, and no proxy has a highest digit of the
 // smaller base.
 cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data) {
-  const digits of(size, radix);
-  const fold folded(size, of.core());
+  const digits places(size, radix);
+  const fold folded(size, places.core());
   std::uint64_t messages = 2 * wide(folded.rem());
-  for (int j = 0; j < of.steps(); ++j) messages += wide(of.core()) * wide(of.base(j) - 1);
-  const bool is_even = of.steps() > 0 && of.base(of.steps() - 1) == radix;
-  const bool has_opposites = is_even && folded.rem() > of.stride(of.steps() - 1);
+  for (int j = 0; j < places.steps(); ++j) messages += wide(places.core()) * wide(places.base(j) - 1);
+  const bool is_even = places.steps() > 0 && places.base(places.steps() - 1) == radix;
+  const bool has_opposites = is_even && folded.rem() > places.stride(places.steps() - 1);
   const std::uint64_t ends = folded.rem() == 0 ? 0 : has_opposites ? 2 : 1;
-  return {.messages = messages,
-          .bytes = saturating_product(messages, bytes_of(count, data)),
-          .hops = static_cast<std::uint64_t>(of.steps()) + ends};
+  return cost_of_messages(messages, count, data, static_cast<std::uint64_t>(places.steps()) + ends);
 }
 
 std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::uint64_t> chains) {
   const auto size = static_cast<rank>(chains.size());
-  const digits of(size, radix);
-  const fold folded(size, of.core());
-  const auto at = [&](rank number) -> std::uint64_t& {
-    return chains[static_cast<std::size_t>(folded.real_of(number))];
-  };
-  const auto extra = [&](rank i) -> std::uint64_t& { return chains[static_cast<std::size_t>(folded.extra_of(2 * i))]; };
+  const digits places(size, radix);
+  const fold folded(size, places.core());
+  const auto at = [&](rank number) -> std::uint64_t& { return chains[wide(folded.real_of(number))]; };
+  const auto extra = [&](rank i) -> std::uint64_t& { return chains[wide(folded.extra_of(2 * i))]; };
   for (rank i = 0; i < folded.rem(); ++i) at(i) = std::max(at(i), extra(i) + 1);
-  for (int j = 0; j < of.steps(); ++j) {
+  for (int j = 0; j < places.steps(); ++j) {
     std::vector<std::uint64_t> next;
-    for (rank number = 0; number < of.core(); ++number) {
+    for (rank number = 0; number < places.core(); ++number) {
       next.push_back(at(number));
-      for (rank digit = 0; digit < of.base(j); ++digit)
-        if (digit != of.digit(number, j)) next.back() = std::max(next.back(), at(of.with(number, j, digit)) + 1);
+      for (rank digit = 0; digit < places.base(j); ++digit)
+        if (digit != places.digit(number, j))
+          next.back() = std::max(next.back(), at(places.with(number, j, digit)) + 1);
     }
-    for (rank number = 0; number < of.core(); ++number) at(number) = next[static_cast<std::size_t>(number)];
+    for (rank number = 0; number < places.core(); ++number) at(number) = next[wide(number)];
   }
   for (rank i = 0; i < folded.rem(); ++i) extra(i) = at(i) + 1;
   return chains;
@@ -165,20 +171,11 @@ std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::ui
 constinit const algorithm k_allreduce_multiplying{
     .of = &k_allreduce,
     .name = "recursive_multiplying",
-    .add = add_allreduce_multiplying,
+    .add = add_by<multiplying_part>,
     .needs = {.summary =
                   "short vectors, any P: log_k P steps of k-1 messages with the entire vector, k = 4 or the radix"},
-    .cost_of = cost_of_allreduce,
+    .cost_of = [](rank size,
+                  const shape& data) { return cost_of_multiplying(size, multiplying_radix(data), data.count, data); },
     .looks_at = {.radix = true}};
-
-fragment add_allreduce_multiplying(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  std::vector<rank> all(static_cast<std::size_t>(to.place().size));
-  std::iota(all.begin(), all.end(), 0);
-  ordered_ops ops(to, data, entry);
-  stretch given{{input, 0}, data.count, ops.new_cells(1)};
-  stretch result{{output, 0}, data.count, data.in_place ? given.cell : ops.new_cells(1)};
-  const bool may_hold = add_multiplying(ops, all, to.place().self, radix_of(data), 0, given, result);
-  return ops.finish(may_hold);
-}
 
 }  // namespace lsched

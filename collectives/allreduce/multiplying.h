@@ -20,8 +20,8 @@
 
 namespace lsched {
 
-/// k if the shape does not say.
-inline constexpr rank k_multiplying_radix = 4;
+/// k: 4 if the shape does not say.
+constexpr rank multiplying_radix(const shape& data) { return data.radix == 0 ? 4 : data.radix; }
 
 /// Appends an allreduce of `input` into `output` among some ranks, of which this one is number `self`. Tags from `tag`
 /// on, fewer than k_multiplying_tags of them, are used. Answers whether payloads may be held.
@@ -35,10 +35,5 @@ cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape
 /// The longest chain of messages up to each rank's result, where one of `chains[i]` messages leads to what number i
 /// brings.
 std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::uint64_t> chains);
-
-/// Appends an allreduce of `data.count` elements from `input` to `output`.
-fragment add_allreduce_multiplying(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
-
-extern const algorithm k_allreduce_multiplying;
 
 }  // namespace lsched

@@ -14,23 +14,35 @@ cut cut_into_blocks(const shape& data, std::uint64_t count, std::uint64_t parts)
   return {count, parts, count / parts >= 8 * line ? line : 1};
 }
 
+std::vector<std::uint64_t> block_begins(const shape& data, std::uint64_t parts) {
+  const cut blocks = cut_into_blocks(data, data.count, parts);
+  std::vector<std::uint64_t> begins;
+  for (std::uint64_t i = 0; i <= parts; ++i) begins.push_back(blocks.begin(i));
+  return begins;
+}
+
+block_grid::block_grid(const shape& data, rank size, std::vector<std::uint64_t> offsets, std::uint64_t piece_bytes,
+                       std::uint64_t most_segments)
+    : data_(&data), size_(wide(size)), offsets_(std::move(offsets)) {
+  const std::uint64_t length = data.segment != 0 ? data.segment : piece_bytes / size_of(data.type);
+  const std::uint64_t layer = saturating_product(size_, length);
+  const std::uint64_t wanted = total() / layer + (total() % layer != 0 ? 1 : 0);
+  segments_ = std::clamp<std::uint64_t>(wanted, 1, std::max<std::uint64_t>(most_segments, 1));
+}
+
 block_grid block_grid::of_vector(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments) {
-  block_grid all(data, size, {0, data.count});
-  all.choose_segments(piece_bytes, most_segments);
-  return all;
+  return {data, size, {0, data.count}, piece_bytes, most_segments};
 }
 
 block_grid block_grid::of_blocks(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments) {
-  block_grid all(data, size, block_offsets(data, size));
-  all.choose_segments(piece_bytes, most_segments);
-  return all;
+  return {data, size, block_offsets(data, size), piece_bytes, most_segments};
 }
 
-void block_grid::choose_segments(std::uint64_t piece_bytes, std::uint64_t most) {
-  const std::uint64_t length = data_->segment != 0 ? data_->segment : piece_bytes / size_of(data_->type);
-  const std::uint64_t layer = saturating_product(size_, length);
-  const std::uint64_t wanted = total() / layer + (total() % layer != 0 ? 1 : 0);
-  segments_ = std::clamp<std::uint64_t>(wanted, 1, std::max<std::uint64_t>(most, 1));
+block_grid block_grid::of(bool is_vector, const shape& data, rank size, std::uint64_t piece_bytes,
+                          std::uint64_t most_segments) {
+  constexpr std::uint64_t k_most_pieces = 8192;
+  const std::uint64_t most = size == 1 ? 1 : std::min(most_segments, k_most_pieces / wide(size));
+  return (is_vector ? of_vector : of_blocks)(data, size, piece_bytes, most);
 }
 
 piece block_grid::at(rank block, std::uint64_t segment) const {

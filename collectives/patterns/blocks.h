@@ -14,6 +14,9 @@ namespace lsched {
 /// enough for that to be worth a less even cut.
 cut cut_into_blocks(const shape& data, std::uint64_t count, std::uint64_t parts);
 
+/// Where those blocks begin, and the end of the last.
+std::vector<std::uint64_t> block_begins(const shape& data, std::uint64_t parts);
+
 /// A block of some segment.
 struct piece {
   std::uint64_t begin = 0;  ///< element of the whole vector
@@ -29,15 +32,18 @@ class block_grid {
   /// The blocks that the shape gives, each cut into segments.
   static block_grid of_blocks(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments);
 
+  /// Either, in no more pieces than there may be messages to land in buffers of their own (ordered_ops.h).
+  static block_grid of(bool is_vector, const shape& data, rank size, std::uint64_t piece_bytes,
+                       std::uint64_t most_segments);
+
   std::uint64_t segments() const { return segments_; }
   std::uint64_t total() const { return offsets_.back(); }  ///< elements
   /// No piece of a block is longer than that of segment 0.
   piece at(rank block, std::uint64_t segment) const;
 
  private:
-  block_grid(const shape& data, rank size, std::vector<std::uint64_t> offsets)
-      : data_(&data), size_(static_cast<std::uint64_t>(size)), offsets_(std::move(offsets)) {}
-  void choose_segments(std::uint64_t piece_bytes, std::uint64_t most);
+  block_grid(const shape& data, rank size, std::vector<std::uint64_t> offsets, std::uint64_t piece_bytes,
+             std::uint64_t most_segments);
 
   const shape* data_;
   std::uint64_t size_;

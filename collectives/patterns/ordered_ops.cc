@@ -1,5 +1,7 @@
 #include "collectives/patterns/ordered_ops.h"
 
+#include <utility>
+
 namespace lsched {
 
 std::uint32_t ordered_ops::new_cells(std::uint64_t count) {
@@ -15,8 +17,8 @@ stretch ordered_ops::scratch(dtype type, std::uint64_t count, std::uint64_t cell
 stretch ordered_ops::landing(std::uint64_t count, std::uint64_t longest) {
   if (landings_++ < k_most_landings) return scratch(count);
   if (used_again_.size() < k_landings_used_again) used_again_.push_back(scratch(longest));
-  const stretch& it = used_again_[landings_ % used_again_.size()];
-  return {it.at, count, it.cell};
+  const stretch& landing = used_again_[landings_ % used_again_.size()];
+  return {landing.at, count, landing.cell};
 }
 
 op_id ordered_ops::send(rank to, std::uint32_t tag, const stretch& source) {
@@ -39,8 +41,8 @@ op_id ordered_ops::add(const stretch& lower, const stretch& higher, const stretc
   return combine(kernel::sum, lower, higher, target);
 }
 
-op_id ordered_ops::combine(kernel what, const stretch& lower, const stretch& higher, const stretch& target) {
-  const op_id sum = append(to_.reduce(what, lower.at, higher.at, target.at, target.count));
+op_id ordered_ops::combine(kernel how, const stretch& lower, const stretch& higher, const stretch& target) {
+  const op_id sum = append(to_.reduce(how, lower.at, higher.at, target.at, target.count));
   reads(lower);
   reads(higher);
   writes(target);
@@ -99,12 +101,12 @@ fragment ordered_ops::finish(bool is_holding) {
 }
 
 /// A builder that has met an error hands out k_no_op, and nothing that is appended then will be looked at.
-op_id ordered_ops::append(op_id what) {
-  last_ = what;
-  if (what == k_no_op) return what;
-  if (first_ == k_no_op) first_ = what;
-  awaited_by_.resize(what - first_ + 1, k_no_op);
-  return what;
+op_id ordered_ops::append(op_id op) {
+  last_ = op;
+  if (op == k_no_op) return op;
+  if (first_ == k_no_op) first_ = op;
+  awaited_by_.resize(op - first_ + 1, k_no_op);
+  return op;
 }
 
 void ordered_ops::reads(const stretch& from) {
@@ -118,15 +120,45 @@ void ordered_ops::reads(const stretch& from) {
 // Readers have waited for the last writer.
 void ordered_ops::writes(const stretch& to) {
   for (std::uint32_t i = to.cell; i != to.cell + to.cells; ++i) {
-    cell_state& it = cells_[i];
+    cell_state& cell = cells_[i];
     bool has_readers = false;
-    for (std::uint32_t at = it.readers; at != k_none; at = readers_[at].next) {
-      has_readers |= readers_[at].who != last_;
-      wait_for(readers_[at].who);
+    for (std::uint32_t number = cell.readers; number != k_none; number = readers_[number].next) {
+      has_readers |= readers_[number].id != last_;
+      wait_for(readers_[number].id);
     }
-    if (!has_readers) wait_for(it.writer);
-    it = {last_, k_none};
+    if (!has_readers) wait_for(cell.writer);
+    cell = {last_, k_none};
   }
+}
+
+// --- one rank's part -----------------------------------------------------------------------------------------
+
+void ordered_part::set_cells(std::uint64_t count) {
+  input_cell_ = output_cell_ = new_cells(count);
+  if (!in_place()) output_cell_ = new_cells(count);
+}
+
+void ordered_part::set_blocks(std::vector<std::uint64_t> begins) {
+  set_cells(begins.size() - 1);
+  begins_ = std::move(begins);
+}
+
+stretch ordered_part::blocks_in(buffer_id buffer, std::uint32_t cell, block_range blocks) const {
+  const std::uint64_t begin = begins_[wide(blocks.first)];
+  return {{buffer, begin},
+          begins_[wide(blocks.end)] - begin,
+          cell + static_cast<std::uint32_t>(blocks.first),
+          static_cast<std::uint32_t>(blocks.count())};
+}
+
+stretch ordered_part::own_output() const {
+  return {{output(), 0}, in_input({self(), self() + 1}).count, output_cell_, static_cast<std::uint32_t>(size())};
+}
+
+stretch ordered_part::receive(rank from, std::uint32_t tag, std::uint64_t count) {
+  const stretch landing = scratch(count);
+  recv(from, tag, landing);
+  return landing;
 }
 
 }  // namespace lsched

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/algorithm/generator.h"
+#include "collectives/patterns/rank_part.h"
 
 namespace lsched {
 
@@ -49,7 +49,7 @@ class ordered_ops {
   /// target = lower + higher, whatever the shape's kernel is.
   op_id add(const stretch& lower, const stretch& higher, const stretch& target);
   op_id divide(const stretch& source, const stretch& target, std::uint32_t divisor);
-  /// The sums of an adaptive sum, and that (builder.h).
+  /// The sums of an adaptive sum, and the adaptive sum (builder.h).
   op_id dot_norms(const stretch& lower, const stretch& higher, const stretch& sums);
   op_id adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target);
   /// The op appended last waits for this one too. k_no_op: for nothing.
@@ -67,11 +67,11 @@ class ordered_ops {
     std::uint32_t readers;  ///< a list in readers_
   };
   struct reader {
-    op_id who;
+    op_id id;
     std::uint32_t next;
   };
-  op_id append(op_id what);
-  op_id combine(kernel what, const stretch& lower, const stretch& higher, const stretch& target);
+  op_id append(op_id op);
+  op_id combine(kernel how, const stretch& lower, const stretch& higher, const stretch& target);
   void reads(const stretch& from);
   void writes(const stretch& to);
 
@@ -86,6 +86,50 @@ class ordered_ops {
   std::vector<cell_state> cells_;
   std::vector<reader> readers_;
   std::vector<op_id> awaited_by_;  ///< by op from first_ on: the last op that was told to wait for it
+};
+
+/// Neighbouring blocks of a vector.
+struct block_range {
+  rank first = 0;
+  rank end = 0;
+  rank count() const { return end - first; }
+  /// Of a number of blocks that is even.
+  block_range half(bool upper) const {
+    return upper ? block_range{first + count() / 2, end} : block_range{first, first + count() / 2};
+  }
+};
+
+/// The ops of one rank, ordered by cells. In place, input and output have the same cells.
+class ordered_part : public rank_call, public ordered_ops {
+ public:
+  ordered_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
+      : rank_call(to, data, input, output, entry), ordered_ops(to, data, entry) {}
+
+ protected:
+  void set_cells(std::uint64_t count);
+  std::uint32_t input_cell() const { return input_cell_; }
+  std::uint32_t output_cell() const { return output_cell_; }
+
+  /// Of vectors in blocks: a cell for each. `begins` has the end of the last one, too.
+  void set_blocks(std::vector<std::uint64_t> begins);
+  const std::vector<std::uint64_t>& begins() const { return begins_; }
+  stretch blocks_in(buffer_id buffer, std::uint32_t cell, block_range blocks) const;
+  stretch in_input(block_range blocks) const { return blocks_in(input(), input_cell_, blocks); }
+  stretch in_output(block_range blocks) const { return blocks_in(output(), output_cell_, blocks); }
+  /// A reduce_scatter's output: one block, which in place is the beginning of all blocks.
+  stretch own_output() const;
+
+  /// Where `count` elements arrive.
+  stretch receive(rank from, std::uint32_t tag, std::uint64_t count);
+  /// The result of a world of one rank, which in place is there already.
+  void copy_alone(const stretch& source, const stretch& target) {
+    if (!in_place()) copy(source, target);
+  }
+
+ private:
+  std::uint32_t input_cell_ = 0;
+  std::uint32_t output_cell_ = 0;
+  std::vector<std::uint64_t> begins_{};
 };
 
 }  // namespace lsched

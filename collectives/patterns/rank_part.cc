@@ -1,22 +1,15 @@
 #include "collectives/patterns/rank_part.h"
 
-#include <algorithm>
-
-#include "libsched/schedule/geometry.h"
-
 namespace lsched {
 
-rank rank_part::after(rank distance) const { return ring_after(self(), distance, size()); }
-rank rank_part::before(rank distance) const { return ring_before(self(), distance, size()); }
-
-op_id rank_part::ordered(op_id what, deps when) {
+op_id rank_part::ordered(op_id later, deps when) {
   bool is_ordered = false;
   for (const op_id earlier : when) {
-    to_.dep(earlier, what);
+    to_.dep(earlier, later);
     is_ordered = is_ordered || earlier != k_no_op;
   }
-  if (!is_ordered) to_.dep(entry_, what);
-  return what;
+  if (!is_ordered) to_.dep(entry(), later);
+  return later;
 }
 
 void rank_part::end(op_id last) {
@@ -26,8 +19,19 @@ void rank_part::end(op_id last) {
 }
 
 fragment rank_part::finish(bool holding) {
-  if (!has_end_) to_.dep(entry_, exit_);
-  return {.entry = entry_, .exit = exit_, .holding = holding};
+  if (!has_end_) to_.dep(entry(), exit_);
+  return {.entry = entry(), .exit = exit_, .holding = holding};
+}
+
+std::uint64_t messages_of_doubling(rank size) {
+  const fold folded(size);
+  return wide(folded.core()) * static_cast<std::uint64_t>(folded.levels()) + 2 * wide(folded.rem());
+}
+
+std::uint64_t hops_of_doubling(rank size) {
+  const fold folded(size);
+  const std::uint64_t ends = folded.rem() == 0 ? 0 : 2 * wide(folded.rem()) > wide(folded.core()) ? 2 : 1;
+  return static_cast<std::uint64_t>(folded.levels()) + ends;
 }
 
 std::uint64_t pieces_of(const shape& data, std::uint64_t count) {
@@ -36,6 +40,16 @@ std::uint64_t pieces_of(const shape& data, std::uint64_t count) {
   if (count == 0) return 0;
   const std::uint64_t longest = data.segment != 0 ? data.segment : k_segment_bytes / size_of(data.type);
   return std::min((count - 1) / longest + 1, k_most_pieces);
+}
+
+std::uint64_t pieces_if_segmented(const shape& data, std::uint64_t count) {
+  return data.segment == 0 ? std::min<std::uint64_t>(count, 1) : pieces_of(data, count);
+}
+
+// There are only two lengths of blocks.
+std::uint64_t block_pieces::filled() const {
+  const std::uint64_t number = blocks_.number(), longer = blocks_.count() % number;
+  return longer * filled(0) + (number - longer) * filled(number - 1);
 }
 
 }  // namespace lsched

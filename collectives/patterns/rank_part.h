@@ -1,25 +1,48 @@
 // One rank's part of a collective while it is being written: ops that follow the entry or one another, and the exit.
 #pragma once
 
+#include <algorithm>
+
 #include "collectives/algorithm/algorithm.h"
 #include "libsched/schedule/geometry.h"
 
 namespace lsched {
 
-class rank_part {
+/// What a generator was given.
+class rank_call {
+ public:
+  rank_call(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
+      : to_(to), data_(data), input_(input), output_(output), entry_(entry) {}
+
+  const shape& data() const { return data_; }
+  std::uint64_t count() const { return data_.count; }
+  bool in_place() const { return data_.in_place; }
+  rank self() const { return to_.place().self; }
+  rank size() const { return to_.place().size; }
+  /// At `distance` on the ring of all ranks; 0 <= distance < size.
+  rank after(rank distance) const { return ring_after(self(), distance, size()); }
+  rank before(rank distance) const { return ring_before(self(), distance, size()); }
+  buffer_id input() const { return input_; }
+  buffer_id output() const { return output_; }
+  op_id entry() const { return entry_; }
+
+ protected:
+  builder& to_;
+
+ private:
+  const shape& data_;
+  const buffer_id input_;
+  const buffer_id output_;
+  const op_id entry_;
+};
+
+/// Its ops in the order of explicit dependencies.
+class rank_part : public rank_call {
  public:
   using deps = builder::deps;
 
-  /// Both outlive it.
-  rank_part(builder& to, const shape& data, op_id entry) : to_(to), data_(data), entry_(entry), exit_(to.nop()) {}
-
-  const shape& data() const { return data_; }
-  rank self() const { return to_.place().self; }
-  rank size() const { return to_.place().size; }
-  op_id entry() const { return entry_; }
-  /// At `distance` on the ring of all ranks; 0 <= distance < size.
-  rank after(rank distance) const;
-  rank before(rank distance) const;
+  rank_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
+      : rank_call(to, data, input, output, entry), exit_(to.nop()) {}
 
   // --- ops: `when` are those that complete before, k_no_op being none; without any, it is the entry ------------------
   op_id send(rank peer, std::uint32_t tag, region from, std::uint64_t count, deps when = {}) {
@@ -32,29 +55,30 @@ class rank_part {
     return ordered(to_.copy(from, target, count), when);
   }
   op_id reduce(region lower, region higher, region target, std::uint64_t count, deps when = {}) {
-    return ordered(to_.reduce(data_.what, lower, higher, target, count), when);
+    return ordered(to_.reduce(data().what, lower, higher, target, count), when);
   }
   op_id signal_send(rank peer, std::uint32_t tag, deps when = {}) { return ordered(to_.signal_send(peer, tag), when); }
   /// Its register may be raised at any time.
   op_id signal_recv(rank peer, std::uint32_t tag) { return to_.signal_recv(peer, tag); }
   op_id nop(deps when = {}) { return ordered(to_.nop(), when); }
 
-  /// `what`, which has been written already, waits for one op more.
-  void order(op_id earlier, op_id what) { to_.dep(earlier, what); }
+  /// `later`, which has been written already, waits for one op more.
+  void order(op_id earlier, op_id later) { to_.dep(earlier, later); }
   /// The exit waits for it.
   void end(op_id last);
+  /// The result of a world of one rank, which in place is there already.
+  void end_with_copy(std::uint64_t count) {
+    if (!in_place()) end(copy({input(), 0}, {output(), 0}, count));
+  }
 
-  buffer_id scratch(std::uint64_t count) { return to_.scratch(data_.type, count); }
+  buffer_id scratch(std::uint64_t count) { return to_.scratch(data().type, count); }
 
   /// All of it; `holding` as in fragment.
   fragment finish(bool holding);
 
  private:
-  op_id ordered(op_id what, deps when);
+  op_id ordered(op_id later, deps when);
 
-  builder& to_;
-  const shape& data_;
-  const op_id entry_;
   const op_id exit_;
   bool has_end_ = false;
 };
@@ -67,6 +91,7 @@ class portions {
   constexpr portions(std::uint64_t count, std::uint64_t number)
       : count_(count), number_(number), runs_(count, number == 0 ? 1 : number) {}
 
+  constexpr std::uint64_t count() const { return count_; }
   constexpr std::uint64_t number() const { return number_; }
   constexpr std::uint64_t begin(std::uint64_t i) const { return runs_.begin(i); }
   constexpr std::uint64_t length(std::uint64_t i) const { return runs_.size(i); }
@@ -79,8 +104,41 @@ class portions {
   cut runs_;
 };
 
+/// Of recursive doubling across a fold: messages, and the longest chain of them. It is longest when it starts at an
+/// extra and ends at one, L + 2; it crosses all L dimensions only if two proxies have opposite virtual indices, and
+/// these are all below rem: 2 * rem > core.
+std::uint64_t messages_of_doubling(rank size);
+std::uint64_t hops_of_doubling(rank size);
+
+/// The message of a piece, counted from 0.
+constexpr std::uint32_t tag_of_piece(std::uint64_t i) { return static_cast<std::uint32_t>(i); }
+
 /// How many messages a pipelined algorithm makes of so many elements, none of nothing: segments of `data.segment`, or
 /// of 128 KiB, but never more than 64 of them.
 std::uint64_t pieces_of(const shape& data, std::uint64_t count);
+
+/// The same for algorithms with a message for all that there is, unless the shape has a segment.
+std::uint64_t pieces_if_segmented(const shape& data, std::uint64_t count);
+
+/// Blocks of a vector, each in the same number of pieces, so that the first pieces of all blocks can go first.
+class block_pieces {
+ public:
+  block_pieces(const shape& data, std::uint64_t blocks, std::uint64_t most_pieces = ~std::uint64_t{0})
+      : blocks_(data.count, blocks), pieces_(std::min(pieces_of(data, blocks_.length(0)), most_pieces)) {}
+
+  const portions& blocks() const { return blocks_; }
+  std::uint64_t pieces() const { return pieces_; }
+  std::uint64_t begin(std::uint64_t block, std::uint64_t i) const { return blocks_.begin(block) + in(block).begin(i); }
+  std::uint64_t length(std::uint64_t block, std::uint64_t i) const { return in(block).length(i); }
+  /// Pieces that are not empty: of a block, of all.
+  std::uint64_t filled(std::uint64_t block) const { return in(block).filled(); }
+  std::uint64_t filled() const;
+
+ private:
+  portions in(std::uint64_t block) const { return {blocks_.length(block), pieces_}; }
+
+  portions blocks_;
+  std::uint64_t pieces_;
+};
 
 }  // namespace lsched

@@ -1,10 +1,24 @@
-#include "collectives/rooted/barrier.h"
-
+// Barriers, made of signals only. No bytes. Synchronising.
+//
+//   dissemination      (Hensgen, Finkel and Manber, 1988)
+//   k_dissemination    the same with more than one peer a step (Hoefler and others, 2006): k = 4, or `radix`, instead
+//                      of 2: half the steps, with three signals each
+//   tree               a k-nomial tree of radix 4, or `radix`: "all below me have entered" goes up to rank 0, "all
+//                      have" comes down
+//
+// In step j of a dissemination, rank r signals r + i k^j and hears from r - i k^j (mod P),  i = 1 … k-1,
+// j = 0 … ceil(log_k P) - 1. What a rank says in step j is "I and the k^j - 1 ranks before me have entered", so it may
+// say so only after it has heard in *all* earlier steps, not merely in the one before: step j-1 covers the far part of
+// that range, the earlier ones the near part.
+//
+// The tree takes 2 (P-1) signals, the fewest there can be without a message that says more than one thing, and twice as
+// many hops as it is deep: the choice where ranks share cores, and every signal wakes somebody.
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "libsched/schedule/geometry.h"
+#include "collectives/patterns/rank_part.h"
+#include "collectives/rooted/rooted.h"
 
 namespace lsched {
 
@@ -25,16 +39,15 @@ fragment add_barrier(builder& to, op_id entry, rank radix) {
     }
   }
   const op_id exit = to.nop({sent});
-  for (const op_id it : heard) to.dep(it, exit);
+  for (const op_id received : heard) to.dep(received, exit);
   return {.entry = entry, .exit = exit};
 }
 
 namespace {
 
-constexpr rank k_radix = 4;
-rank radix_of(const shape& data) { return data.radix == 0 ? k_radix : data.radix; }
+rank radix_of(const shape& data) { return data.radix == 0 ? k_tree_radix : data.radix; }
 
-cost cost_of_barrier(rank size, rank radix) {
+cost cost_of_dissemination(rank size, rank radix) {
   cost all;
   for (std::int64_t step = 1; step < size; step *= radix, ++all.hops)
     all.signals += static_cast<std::uint64_t>(size) *
@@ -43,10 +56,31 @@ cost cost_of_barrier(rank size, rank radix) {
   return all;
 }
 
-fragment body(builder& to, const shape&, buffer_id, buffer_id, op_id entry) { return add_barrier(to, entry); }
+knomial tree_of(rank size, const shape& data) { return {size, radix_of(data)}; }
 
-fragment body_of_radix(builder& to, const shape& data, buffer_id, buffer_id, op_id entry) {
-  return add_barrier(to, entry, radix_of(data));
+fragment add_tree(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  rank_part part(to, data, input, output, entry);
+  const knomial tree = tree_of(part.size(), data);
+  const std::vector<rank> children = tree.children_of(part.self());
+  op_id all = part.nop();
+  for (const rank child : children) part.order(part.signal_recv(child, k_barrier_tag), all);
+  if (part.self() != 0) {
+    const rank parent = tree.parent_of(part.self());
+    const op_id told = part.signal_send(parent, k_barrier_tag, {all});
+    all = part.nop({told, part.signal_recv(parent, k_barrier_tag)});
+  }
+  // The deepest subtree first.
+  for (auto child = children.rbegin(); child != children.rend(); ++child)
+    part.end(part.signal_send(*child, k_barrier_tag, {all}));
+  if (children.empty()) part.end(all);
+  return part.finish(true);
+}
+
+cost cost_of_tree(rank size, const shape& data) {
+  const std::uint64_t signals = 2 * (wide(size) - 1);
+  return {.signals = signals,
+          .signals_of_one = signals,
+          .hops = 2 * static_cast<std::uint64_t>(tree_of(size, data).depth())};
 }
 
 }  // namespace
@@ -54,15 +88,23 @@ fragment body_of_radix(builder& to, const shape& data, buffer_id, buffer_id, op_
 constinit const algorithm k_barrier_dissemination{
     .of = &k_barrier,
     .name = "dissemination",
-    .add = body,
+    .add = [](builder& to, const shape&, buffer_id, buffer_id, op_id entry) { return add_barrier(to, entry); },
     .needs = {.summary = "any P; ceil(log2 P) steps of signals, no payload"},
-    .cost_of = [](rank size, const shape&, const activation&) { return cost_of_barrier(size, 2); }};
+    .cost_of = [](rank size, const shape&) { return cost_of_dissemination(size, 2); }};
 
 constinit const algorithm k_barrier_k_dissemination{
     .of = &k_barrier,
     .name = "k_dissemination",
-    .add = body_of_radix,
+    .add = [](builder& to, const shape& data, buffer_id, buffer_id,
+              op_id entry) { return add_barrier(to, entry, radix_of(data)); },
     .needs = {.summary = "any P; ceil(log4 P) steps of three signals, or of radix k; for a core for every rank"},
-    .cost_of = [](rank size, const shape& data, const activation&) { return cost_of_barrier(size, radix_of(data)); }};
+    .cost_of = [](rank size, const shape& data) { return cost_of_dissemination(size, radix_of(data)); }};
+
+constinit const algorithm k_barrier_tree{
+    .of = &k_barrier,
+    .name = "tree",
+    .add = add_tree,
+    .needs = {.summary = "any P; 2(P-1) signals, the fewest, along a tree; for ranks that share cores"},
+    .cost_of = cost_of_tree};
 
 }  // namespace lsched

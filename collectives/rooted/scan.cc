@@ -1,10 +1,17 @@
-#include "collectives/rooted/scan.h"
-
+// Scan and exscan, in rank order.
+//
+//   recursive_doubling   step k: rank r sends what it has of ranks r-2^k+1 … r to r+2^k              ceil(log2 P) steps
+//                        (simultaneous binomial trees: Hillis and Steele, 1986), any P; one combination a step, two in
+//                        an exscan, which keeps its own contribution apart
+//   chain                rank r waits for r-1 and goes on to r+1, segment by segment; P-1 vectors on the wire in all
+//
+// The steps carry P log2 P vectors, but only floor(log2 P) hops follow one another; the chain is for long vectors.
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "collectives/patterns/rank_part.h"
-#include "libsched/schedule/geometry.h"
+#include "collectives/rooted/rooted.h"
 
 namespace lsched {
 namespace {
@@ -14,63 +21,57 @@ namespace {
 /// The window of a rank are the ranks up to itself whose contributions it has combined: 2^k of them before step k, or
 /// all there are. What a reader of a payload may have to wait for, besides receives, is the send of an earlier step to
 /// a higher rank, never a circle: receives may hold.
-class doubling {
+class doubling : rank_part {
  public:
-  doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
-      : part_(to, data, entry), input_(input), output_(output), window_(input) {}
+  using rank_part::rank_part;
 
   fragment write_scan() {
     for (int k = 0; k < steps(); ++k) {
       tell(k);
       if (hears(k)) widen(k);
     }
-    if (!hears(0) && !part_.data().in_place) made_ = part_.copy({input_, 0}, {output_, 0}, count());
-    part_.end(made_);
-    return part_.finish(true);
+    if (!hears(0)) end_with_copy(count());
+    end(made_);
+    return finish(true);
   }
 
   fragment write_exscan() {
-    if (hears(0)) before_ = part_.data().in_place ? scratch() : output_;
+    if (hears(0)) before_ = in_place() ? scratch(count()) : output();
     for (int k = 0; k < steps(); ++k) {
       tell(k);
       if (hears(k)) widen_apart(k);
     }
-    if (part_.data().in_place && hears(0))
-      part_.end(part_.copy({before_, 0}, {output_, 0}, count(), {before_made_, sends_[0], reader_}));
+    if (in_place() && hears(0))
+      end(copy({before_, 0}, {output(), 0}, count(), {before_made_, sends_[0], reader_}));
     else
-      part_.end(before_made_);
-    return part_.finish(true);
+      end(before_made_);
+    return finish(true);
   }
 
  private:
-  std::uint64_t count() const { return part_.data().count; }
-  buffer_id scratch() { return part_.scratch(count()); }
-  int steps() const { return ceil_log2(part_.size()); }
+  int steps() const { return ceil_log2(size()); }
   rank distance(int k) const { return rank{1} << k; }
-  bool hears(int k) const { return k < steps() && part_.self() >= distance(k); }
-  bool tells(int k) const { return k < steps() && part_.self() < part_.size() - distance(k); }
-  static std::size_t at(int k) { return static_cast<std::size_t>(k); }
+  bool hears(int k) const { return k < steps() && self() >= distance(k); }
+  bool tells(int k) const { return k < steps() && self() < size() - distance(k); }
   static std::uint32_t tag(int k) { return static_cast<std::uint32_t>(k); }
 
   void tell(int k) {
     if (!tells(k)) return;
-    sends_[at(k)] = part_.send(part_.self() + distance(k), tag(k), {window_, 0}, count(), {made_});
-    part_.end(sends_[at(k)]);
+    sends_[wide(k)] = send(self() + distance(k), tag(k), {window_, 0}, count(), {made_});
+    end(sends_[wide(k)]);
   }
 
-  op_id receive(int k, buffer_id target) {
-    return part_.recv(part_.self() - distance(k), tag(k), {target, 0}, count());
-  }
+  op_id receive(int k, buffer_id target) { return recv(self() - distance(k), tag(k), {target, 0}, count()); }
 
   /// Puts what comes before the window in front of it. In place, the input may still be leaving.
   void widen(int k) {
-    const buffer_id landing = scratch();
+    const buffer_id landing = scratch(count());
     const op_id got = receive(k, landing);
     const bool is_last = !hears(k + 1);
-    const buffer_id target = is_last ? output_ : accumulator(k);
-    const op_id sum = part_.reduce({landing, 0}, {window_, 0}, {target, 0}, count(), {got, made_});
+    const buffer_id target = is_last ? output() : accumulator(k);
+    const op_id sum = reduce({landing, 0}, {window_, 0}, {target, 0}, count(), {got, made_});
     if (!is_last) keep_off(k, sum);
-    if (is_last && part_.data().in_place) part_.order(sends_[0], sum);
+    if (is_last && in_place()) order(sends_[0], sum);
     window_ = target;
     made_ = sum;
   }
@@ -80,157 +81,125 @@ class doubling {
     if (k == 0) {
       before_made_ = receive(k, before_);
     } else {
-      const buffer_id landing = scratch();
+      const buffer_id landing = scratch(count());
       const op_id got = receive(k, landing);
-      before_made_ = part_.reduce({landing, 0}, {before_, 0}, {before_, 0}, count(), {got, before_made_, reader_});
+      before_made_ = reduce({landing, 0}, {before_, 0}, {before_, 0}, count(), {got, before_made_, reader_});
     }
     reader_ = k_no_op;
     if (!tells(k + 1)) return;
     window_ = accumulator(k);
-    made_ = reader_ = part_.reduce({before_, 0}, {input_, 0}, {window_, 0}, count(), {before_made_});
+    made_ = reader_ = reduce({before_, 0}, {input(), 0}, {window_, 0}, count(), {before_made_});
     keep_off(k, made_);
   }
 
   // The two accumulators take turns: what is made in step k goes where what was made in step k-2 may still be leaving.
   buffer_id accumulator(int k) {
-    buffer_id& chosen = accumulators_[at(k % 2)];
-    if (chosen == k_no_buffer) chosen = scratch();
+    buffer_id& chosen = accumulators_[wide(k % 2)];
+    if (chosen == k_no_buffer) chosen = scratch(count());
     return chosen;
   }
   void keep_off(int k, op_id writer) {
-    if (k >= 2) part_.order(sends_[at(k - 1)], writer);
+    if (k >= 2) order(sends_[wide(k - 1)], writer);
   }
 
-  rank_part part_;
-  const buffer_id input_;
-  const buffer_id output_;
-  buffer_id window_;  ///< where its value is, and the op that put it there
+  buffer_id window_ = input();  ///< where its value is, and the op that put it there
   op_id made_ = k_no_op;
   buffer_id before_ = k_no_buffer;  ///< exscan: the same without this rank
   op_id before_made_ = k_no_op;
   op_id reader_ = k_no_op;  ///< exscan: the last of `before_`
   std::array<buffer_id, 2> accumulators_{k_no_buffer, k_no_buffer};
-  std::array<op_id, 32> sends_ = no_ops();  ///< by step
-
-  static constexpr std::array<op_id, 32> no_ops() {
-    std::array<op_id, 32> none{};
-    none.fill(k_no_op);
-    return none;
-  }
+  std::vector<op_id> sends_ = std::vector<op_id>(wide(steps()), k_no_op);  ///< by step
 };
 
 // Hops. A chain to rank r goes by different powers of two, which have to be in r: at best 1 + 2 + 4 + …
-cost cost_of_doubling(rank size, const shape& data, const activation&) {
+cost cost_of_doubling(rank size, const shape& data) {
   std::uint64_t messages = 0;
   for (int k = 0; k < ceil_log2(size); ++k) messages += wide(size) - (std::uint64_t{1} << k);
-  return {.messages = messages,
-          .bytes = saturating_product(messages, bytes_of(data.count, data)),
-          .hops = static_cast<std::uint64_t>(floor_log2(size))};
+  return cost_of_messages(messages, data.count, data, static_cast<std::uint64_t>(floor_log2(size)));
 }
 
 // --- chain ---------------------------------------------------------------------------------------------------
 
-class chain {
+class chain : rank_part {
  public:
-  chain(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
-      : part_(to, data, entry), pieces_(data.count, pieces_of(data, data.count)), input_(input), output_(output) {}
+  using rank_part::rank_part;
 
   fragment write_scan() {
     for (std::uint64_t i = 0; i < pieces_.number(); ++i) {
       if (is_first()) {
-        pass_on(i, input_, k_no_op);
+        pass_on(i, input(), k_no_op);
         continue;
       }
-      const buffer_id landing = part_.scratch(pieces_.length(i));
+      const buffer_id landing = scratch(pieces_.length(i));
       const op_id got = receive(i, {landing, 0});
-      const op_id sum = part_.reduce({landing, 0}, piece(input_, i), piece(output_, i), pieces_.length(i), {got});
-      pass_on(i, output_, sum);
+      const op_id sum = reduce({landing, 0}, piece(input(), i), piece(output(), i), pieces_.length(i), {got});
+      pass_on(i, output(), sum);
     }
-    if (is_first() && !part_.data().in_place) part_.end(part_.copy({input_, 0}, {output_, 0}, part_.data().count));
-    return part_.finish(true);
+    if (is_first()) end_with_copy(count());
+    return finish(true);
   }
 
   fragment write_exscan() {
     const bool is_between = !is_first() && !is_last() && pieces_.number() > 0;
-    const buffer_id window = is_between ? part_.scratch(part_.data().count) : input_;
+    const buffer_id window = is_between ? scratch(count()) : input();
     for (std::uint64_t i = 0; i < pieces_.number(); ++i) {
       if (is_first())
-        pass_on(i, input_, k_no_op);
+        pass_on(i, input(), k_no_op);
       else if (is_last())
-        part_.end(receive(i, piece(output_, i)));
+        end(receive(i, piece(output(), i)));
       else
         widen(i, window);
     }
-    return part_.finish(true);
+    return finish(true);
   }
 
  private:
-  bool is_first() const { return part_.self() == 0; }
-  bool is_last() const { return part_.self() == part_.size() - 1; }
+  bool is_first() const { return self() == 0; }
+  bool is_last() const { return self() == size() - 1; }
   region piece(buffer_id of, std::uint64_t i) const { return {of, pieces_.begin(i)}; }
 
-  op_id receive(std::uint64_t i, region target) {
-    return part_.recv(part_.self() - 1, static_cast<std::uint32_t>(i), target, pieces_.length(i));
-  }
+  op_id receive(std::uint64_t i, region target) { return recv(self() - 1, tag_of_piece(i), target, pieces_.length(i)); }
 
   void pass_on(std::uint64_t i, buffer_id from, op_id made) {
-    if (is_last()) return part_.end(made);
-    part_.end(part_.send(part_.self() + 1, static_cast<std::uint32_t>(i), piece(from, i), pieces_.length(i), {made}));
+    if (is_last()) return end(made);
+    end(send(self() + 1, tag_of_piece(i), piece(from, i), pieces_.length(i), {made}));
   }
 
   /// In place, what comes waits beside the input until that has been combined with it.
   void widen(std::uint64_t i, buffer_id window) {
     const std::uint64_t length = pieces_.length(i);
-    const region before = part_.data().in_place ? region{part_.scratch(length), 0} : piece(output_, i);
+    const region before = in_place() ? region{scratch(length), 0} : piece(output(), i);
     const op_id got = receive(i, before);
-    const op_id sum = part_.reduce(before, piece(input_, i), piece(window, i), length, {got});
+    const op_id sum = reduce(before, piece(input(), i), piece(window, i), length, {got});
     pass_on(i, window, sum);
-    if (part_.data().in_place) part_.end(part_.copy(before, piece(output_, i), length, {sum}));
+    if (in_place()) end(copy(before, piece(output(), i), length, {sum}));
   }
 
-  rank_part part_;
-  const portions pieces_;
-  const buffer_id input_;
-  const buffer_id output_;
+  const portions pieces_{count(), pieces_of(data(), count())};
 };
 
-cost cost_of_chain(rank size, const shape& data, const activation&) {
+cost cost_of_chain(rank size, const shape& data) {
   const std::uint64_t pieces = pieces_of(data, data.count);
   return {.messages = (wide(size) - 1) * pieces,
           .bytes = saturating_product(wide(size) - 1, bytes_of(data.count, data)),
           .hops = pieces == 0 ? 0 : wide(size) - 1};
 }
 
-}  // namespace
-
-fragment add_scan_recursive_doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  return doubling(to, data, input, output, entry).write_scan();
+template <class Writer, fragment (Writer::*write)()>
+fragment add(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  return (Writer(to, data, input, output, entry).*write)();
 }
-
-fragment add_scan_chain(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  return chain(to, data, input, output, entry).write_scan();
-}
-
-fragment add_exscan_recursive_doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  return doubling(to, data, input, output, entry).write_exscan();
-}
-
-fragment add_exscan_chain(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
-  return chain(to, data, input, output, entry).write_exscan();
-}
-
-namespace {
 
 constexpr constraints k_doubling{.summary = "any P; log2 P steps with the entire vector; rank order"};
 constexpr constraints k_chain{.summary = "any P; from rank to rank, in segments; rank order; for long vectors"};
 
 }  // namespace
 
-constinit const algorithm k_scan_recursive_doubling{&k_scan, "recursive_doubling", add_scan_recursive_doubling,
+constinit const algorithm k_scan_recursive_doubling{&k_scan, "recursive_doubling", add<doubling, &doubling::write_scan>,
                                                     k_doubling, cost_of_doubling};
-constinit const algorithm k_scan_chain{&k_scan, "chain", add_scan_chain, k_chain, cost_of_chain};
-constinit const algorithm k_exscan_recursive_doubling{&k_exscan, "recursive_doubling", add_exscan_recursive_doubling,
-                                                      k_doubling, cost_of_doubling};
-constinit const algorithm k_exscan_chain{&k_exscan, "chain", add_exscan_chain, k_chain, cost_of_chain};
+constinit const algorithm k_exscan_recursive_doubling{
+    &k_exscan, "recursive_doubling", add<doubling, &doubling::write_exscan>, k_doubling, cost_of_doubling};
+constinit const algorithm k_scan_chain{&k_scan, "chain", add<chain, &chain::write_scan>, k_chain, cost_of_chain};
+constinit const algorithm k_exscan_chain{&k_exscan, "chain", add<chain, &chain::write_exscan>, k_chain, cost_of_chain};
 
 }  // namespace lsched

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "collectives/allgather/allgather_dissemination.h"
+#include "collectives/allgather/allgather.h"
 #include "collectives/patterns/list_gather.h"
 #include "collectives/sparse/protocol/coo_steps.h"
 #include "ops/sparse/item.h"

@@ -1,6 +1,6 @@
 #include "collectives/sparse/oktopk.h"
 
-#include "collectives/allgather/allgather_dissemination.h"
+#include "collectives/allgather/allgather.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/list_gather.h"
 #include "collectives/sparse/protocol/oktopk_steps.h"

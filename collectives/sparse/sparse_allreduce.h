@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "collectives/algorithm/generator.h"
+#include "collectives/algorithm/algorithm.h"
 #include "collectives/sparse/functions/sparse_functions.h"
 #include "collectives/sparse/protocol/problem.h"
 #include "libsched/postcondition/postcondition.h"

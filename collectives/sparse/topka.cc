@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/allgather/allgather_dissemination.h"
+#include "collectives/allgather/allgather.h"
 #include "collectives/patterns/list_gather.h"
 #include "collectives/sparse/protocol/topka_steps.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collectives/allgather/allgather_dissemination.h"
+#include "collectives/allgather/allgather.h"
 #include "collectives/patterns/list_gather.h"
 #include "libsched/schedule/geometry.h"
 #include "microbench/baselines/rival_steps.h"

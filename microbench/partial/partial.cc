@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "collectives/registry.h"
-#include "collectives/topology.h"
+#include "collectives/tuning_table.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/simulate/schedule_world.h"
 #include "libsched/simulate/skew.h"

@@ -28,7 +28,7 @@ struct buffers_of_world {
       const extents both = of.extents_of({r, size}, data);
       inputs.emplace_back(both.input.value_or(0));
       outputs.emplace_back(both.output.value_or(0));
-      offsets.push_back(of.aliasing_of == nullptr || !both.input || !both.output ? 0 : of.aliasing_of({r, size}, data));
+      offsets.push_back(!both.input || !both.output ? 0 : of.aliasing_of({r, size}, data));
     }
   }
   void fill(std::int64_t salt) {

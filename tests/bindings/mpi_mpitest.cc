@@ -24,7 +24,7 @@
 #include "bindings/mpi/mpi_library.h"
 #include "bindings/mpi/mpi_world.h"
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/rooted/barrier.h"
+#include "collectives/rooted/rooted.h"
 #include "libsched/engine/commit.h"
 #include "offload/cores.h"
 #include "offload/driver.h"

@@ -84,8 +84,7 @@ class arena {
   explicit arena(const exercise& what) {
     const extents both = what.buffers();
     const bool is_shared = what.data.in_place && both.input.value_or(0) > 0 && both.output.value_or(0) > 0;
-    const std::int64_t offset =
-        is_shared && what.of.aliasing_of != nullptr ? what.of.aliasing_of(what.place(), what.data) : 0;
+    const std::int64_t offset = is_shared ? what.of.aliasing_of(what.place(), what.data) : 0;
     inputs_ = both.input.value_or(0);
     outputs_ = both.output.value_or(0);
     input_begin_ = static_cast<std::size_t>(std::max<std::int64_t>(0, offset));

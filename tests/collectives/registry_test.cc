@@ -231,9 +231,9 @@ TEST(registry, a_vector_that_is_too_large_is_said_to_be_as_large_as_it_is) {
 
 /// Algorithms to come will have constraints that none of today's has.
 TEST(validate, knows_worlds_of_powers_of_two_and_least_counts) {
-  const constraints picky{.power_of_two = true, .min_count = 8, .summary = ""};
+  const algorithm picky{.of = &k_allreduce, .needs = {.power_of_two = true, .min_count = 8}};
   const auto code = [&](rank size, std::uint64_t count) {
-    const auto why = validate(k_allreduce, picky, {.self = 0, .size = size}, {.count = count, .what = kernel::sum}, {});
+    const auto why = validate(picky, {.self = 0, .size = size}, {.count = count, .what = kernel::sum});
     return why ? why->code : status::ok;
   };
   EXPECT_EQ(code(4, 8), status::ok);

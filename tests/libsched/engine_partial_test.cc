@@ -10,7 +10,7 @@
 #include <numeric>
 #include <optional>
 
-#include "collectives/allreduce/allreduce_tree.h"
+#include "collectives/allreduce/allreduce.h"
 #include "libsched/engine/engine.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/schedule/geometry.h"

@@ -10,7 +10,7 @@
 #include <optional>
 #include <span>
 
-#include "collectives/rooted/barrier.h"
+#include "collectives/rooted/rooted.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/verify/verify.h"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/rooted/barrier.h"
+#include "collectives/rooted/rooted.h"
 #include "libsched/engine/commit.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/shm/shm_endpoint.h"

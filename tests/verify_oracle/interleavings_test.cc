@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "collectives/registry.h"
-#include "collectives/rooted/barrier.h"
+#include "collectives/rooted/rooted.h"
 #include "libsched/schedule/builder.h"
 #include "tests/verify_oracle/mutant.h"
 

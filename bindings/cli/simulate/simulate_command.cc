@@ -14,8 +14,8 @@
 #include "bindings/cli/simulate/simulation_files.h"
 #include "bindings/cli/simulate/simulation_print.h"
 #include "bindings/input_file.h"
+#include "collectives/algorithm/algorithm.h"
 #include "collectives/registry.h"
-#include "collectives/remark.h"
 #include "libsched/simulate/schedule_world.h"
 
 namespace lsched::cli {
@@ -54,7 +54,7 @@ simulated_run run_of(const simulate_options& options, rank ranks, std::uint64_t 
   }
   const algorithm* how = lsched::find(options.collective, options.algorithm);
   if (how != nullptr && how->of->adapts && how->looks_at.nodes)
-    it.remark = remark_on(*how, ranks, shape_of(options, it));
+    it.remark = node_warning(*how, ranks, shape_of(options, it));
   return it;
 }
 

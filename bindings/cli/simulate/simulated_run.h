@@ -18,7 +18,7 @@ struct simulated_run {
   std::span<const schedule_ptr> given{};  ///< of --file and --goal
   const sparse_algorithm* sparse = nullptr;
   sparse_problem problem{};   ///< of that
-  std::string_view remark{};  ///< what collectives/remark.h says
+  std::string_view remark{};  ///< what node_warning says (algorithm.h)
 };
 
 /// What is asked of so many ranks.

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "collectives/allreduce/allreduce_flat.h"
-#include "collectives/allreduce/allreduce_tree.h"
-#include "collectives/rooted/barrier.h"
+#include "collectives/rooted/rooted.h"
 #include "libsched/schedule/geometry.h"
 #include "tests/support/generators.h"
 #include "tests/support/sampling.h"

@@ -1,4 +1,4 @@
-#include "collectives/allreduce/direct.h"
+#include "collectives/allreduce/allreduce.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collectives/rooted/barrier.h"
+#include "collectives/rooted/rooted.h"
 
 #include <gtest/gtest.h>
 

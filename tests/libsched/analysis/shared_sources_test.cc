@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "collectives/allreduce/allreduce_flat.h"
+#include "collectives/allreduce/allreduce.h"
 #include "collectives/registry.h"
 #include "libsched/engine/commit.h"
 #include "libsched/engine/engine.h"

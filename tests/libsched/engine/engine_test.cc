@@ -16,7 +16,7 @@
 #include <span>
 
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/rooted/barrier.h"
+#include "collectives/rooted/rooted.h"
 #include "libsched/schedule/draw.h"
 #include "tests/libsched/allocation_count.h"
 #include "tests/support/generators.h"

@@ -7,7 +7,7 @@
 
 #include "collectives/activation/activation.h"
 #include "collectives/registry.h"
-#include "collectives/rooted/barrier.h"
+#include "collectives/rooted/rooted.h"
 #include "libsched/schedule/builder.h"
 #include "tests/support/list_gather.h"
 #include "tests/support/symbolic_world.h"
@@ -620,7 +620,7 @@ TEST(verify, notices_lists_that_hold_more_at_one_end) {
 
 TEST(verify, notices_another_price) {
   postcondition promise = sum_of_all(4);
-  promise.price = find("allreduce", "tree")->cost_of(4, {.count = k_count, .type = dtype::f32}, {});
+  promise.price = find("allreduce", "tree")->cost_of(4, {.count = k_count, .type = dtype::f32});
   const auto world = make_world("allreduce", "tree", 4);
   EXPECT_TRUE(verify(world, promise).holds());
   ++promise.price->hops;

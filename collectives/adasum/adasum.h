@@ -1,0 +1,11 @@
+// Adaptive sums, and the mean inside nodes. What each algorithm does stands at the head of its file.
+#pragma once
+
+#include "collectives/algorithm/algorithm.h"
+
+namespace lsched {
+
+extern const algorithm k_adasum_doubling, k_adasum_halving, k_adasum_linear, k_adasum_two_level;
+extern const algorithm k_node_adasum_halving, k_node_mean_direct;
+
+}  // namespace lsched

@@ -1,0 +1,228 @@
+// Adaptive sums and means by nodes. Of a node some ranks are owners, each of a block of the vector.
+//
+//   gather    every rank sends block b to its node's owner of it, which makes the mean of what the node has: the sum in
+//             the order of ranks, divided by their number
+//   exchange  the owners of a block combine it (adasum_exchange.h)
+//   spread    every owner sends its block of the result to all others of its node
+//
+//   two_level     adasum: all three (hierarchical Adasum: Maleki and others, "Scaling distributed training with
+//                 adaptive summation", arXiv:2006.02924, section 4.2.2). The vector has m blocks, m the ranks of the
+//                 smallest node. A node sends and receives about two vectors, and m ranks share that; what has to be
+//                 multiplied and combined is the nodes', not the ranks'. Any partition of the ranks into nodes
+//                 (shape::nodes), neighbours or not: a node weighs as much as another, however many ranks it has. With
+//                 one node the result is the mean, and the schedule's name says so. Never chosen by "auto", since its
+//                 results are other results: parallel to the mean inside a node, where the others would add what is
+//                 orthogonal.
+//   node_mean     gather alone, to one owner of each node, whose place there is the root. With node_adasum it is what
+//                 partition-parallel training does for a layer (section 4.3): the owner alone has the optimizer's state
+//                 of it.
+//   node_adasum   exchange and spread: the adaptive sum of what these owners have, to all ranks. On one node that is
+//                 its owner's contribution, and the schedule's name says so.
+#include <vector>
+
+#include "collectives/adasum/adasum.h"
+#include "collectives/adasum/adasum_exchange.h"
+#include "collectives/algorithm/nodes.h"
+
+namespace lsched {
+namespace {
+
+/// Which ranks of a node are owners: of block b the one at place first + b.
+struct owner_places {
+  std::size_t first = 0;
+  std::size_t count = 1;
+  bool holds(std::size_t place) const { return place >= first && place - first < count; }
+};
+
+class adasum_nodes : adasum_part {
+ public:
+  /// `input` or `output` is k_no_buffer where this rank has none, and is then not touched.
+  adasum_nodes(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry, owner_places owners)
+      : adasum_part(to, data, input, output, entry,
+                    part_begins(data, static_cast<rank>(nodes_of(data, to.place().size).size()),
+                                static_cast<rank>(owners.count))),
+        nodes_(nodes_of(data, size())),
+        own_(place_of(nodes_, self())),
+        owners_(owners),
+        now_(given()) {}
+
+  /// Of a node of one rank, its contribution as it is. Elements of no tensor are those of the node's first rank.
+  void gather() {
+    for (std::size_t distance = 1; distance < here().size(); ++distance)
+      if (const std::size_t to = (own_.place + distance) % here().size(); owners_.holds(to))
+        send(here()[to], gather_tag(), block_of(given(), to - owners_.first));
+    if (is_owner() && here().size() > 1) take_mean();
+  }
+
+  /// Of what has been gathered, or else of what owners brought.
+  void exchange() {
+    if (is_owner()) adasum_exchange(*this, owned()).write(now_, gathered_);
+  }
+
+  void spread() {
+    for (std::size_t distance = 1; is_owner() && distance < here().size(); ++distance) {
+      send(here()[(own_.place + distance) % here().size()], spread_tag(), block_of(result(), own_block()));
+      if (nodes_.size() == 1) wait_for(gathered_);
+    }
+    for (std::size_t distance = 1; distance < here().size(); ++distance)
+      if (const std::size_t from = place_before(distance); owners_.holds(from))
+        recv(here()[from], spread_tag(), block_of(result(), from - owners_.first));
+  }
+
+  /// Without an exchange: a contribution that needed no mean, in the output.
+  void keep() {
+    if (is_owner() && here().size() == 1 && !is_same(now_, result()))
+      copy(block_of(now_, own_block()), block_of(result(), own_block()));
+  }
+
+  fragment finish() { return adasum_part::finish(true); }
+
+ private:
+  const node& here() const { return nodes_[own_.number]; }
+  bool is_owner() const { return owners_.holds(own_.place); }
+  std::size_t own_block() const { return own_.place - owners_.first; }
+  std::size_t place_before(std::size_t distance) const {
+    return (own_.place + here().size() - distance) % here().size();
+  }
+  std::uint32_t gather_tag() const { return tags_of_exchange(static_cast<rank>(nodes_.size())); }
+  std::uint32_t spread_tag() const { return gather_tag() + 1; }
+
+  stretch block_of(place where, std::size_t block) const {
+    const std::uint64_t parts = wide(fold(static_cast<rank>(nodes_.size())).core());
+    return blocks(where, block * parts, (block + 1) * parts);
+  }
+
+  // The sum is made elsewhere: in place, the own contribution may come in the middle of it.
+  void take_mean() {
+    const stretch own = block_of(given(), own_block());
+    std::vector<stretch> operands(here().size(), own);
+    for (std::size_t distance = 1; distance < here().size(); ++distance) {
+      stretch& landing = operands[place_before(distance)] = scratch(own.count);
+      recv(here()[place_before(distance)], gather_tag(), landing);
+    }
+    const stretch sum = scratch(own.count);
+    for (std::size_t i = 1; i < operands.size(); ++i) gathered_ = add(i == 1 ? operands[0] : sum, operands[i], sum);
+
+    const element_range all{own.at.offset(), own.at.offset() + own.count};
+    const auto runs = map().runs_in(all);
+    for (const element_range& run : runs)
+      divide(part_of_payload(sum, all.begin, run), elements(result(), run), static_cast<std::uint32_t>(here().size()));
+    if (own_.place == 0) copy_gaps(given(), result(), all);
+    for (const element_range& gap : map().gaps_in(all))
+      if (own_.place != 0) copy(part_of_payload(operands[0], all.begin, gap), elements(result(), gap));
+    if (!runs.empty()) gathered_ = k_no_op;  // what is sent has waited for it
+    now_ = result();
+  }
+
+  ownership owned() const {
+    ownership own{.block = static_cast<rank>(own_block()), .node = static_cast<rank>(own_.number)};
+    for (const node& ranks : nodes_) own.peers.push_back(ranks[own_.place]);
+    for (std::size_t b = 0; b < owners_.count; ++b) own.owners.push_back(here()[owners_.first + b]);
+    return own;
+  }
+
+  const std::vector<node> nodes_;
+  const node_place own_;
+  const owner_places owners_;
+  place now_;                 ///< where an owner has its block
+  op_id gathered_ = k_no_op;  ///< of a block without tensors: what waits for the whole node
+};
+
+fragment add_two_level(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  const std::size_t owners = ranks_of_smallest(nodes_of(data, to.place().size));
+  adasum_nodes ops(to, data, input, output, entry, {.count = owners});
+  ops.gather();
+  ops.exchange();
+  ops.spread();
+  return ops.finish();
+}
+
+fragment add_node_mean(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  adasum_nodes ops(to, data, input, output, entry, {.first = wide(data.root)});
+  ops.gather();
+  ops.keep();
+  return ops.finish();
+}
+
+fragment add_node_adasum(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  adasum_nodes ops(to, data, input, output, entry, {.first = wide(data.root)});
+  ops.exchange();
+  ops.spread();
+  return ops.finish();
+}
+
+// --- costs -------------------------------------------------------------------------------------------------
+
+cost cost_of_node_mean(rank size, const shape& data) {
+  const std::uint64_t others = wide(size) - nodes_of(data, size).size();
+  return cost_of_messages(others, data.count, data, others == 0 ? 0 : 1);
+}
+
+/// Of an exchange and messages inside nodes: `inside` of each of the blocks, on chains of `hops`.
+cost cost_by_nodes(rank size, const shape& data, std::uint64_t owners, std::uint64_t inside, std::uint64_t hops) {
+  cost all = cost_of_exchange(static_cast<rank>(nodes_of(data, size).size()), static_cast<rank>(owners), data);
+  all.messages += owners * inside;
+  all.bytes = saturating_sum(all.bytes, saturating_product(inside, bytes_of(data.count, data)));
+  all.hops += inside == 0 ? 0 : hops;
+  return all;
+}
+
+cost cost_of_two_level(rank size, const shape& data) {
+  const std::vector<node> nodes = nodes_of(data, size);
+  return cost_by_nodes(size, data, ranks_of_smallest(nodes), 2 * (wide(size) - nodes.size()), 2);
+}
+
+cost cost_of_node_adasum(rank size, const shape& data) {
+  return cost_by_nodes(size, data, 1, wide(size) - nodes_of(data, size).size(), 1);
+}
+
+// --- expressions -------------------------------------------------------------------------------------------
+
+std::uint64_t means_expression(rank size, const shape& data, const tensor& part) {
+  std::vector<std::uint64_t> means;
+  for (const node& ranks : nodes_of(data, size)) means.push_back(mean_tree(ranks));
+  return hypercube_tree(means, part);
+}
+
+std::uint64_t owners_expression(rank size, const shape& data, const tensor& part) {
+  std::vector<std::uint64_t> leaves;
+  for (const node& ranks : nodes_of(data, size)) leaves.push_back(leaf_tree(ranks[wide(data.root)], 0));
+  return hypercube_tree(leaves, part);
+}
+
+}  // namespace
+
+constinit const algorithm k_adasum_two_level{
+    .of = &k_adasum,
+    .name = "two_level",
+    .add = add_two_level,
+    .needs = {.needs_commutative = true,
+              .by_name_only = true,
+              .needs_everybody = true,
+              .summary = "several nodes: the mean inside each, halving between them; one node: the mean"},
+    .cost_of = cost_of_two_level,
+    .looks_at = {.nodes = true, .tensors = true},
+    .expression_of = means_expression,
+    .combines_means = true,
+    .name_on_one_node = "two_level, of one node: the mean"};
+
+constinit const algorithm k_node_mean_direct{
+    .of = &k_node_mean,
+    .name = "direct",
+    .add = add_node_mean,
+    .needs = {.summary = "all ranks of a node send to its owner, which adds in their order and divides"},
+    .cost_of = cost_of_node_mean,
+    .looks_at = {.nodes = true}};
+
+constinit const algorithm k_node_adasum_halving{
+    .of = &k_node_adasum,
+    .name = "halving",
+    .add = add_node_adasum,
+    .needs = {.needs_commutative = true,
+              .summary = "owners: halving then doubling between nodes; then each to its node"},
+    .cost_of = cost_of_node_adasum,
+    .looks_at = {.nodes = true, .tensors = true},
+    .expression_of = owners_expression,
+    .name_on_one_node = "halving, of one node: its owner's"};
+
+}  // namespace lsched

@@ -1,0 +1,115 @@
+// Adasum by recursive doubling of entire vectors, for every P by a fold.
+//
+//   fold      an extra sends its vector to its proxy, which combines the two
+//   step j    core ranks across dimension j exchange what they have and combine it     j = 0 … L-1
+//   unfold    a proxy sends the result to its extra
+//
+// Whoever combines two vectors has all of both, so no sums travel: L + 2 steps at most, and the choice for short
+// vectors. Each rank moves L times the vector and takes all its dot products. All ranks combine the same operands in
+// the same order, so they hold the same bits; and what they combine is what the halving algorithm does
+// (hypercube_expression).
+#include <array>
+#include <utility>
+
+#include "collectives/adasum/adasum.h"
+#include "collectives/adasum/adasum_part.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::uint32_t k_fold_tag = 0;
+constexpr std::uint32_t tag_of_step(int j) { return 1 + static_cast<std::uint32_t>(j); }
+
+/// The ops of one rank while they are being written.
+class doubling : adasum_part {
+ public:
+  doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
+      : adasum_part(to, data, input, output, entry, {0, data.count}) {}
+
+  // As in the allreduce: a payload is held for the reader of step j, which waits for the sends of earlier steps only;
+  // but in place with one dimension step 0 waits for its own send.
+  fragment write() {
+    if (folded_.levels() == 0) {
+      copy_alone(all_of(given()), all_of(result()));
+    } else if (folded_.is_extra(self())) {
+      send(folded_.proxy_of(self()), k_fold_tag, all_of(given()));
+      recv(folded_.proxy_of(self()), unfold_tag(), all_of(result()));
+    } else {
+      write_core();
+    }
+    return finish(!(in_place() && folded_.levels() == 1));
+  }
+
+ private:
+  std::uint32_t unfold_tag() const { return tag_of_step(folded_.levels()); }
+  stretch all_of(place where) const { return blocks(where, 0, 1); }
+
+  void write_core() {
+    const bool is_proxy = folded_.is_proxy(self());
+    place now = given();
+    if (is_proxy) {
+      const place folded = accumulator(0);
+      combine(folded_.extra_of(self()), k_fold_tag, now, folded);
+      now = folded;
+    }
+    for (int j = 0; j < folded_.levels(); ++j) {
+      const rank partner = folded_.across(self(), j);
+      send(partner, tag_of_step(j), all_of(now));
+      wait_for(received_);
+      const place next = j + 1 == folded_.levels() ? result() : accumulator(j + 1);
+      combine(partner, tag_of_step(j), now, next);
+      now = next;
+    }
+    if (!is_proxy) return;
+    send(folded_.extra_of(self()), unfold_tag(), all_of(now));
+    wait_for(received_);
+  }
+
+  /// target = the adaptive sum of what is in `held` and what the partner sends.
+  void combine(rank partner, std::uint32_t tag, place held, place target) {
+    const stretch payload = scratch(whole_.count());
+    const auto tensors = map().tensors();
+    const op_id before = std::exchange(received_, recv(partner, tag, payload));
+    if (tensors.empty()) wait_for(before);  // since no sum does
+    const stretch sums = new_sums(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const element_range part = whole_.common(tensors[i]);
+      const stretch own = elements(held, part), theirs = part_of_payload(payload, 0, part);
+      const stretch& lower = self() < partner ? own : theirs;
+      const stretch& higher = self() < partner ? theirs : own;
+      dot_norms(lower, higher, adasum_part::sums_of(sums, i));
+      adasum(lower, higher, adasum_part::sums_of(sums, i), elements(target, part));
+    }
+    if (self() < partner) return copy_gaps(held, target, whole_);
+    for (const element_range gap : map().gaps_in(whole_))  // all ranks end up with those of the first
+      copy(part_of_payload(payload, 0, gap), elements(target, gap));
+  }
+
+  // The two take turns; a small world needs one or none.
+  place accumulator(int j) {
+    place& chosen = accumulators_[static_cast<std::size_t>(j % 2)];
+    if (chosen.buffer == k_no_buffer) chosen = new_vector();
+    return chosen;
+  }
+
+  const fold folded_{size()};
+  const element_range whole_{0, count()};
+  std::array<place, 2> accumulators_{};
+  op_id received_ = k_no_op;  ///< the vector that came last
+};
+
+}  // namespace
+
+constinit const algorithm k_adasum_doubling{
+    .of = &k_adasum,
+    .name = "recursive_doubling",
+    .add = add_by<doubling>,
+    .needs = {.summary = "short vectors, any P; log2 P steps, each with the entire vector; no sums travel"},
+    .cost_of =
+        [](rank size, const shape& data) {
+          return cost_of_messages(messages_of_doubling(size), data.count, data, hops_of_doubling(size));
+        },
+    .looks_at = {.tensors = true},
+    .expression_of = hypercube_expression};
+
+}  // namespace lsched

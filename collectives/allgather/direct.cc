@@ -1,0 +1,57 @@
+// Allgather(v) in one hop: every rank sends its block to all others, which receive it where it belongs.
+//
+// P (P-1) messages, or more where blocks come in segments; each block moves once to each rank. The same region goes to
+// all peers before the next one, in the order r+1, r+2, …, so that no rank is everybody's first. Synchronising.
+#include <algorithm>
+
+#include "collectives/allgather/allgather.h"
+#include "collectives/patterns/rank_part.h"
+
+namespace lsched {
+namespace {
+
+/// A rank says that it has entered even if it has nothing to send.
+portions pieces_in(const shape& data, rank block) {
+  const std::uint64_t count = block_count(data, block);
+  return {count, std::max(pieces_of(data, count), std::uint64_t{1})};
+}
+
+fragment add_direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  rank_part part(to, data, input, output, entry);
+  const rank self = part.self();
+  const auto offsets = block_offsets(data, part.size());
+  const portions own = pieces_in(data, self);
+  for (std::uint64_t i = 0; i < own.number(); ++i)
+    for (rank distance = 1; distance < part.size(); ++distance)
+      part.end(part.send(part.after(distance), tag_of_piece(i), {input, own.begin(i)}, own.length(i)));
+  for (rank distance = 1; distance < part.size(); ++distance) {
+    const rank peer = part.before(distance);
+    const portions theirs = pieces_in(data, peer);
+    for (std::uint64_t i = 0; i < theirs.number(); ++i)
+      part.end(part.recv(peer, tag_of_piece(i), {output, offsets[wide(peer)] + theirs.begin(i)}, theirs.length(i)));
+  }
+  if (!data.in_place) part.end(part.copy({input, 0}, {output, offsets[wide(self)]}, block_count(data, self)));
+  return part.finish(true);
+}
+
+cost cost_of_direct(rank size, const shape& data) {
+  std::uint64_t messages = 0;
+  if (data.counts.empty()) messages = wide(size) * pieces_in(data, 0).number();
+  for (rank block = 0; !data.counts.empty() && block < size; ++block) messages += pieces_in(data, block).number();
+  return {.messages = messages * (wide(size) - 1), .bytes = bytes_to_all(size, data), .hops = size == 1 ? 0u : 1u};
+}
+
+constexpr algorithm direct_of(const collective& of) {
+  return {.of = &of,
+          .name = "direct",
+          .add = add_direct,
+          .needs = {.summary = "any P; everybody sends to everybody, one hop; for shared memory"},
+          .cost_of = cost_of_direct};
+}
+
+}  // namespace
+
+constinit const algorithm k_allgather_direct = direct_of(k_allgather);
+constinit const algorithm k_allgatherv_direct = direct_of(k_allgatherv);
+
+}  // namespace lsched
