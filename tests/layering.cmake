@@ -90,7 +90,7 @@ room(microbench/sparse ops libsched/schedule collectives collectives/sparse/prot
 # A third party: how its headers are spelt, and where they live.
 set(third_parties mpi hwloc tbb hwy cli11 json gtest cuda)
 set(header_of_mpi   "^mpi(o|ext|[-_].*)?\\.h$")
-set(home_of_mpi     "^(bindings/mpi/.*|bindings/cli/common/mpi_session\\.cc|bindings/c/lsched_mpi\\.h|microbench/coll/mpi_[^/]*)$")
+set(home_of_mpi     "^(bindings/mpi/.*|bindings/cli/common/session\\.cc|bindings/c/lsched_mpi\\.h|microbench/coll/mpi_[^/]*)$")
 set(header_of_hwloc "^hwloc(\\.h|/)")
 set(home_of_hwloc   "^offload/pinning\\.cc$")
 set(header_of_tbb   "^(oneapi/)?tbb(\\.h|/)")

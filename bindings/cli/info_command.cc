@@ -16,7 +16,6 @@
 #include "bindings/cli/common/session.h"
 #include "bindings/cli/common/words.h"
 #include "bindings/environment.h"
-#include "bindings/launch_environment.h"
 #include "bindings/selection_environment.h"
 #include "offload/cores.h"
 #include "offload/idle_policy.h"

@@ -8,7 +8,7 @@
 
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
-#include "bindings/cli/common/sparse_words.h"
+#include "bindings/cli/common/words.h"
 #include "bindings/selection_environment.h"
 #include "offload/cores.h"
 #include "ops/counted.h"

@@ -104,7 +104,7 @@ int in_world(const command_context& context, const world_words& words, const std
                                 .mpi_threads = words.mpi_threads,
                                 .config = config};
   if (const auto status = session::relaunch(context, options)) return *status;
-  session here = session::open(options);
+  session here(options);
   int status = 1;
   try {
     status = benchmark(here);
@@ -120,7 +120,7 @@ int in_world(const command_context& context, const world_words& words, const std
 
 int in_one_process(const std::function<int()>& benchmark) {
   if (find_origin() == origin::alone) return benchmark();
-  session here = session::open({});
+  session here;
   int status = 0;
   {
     bench::team ranks(here.runtime());

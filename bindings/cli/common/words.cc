@@ -1,5 +1,5 @@
-#include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/words.h"
+#include "bindings/cli/common/errors.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -59,6 +59,33 @@ void add_data_options(CLI::App& command, data_options& data) {
       ->check(whole_number(1, 1 << 20));
 }
 
+void add_sparse_options(CLI::App& command, sparse_data& data) {
+  auto* k = command.add_option("--k", data.k, "Items that a rank sends in a sparse allreduce")
+                ->check(whole_number(0, k_max_count));
+  command.add_option("--density", data.density, "Likewise, as a share of --count")
+      ->check(number(0, 1))
+      ->capture_default_str()
+      ->excludes(k);
+}
+
+std::uint64_t items_of(const sparse_data& data, std::uint64_t count) {
+  return data.k.value_or(static_cast<std::uint64_t>(data.density * static_cast<double>(count)));
+}
+
+sparse_problem problem_of(const data_options& data, const sparse_data& sparse, rank ranks) {
+  return {.count = data.count,
+          .k = items_of(sparse, data.count),
+          .place = {0, ranks},
+          .type = named(k_all_dtypes, data.type)};
+}
+
+const sparse_algorithm& sparse_named(const std::string& algorithm) {
+  if (const sparse_algorithm* known = find_sparse(algorithm)) return *known;
+  std::string names;
+  for (const sparse_algorithm& each : sparse_algorithms()) names.append(names.empty() ? "" : ", ").append(each.name);
+  throw command_failure(LSCHED_ERR_ARGUMENT, "no sparse allreduce is called \"" + algorithm + "\"; there are " + names);
+}
+
 namespace {
 
 /// The first ones have an element more where it cannot be divided; there are no gaps.
@@ -87,16 +114,15 @@ shape shape_of(const collective& of, rank ranks, const data_options& data) {
 
 std::vector<std::string> collective_names() {
   std::vector<std::string> names;
-  for (const algorithm& it : algorithms())
-    if (names.empty() || names.back() != it.of->name) names.emplace_back(it.of->name);
+  for (const algorithm& each : algorithms())
+    if (names.empty() || names.back() != each.of->name) names.emplace_back(each.of->name);
   return names;
 }
 
-std::vector<std::string> algorithm_names(std::string_view collective, std::string_view another) {
+std::vector<std::string> algorithm_names(std::string_view collective) {
   std::vector<std::string> names{"auto"};
-  if (!another.empty()) names.emplace_back(another);
-  for (const algorithm& it : algorithms())
-    if (it.of->name == collective) names.emplace_back(it.name);
+  for (const algorithm& each : algorithms())
+    if (each.of->name == collective) names.emplace_back(each.name);
   return names;
 }
 

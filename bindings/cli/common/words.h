@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/selection.h"
+#include "collectives/sparse/sparse_allreduce.h"
 
 namespace CLI {
 class App;
@@ -52,7 +53,15 @@ struct data_options {
   std::optional<std::uint32_t> tensors;  ///< of collectives that adapt; none: the vector is one
 };
 
+/// --k and --density of sparse allreduces; not both.
+struct sparse_data {
+  std::optional<std::uint64_t> k;
+  double density = 0.01;  ///< of `count`, rounded down, where there is no k
+};
+
 void add_data_options(CLI::App& command, data_options& data);
+void add_sparse_options(CLI::App& command, sparse_data& data);
+std::uint64_t items_of(const sparse_data& data, std::uint64_t count);
 
 /// Makes a typical request one of a world with so many neighbours on a node; owners then are the first of each.
 void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node);
@@ -61,11 +70,25 @@ void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_nod
 /// Throws command_failure for a root that it has not.
 shape shape_of(const collective& of, rank ranks, const data_options& data);
 
+inline constexpr std::string_view k_sparse_allreduce = "sparse_allreduce";
+inline constexpr std::string_view k_partial_sparse_allreduce = "partial_sparse_allreduce";
+
+/// Whether it is one of the two.
+inline bool is_sparse(std::string_view collective) {
+  return collective == k_sparse_allreduce || collective == k_partial_sparse_allreduce;
+}
+
+/// What `list` and `show` ask for: `count` elements of a type. Its place is rank 0's.
+sparse_problem problem_of(const data_options& data, const sparse_data& sparse, rank ranks);
+
+/// Throws command_failure where there is none of that name.
+const sparse_algorithm& sparse_named(const std::string& algorithm);
+
 /// The collectives that `lsched list` shows.
 std::vector<std::string> collective_names();
 
-/// What `lsched list` shows, "auto", and perhaps another.
-std::vector<std::string> algorithm_names(std::string_view collective, std::string_view another = {});
+/// What `lsched list` shows, and "auto".
+std::vector<std::string> algorithm_names(std::string_view collective);
 
 /// Accepts what read_activation (libsched/schedule/activation.h) does.
 CLI::Validator activation_words();

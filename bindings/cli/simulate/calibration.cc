@@ -4,11 +4,13 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <exception>
 #include <functional>
+#include <future>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "bindings/cli/common/errors.h"
 #include "collectives/selection.h"
@@ -18,6 +20,7 @@ namespace lsched::cli {
 namespace {
 
 using clock = std::chrono::steady_clock;
+using json = nlohmann::ordered_json;
 
 constexpr std::uint64_t k_patience_ns = 20'000'000'000;
 constexpr std::size_t k_batches = 200;
@@ -48,69 +51,60 @@ struct round_times {
   double start_ns = 0;  ///< what lsched_start takes its caller
 };
 
-/// What rank 0 sees; every rank is a thread.
+/// What one rank sees of a schedule.
+round_times time_at(lsched_world* world, const make_schedule& make) {
+  lsched_schedule* schedule = make(world);
+  std::vector<double> rounds, starts;
+  for (std::size_t batch = 0; batch < k_batches; ++batch) {
+    const auto begin = clock::now();
+    for (std::size_t i = 0; i < k_rounds; ++i) require(lsched_run(schedule, k_patience_ns, nullptr), "lsched_run");
+    rounds.push_back(ns_between(begin, clock::now()) / k_rounds);
+  }
+  for (std::size_t i = 0; i < k_batches * k_rounds; ++i) {
+    lsched_ticket ticket;
+    const auto begin = clock::now();
+    require(lsched_start(schedule, &ticket), "lsched_start");
+    starts.push_back(ns_between(begin, clock::now()));
+    require(lsched_wait(ticket, k_patience_ns, nullptr), "lsched_wait");
+  }
+  require(lsched_schedule_destroy(schedule, k_patience_ns, nullptr), "lsched_schedule_destroy");
+  return {quantile(rounds, k_quick), quantile(starts, k_quick)};
+}
+
+/// Every rank is a thread.
 class thread_world {
  public:
-  explicit thread_world(std::int32_t ranks) : runtimes_(static_cast<std::size_t>(ranks)) {
+  explicit thread_world(std::int32_t ranks) : worlds_(static_cast<std::size_t>(ranks)) {
     lsched_config config;
     lsched_config_init(&config);
     config.progress = LSCHED_PROGRESS_CALLER;
-    require(lsched_world_open_threads(ranks, &config, runtimes_.data(), nullptr), "lsched_world_open_threads");
+    require(lsched_world_open_threads(ranks, &config, worlds_.data(), nullptr), "lsched_world_open_threads");
   }
   ~thread_world() {
-    for (lsched_world* it : runtimes_) (void)lsched_world_close(it);
+    for (lsched_world* world : worlds_) (void)lsched_world_close(world);
   }
   thread_world(const thread_world&) = delete;
   thread_world& operator=(const thread_world&) = delete;
 
+  /// What rank 0 sees.
   round_times time(const make_schedule& make) {
-    round_times seen;
-    std::vector<std::exception_ptr> faults(runtimes_.size());
-    {
-      std::vector<std::jthread> ranks;
-      for (std::size_t r = 0; r < runtimes_.size(); ++r)
-        ranks.emplace_back([&, r] {
-          try {
-            const round_times mine = play(runtimes_[r], make);
-            if (r == 0) seen = mine;
-          } catch (...) {
-            faults[r] = std::current_exception();
-          }
-        });
-    }
-    for (const std::exception_ptr& fault : faults)
-      if (fault) std::rethrow_exception(fault);
-    return seen;
+    std::vector<std::future<round_times>> ranks;
+    for (lsched_world* world : worlds_)
+      ranks.push_back(std::async(std::launch::async, [world, &make] { return time_at(world, make); }));
+    std::vector<round_times> seen;
+    for (auto& rank : ranks) seen.push_back(rank.get());
+    return seen.front();
   }
 
  private:
-  static round_times play(lsched_world* here, const make_schedule& make) {
-    lsched_schedule* schedule = make(here);
-    std::vector<double> rounds, starts;
-    for (std::size_t batch = 0; batch < k_batches; ++batch) {
-      const auto begin = clock::now();
-      for (std::size_t i = 0; i < k_rounds; ++i) require(lsched_run(schedule, k_patience_ns, nullptr), "lsched_run");
-      rounds.push_back(ns_between(begin, clock::now()) / k_rounds);
-    }
-    for (std::size_t i = 0; i < k_batches * k_rounds; ++i) {
-      lsched_ticket ticket;
-      const auto begin = clock::now();
-      require(lsched_start(schedule, &ticket), "lsched_start");
-      starts.push_back(ns_between(begin, clock::now()));
-      require(lsched_wait(ticket, k_patience_ns, nullptr), "lsched_wait");
-    }
-    require(lsched_schedule_destroy(schedule, k_patience_ns, nullptr), "lsched_schedule_destroy");
-    return {quantile(rounds, k_quick), quantile(starts, k_quick)};
-  }
-
-  std::vector<lsched_world*> runtimes_;
+  std::vector<lsched_world*> worlds_;
 };
 
 /// An allreduce of so many bytes; the memory lives as long as the function.
 make_schedule allreduce(const char* algorithm, std::uint64_t bytes, std::size_t ranks) {
   const auto memory = std::make_shared<std::vector<std::vector<float>>>(2 * ranks, std::vector<float>(bytes / 4 + 1));
-  return [=](lsched_world* here) {
-    const auto self = static_cast<std::size_t>(lsched_rank(here));
+  return [=](lsched_world* world) {
+    const auto self = static_cast<std::size_t>(lsched_rank(world));
     lsched_allreduce_desc desc{};
     desc.struct_size = sizeof desc;
     desc.input = (*memory)[2 * self].data();
@@ -120,17 +114,17 @@ make_schedule allreduce(const char* algorithm, std::uint64_t bytes, std::size_t 
     desc.reduction = LSCHED_SUM;
     desc.algorithm = algorithm;
     lsched_schedule* schedule = nullptr;
-    require(lsched_allreduce_create(here, &desc, &schedule, nullptr), "lsched_allreduce_create");
+    require(lsched_allreduce_create(world, &desc, &schedule, nullptr), "lsched_allreduce_create");
     return schedule;
   };
 }
 
 /// Rank 0 sends `count` messages to rank 1, which answers with one when it has them all.
-lsched_schedule* make_burst(lsched_world* here, std::uint32_t count) {
+lsched_schedule* make_burst(lsched_world* world, std::uint32_t count) {
   static const std::array<std::uint8_t, k_short> k_payload{};
-  const bool is_first = lsched_rank(here) == 0;
+  const bool is_first = lsched_rank(world) == 0;
   lsched_builder* builder = nullptr;
-  require(lsched_builder_create(here, "burst", &builder), "lsched_builder_create");
+  require(lsched_builder_create(world, "burst", &builder), "lsched_builder_create");
   const auto landing = [&] {
     lsched_slot slot;
     require(lsched_slot_scratch(builder, LSCHED_U8, k_short, &slot), "lsched_slot_scratch");
@@ -144,11 +138,11 @@ lsched_schedule* make_burst(lsched_world* here, std::uint32_t count) {
       is_first ? lsched_add_recv(builder, 1, 0, landing(), &answer) : lsched_add_send(builder, 0, 0, payload, &answer),
       "answer");
   for (std::uint32_t tag = 1; tag <= count; ++tag) {
-    lsched_op it;
-    require(
-        is_first ? lsched_add_send(builder, 1, tag, payload, &it) : lsched_add_recv(builder, 0, tag, landing(), &it),
-        "message");
-    if (!is_first) require(lsched_add_dep(builder, it, answer), "lsched_add_dep");
+    lsched_op message;
+    require(is_first ? lsched_add_send(builder, 1, tag, payload, &message)
+                     : lsched_add_recv(builder, 0, tag, landing(), &message),
+            "message");
+    if (!is_first) require(lsched_add_dep(builder, message, answer), "lsched_add_dep");
   }
   const void* inputs[] = {k_payload.data()};
   lsched_schedule* schedule = nullptr;
@@ -156,18 +150,35 @@ lsched_schedule* make_burst(lsched_world* here, std::uint32_t count) {
   return schedule;
 }
 
+struct prediction {
+  std::string algorithm;
+  std::int32_t ranks = 0;
+  std::uint64_t bytes = 0;
+  double measured_us = 0;
+  double modelled_us = 0;
+  bool is_crowded = false;  ///< more ranks than cores: the model gives each rank a CPU of its own
+};
+
+struct calibration {
+  double L_ns = 0, o_ns = 0, g_ns = 0;
+  double G_ns_per_byte = 0;  ///< includes combining a byte
+  double spread = 0;         ///< of a short round over the repetitions: (longest - shortest) / median
+  std::vector<prediction> predictions{};
+  std::string error{};  ///< why the numbers are not usable; empty if they are
+};
+
 /// What the same schedules take on the machine that was found.
 double model_us(const calibration& found, const char* algorithm, std::int32_t ranks, std::uint64_t bytes) {
-  simulation what;
-  what.where.levels[0].cost = {.L = static_cast<picoseconds>(found.L_ns * 1e3),
-                               .o = static_cast<picoseconds>(found.o_ns * 1e3),
-                               .g = static_cast<picoseconds>(found.g_ns * 1e3),
-                               .G = static_cast<femtoseconds>(found.G_ns_per_byte * 1e6)};
+  simulation model;
+  model.where.levels[0].cost = {.L = static_cast<picoseconds>(found.L_ns * 1e3),
+                                .o = static_cast<picoseconds>(found.o_ns * 1e3),
+                                .g = static_cast<picoseconds>(found.g_ns * 1e3),
+                                .G = static_cast<femtoseconds>(found.G_ns_per_byte * 1e6)};
   std::vector<schedule_ptr> programs;
   for (rank r = 0; r < ranks; ++r)
     programs.push_back(require(
         generate("allreduce", algorithm, {r, ranks}, {.count = bytes / 4, .type = dtype::f32, .what = kernel::sum})));
-  return static_cast<double>(require(simulate_schedules(programs, what)).last()) / 1e6;
+  return static_cast<double>(require(simulate_schedules(programs, model)).last()) / 1e6;
 }
 
 /// What one repetition sees, ns.
@@ -179,17 +190,19 @@ sample measure() {
   thread_world pair(2);
   const auto exchange = [&](std::uint64_t bytes) { return pair.time(allreduce("recursive_doubling", bytes, 2)); };
   const round_times short_one = exchange(k_short);
-  const double one = pair.time([](lsched_world* here) { return make_burst(here, 1); }).round_ns;
-  const double many = pair.time([](lsched_world* here) { return make_burst(here, k_burst); }).round_ns;
+  const double one = pair.time([](lsched_world* world) { return make_burst(world, 1); }).round_ns;
+  const double many = pair.time([](lsched_world* world) { return make_burst(world, k_burst); }).round_ns;
   return {short_one.round_ns, short_one.start_ns, exchange(k_long).round_ns, (many - one) / (k_burst - 1)};
 }
 
 calibration fit() {
   std::vector<double> shorts, starts, longs, gaps;
   for (std::size_t i = 0; i < k_repetitions; ++i) {
-    const sample it = measure();
-    shorts.push_back(it.short_round), starts.push_back(it.start), longs.push_back(it.long_round),
-        gaps.push_back(it.gap);
+    const sample seen = measure();
+    shorts.push_back(seen.short_round);
+    starts.push_back(seen.start);
+    longs.push_back(seen.long_round);
+    gaps.push_back(seen.gap);
   }
   const double round = median(shorts);
   calibration found;
@@ -213,15 +226,12 @@ std::string validate(const calibration& found) {
     return text("a short round's time varied by %.0f%% of its median", 100 * found.spread) +
            text(", more than %.0f%%", 100 * k_most_spread);
   double worst = 0;
-  for (const prediction& it : found.predictions)
-    if (!it.is_crowded)
-      worst = std::max({worst, it.modelled_us / it.measured_us - 1, it.measured_us / it.modelled_us - 1});
+  for (const auto& [algorithm, ranks, bytes, measured, modelled, is_crowded] : found.predictions)
+    if (!is_crowded) worst = std::max({worst, modelled / measured - 1, measured / modelled - 1});
   if (worst > k_most_error)
     return text("a prediction is off by a factor of %.1f", 1 + worst) + text(", more than %.1f", 1 + k_most_error);
   return "";
 }
-
-}  // namespace
 
 calibration calibrate_this_machine() {
   calibration found = fit();
@@ -229,13 +239,62 @@ calibration calibrate_this_machine() {
   for (const std::int32_t ranks : {2, 3, 4})
     for (const char* algorithm : {"recursive_doubling", "tree"})
       for (const std::uint64_t bytes : {std::uint64_t{8}, std::uint64_t{4096}, std::uint64_t{65536}}) {
-        thread_world here(ranks);
-        const double measured = here.time(allreduce(algorithm, bytes, static_cast<std::size_t>(ranks))).round_ns / 1e3;
+        thread_world world(ranks);
+        const double measured = world.time(allreduce(algorithm, bytes, static_cast<std::size_t>(ranks))).round_ns / 1e3;
         found.predictions.push_back(
             {algorithm, ranks, bytes, measured, model_us(found, algorithm, ranks, bytes), ranks > cores});
       }
   found.error = validate(found);
   return found;
+}
+
+json describe(const calibration& found) {
+  json all{{"kind", "calibration"},
+           {"L_ns", found.L_ns},
+           {"o_ns", found.o_ns},
+           {"g_ns", found.g_ns},
+           {"G_ns_per_byte", found.G_ns_per_byte},
+           {"spread", found.spread}};
+  if (!found.error.empty()) all["not_usable"] = found.error;
+  for (const prediction& each : found.predictions)
+    all["predictions"].push_back({{"algorithm", each.algorithm},
+                                  {"ranks", each.ranks},
+                                  {"bytes", each.bytes},
+                                  {"measured_us", each.measured_us},
+                                  {"modelled_us", each.modelled_us},
+                                  {"is_crowded", each.is_crowded}});
+  return all;
+}
+
+void print(const calibration& found) {
+  std::printf(
+      "Measured between two threads of this machine, quick rounds, medians of repetitions (spread %.0f%%):\n"
+      "  --L %.0f --o %.0f --g %.0f --G %.4f\n\n",
+      100 * found.spread, found.L_ns, found.o_ns, found.g_ns, found.G_ns_per_byte);
+  std::printf("%-20s %6s %9s %14s %14s %8s\n", "allreduce", "ranks", "bytes", "measured us", "modelled us", "error");
+  for (const auto& [algorithm, ranks, bytes, measured, modelled, is_crowded] : found.predictions)
+    std::printf("%-20s %6d %9llu %14.3f %14.3f %+7.0f%%%s\n", algorithm.c_str(), ranks,
+                static_cast<unsigned long long>(bytes), measured, modelled, 100 * (modelled / measured - 1),
+                is_crowded ? "  more ranks than cores" : "");
+  std::printf(
+      "\nWhat this cannot know: a network (there was none), congestion, what more ranks than cores cost each\n"
+      "other in wake-ups, and L and o apart from each other: o is the time a start takes its caller, L is the\n"
+      "rest of a hop.\n");
+  if (found.L_ns <= 1) std::printf("Here nothing is left for L: only 2o + L is known.\n");
+}
+
+}  // namespace
+
+int calibrate(bool as_json) {
+  const calibration found = calibrate_this_machine();
+  if (as_json)
+    std::printf("%s\n", describe(found).dump().c_str());
+  else
+    print(found);
+  if (found.error.empty()) return 0;
+  std::fflush(stdout);
+  std::fprintf(stderr, "lsched: not usable: %s\n", found.error.c_str());
+  return 1;
 }
 
 }  // namespace lsched::cli

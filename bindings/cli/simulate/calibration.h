@@ -3,30 +3,10 @@
 // short batches the fast ones count, and of several repetitions their median.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 namespace lsched::cli {
 
-struct prediction {
-  std::string algorithm;
-  std::int32_t ranks = 0;
-  std::uint64_t bytes = 0;
-  double measured_us = 0;
-  double modelled_us = 0;
-  bool is_crowded = false;  ///< more ranks than cores: the model gives each rank a CPU of its own
-};
-
-struct calibration {
-  double L_ns = 0, o_ns = 0, g_ns = 0;
-  double G_ns_per_byte = 0;  ///< includes combining a byte
-  double spread = 0;         ///< of a short round over the repetitions: (longest - shortest) / median
-  std::vector<prediction> predictions;
-  std::string error;  ///< why the numbers are not usable; empty if they are
-};
-
-/// Takes a few seconds. Throws command_failure.
-calibration calibrate_this_machine();
+/// Measures and prints; takes a few seconds. Answers the exit status: 1 if the numbers are not usable. Throws
+/// command_failure.
+int calibrate(bool as_json);
 
 }  // namespace lsched::cli
