@@ -66,14 +66,14 @@ room(bindings/mpi ops libsched/schedule libsched/transport libsched/transport/sh
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simulate libsched/session
   libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse/steps
   collectives/sparse/functions collectives/sparse offload bindings bindings/mpi)
+room(bindings/cpp bindings/c)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
   offload bindings bindings/mpi bindings/c)
 room(bindings/cli ops libsched/simulate/goal offload bindings bindings/mpi bindings/cli/common)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate libsched/simulate/goal collectives/algorithm
-  collectives bindings bindings/cli/common)
+  collectives bindings bindings/cpp bindings/cli/common)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
   bindings/cli/common)
-room(bindings/cpp bindings/c)
 room(microbench ops offload bindings bindings/c)
 room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule collectives/algorithm collectives/patterns
   collectives/allgather collectives/sparse/protocol collectives/sparse/steps collectives/sparse/functions

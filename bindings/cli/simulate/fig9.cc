@@ -1,5 +1,4 @@
-#include "bindings/cli/simulate/fig9.h"
-
+// `lsched simulate --fig9`: a figure predicted (simulate.h).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,7 +7,7 @@
 #include <sstream>
 
 #include "bindings/cli/common/errors.h"
-#include "bindings/cli/simulate/batch.h"
+#include "bindings/cli/simulate/simulate.h"
 #include "bindings/gnuplot.h"
 #include "bindings/input_file.h"
 #include "collectives/selection.h"

@@ -4,15 +4,12 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
-#include "bindings/cli/simulate/batch.h"
-#include "bindings/cli/simulate/calibration.h"
-#include "bindings/cli/simulate/fig9.h"
-#include "bindings/cli/simulate/simulated_run.h"
+#include "bindings/cli/common/json_text.h"
+#include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
 #include "libsched/simulate/goal/goal_world.h"
 #include "libsched/simulate/schedule_world.h"
@@ -71,15 +68,6 @@ json describe(const simulate_options& options, const simulated_run& run, const s
   return all;
 }
 
-/// For people: "first 5.8, p50 5.8"
-std::string words_for(const json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_object()) return value.dump();
-  std::string text;
-  for (const auto& [name, part] : value.items()) text += (text.empty() ? "" : ", ") + name + " " + part.dump();
-  return text;
-}
-
 /// For people, or two lines of JSON, of which the second is the summary that others read.
 void print(const simulate_options& options, const simulated_run& run, const simulation_report& report) {
   json details = describe(options, run, report);
@@ -91,8 +79,8 @@ void print(const simulate_options& options, const simulated_run& run, const simu
               subject.c_str(), static_cast<unsigned long long>(run.seed));
   for (const char* said : {"ranks", "bytes", "goal", "file", "seed"}) details.erase(said);
   for (const char* said : {"engine", "ranks", "finish_us"}) summary.erase(said);
-  for (const json& part : {details, summary})
-    for (const auto& [name, value] : part.items()) std::printf("  %s: %s\n", name.c_str(), words_for(value).c_str());
+  print_lines(details, "  ");
+  print_lines(summary, "  ");
 }
 
 // --- files beside the report -------------------------------------------------------------------------------
@@ -131,7 +119,10 @@ class simulation_files {
 
   void write(const simulated_run& run, const simulation_report& report) {
     if (goal_) {
-      const goal_export made = require(export_goal(require(world_of(options_, run)), run.model, record_));
+      std::vector<schedule_ptr> world;
+      const schedule_generator generate = generator_of(options_, run);
+      for (rank r = 0; r < run.ranks; ++r) world.push_back(require(generate({r, run.ranks})));
+      const goal_export made = require(export_goal(world, run.model, record_));
       goal_->write(to_goal_text(made.program, made.remark));
     }
     if (trace_) write_trace(run, report);
@@ -164,7 +155,7 @@ class simulation_files {
 result<simulation_report> play(const simulate_options& options, const simulated_run& run,
                                const simulation_progress& progress, simulation_record* record) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto world = packed_world_of(options, run);
+  const auto world = packed_in_parallel(run.ranks, generator_of(options, run));
   if (!world) return world.error();
   const std::chrono::duration<double> generation = std::chrono::steady_clock::now() - begin;
   simulation model = run.model;

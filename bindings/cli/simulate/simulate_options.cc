@@ -1,12 +1,11 @@
-#include "bindings/cli/simulate/simulate_options.h"
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <sstream>
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/options.h"
+#include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
 
 namespace lsched::cli {
@@ -22,41 +21,15 @@ constexpr std::array k_noises{noise_kind::none, noise_kind::periodic, noise_kind
 
 // --- adding options ----------------------------------------------------------------------------------------
 
-/// Adds options, to one group of the help text if it has a name; those with a check show their default.
-struct option_group {
-  CLI::App& command;
-  const char* name = nullptr;
-
-  CLI::Option* grouped(CLI::Option* option) const { return name == nullptr ? option : option->group(name); }
-
-  template <class Value>
-  CLI::Option* add(const char* option, Value& value, const char* text) const {
-    return grouped(command.add_option(option, value, text));
-  }
-  template <class Value>
-  CLI::Option* add(const char* option, Value& value, const char* text, const CLI::Validator& check) const {
-    return add(option, value, text)->check(check)->capture_default_str();
-  }
-
-  /// A time of the model, said in units of `unit`.
-  void add_time(const char* option, std::int64_t& value, double unit, const char* text) const {
-    std::ostringstream by_default;
-    by_default << static_cast<double>(value) / unit;
-    const auto set = [&value, unit](double time) { value = rounded(time * unit); };
-    grouped(command.add_option_function<double>(option, set, text))
-        ->check(number(0, k_longest))
-        ->default_str(by_default.str());
-  }
-
-  /// The value whose name_of is the word.
-  template <class Values, class Value>
-  void add_choice(const char* option, const Values& values, Value& value, const char* text) const {
-    const auto set = [&values, &value](const std::string& word) { value = named(values, word); };
-    grouped(command.add_option_function<std::string>(option, set, text))
-        ->check(CLI::IsMember(names_of(values)))
-        ->default_str(std::string(name_of(value)));
-  }
-};
+/// A time of the model, said in units of `unit`.
+void add_time(const option_group& group, const char* option, std::int64_t& value, double unit, const char* text) {
+  std::ostringstream by_default;
+  by_default << static_cast<double>(value) / unit;
+  const auto set = [&value, unit](double time) { value = rounded(time * unit); };
+  group.grouped(group.command.add_option_function<double>(option, set, text))
+      ->check(number(0, k_longest))
+      ->default_str(by_default.str());
+}
 
 /// RANKS:L:o:g:G, perhaps with ":nic"
 machine_level level_from(const std::string& text) {
@@ -84,12 +57,12 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
   const option_group group{command, "Machine"};
   machine& where = options.model.where;
   loggops& cost = where.levels.front().cost;
-  group.add_time("--L", cost.L, k_ps_per_ns, "Latency of the wire, ns");
-  group.add_time("--o", cost.o, k_ps_per_ns, "CPU time of a message at either end, ns");
-  group.add_time("--g", cost.g, k_ps_per_ns, "Gap between messages at a NIC, ns");
-  group.add_time("--G", cost.G, k_fs_per_ns, "Gap per byte, ns (0.04 is 25 GB/s)");
-  group.add_time("--O", cost.O, k_fs_per_ns, "CPU time per byte, ns");
-  group.add_time("--compute", where.compute, k_fs_per_ns, "Reduction or copy, ns per byte");
+  add_time(group, "--L", cost.L, k_ps_per_ns, "Latency of the wire, ns");
+  add_time(group, "--o", cost.o, k_ps_per_ns, "CPU time of a message at either end, ns");
+  add_time(group, "--g", cost.g, k_ps_per_ns, "Gap between messages at a NIC, ns");
+  add_time(group, "--G", cost.G, k_fs_per_ns, "Gap per byte, ns (0.04 is 25 GB/s)");
+  add_time(group, "--O", cost.O, k_fs_per_ns, "CPU time per byte, ns");
+  add_time(group, "--compute", where.compute, k_fs_per_ns, "Reduction or copy, ns per byte");
   group.add("--S", where.S, "Largest eager message, bytes; longer ones rendezvous", whole_number(0));
   const auto set_levels = [&options](const std::vector<std::string>& words) {
     std::ranges::transform(words, std::back_inserter(options.levels), level_from);
@@ -113,22 +86,22 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
   start_skew& skew = options.model.skew;
   cpu_noise& noise = options.model.noise;
   group.add_choice("--skew,--noise", k_skews, skew.kind, "When ranks begin");
-  group.add_time("--skew-us", skew.scale, k_ps_per_us,
-                 "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
+  add_time(group, "--skew-us", skew.scale, k_ps_per_us,
+           "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
   group.add("--sigma", skew.sigma, "Of lognormal skew", number(0, 10));
-  group.add_time("--shift-us", skew.shift, k_ps_per_us, "Added to uniform, lognormal and rotating skew");
-  group.add_time("--most-us", skew.most, k_ps_per_us, "Larger skews are cut to this; 0: none are");
+  add_time(group, "--shift-us", skew.shift, k_ps_per_us, "Added to uniform, lognormal and rotating skew");
+  add_time(group, "--most-us", skew.most, k_ps_per_us, "Larger skews are cut to this; 0: none are");
   group.add("--stragglers", skew.count, "How many ranks straggle", whole_number(0, k_most_simulated_ranks));
   group.add("--skew-file", options.skew_file, "Starts in us, one a line, for empirical skew");
   group.add("--skew-ranks", skew.ranks, "Who begins late under fixed skew")
       ->check(whole_number(0, k_most_simulated_ranks));
   group.add_choice("--cpu-noise", k_noises, noise.kind, "What CPUs lose meanwhile");
-  group.add_time("--cpu-noise-us", noise.scale, k_ps_per_us, "Length (periodic), mean (exponential), scale (pareto)");
-  group.add_time("--period-us", noise.period, k_ps_per_us, "Of periodic noise");
+  add_time(group, "--cpu-noise-us", noise.scale, k_ps_per_us, "Length (periodic), mean (exponential), scale (pareto)");
+  add_time(group, "--period-us", noise.period, k_ps_per_us, "Of periodic noise");
   group.add("--alpha", noise.alpha, "Of pareto noise", number(1e-2, 1e3));
   group.add("--noise-file", options.noise_file, "Trace noise: lines of start and duration, ns (LogGOPSim's)");
-  group.grouped(command.add_flag("--cosched", noise.is_cosched, "Trace noise: all ranks are away together"));
-  group.add_time("--jitter-us", noise.jitter, k_ps_per_us, "Mean of what the wire adds to L");
+  group.add_flag("--cosched", noise.is_cosched, "Trace noise: all ranks are away together");
+  add_time(group, "--jitter-us", noise.jitter, k_ps_per_us, "Mean of what the wire adds to L");
   group.add("--speed-cv", noise.pace.cv, "Spread of the ranks' speeds, normal around 1", number(0, 1));
   group.add("--slow-share", noise.pace.slow_share, "Share of the ranks that are slow all the time", number(0, 1));
   group.add("--slow-factor", noise.pace.slow_factor, "How many times slower those are", number(1, 1e6));
@@ -271,22 +244,22 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
     goal->excludes(other), file->excludes(other);
   for (CLI::Option* other : {file, initiator, command.get_option("--compute")}) goal->excludes(other);
   add_noise_options(command, options);
-  command.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
+  group.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
   auto* trace = group.add("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
   group.add("--trace-ranks", options.trace_ranks, "How many ranks, from 0 on, the trace shows", ranks_up_to_most)
       ->needs(trace);
   auto* fig9 =
-      command.add_flag("--fig9", options.fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
+      group.add_flag("--fig9", options.fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
   group.add("--plot", options.plot, "Draw that figure (gnuplot)")->needs(fig9);
   group
       .add("--measured", options.measured,
            "Beside it, in columns of their own, what `lsched bench fig9 --json FILE` measured at this size and skew")
       ->needs(fig9);
   auto* calibrate =
-      command.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off");
+      group.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off");
   for (CLI::Option* other : {trace, file, goal, to_goal}) fig9->excludes(other), calibrate->excludes(other);
   fig9->excludes(calibrate);
-  command.add_flag("--json", options.as_json, "Print JSON lines; the last is the summary");
+  group.add_flag("--json", options.as_json, "Print JSON lines; the last is the summary");
 }
 
 }  // namespace lsched::cli

@@ -1,10 +1,14 @@
-#include "bindings/cli/simulate/simulated_run.h"
-
 #include <CLI/Error.hpp>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <utility>
 
 #include "bindings/cli/common/errors.h"
-#include "bindings/cli/simulate/batch.h"
+#include "bindings/cli/common/parallel.h"
+#include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
+#include "bindings/progress_line.h"
 #include "collectives/registry.h"
 #include "collectives/remark.h"
 #include "libsched/schedule/schedule_file.h"
@@ -35,21 +39,6 @@ shape shape_of(const simulate_options& options, const simulated_run& run) {
   shape data = typical_shape(*known, run.ranks, run.bytes / size_of(type), type, kernel::sum);
   if (options.ranks_per_node != 0) set_nodes(data, *known, run.ranks, options.ranks_per_node);
   return data;
-}
-
-/// What makes the schedule of one rank.
-std::function<result<schedule_ptr>(world)> generator_of(const simulate_options& options, const simulated_run& run) {
-  if (!run.given.empty())
-    return [&run](world place) -> result<schedule_ptr> { return run.given[static_cast<std::size_t>(place.self)]; };
-  if (run.sparse != nullptr)
-    return [&run](world place) {
-      sparse_problem problem = run.problem;
-      problem.place = place;
-      return run.sparse->generate(problem);
-    };
-  return [&options, &run, data = shape_of(options, run)](world place) {
-    return generate(options.collective, options.algorithm, place, data, run.starts);
-  };
 }
 
 /// Fills in what is generated.
@@ -95,19 +84,68 @@ std::vector<simulated_run> runs_of(const simulate_options& options, std::span<co
   return runs;
 }
 
-result<packed_world> packed_world_of(const simulate_options& options, const simulated_run& run) {
-  return packed_in_parallel(run.ranks, generator_of(options, run));
+schedule_generator generator_of(const simulate_options& options, const simulated_run& run) {
+  if (!run.given.empty())
+    return [&run](world place) -> result<schedule_ptr> { return run.given[static_cast<std::size_t>(place.self)]; };
+  if (run.sparse != nullptr)
+    return [&run](world place) {
+      sparse_problem problem = run.problem;
+      problem.place = place;
+      return run.sparse->generate(problem);
+    };
+  return [&options, &run, data = shape_of(options, run)](world place) {
+    return generate(options.collective, options.algorithm, place, data, run.starts);
+  };
 }
 
-result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& run) {
-  const auto make = generator_of(options, run);
-  std::vector<schedule_ptr> ranks;
-  for (rank r = 0; r < run.ranks; ++r) {
-    auto program = make({r, run.ranks});
-    if (!program) return program.error();
-    ranks.push_back(std::move(*program));
-  }
-  return ranks;
+void run_batch(std::size_t count,
+               const std::function<result<simulation_report>(std::size_t, const simulation_progress&)>& simulate,
+               const std::function<void(std::size_t, const simulation_report&)>& done) {
+  std::atomic<std::size_t> finished = 0;
+  std::atomic<std::uint64_t> messages = 0;
+  progress_line line;
+  const auto show = [&] {
+    line.show([&] {
+      std::array<char, 100> text{};
+      std::snprintf(text.data(), text.size(), "simulating: %zu of %zu done, %.1f M messages", finished.load(), count,
+                    static_cast<double>(messages.load()) / 1e6);
+      return std::string(text.data());
+    });
+  };
+  const auto job = [&](std::size_t i) {
+    return require(simulate(i, [&, told = std::uint64_t{0}](std::uint64_t now) mutable {
+      messages += now - std::exchange(told, now);
+      show();
+    }));
+  };
+  in_order(count, job, [&](std::size_t i, const simulation_report& report) {
+    {
+      const auto held = line.erase();
+      done(i, report);
+    }
+    ++finished;
+    show();
+  });
+}
+
+result<packed_world> packed_in_parallel(rank size, const schedule_generator& generate) {
+  constexpr rank k_batch = 256;
+  packed_world all(size);
+  std::optional<failure> why;
+  const auto make = [&](std::size_t batch) {
+    std::vector<result<schedule_ptr>> made;
+    const rank first = static_cast<rank>(batch) * k_batch;
+    for (rank r = first; r < std::min(size, first + k_batch); ++r) made.push_back(generate(world{r, size}));
+    return made;
+  };
+  in_order((static_cast<std::size_t>(size) + k_batch - 1) / k_batch, make,
+           [&](std::size_t, const std::vector<result<schedule_ptr>>& made) {
+             for (const auto& program : made)
+               if (!why) why = program ? all.add(*program) : std::optional(program.error());
+           });
+  if (!why) why = all.finish();
+  if (why) return std::move(*why);
+  return all;
 }
 
 }  // namespace lsched::cli

@@ -1,5 +1,4 @@
 // `lsched verify`: proves schedules, for whole worlds of ranks.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -8,6 +7,7 @@
 
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/options.h"
 #include "bindings/cli/common/parallel.h"
 #include "bindings/cli/common/words.h"
 #include "bindings/cli/verify/verify_plan.h"
@@ -35,8 +35,8 @@ struct verify_command_options {
 
 /// An option that takes a list like "1-65,96,100", of numbers within the limits.
 template <class Number>
-CLI::Option* add_numbers(CLI::App& command, const std::string& name, std::vector<Number>& numbers, std::uint64_t least,
-                         std::uint64_t most, const char* text) {
+CLI::Option* add_numbers(const option_group& group, const std::string& name, std::vector<Number>& numbers,
+                         std::uint64_t least, std::uint64_t most, const char* text) {
   const auto parse = [&numbers, name, least, most](const std::string& list) {
     std::istringstream words(list + ",");
     for (std::string word; std::getline(words, word, ',');) {
@@ -50,7 +50,7 @@ CLI::Option* add_numbers(CLI::App& command, const std::string& name, std::vector
       for (std::uint64_t value = *first; value <= *last; ++value) numbers.push_back(static_cast<Number>(value));
     }
   };
-  return command.add_option_function<std::string>(name, parse, text)->type_name("LIST");
+  return group.command.add_option_function<std::string>(name, parse, text)->type_name("LIST");
 }
 
 // --- a world and what became of it -------------------------------------------------------------------------
@@ -73,24 +73,18 @@ json describe(const finding& found) {
 }
 
 world_title title_of(const verify_case& world) {
-  const std::string activation = words_for(world.starts);
-  if (world.sparse == nullptr)
-    return {text_of(world),
-            {{"collective", collective_of(world)},
-             {"algorithm", world.dense->name},
+  json entry{{"collective", collective_of(world)},
+             {"algorithm", world.sparse != nullptr ? world.sparse->name : world.dense->name},
+             {"activation", words_for(world.starts)},
              {"ranks", world.size},
-             {"count", world.count},
-             {"in_place", world.data.in_place},
-             {"activation", activation}}};
-  return {text_of(world),
-          {{"collective", collective_of(world)},
-           {"algorithm", world.sparse->name},
-           {"activation", activation},
-           {"ranks", world.size},
-           {"count", world.count},
-           {"k", world.problem.k},
-           {"defers", world.problem.capacity == capacity_policy::defer},
-           {"reuses", world.problem.selection == selection_rule::reused}}};
+             {"count", world.count}};
+  if (world.sparse == nullptr)
+    entry["in_place"] = world.data.in_place;
+  else
+    entry.update({{"k", world.problem.k},
+                  {"defers", world.problem.capacity == capacity_policy::defer},
+                  {"reuses", world.problem.selection == selection_rule::reused}});
+  return {text_of(world), std::move(entry)};
 }
 
 /// `entry` names the world.
@@ -104,7 +98,8 @@ json describe(json entry, const verification& answer) {
                    {"signals_of_one", answer.price.signals_of_one},
                    {"rounds", answer.price.hops}};
   entry["unexpected"] = {{"messages", worst.messages}, {"bytes", worst.bytes}};
-  entry["findings"] = entry["notes"] = json::array();
+  entry["findings"] = json::array();
+  entry["notes"] = json::array();
   for (const finding& found : answer.findings) entry["findings"].push_back(describe(found));
   for (const finding& note : answer.notes) entry["notes"].push_back(describe(note));
   return entry;
@@ -251,32 +246,28 @@ void add_verify_command(CLI::App& app, command_context& context) {
       app.add_subcommand("verify", "Prove the schedules of a collective, or of a file, for all ranks at once");
   const auto options = std::make_shared<verify_command_options>();
   verify_wish& wish = options->wish;
-  command->add_option("COLLECTIVE", wish.collective, "A collective that `lsched list` shows");
-  auto* file = command->add_option("--file", options->file,
-                                   "A file with the schedules of all ranks, as `lsched show --all` prints it");
-  command
-      ->add_option("--promise", options->promised,
-                   "The collective that the file's outputs are held against (default: the one it is named after)")
+  const option_group group{*command};
+  group.add("COLLECTIVE", wish.collective, "A collective that `lsched list` shows");
+  auto* file =
+      group.add("--file", options->file, "A file with the schedules of all ranks, as `lsched show --all` prints it");
+  group
+      .add("--promise", options->promised,
+           "The collective that the file's outputs are held against (default: the one it is named after)")
       ->check(CLI::IsMember(collective_names()))
       ->needs(file);
-  command
-      ->add_flag("--in-place", options->in_place, "The file's inputs and outputs share memory, as its collective says")
+  group.add_flag("--in-place", options->in_place, "The file's inputs and outputs share memory, as its collective says")
       ->needs(file);
-  command->add_option("--algorithm", wish.algorithm, "One of its algorithms")->capture_default_str()->excludes(file);
-  add_numbers(*command, "--ranks", wish.sizes, 1, k_most_ranks,
-              "Sizes of the world, like 1-65,96,100 (default: as --all)")
-      ->excludes(file);
-  add_numbers(*command, "--count", wish.counts, 0, k_max_count,
-              "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000)")
-      ->excludes(file);
-  add_numbers(*command, "--k", wish.items, 0, k_max_count, "Items of sparse allreduces (default: 0,1,10)")
-      ->excludes(file);
-  command->add_option("--activation", wish.activation, "Policy of the partial collectives (default: all)")
-      ->check(activation_words())
-      ->excludes(file);
-  auto* all = command->add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
-  command->add_flag("--sample", options->sample, "Every algorithm at a few sizes (a minute)")->excludes(all);
-  command->add_flag("--json", options->as_json, "Print JSON lines: one per world, then the totals");
+  file->excludes(group.add("--algorithm", wish.algorithm, "One of its algorithms")->capture_default_str());
+  file->excludes(add_numbers(group, "--ranks", wish.sizes, 1, k_most_ranks,
+                             "Sizes of the world, like 1-65,96,100 (default: as --all)"));
+  file->excludes(add_numbers(group, "--count", wish.counts, 0, k_max_count,
+                             "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000)"));
+  file->excludes(add_numbers(group, "--k", wish.items, 0, k_max_count, "Items of sparse allreduces (default: 0,1,10)"));
+  file->excludes(group.add("--activation", wish.activation, "Policy of the partial collectives (default: all)")
+                     ->check(activation_words()));
+  auto* all = group.add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
+  group.add_flag("--sample", options->sample, "Every algorithm at a few sizes (a minute)")->excludes(all);
+  group.add_flag("--json", options->as_json, "Print JSON lines: one per world, then the totals");
   command->footer(
       "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks, every\n"
       "contribution is in every result exactly once, no two ops race for memory, and the costs are those declared.\n"
