@@ -172,8 +172,8 @@ inline wire wire_of(lsched_dtype own, std::optional<lsched_dtype> wanted) {
 }
 
 /// How many times longer than the longest delta what is on the way may become. No sum is longer than the sum of the
-/// norms; no adaptive sum, and no part of one, than the root of sum |delta_r|^2. By nodes, first the ranks of a node are
-/// added up, then divided, and of these means it is the adaptive sum.
+/// norms; no adaptive sum, and no part of one, than the root of sum |delta_r|^2. By nodes, first the ranks of a node
+/// are added up, then divided, and of these means it is the adaptive sum.
 inline double growth_of(const world& world, combine how, bool by_nodes) {
   if (how != combine::adasum) return world.size();
   if (!by_nodes) return std::sqrt(world.size());

@@ -1,6 +1,7 @@
 // What a command has to say, as JSON and for people, from one description.
 #pragma once
 
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +12,11 @@ namespace lsched::cli {
 inline std::string text_of(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "none";
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.9g", value.get<double>());
+    return text.data();
+  }
   if (!value.is_structured()) return value.dump();
   std::string text;
   for (const auto& [name, part] : value.items())

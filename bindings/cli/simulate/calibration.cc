@@ -4,12 +4,12 @@
 #include <chrono>
 #include <cstdio>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/json_text.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "collectives/selection.h"
 #include "libsched/simulate/schedule_world.h"
@@ -116,21 +116,10 @@ round_times time_burst(std::uint32_t messages) {
 
 // --- the model beside it -------------------------------------------------------------------------------------
 
-struct prediction {
-  std::string algorithm;
-  std::int32_t ranks = 0;
-  std::uint64_t bytes = 0;
-  double measured_us = 0;
-  double modelled_us = 0;
-  bool is_crowded = false;  ///< more ranks than cores: the model gives each rank a CPU of its own
-};
-
 struct calibration {
   double L_ns = 0, o_ns = 0, g_ns = 0;
   double G_ns_per_byte = 0;  ///< includes combining a byte
   double spread = 0;         ///< of a short round over the repetitions: (longest - shortest) / median
-  std::vector<prediction> predictions{};
-  std::string error{};  ///< why the numbers are not usable; empty if they are
 };
 
 /// What the same schedules take on the machine that was found.
@@ -172,61 +161,50 @@ std::string text(const char* format, double value) {
   return line.data();
 }
 
-/// Predictions for more ranks than cores are not held against the numbers.
-std::string validate(const calibration& found) {
+/// Why the numbers are not usable, if a prediction is off by so much of the time; empty if they are usable.
+std::string error_of(const calibration& found, double worst) {
   if (found.spread > k_most_spread)
     return text("a short round's time varied by %.0f%% of its median", 100 * found.spread) +
            text(", more than %.0f%%", 100 * k_most_spread);
-  double worst = 0;
-  for (const auto& [algorithm, ranks, bytes, measured, modelled, is_crowded] : found.predictions)
-    if (!is_crowded) worst = std::max({worst, modelled / measured - 1, measured / modelled - 1});
   if (worst > k_most_error)
     return text("a prediction is off by a factor of %.1f", 1 + worst) + text(", more than %.1f", 1 + k_most_error);
   return "";
 }
 
-calibration calibrate_this_machine() {
-  calibration found = fit();
-  const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-  for (const std::int32_t ranks : {2, 3, 4})
-    for (const char* algorithm : {"recursive_doubling", "tree"})
-      for (const std::uint64_t bytes : {std::uint64_t{8}, std::uint64_t{4096}, std::uint64_t{65536}}) {
-        const double measured = time_allreduce(algorithm, ranks, bytes).round_ns / 1e3;
-        found.predictions.push_back(
-            {algorithm, ranks, bytes, measured, model_us(found, algorithm, ranks, bytes), ranks > cores});
-      }
-  found.error = validate(found);
-  return found;
-}
-
-json describe(const calibration& found) {
+/// Measured and modelled. Predictions for more ranks than cores, of which the model gives each a CPU of its own, are not
+/// held against the numbers.
+json compare(const calibration& found) {
   json all{{"kind", "calibration"},
            {"L_ns", found.L_ns},
            {"o_ns", found.o_ns},
            {"g_ns", found.g_ns},
            {"G_ns_per_byte", found.G_ns_per_byte},
            {"spread", found.spread}};
-  if (!found.error.empty()) all["not_usable"] = found.error;
-  for (const prediction& each : found.predictions)
-    all["predictions"].push_back({{"algorithm", each.algorithm},
-                                  {"ranks", each.ranks},
-                                  {"bytes", each.bytes},
-                                  {"measured_us", each.measured_us},
-                                  {"modelled_us", each.modelled_us},
-                                  {"is_crowded", each.is_crowded}});
+  const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
+  double worst = 0;
+  for (const std::int32_t ranks : {2, 3, 4})
+    for (const char* algorithm : {"recursive_doubling", "tree"})
+      for (const std::uint64_t bytes : {std::uint64_t{8}, std::uint64_t{4096}, std::uint64_t{65536}}) {
+        const double measured = time_allreduce(algorithm, ranks, bytes).round_ns / 1e3;
+        const double modelled = model_us(found, algorithm, ranks, bytes);
+        if (ranks <= cores) worst = std::max({worst, modelled / measured - 1, measured / modelled - 1});
+        all["predictions"].push_back({{"algorithm", algorithm},
+                                      {"ranks", ranks},
+                                      {"bytes", bytes},
+                                      {"measured_us", measured},
+                                      {"modelled_us", modelled},
+                                      {"is_crowded", ranks > cores}});
+      }
+  if (const std::string error = error_of(found, worst); !error.empty()) all["not_usable"] = error;
   return all;
 }
 
-void print(const calibration& found) {
+void print(const calibration& found, const json& predictions) {
   std::printf(
       "Measured between two threads of this machine, quick rounds, medians of repetitions (spread %.0f%%):\n"
-      "  --L %.0f --o %.0f --g %.0f --G %.4f\n\n",
+      "  --L %.0f --o %.0f --g %.0f --G %.4f\n\nAllreduces, measured and modelled; crowded: by more ranks than cores\n",
       100 * found.spread, found.L_ns, found.o_ns, found.g_ns, found.G_ns_per_byte);
-  std::printf("%-20s %6s %9s %14s %14s %8s\n", "allreduce", "ranks", "bytes", "measured us", "modelled us", "error");
-  for (const auto& [algorithm, ranks, bytes, measured, modelled, is_crowded] : found.predictions)
-    std::printf("%-20s %6d %9llu %14.3f %14.3f %+7.0f%%%s\n", algorithm.c_str(), ranks,
-                static_cast<unsigned long long>(bytes), measured, modelled, 100 * (modelled / measured - 1),
-                is_crowded ? "  more ranks than cores" : "");
+  for (const json& row : predictions) std::printf("  %s\n", text_of(row).c_str());
   std::printf(
       "\nWhat this cannot know: a network (there was none), congestion, what more ranks than cores cost each\n"
       "other in wake-ups, and L and o apart from each other: o is the time a start takes its caller, L is the\n"
@@ -237,14 +215,15 @@ void print(const calibration& found) {
 }  // namespace
 
 int calibrate(bool as_json) {
-  const calibration found = calibrate_this_machine();
+  const calibration found = fit();
+  const json all = compare(found);
   if (as_json)
-    std::printf("%s\n", describe(found).dump().c_str());
+    std::printf("%s\n", all.dump().c_str());
   else
-    print(found);
-  if (found.error.empty()) return 0;
+    print(found, all["predictions"]);
+  if (!all.contains("not_usable")) return 0;
   std::fflush(stdout);
-  std::fprintf(stderr, "lsched: not usable: %s\n", found.error.c_str());
+  std::fprintf(stderr, "lsched: not usable: %s\n", text_of(all["not_usable"]).c_str());
   return 1;
 }
 
