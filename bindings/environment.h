@@ -1,18 +1,29 @@
-// Numbers and words in the environment. An empty word counts as none; an empty number is an error, since it is a
-// launcher that should have set it.
+// The environment of a process that opens a world: numbers and words in it, who launched the process, where its trace
+// goes. An empty word counts as none; an empty number is an error, since it is a launcher that should have set it.
 #pragma once
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "ops/base.h"
 #include "ops/status.h"
 
 namespace lsched {
+
+/// The contract with the local launcher: descriptor of the shared segment, rank, number of ranks.
+inline constexpr const char* k_run_descriptor = "LSCHED_RUN_FD";
+inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
+inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";
 
 /// What `variable` holds; null where it is not set, or empty.
 inline const char* text_in_environment(const char* variable) {
@@ -44,6 +55,42 @@ inline result<bool> choice_in_environment(const char* variable, std::string_view
   if (text == by_default || text == other) return text == by_default;
   return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", neither " +
                                        std::string(by_default) + " nor " + std::string(other)};
+}
+
+/// How the local launcher started this process.
+struct launch {
+  int descriptor = -1;
+  rank self = 0;
+  rank size = 1;
+};
+
+/// Nothing where no local launcher has started this process. A contradictory environment is an error: a world of one
+/// in its place would give wrong sums without a word.
+inline result<std::optional<launch>> find_launch() {
+  launch found;
+  const std::pair<const char*, std::int32_t*> contract[]{
+      {k_run_descriptor, &found.descriptor}, {k_run_rank, &found.self}, {k_run_size, &found.size}};
+  bool is_started = false;
+  for (const auto& [variable, number] : contract) is_started |= std::getenv(variable) != nullptr;
+  if (!is_started) return std::optional<launch>();
+  for (const auto& [variable, number] : contract) {
+    const auto read = number_in_environment(variable);
+    if (!read) return read.error();
+    if (!*read)
+      return failure{status::argument, std::string(variable) + " is not set, as `lsched run` would have set it"};
+    *number = **read;
+  }
+  return std::optional(found);
+}
+
+/// Checked when a world opens: when it closes, there is nobody left to tell.
+inline std::optional<failure> validate_trace(const std::string& prefix) {
+  if (prefix.empty()) return std::nullopt;
+  const auto slash = prefix.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : prefix.substr(0, slash + 1);
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return std::nullopt;
+  return failure{status::argument,
+                 "LSCHED_TRACE=" + prefix + " cannot be written: " + folder + ": " + std::strerror(errno)};
 }
 
 }  // namespace lsched

@@ -15,7 +15,6 @@
 #include <fstream>
 #include <optional>
 #include <span>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +30,6 @@ inline std::string quoted_for_gnuplot(const std::filesystem::path& path) {
   return word + "'";
 }
 
-/// Points of one look.
 struct plot_curve {
   std::string name;
   std::string style;  ///< as gnuplot has it after `with`
@@ -57,17 +55,14 @@ class picture {
     script_.replace_extension(".gp");
   }
 
-  const std::filesystem::path& png() const { return png_; }
-
   /// Why the picture or its files cannot be written, if so: ARGUMENT. Leaves nothing behind.
   std::optional<failure> validate() const {
     if (png_ == data_ || png_ == script_)
       return failure{status::argument, png_.string() + ": a picture's name ends in .png; .dat and .gp stand beside it"};
     for (const auto& path : {png_, data_, script_}) {
       const bool is_new = !std::filesystem::exists(path);
-      std::ofstream file(path, std::ios::app);
-      if (!file) return failure{status::argument, "cannot write " + path.string() + ": " + std::strerror(errno)};
-      file.close();
+      if (!std::ofstream(path, std::ios::app))
+        return failure{status::argument, "cannot write " + path.string() + ": " + std::strerror(errno)};
       if (is_new) std::filesystem::remove(path);
     }
     return std::nullopt;
@@ -76,50 +71,31 @@ class picture {
   /// Writes both files and has gnuplot draw. ARGUMENT: they cannot be written; UNSUPPORTED: there is no gnuplot;
   /// TRANSPORT: it does not start, or refuses the script.
   std::optional<failure> draw(const std::string& title, std::span<const plot_diagram> diagrams) const {
-    for (const auto& [path, content] :
-         {std::pair(data_, data_of(diagrams)), std::pair(script_, script_of(title, diagrams))}) {
-      std::ofstream file(path);
-      file << content;
-      file.close();
-      if (!file) return failure{status::argument, "cannot write " + path.string()};
+    std::ofstream data(data_), script(script_);
+    data.precision(9);
+    script << "set terminal pngcairo size 1100," << 450 * diagrams.size() << " font 'sans,11'\n"
+           << "set output " << quoted_for_gnuplot(png_) << "\nset termoption noenhanced\nset grid\nset lmargin 12\n"
+           << "set multiplot layout " << diagrams.size() << ",1 title " << quoted_for_gnuplot(title) << "\n";
+    std::size_t index = 0;
+    for (const plot_diagram& diagram : diagrams) {
+      script << diagram.settings;
+      const char* separator = "plot ";
+      for (const plot_curve& curve : diagram.curves) {
+        data << "# " << curve.name << "\n";
+        for (const auto& [x, y] : curve.points) data << x << " " << y << "\n";
+        data << "\n\n";
+        script << std::exchange(separator, ", \\\n  ") << quoted_for_gnuplot(data_) << " index " << index++
+               << " using 1:2 with " << curve.style << " title " << quoted_for_gnuplot(curve.name);
+      }
+      script << "\n";
     }
+    script << "unset multiplot\n";
+    if (!data.flush()) return failure{status::argument, "cannot write " + data_.string()};
+    if (!script.flush()) return failure{status::argument, "cannot write " + script_.string()};
     return run_gnuplot();
   }
 
  private:
-  /// A block of points for each curve, in the order of diagrams.
-  static std::string data_of(std::span<const plot_diagram> diagrams) {
-    std::ostringstream data;
-    data.precision(9);
-    for (const plot_diagram& one : diagrams)
-      for (const plot_curve& curve : one.curves) {
-        data << "# " << curve.name << "\n";
-        for (const auto& [x, y] : curve.points) data << x << " " << y << "\n";
-        data << "\n\n";
-      }
-    return data.str();
-  }
-
-  std::string script_of(const std::string& title, std::span<const plot_diagram> diagrams) const {
-    std::ostringstream lines;
-    lines << "set terminal pngcairo size 1100," << 450 * diagrams.size() << " font 'sans,11'\n"
-          << "set output " << quoted_for_gnuplot(png_) << "\nset termoption noenhanced\nset grid\nset lmargin 12\n"
-          << "set multiplot layout " << diagrams.size() << ",1 title " << quoted_for_gnuplot(title) << "\n";
-    std::size_t index = 0;
-    for (const plot_diagram& one : diagrams) {
-      lines << one.settings;
-      const char* separator = "plot ";
-      for (const plot_curve& curve : one.curves) {
-        lines << separator << quoted_for_gnuplot(data_) << " index " << index++ << " using 1:2 with " << curve.style
-              << " title " << quoted_for_gnuplot(curve.name);
-        separator = ", \\\n  ";
-      }
-      lines << "\n";
-    }
-    lines << "unset multiplot\n";
-    return lines.str();
-  }
-
   std::optional<failure> run_gnuplot() const {
     std::string command = "gnuplot", argument = script_.string();
     const std::array<char*, 3> arguments{command.data(), argument.data(), nullptr};

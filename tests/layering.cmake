@@ -64,15 +64,15 @@ room(bindings/mpi ops libsched/schedule libsched/transport libsched/transport/sh
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simulate libsched/session
   libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse/steps
   collectives/sparse/functions collectives/sparse offload bindings bindings/mpi)
+room(bindings/cpp bindings/c)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
   offload bindings bindings/mpi bindings/c)
 room(bindings/cli/goal ops libsched/schedule libsched/simulate)
 room(bindings/cli ops bindings/cli/goal offload bindings bindings/mpi bindings/cli/common)
-room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives bindings
+room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives bindings bindings/cpp
   bindings/cli/common bindings/cli/goal)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
   bindings/cli/common)
-room(bindings/cpp bindings/c)
 room(microbench ops offload bindings bindings/c)
 room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule collectives/algorithm collectives/patterns
   collectives/allgather collectives/sparse/protocol collectives/sparse/steps collectives/sparse/functions
@@ -89,7 +89,7 @@ room(microbench/sparse ops libsched/schedule collectives collectives/sparse/prot
 # A third party: how its headers are spelt, and where they live.
 set(third_parties mpi hwloc tbb hwy cli11 json gtest cuda)
 set(header_of_mpi   "^mpi(o|ext|[-_].*)?\\.h$")
-set(home_of_mpi     "^(bindings/mpi/.*|bindings/cli/common/mpi_session\\.cc|bindings/c/lsched_mpi\\.h|microbench/coll/mpi_[^/]*)$")
+set(home_of_mpi     "^(bindings/mpi/.*|bindings/cli/common/session\\.cc|bindings/c/lsched_mpi\\.h|microbench/coll/mpi_[^/]*)$")
 set(header_of_hwloc "^hwloc(\\.h|/)")
 set(home_of_hwloc   "^offload/pinning\\.cc$")
 set(header_of_tbb   "^(oneapi/)?tbb(\\.h|/)")

@@ -9,7 +9,6 @@
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/environment.h"
-#include "bindings/launch_environment.h"
 #include "bindings/selection_environment.h"
 #include "collectives/algorithm/nodes.h"
 #include "libsched/transport/shm/shm_endpoint.h"

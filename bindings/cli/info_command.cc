@@ -1,22 +1,18 @@
 // `lsched info`: what this build is, what this machine offers it, and what the environment tells it.
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <numeric>
-#include <optional>
 
 #include "bindings/cli/common/commands.h"
-#include "bindings/cli/common/launcher.h"
-#include "bindings/cli/common/session.h"
-#include "bindings/cli/common/words.h"
+#include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/json_text.h"
+#include "bindings/cli/common/options.h"
 #include "bindings/environment.h"
-#include "bindings/launch_environment.h"
 #include "bindings/selection_environment.h"
 #include "offload/cores.h"
 #include "offload/idle_policy.h"
@@ -59,45 +55,24 @@ constexpr std::array k_variables{
     variable{"LSCHED_RUN_SIZE", "", "", "set by `lsched run`: number of ranks"},
 };
 
-const variable* find_variable(std::string_view name) {
-  const auto place =
-      std::find_if(k_variables.begin(), k_variables.end(), [&](const variable& it) { return it.name == name; });
-  return place == k_variables.end() ? nullptr : &*place;
+bool takes(const variable& known, std::string_view value) {
+  if (known.name == "LSCHED_LANE") return parse_lane(value).has_value();
+  if (known.values.empty()) return true;
+  const std::string words = "|" + std::string(known.values) + "|";
+  return value.find('|') == value.npos && words.find("|" + std::string(value) + "|") != words.npos;
 }
 
-bool takes(const variable& it, std::string_view value) {
-  if (it.name == "LSCHED_LANE") return parse_lane(value).has_value();
-  if (it.values.empty()) return true;
-  for (std::string_view rest = it.values; !rest.empty();) {
-    const auto bar = std::min(rest.find('|'), rest.size());
-    if (rest.substr(0, bar) == value) return true;
-    rest.remove_prefix(std::min(bar + 1, rest.size()));
-  }
-  return false;
-}
-
-/// Insertions, deletions and replacements of letters that turn one word into the other.
-std::size_t edits_between(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= from.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= to.size(); ++j) {
-      const std::size_t replaced = diagonal + (from[i - 1] == to[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-/// The known name that a misspelt one most likely means; empty if nothing is near.
+/// The known name that a misspelt one most likely means, by the letters at their ends that agree; empty if these are
+/// no more than half.
 std::string_view nearest(std::string_view name) {
-  const auto distance = [&](const variable& it) { return edits_between(name, it.name); };
-  const auto best = std::min_element(k_variables.begin(), k_variables.end(),
-                                     [&](const variable& x, const variable& y) { return distance(x) < distance(y); });
-  const std::size_t own_letters = name.size() - k_prefix.size();
-  return distance(*best) <= std::max<std::size_t>(1, own_letters / 2) ? best->name : std::string_view();
+  const auto likeness = [&](const variable& known) {
+    const std::string_view other = known.name;
+    return (std::ranges::mismatch(name, other).in1 - name.begin()) +
+           (std::mismatch(name.rbegin(), name.rend(), other.rbegin(), other.rend()).first - name.rbegin());
+  };
+  const auto best = std::ranges::max_element(k_variables, {}, likeness);
+  const auto prefix = std::ssize(k_prefix);
+  return 2 * (likeness(*best) - prefix) > std::ssize(name) - prefix ? best->name : std::string_view();
 }
 
 std::vector<std::string> warnings_about_environment() {
@@ -107,14 +82,14 @@ std::vector<std::string> warnings_about_environment() {
     const std::string_view name = text.substr(0, text.find('='));
     if (!name.starts_with(k_prefix) || name.starts_with(k_prefix_of_tests)) continue;
     const std::string_view value = text.substr(std::min(name.size() + 1, text.size()));
-    const variable* known = find_variable(name);
-    if (known != nullptr && (value.empty() || takes(*known, value))) continue;
+    const auto known = std::ranges::find(k_variables, name, &variable::name);
+    if (known != k_variables.end() && (value.empty() || takes(*known, value))) continue;
     std::string line(name);
-    if (known != nullptr) {
+    if (known != k_variables.end()) {
       line += "=" + std::string(value) + " is not understood; it takes " + std::string(known->values);
     } else {
       line += " is not a variable of libsched";
-      if (const auto meant = nearest(name); !meant.empty()) line += "; did you mean " + std::string(meant) + "?";
+      if (const auto near = nearest(name); !near.empty()) line += "; did you mean " + std::string(near) + "?";
     }
     warnings.push_back(std::move(line));
   }
@@ -130,15 +105,13 @@ std::vector<std::string> warnings_about_environment() {
 
 json describe_environment() {
   json list = json::array();
-  for (const variable& it : k_variables) {
-    const char* value = text_in_environment(std::string(it.name).c_str());
-    json entry{{"name", it.name}, {"value", nullptr}, {"source", value != nullptr ? "environment" : "default"}};
-    if (value != nullptr)
-      entry["value"] = value;
-    else if (!it.unset.empty())
-      entry["value"] = it.unset;
-    entry["purpose"] = it.purpose;
-    list.push_back(std::move(entry));
+  for (const variable& known : k_variables) {
+    const char* const set = text_in_environment(std::string(known.name).c_str());
+    const std::string_view value = set != nullptr ? set : known.unset;
+    list.push_back({{"name", known.name},
+                    {"value", value.empty() ? json(nullptr) : json(value)},
+                    {"source", set != nullptr ? "environment" : "default"},
+                    {"purpose", known.purpose}});
   }
   return list;
 }
@@ -177,7 +150,7 @@ json describe_duration(std::chrono::nanoseconds time) {
 }
 
 /// What a runtime of `ranks` local ranks would choose here.
-json describe_choice(unsigned ranks) {
+json describe_idle(unsigned ranks) {
   const char* wish = text_in_environment("LSCHED_IDLE");
   const auto mode = parse_idle_mode(wish != nullptr ? wish : "auto");
   const idle_policy policy = make_idle_policy(mode ? *mode : idle_mode::automatic, ranks, usable_cores());
@@ -211,57 +184,22 @@ json describe(unsigned ranks) {
   all["build"] = describe_build();
   all["cores"] = {
       {"online", sysconf(_SC_NPROCESSORS_ONLN)}, {"affinity", allowed_cores().size()}, {"usable", usable_cores()}};
-  all["idle"] = describe_choice(ranks);
+  all["idle"] = describe_idle(ranks);
   all["lane"] = describe_lane(ranks);
   all["environment"] = describe_environment();
   all["warnings"] = warnings_about_environment();
   return all;
 }
 
-// --- text --------------------------------------------------------------------------------------------------
-
-std::string plain(const json& value) {
-  if (value.is_null()) return "no";
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-std::string microseconds(const json& ns) {
-  if (ns.is_string()) return ns.get<std::string>();
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%g us", ns.get<double>() / 1000);
-  return text.data();
-}
-
-void print_line(const char* what, const std::string& text) { std::printf("%-10s %s\n", what, text.c_str()); }
-
-void print_build_and_machine(const json& all) {
-  print_line("libsched", plain(all["version"]) + ", ABI " + plain(all["abi"]));
-  for (const char* what : {"mpi", "hwloc", "onetbb", "compiler"}) print_line(what, plain(all["build"][what]));
-  std::string targets;
-  for (const json& target : all["build"]["simd_targets"]) targets += " " + plain(target);
-  const bool is_avx512 = targets.find("AVX3") != std::string::npos;
-  print_line("simd", plain(all["build"]["simd"]) + "  (this build and CPU can do:" + targets +
-                         (is_avx512 ? "; AVX3 is AVX-512)" : ")"));
-  const json& cores = all["cores"];
-  const bool has_quota = cores["usable"] < cores["affinity"];
-  print_line("cores", plain(cores["usable"]) + " usable (" + plain(cores["online"]) + " online, " +
-                          plain(cores["affinity"]) + " by affinity" +
-                          (has_quota ? ", fewer by the control group's quota)" : ")"));
-  const json& idle = all["idle"];
-  print_line("idle", "with " + plain(idle["ranks"]) + " local ranks: spins " + microseconds(idle["spin_ns"]) +
-                         ", yields " + microseconds(idle["yield_ns"]) + ", then " + plain(idle["then"]));
-  print_line("progress", idle["progress_core"].is_null()
-                             ? "the scheduler places the progress thread"
-                             : "progress thread near here: core " + plain(idle["progress_core"]));
-  const json& lane = all["lane"];
-  print_line("lane", "with " + plain(lane["ranks"]) + " local ranks: " +
-                         (lane["why"].is_null() ? plain(lane["workers"]) + " oneTBB workers for large arithmetic"
-                                                : "none, " + plain(lane["why"])));
+void print_info(json all) {
+  const json environment = all["environment"];
+  print_lines(all["build"]);
+  for (const char* shown : {"build", "environment", "warnings"}) all.erase(shown);
+  print_lines(all);
   std::printf("environment\n");
-  for (const json& it : all["environment"])
-    std::printf("  %-22s %-8s (%s)  %s\n", plain(it["name"]).c_str(),
-                it["value"].is_null() ? "-" : plain(it["value"]).c_str(), plain(it["source"]).c_str(),
-                plain(it["purpose"]).c_str());
+  for (const json& each : environment)
+    std::printf("  %-22s %-8s (%s)  %s\n", text_of(each["name"]).c_str(), text_of(each["value"]).c_str(),
+                text_of(each["source"]).c_str(), text_of(each["purpose"]).c_str());
 }
 
 struct info_options {
@@ -274,8 +212,8 @@ int info(const info_options& options) {
   if (options.as_json)
     std::printf("%s\n", all.dump(2).c_str());
   else
-    print_build_and_machine(all);
-  for (const json& line : all["warnings"]) std::fprintf(stderr, "lsched: warning: %s\n", plain(line).c_str());
+    print_info(all);
+  for (const json& line : all["warnings"]) std::fprintf(stderr, "lsched: warning: %s\n", text_of(line).c_str());
   return 0;
 }
 
@@ -284,10 +222,9 @@ int info(const info_options& options) {
 void add_info_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("info", "Show the build, the machine and the environment");
   const auto options = std::make_shared<info_options>();
-  command->add_option("--ranks", options->ranks, "Local ranks to choose the idle policy for")
-      ->check(whole_number(1, k_most_ranks))
-      ->capture_default_str();
-  command->add_flag("--json", options->as_json, "Print one JSON object");
+  const option_group group{*command};
+  group.add("--ranks", options->ranks, "Local ranks to choose the idle policy for", whole_number(1, k_most_ranks));
+  group.add_flag("--json", options->as_json, "Print one JSON object");
   command->footer("Example:  lsched info --ranks 4");
   command->callback([&context, options] { context.action = [options] { return info(*options); }; });
 }

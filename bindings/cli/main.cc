@@ -53,13 +53,13 @@ std::vector<std::string> words_to_parse(command_context& context) {
 /// Which command's help the user should read: that of the innermost one that was named.
 std::string help_hint(const CLI::App& app, const command_context& context) {
   std::string command = "lsched";
-  const CLI::App* at = &app;
-  for (std::size_t place = 1; place < context.arguments.size(); ++place) {
-    const auto found =
-        at->get_subcommands([&](const CLI::App* it) { return it->get_name() == context.arguments[place]; });
+  const CLI::App* innermost = &app;
+  for (std::size_t i = 1; i < context.arguments.size(); ++i) {
+    const auto is_next = [&](const CLI::App* each) { return each->get_name() == context.arguments[i]; };
+    const auto found = innermost->get_subcommands(is_next);
     if (found.empty()) break;
-    at = found.front();
-    command += " " + at->get_name();
+    innermost = found.front();
+    command += " " + innermost->get_name();
   }
   return command + " --help";
 }

@@ -1,5 +1,4 @@
 // `lsched run`: a program as P ranks on this machine, without any MPI.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -7,7 +6,7 @@
 
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/launcher.h"
-#include "bindings/cli/common/words.h"
+#include "bindings/cli/common/options.h"
 
 namespace lsched::cli {
 namespace {
@@ -54,12 +53,11 @@ std::size_t find_program(const std::vector<std::string>& arguments) {
 void add_run_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("run", "Start a program as P ranks on this machine");
   const auto options = std::make_shared<run_options>();
-  command->add_option("-n,--ranks", options->ranks, "Number of ranks")
-      ->required()
-      ->check(whole_number(1, k_most_ranks));
-  command->add_option("--timeout", options->timeout_s, "Seconds after which the ranks that are left are ended")
+  const option_group group{*command};
+  group.add("-n,--ranks", options->ranks, "Number of ranks")->required()->check(whole_number(1, k_most_ranks));
+  group.add("--timeout", options->timeout_s, "Seconds after which the ranks that are left are ended")
       ->check(number(0.001, k_longest_seconds));
-  command->add_flag("--bind", options->bind, "Pin rank r to the r-th core this process may use, round robin");
+  group.add_flag("--bind", options->bind, "Pin rank r to the r-th core this process may use, round robin");
   // For the help text: main() has set these words aside, because they are not ours to parse.
   command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
   command->footer(

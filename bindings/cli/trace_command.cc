@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,35 +21,15 @@ using json = nlohmann::ordered_json;
 constexpr int k_deepest = 8;  // ours nest to 4
 constexpr int k_depth_of_events = 2;
 
-/// A text as the parser takes it in; says how far it has come.
-class reading {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  reading(const char* at, const char** last) : at_(at), last_(last) {}
-  reference operator*() const { return *(*last_ = at_); }
-  reading& operator++() { return ++at_, *this; }
-  reading operator++(int) { return {at_++, last_}; }
-  friend bool operator==(const reading& x, const reading& y) { return x.at_ == y.at_; }
-
- private:
-  const char* at_;
-  const char** last_;  ///< what was read last
-};
-
-/// Why it is no event of the Trace Event Format; empty if it is one.
+/// Why a value is no event of the Trace Event Format; empty if it is one.
 std::string flaw_of(const json& event) {
   if (!event.is_object()) return "not an object";
   const auto has = [&](const char* key, bool (json::*is)() const noexcept) {
     const auto found = event.find(key);
     return found != event.end() && ((*found).*is)();
   };
-  const auto lacks = [](const char* key, const char* what) {
-    return "no \"" + std::string(key) + "\", or no " + std::string(what);
+  const auto lacks = [](const char* key, const char* kind) {
+    return "no \"" + std::string(key) + "\", or no " + std::string(kind);
   };
   for (const char* key : {"ph", "name"})
     if (!has(key, &json::is_string)) return lacks(key, "word");
@@ -63,13 +43,11 @@ std::string flaw_of(const json& event) {
 /// Parses a file and looks at every event of it as it comes by.
 class trace_parser {
  public:
-  explicit trace_parser(const std::string& path) : path_(path), text_(require(content_of(path))), last_(text_.data()) {}
+  explicit trace_parser(const std::string& path) : path_(path), stream_(require(content_of(path))) {}
 
   json parse() {
-    const char* const end = text_.data() + text_.size();
     const json content = json::parse(
-        reading(text_.data(), &last_), reading(end, &last_),
-        [&](int depth, json::parse_event_t what, json& value) { return see(depth, what, value); }, false);
+        stream_, [&](int depth, json::parse_event_t event, json& value) { return see(depth, event, value); }, false);
     if (!flaw_.empty()) refuse(line_of_flaw_, flaw_);
     if (content.is_discarded()) refuse(line(), "no JSON");
     expect_frame(content);
@@ -77,7 +55,12 @@ class trace_parser {
   }
 
  private:
-  std::ptrdiff_t line() const { return 1 + std::count<const char*>(text_.data(), last_, '\n'); }
+  /// Of the character that was read last.
+  std::ptrdiff_t line() {
+    const std::streamoff read = stream_.rdbuf()->pubseekoff(0, std::ios::cur, std::ios::in);
+    const std::string_view text = stream_.view();
+    return 1 + std::count(text.begin(), text.begin() + std::max<std::streamoff>(read - 1, 0), '\n');
+  }
 
   [[noreturn]] void refuse(std::ptrdiff_t line, const std::string& why) const {
     throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": line " + std::to_string(line) + ": " + why);
@@ -89,18 +72,18 @@ class trace_parser {
     line_of_flaw_ = line();
   }
 
-  /// Whether the parser is to keep it.
-  bool see(int depth, json::parse_event_t what, const json& value) {
+  /// Whether the parser is to keep the value.
+  bool see(int depth, json::parse_event_t event, const json& value) {
     using seen = json::parse_event_t;
     if (depth > k_deepest) note("nested too deep");
-    if (depth == k_depth_of_events - 1 && what == seen::key) is_event_ = value == "traceEvents";
-    const bool is_whole = what == seen::object_end || what == seen::array_end || what == seen::value;
+    if (depth == k_depth_of_events - 1 && event == seen::key) is_event_ = value == "traceEvents";
+    const bool is_whole = event == seen::object_end || event == seen::array_end || event == seen::value;
     if (is_event_ && depth == k_depth_of_events && is_whole)
       if (const std::string flaw = flaw_of(value); !flaw.empty()) note("no event: " + flaw);
     return flaw_.empty();
   }
 
-  /// That it has events, and numbers where `join` wants numbers.
+  /// Refuses a document without events, or without numbers where `join` wants numbers.
   void expect_frame(const json& content) const {
     const bool has_events = content.is_object() && content.contains("traceEvents") && content["traceEvents"].is_array();
     const json other = has_events ? content.value("otherData", json::object()) : json();
@@ -112,23 +95,20 @@ class trace_parser {
   }
 
   const std::string& path_;
-  const std::string text_;
-  const char* last_;
-  bool is_event_ = false;  ///< what stands at their depth
+  std::istringstream stream_;
+  bool is_event_ = false;  ///< values at the depth of events are events
   std::string flaw_;
   std::ptrdiff_t line_of_flaw_ = 0;
 };
 
-json read_trace(const std::string& path) { return trace_parser(path).parse(); }
-
 int join(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) read_trace(path);  // twice, so that no half document is written
+  for (const std::string& path : paths) trace_parser(path).parse();  // twice, so that no half document is written
   std::uint64_t lost = 0;
   std::uint64_t cut = 0;
   const char* separator = "\n";
   std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", stdout);
   for (const std::string& path : paths) {
-    const json part = read_trace(path);
+    const json part = trace_parser(path).parse();
     for (const json& event : part["traceEvents"]) {
       std::printf("%s%s", separator, event.dump().c_str());
       separator = ",\n";

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -76,20 +77,37 @@ class call {
 
 inline void expect(lsched_status status) { call()(status); }
 
+/// Ends what a handle names, or leaves it to its world where it cannot end now.
+struct handle_end {
+  void operator()(lsched_world* world) const { static_cast<void>(lsched_world_close(world)); }
+  void operator()(lsched_schedule* schedule) const { static_cast<void>(lsched_schedule_destroy(schedule, 0, nullptr)); }
+  void operator()(lsched_builder* builder) const { lsched_builder_destroy(builder); }
+};
+template <class Handle>
+using owner = std::unique_ptr<Handle, handle_end>;
+
 /// A schedule, and what the call that made it had to say all the same.
 struct made_schedule {
-  lsched_schedule* handle = nullptr;
+  owner<lsched_schedule> handle{};
   std::string remark{};
 };
 
 /// What `create`, a function of <lsched.h>, makes of `arguments`.
 template <class Create, class... Arguments>
 made_schedule created(Create create, Arguments... arguments) {
-  made_schedule made;
+  lsched_schedule* handle = nullptr;
   call call;
-  call(create(arguments..., &made.handle, call.diagnostic()));
-  made.remark = call.remark();
-  return made;
+  call(create(arguments..., &handle, call.diagnostic()));
+  return {owner<lsched_schedule>(handle), call.remark()};
+}
+
+/// The struct with a struct_size that `fill`, a function of <lsched.h>, fills in.
+template <class Struct, class Fill, class... Arguments>
+Struct sized(Fill fill, Arguments... arguments) {
+  Struct filled{};
+  filled.struct_size = sizeof filled;
+  expect(fill(arguments..., &filled));
+  return filled;
 }
 
 /// What a function prints, however long that has become since it said so.
@@ -111,33 +129,19 @@ std::string printed(Print&& print) {
 template <class T>
 struct dtype_of;
 template <>
-struct dtype_of<std::int8_t> {
-  static constexpr lsched_dtype value = LSCHED_I8;
-};
+struct dtype_of<std::int8_t> : std::integral_constant<lsched_dtype, LSCHED_I8> {};
 template <>
-struct dtype_of<std::uint8_t> {
-  static constexpr lsched_dtype value = LSCHED_U8;
-};
+struct dtype_of<std::uint8_t> : std::integral_constant<lsched_dtype, LSCHED_U8> {};
 template <>
-struct dtype_of<std::int32_t> {
-  static constexpr lsched_dtype value = LSCHED_I32;
-};
+struct dtype_of<std::int32_t> : std::integral_constant<lsched_dtype, LSCHED_I32> {};
 template <>
-struct dtype_of<std::int64_t> {
-  static constexpr lsched_dtype value = LSCHED_I64;
-};
+struct dtype_of<std::int64_t> : std::integral_constant<lsched_dtype, LSCHED_I64> {};
 template <>
-struct dtype_of<std::uint64_t> {
-  static constexpr lsched_dtype value = LSCHED_U64;
-};
+struct dtype_of<std::uint64_t> : std::integral_constant<lsched_dtype, LSCHED_U64> {};
 template <>
-struct dtype_of<float> {
-  static constexpr lsched_dtype value = LSCHED_F32;
-};
+struct dtype_of<float> : std::integral_constant<lsched_dtype, LSCHED_F32> {};
 template <>
-struct dtype_of<double> {
-  static constexpr lsched_dtype value = LSCHED_F64;
-};
+struct dtype_of<double> : std::integral_constant<lsched_dtype, LSCHED_F64> {};
 
 template <class T>
 concept element = requires {
@@ -154,34 +158,21 @@ inline void convert(lsched_dtype from, const void* input, std::uint64_t count, d
 class timeout {
  public:
   template <class Rep, class Period>
-  constexpr timeout(std::chrono::duration<Rep, Period> time)  // NOLINT(google-explicit-constructor)
-      : ns_(to_ns(time)) {}
-  static constexpr timeout forever() { return timeout(LSCHED_FOREVER); }
+  constexpr timeout(std::chrono::duration<Rep, Period> time) {  // NOLINT(google-explicit-constructor)
+    using std::chrono::nanoseconds;
+    if (std::chrono::duration<double>(time) >= std::chrono::duration<double>(nanoseconds::max())) return;
+    ns_ = time <= time.zero() ? 0 : static_cast<std::uint64_t>(std::chrono::duration_cast<nanoseconds>(time).count());
+  }
+  static constexpr timeout forever() { return {}; }
   constexpr std::uint64_t ns() const { return ns_; }
 
  private:
-  explicit constexpr timeout(std::uint64_t ns) : ns_(ns) {}
-  template <class Rep, class Period>
-  static constexpr std::uint64_t to_ns(std::chrono::duration<Rep, Period> time) {
-    if (time <= time.zero()) return 0;
-    constexpr auto k_most = std::chrono::duration<double>(std::chrono::nanoseconds::max());
-    if (std::chrono::duration<double>(time) >= k_most) return LSCHED_FOREVER;
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
-  }
-  std::uint64_t ns_;
+  constexpr timeout() = default;
+  std::uint64_t ns_ = LSCHED_FOREVER;
 };
 
-/// What a collect delivered: lsched_report without its size.
-struct report {
-  lsched_round_report last{};  ///< of round `to`: the same on every rank
-  std::uint64_t from = 0;
-  std::uint64_t to = 0;
-  std::uint64_t round = 0;  ///< the last that was over
-  std::uint64_t offers = 0;
-  std::uint64_t mine = 0;
-  std::uint64_t staleness = 0;  ///< of these: rounds between the one called for and the one it was in, at most
-  bool has_result = false;
-};
+/// What a collect delivered.
+using report = lsched_report;
 
 // --- ticket and schedule -----------------------------------------------------------------------------------
 
@@ -209,122 +200,100 @@ class ticket {
   lsched_ticket handle_{};
 };
 
+/// What schedules of all kinds have in common.
+class [[nodiscard]] schedule_base {
+ public:
+  explicit operator bool() const { return handle_ != nullptr; }
+  lsched_schedule* handle() const { return handle_.get(); }
+
+  [[nodiscard]] std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const {
+    return detail::printed([&](char* text, std::size_t bytes, std::size_t* needed) {
+      return lsched_schedule_print(handle(), format, text, bytes, needed);
+    });
+  }
+
+ protected:
+  schedule_base() = default;
+  explicit schedule_base(lsched_schedule* handle) : handle_(handle) {}
+  void end(std::uint64_t ns) {
+    detail::call call;
+    call(lsched_schedule_destroy(handle(), ns, call.diagnostic()));
+    static_cast<void>(handle_.release());
+  }
+
+ private:
+  detail::owner<lsched_schedule> handle_{};
+};
+
 /// An ordinary schedule: an allreduce, a barrier, or one made by hand.
-class [[nodiscard]] schedule {
+class [[nodiscard]] schedule : public schedule_base {
  public:
   schedule() = default;
-  explicit schedule(lsched_schedule* handle, std::string remark = {}) : handle_(handle), remark_(std::move(remark)) {}
-  schedule(schedule&& from) noexcept
-      : handle_(std::exchange(from.handle_, nullptr)), remark_(std::move(from.remark_)) {}
-  schedule& operator=(schedule&& from) noexcept {
-    std::swap(handle_, from.handle_);
-    std::swap(remark_, from.remark_);
-    return *this;
-  }
-  ~schedule() { static_cast<void>(lsched_schedule_destroy(handle_, 0, nullptr)); }
-
-  explicit operator bool() const { return handle_ != nullptr; }
-  lsched_schedule* handle() const { return handle_; }
+  explicit schedule(lsched_schedule* handle, std::string remark = {})
+      : schedule_base(handle), remark_(std::move(remark)) {}
+  explicit schedule(detail::made_schedule made) : schedule(made.handle.release(), std::move(made.remark)) {}
 
   [[nodiscard]] ticket start() {
     lsched_ticket started{};
-    detail::expect(lsched_start(handle_, &started));
+    detail::expect(lsched_start(handle(), &started));
     return ticket(started);
   }
   void run(timeout limit = timeout::forever()) {
     detail::call call;
-    call(lsched_run(handle_, limit.ns(), call.diagnostic()));
+    call(lsched_run(handle(), limit.ns(), call.diagnostic()));
   }
 
   /// One pointer per slot, in the order of declaration.
   void rebind(std::span<const void* const> inputs, std::span<void* const> outputs) {
-    detail::expect(lsched_rebind(handle_, inputs.data(), outputs.data()));
+    detail::expect(lsched_rebind(handle(), inputs.data(), outputs.data()));
   }
 
-  [[nodiscard]] std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const {
-    return print(handle_, format);
-  }
-
-  /// What lsched_collective_create had to say though it succeeded, as that an adaptive sum is only a mean here; mostly
-  /// nothing.
+  /// What the call that made the schedule had to say though it succeeded, as that an adaptive sum is only a mean here;
+  /// mostly nothing.
   const std::string& remark() const { return remark_; }
 
   /// Of an adasum that has run: how many tensors are non-finite, and by `is_non_finite`, one for each tensor, which.
   /// Empty: only how many.
   std::uint64_t non_finite_tensors(std::span<std::uint8_t> is_non_finite = {}) const {
     std::uint64_t number = 0;
-    detail::expect(lsched_non_finite_tensors(handle_, is_non_finite.size(),
+    detail::expect(lsched_non_finite_tensors(handle(), is_non_finite.size(),
                                              is_non_finite.empty() ? nullptr : is_non_finite.data(), &number));
     return number;
   }
 
   /// The destructor, but it tells: BUSY while a round runs.
-  void close() {
-    detail::call call;
-    call(lsched_schedule_destroy(handle_, 0, call.diagnostic()));
-    handle_ = nullptr;
-  }
+  void close() { end(0); }
 
  private:
-  friend class partial_base;
-  static std::string print(const lsched_schedule* handle, lsched_print_format format) {
-    return detail::printed([&](char* text, std::size_t bytes, std::size_t* needed) {
-      return lsched_schedule_print(handle, format, text, bytes, needed);
-    });
-  }
-
-  lsched_schedule* handle_ = nullptr;
   std::string remark_{};
 };
 
 /// What partial schedules of all element types have in common.
-class [[nodiscard]] partial_base {
+class [[nodiscard]] partial_base : public schedule_base {
  public:
   partial_base() = default;
-  explicit partial_base(lsched_schedule* handle) : handle_(handle) {}
-  partial_base(partial_base&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
-  partial_base& operator=(partial_base&& from) noexcept {
-    std::swap(handle_, from.handle_);
-    return *this;
-  }
-  ~partial_base() { static_cast<void>(lsched_schedule_destroy(handle_, 0, nullptr)); }
-
-  explicit operator bool() const { return handle_ != nullptr; }
-  lsched_schedule* handle() const { return handle_; }
-  [[nodiscard]] std::string print(lsched_print_format format = LSCHED_PRINT_TEXT) const {
-    return schedule::print(handle_, format);
-  }
+  explicit partial_base(lsched_schedule* handle) : schedule_base(handle) {}
 
   /// Answers how many offers were taken back.
   std::uint64_t withdraw() {
     std::uint64_t offers = 0;
-    detail::expect(lsched_withdraw(handle_, &offers));
+    detail::expect(lsched_withdraw(handle(), &offers));
     return offers;
   }
-  void leave() { detail::expect(lsched_leave(handle_)); }
+  void leave() { detail::expect(lsched_leave(handle())); }
 
   [[nodiscard]] lsched_partial_stats stats() const {
-    lsched_partial_stats figures{};
-    figures.struct_size = sizeof figures;
-    detail::expect(lsched_schedule_stats(handle_, &figures));
-    return figures;
+    return detail::sized<lsched_partial_stats>(lsched_schedule_stats, handle());
   }
   /// One JSON object.
   [[nodiscard]] std::string print_stats() const {
     return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
-      return lsched_schedule_stats_print(handle_, text, bytes, needed);
+      return lsched_schedule_stats_print(handle(), text, bytes, needed);
     });
   }
 
   /// Serves until every rank has left, then ends the schedule. Collective. May be repeated after a timeout.
-  void close(timeout limit = timeout::forever()) {
-    detail::call call;
-    call(lsched_schedule_destroy(handle_, limit.ns(), call.diagnostic()));
-    handle_ = nullptr;
-  }
-
- protected:
-  lsched_schedule* handle_ = nullptr;
+  void close(timeout limit = timeout::forever()) { end(limit.ns()); }
 };
 
 /// A partial collective over elements of type T.
@@ -343,14 +312,14 @@ class [[nodiscard]] partial_collective : public partial_base {
   ticket offer(std::span<const T> contribution) {
     expect_count(contribution.size(), contribution_);
     lsched_ticket offered{};
-    detail::expect(lsched_offer(handle_, contribution.data(), &offered));
+    detail::expect(lsched_offer(this->handle(), contribution.data(), &offered));
     return ticket(offered);
   }
 
   /// Of buckets in memory of their own, as many and as long as the schedule was made with.
   ticket offer_buckets(std::span<const std::span<const T>> buckets) {
     lsched_ticket offered{};
-    detail::expect(lsched_offer_buckets(handle_, pointers_to<const void>(buckets).data(), &offered));
+    detail::expect(lsched_offer_buckets(this->handle(), pointers_to<const void>(buckets).data(), &offered));
     return ticket(offered);
   }
 
@@ -383,7 +352,7 @@ class [[nodiscard]] partial_collective : public partial_base {
   report flush(std::span<T> result, timeout limit = timeout::forever()) {
     expect_count(result.size(), result_);
     return reported([&](lsched_report* filled, lsched_diagnostic* why) {
-      return lsched_flush(handle_, result.data(), limit.ns(), filled, why);
+      return lsched_flush(this->handle(), result.data(), limit.ns(), filled, why);
     });
   }
 
@@ -391,19 +360,18 @@ class [[nodiscard]] partial_collective : public partial_base {
   report model_sync(std::span<T> weights, timeout limit = timeout::forever()) {
     expect_count(weights.size(), contribution_);
     return reported([&](lsched_report* filled, lsched_diagnostic* why) {
-      return lsched_model_sync(handle_, weights.data(), limit.ns(), filled, why);
+      return lsched_model_sync(this->handle(), weights.data(), limit.ns(), filled, why);
     });
   }
 
  private:
   template <class Call>
   static report reported(Call&& ask) {
-    lsched_report filled{};
+    report filled{};
     filled.struct_size = sizeof filled;
     detail::call call;
     call(ask(&filled, call.diagnostic()));
-    return {filled.last,   filled.from, filled.to,        filled.round,
-            filled.offers, filled.mine, filled.staleness, filled.has_result != 0};
+    return filled;
   }
   static void expect_count(std::size_t size, std::uint64_t count) {
     if (size != count) throw std::invalid_argument("lsched: the buffer's size is not the schedule's count");
@@ -423,83 +391,70 @@ class [[nodiscard]] partial_collective : public partial_base {
   std::vector<std::uint64_t> buckets_{};
 };
 
-namespace detail {
+/// What sparse allreduces, partial or not, have in common: what lives from round to round, and what has been moved.
+template <element T, class Base>
+requires std::floating_point<T>
+class [[nodiscard]] sparse_schedule : public Base {
+ public:
+  /// Between rounds: what this rank keeps for later. It may be written. Lies where it is as long as the schedule lives.
+  [[nodiscard]] std::span<T> residual() const {
+    void* memory = nullptr;
+    lsched_dtype type{};
+    detail::expect(lsched_sparse_residual(this->handle(), &memory, &type));
+    return {static_cast<T*>(memory), static_cast<std::size_t>(count_)};
+  }
 
-/// What lives from round to round in a sparse allreduce, partial or not; and what it has moved.
-template <element T>
-std::span<T> residual_of(lsched_schedule* schedule, std::uint64_t count) {
-  void* lies_at = nullptr;
-  lsched_dtype type{};
-  expect(lsched_sparse_residual(schedule, &lies_at, &type));
-  return {static_cast<T*>(lies_at), static_cast<std::size_t>(count)};
-}
+  [[nodiscard]] lsched_sparse_stats traffic() const {
+    return detail::sized<lsched_sparse_stats>(lsched_sparse_get_stats, this->handle());
+  }
 
-inline std::vector<std::byte> saved_state_of(const lsched_schedule* schedule) {
-  std::size_t needed = 0;
-  expect(lsched_sparse_save(schedule, nullptr, 0, &needed));
-  std::vector<std::byte> image(needed);
-  expect(lsched_sparse_save(schedule, image.data(), image.size(), nullptr));
-  return image;
-}
+  /// Between rounds: all that lives on, for a checkpoint of this rank.
+  [[nodiscard]] std::vector<std::byte> save() const {
+    std::size_t needed = 0;
+    detail::expect(lsched_sparse_save(this->handle(), nullptr, 0, &needed));
+    std::vector<std::byte> image(needed);
+    detail::expect(lsched_sparse_save(this->handle(), image.data(), image.size(), nullptr));
+    return image;
+  }
+  /// Of a schedule that was made alike, by the same rank of as many. An image that is none changes nothing.
+  void load(std::span<const std::byte> image) {
+    detail::expect(lsched_sparse_load(this->handle(), image.data(), image.size()));
+  }
 
-inline lsched_sparse_stats traffic_of(const lsched_schedule* schedule) {
-  lsched_sparse_stats figures{};
-  figures.struct_size = sizeof figures;
-  expect(lsched_sparse_get_stats(schedule, &figures));
-  return figures;
-}
-
-}  // namespace detail
+ protected:
+  sparse_schedule() = default;
+  sparse_schedule(Base made, std::uint64_t count) : Base(std::move(made)), count_(count) {}
+  std::uint64_t count_ = 0;
+};
 
 /// A sparse allreduce of vectors of type T (world::sparse). What a round does, lsched_sparse_create says.
 template <element T>
-requires std::floating_point<T>
-class [[nodiscard]] sparse_allreduce : public schedule {
+class [[nodiscard]] sparse_allreduce : public sparse_schedule<T, schedule> {
  public:
   sparse_allreduce() = default;
-  sparse_allreduce(lsched_schedule* handle, std::uint64_t count) : schedule(handle), count_(count) {}
+  sparse_allreduce(lsched_schedule* handle, std::uint64_t count)
+      : sparse_schedule<T, schedule>(schedule(handle), count) {}
 
   /// Other memory, from the next round on: that one writes all of the update.
   void rebind(std::span<const T> gradient, std::span<T> update) {
-    if (gradient.size() != count_ || update.size() != count_)
+    if (gradient.size() != this->count_ || update.size() != this->count_)
       throw std::invalid_argument("lsched: the buffer's size is not the schedule's count");
     const void* const input = gradient.data();
     void* const output = update.data();
     schedule::rebind({&input, 1}, {&output, 1});
   }
 
-  /// Between rounds: what this rank keeps for later. It may be written. Lies where it is as long as the schedule lives.
-  [[nodiscard]] std::span<T> residual() const { return detail::residual_of<T>(handle(), count_); }
-
-  [[nodiscard]] lsched_sparse_stats stats() const { return detail::traffic_of(handle()); }
-
-  /// Between rounds: all that lives on, for a checkpoint of this rank.
-  [[nodiscard]] std::vector<std::byte> save() const { return detail::saved_state_of(handle()); }
-  /// Of a schedule that was made alike, by the same rank of as many. An image that is none changes nothing.
-  void load(std::span<const std::byte> image) {
-    detail::expect(lsched_sparse_load(handle(), image.data(), image.size()));
-  }
-
- private:
-  std::uint64_t count_ = 0;
+  [[nodiscard]] lsched_sparse_stats stats() const { return this->traffic(); }
 };
 
 /// A sparse allreduce in which nobody waits for the slowest (world::partial_sparse): gradients are offered, updates
 /// collected. What lives on is the caller's while no round is under way on any rank (lsched_sparse_residual).
 template <element T>
-requires std::floating_point<T>
-class [[nodiscard]] partial_sparse_allreduce : public partial_collective<T> {
+class [[nodiscard]] partial_sparse_allreduce : public sparse_schedule<T, partial_collective<T>> {
  public:
   partial_sparse_allreduce() = default;
   partial_sparse_allreduce(lsched_schedule* handle, std::uint64_t count)
-      : partial_collective<T>(handle, count, count, {count}) {}
-
-  [[nodiscard]] std::span<T> residual() const { return detail::residual_of<T>(this->handle(), this->result_count()); }
-  [[nodiscard]] lsched_sparse_stats traffic() const { return detail::traffic_of(this->handle()); }
-  [[nodiscard]] std::vector<std::byte> save() const { return detail::saved_state_of(this->handle()); }
-  void load(std::span<const std::byte> image) {
-    detail::expect(lsched_sparse_load(this->handle(), image.data(), image.size()));
-  }
+      : sparse_schedule<T, partial_collective<T>>(partial_collective<T>(handle, count, count, {count}), count) {}
 };
 
 // --- arithmetic of the program's own -----------------------------------------------------------------------
@@ -564,17 +519,13 @@ class [[nodiscard]] world {
   /// lsched_world_open with defaults, or with a configuration from default_config().
   world() : world(default_config()) {}
   explicit world(const lsched_config& config) {
+    lsched_world* opened = nullptr;
     detail::call call;
-    call(lsched_world_open(&config, &handle_, call.diagnostic()));
+    call(lsched_world_open(&config, &opened, call.diagnostic()));
+    handle_.reset(opened);
   }
   /// Takes a handle over, for example from lsched_world_open_mpi.
   explicit world(lsched_world* handle) : handle_(handle) {}
-  world(world&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
-  world& operator=(world&& from) noexcept {
-    std::swap(handle_, from.handle_);
-    return *this;
-  }
-  ~world() { static_cast<void>(lsched_world_close(handle_)); }
 
   /// A world of threads of this process: element r is rank r's.
   static std::vector<world> open_threads(std::int32_t ranks, const lsched_config& config = default_config()) {
@@ -594,47 +545,37 @@ class [[nodiscard]] world {
   }
 
   explicit operator bool() const { return handle_ != nullptr; }
-  lsched_world* handle() const { return handle_; }
-  std::int32_t rank() const { return lsched_rank(handle_); }
-  std::int32_t size() const { return lsched_size(handle_); }
+  lsched_world* handle() const { return handle_.get(); }
+  std::int32_t rank() const { return lsched_rank(handle()); }
+  std::int32_t size() const { return lsched_size(handle()); }
 
   /// Where this rank is, or another.
   lsched_node node() const { return node_of(rank()); }
-  lsched_node node_of(std::int32_t rank) const {
-    lsched_node found{};
-    found.struct_size = sizeof found;
-    detail::expect(lsched_node_of(handle_, rank, &found));
-    return found;
-  }
+  lsched_node node_of(std::int32_t rank) const { return detail::sized<lsched_node>(lsched_node_of, handle(), rank); }
 
   bool progress() {
     int moved = 0;
-    detail::expect(lsched_progress(handle_, &moved));
+    detail::expect(lsched_progress(handle(), &moved));
     return moved != 0;
   }
-  lsched_stats stats() const {
-    lsched_stats counters{};
-    counters.struct_size = sizeof counters;
-    detail::expect(lsched_get_stats(handle_, &counters));
-    return counters;
-  }
+  lsched_stats stats() const { return detail::sized<lsched_stats>(lsched_get_stats, handle()); }
   std::string describe() const {
     std::array<char, 512> text{};
-    detail::expect(lsched_world_describe(handle_, text.data(), text.size()));
+    detail::expect(lsched_world_describe(handle(), text.data(), text.size()));
     return text.data();
   }
 
   /// Records what this rank's schedules do, up to so many events; write_trace ends that and makes it a file.
-  void start_trace(std::uint64_t events) { detail::expect(lsched_trace_start(handle_, events)); }
+  void start_trace(std::uint64_t events) { detail::expect(lsched_trace_start(handle(), events)); }
   void write_trace(const std::string& path) {
     detail::call call;
-    call(lsched_trace_write(handle_, path.c_str(), call.diagnostic()));
+    call(lsched_trace_write(handle(), path.c_str(), call.diagnostic()));
   }
 
   /// The destructor, but it tells: BUSY while schedules exist.
   void close() {
-    detail::expect(lsched_world_close(handle_));
-    handle_ = nullptr;
+    detail::expect(lsched_world_close(handle()));
+    static_cast<void>(handle_.release());
   }
 
   /// Memory that local ranks read directly; freed when `count` elements are no longer needed, or with the
@@ -643,22 +584,21 @@ class [[nodiscard]] world {
   std::span<T> allocate(std::uint64_t count) {
     if (count > UINT64_MAX / sizeof(T)) throw std::length_error("lsched: more bytes than 64 bits can count");
     void* memory = nullptr;
-    detail::expect(lsched_alloc(handle_, count * sizeof(T), &memory));
+    detail::expect(lsched_alloc(handle(), count * sizeof(T), &memory));
     return {static_cast<T*>(memory), static_cast<std::size_t>(count)};
   }
   template <element T>
   void free(std::span<T> memory) {
-    detail::expect(lsched_free(handle_, memory.data()));
+    detail::expect(lsched_free(handle(), memory.data()));
   }
 
-  schedule barrier() { return schedule(detail::created(lsched_barrier_create, handle_).handle); }
+  schedule barrier() { return schedule(detail::created(lsched_barrier_create, handle())); }
 
   /// output = reduction of all ranks' inputs. Both spans have the same size; the same memory means in place.
   template <element T>
   schedule allreduce(std::span<const T> input, std::span<T> output, lsched_reduction reduction = LSCHED_SUM,
                      const char* algorithm = nullptr) {
-    if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
-    lsched_collective_desc desc = desc_of<T>("allreduce", input, output, algorithm);
+    lsched_collective_desc desc = elementwise<T>("allreduce", input, output, algorithm);
     desc.reduction = reduction;
     return collective(desc);
   }
@@ -671,8 +611,7 @@ class [[nodiscard]] world {
   template <element T>
   schedule allreduce(std::span<const T> input, std::span<T> output, const lsched_user_op& how,
                      const char* algorithm = nullptr) {
-    if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
-    lsched_collective_desc desc = desc_of<T>("allreduce", input, output, algorithm);
+    lsched_collective_desc desc = elementwise<T>("allreduce", input, output, algorithm);
     desc.user_op = &how;
     return collective(desc);
   }
@@ -682,8 +621,7 @@ class [[nodiscard]] world {
   template <element T>
   schedule adasum(std::span<const T> input, std::span<T> output, std::span<const lsched_tensor> tensors = {},
                   const char* algorithm = nullptr) {
-    if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
-    lsched_collective_desc desc = desc_of<T>("adasum", input, output, algorithm);
+    lsched_collective_desc desc = elementwise<T>("adasum", input, output, algorithm);
     desc.tensors = tensors.empty() ? nullptr : tensors.data();
     desc.tensor_count = tensors.size();
     return collective(desc);
@@ -714,8 +652,7 @@ class [[nodiscard]] world {
   /// Any collective of lsched.h's table. struct_size need not be set. Collective.
   schedule collective(lsched_collective_desc desc) {
     desc.struct_size = sizeof desc;
-    detail::made_schedule made = detail::created(lsched_collective_create, handle_, &desc);
-    return schedule(made.handle, std::move(made.remark));
+    return schedule(detail::created(lsched_collective_create, handle(), &desc));
   }
 
   /// Everybody's `buffer` becomes the root's. Collective.
@@ -729,7 +666,7 @@ class [[nodiscard]] world {
   /// A schedule file, of this rank or of the whole world. One pointer per input and output buffer. Collective.
   schedule load(std::string_view text, std::span<const void* const> inputs, std::span<void* const> outputs) {
     return schedule(
-        detail::created(lsched_schedule_load, handle_, text.data(), text.size(), inputs.data(), outputs.data()).handle);
+        detail::created(lsched_schedule_load, handle(), text.data(), text.size(), inputs.data(), outputs.data()));
   }
 
   /// `update` becomes the k elements that matter most of all ranks' gradients, and of what earlier rounds have left of
@@ -741,13 +678,13 @@ class [[nodiscard]] world {
     lsched_sparse_desc desc = desc_of<T>(update.size(), k, options);
     desc.gradient = gradient.data();
     desc.update = update.data();
-    return {detail::created(lsched_sparse_create, handle_, &desc).handle, desc.count};
+    return {detail::created(lsched_sparse_create, handle(), &desc).handle.release(), desc.count};
   }
 
   template <element T>
   partial_collective<T> partial(std::uint64_t count, const partial_options& options = {}) {
     const lsched_partial_desc desc = desc_of<T>(count, options);
-    lsched_schedule* const made = detail::created(lsched_partial_create, handle_, &desc).handle;
+    lsched_schedule* const made = detail::created(lsched_partial_create, handle(), &desc).handle.release();
     const std::uint64_t all = count * static_cast<std::uint64_t>(size());
     const bool is_scattered = options.collective == "reduce_scatter_block";
     return {made, is_scattered ? all : count, options.collective == "allgather" ? all : count,
@@ -764,7 +701,7 @@ class [[nodiscard]] world {
     lsched_partial_desc desc = desc_of<T>(count, options);
     if (options.collective == partial_options{}.collective) desc.collective = nullptr;
     desc.sparse = &sparse;
-    return {detail::created(lsched_partial_create, handle_, &desc).handle, count};
+    return {detail::created(lsched_partial_create, handle(), &desc).handle.release(), count};
   }
 
  private:
@@ -779,6 +716,13 @@ class [[nodiscard]] world {
     desc.dtype = dtype_of<T>::value;
     desc.algorithm = algorithm;
     return desc;
+  }
+
+  template <element T>
+  static lsched_collective_desc elementwise(const char* collective, std::span<const T> input, std::span<T> output,
+                                            const char* algorithm) {
+    if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
+    return desc_of<T>(collective, input, output, algorithm);
   }
 
   template <element T>
@@ -822,7 +766,7 @@ class [[nodiscard]] world {
     return desc;
   }
 
-  lsched_world* handle_ = nullptr;
+  detail::owner<lsched_world> handle_{};
 };
 
 // --- schedules by hand -------------------------------------------------------------------------------------
@@ -833,16 +777,12 @@ class [[nodiscard]] world {
 class [[nodiscard]] builder {
  public:
   explicit builder(world& place, const char* name = nullptr) {
-    detail::expect(lsched_builder_create(place.handle(), name, &handle_));
+    lsched_builder* made = nullptr;
+    detail::expect(lsched_builder_create(place.handle(), name, &made));
+    handle_.reset(made);
   }
-  builder(builder&& from) noexcept : handle_(std::exchange(from.handle_, nullptr)) {}
-  builder& operator=(builder&& from) noexcept {
-    std::swap(handle_, from.handle_);
-    return *this;
-  }
-  ~builder() { lsched_builder_destroy(handle_); }
 
-  lsched_builder* handle() const { return handle_; }
+  lsched_builder* handle() const { return handle_.get(); }
 
   template <element T>
   lsched_slot input(std::uint64_t count) {
@@ -872,31 +812,30 @@ class [[nodiscard]] builder {
     return add(lsched_add_user_reduce, &how, lower, higher, target);
   }
 
-  void dep(lsched_op before, lsched_op after) { detail::expect(lsched_add_dep(handle_, before, after)); }
-  void need(lsched_op op, std::uint32_t tokens) { detail::expect(lsched_set_need(handle_, op, tokens)); }
+  void dep(lsched_op before, lsched_op after) { detail::expect(lsched_add_dep(handle(), before, after)); }
+  void need(lsched_op op, std::uint32_t tokens) { detail::expect(lsched_set_need(handle(), op, tokens)); }
   void any(lsched_op op) { need(op, 1); }
 
   /// One pointer per slot, in the order of declaration. Consumes the builder, also on failure. Collective.
   schedule commit(std::span<const void* const> inputs, std::span<void* const> outputs) {
-    lsched_builder* const consumed = std::exchange(handle_, nullptr);
-    return schedule(detail::created(lsched_builder_commit, consumed, inputs.data(), outputs.data()).handle);
+    return schedule(detail::created(lsched_builder_commit, handle_.release(), inputs.data(), outputs.data()));
   }
 
  private:
   lsched_slot slot(lsched_status (*declare)(lsched_builder*, lsched_dtype, std::uint64_t, lsched_slot*),
                    lsched_dtype type, std::uint64_t count) {
     lsched_slot made{};
-    detail::expect(declare(handle_, type, count, &made));
+    detail::expect(declare(handle(), type, count, &made));
     return made;
   }
   template <class Append, class... Arguments>
   lsched_op add(Append append, Arguments... arguments) {
     lsched_op made{};
-    detail::expect(append(handle_, arguments..., &made));
+    detail::expect(append(handle(), arguments..., &made));
     return made;
   }
 
-  lsched_builder* handle_ = nullptr;
+  detail::owner<lsched_builder> handle_{};
 };
 
 // --- proofs ------------------------------------------------------------------------------------------------

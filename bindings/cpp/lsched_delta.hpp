@@ -134,11 +134,11 @@ inline std::vector<bucket> buckets_of(std::span<const lsched_tensor> tensors, st
 
 inline void expect_tensors(std::span<const lsched_tensor> tensors, std::uint64_t count) {
   std::uint64_t end = 0;
-  for (const lsched_tensor& it : tensors) {
-    if (it.begin < end) throw std::invalid_argument("lsched: tensors overlap or do not ascend");
-    if (it.begin > count || it.count > count - it.begin)
+  for (const lsched_tensor& tensor : tensors) {
+    if (tensor.begin < end) throw std::invalid_argument("lsched: tensors overlap or do not ascend");
+    if (tensor.begin > count || tensor.count > count - tensor.begin)
       throw std::invalid_argument("lsched: a tensor ends beyond the weights");
-    end = it.begin + it.count;
+    end = tensor.begin + tensor.count;
   }
 }
 
@@ -150,6 +150,11 @@ struct wire {
   lsched_dtype type = LSCHED_F32;
   bool is_scaled = false;
   double most_norm2 = 0;  ///< |scaled delta of a tensor|^2
+
+  void make_room(double growth) {
+    const double most = (type == LSCHED_F16 ? 65504 : 0x1.FEp127) / 2 / growth;
+    most_norm2 = most * most;
+  }
 
   std::uint64_t element_bytes() const { return type == LSCHED_F64 ? 8 : type == LSCHED_F32 ? 4 : 2; }
 
@@ -166,20 +171,15 @@ inline wire wire_of(lsched_dtype own, std::optional<lsched_dtype> wanted) {
   return {*wanted, true};
 }
 
-inline void make_room(wire& in, double growth) {
-  const double largest = in.type == LSCHED_F16 ? 65504 : 0x1.FEp127;
-  const double most = largest / 2 / growth;
-  in.most_norm2 = most * most;
-}
-
-/// No sum is longer than the sum of the norms; no adaptive sum, and no part of one, than the root of sum |delta_r|^2.
-inline double growth_of(combine how, std::int32_t ranks) { return how == combine::adasum ? std::sqrt(ranks) : ranks; }
-
-/// By nodes, first the ranks of a node are added up, then divided, and of these means it is the adaptive sum.
-inline double growth_by_nodes(const world& world) {
+/// How many times longer than the longest delta what is on the way may become. No sum is longer than the sum of the
+/// norms; no adaptive sum, and no part of one, than the root of sum |delta_r|^2. By nodes, first the ranks of a node
+/// are added up, then divided, and of these means it is the adaptive sum.
+inline double growth_of(const world& world, combine how, bool by_nodes) {
+  if (how != combine::adasum) return world.size();
+  if (!by_nodes) return std::sqrt(world.size());
   std::int32_t most_ranks = 1;
   for (std::int32_t r = 0; r < world.size(); ++r) most_ranks = std::max(most_ranks, world.node_of(r).ranks);
-  return std::max<double>(most_ranks, growth_of(combine::adasum, world.node().nodes));
+  return std::max<double>(most_ranks, std::sqrt(world.node().nodes));
 }
 
 }  // namespace detail
@@ -228,9 +228,9 @@ class delta_step {
     start_.assign(weights_.begin(), weights_.end());
     const std::uint64_t most = options_.bucket_bytes == 0 ? UINT64_MAX : options_.bucket_bytes / wire_.element_bytes();
     buckets_ = detail::buckets_of(options_.tensors, most);
-    for (detail::bucket& it : buckets_) connect(world, it);
+    for (detail::bucket& each : buckets_) connect(world, each);
     if (!wire_.is_scaled) return;
-    detail::make_room(wire_, is_by_nodes() ? detail::growth_by_nodes(world) : detail::growth_of(options_.how, ranks_));
+    wire_.make_room(detail::growth_of(world, options_.how, is_by_nodes()));
     part_.resize(k_part);
   }
 
@@ -247,16 +247,16 @@ class delta_step {
   void sync(timeout limit = timeout::forever()) {
     if (!is_reducing_) begin();
     while (arrived_ < buckets_.size()) {
-      detail::bucket& it = buckets_[arrived_];
-      it.deltas.wait(limit);
-      const bool fits = !is_too_long(it);
+      detail::bucket& next = buckets_[arrived_];
+      next.deltas.wait(limit);
+      const bool fits = !is_too_long(next);
       do_all_fit_ &= fits;
-      if (!fits && it.scale > dynamic_scale::k_least) {
-        it.scale /= 2;
-        send(it);
+      if (!fits && next.scale > dynamic_scale::k_least) {
+        next.scale /= 2;
+        send(next);
         continue;
       }
-      end(it);
+      end(next);
       ++arrived_;
     }
     end();
@@ -282,9 +282,9 @@ class delta_step {
   /// that have arrived being the new ones.
   void close() {
     bool is_running = false;
-    for (const detail::bucket& it : buckets_) is_running |= it.deltas.is_running();
+    for (const detail::bucket& each : buckets_) is_running |= each.deltas.is_running();
     if (is_running) throw error(LSCHED_ERR_BUSY, lsched_diagnostic{});  // all of them, or none
-    for (detail::bucket& it : buckets_) it.deltas.close();
+    for (detail::bucket& each : buckets_) each.deltas.close();
   }
 
  private:
@@ -308,17 +308,17 @@ class delta_step {
     throw error(why.status, why);
   }
 
-  void connect(world& world, detail::bucket& it) {
-    const std::uint64_t count = it.elements + (wire_.is_scaled ? 1 : 0);  // and a vote
-    it.deltas = detail::exchange(world, count * wire_.element_bytes());
+  void connect(world& world, detail::bucket& bucket) {
+    const std::uint64_t count = bucket.elements + (wire_.is_scaled ? 1 : 0);  // and a vote
+    bucket.deltas = detail::exchange(world, count * wire_.element_bytes());
     lsched_collective_desc desc{};
-    desc.input = desc.output = it.deltas.memory();
+    desc.input = desc.output = bucket.deltas.memory();
     desc.count = count;
     desc.dtype = wire_.type;
     desc.algorithm = options_.algorithm;
     std::vector<lsched_tensor> packed;
-    for_tensors(it, [&](std::size_t i, std::uint64_t at) { packed.push_back({at, options_.tensors[i].count}); });
-    if (wire_.is_scaled) packed.push_back({it.elements, 1});
+    for_tensors(bucket, [&](std::size_t i, std::uint64_t at) { packed.push_back({at, options_.tensors[i].count}); });
+    if (wire_.is_scaled) packed.push_back({bucket.elements, 1});
     if (options_.how == combine::adasum) {
       desc.collective = "adasum";
       desc.tensors = packed.data();
@@ -327,7 +327,7 @@ class delta_step {
       desc.collective = "allreduce";
       desc.reduction = LSCHED_SUM;
     }
-    it.deltas.bind(world.collective(desc));
+    bucket.deltas.bind(world.collective(desc));
   }
 
   /// Only the schedule's name tells what was chosen, by whomever: the caller may, and the environment.
@@ -338,28 +338,28 @@ class delta_step {
 
   /// Calls use(i, at) for the bucket's tensors in order: tensor i begins at that element of the bucket.
   template <class Use>
-  void for_tensors(const detail::bucket& it, const Use& use) const {
-    for (std::uint64_t i = it.begin, at = 0; i < it.end; at += options_.tensors[i++].count) use(i, at);
+  void for_tensors(const detail::bucket& bucket, const Use& use) const {
+    for (std::uint64_t i = bucket.begin, at = 0; i < bucket.end; at += options_.tensors[i++].count) use(i, at);
   }
 
   /// A bucket travels while the deltas of the next are taken.
   void begin() {
     do_all_fit_ = true;
-    for (detail::bucket& it : buckets_) {
-      it.scale = wire_.is_scaled ? options_.scaling.scale() : 1;
-      send(it);
+    for (detail::bucket& each : buckets_) {
+      each.scale = wire_.is_scaled ? options_.scaling.scale() : 1;
+      send(each);
     }
     arrived_ = 0;
     is_reducing_ = true;
   }
 
-  void send(detail::bucket& it) {
+  void send(detail::bucket& bucket) {
     bool fits = true;
-    for_tensors(it, [&](std::size_t i, std::uint64_t at) {
-      fits &= !wire_.is_too_long(take(it, options_.tensors[i], at), it.scale);
+    for_tensors(bucket, [&](std::size_t i, std::uint64_t at) {
+      fits &= !wire_.is_too_long(take(bucket, options_.tensors[i], at), bucket.scale);
     });
-    if (wire_.is_scaled) vote(it, fits);
-    it.deltas.start();
+    if (wire_.is_scaled) vote(bucket, fits);
+    bucket.deltas.start();
   }
 
   // A vote travels behind the deltas, a tensor of its own: 1 on ranks whose deltas do not fit, else 0. What comes back
@@ -367,30 +367,30 @@ class delta_step {
   // a bucket has to go again, at half the scale that it had, and all of them keep the same scale: it begins the same,
   // and changes by votes alone, which are the same bits on all ranks.
 
-  void vote(detail::bucket& it, bool fits) const {
+  void vote(detail::bucket& bucket, bool fits) const {
     const double one = fits ? 0 : 1;
-    convert(LSCHED_F64, &one, 1, 1, wire_.type, place(it, it.elements));
+    convert(LSCHED_F64, &one, 1, 1, wire_.type, place(bucket, bucket.elements));
   }
 
-  bool is_too_long(const detail::bucket& it) const {
+  bool is_too_long(const detail::bucket& bucket) const {
     double votes = 0;
-    if (wire_.is_scaled) convert(wire_.type, place(it, it.elements), 1, 1, LSCHED_F64, &votes);
+    if (wire_.is_scaled) convert(wire_.type, place(bucket, bucket.elements), 1, 1, LSCHED_F64, &votes);
     return votes != 0;
   }
 
-  std::uint8_t* place(const detail::bucket& it, std::uint64_t element) const {
-    return it.deltas.memory() + element * wire_.element_bytes();
+  std::uint8_t* place(const detail::bucket& bucket, std::uint64_t element) const {
+    return bucket.deltas.memory() + element * wire_.element_bytes();
   }
 
   /// Copies a tensor's delta to where the tensor travels from. Answers its squared norm if the wire is scaled, else 0.
-  double take(detail::bucket& it, const lsched_tensor& of, std::uint64_t at) {
+  double take(detail::bucket& bucket, const lsched_tensor& tensor, std::uint64_t at) {
     double norm2 = 0;
-    for_parts(it, of.count, at, [&](std::span<T> delta, std::uint64_t done) {
+    for_parts(bucket, tensor.count, at, [&](std::span<T> delta, std::uint64_t done) {
       for (std::size_t k = 0; k < delta.size(); ++k)
-        delta[k] = weights_[of.begin + done + k] - start_[of.begin + done + k];
+        delta[k] = weights_[tensor.begin + done + k] - start_[tensor.begin + done + k];
       if (!wire_.is_scaled) return;
       norm2 += detail::squared_norm<T>(delta);
-      convert(dtype_of<T>::value, delta.data(), delta.size(), it.scale, wire_.type, place(it, at + done));
+      convert(dtype_of<T>::value, delta.data(), delta.size(), bucket.scale, wire_.type, place(bucket, at + done));
     });
     return norm2;
   }
@@ -398,24 +398,24 @@ class delta_step {
   /// Calls use(part, done) for the parts of a tensor that begins at element `at` of the bucket: all of it, where it
   /// lies, or as much as fits into the cache, where it is put and taken before it is converted, or after.
   template <class Use>
-  void for_parts(const detail::bucket& it, std::uint64_t count, std::uint64_t at, const Use& use) {
-    if (!wire_.is_scaled) return use(it.deltas.template as<T>().subspan(at, count), std::uint64_t{0});
+  void for_parts(const detail::bucket& bucket, std::uint64_t count, std::uint64_t at, const Use& use) {
+    if (!wire_.is_scaled) return use(bucket.deltas.template as<T>().subspan(at, count), std::uint64_t{0});
     for (std::uint64_t done = 0; done < count; done += k_part)
       use(std::span(part_).first(std::min<std::uint64_t>(k_part, count - done)), done);
   }
 
-  void end(const detail::bucket& it) {
-    for_tensors(it, [&](std::size_t i, std::uint64_t at) { add(it, options_.tensors[i], at); });
+  void end(const detail::bucket& bucket) {
+    for_tensors(bucket, [&](std::size_t i, std::uint64_t at) { add(bucket, options_.tensors[i], at); });
   }
 
-  void add(const detail::bucket& it, const lsched_tensor& of, std::uint64_t at) {
-    for_parts(it, of.count, at, [&](std::span<T> delta, std::uint64_t done) {
+  void add(const detail::bucket& bucket, const lsched_tensor& tensor, std::uint64_t at) {
+    for_parts(bucket, tensor.count, at, [&](std::span<T> delta, std::uint64_t done) {
       if (wire_.is_scaled)
-        convert(wire_.type, place(it, at + done), delta.size(), 1 / it.scale, dtype_of<T>::value, delta.data());
+        convert(wire_.type, place(bucket, at + done), delta.size(), 1 / bucket.scale, dtype_of<T>::value, delta.data());
       if (options_.how == combine::mean)
         for (T& one : delta) one /= static_cast<T>(ranks_);
       for (std::size_t k = 0; k < delta.size(); ++k)
-        weights_[of.begin + done + k] = start_[of.begin + done + k] += delta[k];
+        weights_[tensor.begin + done + k] = start_[tensor.begin + done + k] += delta[k];
     });
   }
 
@@ -428,9 +428,9 @@ class delta_step {
     const auto freeze = [&](std::uint64_t to) {
       std::copy(start_.data() + at, start_.data() + to, weights_.data() + at);
     };
-    for (const lsched_tensor& it : options_.tensors) {
-      freeze(it.begin);
-      at = it.begin + it.count;
+    for (const lsched_tensor& tensor : options_.tensors) {
+      freeze(tensor.begin);
+      at = tensor.begin + tensor.count;
     }
     freeze(start_.size());
   }

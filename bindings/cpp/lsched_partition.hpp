@@ -141,19 +141,20 @@ class partition_step {
   }
   double owned_share() const {
     std::uint64_t all = 0;
-    for (const lsched_tensor& it : layers_) all += it.count;
+    for (const lsched_tensor& layer : layers_) all += layer.count;
     return all == 0 ? 0 : static_cast<double>(owned_elements()) / static_cast<double>(all);
   }
 
   /// The destructor, but it tells: BUSY while a step is under way.
   void close() {
-    for (detail::layer_exchanges& it : steps_) it.means.close(), it.deltas.close();
+    for (detail::layer_exchanges& layer : steps_) layer.means.close(), layer.deltas.close();
     steps_.clear();
   }
 
  private:
-  std::span<T> part(std::span<T> of, std::size_t layer) const {
-    return of.subspan(static_cast<std::size_t>(layers_[layer].begin), static_cast<std::size_t>(layers_[layer].count));
+  std::span<T> part(std::span<T> vector, std::size_t layer) const {
+    return vector.subspan(static_cast<std::size_t>(layers_[layer].begin),
+                          static_cast<std::size_t>(layers_[layer].count));
   }
 
   detail::layer_exchanges make_layer(world& world, std::size_t i) {
@@ -173,11 +174,11 @@ class partition_step {
   /// The optimizer works on a copy: where it started is needed to tell what it did.
   template <class Update>
   void update_layer(std::size_t i, Update& update, timeout limit) {
-    detail::layer_exchanges& it = steps_[i];
-    it.means.wait(limit);
-    const std::span<T> start = part(weights_, i), delta = it.deltas.as<T>();
+    detail::layer_exchanges& exchanges = steps_[i];
+    exchanges.means.wait(limit);
+    const std::span<T> start = part(weights_, i), delta = exchanges.deltas.as<T>();
     std::copy(start.begin(), start.end(), delta.begin());
-    update(i, std::span<const T>(it.means.as<T>()), delta);
+    update(i, std::span<const T>(exchanges.means.as<T>()), delta);
     for (std::size_t k = 0; k < delta.size(); ++k) delta[k] -= start[k];
   }
 

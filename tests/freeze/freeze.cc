@@ -253,16 +253,15 @@ std::vector<verify_case> corpus() {
   std::vector<verify_case> all;
   for (const rank size : k_sizes) {
     const cli::verify_wish wish{.sizes = {size}, .counts = {static_cast<std::uint64_t>(size) + 1, 1000}, .items = {10}};
-    for (const auto& cases : {cli::plan(wish), cli::plan_sparse(wish)})
-      all.insert(all.end(), cases.begin(), cases.end());
+    const auto cases = cli::plan(wish);
+    all.insert(all.end(), cases.begin(), cases.end());
   }
   return all;
 }
 
 int list_worlds() {
   std::size_t number = 0;
-  for (const auto& cases : {cli::plan({}), cli::plan_sparse({})})
-    for (const verify_case& it : cases) std::printf("%s\n", text_of(it).c_str()), ++number;
+  for (const verify_case& it : cli::plan({})) std::printf("%s\n", text_of(it).c_str()), ++number;
   std::fprintf(stderr, "%zu worlds\n", number);
   return 0;
 }

@@ -310,7 +310,7 @@ int run_soak(const command_context& context, const soak_options& options) {
   if (const auto status = session::relaunch(context, options.world)) return *status;
   std::optional<stopper> stops;
   if (options.stops_ms > 0) stops.emplace();  // before there are threads
-  session here = session::open(options.world);
+  session here(options.world);
   soak work(options, here, stops ? &*stops : nullptr);
   file_handle file;  // opened before the work begins, so that a bad name costs nothing
   if (has_file(options, here.rank())) file.reset(std::fopen(options.json_file.c_str(), "w"));

@@ -98,7 +98,7 @@ void add_collectives_option(CLI::App& command, std::vector<std::string>& collect
 int in_world(const command_context& context, const session_options& options,
              const std::function<int(session&)>& benchmark) {
   if (const auto status = session::relaunch(context, options)) return *status;
-  session here = session::open(options);
+  session here(options);
   int status = 1;
   try {
     status = benchmark(here);
@@ -114,7 +114,7 @@ int in_world(const command_context& context, const session_options& options,
 
 int in_one_process(const std::function<int()>& benchmark) {
   if (find_origin() == origin::alone) return benchmark();
-  session here = session::open({});
+  session here;
   int status = 0;
   {
     bench::team ranks(here.runtime());

@@ -16,18 +16,24 @@ class command_failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
   /// "LSCHED_ERR_PEER: rank 3 …"
-  command_failure(lsched_status code, std::string_view detail);
-  explicit command_failure(const failure& why);
+  command_failure(lsched_status code, std::string_view detail)
+      : std::runtime_error(lsched_status_name(code) + std::string(": ").append(detail)) {}
+  explicit command_failure(const failure& why) : command_failure(static_cast<lsched_status>(why.code), why.text) {}
 };
 
 /// Throws unless `code` is LSCHED_OK; the detail comes from `diagnostic` if the call filled it in.
-void require(lsched_status code, std::string_view call, const lsched_diagnostic* diagnostic = nullptr);
+inline void require(lsched_status code, std::string_view call, const lsched_diagnostic* diagnostic = nullptr) {
+  if (code == LSCHED_OK) return;
+  const bool has_detail = diagnostic != nullptr && diagnostic->status == code && diagnostic->text[0] != '\0';
+  throw command_failure(code, has_detail ? diagnostic->text : std::string(call) + ": " + lsched_status_text(code));
+}
 
-/// The value, or a command_failure.
+/// The value, or a command_failure. `path`: of the file that the value was read from.
 template <class T>
-T require(result<T> outcome) {
-  if (!outcome) throw command_failure(outcome.error());
-  return std::move(*outcome);
+T require(result<T> outcome, const std::string& path = {}) {
+  if (outcome) return std::move(*outcome);
+  const failure& why = outcome.error();
+  throw command_failure(static_cast<lsched_status>(why.code), (path.empty() ? "" : path + ": ") + why.text);
 }
 
 }  // namespace lsched::cli

@@ -14,8 +14,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/environment.h"
 #include "libsched/transport/shm/shm_segment.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
@@ -35,7 +37,8 @@ struct child {
   int wait_status = 0;
 };
 
-std::string system_text(const std::string& what) { return what + ": " + std::strerror(errno); }
+/// The action that failed, and why.
+std::string system_text(const std::string& action) { return action + ": " + std::strerror(errno); }
 
 /// The signals that are waited for instead of handled; restored in the ranks and at the end.
 class signal_gate {
@@ -57,19 +60,11 @@ class signal_gate {
   std::optional<siginfo_t> next(std::optional<clock::time_point> deadline) const {
     for (;;) {
       siginfo_t news{};
-      int got = 0;
-      if (deadline) {
-        const auto left = std::max<clock::duration>(*deadline - clock::now(), clock::duration::zero());
-        const auto whole = std::chrono::duration_cast<std::chrono::seconds>(left);
-        timespec limit{};
-        limit.tv_sec = static_cast<time_t>(whole.count());
-        limit.tv_nsec = static_cast<long>(std::chrono::nanoseconds(left - whole).count());
-        got = sigtimedwait(&waited_, &news, &limit);
-      } else {
-        got = sigwaitinfo(&waited_, &news);
-      }
-      if (got > 0) return news;
-      if (errno == EAGAIN) return std::nullopt;
+      const clock::duration left = deadline ? *deadline - clock::now() : clock::duration(1h);
+      const auto whole = std::chrono::floor<std::chrono::seconds>(left);
+      const timespec limit{.tv_sec = whole.count(), .tv_nsec = std::chrono::nanoseconds(left - whole).count()};
+      if (left >= 0s && sigtimedwait(&waited_, &news, &limit) > 0) return news;
+      if (deadline && clock::now() >= *deadline) return std::nullopt;
     }
   }
 
@@ -88,10 +83,10 @@ class world_launcher {
     words_.push_back(nullptr);
   }
   ~world_launcher() {
-    for (child& it : children_) {  // only where not all could be started
-      if (!it.is_running) continue;
-      kill(it.process, SIGKILL);
-      waitpid(it.process, nullptr, 0);
+    for (const child& each : children_) {  // only where not all could be started
+      if (!each.is_running) continue;
+      kill(each.process, SIGKILL);
+      waitpid(each.process, nullptr, 0);
     }
   }
   world_launcher(const world_launcher&) = delete;
@@ -112,16 +107,122 @@ class world_launcher {
   }
 
  private:
-  void start(std::int32_t rank);
-  [[noreturn]] void become(std::int32_t rank, pid_t launcher, int complaints);
-  const char* prepare(std::int32_t rank, pid_t launcher);
-  void reap();
-  void sign_off(std::int32_t rank);
-  void report(const child& it);
-  void time_is_up();
-  void pass_on(const siginfo_t& news);
+  void start(std::int32_t rank) {
+    std::array<int, 2> ends{};  // a successful exec closes the pipe; else the child writes what failed
+    if (pipe2(ends.data(), O_CLOEXEC) != 0)
+      throw command_failure(system_text("cannot start rank " + std::to_string(rank)));
+    const pid_t launcher = getpid();
+    const pid_t process = fork();
+    if (process == 0) become(rank, launcher, ends[1]);
+    std::string why = process < 0 ? system_text("fork") : std::string();
+    close(ends[1]);
+    if (process > 0) children_.push_back({.rank = rank, .process = process});
+    std::array<char, 256> piece{};
+    for (ssize_t got = 1; process > 0 && got != 0;) {
+      got = read(ends[0], piece.data(), piece.size());
+      if (got > 0) why.append(piece.data(), static_cast<std::size_t>(got));
+      if (got < 0 && errno != EINTR) break;
+    }
+    close(ends[0]);
+    if (!why.empty()) throw command_failure("cannot start rank " + std::to_string(rank) + ": " + why);
+  }
+
+  /// In the child: one thread, and nothing of the launcher's is needed any more.
+  [[noreturn]] void become(std::int32_t rank, pid_t launcher, int complaints) {
+    const char* failed = prepare(rank, launcher);
+    if (failed == nullptr) {
+      execv(request_.path.c_str(), words_.data());
+      failed = request_.path.c_str();
+    }
+    const std::string why = system_text(failed);
+    _exit(write(complaints, why.data(), why.size()) > 0 ? 1 : 2);
+  }
+
+  /// Answers what failed, with errno, or nullptr.
+  const char* prepare(std::int32_t rank, pid_t launcher) {
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
+    if (getppid() != launcher) _exit(1);  // it died before the line above
+    if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing the segment on";
+    const bool has_environment = setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
+                                 setenv(k_run_rank, std::to_string(rank).c_str(), 1) == 0 &&
+                                 setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0;
+    if (!has_environment) return "setting the environment";
+    if (rank != 0) {
+      const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+      if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "/dev/null";
+    }
+    if (!cores_.empty()) {
+      const unsigned core = cores_[static_cast<std::size_t>(rank) % cores_.size()];
+      cpu_set_t only;
+      CPU_ZERO(&only);
+      CPU_SET(core, &only);
+      if (sched_setaffinity(0, sizeof only, &only) != 0) return "--bind";
+    }
+    gate_.restore();
+    return nullptr;
+  }
+
+  /// Collects everybody who has ended. Of those found at once, deaths by signal come first: the others may well
+  /// have failed because of them.
+  void reap() {
+    std::vector<child*> ended;
+    for (child& each : children_) {
+      if (!each.is_running || waitpid(each.process, &each.wait_status, WNOHANG) != each.process) continue;
+      each.is_running = false;
+      ended.push_back(&each);
+      sign_off(each.rank);
+    }
+    std::stable_partition(ended.begin(), ended.end(), [](const child* each) { return WIFSIGNALED(each->wait_status); });
+    for (const child* each : ended) report(*each);
+  }
+
+  /// A rank that ended before it joined has told its peers nothing. Its page now says "closed", so that they
+  /// find out at once instead of waiting for it to come.
+  void sign_off(std::int32_t rank) {
+    std::uint32_t state = shm_page::absent;
+    segment_->page(rank).state_of_rank.compare_exchange_strong(state, shm_page::closed);
+  }
+
+  void report(const child& ended) {
+    const bool is_signal = WIFSIGNALED(ended.wait_status);
+    const int number = is_signal ? WTERMSIG(ended.wait_status) : WEXITSTATUS(ended.wait_status);
+    if (exit_status_ == 0) exit_status_ = is_signal ? 128 + number : number;
+    if (number == 0) return;
+    const std::string name = "rank " + std::to_string(ended.rank) + " (pid " + std::to_string(ended.process) + ") ";
+    if (is_signal)
+      tell(name + "was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")");
+    else
+      tell(name + "exited with status " + std::to_string(number));
+  }
+
+  /// First a request, then the end.
+  void time_is_up() {
+    const int signal = is_late_ ? SIGKILL : SIGTERM;
+    if (!is_late_) {
+      const auto seconds = std::chrono::duration<double>(*request_.limit).count();
+      std::array<char, 32> text{};
+      std::snprintf(text.data(), text.size(), "%g s", seconds);
+      tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(running()) + " of " +
+           counted(request_.ranks, "rank"));
+      if (exit_status_ == 0) exit_status_ = k_exit_timeout;
+    }
+    for (const child& each : children_)
+      if (each.is_running) kill(each.process, signal);
+    deadline_ = is_late_ ? std::nullopt : std::optional(clock::now() + k_grace);
+    is_late_ = true;
+  }
+
+  /// What a terminal sends has reached every member of our process group already.
+  void pass_on(const siginfo_t& news) {
+    const bool is_from_terminal = news.si_code == SI_KERNEL;
+    for (const child& each : children_) {
+      if (!each.is_running || (is_from_terminal && getpgid(each.process) == getpgrp())) continue;
+      kill(each.process, news.si_signo);
+    }
+  }
+
   std::ptrdiff_t running() const {
-    return std::count_if(children_.begin(), children_.end(), [](const child& it) { return it.is_running; });
+    return std::count_if(children_.begin(), children_.end(), [](const child& each) { return each.is_running; });
   }
   void tell(const std::string& line) const { std::fprintf(stderr, "%s: %s\n", request_.title.c_str(), line.c_str()); }
 
@@ -136,132 +237,6 @@ class world_launcher {
   int exit_status_ = 0;
 };
 
-/// What a child could not do, and why. Travels through a pipe that a successful exec closes.
-struct complaint {
-  int error = 0;
-  std::array<char, 60> what{};
-};
-
-void world_launcher::start(std::int32_t rank) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw command_failure(system_text("cannot start rank " + std::to_string(rank)));
-  const pid_t launcher = getpid();
-  const pid_t process = fork();
-  if (process == 0) become(rank, launcher, ends[1]);
-  const int fork_error = errno;
-  close(ends[1]);
-  complaint why;
-  ssize_t got = 0;
-  if (process > 0) {
-    children_.push_back({.rank = rank, .process = process});
-    do got = read(ends[0], &why, sizeof why);
-    while (got < 0 && errno == EINTR);
-  }
-  close(ends[0]);
-  if (process > 0 && got == 0) return;
-  const std::string detail = process < 0 ? "fork" : why.what.data();
-  throw command_failure("cannot start rank " + std::to_string(rank) + ": " + detail + ": " +
-                        std::strerror(process < 0 ? fork_error : why.error));
-}
-
-/// In the child: one thread, and nothing of the launcher's is needed any more.
-void world_launcher::become(std::int32_t rank, pid_t launcher, int complaints) {
-  complaint why;
-  const char* failed = prepare(rank, launcher);
-  if (failed == nullptr) {
-    execv(request_.path.c_str(), words_.data());
-    failed = request_.path.c_str();
-  }
-  why.error = errno;
-  std::strncpy(why.what.data(), failed, why.what.size() - 1);
-  const ssize_t told = write(complaints, &why, sizeof why);
-  _exit(told == static_cast<ssize_t>(sizeof why) ? 1 : 2);
-}
-
-/// Answers what failed, with errno, or nullptr.
-const char* world_launcher::prepare(std::int32_t rank, pid_t launcher) {
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
-  if (getppid() != launcher) _exit(1);  // it died before the line above
-  if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing the segment on";
-  const bool has_environment = setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
-                               setenv(k_run_rank, std::to_string(rank).c_str(), 1) == 0 &&
-                               setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0;
-  if (!has_environment) return "setting the environment";
-  if (rank != 0) {
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "/dev/null";
-  }
-  if (!cores_.empty()) {
-    const unsigned core = cores_[static_cast<std::size_t>(rank) % cores_.size()];
-    cpu_set_t only;
-    CPU_ZERO(&only);
-    CPU_SET(core, &only);
-    if (sched_setaffinity(0, sizeof only, &only) != 0) return "--bind";
-  }
-  gate_.restore();
-  return nullptr;
-}
-
-/// Collects everybody who has ended. Of those found at once, deaths by signal come first: the others may well
-/// have failed because of them.
-void world_launcher::reap() {
-  std::vector<child*> ended;
-  for (child& it : children_) {
-    if (!it.is_running || waitpid(it.process, &it.wait_status, WNOHANG) != it.process) continue;
-    it.is_running = false;
-    ended.push_back(&it);
-    sign_off(it.rank);
-  }
-  std::stable_partition(ended.begin(), ended.end(), [](const child* it) { return WIFSIGNALED(it->wait_status); });
-  for (const child* it : ended) report(*it);
-}
-
-/// A rank that ended before it joined has told its peers nothing. Its page now says "closed", so that they
-/// find out at once instead of waiting for it to come.
-void world_launcher::sign_off(std::int32_t rank) {
-  std::uint32_t state = shm_page::absent;
-  segment_->page(rank).state_of_rank.compare_exchange_strong(state, shm_page::closed);
-}
-
-void world_launcher::report(const child& it) {
-  const bool is_signal = WIFSIGNALED(it.wait_status);
-  const int number = is_signal ? WTERMSIG(it.wait_status) : WEXITSTATUS(it.wait_status);
-  if (exit_status_ == 0) exit_status_ = is_signal ? 128 + number : number;
-  if (number == 0) return;
-  const std::string who = "rank " + std::to_string(it.rank) + " (pid " + std::to_string(it.process) + ") ";
-  if (is_signal)
-    tell(who + "was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")");
-  else
-    tell(who + "exited with status " + std::to_string(number));
-}
-
-/// First a request, then the end.
-void world_launcher::time_is_up() {
-  const int signal = is_late_ ? SIGKILL : SIGTERM;
-  if (!is_late_) {
-    const auto seconds = std::chrono::duration<double>(*request_.limit).count();
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%g s", seconds);
-    tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(running()) + " of " +
-         counted(request_.ranks, "rank"));
-    if (exit_status_ == 0) exit_status_ = k_exit_timeout;
-  }
-  for (const child& it : children_)
-    if (it.is_running) kill(it.process, signal);
-  deadline_ = is_late_ ? std::nullopt : std::optional(clock::now() + k_grace);
-  is_late_ = true;
-}
-
-/// What a terminal sends has reached every member of our process group already.
-void world_launcher::pass_on(const siginfo_t& news) {
-  const bool is_from_terminal = news.si_code == SI_KERNEL;
-  for (const child& it : children_) {
-    if (!it.is_running || (is_from_terminal && getpgid(it.process) == getpgrp())) continue;
-    kill(it.process, news.si_signo);
-  }
-}
-
 /// As a shell judges it: what is there but is no program cannot be executed; what is not there cannot be found.
 int find_fault(const std::string& path) {
   struct stat info {};
@@ -274,29 +249,14 @@ int find_fault(const std::string& path) {
 int launch(const launch_request& request) { return world_launcher(request).run(); }
 
 int find_executable(const std::string& name, std::string& path) {
-  std::vector<std::string> places;
-  if (name.find('/') != std::string::npos) {
-    path = name;
-    return find_fault(name);
-  }
-  if (!name.empty()) {
-    const char* search = std::getenv("PATH");
-    std::string_view rest(search != nullptr ? search : "/usr/local/bin:/usr/bin:/bin");
-    for (bool more = true; more;) {
-      const auto colon = rest.find(':');
-      const std::string folder(rest.substr(0, colon));  // an empty one is the working directory
-      places.push_back((folder.empty() ? "." : folder) + "/" + name);
-      more = colon != std::string_view::npos;
-      if (more) rest.remove_prefix(colon + 1);
-    }
-  }
+  if (name.find('/') != std::string::npos) return find_fault(path = name);
+  const char* search = std::getenv("PATH");
+  std::istringstream folders(std::string(search != nullptr ? search : "/usr/local/bin:/usr/bin:/bin") + ":");
   int answer = k_exit_not_found;
-  for (const std::string& place : places) {
-    const int fault = find_fault(place);
-    if (fault == 0) {
-      path = place;
-      return 0;
-    }
+  for (std::string folder; !name.empty() && std::getline(folders, folder, ':');) {
+    path = (folder.empty() ? "." : folder) + "/" + name;  // an empty one is the working directory
+    const int fault = find_fault(path);
+    if (fault == 0) return 0;
     if (fault == k_exit_not_executable) answer = fault;
   }
   return answer;

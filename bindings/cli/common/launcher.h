@@ -13,10 +13,6 @@
 
 namespace lsched::cli {
 
-inline constexpr const char* k_run_descriptor = "LSCHED_RUN_FD";
-inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
-inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";
-
 /// Exit statuses of the launcher's own, as timeout(1) and env(1) have them.
 inline constexpr int k_exit_timeout = 124;
 inline constexpr int k_exit_not_executable = 126;

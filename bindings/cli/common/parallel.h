@@ -1,103 +1,55 @@
 // Independent jobs on all cores, their results told in order.
 #pragma once
 
-#include <algorithm>
-#include <condition_variable>
+#include <atomic>
 #include <cstddef>
-#include <exception>
-#include <mutex>
-#include <optional>
-#include <thread>
+#include <deque>
+#include <future>
+#include <semaphore>
+#include <stdexcept>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "offload/cores.h"
 
 namespace lsched::cli {
 
-/// What the threads of one in_order() share; everything is under the lock.
-template <class Job, class Tell>
-class ordered_jobs {
+/// Calls a function at the end of its scope.
+template <class Function>
+class at_end_of_scope {
  public:
-  ordered_jobs(std::size_t count, const Job& job, const Tell& tell)
-      : job_(job), tell_(tell), end_(count), results_(count) {}
-
-  void work() {
-    std::unique_lock hold(lock_);
-    while (true) {
-      room_.wait(hold, [&] { return next_ >= end_ || next_ - told_ < k_most_ahead; });
-      if (next_ >= end_) return;
-      const std::size_t mine = next_++;
-      hold.unlock();
-      run(mine, hold);
-      tell_what_is_next();
-      room_.notify_all();
-    }
-  }
-
-  /// After all threads have ended.
-  void rethrow() const {
-    if (failed_) std::rethrow_exception(failed_);
-  }
+  explicit at_end_of_scope(Function last) : last_(last) {}
+  at_end_of_scope(const at_end_of_scope&) = delete;
+  at_end_of_scope& operator=(const at_end_of_scope&) = delete;
+  ~at_end_of_scope() { last_(); }
 
  private:
-  /// Results that wait for an earlier one are kept; no more than these.
-  static constexpr std::size_t k_most_ahead = 64;
-
-  /// Ends with the lock held.
-  void run(std::size_t i, std::unique_lock<std::mutex>& hold) {
-    try {
-      auto result = job_(i);
-      hold.lock();
-      results_[i] = std::move(result);
-    } catch (...) {
-      if (!hold.owns_lock()) hold.lock();
-      fail(i);
-    }
-  }
-
-  void tell_what_is_next() {
-    for (; told_ < end_ && results_[told_]; ++told_) {
-      try {
-        tell_(told_, *results_[told_]);
-      } catch (...) {
-        return fail(told_);
-      }
-      results_[told_].reset();
-    }
-  }
-
-  /// Jobs are begun in order, so all before this one have been; whichever of them fails moves the end forward.
-  void fail(std::size_t i) {
-    if (i >= end_) return;
-    end_ = i;
-    failed_ = std::current_exception();
-  }
-
-  const Job& job_;
-  const Tell& tell_;
-  std::mutex lock_;
-  std::condition_variable room_;
-  std::size_t next_ = 0, told_ = 0, end_;
-  std::exception_ptr failed_;
-  std::vector<std::optional<std::invoke_result_t<const Job&, std::size_t>>> results_;
+  Function last_;
 };
 
 /// Calls job(i) for all i below `count`, as many at a time as there are cores, and tell(i, result) for each in
-/// ascending order, one at a time, from any of the threads. A result does not outlive its tell. The first exception in
-/// that order, of a job or a tell, ends it: what comes before has been told, what comes after is not begun, and it is
-/// thrown from here. Blocks until all jobs that were begun have ended.
+/// ascending order on the calling thread. At most 64 results wait for an earlier one, and a result does not outlive its
+/// tell. The first exception in that order, of a job or a tell, is thrown from here: results before it have been told,
+/// and no further job begins. Blocks until all jobs that were begun have ended.
 template <class Job, class Tell>
 void in_order(std::size_t count, const Job& job, const Tell& tell) {
-  ordered_jobs<Job, Tell> all(count, job, tell);
-  {
-    std::vector<std::jthread> helpers;
-    for (std::size_t i = 1; i < std::min<std::size_t>(usable_cores(), count); ++i)
-      helpers.emplace_back([&all] { all.work(); });
-    all.work();
+  constexpr std::size_t k_most_ahead = 64;
+  std::counting_semaphore<> free_cores(usable_cores());
+  std::atomic<bool> is_over = false;
+  const auto run = [&](std::size_t i) {
+    free_cores.acquire();
+    const at_end_of_scope release([&] { free_cores.release(); });
+    if (is_over) throw std::runtime_error("an earlier job failed");  // nobody asks for this result
+    return job(i);
+  };
+  std::deque<std::future<std::invoke_result_t<const Job&, std::size_t>>> ahead;
+  const at_end_of_scope finish([&] { is_over = true; });
+  std::size_t next = 0;
+  for (std::size_t told = 0; told < count; ++told) {
+    for (; next < count && ahead.size() < k_most_ahead; ++next)
+      ahead.push_back(std::async(std::launch::async, run, next));
+    tell(told, ahead.front().get());
+    ahead.pop_front();
   }
-  all.rethrow();
 }
 
 }  // namespace lsched::cli

@@ -4,20 +4,18 @@
 #include <array>
 #include <cstdlib>
 #include <iterator>
-#include <utility>
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/launcher.h"
+#include "bindings/environment.h"
 #if LSCHED_HAVE_MPI
-#include "bindings/cli/common/mpi_session.h"
+#include <mpi.h>
+
+#include "bindings/c/lsched_mpi.h"
+#include "bindings/mpi/mpi_library.h"
 #endif
 
 namespace lsched::cli {
-
-#if !LSCHED_HAVE_MPI
-class mpi_session {};  // never made
-#endif
-
 namespace {
 
 bool has(const char* variable) { return std::getenv(variable) != nullptr; }
@@ -27,28 +25,65 @@ bool is_started_by_mpi() {
   return has("PMI_RANK") || has("PMI_SIZE") || has("PMIX_RANK") || has("OMPI_COMM_WORLD_SIZE");
 }
 
-std::unique_ptr<mpi_session> open_mpi(const std::string& threads) {
 #if LSCHED_HAVE_MPI
-  const std::vector<std::string> levels = mpi_thread_levels();
-  return require(
-      mpi_session::open(static_cast<int>(std::find(levels.begin(), levels.end(), threads) - levels.begin())));
+
+/// From MPI_Init_thread to MPI_Finalize. The main thread's.
+bool g_is_in_mpi = false;
+
+void enter_mpi(const std::string& threads) {
+  int is_initialized = 0;
+  MPI_Initialized(&is_initialized);
+  if (is_initialized != 0) throw command_failure(LSCHED_ERR_STATE, "MPI is initialised already");
+  const int level = threads == "single"       ? MPI_THREAD_SINGLE
+                    : threads == "funneled"   ? MPI_THREAD_FUNNELED
+                    : threads == "serialized" ? MPI_THREAD_SERIALIZED
+                                              : MPI_THREAD_MULTIPLE;
+  int provided = MPI_THREAD_SINGLE;
+  if (MPI_Init_thread(nullptr, nullptr, level, &provided) != MPI_SUCCESS)
+    throw command_failure(LSCHED_ERR_TRANSPORT, "MPI_Init_thread failed");
+  if (const std::string mismatch = launcher_mismatch(); !mismatch.empty()) {
+    MPI_Finalize();
+    throw command_failure(LSCHED_ERR_TRANSPORT, mismatch + " (this one's is " + mpi_library() + ")");
+  }
+  g_is_in_mpi = true;
+}
+
+void leave_mpi() {
+  if (g_is_in_mpi) MPI_Finalize();
+  g_is_in_mpi = false;
+}
+
+void abort_mpi() {
+  if (g_is_in_mpi) MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+lsched_status open_mpi_world(bool mpi_only, const lsched_config* config, lsched_world** runtime,
+                             lsched_diagnostic* detail) {
+  return lsched_world_open_mpi(MPI_COMM_WORLD, mpi_only ? LSCHED_MPI_ONLY : LSCHED_MPI_AUTO, config, runtime, detail);
+}
+
 #else
-  static_cast<void>(threads);
+
+void enter_mpi(const std::string&) {
   throw command_failure(LSCHED_ERR_UNSUPPORTED,
                         "started by an MPI launcher, but this lsched was built without MPI: build it with "
                         "-DLSCHED_MPI=ON, or use `lsched run -n P`");
-#endif
 }
+void leave_mpi() {}
+void abort_mpi() {}
+lsched_status open_mpi_world(bool, const lsched_config*, lsched_world**, lsched_diagnostic*) {
+  return LSCHED_ERR_UNSUPPORTED;
+}
+
+#endif
 
 }  // namespace
 
-std::vector<std::string> mpi_thread_levels() { return {"single", "funneled", "serialized", "multiple"}; }
-
 origin find_origin() {
   constexpr std::array k_contract{k_run_descriptor, k_run_rank, k_run_size};
-  const auto there = std::count_if(k_contract.begin(), k_contract.end(), has);
-  if (there == std::ssize(k_contract)) return origin::local_launcher;
-  if (there != 0)
+  const auto present = std::ranges::count_if(k_contract, has);
+  if (present == std::ssize(k_contract)) return origin::local_launcher;
+  if (present != 0)
     throw command_failure(LSCHED_ERR_STATE, std::string("of the launcher's variables ") + k_run_descriptor + ", " +
                                                 k_run_rank + " and " + k_run_size + " only some are set");
   return is_started_by_mpi() ? origin::mpi_launcher : origin::alone;
@@ -66,83 +101,52 @@ std::optional<int> session::relaunch(const command_context& context, const sessi
   return launch(request);
 }
 
-session session::open(const session_options& options) {
-  session here;
-  here.origin_ = find_origin();
-  here.mpi_only_ = options.transport == "mpi";
-  const bool wants_mpi = options.transport == "mpi";
-  if (wants_mpi && !here.launched_by_mpi())
+session::session(const session_options& options) : origin_(find_origin()), mpi_only_(options.transport == "mpi") {
+  if (mpi_only_ && !launched_by_mpi())
     throw command_failure(LSCHED_ERR_UNSUPPORTED,
-                          "--transport mpi needs ranks that an MPI launcher has started: "
-                          "mpiexec -n P lsched …");
-  if (options.transport == "shm" && here.launched_by_mpi())
+                          "--transport mpi needs ranks that an MPI launcher has started: mpiexec -n P lsched …");
+  if (options.transport == "shm" && launched_by_mpi())
     throw command_failure(LSCHED_ERR_UNSUPPORTED,
-                          "--transport shm needs ranks that `lsched run` has started; an MPI "
-                          "launcher's ranks take auto or mpi");
-  lsched_diagnostic detail;
-  lsched_diagnostic_init(&detail);
-  if (here.launched_by_mpi()) {
-    here.mpi_ = open_mpi(options.mpi_threads);
-#if LSCHED_HAVE_MPI
-    require(here.mpi_->open_runtime(wants_mpi, options.config, &here.runtime_, &detail), "opening the runtime",
-            &detail);
-#endif
-  } else {
-    require(lsched_world_open(options.config, &here.runtime_, &detail), "opening the runtime", &detail);
-  }
-  here.check_size(options);
-  return here;
-}
-
-void session::check_size(const session_options& options) const {
+                          "--transport shm needs ranks that `lsched run` has started; an MPI launcher's ranks take "
+                          "auto or mpi");
+  if (launched_by_mpi()) enter_mpi(options.mpi_threads);
+  open(options.config);
   if (options.ranks == 0 || options.ranks == size()) return;
+  const std::int32_t started = size();
+  static_cast<void>(lsched_world_close(runtime_));
   throw command_failure(LSCHED_ERR_ARGUMENT, "--ranks " + std::to_string(options.ranks) +
-                                                 ", but the launcher started " + std::to_string(size()) +
+                                                 ", but the launcher started " + std::to_string(started) +
                                                  "; leave the option out");
 }
 
-session::session() = default;
-
-session::session(session&& from) noexcept
-    : runtime_(std::exchange(from.runtime_, nullptr)),
-      origin_(from.origin_),
-      mpi_only_(from.mpi_only_),
-      mpi_(std::move(from.mpi_)) {}
+void session::open(const lsched_config* config) {
+  lsched_diagnostic detail;
+  lsched_diagnostic_init(&detail);
+  require(launched_by_mpi() ? open_mpi_world(mpi_only_, config, &runtime_, &detail)
+                            : lsched_world_open(config, &runtime_, &detail),
+          "opening the runtime", &detail);
+}
 
 session::~session() {
-  if (runtime_ == nullptr) return;
-  const lsched_status answer = lsched_world_close(runtime_);  // BUSY on the way out of a failure: the process ends
-  static_cast<void>(answer);
+  // BUSY on the way out of a failure: the process ends
+  if (runtime_ != nullptr) static_cast<void>(lsched_world_close(runtime_));
 }
 
 void session::close() {
   require(lsched_world_close(runtime_), "closing the runtime");
   runtime_ = nullptr;
-#if LSCHED_HAVE_MPI
-  if (mpi_ != nullptr) mpi_->finish();
-  mpi_.reset();
-#endif
+  leave_mpi();
 }
 
 void session::reopen(const lsched_config& config) {
   if (!launched_by_mpi())
     throw command_failure(LSCHED_ERR_UNSUPPORTED, "ranks of `lsched run` join their world once; use an MPI launcher");
-#if LSCHED_HAVE_MPI
   require(lsched_world_close(runtime_), "closing the runtime");
   runtime_ = nullptr;
-  lsched_diagnostic detail;
-  lsched_diagnostic_init(&detail);
-  require(mpi_->open_runtime(mpi_only_, &config, &runtime_, &detail), "opening the runtime", &detail);
-#else
-  static_cast<void>(config);
-#endif
+  open(&config);
 }
 
-void session::abort_failed_world() {
-#if LSCHED_HAVE_MPI
-  mpi_session::abort_unfinished();
-#endif
-}
+void session::abort_failed_world() { abort_mpi(); }
 
 std::string_view session::transport() const {
   if (!launched_by_mpi()) return "shm";

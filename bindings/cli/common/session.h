@@ -5,16 +5,14 @@
 //   started by hand              a world of one; or, if more ranks are wanted, the command starts itself again
 //                                as that many ranks through the local launcher
 //
-//     if (const auto status = session::relaunch(context, options)) return *status;  // I was only the launcher
-//     session here = session::open(options);                                        // throws command_failure
+//     if (const auto status = session::relaunch(context, options)) return *status;  // this process was the launcher
+//     session joined(options);                                                      // throws command_failure
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "bindings/c/lsched.h"
 #include "bindings/cli/common/commands.h"
@@ -23,22 +21,18 @@ namespace lsched::cli {
 
 enum class origin : std::uint8_t { alone, local_launcher, mpi_launcher };
 
-/// Who started this process, judged by its environment. Throws where the environment contradicts itself.
+/// Who started this process, by its environment. Throws where the environment contradicts itself.
 origin find_origin();
 
 struct session_options {
   std::int32_t ranks = 0;  ///< wanted by the user; 0: whatever the launcher gives, default_ranks if alone
   std::int32_t default_ranks = 1;
-  std::string transport = "auto";         ///< "auto", "shm" or "mpi"
-  std::string mpi_threads = "multiple";   ///< one of mpi_thread_levels()
+  std::string transport = "auto";  ///< "auto", "shm" or "mpi"
+  /// What MPI is asked for: "single", "funneled", "serialized" or "multiple". Below the last the library runs no
+  /// auxiliary thread in a world where ranks talk through MPI. (A library that grants less is used at its level.)
+  std::string mpi_threads = "multiple";
   const lsched_config* config = nullptr;  ///< nullptr: defaults and environment
 };
-
-/// "single", "funneled", "serialized", "multiple": what MPI is asked for. Below the last the library runs no auxiliary
-/// thread in a world where ranks talk through MPI.
-std::vector<std::string> mpi_thread_levels();
-
-class mpi_session;
 
 class session {
  public:
@@ -46,11 +40,11 @@ class session {
   /// their exit status. Nothing in every other case.
   static std::optional<int> relaunch(const command_context& context, const session_options& options);
 
-  /// Joins. Blocks until all ranks have come. Throws command_failure.
-  static session open(const session_options& options);
-
-  session(session&&) noexcept;
-  session& operator=(session&&) = delete;
+  /// Joins. Blocks until all ranks have come. Throws command_failure: also TRANSPORT, where the launcher belongs to
+  /// another MPI than this program, which then sees worlds of one.
+  explicit session(const session_options& options = {});
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
 
   /// Leaves. Without close(), the command has failed, and abort_failed_world() is to be called.
   ~session();
@@ -78,13 +72,11 @@ class session {
   std::string description() const;
 
  private:
-  session();
-  void check_size(const session_options& options) const;
+  void open(const lsched_config* config);
 
   lsched_world* runtime_ = nullptr;
-  origin origin_ = origin::alone;
-  bool mpi_only_ = false;
-  std::unique_ptr<mpi_session> mpi_;
+  const origin origin_;
+  const bool mpi_only_;
 };
 
 }  // namespace lsched::cli

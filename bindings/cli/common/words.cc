@@ -1,9 +1,12 @@
-#include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/words.h"
+#include "bindings/cli/common/errors.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <sstream>
+
+#include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/options.h"
 
 namespace lsched::cli {
 namespace {
@@ -39,24 +42,49 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
 
 CLI::Validator number(double least, double most) { return limits("number", least, most, false); }
 
-void add_data_options(CLI::App& command, data_options& data) {
-  command.add_option("--count", data.count, "Elements of the vector, or of a block of it (docs/collectives.md)")
-      ->check(whole_number(0, k_max_count))
-      ->capture_default_str();
-  command.add_option("--dtype", data.type, "Type of the elements")
-      ->check(CLI::IsMember(names_of(k_all_dtypes)))
-      ->capture_default_str();
-  command.add_option("--op", data.reduction, "How contributions combine")
-      ->check(CLI::IsMember(names_of(k_all_reductions)))
-      ->capture_default_str();
-  command.add_option("--root", data.root, "The root of collectives that have one (default: a rank in the middle)")
+void add_request_options(CLI::App& command, request_options& request) {
+  const option_group group{command};
+  group.add("--ranks", request.ranks, "Size of the world", whole_number(1, k_most_ranks));
+  group.add("--count", request.count, "Elements of the vector, or of a block of it (docs/collectives.md)",
+            whole_number(0, k_max_count));
+  group.add_choice("--dtype", k_all_dtypes, request.type, "Type of the elements");
+  group.add_choice("--op", k_all_reductions, request.reduction, "How contributions combine");
+  group.add("--root", request.root, "The root of collectives that have one (default: a rank in the middle)")
       ->check(whole_number(0, k_most_ranks - 1));
-  command
-      .add_option("--ranks-per-node", data.ranks_per_node,
-                  "Neighbours on a node, for algorithms that go by nodes (default: all)")
+  group
+      .add("--ranks-per-node", request.ranks_per_node,
+           "Neighbours on a node, for algorithms that go by nodes (default: all)")
       ->check(whole_number(1, k_most_ranks));
-  command.add_option("--tensors", data.tensors, "Into how many tensors, nearly equal, an adaptive sum's vector is cut")
+  group.add("--tensors", request.tensors, "Into how many tensors, nearly equal, an adaptive sum's vector is cut")
       ->check(whole_number(1, 1 << 20));
+  add_sparse_options(command, request.sparse);
+  group.add("--activation", request.activation, "Policy of the partial collectives (default: solo)")
+      ->check(activation_words());
+}
+
+void add_sparse_options(CLI::App& command, sparse_data& data) {
+  const option_group group{command};
+  auto* k =
+      group.add("--k", data.k, "Items that a rank sends in a sparse allreduce")->check(whole_number(0, k_max_count));
+  group.add("--density", data.density, "Likewise, as a share of --count", number(0, 1))->excludes(k);
+}
+
+std::uint64_t items_of(const sparse_data& data, std::uint64_t count) {
+  return data.k.value_or(static_cast<std::uint64_t>(data.density * static_cast<double>(count)));
+}
+
+sparse_problem problem_of(const request_options& request) {
+  return {.count = request.count,
+          .k = items_of(request.sparse, request.count),
+          .place = {0, request.ranks},
+          .type = request.type};
+}
+
+const sparse_algorithm& sparse_named(const std::string& algorithm) {
+  if (const sparse_algorithm* known = find_sparse(algorithm)) return *known;
+  std::string names;
+  for (const sparse_algorithm& each : sparse_algorithms()) names.append(names.empty() ? "" : ", ").append(each.name);
+  throw command_failure(LSCHED_ERR_ARGUMENT, "no sparse allreduce is called \"" + algorithm + "\"; there are " + names);
 }
 
 namespace {
@@ -76,27 +104,25 @@ void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_nod
   if (of.has_owners) data.root = 0;
 }
 
-shape shape_of(const collective& of, rank ranks, const data_options& data) {
-  shape wanted =
-      typical_shape(of, ranks, data.count, named(k_all_dtypes, data.type), named(k_all_reductions, data.reduction));
-  if (data.ranks_per_node) set_nodes(wanted, of, ranks, *data.ranks_per_node);
-  if (data.root && of.is_rooted) wanted.root = *data.root;
-  if (data.tensors && of.adapts) wanted.tensors = equal_tensors(data.count, *data.tensors);
+shape shape_of(const collective& of, const request_options& request) {
+  shape wanted = typical_shape(of, request.ranks, request.count, request.type, request.reduction);
+  if (request.ranks_per_node) set_nodes(wanted, of, request.ranks, *request.ranks_per_node);
+  if (request.root && of.is_rooted) wanted.root = *request.root;
+  if (request.tensors && of.adapts) wanted.tensors = equal_tensors(request.count, *request.tensors);
   return wanted;
 }
 
 std::vector<std::string> collective_names() {
   std::vector<std::string> names;
-  for (const algorithm& it : algorithms())
-    if (names.empty() || names.back() != it.of->name) names.emplace_back(it.of->name);
+  for (const algorithm& each : algorithms())
+    if (names.empty() || names.back() != each.of->name) names.emplace_back(each.of->name);
   return names;
 }
 
-std::vector<std::string> algorithm_names(std::string_view collective, std::string_view another) {
+std::vector<std::string> algorithm_names(std::string_view collective) {
   std::vector<std::string> names{"auto"};
-  if (!another.empty()) names.emplace_back(another);
-  for (const algorithm& it : algorithms())
-    if (it.of->name == collective) names.emplace_back(it.name);
+  for (const algorithm& each : algorithms())
+    if (each.of->name == collective) names.emplace_back(each.name);
   return names;
 }
 
@@ -108,14 +134,9 @@ CLI::Validator activation_words() {
   return {check, "full, solo, majority, first_of(M), all_of(M) or quorum(K), perhaps +every(T)", ""};
 }
 
-activation activation_of(const collective& of, const std::string& name, std::uint64_t seed) {
-  if (of.activates || !name.empty()) return activation_of(name, seed);
-  return {.seed = seed};
-}
-
-activation activation_of(const std::string& name, std::uint64_t seed) {
+activation activation_of(const std::string& words, std::uint64_t seed) {
   activation starts{.policy = activation_policy::solo};
-  if (!name.empty()) starts = require(read_activation(name));
+  if (!words.empty()) starts = require(read_activation(words));
   starts.seed = seed;
   return starts;
 }

@@ -1,101 +1,165 @@
 // `lsched simulate`: how long a collective takes on a machine that need not exist.
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cstdio>
+#include <fstream>
 #include <memory>
+#include <optional>
 
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
-#include "bindings/cli/common/words.h"
-#include "bindings/cli/common/world_file.h"
+#include "bindings/cli/common/json_text.h"
 #include "bindings/cli/goal/goal.h"
-#include "bindings/cli/simulate/calibration_report.h"
-#include "bindings/cli/simulate/fig9_report.h"
-#include "bindings/cli/simulate/simulation_batch.h"
-#include "bindings/cli/simulate/simulation_files.h"
-#include "bindings/cli/simulate/simulation_print.h"
+#include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
-#include "collectives/algorithm/algorithm.h"
-#include "collectives/registry.h"
 #include "libsched/simulate/schedule_world.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
 
-/// A calc of n then takes n ns.
-constexpr goal_scenario k_goal_times{.ns_per_byte = 1};
-constexpr double k_goal_compute = 1;  // ns per byte
+using json = nlohmann::ordered_json;
 
-std::vector<schedule_ptr> read_goal(const std::string& path) {
-  const auto program = parse_goal_text(require(content_of(path)));
-  if (!program) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": " + program.error().text);
-  for (std::size_t r = 0; r < program->ranks.size(); ++r)
-    for (const goal_op& it : program->ranks[r].ops)
-      if (it.cpu != 0 || it.nic != 0)
-        throw command_failure(LSCHED_ERR_UNSUPPORTED, path + ": rank " + std::to_string(r) +
-                                                          " uses a second cpu or nic; ranks have one of each here");
-  return require(import_goal(*program, k_goal_times));
+// --- the report --------------------------------------------------------------------------------------------
+
+double us(picoseconds time) { return static_cast<double>(time) / k_ps_per_us; }
+
+json describe(const path_parts& path) {
+  return {{"L", path.L},
+          {"o", path.o},
+          {"g", path.g},
+          {"G_bytes", path.G_bytes},
+          {"O_bytes", path.O_bytes},
+          {"compute_bytes", path.compute_bytes},
+          {"noise_us", us(path.noise)},
+          {"start_us", us(path.start)}};
 }
 
-simulated_run run_of(const simulate_options& options, rank ranks, std::uint64_t bytes, std::uint64_t seed) {
-  simulated_run it{.ranks = ranks, .bytes = bytes, .seed = seed};
-  it.what = {.where = machine_from(options), .skew = skew_from(options), .noise = noise_from(options)};
-  it.what.skew.seed = it.what.noise.seed = seed;
-  it.what.instance = options.instance;
-  it.what.initiator = options.initiator;
-  if (options.collective == "partial_allreduce") it.starts = require(read_activation(options.activation));
-  it.starts.seed = seed;
-  if (options.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
-  if (options.collective == k_sparse_allreduce) {
-    it.sparse = &sparse_named(options.algorithm);
-    it.problem = {.count = options.count,
-                  .k = items_of(options.sparse, options.count),
-                  .period = options.period,
-                  .bucket = options.bucket};
+/// The line that others read; its keys stay.
+json summary_of(const simulated_run& run, const simulation_report& report) {
+  const auto messages = static_cast<double>(report.messages + report.signals);
+  return {{"engine", report.engine},
+          {"ranks", run.ranks},
+          {"messages_per_s", messages > 0 && report.seconds > 0 ? json(messages / report.seconds) : json(nullptr)},
+          {"bytes_per_rank", static_cast<double>(report.memory) / run.ranks},
+          {"seconds", report.seconds},
+          {"generation_seconds", report.generation_seconds},
+          {"finish_us", us(report.last())}};
+}
+
+json describe(const simulate_options& options, const simulated_run& run, const simulation_report& report) {
+  json all{{"ranks", run.ranks}};
+  if (run.given.empty())
+    all["bytes"] = run.bytes;
+  else
+    all[options.file.empty() ? "goal" : "file"] = path_of(options);
+  all.update({{"seed", run.seed},
+              {"messages", report.messages},
+              {"payload_bytes", report.bytes},
+              {"signals", report.signals},
+              {"nic_waits", report.nic_waits},
+              {"active", report.active}});
+  for (const auto& [name, q] : {std::pair{"first", 0.0}, {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"last", 1.0}})
+    all["finish_us"][name] = us(report.quantile(q));
+  if (run.sparse != nullptr) all["count"] = run.problem.count, all["k"] = run.problem.k;
+  if (!run.remark.empty()) all["remark"] = run.remark;
+  if (report.critical_path) all["critical_path"] = describe(*report.critical_path);
+  return all;
+}
+
+/// For people, or two lines of JSON, of which the second is the summary that others read.
+void print(const simulate_options& options, const simulated_run& run, const simulation_report& report) {
+  json details = describe(options, run, report);
+  json summary = summary_of(run, report);
+  if (options.as_json)
+    return void(std::printf("%s\n%s\n", json{{"report", details}}.dump().c_str(), summary.dump().c_str()));
+  const std::string subject = run.given.empty() ? std::to_string(run.bytes) + " B" : path_of(options);
+  std::printf("%s, %s, %s, seed %llu\n", std::string(report.engine).c_str(), counted(run.ranks, "rank").c_str(),
+              subject.c_str(), static_cast<unsigned long long>(run.seed));
+  for (const char* said : {"ranks", "bytes", "goal", "file", "seed"}) details.erase(said);
+  for (const char* said : {"engine", "ranks", "finish_us"}) summary.erase(said);
+  print_lines(details, "  ");
+  print_lines(summary, "  ");
+}
+
+// --- files beside the report -------------------------------------------------------------------------------
+
+/// A file that is created before the work begins, so that nobody works for one that cannot be written.
+class output_file {
+ public:
+  explicit output_file(std::string path) : path_(std::move(path)), stream_(path_, std::ios::binary) {
+    if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": cannot be written: " + reason_of(errno));
   }
-  const algorithm* how = lsched::find(options.collective, options.algorithm);
-  if (how != nullptr && how->of->adapts && how->looks_at.nodes)
-    it.remark = node_warning(*how, ranks, shape_of(options, it));
-  return it;
-}
+  void write(const std::string& content) {
+    stream_ << content;
+    stream_.close();
+    if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": could not be written: " + reason_of(errno));
+  }
 
-simulated_run run_of(const simulate_options& options, std::span<const schedule_ptr> given, std::uint64_t seed) {
-  simulated_run it{.ranks = static_cast<rank>(given.size()), .seed = seed, .given = given};
-  it.what = {.where = machine_from(options), .skew = skew_from(options), .noise = noise_from(options)};
-  if (options.file.empty()) it.what.where.compute = rounded(k_goal_compute * k_fs_per_ns);
-  it.what.skew.seed = it.what.noise.seed = seed;
-  it.what.instance = options.instance;
-  it.what.initiator = options.initiator;
-  if (options.initiator >= it.ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
-  if (options.initiator != 0 && given.front()->starts().policy != activation_policy::majority)
-    throw CLI::ValidationError("--initiator", "changes nothing: the schedules' activation is not majority");
-  return it;
-}
+ private:
+  std::string path_;
+  std::ofstream stream_;
+};
 
-std::vector<schedule_ptr> given_to(const simulate_options& options) {
-  if (!options.file.empty()) return read_world_file(options.file);
-  return options.goal.empty() ? std::vector<schedule_ptr>{} : read_goal(options.goal);
-}
+/// A trace, a GOAL program: of one run.
+class simulation_files {
+ public:
+  simulation_files(const simulate_options& options, std::size_t runs) : options_(options) {
+    if (options.trace.empty() && options.to_goal.empty()) return;
+    if (runs != 1)
+      throw CLI::ValidationError(options.trace.empty() ? "--to-goal" : "--trace", "a file is of one simulation");
+    if (!options.trace.empty()) trace_.emplace(options.trace);
+    if (!options.to_goal.empty()) goal_.emplace(options.to_goal);
+    if (!goal_) record_.ranks = options.trace_ranks;
+  }
 
-std::vector<simulated_run> runs_of(const simulate_options& options, std::span<const schedule_ptr> given) {
-  std::vector<simulated_run> runs;
-  for (std::uint64_t i = 0; i < options.seeds && !given.empty(); ++i)
-    runs.push_back(run_of(options, given, options.seed + i));
-  if (!given.empty()) return runs;
-  for (const std::int32_t ranks : options.ranks)
-    for (const std::uint64_t bytes : options.bytes)
-      for (std::uint64_t i = 0; i < options.seeds; ++i) runs.push_back(run_of(options, ranks, bytes, options.seed + i));
-  return runs;
-}
+  /// To be filled in; null if no file is wanted.
+  simulation_record* record() { return trace_ || goal_ ? &record_ : nullptr; }
 
-result<simulation_report> play(const simulate_options& options, const simulated_run& it,
-                               const std::function<void(std::uint64_t)>& progress, simulation_record* record) {
+  void write(const simulated_run& run, const simulation_report& report) {
+    if (goal_) {
+      std::vector<schedule_ptr> world;
+      const schedule_generator generate = generator_of(options_, run);
+      for (rank r = 0; r < run.ranks; ++r) world.push_back(require(generate({r, run.ranks})));
+      const goal_export made = require(export_goal(world, run.model, record_));
+      goal_->write(to_goal_text(made.program, made.remark));
+    }
+    if (trace_) write_trace(run, report);
+  }
+
+ private:
+  void write_trace(const simulated_run& run, const simulation_report& report) {
+    record_.ranks = options_.trace_ranks;
+    const auto events = trace_of(record_, report, run.model);
+    const std::string name = run.given.empty() ? options_.collective + "/" + options_.algorithm : path_of(options_);
+    trace_context context{.names = {{0, name}}, .remark = "simulated"};
+    if (run.ranks > options_.trace_ranks) {
+      context.remark += ": the first " + std::to_string(options_.trace_ranks) + " of " + std::to_string(run.ranks) +
+                        " ranks; arrows from and to others are missing";
+      std::fprintf(stderr, "%s: %s\n", options_.trace.c_str(), context.remark.c_str());
+    }
+    if (events.size() > context.most_events)
+      std::fprintf(stderr, "%s: the first %zu of %zu events\n", options_.trace.c_str(), context.most_events,
+                   events.size());
+    trace_->write(to_trace_json(events, context));
+  }
+
+  const simulate_options& options_;
+  std::optional<output_file> trace_, goal_;
+  simulation_record record_;
+};
+
+// --- the command -------------------------------------------------------------------------------------------
+
+result<simulation_report> play(const simulate_options& options, const simulated_run& run,
+                               const simulation_progress& progress, simulation_record* record) {
   const auto begin = std::chrono::steady_clock::now();
-  const auto world = packed_world_of(options, it);
+  const auto world = packed_in_parallel(run.ranks, generator_of(options, run));
   if (!world) return world.error();
   const std::chrono::duration<double> generation = std::chrono::steady_clock::now() - begin;
-  simulation what = it.what;
-  what.progress = progress;
-  auto report = simulate_schedules(*world, what, record, options.critical_path);
+  simulation model = run.model;
+  model.progress = progress;
+  auto report = simulate_schedules(*world, model, record, options.critical_path);
   if (report) report->generation_seconds = generation.count();
   return report;
 }
@@ -104,21 +168,16 @@ int run_all(const simulate_options& options) {
   const std::vector<schedule_ptr> given = given_to(options);
   const std::vector<simulated_run> runs = runs_of(options, given);
   simulation_files files(options, runs.size());
-  std::vector<simulation_task> tasks;
-  for (const simulated_run& it : runs)
-    tasks.emplace_back(
-        [&options, &it, &files](const auto& progress) { return play(options, it, progress, files.record()); });
-
-  run_batch(tasks, [&](std::size_t i, const simulation_report& report) {
-    files.write(runs[i], report);
-    print(options, runs[i], report);
-  });
+  run_batch(
+      runs.size(),
+      [&](std::size_t i, const simulation_progress& progress) {
+        return play(options, runs[i], progress, files.record());
+      },
+      [&](std::size_t i, const simulation_report& report) {
+        files.write(runs[i], report);
+        print(options, runs[i], report);
+      });
   return 0;
-}
-
-int simulate(const simulate_options& options, bool has_ranks) {
-  if (options.calibrate) return calibrate(options);
-  return options.fig9 ? predict(options, has_ranks) : run_all(options);
 }
 
 }  // namespace
@@ -133,7 +192,10 @@ void add_simulate_command(CLI::App& app, command_context& context) {
       "          lsched show allreduce --ranks 3 --all > world.sched; lsched simulate --file world.sched");
   command->callback([&context, options, command] {
     check_simulate_options(*command, *options);
-    context.action = [options, has_ranks = command->count("--ranks") > 0] { return simulate(*options, has_ranks); };
+    context.action = [options, has_ranks = command->count("--ranks") > 0] {
+      if (options->calibrate) return calibrate(options->as_json);
+      return options->fig9 ? predict_fig9(*options, has_ranks) : run_all(*options);
+    };
   });
 }
 

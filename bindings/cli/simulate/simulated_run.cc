@@ -1,51 +1,151 @@
-#include "bindings/cli/simulate/simulated_run.h"
+#include <CLI/Error.hpp>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <utility>
 
-#include "bindings/cli/common/parallel_packing.h"
-#include "bindings/cli/common/words.h"
+#include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/parallel.h"
+#include "bindings/cli/goal/goal.h"
+#include "bindings/cli/simulate/simulate.h"
+#include "bindings/input_file.h"
+#include "bindings/progress_line.h"
+#include "collectives/algorithm/algorithm.h"
+#include "collectives/registry.h"
+#include "libsched/schedule/schedule_file.h"
 
 namespace lsched::cli {
+namespace {
 
-shape shape_of(const simulate_options& options, const simulated_run& it) {
-  const collective* of = find_collective(options.collective);
-  const dtype type = of != nullptr && (of->adapts || of->has_owners) ? dtype::f32 : dtype::u8;
-  const std::uint64_t count = it.bytes / size_of(type);
-  shape data = of == nullptr ? shape{} : typical_shape(*of, it.ranks, count, type, kernel::sum);
-  if (of != nullptr && options.ranks_per_node != 0) set_nodes(data, *of, it.ranks, options.ranks_per_node);
+/// Together: a calc of n takes n ns.
+constexpr goal_scenario k_goal_times{.ns_per_byte = 1};
+constexpr femtoseconds k_goal_compute = 1'000'000;  ///< per byte
+
+std::vector<schedule_ptr> read_goal(const std::string& path) {
+  const goal program = require(parse_goal_text(require(content_of(path))), path);
+  for (std::size_t r = 0; r < program.ranks.size(); ++r)
+    for (const goal_op& op : program.ranks[r].ops)
+      if (op.cpu != 0 || op.nic != 0)
+        throw command_failure(LSCHED_ERR_UNSUPPORTED, path + ": rank " + std::to_string(r) +
+                                                          " uses a second cpu or nic; ranks have one of each here");
+  return require(import_goal(program, k_goal_times));
+}
+
+/// What generators are asked for.
+shape shape_of(const simulate_options& options, const simulated_run& run) {
+  const collective* known = find_collective(options.collective);
+  if (known == nullptr) return {};
+  const dtype type = known->adapts || known->has_owners ? dtype::f32 : dtype::u8;
+  shape data = typical_shape(*known, run.ranks, run.bytes / size_of(type), type, kernel::sum);
+  if (options.ranks_per_node != 0) set_nodes(data, *known, run.ranks, options.ranks_per_node);
   return data;
 }
 
-namespace {
-
-/// What makes one rank of it. Not of a file.
-std::function<result<schedule_ptr>(world)> generator_of(const simulate_options& options, const simulated_run& it) {
-  if (it.sparse != nullptr)
-    return [&it](world place) {
-      sparse_problem problem = it.problem;
-      problem.place = place;
-      return it.sparse->generate(problem);
-    };
-  return [&options, &it, data = shape_of(options, it)](world place) {
-    return generate(options.collective, options.algorithm, place, data, it.starts);
-  };
+/// Fills in what is generated.
+void complete(simulated_run& run, const simulate_options& options) {
+  if (options.collective == "partial_allreduce") run.starts = require(read_activation(options.activation));
+  run.starts.seed = run.seed;
+  if (options.collective == k_sparse_allreduce) {
+    run.sparse = &sparse_named(options.algorithm);
+    run.problem = {.count = options.count,
+                   .k = items_of(options.sparse, options.count),
+                   .period = options.period,
+                   .bucket = options.bucket};
+  }
+  const algorithm* how = find(options.collective, options.algorithm);
+  if (how != nullptr && how->of->adapts && how->looks_at.nodes)
+    run.remark = node_warning(*how, run.ranks, shape_of(options, run));
 }
 
 }  // namespace
 
-result<packed_world> packed_world_of(const simulate_options& options, const simulated_run& it) {
-  if (!it.given.empty()) return packed_world::of(it.given);
-  return packed_in_parallel(it.ranks, generator_of(options, it));
+std::vector<schedule_ptr> given_to(const simulate_options& options) {
+  if (!options.file.empty()) return require(parse_world(require(content_of(options.file))), options.file);
+  return options.goal.empty() ? std::vector<schedule_ptr>{} : read_goal(options.goal);
 }
 
-result<std::vector<schedule_ptr>> world_of(const simulate_options& options, const simulated_run& it) {
-  if (!it.given.empty()) return std::vector(it.given.begin(), it.given.end());
-  const auto make = generator_of(options, it);
-  std::vector<schedule_ptr> ranks;
-  for (rank r = 0; r < it.ranks; ++r) {
-    auto program = make({r, it.ranks});
-    if (!program) return program.error();
-    ranks.push_back(std::move(*program));
-  }
-  return ranks;
+std::vector<simulated_run> runs_of(const simulate_options& options, std::span<const schedule_ptr> given) {
+  simulation model = model_of(options);
+  if (!options.goal.empty()) model.where.compute = k_goal_compute;
+  std::vector<simulated_run> runs;
+  const auto add = [&](rank ranks, std::uint64_t bytes) {
+    if (model.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
+    if (!given.empty() && model.initiator != 0 && given.front()->starts().policy != activation_policy::majority)
+      throw CLI::ValidationError("--initiator", "changes nothing: the schedules' activation is not majority");
+    for (std::uint64_t seed = options.seed; seed < options.seed + options.seeds; ++seed) {
+      model.skew.seed = model.noise.seed = seed;
+      runs.push_back({.ranks = ranks, .bytes = bytes, .seed = seed, .model = model, .given = given});
+      if (given.empty()) complete(runs.back(), options);
+    }
+  };
+  if (!given.empty()) add(static_cast<rank>(given.size()), 0);
+  for (const rank ranks : given.empty() ? options.ranks : std::vector<rank>{})
+    for (const std::uint64_t bytes : options.bytes) add(ranks, bytes);
+  return runs;
+}
+
+schedule_generator generator_of(const simulate_options& options, const simulated_run& run) {
+  if (!run.given.empty())
+    return [&run](world place) -> result<schedule_ptr> { return run.given[static_cast<std::size_t>(place.self)]; };
+  if (run.sparse != nullptr)
+    return [&run](world place) {
+      sparse_problem problem = run.problem;
+      problem.place = place;
+      return run.sparse->generate(problem);
+    };
+  return [&options, &run, data = shape_of(options, run)](world place) {
+    return generate(options.collective, options.algorithm, place, data, run.starts);
+  };
+}
+
+void run_batch(std::size_t count,
+               const std::function<result<simulation_report>(std::size_t, const simulation_progress&)>& simulate,
+               const std::function<void(std::size_t, const simulation_report&)>& done) {
+  std::atomic<std::size_t> finished = 0;
+  std::atomic<std::uint64_t> messages = 0;
+  progress_line line;
+  const auto show = [&] {
+    line.show([&] {
+      std::array<char, 100> text{};
+      std::snprintf(text.data(), text.size(), "simulating: %zu of %zu done, %.1f M messages", finished.load(), count,
+                    static_cast<double>(messages.load()) / 1e6);
+      return std::string(text.data());
+    });
+  };
+  const auto job = [&](std::size_t i) {
+    return require(simulate(i, [&, told = std::uint64_t{0}](std::uint64_t now) mutable {
+      messages += now - std::exchange(told, now);
+      show();
+    }));
+  };
+  in_order(count, job, [&](std::size_t i, const simulation_report& report) {
+    {
+      const auto held = line.erase();
+      done(i, report);
+    }
+    ++finished;
+    show();
+  });
+}
+
+result<packed_world> packed_in_parallel(rank size, const schedule_generator& generate) {
+  constexpr rank k_batch = 256;
+  packed_world all(size);
+  std::optional<failure> why;
+  const auto make = [&](std::size_t batch) {
+    std::vector<result<schedule_ptr>> made;
+    const rank first = static_cast<rank>(batch) * k_batch;
+    for (rank r = first; r < std::min(size, first + k_batch); ++r) made.push_back(generate(world{r, size}));
+    return made;
+  };
+  in_order((static_cast<std::size_t>(size) + k_batch - 1) / k_batch, make,
+           [&](std::size_t, const std::vector<result<schedule_ptr>>& made) {
+             for (const auto& program : made)
+               if (!why) why = program ? all.add(*program) : std::optional(program.error());
+           });
+  if (!why) why = all.finish();
+  if (why) return std::move(*why);
+  return all;
 }
 
 }  // namespace lsched::cli

@@ -1,0 +1,33 @@
+// What a command has to say, as JSON and for people, from one description.
+#pragma once
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace lsched::cli {
+
+/// "online 4, usable 2"; none for null.
+inline std::string text_of(const nlohmann::ordered_json& value) {
+  if (value.is_null()) return "none";
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.9g", value.get<double>());
+    return text.data();
+  }
+  if (!value.is_structured()) return value.dump();
+  std::string text;
+  for (const auto& [name, part] : value.items())
+    text += (text.empty() ? "" : ", ") + (value.is_object() ? name + " " : "") + text_of(part);
+  return text;
+}
+
+/// A line for each member.
+inline void print_lines(const nlohmann::ordered_json& object, const char* indent = "") {
+  for (const auto& [name, value] : object.items())
+    std::printf("%s%s: %s\n", indent, name.c_str(), text_of(value).c_str());
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,46 @@
+// Adding options to a subcommand, a line each.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "bindings/cli/common/words.h"
+
+namespace lsched::cli {
+
+/// Adds options, to one group of the help text if it has a name; those with a check show their default.
+struct option_group {
+  CLI::App& command;
+  const char* name = nullptr;
+
+  CLI::Option* grouped(CLI::Option* option) const { return name == nullptr ? option : option->group(name); }
+
+  template <class Value>
+  CLI::Option* add(const char* option, Value& value, const char* text) const {
+    return grouped(command.add_option(option, value, text));
+  }
+  template <class Value>
+  CLI::Option* add(const char* option, Value& value, const char* text, const CLI::Validator& check) const {
+    return add(option, value, text)->check(check)->capture_default_str();
+  }
+  CLI::Option* add_flag(const char* option, bool& value, const char* text) const {
+    return grouped(command.add_flag(option, value, text));
+  }
+
+  /// The value whose name_of is the word. `values` and `value` outlive the parser.
+  template <class Values, class Value>
+  CLI::Option* add_choice(const char* option, const Values& values, Value& value, const char* text) const {
+    std::vector<std::string> names;
+    for (const auto each : values) names.emplace_back(name_of(each));
+    const auto set = [&values, &value](const std::string& word) {
+      value = *std::ranges::find_if(values, [&](auto each) { return name_of(each) == word; });
+    };
+    return grouped(command.add_option_function<std::string>(option, set, text))
+        ->check(CLI::IsMember(names))
+        ->default_str(std::string(name_of(value)));
+  }
+};
+
+}  // namespace lsched::cli
