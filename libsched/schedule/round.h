@@ -188,7 +188,7 @@ class round_player {
   /// is there, which `take()` answers for as receive() does; any other op that was pending has been carried out.
   template <class Take>
   void resume(number id, round_no value, const Take& take) {
-    const op_kind kind = by_.at(id).kind;
+    const op_kind kind = interpreter_.at(id).kind;
     if (kind == op_kind::signal_recv) return hear(id, value);
     if (kind != op_kind::recv || take() == outcome::done) finish(id);
   }

@@ -52,7 +52,7 @@ void complete(simulated_run& run, const simulate_options& options) {
                    .period = options.period,
                    .bucket = options.bucket};
   }
-  const algorithm* how = find(options.collective, options.algorithm);
+  const algorithm* how = lsched::find(options.collective, options.algorithm);
   if (how != nullptr && how->of->adapts && how->looks_at.nodes)
     run.remark = node_warning(*how, run.ranks, shape_of(options, run));
 }
