@@ -1,5 +1,5 @@
 // From one floating format to another.
-#include "ops/elementwise/convert.h"
+#include "ops/elementwise/elementwise.h"
 
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"

@@ -6,7 +6,7 @@
 #include "collectives/allgather/allgather_dissemination.h"
 #include "collectives/patterns/list_gather.h"
 #include "collectives/sparse/protocol/coo_steps.h"
-#include "ops/sparse/item.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "ops/adasum/linear.h"
+#include "ops/adasum/adasum.h"
 #include "ops/adasum/tensor.h"
 
 namespace lsched {

@@ -24,7 +24,7 @@
 #include "microbench/benchmarks.h"
 #include "microbench/harness.h"
 #include "microbench/plot.h"
-#include "ops/adasum/linear.h"
+#include "ops/adasum/adasum.h"
 #if LSCHED_HAVE_MPI
 #include "microbench/coll/mpi_rival.h"
 #endif

@@ -77,9 +77,8 @@ gaussiank::gaussiank(const sparse_problem& problem)
     : problem_(problem),
       k_(most_sent(problem)),
       room_(std::min(2 * k_, problem.count)),
-      accumulate_(find_accumulate_select(problem.type)),
-      select_(find_select(problem.type)),
-      top_k_(find_top_k(problem.type)),
+      accumulate_(sparse_kernels_of(problem.type).accumulate_select),
+      top_k_(sparse_kernels_of(problem.type).top_k),
       all_(problem, room_) {}
 
 gaussian_list gaussiank::select(std::byte* residual, const std::byte* gradient, std::byte* items) {
@@ -112,13 +111,13 @@ double gaussiank::first_threshold(const std::byte* residual) const {
 }
 
 /// Of a threshold below zero, all are above it. NaN and what overflows f32 are above all numbers.
-select_result gaussiank::select_above(double threshold, const std::byte* residual, std::byte* items) const {
+select_result gaussiank::select_above(double threshold, std::byte* residual, std::byte* items) const {
   const dtype type = residual_of(problem_.type);
   const std::uint64_t infinity = magnitude_in(type, std::numeric_limits<double>::infinity());
   magnitude_range range{.least = threshold > 0 ? magnitude_in(type, threshold) + 1 : 1};
   if (std::isnan(threshold)) range.least = infinity + 1;
   if (problem_.nans == nan_policy::ignore) range.most = infinity;
-  return select_(residual, problem_.count, 0, range, items, room_);
+  return accumulate_({.residual = residual, .count = problem_.count}, range, items, room_);
 }
 
 }  // namespace lsched

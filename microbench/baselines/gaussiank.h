@@ -13,7 +13,7 @@
 #pragma once
 
 #include "collectives/sparse/steps/gathered_lists.h"
-#include "ops/sparse/top_k.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 
@@ -54,14 +54,13 @@ class gaussiank {
 
  private:
   double first_threshold(const std::byte* residual) const;
-  select_result select_above(double threshold, const std::byte* residual, std::byte* items) const;
+  select_result select_above(double threshold, std::byte* residual, std::byte* items) const;
 
   sparse_problem problem_;
   std::uint64_t k_;
   std::uint64_t room_;
-  accumulate_select_fn accumulate_;
-  select_fn select_;
-  top_k_fn top_k_;
+  decltype(sparse_kernels::accumulate_select) accumulate_;
+  decltype(sparse_kernels::top_k) top_k_;
   top_k_hint hint_;  ///< of the rounds that find too many
   gathered_lists all_;
 };

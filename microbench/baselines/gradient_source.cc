@@ -6,7 +6,7 @@
 
 #include "libsched/schedule/draw.h"
 #include "libsched/schedule/geometry.h"
-#include "ops/elementwise/convert.h"
+#include "ops/elementwise/elementwise.h"
 
 namespace lsched {
 namespace {

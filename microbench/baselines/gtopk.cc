@@ -6,12 +6,6 @@
 namespace lsched {
 namespace {
 
-std::uint32_t index_at(const std::byte* items, std::size_t i, dtype type) {
-  std::uint32_t index = 0;
-  std::memcpy(&index, items + i * item_size(type), sizeof index);
-  return index;
-}
-
 bool has(const std::uint64_t* bits, std::size_t i) { return (bits[i / 64] >> i % 64 & 1) != 0; }
 
 }  // namespace
@@ -21,9 +15,9 @@ gtopk::gtopk(const sparse_problem& problem, arrival_rule rule, std::uint32_t chi
       rule_(rule),
       room_(most_sent(problem)),
       ranks_(static_cast<std::uint64_t>(problem.place.size)),
-      merge_add_(find_merge_add(problem.type)),
-      keep_largest_(find_keep_largest(problem.type)),
-      settle_(find_settle(problem.type)),
+      merge_add_(sparse_kernels_of(problem.type).merge_add),
+      keep_largest_(sparse_kernels_of(problem.type).keep_largest),
+      settle_(sparse_kernels_of(problem.type).settle),
       own_(problem),
       merged_(2 * room_ * item_size(problem.type)),
       parts_(rule == arrival_rule::exact ? children + 1 : 0),
@@ -68,7 +62,7 @@ void gtopk::take_up(item_list list) {
   if (rule_ == arrival_rule::published) return;
   part& to = parts_[n_parts_++];
   to.indices.resize(list.count);
-  for (std::size_t i = 0; i < list.count; ++i) to.indices[i] = index_at(list.items, i, type_);
+  for (std::size_t i = 0; i < list.count; ++i) to.indices[i] = index_at(type_, list.items, i);
   std::fill(to.survivors.begin(), to.survivors.end(), 0);
   for (std::size_t i = 0; i < list.count; ++i) to.survivors[i / 64] |= std::uint64_t{1} << i % 64;
 }
@@ -77,8 +71,8 @@ void gtopk::take_up(item_list list) {
 void gtopk::strike(part& from, item_list partial, const std::uint64_t* survivors) const {
   std::size_t at = 0;
   for (std::size_t i = 0; i < from.indices.size(); ++i) {
-    while (at < partial.count && index_at(partial.items, at, type_) < from.indices[i]) ++at;
-    const bool is_there = at < partial.count && index_at(partial.items, at, type_) == from.indices[i];
+    while (at < partial.count && index_at(type_, partial.items, at) < from.indices[i]) ++at;
+    const bool is_there = at < partial.count && index_at(type_, partial.items, at) == from.indices[i];
     const bool survives = is_there && (survivors == nullptr || has(survivors, at));
     if (!survives) from.survivors[i / 64] &= ~(std::uint64_t{1} << i % 64);
   }

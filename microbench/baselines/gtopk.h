@@ -21,9 +21,7 @@
 #include "collectives/sparse/steps/dense_update.h"
 #include "collectives/sparse/steps/judge.h"
 #include "collectives/sparse/steps/own_top_k.h"
-#include "ops/sparse/item_list.h"
-#include "ops/sparse/residual.h"
-#include "ops/sparse/sparse_sum.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 
@@ -82,9 +80,9 @@ class gtopk {
   arrival_rule rule_;
   std::uint64_t room_;
   std::uint64_t ranks_;
-  merge_add_fn merge_add_;
-  keep_largest_fn keep_largest_;
-  settle_fn settle_;
+  decltype(sparse_kernels::merge_add) merge_add_;
+  decltype(sparse_kernels::keep_largest) keep_largest_;
+  decltype(sparse_kernels::settle) settle_;
   own_top_k own_;
   item_list sent_;                 ///< what select found; belongs to own_
   std::vector<std::byte> merged_;  ///< two lists

@@ -5,7 +5,7 @@
 #include "collectives/algorithm/shape.h"
 #include "libsched/schedule/geometry.h"
 #include "microbench/baselines/rival_steps.h"
-#include "ops/sparse/sparse_sum.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 namespace {

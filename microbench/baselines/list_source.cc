@@ -23,7 +23,8 @@ item_list list_source::draw(rank of, round_no round) {
   }
   void* const residual = is_wide ? static_cast<void*>(wide_.data()) : narrow_.data();
   const accumulation vector{.residual = residual, .count = gradients_.options().count};
-  const top_k_list found = find_top_k(type_)(vector, k_, nan_policy::propagate, items_.data(), room_, hint_);
+  const top_k_list found =
+      sparse_kernels_of(type_).top_k(vector, k_, nan_policy::propagate, items_.data(), room_, hint_);
   return {items_.data(), found.count};
 }
 

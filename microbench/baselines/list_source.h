@@ -5,7 +5,7 @@
 
 #include "collectives/sparse/protocol/problem.h"
 #include "microbench/baselines/gradient_source.h"
-#include "ops/sparse/top_k.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 

@@ -6,7 +6,7 @@
 #include "collectives/sparse/protocol/region_parts.h"
 #include "collectives/sparse/protocol/split.h"
 #include "libsched/schedule/geometry.h"
-#include "ops/sparse/top_k.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 namespace {
@@ -253,7 +253,8 @@ void list_lockstep::split(const selections& selected) {
 // Owners in their order keep the first k of the order by magnitude, as they do after a search for the threshold.
 void list_lockstep::keep() {
   const std::uint64_t sums = sum_.take(0, of_.count, result_.data());
-  const item_list kept{result_.data(), find_keep_largest(of_.type)(result_.data(), sums, most_items(of_)).count};
+  const item_list kept{result_.data(),
+                       sparse_kernels_of(of_.type).keep_largest(result_.data(), sums, most_items(of_)).count};
   std::uint64_t begin = 0;
   for (std::size_t owner = 0; owner < lengths_.size(); ++owner) {
     const std::uint64_t end = items_below(of_.type, kept, begin, boundaries_[owner + 1]);

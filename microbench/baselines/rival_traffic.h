@@ -11,8 +11,7 @@
 #include "collectives/sparse/protocol/problem.h"
 #include "libsched/schedule/geometry.h"
 #include "microbench/baselines/gtopk.h"
-#include "ops/sparse/item_list.h"
-#include "ops/sparse/sparse_sum.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 
@@ -84,8 +83,8 @@ class gtopk_traffic {
   dtype type_;
   arrival_rule rule_;
   std::uint64_t k_;
-  merge_add_fn merge_add_;
-  keep_largest_fn keep_largest_;
+  decltype(sparse_kernels::merge_add) merge_add_;
+  decltype(sparse_kernels::keep_largest) keep_largest_;
   std::vector<std::byte> merged_;  ///< two lists
   std::vector<subtree> subtrees_;  ///< the first `open_` of them, by rank
   std::size_t open_ = 0;

@@ -59,7 +59,7 @@ topk_dsa::topk_dsa(const sparse_problem& problem)
       regions_(problem.count, index(problem.place.size)),
       room_(most_sent(problem)),
       result_room_(most_in_union(problem, room_)),
-      settle_(find_settle(problem.type)),
+      settle_(sparse_kernels_of(problem.type).settle),
       own_(problem),
       sum_(problem.type, regions_.size(index(problem.place.self))),
       sums_(std::min(regions_.size(index(problem.place.self)), result_room_) * item_size(problem.type)),

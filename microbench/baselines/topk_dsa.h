@@ -22,7 +22,7 @@
 #include "collectives/sparse/steps/list_sum.h"
 #include "collectives/sparse/steps/own_top_k.h"
 #include "libsched/schedule/geometry.h"
-#include "ops/sparse/residual.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 
@@ -77,7 +77,7 @@ class topk_dsa {
   cut regions_;
   std::uint64_t room_;
   std::uint64_t result_room_;
-  settle_fn settle_;
+  decltype(sparse_kernels::settle) settle_;
   own_top_k own_;
   item_list sent_;  ///< what select found; belongs to own_
   list_sum sum_;

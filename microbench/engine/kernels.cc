@@ -18,7 +18,7 @@
 #include "microbench/engine/engine_parts.h"
 #include "microbench/engine/memory_levels.h"
 #include "microbench/engine/sparse_cells.h"
-#include "ops/adasum/linear.h"
+#include "ops/adasum/adasum.h"
 #include "ops/kernel.h"
 
 namespace lsched::bench {

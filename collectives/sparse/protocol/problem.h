@@ -2,7 +2,7 @@
 //
 // The folder sparse/ is what one rank computes between two messages: which elements it sends, how it adds what arrives,
 // what remains for later. It knows no schedules and sends nothing; the generators in collectives/ say which of its
-// steps come when, and what travels between them. Items, lists, and their order by magnitude are those of item.h.
+// steps come when, and what travels between them. Items, lists, and their order by magnitude are those of sparse.h.
 //
 // (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022.)
 #pragma once
@@ -13,7 +13,7 @@
 #include <optional>
 #include <span>
 
-#include "ops/sparse/item.h"
+#include "ops/sparse/sparse.h"
 #include "ops/status.h"
 
 namespace lsched {

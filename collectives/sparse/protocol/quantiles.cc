@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "libsched/schedule/geometry.h"
-#include "ops/sparse/item_list.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 namespace {
@@ -75,7 +75,13 @@ void count_positions(const sparse_problem& of, item_list selected, std::span<std
   std::fill(bins.begin(), bins.end(), 0);
   if (selected.count == 0) return;
   if (of.boundaries == boundary_rule::averaged) return count_own_quantiles(of, selected, bins);
-  count_positions(of.type, selected.items, selected.count, 0, bin_width(of), bins.data(), bins.size());
+  const std::uint64_t width = bin_width(of);
+  std::uint64_t bin = 0;
+  for (std::uint64_t i = 0; i < selected.count; ++i) {
+    const std::uint64_t position = index_at(of.type, selected.items, i);
+    if (position - bin * width >= width) bin = position / width;  // positions ascend: not often
+    ++bins[bin];
+  }
 }
 
 void place_boundaries(const sparse_problem& of, std::span<const std::uint64_t> sums,

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "libsched/schedule/geometry.h"
-#include "ops/sparse/top_k.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 namespace {
@@ -69,7 +69,7 @@ std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::u
 std::uint64_t split(const sparse_problem& of, round_no round, item_list selected,
                     std::span<const std::uint64_t> boundaries, std::byte* items, std::span<std::uint64_t> lengths) {
   const std::size_t bytes = item_size(of.type);
-  const keep_largest_fn keep_largest = find_keep_largest(of.type);
+  const decltype(sparse_kernels::keep_largest) keep_largest = sparse_kernels_of(of.type).keep_largest;
   std::uint64_t begin = 0, written = 0;
   for (rank owner = 0; owner < of.place.size; ++owner) {
     const auto region = static_cast<std::size_t>(owner);

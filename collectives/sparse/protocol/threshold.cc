@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "ops/sparse/item_list.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 namespace {
@@ -31,7 +31,7 @@ std::uint64_t threshold_bins(dtype type, unsigned pass) {
 
 std::uint64_t items_from(dtype type, item_list list, std::uint64_t magnitude) {
   std::uint64_t found = 0;
-  find_count_magnitudes(type)(list.items, list.count, {.low = magnitude, .shift = 0, .count = 1}, &found);
+  sparse_kernels_of(type).count_magnitudes(list.items, list.count, {.low = magnitude, .shift = 0, .count = 1}, &found);
   return found;
 }
 
@@ -43,7 +43,7 @@ void global_threshold::count(unsigned pass, item_list list, std::span<const std:
     narrow(pass - 1, before);
   std::fill(bins.begin(), bins.end(), 0);
   const magnitude_bins where{.low = low_, .shift = shift_of(type_, pass), .count = bins.size()};
-  find_count_magnitudes(type_)(list.items, list.count, where, bins.data());
+  sparse_kernels_of(type_).count_magnitudes(list.items, list.count, where, bins.data());
 }
 
 // The last bin has all above it, too: so the sum of bins from one on is how many there are from its magnitude on, in
@@ -57,7 +57,7 @@ void global_threshold::narrow(unsigned pass, std::span<const std::uint64_t> sums
 magnitude_tally global_threshold::finish(item_list list, std::span<const std::uint64_t> last) {
   narrow(threshold_passes(type_) - 1, last);
   std::array<std::uint64_t, 2> bins{};  // of the k-th itself, and of all above
-  find_count_magnitudes(type_)(list.items, list.count, {.low = low_, .shift = 0, .count = 2}, bins.data());
+  sparse_kernels_of(type_).count_magnitudes(list.items, list.count, {.low = low_, .shift = 0, .count = 2}, bins.data());
   return {bins[1], bins[0]};
 }
 

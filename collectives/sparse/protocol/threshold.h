@@ -1,6 +1,6 @@
 // The k-th largest magnitude of lists that many ranks have parts of, exactly.
 //
-// Magnitudes are numbers of 15, 31 or 63 bits (item.h). A pass counts, in each rank's list, how many items have
+// Magnitudes are numbers of 15, 31 or 63 bits (sparse.h). A pass counts, in each rank's list, how many items have
 // which bits, a few at a time and the uppermost first, of those that agree with the k-th in what is known of it; from
 // the sum over all ranks follow the k-th's next bits. After the last pass nothing is left to be guessed.
 //

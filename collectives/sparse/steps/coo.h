@@ -9,7 +9,7 @@
 //
 // A value of the result is (of rank 0's values, the first + the second + …) + (likewise of rank 1) + …, as far as ranks
 // have given the index, in the order in which they have given them; f32 for 16-bit types, else the values' own type;
-// rounded once, NaN is the positive quiet one without payload. Lists may have zeros here (other than in item.h).
+// rounded once, NaN is the positive quiet one without payload. Lists may have zeros here (other than in sparse.h).
 //
 // In a round that is not good nothing of the user's is written but the count, and all lists after judging are empty.
 #pragma once
@@ -19,8 +19,8 @@
 
 #include "collectives/sparse/protocol/coo_problem.h"
 #include "collectives/sparse/protocol/problem.h"
-#include "ops/elementwise/convert.h"
-#include "ops/sparse/item.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 

@@ -5,7 +5,7 @@
 namespace lsched {
 
 dense_update::dense_update(dtype type, std::uint64_t count, std::uint64_t room)
-    : type_(type), count_(count), scatter_(find_scatter(type)) {
+    : type_(type), count_(count), scatter_(sparse_kernels_of(type).scatter) {
   last_.reserve(room);
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "collectives/sparse/protocol/problem.h"
-#include "ops/sparse/item_list.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 
@@ -24,7 +24,7 @@ class dense_update {
  private:
   dtype type_;
   std::uint64_t count_;
-  scatter_fn scatter_;
+  decltype(sparse_kernels::scatter) scatter_;
   const std::byte* last_vector_ = nullptr;
   std::vector<std::uint32_t> last_;  ///< indices
 };

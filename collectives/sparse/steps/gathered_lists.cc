@@ -7,7 +7,7 @@ namespace lsched {
 gathered_lists::gathered_lists(const sparse_problem& problem, std::uint64_t sent)
     : room_(most_in_union(problem, sent)),
       ranks_(static_cast<std::uint64_t>(problem.place.size)),
-      settle_(find_settle(problem.type)),
+      settle_(sparse_kernels_of(problem.type).settle),
       sum_(problem.type, problem.count),
       update_(problem.type, problem.count, room_),
       judge_(problem) {}

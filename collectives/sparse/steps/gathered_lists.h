@@ -4,7 +4,7 @@
 #include "collectives/sparse/steps/dense_update.h"
 #include "collectives/sparse/steps/judge.h"
 #include "collectives/sparse/steps/list_sum.h"
-#include "ops/sparse/residual.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 
@@ -31,7 +31,7 @@ class gathered_lists {
  private:
   std::uint64_t room_;
   std::uint64_t ranks_;
-  settle_fn settle_;
+  decltype(sparse_kernels::settle) settle_;
   list_sum sum_;
   dense_update update_;
   result_judge judge_;

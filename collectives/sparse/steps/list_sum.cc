@@ -4,8 +4,8 @@ namespace lsched {
 
 list_sum::list_sum(dtype type, std::uint64_t region)
     : region_(region),
-      scatter_add_(find_scatter_add(type)),
-      gather_touched_(find_gather_touched(type)),
+      scatter_add_(sparse_kernels_of(type).scatter_add),
+      gather_touched_(sparse_kernels_of(type).gather_touched),
       sums_(region * size_of(residual_of(type))),
       touched_(bitmap_words(region)) {}
 

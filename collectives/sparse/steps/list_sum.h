@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collectives/sparse/protocol/problem.h"
-#include "ops/sparse/sparse_sum.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 
@@ -21,8 +21,8 @@ class list_sum {
 
  private:
   std::uint64_t region_;
-  scatter_add_fn scatter_add_;
-  gather_touched_fn gather_touched_;
+  decltype(sparse_kernels::scatter_add) scatter_add_;
+  decltype(sparse_kernels::gather_touched) gather_touched_;
   std::vector<std::byte> sums_;
   std::vector<std::uint64_t> touched_;
 };

@@ -5,9 +5,7 @@
 
 #include "collectives/sparse/protocol/quantiles.h"
 #include "collectives/sparse/protocol/split.h"
-#include "ops/sparse/item_list.h"
-#include "ops/sparse/residual.h"
-#include "ops/sparse/top_k.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 namespace {
@@ -49,7 +47,7 @@ item_list oktopk_steps::select(const void* gradient) {
 
 std::uint64_t oktopk_steps::select_largest(const accumulation& from) {
   const std::uint64_t k = most_items(of_), room = selection_room(of_);
-  const top_k_list found = find_top_k(of_.type)(from, k, of_.nans, selected_.data(), room, state_.hint);
+  const top_k_list found = sparse_kernels_of(of_.type).top_k(from, k, of_.nans, selected_.data(), room, state_.hint);
   next_ = {};
   if (reuses()) next_ = {.local = found.count == k ? found.magnitude : 0, .left = of_.reuse - 1};
   return found.count;
@@ -135,7 +133,7 @@ void oktopk_steps::plan(std::span<const std::uint64_t> tallies, std::span<std::u
 
 std::uint64_t oktopk_steps::cut(item_list sums, std::byte* kept) const {
   const std::uint64_t below = reuses() ? least_gathered() - 1 : threshold_.magnitude();
-  return find_filter_items(of_.type)(sums.items, sums.count, below, ties_, kept);
+  return sparse_kernels_of(of_.type).filter_items(sums.items, sums.count, below, ties_, kept);
 }
 
 std::uint64_t oktopk_steps::least_gathered() const {
@@ -146,7 +144,7 @@ item_list oktopk_steps::result_of(item_list gathered) {
   if (!reuses() || !looks_) return gathered;
   if (gathered.count > 0) std::memcpy(best_.data(), gathered.items, gathered.count * item_size(of_.type));
   const std::uint64_t k = most_items(of_);
-  const kept_items kept = find_keep_largest(of_.type)(best_.data(), gathered.count, k);
+  const kept_items kept = sparse_kernels_of(of_.type).keep_largest(best_.data(), gathered.count, k);
   next_.global = kept.count == k ? kept.magnitude : 0;
   return {best_.data(), kept.count};
 }
@@ -155,7 +153,7 @@ std::uint64_t oktopk_steps::settle(item_list gathered, void* update) {
   item_list result = result_of(gathered);
   if (!judge_.accepts(result, state_.residual())) result = {}, next_ = {};
   const std::uint64_t settled =
-      find_settle(of_.type)(state_.residual(), sent_.data(), sent_count_, result.items, result.count);
+      sparse_kernels_of(of_.type).settle(state_.residual(), sent_.data(), sent_count_, result.items, result.count);
   sent_count_ = 0;
   if (update != nullptr) write_update(result, update);
   state_.finish_round(boundaries_, next_);
@@ -164,7 +162,7 @@ std::uint64_t oktopk_steps::settle(item_list gathered, void* update) {
 
 void oktopk_steps::write_update(item_list result, void* update) {
   clear_update(update);
-  find_scatter(of_.type)(result.items, result.count, static_cast<std::uint64_t>(of_.place.size), update);
+  sparse_kernels_of(of_.type).scatter(result.items, result.count, static_cast<std::uint64_t>(of_.place.size), update);
   for (std::uint64_t i = 0; i < result.count; ++i) {
     std::uint32_t index;
     std::memcpy(&index, result.items + i * item_size(of_.type), sizeof index);

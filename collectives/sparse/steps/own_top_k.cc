@@ -6,7 +6,7 @@ namespace lsched {
 
 own_top_k::own_top_k(const sparse_problem& problem)
     : problem_(problem),
-      top_k_(find_top_k(problem.type)),
+      top_k_(sparse_kernels_of(problem.type).top_k),
       room_(std::min(4 * most_sent(problem), problem.count)),
       items_(room_ * item_size(problem.type)) {}
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "collectives/sparse/protocol/problem.h"
-#include "ops/sparse/top_k.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 
@@ -31,7 +31,7 @@ class own_top_k {
 
  private:
   sparse_problem problem_;
-  top_k_fn top_k_;
+  decltype(sparse_kernels::top_k) top_k_;
   std::uint64_t room_;
   std::vector<std::byte> items_;
 };

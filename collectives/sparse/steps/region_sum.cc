@@ -2,8 +2,7 @@
 
 #include <cstring>
 
-#include "ops/sparse/item_list.h"
-#include "ops/sparse/sparse_sum.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 namespace {
@@ -39,7 +38,8 @@ region_sum::region_sum(dtype type, std::uint64_t count, nan_policy nans)
       touched_(bitmap_words(count) * sizeof(std::uint64_t)) {}
 
 void region_sum::add(item_list list) {
-  find_scatter_add(type_)(list.items, list.count, sums_.data(), reinterpret_cast<std::uint64_t*>(touched_.data()));
+  sparse_kernels_of(type_).scatter_add(list.items, list.count, sums_.data(),
+                                       reinterpret_cast<std::uint64_t*>(touched_.data()));
 }
 
 std::uint64_t region_sum::take(std::uint64_t begin, std::uint64_t end, std::byte* items) {
@@ -47,7 +47,7 @@ std::uint64_t region_sum::take(std::uint64_t begin, std::uint64_t end, std::byte
   const std::uint64_t word = begin / 64, first = word * 64;  // the bitmap's words are of 64 elements
   std::byte* const sums = sums_.data() + first * size_of(residual_of(type_));
   std::uint64_t* const touched = reinterpret_cast<std::uint64_t*>(touched_.data()) + word;
-  const std::uint64_t count = find_gather_touched(type_)(sums, touched, end - first, items);
+  const std::uint64_t count = sparse_kernels_of(type_).gather_touched(sums, touched, end - first, items);
   rebase(type_, items, count, static_cast<std::uint32_t>(first));
   return nans_ == nan_policy::ignore ? drop_nan(type_, items, count) : count;
 }

@@ -7,7 +7,7 @@
 
 #include "collectives/sparse/protocol/problem.h"
 #include "collectives/sparse/steps/zeroed_memory.h"
-#include "ops/sparse/top_k.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/elementwise/convert.h"
-#include "ops/sparse/item_list.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 namespace {
@@ -30,13 +30,13 @@ magnitude_range threshold_select::range_from(std::uint64_t threshold) const {
 
 std::uint64_t threshold_select::select(const accumulation& from, std::uint64_t threshold, std::byte* items) {
   const std::uint64_t room = most_selected(of_), least = std::max<std::uint64_t>(1, threshold);
-  const select_result found = find_accumulate_select(of_.type)(from, range_from(least), items, room);
+  const select_result found = sparse_kernels_of(of_.type).accumulate_select(from, range_from(least), items, room);
   std::uint64_t count = found.stored;
   if (found.counted > found.stored) {
     const accumulation rest{.residual = from.residual, .count = from.count, .first_index = from.first_index};
-    count = find_top_k(of_.type)(rest, room, of_.nans, items, room, hint_).count;
+    count = sparse_kernels_of(of_.type).top_k(rest, room, of_.nans, items, room, hint_).count;
   }
-  return find_filter_items(of_.type)(items, count, least - 1, 0, items);
+  return sparse_kernels_of(of_.type).filter_items(items, count, least - 1, 0, items);
 }
 
 }  // namespace lsched

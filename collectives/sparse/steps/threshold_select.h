@@ -3,7 +3,7 @@
 #pragma once
 
 #include "collectives/sparse/protocol/problem.h"
-#include "ops/sparse/top_k.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched {
 

@@ -11,7 +11,7 @@
 #include "collectives/sparse/coo_allreduce.h"
 #include "collectives/sparse/functions/coo_functions.h"
 #include "microbench/baselines/rival_traffic.h"
-#include "ops/elementwise/convert.h"
+#include "ops/elementwise/elementwise.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 

@@ -1,5 +1,6 @@
-// Formats: how an element in memory becomes a lane of arithmetic, and back. Compiled once for each SIMD
-// target; include it only from code that is itself written for ops that Highway re-includes.
+// Elements: how one in memory becomes a lane of arithmetic and back (formats), how kernels walk over many (sweep), and
+// division by a whole number. Compiled once for each SIMD target; include it only from code that is itself written for
+// ops that Highway re-includes.
 //
 // A format has an `element` (what memory holds), a `lane` (what arithmetic sees), and load and store for
 // any vector of lanes. The conversions of f16 and bf16 are exact one way and round to nearest even the other
@@ -8,15 +9,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
+
+#include "ops/elementwise/quotient.h"
 
 #include "hwy/highway.h"
 
-#if defined(LSCHED_OPS_FORMAT_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef LSCHED_OPS_FORMAT_INL_H
-#undef LSCHED_OPS_FORMAT_INL_H
+#if defined(LSCHED_OPS_ELEMENTS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSCHED_OPS_ELEMENTS_INL_H
+#undef LSCHED_OPS_ELEMENTS_INL_H
 #else
-#define LSCHED_OPS_FORMAT_INL_H
+#define LSCHED_OPS_ELEMENTS_INL_H
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -242,9 +246,85 @@ HWY_INLINE void store_as(D lanes, hn::VFromD<D> value, typename Format::element*
   }
 }
 
+// ---- sweeps
+
+/// What remains after the full vectors: one vector of each smaller power of two, widest first. Partial
+/// vectors touch exactly their own elements, so nothing outside the buffers is read or written.
+template <std::size_t Width, class Lane, class Step>
+HWY_INLINE void sweep_rest(std::size_t done, std::size_t count, const Step& step) {
+  if constexpr (Width > 0) {
+    const hn::CappedTag<Lane, Width> lanes;
+    if (count - done >= hn::Lanes(lanes)) {
+      step(lanes, done);
+      done += hn::Lanes(lanes);
+    }
+    sweep_rest<Width / 2, Lane>(done, count, step);
+  }
+}
+
+/// Calls step(lanes, first) so that the vectors [first, first + lanes) cover [0, count) exactly, in order.
+template <class Lane, class Step>
+HWY_INLINE void sweep(std::size_t count, const Step& step) {
+  const hn::ScalableTag<Lane> lanes;
+  const std::size_t width = hn::Lanes(lanes);
+  std::size_t done = 0;
+  for (; count - done >= 4 * width; done += 4 * width) {
+    step(lanes, done);
+    step(lanes, done + width);
+    step(lanes, done + 2 * width);
+    step(lanes, done + 3 * width);
+  }
+  for (; count - done >= width; done += width) step(lanes, done);
+  sweep_rest<hn::MaxLanes(hn::ScalableTag<Lane>()) / 2, Lane>(done, count, step);
+}
+
+// ---- division; what it promises is in ops/kernel.h
+
+template <class Format>
+struct divide_step {
+  const typename Format::element* a;
+  typename Format::element* c;
+  typename Format::lane divisor;
+
+  template <class D>
+  HWY_INLINE void operator()(D lanes, std::size_t first) const {
+    const auto quotient = hn::Div(Format::load(lanes, a + first), hn::Set(lanes, divisor));
+    Format::store(lanes, canonical(lanes, quotient), c + first);
+  }
+};
+
+/// Bits of an element's significand behind the point.
+template <class Format>
+inline constexpr int k_fraction_bits = std::is_same_v<Format, half>                   ? 10
+                                       : std::is_same_v<Format, brain>                ? 7
+                                       : std::is_same_v<typename Format::lane, float> ? 23
+                                                                                      : 52;
+
+/// The largest divisor by which lanes divide as promised. They must hold it; and where they are wider than elements, a
+/// quotient that is no tie of the elements' must not be rounded to one. Dividend and divisor being integers times a
+/// power of two, it is off a tie by a unit of the tie's last place (one more than the element has) over the divisor, or
+/// by more, and rounding to a lane moves it by less than that if the divisor is below 2 to the bits that a lane has
+/// more than an element.
+template <class Format>
+constexpr std::uint64_t most_divisor_of_lanes() {
+  constexpr int lane_bits = std::numeric_limits<typename Format::lane>::digits;
+  constexpr int more = lane_bits - k_fraction_bits<Format> - 1;
+  return more == 0 ? std::uint64_t{1} << lane_bits : (std::uint64_t{1} << more) - 1;
+}
+
+template <class Format>
+void divide(const void* a, void* c, std::size_t count, std::uint64_t divisor) {
+  using element = typename Format::element;
+  using lane = typename Format::lane;
+  if (divisor > most_divisor_of_lanes<Format>())
+    return divide_floats_exactly<bits_type<element>, k_fraction_bits<Format>>(a, c, count, divisor);
+  sweep<lane>(
+      count, divide_step<Format>{static_cast<const element*>(a), static_cast<element*>(c), static_cast<lane>(divisor)});
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace
 }  // namespace lsched
 HWY_AFTER_NAMESPACE();
 
-#endif  // LSCHED_OPS_FORMAT_INL_H
+#endif  // LSCHED_OPS_ELEMENTS_INL_H
