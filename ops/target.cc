@@ -19,10 +19,7 @@ const std::vector<std::int64_t>& runnable_targets() {
 
 }  // namespace
 
-std::string_view simd_target() {
-  (void)runnable_targets();
-  return hwy::TargetName(hwy::SupportedAndGeneratedTargets().front());
-}
+std::string_view simd_target() { return hwy::TargetName(hwy::SupportedAndGeneratedTargets().front()); }
 
 std::string_view simd_target_at(std::size_t place) {
   return place < runnable_targets().size() ? hwy::TargetName(runnable_targets()[place]) : std::string_view();

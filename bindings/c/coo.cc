@@ -5,7 +5,7 @@
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
 #include "collectives/sparse/coo_allreduce.h"
-#include "collectives/sparse/functions/coo_functions.h"
+#include "collectives/sparse/steps/coo.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -81,7 +81,7 @@ lsched_status create(lsched_world* world, const lsched_coo_desc* desc, lsched_sc
 
 }  // namespace
 
-failure failure_of(const coo_verdict& verdict, const coo_problem& of) {
+failure failure_of(const coo_status& verdict, const coo_problem& of) {
   const std::string who = "rank " + std::to_string(verdict.culprit);
   switch (verdict.flaw) {
     case coo_flaw::none: return {status::ok, {}};

@@ -13,14 +13,14 @@ bool is_unstarted(const lsched_ticket& ticket) {
 
 /// A round that has ended may have been refused: OK, BOUNDS or NOT_FINITE, the same on all ranks.
 lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
-  if (schedule.coo != nullptr && schedule.coo->verdict_of(round).flaw != coo_flaw::none) return LSCHED_ERR_BOUNDS;
+  if (schedule.coo != nullptr && schedule.coo->status_of(round).flaw != coo_flaw::none) return LSCHED_ERR_BOUNDS;
   if (schedule.sparse != nullptr && schedule.sparse->non_finite_element_of(round).has_value())
     return LSCHED_ERR_NOT_FINITE;
   return LSCHED_OK;
 }
 
 failure refusal_of(const lsched_schedule& schedule, round_no round) {
-  if (schedule.coo != nullptr) return failure_of(schedule.coo->verdict_of(round), schedule.coo->problem());
+  if (schedule.coo != nullptr) return failure_of(schedule.coo->status_of(round), schedule.coo->problem());
   const auto element = schedule.sparse->non_finite_element_of(round);
   return {status::not_finite, "element " + std::to_string(element.value_or(0)) + " of the sum is not finite"};
 }

@@ -96,13 +96,13 @@ std::string agreement_of(const sparse_problem& it, std::string_view algorithm) {
 struct local_part {
   explicit local_part(const sparse_problem& problem) : state(problem) {}
   sparse_state state;
-  std::shared_ptr<judging_functions> steps;
+  std::shared_ptr<sparse_functions> steps;
 };
 
 struct described {
   commit_request request;
   std::shared_ptr<sparse_state> state{};
-  std::shared_ptr<judging_functions> steps{};
+  std::shared_ptr<sparse_functions> steps{};
 };
 
 described describe(lsched_world* world, const lsched_sparse_desc& desc) {
@@ -190,7 +190,7 @@ result<sparse_request> read_request(world place, const lsched_sparse_desc& desc)
                                           " elements and lists of " + std::to_string(problem.k)};
   }
   return sparse_request{*asked, agreement_of(problem, how->name), std::shared_ptr<sparse_state>(local, &local->state),
-                        std::shared_ptr<judging_functions>(local, local->steps.get())};
+                        std::shared_ptr<sparse_functions>(local, local->steps.get())};
 }
 
 }  // namespace lsched

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "bindings/c/lsched.h"
-#include "collectives/sparse/functions/sparse_functions.h"
 #include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
 
 namespace lsched {
@@ -20,7 +20,7 @@ struct sparse_question {
 struct sparse_request : sparse_question {
   std::string agreement;  ///< all that ranks have to agree about, in words
   std::shared_ptr<sparse_state> state;
-  std::shared_ptr<judging_functions> steps;  ///< keep the state, too
+  std::shared_ptr<sparse_functions> steps;  ///< keep the state, too
 };
 
 /// Reads the desc of a rank, but for its memory. ARGUMENT for whatever is out of range or does not belong to the

@@ -8,8 +8,8 @@
 
 #include "bindings/c/lsched.h"
 #include "collectives/schedule_cache.h"
-#include "collectives/sparse/functions/coo_functions.h"
-#include "collectives/sparse/functions/sparse_functions.h"
+#include "collectives/sparse/steps/coo.h"
+#include "collectives/sparse/steps/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
 #include "libsched/session/memory_layout.h"
 #include "libsched/session/session.h"
@@ -57,7 +57,7 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic);
 
 /// What was wrong with a round of a sum of users' sparse vectors, in words; nothing: ok.
-failure failure_of(const coo_verdict& verdict, const coo_problem& of);
+failure failure_of(const coo_status& verdict, const coo_problem& of);
 
 /// Copies as much of a text as there is room for, terminated; *needed (optional) = the room for all of it.
 void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed);
@@ -97,10 +97,10 @@ struct lsched_schedule {
   lsched::memory_layout layout{};
   std::vector<lsched::tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none
   bool looks_at_tensors = true;  ///< of an ordinary adasum: false where there is nothing to combine, or a mean to take
-  lsched::round_no bound_after = 0;                     ///< rounds that wrote to memory that was bound earlier
-  std::optional<lsched::session> session{};             ///< of a partial one
-  std::shared_ptr<lsched::sparse_state> residual{};     ///< of a sparse allreduce: what lives from round to round
-  std::shared_ptr<lsched::judging_functions> sparse{};  ///< likewise: what judges its rounds
-  std::shared_ptr<lsched::coo_functions> coo{};         ///< of a sum of users' sparse vectors: what judges its rounds
+  lsched::round_no bound_after = 0;                    ///< rounds that wrote to memory that was bound earlier
+  std::optional<lsched::session> session{};            ///< of a partial one
+  std::shared_ptr<lsched::sparse_state> residual{};    ///< of a sparse allreduce: what lives from round to round
+  std::shared_ptr<lsched::sparse_functions> sparse{};  ///< likewise: what judges its rounds
+  std::shared_ptr<lsched::coo_functions> coo{};        ///< of a sum of users' sparse vectors: what judges its rounds
   bool is_partial() const { return instance->program->is_partial(); }
 };

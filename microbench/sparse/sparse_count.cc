@@ -11,9 +11,8 @@
 #include "libsched/schedule/geometry.h"
 #include "microbench/baselines/gaussiank.h"
 #include "microbench/baselines/gradient_source.h"
-#include "microbench/baselines/list_source.h"
 #include "microbench/baselines/lockstep.h"
-#include "microbench/baselines/rival_traffic.h"
+#include "microbench/baselines/traffic.h"
 #include "microbench/harness.h"
 #include "microbench/sparse/sparse_variant.h"
 
@@ -207,8 +206,7 @@ class counter_with_residuals : public counter {
     std::uint64_t found = is_exact && result.count > most_items(problem_) ? 1 : 0;
     std::uint32_t last = 0;
     for (std::uint64_t i = 0; i < result.count; ++i) {
-      std::uint32_t index = 0;
-      std::memcpy(&index, result.items + i * item_size(problem_.type), sizeof index);
+      const std::uint32_t index = index_at(problem_.type, result.items, i);
       found += (i != 0 && index <= last) || index >= problem_.count ? 1 : 0;
       last = index;
     }
@@ -238,7 +236,7 @@ class counter_of_lists : public counter {
   list_lockstep ranks_;
 };
 
-class counter_of_rival : public counter {
+class counter_of_baseline : public counter {
  public:
   using counter::counter;
 
@@ -249,16 +247,9 @@ class counter_of_rival : public counter {
 
  private:
   world_traffic traffic_of(std::span<const item_list> lists) const {
-    if (row_.algorithm == "topkdsa") {
-      topk_dsa_traffic blocks(problem_);
-      for (std::size_t r = 0; r < lists.size(); ++r) blocks.add(static_cast<rank>(r), lists[r]);
-      return blocks.finish();
-    }
-    if (row_.algorithm.starts_with("gtopk")) {
-      gtopk_traffic tree(problem_, row_.algorithm == "gtopk" ? arrival_rule::exact : arrival_rule::published);
-      for (const item_list& one : lists) tree.add(one);
-      return tree.finish();
-    }
+    if (row_.algorithm == "topkdsa") return traffic_of_topk_dsa(problem_, lists);
+    if (row_.algorithm == "gtopk") return traffic_of_gtopk(problem_, lists, arrival_rule::exact);
+    if (row_.algorithm == "gtopk_published") return traffic_of_gtopk(problem_, lists, arrival_rule::published);
     std::vector<std::uint64_t> lengths;
     for (const item_list& one : lists) lengths.push_back(one.count);
     return traffic_of_gathered_lists(problem_.type, lengths);
@@ -310,7 +301,7 @@ class counter_of_guesses : public counter {
 std::unique_ptr<counter> counter_for(const sparse_options& options, const std::string& algorithm,
                                      const sparse_variant& how) {
   if (algorithm == "gaussiank") return std::make_unique<counter_of_guesses>(options, algorithm, how);
-  if (algorithm != "oktopk") return std::make_unique<counter_of_rival>(options, algorithm, how);
+  if (algorithm != "oktopk") return std::make_unique<counter_of_baseline>(options, algorithm, how);
   if (how.problem.place.size <= k_most_residuals)
     return std::make_unique<counter_with_residuals>(options, algorithm, how);
   return std::make_unique<counter_of_lists>(options, algorithm, how);

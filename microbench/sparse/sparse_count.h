@@ -12,8 +12,8 @@
 
 namespace lsched::bench {
 
-/// Of options.ranks ranks; with residuals up to k_most_residuals of them. Beyond, and of rivals, every rank's list is
-/// that of a gradient drawn anew, and no vector is kept. All algorithms, of those that find_sparse knows, count the
+/// Of options.ranks ranks; with residuals up to k_most_residuals of them. Beyond, and of baselines, every rank's list
+/// is that of a gradient drawn anew, and no vector is kept. All algorithms, of those that find_sparse knows, count the
 /// same draws. `tell`: rounds done.
 std::vector<sparse_row> count_sparse(const sparse_options& options, std::span<const std::string> algorithms,
                                      const std::function<void(std::uint64_t)>& tell);

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "collectives/sparse/steps/own_top_k.h"
+#include "collectives/sparse/steps/lists.h"
 #include "microbench/baselines/gradient_source.h"
 #include "microbench/harness.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/sparse/protocol/problem.h"
+#include "collectives/sparse/steps/problem.h"
 
 namespace lsched::bench {
 

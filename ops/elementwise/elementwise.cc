@@ -185,7 +185,7 @@ consteval reduction_kernel reduction_of() {
 
 template <dtype Type, std::size_t... Rows>
 consteval elementwise_kernels kernels_of(std::index_sequence<Rows...>) {
-  elementwise_kernels all{.reductions = {reduction_of<k_all_reductions[Rows], Type>()...}};
+  elementwise_kernels all{.reductions = {reduction_of<reduction_in_row(Rows), Type>()...}};
   if constexpr (is_floating(Type)) {
     using from = format<kernel::sum, Type>;
     all.divide = &divide<from>;
@@ -201,7 +201,7 @@ consteval elementwise_kernels kernels_of(std::index_sequence<Rows...>) {
 
 template <std::size_t... Columns>
 consteval elementwise_table table_of(std::index_sequence<Columns...>) {
-  return {kernels_of<k_all_dtypes[Columns]>(std::make_index_sequence<k_all_reductions.size()>())...};
+  return {kernels_of<static_cast<dtype>(Columns)>(std::make_index_sequence<k_all_reductions.size()>())...};
 }
 
 const elementwise_table& table() {
@@ -229,12 +229,12 @@ const elementwise_kernels& kernels_of(dtype type) {
 
 reduce_fn find_reduce(kernel what, dtype type) {
   if (!is_reduction(what) || what > kernel::bxor || type > dtype::f64) return nullptr;
-  return kernels_of(type).reductions[place_of(what)].run;
+  return kernels_of(type).reductions[row_of_reduction(what)].run;
 }
 
 kernel_fn find_elementwise(kernel what, dtype type) {
   const elementwise_kernels& all = kernels_of(type);
-  return what == kernel::divide ? all.divide_call : all.reductions[place_of(what)].call;
+  return what == kernel::divide ? all.divide_call : all.reductions[row_of_reduction(what)].call;
 }
 
 divide_fn find_divide(dtype type) { return type > dtype::f64 ? nullptr : kernels_of(type).divide; }

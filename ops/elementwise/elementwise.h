@@ -24,19 +24,14 @@ kernel_fn find_elementwise(kernel what, dtype type);
 
 // ---- internal to ops/elementwise
 
-constexpr std::size_t place_of(kernel what) {
+/// Row of a reduction. Rows and dtypes are in the order of their enumerators.
+constexpr std::size_t row_of_reduction(kernel what) {
   return static_cast<std::size_t>(what) - static_cast<std::size_t>(kernel::sum);
 }
-
-/// Tables are indexed by enumerator but filled by walking the two lists: they must agree on the order.
-constexpr bool are_lists_in_order() {
-  for (std::size_t i = 0; i < k_all_reductions.size(); ++i)
-    if (place_of(k_all_reductions[i]) != i) return false;
-  for (std::size_t i = 0; i < k_all_dtypes.size(); ++i)
-    if (static_cast<std::size_t>(k_all_dtypes[i]) != i) return false;
-  return true;
+constexpr kernel reduction_in_row(std::size_t row) {
+  return static_cast<kernel>(row + static_cast<std::size_t>(kernel::sum));
 }
-static_assert(are_lists_in_order());
+static_assert(row_of_reduction(kernel::bxor) + 1 == k_all_reductions.size());
 
 /// A reduction as a function of its operands and of a kernel_call; nullptr exactly where `supports` says no.
 struct reduction_kernel {

@@ -67,14 +67,14 @@ struct item {
   element value;
 
   static HWY_INLINE std::uint32_t index_at(const std::byte* from) {
-    std::uint32_t it;
-    hwy::CopyBytes<sizeof it>(from, &it);
-    return it;
+    std::uint32_t index;
+    hwy::CopyBytes<sizeof index>(from, &index);
+    return index;
   }
   static HWY_INLINE element value_at(const std::byte* from) {
-    element it;
-    hwy::CopyBytes<sizeof it>(from + sizeof(std::uint32_t), &it);
-    return it;
+    element value;
+    hwy::CopyBytes<sizeof value>(from + sizeof(std::uint32_t), &value);
+    return value;
   }
   static HWY_INLINE item load(const std::byte* from) { return {index_at(from), value_at(from)}; }
   HWY_INLINE void store(std::byte* to) const {
@@ -83,7 +83,7 @@ struct item {
   }
 };
 
-/// What nobody can predict had better not be a branch, and compilers like branches.
+/// `bits` or 0, without a branch: these conditions cannot be predicted, and compilers like branches.
 template <class Bits>
 HWY_INLINE Bits if_true(bool condition, Bits bits) {
   return static_cast<Bits>(-static_cast<Bits>(condition)) & bits;
@@ -110,7 +110,7 @@ void count_magnitudes(const void* items, std::size_t count, const magnitude_bins
   });
 }
 
-/// What is not kept is written to where nobody looks, so that there is nothing to mispredict.
+/// Items that are not kept are written to memory that is never read, so that there is no branch to mispredict.
 template <class Format>
 std::size_t filter_items(const void* items, std::size_t count, std::uint64_t magnitude, std::size_t ties,
                          void* output) {
@@ -159,9 +159,8 @@ class kth_magnitude {
   HWY_INLINE bool is_found() const { return bits_ == 0; }
   HWY_INLINE std::uint64_t low() const { return low_; }    ///< of the interval; when found, the magnitude
   HWY_INLINE std::size_t above() const { return above_; }  ///< numbers above the interval: fewer than k
-  HWY_INLINE std::size_t from_low() const {
-    return above_ + here_;
-  }  ///< numbers not below it; after the first narrowing
+  /// Numbers not below the interval; after the first narrowing.
+  HWY_INLINE std::size_t from_low() const { return above_ + here_; }
 
   /// count(where, bins) calls count_within with all magnitudes.
   template <class Count>
@@ -310,8 +309,8 @@ HWY_INLINE std::byte* copy_items(const std::byte* from, const std::byte* end, st
 template <class Note>
 class common_items {
  public:
-  HWY_INLINE void note(const Note& it, bool is_common) {
-    notes_[count_] = it;
+  HWY_INLINE void note(const Note& one, bool is_common) {
+    notes_[count_] = one;
     count_ += is_common;
   }
   HWY_INLINE bool is_full() const { return count_ == k_batch; }
@@ -336,9 +335,9 @@ template <class Format>
 HWY_NOINLINE std::byte* drop_zeros(std::byte* items, std::byte* end) {
   std::byte* to = items;
   for (const std::byte* from = items; from != end; from += item<Format>::size) {
-    const auto it = item<Format>::load(from);
-    it.store(to);
-    to += (magnitude_of(it.value) != 0) * item<Format>::size;
+    const auto one = item<Format>::load(from);
+    one.store(to);
+    to += (magnitude_of(one.value) != 0) * item<Format>::size;
   }
   return to;
 }
@@ -351,10 +350,10 @@ struct addition {
 
 /// Answers whether the sum is zero.
 template <class Format>
-HWY_INLINE bool add_to_item(const addition& it) {
-  auto sum = item<Format>::load(it.to);
-  sum.value = to_element<Format>(to_lane<Format>(sum.value) + to_lane<Format>(item<Format>::value_at(it.addend)));
-  sum.store(it.to);
+HWY_INLINE bool add_to_item(const addition& pair) {
+  auto sum = item<Format>::load(pair.to);
+  sum.value = to_element<Format>(to_lane<Format>(sum.value) + to_lane<Format>(item<Format>::value_at(pair.addend)));
+  sum.store(pair.to);
   return magnitude_of(sum.value) == 0;
 }
 

@@ -5,11 +5,11 @@
 // one, by the bits that are set. So nothing is ever written behind the last item, and where few are selected, as is the
 // rule, this is as fast as compressing vectors (whose store to memory is slow on some CPUs).
 //
-// Why a part of the residual is enough for the top k. Let m be a magnitude of the items' type, and t the least magnitude
-// of a residual that rounds to m or above. Rounding is monotone: elements from t on round to m or above, and those below
-// t to less than m. So all elements below t come after all others in the order of rounded values, ties or no ties, and
-// if k elements lie at or above t, then the first k are among them. (A t in the midst of what rounds to m would not do:
-// elements below it could tie with elements above it, and win by their index.)
+// Why a part of the residual is enough for the top k. Let m be a magnitude of the items' type, and t the least
+// magnitude of a residual that rounds to m or above. Rounding is monotone: elements from t on round to m or above, and
+// those below t to less than m. So all elements below t come after all others in the order of rounded values, ties or
+// no ties, and if k elements lie at or above t, then the first k are among them. (A t in the midst of what rounds to m
+// would not do: elements below it could tie with elements above it, and win by their index.)
 
 #include <cstddef>
 #include <cstdint>

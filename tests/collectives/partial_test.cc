@@ -172,17 +172,17 @@ TEST(partial, an_algorithm_that_needs_everybody_or_does_not_synchronise_has_no_p
 }
 
 TEST(partial, buckets_add_up_to_the_vector) {
-  const auto objection_to = [](std::uint64_t count, std::vector<std::uint64_t> buckets) {
+  const auto refusal = [](std::uint64_t count, std::vector<std::uint64_t> buckets) {
     shape data = sums(count);
     data.buckets = std::move(buckets);
     const auto made = partial_allreduce({0, 3}, data, k_solo);
     return made ? "" : made.error().text;
   };
-  EXPECT_EQ(validate(5, {2, 0, 3}), "");
-  EXPECT_EQ(validate(0, {0}), "");
-  EXPECT_NE(validate(5, {2, 4}).find("longer than the vector of 5"), std::string::npos);
-  EXPECT_NE(validate(5, {2}).find("ends 3 elements before"), std::string::npos);
-  EXPECT_NE(validate(1, {~0ull, 2}).find("longer"), std::string::npos);
+  EXPECT_EQ(refusal(5, {2, 0, 3}), "");
+  EXPECT_EQ(refusal(0, {0}), "");
+  EXPECT_NE(refusal(5, {2, 4}).find("longer than the vector of 5"), std::string::npos);
+  EXPECT_NE(refusal(5, {2}).find("ends 3 elements before"), std::string::npos);
+  EXPECT_NE(refusal(1, {~0ull, 2}).find("longer"), std::string::npos);
 }
 
 // --- sabotage ----------------------------------------------------------------------------------------------

@@ -230,7 +230,7 @@ TEST(registry, a_vector_that_is_too_large_is_said_to_be_as_large_as_it_is) {
 }
 
 /// Algorithms to come will have constraints that none of today's has.
-TEST(objection, knows_worlds_of_powers_of_two_and_least_counts) {
+TEST(validate, knows_worlds_of_powers_of_two_and_least_counts) {
   const constraints picky{.power_of_two = true, .min_count = 8, .summary = ""};
   const auto code = [&](rank size, std::uint64_t count) {
     const auto why = validate(k_allreduce, picky, {.self = 0, .size = size}, {.count = count, .what = kernel::sum}, {});
