@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "offload/cores.h"
-#include "offload/pinning.h"
+#include "offload/cores.h"
 
 namespace lsched::bench {
 

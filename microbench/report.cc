@@ -8,7 +8,7 @@
 #include <cstring>
 #include <thread>
 
-#include "offload/pinning.h"
+#include "offload/cores.h"
 #include "ops/counted.h"
 
 namespace lsched::bench {

@@ -22,7 +22,7 @@ using round_no = std::uint64_t;
 inline constexpr op_id k_no_op = ~op_id{0};
 inline constexpr rank k_no_rank = -1;
 
-/// All that a generator is told about place.
+/// A rank and the size of its world: all that a generator is told about place.
 struct world {
   rank self = 0;
   rank size = 1;
@@ -30,7 +30,7 @@ struct world {
 };
 
 /// Element types. f16 and bf16 are storage formats: arithmetic on them is done in f32. Items, an index and a value, are
-/// what the lists of sparse vectors hold (item.h); there is no arithmetic on them here.
+/// what the lists of sparse vectors hold (ops/sparse/sparse.h); there is no arithmetic on them here.
 enum class dtype : std::uint8_t { i8, u8, i32, i64, u64, f16, bf16, f32, f64, item_f16, item_bf16, item_f32, item_f64 };
 
 /// Numbers.

@@ -1,6 +1,6 @@
 // The kernel table: what a compute op may ask for, one row a kernel; and the arithmetic of the host.
 //
-// Whoever needs to know something of a kernel reads its row. A new kernel is an enumerator, a row, and a kernel_fn that
+// All that other code knows of a kernel is in its row. A new kernel is an enumerator, a row, and a kernel_fn that
 // find() answers.
 //
 // Kernels know elements, never ranks. `reduce` is elementwise: c[i] = a[i] (op) b[i] for i < count.
@@ -41,7 +41,7 @@ enum class kernel : std::uint8_t {
   bor,
   bxor,
   user,
-  dot_norms,  ///< of a and b: the three sums that Adasum is made of (linear.h)
+  dot_norms,  ///< of a and b: the three sums that Adasum is made of (adasum.h)
   adasum,     ///< of a, b and those sums of the vectors that a and b are parts of (adasum.h)
   divide,     ///< a divided by a number of ranks: sums become means
   measure,    ///< how many items the lists of a hold
@@ -106,7 +106,7 @@ class parameter {
 /// All of one compute, in the order of its row.
 using parameter_values = std::array<parameter, 2>;
 
-/// What becomes of a result where an operand is null, as contributions of absent ranks are.
+/// What the result is where an operand is null, as contributions of absent ranks are.
 enum class null_rule : std::uint8_t {
   either,   ///< the result is the operand that is not null; null if both are
   keep,     ///< the result is null
@@ -134,7 +134,7 @@ enum class trait : std::uint8_t {
   reduction,    ///< elementwise and associative, of two operands: what collectives reduce by
   merges,       ///< offers that missed their round are combined by it with later ones
   function,     ///< the instance brings a function (functions.h), which takes whole buffers of any type
-  elementwise,  ///< wherever operands and result are cut, the bits are the same: a lane may compute it
+  elementwise,  ///< operands may be cut anywhere without changing bits: a lane may compute the parts
 };
 
 /// One kernel, for builder, text form, checks, verify, models of time and engine alike.

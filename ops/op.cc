@@ -11,12 +11,12 @@ std::string_view name_of(op_kind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-std::string validate_kernel(const op& what, const parameter_values& with) {
-  if (what.kind != op_kind::compute && what.kind != op_kind::capture) return {};
-  const kernel_row& row = row_of(what.what);
-  const bool fits = what.kind == op_kind::compute || row.is(trait::merges);
-  if (!fits || !row.supports(what.type)) return "no such reduction on " + std::string(name_of(what.type));
-  for (std::size_t i = 0; what.kind == op_kind::compute && i < with.size(); ++i) {
+std::string validate_kernel(const op& one, const parameter_values& with) {
+  if (one.kind != op_kind::compute && one.kind != op_kind::capture) return {};
+  const kernel_row& row = row_of(one.what);
+  const bool fits = one.kind == op_kind::compute || row.is(trait::merges);
+  if (!fits || !row.supports(one.type)) return "no such reduction on " + std::string(name_of(one.type));
+  for (std::size_t i = 0; one.kind == op_kind::compute && i < with.size(); ++i) {
     const parameter_rule& rule = row.parameters[i];
     if (rule.type == parameter_type::real && !std::isfinite(with[i].real()))
       return "its " + std::string(rule.name) + " is not a finite number";
@@ -27,14 +27,13 @@ std::string validate_kernel(const op& what, const parameter_values& with) {
   return {};
 }
 
-operand_list own_operands_of(const op& what) {
-  const kernel_row& row = row_of(what.kind == op_kind::compute ? what.what : kernel::none);
+operand_list own_operands_of(const op& one) {
+  const kernel_row& row = row_of(one.kind == op_kind::compute ? one.what : kernel::none);
   operand_list all;
   const auto add = [&](region op::*which, const operand_rule& rule) {
     const bool is_sums = rule.type == operand_type::sums;
-    if ((what.*which).exists())
-      all.add(
-          {which, what.*which, rule.type_in(what.type), is_sums ? k_dot_sums : what.count, which == &op::c, is_sums});
+    if ((one.*which).exists())
+      all.add({which, one.*which, rule.type_in(one.type), is_sums ? k_dot_sums : one.count, which == &op::c, is_sums});
   };
   add(&op::a, row.a), add(&op::b, row.b), add(&op::s, row.s), add(&op::c, row.c);
   return all;
@@ -46,8 +45,8 @@ bool straddle(const operand& x, const operand& y) {
   return x.at.offset() < y.at.offset() + y.count && y.at.offset() < x.at.offset() + x.count;
 }
 
-char letter_of(region op::*which) {
-  return which == &op::a ? 'a' : which == &op::b ? 'b' : which == &op::s ? 's' : 'c';
+std::string name_of(region op::*which) {
+  return which == &op::a ? "region a" : which == &op::b ? "region b" : which == &op::s ? "region s" : "region c";
 }
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// The op: one record of a schedule, and the words it is made of.
+// The op: one record of a schedule, and the types of its fields.
 //
 // An op refers to buffers by number, never by address, so a schedule can be compared, printed, proved,
 // simulated and bound to new memory. The record is one cache line.
@@ -83,7 +83,7 @@ struct op {
 };
 static_assert(sizeof(op) <= 64);
 
-/// One region that an op touches, and what it is of.
+/// One region that an op reads or writes, with its type and length.
 struct operand {
   region op::*which = nullptr;
   region at{};
@@ -105,16 +105,16 @@ class operand_list {
   std::size_t size_ = 0;
 };
 
-/// Why nothing is computed, or merged, by such a kernel, dtype and parameters; or an empty string.
+/// The error if the op's kernel does not support its dtype or parameters; an empty string if it does.
 std::string validate_kernel(const op& what, const parameter_values& with);
 
-/// Of an op that calls no function.
+/// The operands of an op that calls no function.
 operand_list own_operands_of(const op& what);
 
 /// Whether two regions of one buffer overlap without being the same, or lie over sums: no kernel takes such operands.
 bool straddle(const operand& x, const operand& y);
 
-/// "a", "b", "s" or "c".
-char letter_of(region op::*which);
+/// "region a", and so on.
+std::string name_of(region op::*which);
 
 }  // namespace lsched

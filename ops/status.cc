@@ -32,22 +32,16 @@ constexpr std::array k_table{
     entry{status::not_finite, "LSCHED_ERR_NOT_FINITE", "the result is not finite, and refused"},
 };
 
-const entry* find(status code) {
+const entry& row_of(status code) {
+  static constexpr entry unknown{status::internal, "LSCHED_ERR_UNKNOWN", "unknown status code"};
   for (const entry& row : k_table)
-    if (row.code == code) return &row;
-  return nullptr;
+    if (row.code == code) return row;
+  return unknown;
 }
 
 }  // namespace
 
-std::string_view name_of(status code) {
-  const entry* row = find(code);
-  return row != nullptr ? row->name : "LSCHED_ERR_UNKNOWN";
-}
-
-std::string_view text_of(status code) {
-  const entry* row = find(code);
-  return row != nullptr ? row->text : "unknown status code";
-}
+std::string_view name_of(status code) { return row_of(code).name; }
+std::string_view text_of(status code) { return row_of(code).text; }
 
 }  // namespace lsched

@@ -52,18 +52,15 @@ room(collectives/adasum libsched/schedule libsched/postcondition collectives/alg
 room(collectives/rooted libsched/schedule collectives/algorithm collectives/patterns)
 room(collectives ops libsched/postcondition collectives/algorithm collectives/activation collectives/allgather
   collectives/allreduce collectives/adasum collectives/rooted)
-room(collectives/sparse/protocol ops ops/sparse libsched/schedule)
-room(collectives/sparse/steps ops/elementwise ops/sparse libsched/schedule collectives/sparse/protocol)
-room(collectives/sparse/functions libsched/schedule collectives/sparse/protocol collectives/sparse/steps)
-room(collectives/sparse ops/sparse libsched/schedule libsched/postcondition collectives/algorithm
-  collectives/activation collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/protocol
-  collectives/sparse/functions)
+room(collectives/sparse/steps ops ops/elementwise ops/sparse libsched/schedule)
+room(collectives/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/activation
+  collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/session libsched/transport/shm)
 room(bindings ops collectives)
 room(bindings/mpi ops libsched/schedule libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simulate libsched/session
   libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse/steps
-  collectives/sparse/functions collectives/sparse offload bindings bindings/mpi)
+  collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
   offload bindings bindings/mpi bindings/c)
@@ -75,15 +72,14 @@ room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/v
   bindings/cli/common)
 room(microbench ops offload bindings bindings/c)
 room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule collectives/algorithm collectives/patterns
-  collectives/allgather collectives/sparse/protocol collectives/sparse/steps collectives/sparse/functions
-  collectives/sparse)
+  collectives/allgather collectives/sparse/steps collectives/sparse)
 room(microbench/coll ops collectives bindings bindings/mpi microbench)
 room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/baselines microbench/coll)
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
 room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench)
 room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload microbench
   microbench/coll)
-room(microbench/sparse ops libsched/schedule collectives collectives/sparse/protocol collectives/sparse/steps
+room(microbench/sparse ops libsched/schedule collectives collectives/sparse/steps
   collectives/sparse bindings/c microbench microbench/baselines microbench/coll)
 
 # A third party: how its headers are spelt, and where they live.

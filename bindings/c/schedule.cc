@@ -6,7 +6,7 @@
 #include "bindings/c/world.h"
 #include "ops/adasum/non_finite.h"
 #include "ops/counted.h"
-#include "ops/elementwise/convert.h"
+#include "ops/elementwise/elementwise.h"
 
 namespace lsched {
 namespace {
@@ -22,13 +22,13 @@ bool is_unstarted(const lsched_ticket& ticket) {
 lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
   const auto& coo = schedule.extras.coo;
   const auto& sparse = schedule.extras.sparse;
-  if (coo != nullptr && coo->verdict_of(round).flaw != coo_flaw::none) return LSCHED_ERR_BOUNDS;
+  if (coo != nullptr && coo->status_of(round).flaw != coo_flaw::none) return LSCHED_ERR_BOUNDS;
   if (sparse != nullptr && sparse->non_finite_element_of(round).has_value()) return LSCHED_ERR_NOT_FINITE;
   return LSCHED_OK;
 }
 
 /// What was wrong with a round of a sum of users' sparse vectors.
-failure failure_of(const coo_verdict& verdict, const coo_problem& problem) {
+failure failure_of(const coo_status& verdict, const coo_problem& problem) {
   const std::string culprit = "rank " + std::to_string(verdict.culprit);
   if (verdict.flaw == coo_flaw::many_items)
     return {status::bounds, culprit + " brings more than " + counted(problem.room, "item"), verdict.culprit};
@@ -40,7 +40,7 @@ failure failure_of(const coo_verdict& verdict, const coo_problem& problem) {
 }
 
 failure refusal_of(const lsched_schedule& schedule, round_no round) {
-  if (const auto& coo = schedule.extras.coo) return failure_of(coo->verdict_of(round), coo->problem());
+  if (const auto& coo = schedule.extras.coo) return failure_of(coo->status_of(round), coo->problem());
   const auto element = schedule.extras.sparse->non_finite_element_of(round);
   return {status::not_finite, "element " + std::to_string(element.value_or(0)) + " of the sum is not finite"};
 }

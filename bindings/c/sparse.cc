@@ -83,7 +83,7 @@ std::string agreement_of(const sparse_problem& problem, std::string_view algorit
 struct local_part {
   explicit local_part(const sparse_problem& problem) : state(problem) {}
   sparse_state state;
-  std::shared_ptr<judging_functions> steps;
+  std::shared_ptr<sparse_functions> steps;
 };
 
 result<creation> describe(lsched_world& world, const result<lsched_sparse_desc>& desc) {
@@ -195,7 +195,7 @@ result<sparse_request> read_request(world place, const lsched_sparse_desc& desc)
                                           " elements and lists of " + std::to_string(problem.k)};
   }
   return sparse_request{*chosen, agreement_of(problem, how->name), std::shared_ptr<sparse_state>(local, &local->state),
-                        std::shared_ptr<judging_functions>(local, local->steps.get())};
+                        std::shared_ptr<sparse_functions>(local, local->steps.get())};
 }
 
 }  // namespace lsched

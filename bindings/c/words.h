@@ -5,8 +5,8 @@
 
 #include "bindings/c/lsched.h"
 #include "collectives/registry.h"
-#include "collectives/sparse/functions/sparse_functions.h"
 #include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
 
 namespace lsched {
@@ -64,7 +64,7 @@ struct sparse_choice {
 struct sparse_request : sparse_choice {
   std::string agreement;  ///< all that ranks have to agree about, in words
   std::shared_ptr<sparse_state> state;
-  std::shared_ptr<judging_functions> steps;  ///< keep the state, too
+  std::shared_ptr<sparse_functions> steps;  ///< keep the state, too
 };
 
 /// Reads the desc of a rank, but for its memory. ARGUMENT for whatever is out of range or does not belong to the

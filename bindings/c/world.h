@@ -8,8 +8,8 @@
 
 #include "bindings/c/lsched.h"
 #include "collectives/schedule_cache.h"
-#include "collectives/sparse/functions/coo_functions.h"
-#include "collectives/sparse/functions/sparse_functions.h"
+#include "collectives/sparse/steps/coo.h"
+#include "collectives/sparse/steps/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
 #include "libsched/session/session.h"
 #include "libsched/transport/shm/shm_endpoint.h"
@@ -41,9 +41,9 @@ struct schedule_extras {
   memory_layout layout{};
   std::vector<tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none
   bool looks_at_tensors = true;   ///< of an ordinary adasum: false where there is nothing to combine, or a mean to take
-  std::shared_ptr<sparse_state> residual{};     ///< of a sparse allreduce: what lives from round to round
-  std::shared_ptr<judging_functions> sparse{};  ///< likewise: what judges its rounds
-  std::shared_ptr<coo_functions> coo{};         ///< of a sum of users' sparse vectors: what judges its rounds
+  std::shared_ptr<sparse_state> residual{};    ///< of a sparse allreduce: what lives from round to round
+  std::shared_ptr<sparse_functions> sparse{};  ///< likewise: what judges its rounds
+  std::shared_ptr<coo_functions> coo{};        ///< of a sum of users' sparse vectors: what judges its rounds
 };
 
 /// What a create function makes of its arguments.

@@ -5,8 +5,7 @@
 
 #include "collectives/allgather/allgather.h"
 #include "collectives/patterns/list_gather.h"
-#include "collectives/sparse/protocol/coo_steps.h"
-#include "ops/sparse/item.h"
+#include "collectives/sparse/steps/coo.h"
 
 namespace lsched {
 namespace {
@@ -80,7 +79,7 @@ class coo_rank {
     apply(kernel::fold, coo_step::sum, received_, k_no_buffer, sum_);
   }
 
-  /// Says everybody how much he will get of this rank, so that lists can lie one behind the other.
+  /// Tells each rank how long the list is that it will get from this one, so that lists can be packed.
   op_id lay_out() {
     const buffer_id mine = to_.scratch(dtype::u64, ranks_), all = to_.scratch(dtype::u64, ranks_);
     const op_id measured = to_.measure({parts_, 0}, {mine, 0}, ranks_, {last_});
@@ -93,17 +92,17 @@ class coo_rank {
   op_id exchange(buffer_id from, buffer_id into, op_id sent, op_id received, const guard& when) {
     const auto [self, size] = problem_.place;
     const op_id all = to_.nop({to_.copy(at(from, self), at(into, self), 1, {sent, received}), sent});
+    const auto end = [&](op_id message, op_id next) {
+      if (when != guard{}) to_.set_guard(message, when);
+      to_.dep(message, next);
+    };
     for (rank distance = 1; distance < size; ++distance) {
       const rank peer = ring_after(self, distance, size);
-      const op_id it = to_.send(peer, 0, at(from, peer), 1, {sent});
-      if (when != guard{}) to_.set_guard(it, when);
-      to_.dep(it, exit_);
+      end(to_.send(peer, 0, at(from, peer), 1, {sent}), exit_);
     }
     for (rank distance = 1; distance < size; ++distance) {
       const rank peer = ring_before(self, distance, size);
-      const op_id it = to_.recv(peer, 0, at(into, peer), 1, {received});
-      if (when != guard{}) to_.set_guard(it, when);
-      to_.dep(it, all);
+      end(to_.recv(peer, 0, at(into, peer), 1, {received}), all);
     }
     return all;
   }

@@ -9,13 +9,13 @@
 //   gather    the sums of all regions: by dissemination, any P. If the round is not good they are empty
 //   give      to the user
 //
-// What a rank computes between messages are functions (coo_steps.h). Synchronising. Memory, beside the user's:
+// What a rank computes between messages are functions (coo.h). Synchronising. Memory, beside the user's:
 // the owner of a region has room for all that may be brought of it (received_room). Where regions are balanced that is
 // not P times what each rank may bring, so lists are packed, and their lengths have to be known before; empty ones are
 // skipped then.
 #pragma once
 
-#include "collectives/sparse/protocol/coo_problem.h"
+#include "collectives/sparse/steps/coo_problem.h"
 #include "libsched/postcondition/postcondition.h"
 #include "libsched/schedule/builder.h"
 

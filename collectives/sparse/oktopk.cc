@@ -1,13 +1,24 @@
-#include "collectives/sparse/oktopk.h"
-
+// Ok-Topk: the sum of the k largest elements of every rank's vector, of which again the k largest are kept, for every P
+// (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, 2022).
+//
+//   select      the k largest elements of the rank's residual
+//   split       those of region r to rank r, ranks r+1, r+2, … in this order
+//   threshold   of the sums of all regions, the k-th largest: an allreduce of counters in each of a few passes
+//   balance     what is above it in equal shares, if that moves less: pairs of ranks that have nothing to move are void
+//   gather      shares by dissemination, any P, ceil(log2 P) messages
+//
+// With reused thresholds (selection_rule) there is no allreduce of counters; what is gathered, is the paper's in rounds
+// that look for thresholds: all sums. Which rounds do, functions know; the schedule is the same in all of them, since
+// rooms are those of the largest.
+//
+// Where the regions' boundaries are, is looked at every so many rounds, behind a guard. At most 6 k (P-1)/P words come
+// and go at any rank, index and value being a word each; counters, lengths and messages of nothing aside
+// (docs/sparse.md). What a rank computes between messages are functions (oktopk_steps.h). Synchronising.
 #include "collectives/allgather/allgather.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/list_gather.h"
-#include "collectives/sparse/protocol/oktopk_steps.h"
-#include "collectives/sparse/protocol/quantiles.h"
-#include "collectives/sparse/protocol/region_parts.h"
-#include "collectives/sparse/protocol/split.h"
-#include "collectives/sparse/protocol/threshold.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/oktopk_steps.h"
 #include "libsched/schedule/geometry.h"
 
 namespace lsched {
@@ -34,20 +45,23 @@ class oktopk_rank {
 
   fragment write() {
     selected_ = to_.lists(buffer_role::scratch, items_, 1, {.room = selected_room_, .typical = k_});
-    const op_id chosen =
-        to_.apply(kernel::split, number_of(oktopk_step::select), ends_.gradient, k_no_buffer, selected_);
+    const op_id chosen = apply(kernel::split, oktopk_step::select, ends_.gradient, k_no_buffer, selected_);
     split(follow(look(chosen)));
     find_threshold();
     balance();
     gather();
-    last_ = to_.apply(kernel::join, number_of(oktopk_step::settle), gathered_, ends_.contributor_count, ends_.update,
-                      {last_, ends_.counted});
+    last_ = apply(kernel::join, oktopk_step::settle, gathered_, ends_.contributor_count, ends_.update,
+                  {last_, ends_.counted});
     to_.dep(last_, exit_);
     return {.exit = exit_};
   }
 
  private:
   region at(buffer_id buffer, rank element) const { return {buffer, wide(element)}; }
+  op_id apply(kernel how, oktopk_step step, buffer_id source, buffer_id by, buffer_id target, builder::deps after = {},
+              unsigned pass = 0) {
+    return to_.apply(how, number_of(step, pass), source, by, target, after);
+  }
   rank after(rank distance) const { return ring_after(self_, distance, size_); }
   rank before(rank distance) const { return ring_before(self_, distance, size_); }
   void begin_tags(stretch_of_tags which, std::uint32_t number = 0) {
@@ -58,9 +72,9 @@ class oktopk_rank {
     return to_.lists(buffer_role::scratch, items_, ranks_, {.room = gathered_room_, .total = gathered_room_});
   }
   void send(rank to, region list, op_id when, const guard* skips = nullptr) {
-    const op_id it = to_.send(to, 0, list, 1, {when});
-    if (skips != nullptr) to_.set_guard(it, *skips);
-    to_.dep(it, exit_);
+    const op_id sent = to_.send(to, 0, list, 1, {when});
+    if (skips != nullptr) to_.set_guard(sent, *skips);
+    to_.dep(sent, exit_);
   }
 
   /// The sum of all ranks' `mine`.
@@ -69,32 +83,29 @@ class oktopk_rank {
         .exit;
   }
 
-  /// At the boundaries, in rounds that do.
-  op_id look(op_id chosen) {
-    const std::uint64_t counters = position_bins(problem_);
+  /// Counts what is selected, adds the counters of all ranks up, and sets the boundaries by the sums.
+  op_id set_boundaries(std::uint64_t counters, stretch_of_tags tags, oktopk_step count, oktopk_step set, op_id after) {
     const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
     const buffer_id nothing = to_.scratch(dtype::u64, 1);
+    begin_tags(tags);
+    const op_id counted = apply(kernel::derive, count, selected_, k_no_buffer, mine, {after});
+    return apply(kernel::derive, set, mine, all, nothing, {allreduce(mine, all, counted)});
+  }
+
+  /// At the boundaries, in rounds that do.
+  op_id look(op_id chosen) {
     const auto first = static_cast<op_id>(to_.op_count());
-    begin_tags(stretch_of_tags::positions);
-    const op_id counted =
-        to_.apply(kernel::derive, number_of(oktopk_step::count_positions), selected_, k_no_buffer, mine, {chosen});
-    const op_id done = to_.apply(kernel::derive, number_of(oktopk_step::set_boundaries), mine, all, nothing,
-                                 {allreduce(mine, all, counted)});
+    const op_id done = set_boundaries(position_bins(problem_), stretch_of_tags::positions, oktopk_step::count_positions,
+                                      oktopk_step::set_boundaries, chosen);
     if (problem_.period > 1) to_.set_guard(first, static_cast<op_id>(to_.op_count()), {.every = problem_.period});
     return done;
   }
 
   /// What is selected, with the boundaries, in every round.
   op_id follow(op_id looked) {
-    const std::uint64_t counters = drift_bins(problem_);
-    if (counters == 0) return looked;
-    const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
-    const buffer_id nothing = to_.scratch(dtype::u64, 1);
-    begin_tags(stretch_of_tags::drift);
-    const op_id counted =
-        to_.apply(kernel::derive, number_of(oktopk_step::count_drift), selected_, k_no_buffer, mine, {looked});
-    return to_.apply(kernel::derive, number_of(oktopk_step::follow_drift), mine, all, nothing,
-                     {allreduce(mine, all, counted)});
+    if (drift_bins(problem_) == 0) return looked;
+    return set_boundaries(drift_bins(problem_), stretch_of_tags::drift, oktopk_step::count_drift,
+                          oktopk_step::follow_drift, looked);
   }
 
   void split(op_id ready) {
@@ -108,10 +119,10 @@ class oktopk_rank {
     const std::uint64_t sum = std::min(most, typical_share(problem_, typical_union(problem_)));
     sums_ = to_.lists(buffer_role::scratch, items_, 1, {.room = most, .typical = sum});
     begin_tags(stretch_of_tags::parts);
-    const op_id cut = to_.apply(kernel::split, number_of(oktopk_step::split), selected_, k_no_buffer, parts, {ready});
+    const op_id cut = apply(kernel::split, oktopk_step::split, selected_, k_no_buffer, parts, {ready});
     const op_id all = to_.nop({to_.copy(at(parts, self_), at(received, self_), 1, {cut})});
     exchange(parts, received, cut, all);
-    last_ = to_.apply(kernel::fold, number_of(oktopk_step::add), received, k_no_buffer, sums_, {all, cut});
+    last_ = apply(kernel::fold, oktopk_step::add, received, k_no_buffer, sums_, {all, cut});
   }
 
   /// A bucket's lists leave once those of the bucket before have come. Whoever waits for a list waits for a rank that
@@ -136,13 +147,13 @@ class oktopk_rank {
       const std::uint64_t counters = threshold_bins(problem_.type, pass);
       const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
       begin_tags(stretch_of_tags::sums, pass);
-      last_ = to_.apply(kernel::derive, number_of(oktopk_step::count_sums, pass), sums_, before, mine, {last_});
+      last_ = apply(kernel::derive, oktopk_step::count_sums, sums_, before, mine, {last_}, pass);
       last_ = to_.nop({allreduce(mine, all, last_), last_});
       before = all;
     }
     tally_ = to_.scratch(dtype::u64, 2);
     tallies_ = to_.scratch(dtype::u64, 2 * ranks_);
-    last_ = to_.apply(kernel::derive, number_of(oktopk_step::tally), sums_, before, tally_, {last_});
+    last_ = apply(kernel::derive, oktopk_step::tally, sums_, before, tally_, {last_});
     begin_tags(stretch_of_tags::counts);
     const shape block{.count = 2, .type = dtype::u64};
     last_ = to_.nop({add_allgather_dissemination(to_, block, tally_, tallies_, last_).exit, last_});
@@ -155,20 +166,20 @@ class oktopk_rank {
     share_ =
         to_.lists(buffer_role::scratch, items_, 1, {.room = gathered_room_, .typical = typical_share(problem_, k_)});
     begin_tags(stretch_of_tags::pieces);
-    const op_id plan = to_.apply(kernel::derive, number_of(oktopk_step::plan), tally_, tallies_, lengths, {last_});
-    const op_id share = to_.apply(kernel::derive, number_of(oktopk_step::shares), tallies_, tallies_, shares_, {plan});
-    const op_id cut = to_.apply(kernel::split, number_of(oktopk_step::cut), sums_, tallies_, leaving, {share});
+    const op_id plan = apply(kernel::derive, oktopk_step::plan, tally_, tallies_, lengths, {last_});
+    const op_id share = apply(kernel::derive, oktopk_step::shares, tallies_, tallies_, shares_, {plan});
+    const op_id cut = apply(kernel::split, oktopk_step::cut, sums_, tallies_, leaving, {share});
     const op_id ready = to_.lay_out({lengths, 0}, coming, {plan});
     const op_id all = to_.nop({to_.copy(at(leaving, self_), at(coming, self_), 1, {cut, ready})});
     const guard is_there{.skips_empty = true};
     for (rank distance = 1; distance < size_; ++distance)
       send(after(distance), at(leaving, after(distance)), cut, &is_there);
     for (rank distance = 1; distance < size_; ++distance) {
-      const op_id it = to_.recv(before(distance), 0, at(coming, before(distance)), 1, {ready});
-      to_.set_guard(it, is_there);
-      to_.dep(it, all);
+      const op_id received = to_.recv(before(distance), 0, at(coming, before(distance)), 1, {ready});
+      to_.set_guard(received, is_there);
+      to_.dep(received, all);
     }
-    last_ = to_.apply(kernel::join, number_of(oktopk_step::share), coming, k_no_buffer, share_, {all, cut});
+    last_ = apply(kernel::join, oktopk_step::share, coming, k_no_buffer, share_, {all, cut});
   }
 
   void gather() {

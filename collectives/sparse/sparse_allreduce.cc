@@ -7,11 +7,8 @@
 
 #include "collectives/activation/activation.h"
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/sparse/oktopk.h"
-#include "collectives/sparse/protocol/quantiles.h"
-#include "collectives/sparse/protocol/region_parts.h"
-#include "collectives/sparse/protocol/threshold.h"
-#include "collectives/sparse/topka.h"
+#include "collectives/sparse/steps/oktopk_steps.h"
+#include "collectives/sparse/steps/topka_steps.h"
 #include "libsched/schedule/geometry.h"
 
 namespace lsched {
@@ -21,36 +18,40 @@ constexpr double k_message_us = 2;
 constexpr double k_word_us = 4e-4;
 constexpr double k_counter_words = 2;  ///< a u64
 
-double steps_of(const sparse_problem& of) { return ceil_log2(of.place.size); }
-double others_of(const sparse_problem& of) { return of.place.size - 1.0; }
-double words_of(const sparse_problem& of, double items) { return items * static_cast<double>(item_size(of.type)) / 4; }
-double k_of(const sparse_problem& of) { return static_cast<double>(most_items(of)); }
+double steps_of(const sparse_problem& problem) { return ceil_log2(problem.place.size); }
+double others_of(const sparse_problem& problem) { return problem.place.size - 1.0; }
+double words_of(const sparse_problem& problem, double items) {
+  return items * static_cast<double>(item_size(problem.type)) / 4;
+}
+double k_of(const sparse_problem& problem) { return static_cast<double>(most_items(problem)); }
 
-sparse_cost cost_of_oktopk(const sparse_problem& of) {
-  const double share = others_of(of) / of.place.size;
+sparse_cost cost_of_oktopk(const sparse_problem& problem) {
+  const double share = others_of(problem) / problem.place.size;
   double counters = 0;
-  for (unsigned pass = 0; pass < threshold_passes(of); ++pass)
-    counters += static_cast<double>(threshold_bins(of.type, pass));
-  counters += static_cast<double>(drift_bins(of)) + static_cast<double>(position_bins(of)) / of.period;
-  const double passes = threshold_passes(of) + 1 + 1.0 / of.period;
-  return {others_of(of) + (passes + 2) * steps_of(of),
-          words_of(of, 2 * k_of(of) * share) + k_counter_words * (counters * steps_of(of) + 2 * others_of(of))};
+  for (unsigned pass = 0; pass < threshold_passes(problem); ++pass)
+    counters += static_cast<double>(threshold_bins(problem.type, pass));
+  counters += static_cast<double>(drift_bins(problem)) + static_cast<double>(position_bins(problem)) / problem.period;
+  const double passes = threshold_passes(problem) + 1 + 1.0 / problem.period;
+  return {others_of(problem) + (passes + 2) * steps_of(problem),
+          words_of(problem, 2 * k_of(problem) * share) +
+              k_counter_words * (counters * steps_of(problem) + 2 * others_of(problem))};
 }
 
-sparse_cost cost_of_topka(const sparse_problem& of) {
-  return {2 * steps_of(of), words_of(of, k_of(of) * others_of(of)) + k_counter_words * others_of(of)};
+sparse_cost cost_of_topka(const sparse_problem& problem) {
+  return {2 * steps_of(problem),
+          words_of(problem, k_of(problem) * others_of(problem)) + k_counter_words * others_of(problem)};
 }
 
 constexpr std::array k_own{
-    sparse_algorithm{"oktopk", add_oktopk, cost_of_oktopk, functions_of_oktopk,
+    sparse_algorithm{"oktopk", add_oktopk, cost_of_oktopk, functions_of<oktopk_steps>,
                      "regions, each added up by its owner; the k largest of all, in equal shares: about 4 k words"},
-    sparse_algorithm{"topka", add_topka, cost_of_topka, functions_of_topka,
+    sparse_algorithm{"topka", add_topka, cost_of_topka, functions_of<gather_functions<topka>>,
                      "every rank gets every list: 2 k (P-1) words"}};
 
 /// Beyond the tags of all algorithms.
 constexpr std::uint32_t k_contributor_count_tag = 1u << 30;
 
-/// Nobody looks at the sum but for who contributed.
+/// Only the contributors of this sum matter, not its value.
 void add_contributor_count(builder& to, sparse_ends& ends, op_id gate) {
   const buffer whole = to.at(ends.gradient);
   const shape first{.count = std::min<std::uint64_t>(1, whole.count), .type = whole.type, .what = kernel::sum};
@@ -98,8 +99,8 @@ const sparse_algorithm* find_sparse(std::string_view name) {
 }
 
 const sparse_algorithm& choose_sparse(const sparse_problem& problem) {
-  const auto us = [&](const sparse_algorithm& it) {
-    const sparse_cost cost = it.cost_of(problem);
+  const auto us = [&](const sparse_algorithm& algorithm) {
+    const sparse_cost cost = algorithm.cost_of(problem);
     return cost.messages * k_message_us + cost.words * k_word_us;
   };
   return *std::ranges::min_element(k_own, {}, us);
@@ -118,14 +119,14 @@ postcondition promise_of_sparse(const sparse_problem& problem) {
 result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
                                               const activation& starts) {
   if (starts.policy == activation_policy::none)
-    return failure{.code = status::argument, .text = "what starts the rounds is not said"};
+    return failure{.code = status::argument, .text = "a partial sparse allreduce needs an activation policy"};
   if (auto why = validate(starts, problem.place.size)) return std::move(*why);
   return compose(how, problem, starts);
 }
 
 postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts) {
   postcondition promise = promise_of_sparse(problem);
-  for (promised_range& it : promise.ranges) it.merged = kernel::sum;
+  for (promised_range& range : promise.ranges) range.merged = kernel::sum;
   promise.signals_of_one = price_of(starts, problem.place.size).least;
   return promise;
 }

@@ -6,8 +6,7 @@
 #include <string_view>
 
 #include "collectives/algorithm/algorithm.h"
-#include "collectives/sparse/functions/sparse_functions.h"
-#include "collectives/sparse/protocol/problem.h"
+#include "collectives/sparse/steps/sparse_functions.h"
 #include "libsched/postcondition/postcondition.h"
 
 namespace lsched {
@@ -35,12 +34,24 @@ struct sparse_algorithm {
   /// Of gradients whose large elements lie anywhere, and on other places on every rank.
   sparse_cost (*cost_of)(const sparse_problem& problem);
   /// What the schedule calls. The state outlives it. Throws std::bad_alloc.
-  std::shared_ptr<judging_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
+  std::shared_ptr<sparse_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
   std::string_view summary;  ///< one line for people
 
   /// Input 0: gradient, output 0: update. Refused if the problem is not valid.
   result<schedule_ptr> generate(const sparse_problem& problem) const;
 };
+
+/// What `functions` is where they are of a class.
+template <class Functions>
+std::shared_ptr<sparse_functions> functions_of(const sparse_problem& problem, sparse_state& state) {
+  return std::make_shared<Functions>(problem, state);
+}
+
+// The generators append the algorithm for a `problem` that validate() accepts.
+fragment add_oktopk(builder& to, const sparse_problem& problem, const sparse_ends& ends);
+fragment add_topka(builder& to, const sparse_problem& problem, const sparse_ends& ends);
+/// As topka, of lists of up to `most` items.
+fragment add_lists_to_all(builder& to, const sparse_problem& problem, const sparse_ends& ends, std::uint64_t most);
 
 /// Those of the library, and after them those that were added.
 std::span<const sparse_algorithm> sparse_algorithms();

@@ -1,10 +1,13 @@
-#include "collectives/sparse/topka.h"
-
+// TopkA: an allgather of all lists, which every rank then adds up by itself (Renggli and others, SparCML, 2019).
+//
+// Lengths are gathered first, P words, and then lists, both by dissemination. Any P; a rank receives the items of all
+// others. What it computes between messages are functions (topka_steps.h). Synchronising.
 #include <algorithm>
 
 #include "collectives/allgather/allgather.h"
 #include "collectives/patterns/list_gather.h"
-#include "collectives/sparse/protocol/topka_steps.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/topka_steps.h"
 
 namespace lsched {
 namespace {

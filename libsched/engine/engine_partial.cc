@@ -7,7 +7,6 @@
 
 #include "libsched/engine/engine.h"
 #include "ops/adasum/adasum.h"
-#include "ops/adasum/linear.h"
 
 namespace lsched {
 namespace {

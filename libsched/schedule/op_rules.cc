@@ -55,7 +55,7 @@ class op_check {
   bool check_regions() {
     for (region op::*which : {&op::a, &op::b, &op::s, &op::c}) {
       const operand_need need = need_of(op_, which);
-      const std::string name = std::string("region ") + letter_of(which);
+      const std::string name = name_of(which);
       const region part = op_.*which;
       if (!part.exists() && need == operand_need::always) return refuse(name + " names no buffer of this schedule");
       if (part.exists() && need == operand_need::never) return refuse("has a " + name + ", which it has no use for");
@@ -73,7 +73,7 @@ class op_check {
   }
 
   bool check_extent(const operand& part) {
-    const std::string name = std::string("region ") + letter_of(part.which);
+    const std::string name = name_of(part.which);
     const buffer& under = in_.buffers[part.at.buffer()];
     if (under.type != part.type)
       return refuse(name + " is " + std::string(name_of(under.type)) + " but " +

@@ -19,7 +19,7 @@
 
 #include "microbench/adasum/adasum_answer.h"
 #include "microbench/coll/coll.h"
-#include "ops/adasum/linear.h"
+#include "ops/adasum/adasum.h"
 
 namespace lsched::bench {
 namespace {

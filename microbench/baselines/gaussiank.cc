@@ -5,8 +5,6 @@
 #include <cstring>
 #include <limits>
 
-#include "collectives/sparse/steps/own_top_k.h"
-
 namespace lsched {
 namespace {
 
@@ -74,17 +72,14 @@ double normal_quantile(double probability) {
 }
 
 gaussiank::gaussiank(const sparse_problem& problem)
-    : problem_(problem),
-      k_(most_sent(problem)),
-      room_(std::min(2 * k_, problem.count)),
-      accumulate_(find_accumulate_select(problem.type)),
-      select_(find_select(problem.type)),
-      top_k_(find_top_k(problem.type)),
-      all_(problem, room_) {}
+    : gathered_sum(problem, std::min(2 * most_items(problem), problem.count)),
+      problem_(problem),
+      k_(most_items(problem)) {}
 
 gaussian_list gaussiank::select(std::byte* residual, const std::byte* gradient, std::byte* items) {
   constexpr magnitude_range nothing{1, 0};
-  accumulate_({residual, gradient, problem_.scale, problem_.count}, nothing, nullptr, 0);
+  const sparse_kernels& kernels = sparse_kernels_of(problem_.type);
+  kernels.accumulate_select({residual, gradient, problem_.scale, problem_.count}, nothing, nullptr, 0);
   if (k_ == 0) return {};
   double threshold = first_threshold(residual);
   select_result found = select_above(threshold, residual, items);
@@ -98,27 +93,28 @@ gaussian_list gaussiank::select(std::byte* residual, const std::byte* gradient, 
   }
   made.threshold = threshold;
   made.count = found.stored;
-  if (found.counted > found.stored)
-    made.count =
-        top_k_({.residual = residual, .count = problem_.count}, room_, problem_.nans, items, room_, hint_).count;
+  if (found.counted <= found.stored) return made;
+  const accumulation rest{.residual = residual, .count = problem_.count};
+  made.count = kernels.top_k(rest, list_room(), problem_.nans, items, list_room(), hint_).count;
   return made;
 }
 
 double gaussiank::first_threshold(const std::byte* residual) const {
   const double density = static_cast<double>(k_) / static_cast<double>(problem_.count);
-  const moments of = residual_of(problem_.type) == dtype::f64 ? moments_of<double>(residual, problem_.count)
-                                                              : moments_of<float>(residual, problem_.count);
-  return of.mean - of.deviation * normal_quantile(density / 2);
+  const moments drawn = residual_of(problem_.type) == dtype::f64 ? moments_of<double>(residual, problem_.count)
+                                                                 : moments_of<float>(residual, problem_.count);
+  return drawn.mean - drawn.deviation * normal_quantile(density / 2);
 }
 
 /// Of a threshold below zero, all are above it. NaN and what overflows f32 are above all numbers.
-select_result gaussiank::select_above(double threshold, const std::byte* residual, std::byte* items) const {
+select_result gaussiank::select_above(double threshold, std::byte* residual, std::byte* items) const {
   const dtype type = residual_of(problem_.type);
   const std::uint64_t infinity = magnitude_in(type, std::numeric_limits<double>::infinity());
   magnitude_range range{.least = threshold > 0 ? magnitude_in(type, threshold) + 1 : 1};
   if (std::isnan(threshold)) range.least = infinity + 1;
   if (problem_.nans == nan_policy::ignore) range.most = infinity;
-  return select_(residual, problem_.count, 0, range, items, room_);
+  const accumulation from{.residual = residual, .count = problem_.count};
+  return sparse_kernels_of(problem_.type).accumulate_select(from, range, items, list_room());
 }
 
 }  // namespace lsched

@@ -12,8 +12,7 @@
 // What is not stays in the residual.
 #pragma once
 
-#include "collectives/sparse/steps/gathered_lists.h"
-#include "ops/sparse/top_k.h"
+#include "collectives/sparse/steps/topka_steps.h"
 
 namespace lsched {
 
@@ -32,38 +31,27 @@ struct gaussian_list {
 
 /// What one rank computes. Allocates when made; one thread at a time. Between select and settle the residual holds all
 /// of residual + gradient: a round that is given up loses nothing.
-class gaussiank {
+class gaussiank : public gathered_sum {
  public:
   explicit gaussiank(const sparse_problem& problem);
-
-  std::uint64_t list_room() const { return room_; }          ///< items that a rank sends at most: 2 k
-  std::uint64_t result_room() const { return all_.room(); }  ///< items that a result has at most
 
   /// Writes what this rank sends to `items`. residual: count elements of residual_of(type); gradient: count elements,
   /// or nullptr. Mean and deviation are those of finite elements; where squares of f64 cannot hold these, the guess is
   /// bad.
   gaussian_list select(std::byte* residual, const std::byte* gradient, std::byte* items);
 
-  /// As of topka.
-  std::uint64_t add(std::span<const item_list> lists, std::byte* result) { return all_.add(lists, result); }
-  void settle(item_list sent, item_list result, std::byte* residual, std::byte* update) {
-    all_.settle(sent, result, residual, update);
+  /// As of topka: the length. It has a hint of its own.
+  std::uint64_t select(std::byte* residual, const std::byte* gradient, top_k_hint&, std::byte* items) {
+    return select(residual, gradient, items).count;
   }
-  void forget_update() { all_.forget_update(); }
-  std::optional<std::uint32_t> non_finite_element() const { return all_.non_finite_element(); }
 
  private:
   double first_threshold(const std::byte* residual) const;
-  select_result select_above(double threshold, const std::byte* residual, std::byte* items) const;
+  select_result select_above(double threshold, std::byte* residual, std::byte* items) const;
 
   sparse_problem problem_;
   std::uint64_t k_;
-  std::uint64_t room_;
-  accumulate_select_fn accumulate_;
-  select_fn select_;
-  top_k_fn top_k_;
   top_k_hint hint_;  ///< of the rounds that find too many
-  gathered_lists all_;
 };
 
 }  // namespace lsched

@@ -6,7 +6,7 @@
 
 #include "libsched/schedule/draw.h"
 #include "libsched/schedule/geometry.h"
-#include "ops/elementwise/convert.h"
+#include "ops/elementwise/elementwise.h"
 
 namespace lsched {
 namespace {
@@ -56,34 +56,20 @@ inline float small_integer(std::uint32_t bits) {
 
 // ---- vectors
 
-/// Loops of a fixed length are what compilers vectorise without further ado.
-constexpr std::size_t k_block = 256;
+// Loops over arrays, which compilers vectorise.
 
 template <class Element>
 void fill_hashed(std::span<float> to, hash_key key, const Element& element) {
-  float block[k_block];
-  for (std::size_t done = 0; done < to.size(); done += k_block) {
-    for (std::size_t i = 0; i < k_block; ++i)
-      block[i] = element(hashed(static_cast<std::uint32_t>(done) + static_cast<std::uint32_t>(i), key));
-    std::copy_n(block, std::min(k_block, to.size() - done), to.data() + done);
-  }
-}
-
-template <class Change>
-void for_each_of(std::span<float> values, const Change& change) {
-  const std::size_t whole = values.size() / k_block * k_block;
-  for (std::size_t done = 0; done < whole; done += k_block)
-    for (std::size_t i = 0; i < k_block; ++i) values[done + i] = change(values[done + i]);
-  for (float& value : values.subspan(whole)) value = change(value);
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = element(hashed(static_cast<std::uint32_t>(i), key));
 }
 
 void scale_by(std::span<float> values, float factor) {
-  for_each_of(values, [factor](float value) { return value * factor; });
+  for (float& value : values) value *= factor;
 }
 
 /// A stream of its own for every use of a seed. Ranks are numbered from 1 here; 0 is what they share.
-std::uint64_t bits_for(std::uint64_t seed, gradient_kind kind, std::uint64_t of, std::uint64_t round) {
-  return mix(mix(mix(mix(seed) ^ static_cast<std::uint64_t>(kind)) ^ of) ^ round);
+std::uint64_t bits_for(std::uint64_t seed, gradient_kind kind, std::uint64_t stream, std::uint64_t round) {
+  return mix(mix(mix(mix(seed) ^ static_cast<std::uint64_t>(kind)) ^ stream) ^ round);
 }
 hash_key key_for(std::uint64_t bits) {
   return {static_cast<std::uint32_t>(bits), static_cast<std::uint32_t>(bits >> 32)};
@@ -144,18 +130,18 @@ void gradient_source::make_layers() {
   layers_.back().end = options_.count;
 }
 
-void gradient_source::draw(rank of, round_no round, std::span<float> to) {
-  const hash_key key = key_for(bits_for(options_.seed, options_.kind, number_of(of), round));
+void gradient_source::draw(rank r, round_no round, std::span<float> to) {
+  const hash_key key = key_for(bits_for(options_.seed, options_.kind, number_of(r), round));
   switch (options_.kind) {
     case gradient_kind::uniform: fill_hashed(to, key, laplace); break;
-    case gradient_kind::layered: draw_layered(of, round, to); break;
+    case gradient_kind::layered: draw_layered(r, round, to); break;
     case gradient_kind::one_region:
       fill_hashed(to, key, laplace);
       shrink_all_but_region(to);
       break;
     case gradient_kind::one_owner:
       fill_hashed(to, key, laplace);
-      shape_for_one_owner(of, to);
+      shape_for_one_owner(r, to);
       break;
     case gradient_kind::ties: fill_hashed(to, key, small_integer); break;
     case gradient_kind::zeros: {
@@ -168,12 +154,12 @@ void gradient_source::draw(rank of, round_no round, std::span<float> to) {
     }
   }
   if (options_.has_integers)
-    for_each_of(to, [](float value) { return static_cast<float>(static_cast<std::int32_t>(value * k_integer_scale)); });
+    for (float& value : to) value = static_cast<float>(static_cast<std::int32_t>(value * k_integer_scale));
 }
 
-void gradient_source::draw(rank of, round_no round, dtype type, void* to) {
+void gradient_source::draw(rank r, round_no round, dtype type, void* to) {
   drawn_.resize(options_.count);
-  draw(of, round, drawn_);
+  draw(r, round, drawn_);
   find_convert(dtype::f32, type)(drawn_.data(), drawn_.size(), 1, to);
 }
 
@@ -184,9 +170,9 @@ void gradient_source::draw_shared(round_no round) {
 }
 
 /// Both parts of an element have half of its variance, so that ranks are correlated by 1/2.
-void gradient_source::draw_layered(rank of, round_no round, std::span<float> to) {
+void gradient_source::draw_layered(rank r, round_no round, std::span<float> to) {
   if (shared_round_ != round || round == 0) draw_shared(round);
-  fill_hashed(to, key_for(bits_for(options_.seed, options_.kind, number_of(of), round)), laplace);
+  fill_hashed(to, key_for(bits_for(options_.seed, options_.kind, number_of(r), round)), laplace);
   std::uint64_t begin = 0;
   for (const layer& it : layers_) {
     for (std::uint64_t i = begin; i < it.end; ++i) to[i] = (to[i] * k_root_of_half + shared_[i]) * it.scale;
@@ -203,7 +189,7 @@ void gradient_source::shrink_all_but_region(std::span<float> to) const {
 
 /// Three tiers, without overlap: 64 and above where a rank is the only one, from 1 in the rest of the part, and below
 /// 1/128 elsewhere.
-void gradient_source::shape_for_one_owner(rank of, std::span<float> to) const {
+void gradient_source::shape_for_one_owner(rank r, std::span<float> to) const {
   const auto ranks = static_cast<std::uint64_t>(options_.ranks);
   const cut parts(to.size(), ranks);
   const std::uint64_t part = bits_for(options_.seed, options_.kind, k_shared, k_no_round) % ranks;
@@ -211,8 +197,22 @@ void gradient_source::shape_for_one_owner(rank of, std::span<float> to) const {
   const auto raised = [](float value, float by) { return value + std::copysign(by, value); };
   scale_by(to.first(begin), 0x1p-12F);
   scale_by(to.subspan(end), 0x1p-12F);
-  for_each_of(to.subspan(begin, end - begin), [&](float value) { return raised(value, 1); });
-  for (std::uint64_t i = begin + static_cast<std::uint64_t>(of); i < end; i += ranks) to[i] = raised(to[i], 64);
+  for (float& value : to.subspan(begin, end - begin)) value = raised(value, 1);
+  for (std::uint64_t i = begin + static_cast<std::uint64_t>(r); i < end; i += ranks) to[i] = raised(to[i], 64);
+}
+
+// ---- lists
+
+list_source::list_source(const gradient_options& options, dtype type, std::uint64_t k)
+    : gradients_(options),
+      type_(type),
+      own_({.count = options.count, .k = k, .type = type}),
+      vector_(options.count * size_of(residual_of(type))) {}
+
+/// Ranks are alike: the hint of one serves the next.
+item_list list_source::draw(rank r, round_no round) {
+  gradients_.draw(r, round, residual_of(type_), vector_.data());
+  return own_.select(vector_.data(), nullptr, hint_);
 }
 
 }  // namespace lsched

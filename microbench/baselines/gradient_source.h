@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/base.h"
+#include "collectives/sparse/steps/lists.h"
 
 namespace lsched {
 
@@ -53,10 +53,10 @@ class gradient_source {
 
   /// The gradient of a rank in a round. to.size() is the count. Drawing all ranks of a round after each other saves
   /// `layered` half of the draws.
-  void draw(rank of, round_no round, std::span<float> to);
+  void draw(rank r, round_no round, std::span<float> to);
 
   /// The same, rounded to a floating type, f16 to f64; `to` has count elements. The first call allocates.
-  void draw(rank of, round_no round, dtype type, void* to);
+  void draw(rank r, round_no round, dtype type, void* to);
 
  private:
   struct layer {
@@ -66,15 +66,33 @@ class gradient_source {
 
   void make_layers();
   void draw_shared(round_no round);
-  void draw_layered(rank of, round_no round, std::span<float> to);
+  void draw_layered(rank r, round_no round, std::span<float> to);
   void shrink_all_but_region(std::span<float> to) const;
-  void shape_for_one_owner(rank of, std::span<float> to) const;
+  void shape_for_one_owner(rank r, std::span<float> to) const;
 
   gradient_options options_;
   std::vector<layer> layers_;
   std::vector<float> shared_;  ///< of shared_round_
   round_no shared_round_ = 0;
   std::vector<float> drawn_;
+};
+
+/// The lists that ranks would send of drawn gradients, without a vector for each of them: for worlds of thousands.
+/// Allocates when made: one vector, and one list. One thread at a time.
+class list_source {
+ public:
+  /// Of items of a floating type, k of them at most.
+  list_source(const gradient_options& options, dtype type, std::uint64_t k);
+
+  /// The k largest elements of a rank's gradient in a round, by index; gone with the next call. O(count).
+  item_list draw(rank r, round_no round);
+
+ private:
+  gradient_source gradients_;
+  dtype type_;
+  own_top_k own_;
+  std::vector<std::byte> vector_;  ///< a residual
+  top_k_hint hint_;
 };
 
 }  // namespace lsched

@@ -18,12 +18,8 @@
 
 #include <vector>
 
-#include "collectives/sparse/steps/dense_update.h"
-#include "collectives/sparse/steps/judge.h"
-#include "collectives/sparse/steps/own_top_k.h"
-#include "ops/sparse/item_list.h"
-#include "ops/sparse/residual.h"
-#include "ops/sparse/sparse_sum.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/lists.h"
 
 namespace lsched {
 
@@ -33,9 +29,14 @@ enum class arrival_rule : std::uint8_t {
   exact       ///< those that are part of the result: nothing is lost
 };
 
+/// Appends the algorithm on the binomial tree for a valid `problem`, and what it calls. Synchronising.
+fragment add_gtopk(builder& to, const sparse_problem& problem, const sparse_ends& ends, arrival_rule rule);
+std::shared_ptr<sparse_functions> functions_of_gtopk(const sparse_problem& problem, sparse_state& state,
+                                                     arrival_rule rule);
+
 /// What one rank computes. Allocates when made; one thread at a time. Between select and settle the residual holds all
 /// of residual + gradient: a round that is given up loses nothing.
-class gtopk {
+class gtopk : public round_end {
  public:
   /// A rank with so many children in the tree.
   gtopk(const sparse_problem& problem, arrival_rule rule, std::uint32_t children);
@@ -59,13 +60,8 @@ class gtopk {
   /// words, bits behind the last item are zero.
   std::span<const std::uint64_t> survivors_of(std::uint32_t child) const { return parts_[child + 1].survivors; }
 
-  /// `result`: the root's partial result. update: count elements of the items' type, or nullptr. Of a round that is
-  /// refused (judge.h) it is zero, and nothing was sent.
+  /// `result`: the root's partial result; update: count elements, or nullptr (round_end).
   void settle(item_list result, std::byte* residual, std::byte* update);
-  /// As dense_update::forget.
-  void forget_update() { update_.forget(); }
-  /// Of the last round that was settled.
-  std::optional<std::uint32_t> non_finite_element() const { return judge_.non_finite_element(); }
 
  private:
   /// A list that this rank has added to its partial result.
@@ -78,20 +74,13 @@ class gtopk {
   void strike(part& from, item_list partial, const std::uint64_t* survivors) const;
   item_list arrived();
 
-  dtype type_;
   arrival_rule rule_;
   std::uint64_t room_;
-  std::uint64_t ranks_;
-  merge_add_fn merge_add_;
-  keep_largest_fn keep_largest_;
-  settle_fn settle_;
   own_top_k own_;
   item_list sent_;                 ///< what select found; belongs to own_
   std::vector<std::byte> merged_;  ///< two lists
   std::vector<part> parts_;        ///< this rank's own list, then those of its children
   std::size_t n_parts_ = 0;
-  dense_update update_;
-  result_judge judge_;
 };
 
 }  // namespace lsched

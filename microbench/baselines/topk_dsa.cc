@@ -3,25 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "collectives/allgather/allgather.h"
+#include "collectives/patterns/list_gather.h"
+
 namespace lsched {
 namespace {
-
-/// Items of a list as they are, but for their indices.
-void copy_shifted(const std::byte* items, std::uint64_t count, std::uint32_t by, dtype type, std::byte* to) {
-  std::copy_n(items, count * item_size(type), to);
-  for (std::uint64_t i = 0; i < count; ++i, to += item_size(type)) {
-    std::uint32_t index = 0;
-    std::memcpy(&index, to, sizeof index);
-    index += by;  // modulo 2^32: up or down
-    std::memcpy(to, &index, sizeof index);
-  }
-}
 
 /// values[index] = value, wherever these lie: a block has the alignment of items, which is none.
 void put_values(const std::byte* items, std::uint64_t count, dtype type, std::byte* values) {
   for (std::uint64_t i = 0; i < count; ++i, items += item_size(type)) {
-    std::uint32_t index = 0;
-    std::memcpy(&index, items, sizeof index);
+    const std::uint32_t index = index_at(type, items, 0);
     std::copy_n(items + sizeof index, size_of(type), values + index * size_of(type));
   }
 }
@@ -55,16 +46,14 @@ std::uint64_t gather_values(const std::byte* values, std::uint64_t count, std::u
 }  // namespace
 
 topk_dsa::topk_dsa(const sparse_problem& problem)
-    : problem_(problem),
+    : round_end(problem, most_in_union(problem, most_items(problem))),
+      problem_(problem),
       regions_(problem.count, index(problem.place.size)),
-      room_(most_sent(problem)),
+      room_(most_items(problem)),
       result_room_(most_in_union(problem, room_)),
-      settle_(find_settle(problem.type)),
       own_(problem),
-      sum_(problem.type, regions_.size(index(problem.place.self))),
-      sums_(std::min(regions_.size(index(problem.place.self)), result_room_) * item_size(problem.type)),
-      update_(problem.type, problem.count, result_room_),
-      judge_(problem) {}
+      sum_(problem.type, regions_.size(index(problem.place.self)), nan_policy::propagate),
+      sums_(std::min(regions_.size(index(problem.place.self)), result_room_) * item_size(problem.type)) {}
 
 std::uint64_t topk_dsa::list_room(rank region) const { return std::min(room_, regions_.size(index(region))); }
 
@@ -79,20 +68,19 @@ void topk_dsa::select(std::byte* residual, const std::byte* gradient, top_k_hint
   std::uint64_t done = 0;
   for (std::size_t region = 0; region < lengths.size(); ++region) {
     const std::uint64_t end = regions_.begin(region + 1), begin_of_list = done;
-    for (std::uint32_t at = 0; done < sent_.count; ++done) {
-      std::memcpy(&at, sent_.items + done * size, sizeof at);
-      if (at >= end) break;
-    }
+    while (done < sent_.count && index_at(problem_.type, sent_.items, done) < end) ++done;
     lengths[region] = done - begin_of_list;
     const auto first = static_cast<std::uint32_t>(regions_.begin(region));
-    copy_shifted(sent_.items + begin_of_list * size, lengths[region], 0 - first, problem_.type,
-                 items + begin_of_list * size);
+    std::byte* const list = items + begin_of_list * size;
+    std::copy_n(sent_.items + begin_of_list * size, lengths[region] * size, list);
+    shift_indices(problem_.type, list, lengths[region], 0 - first);
   }
 }
 
 std::uint64_t topk_dsa::reduce(std::span<const item_list> lists, std::byte* block) {
   const std::uint64_t region = regions_.size(index(problem_.place.self));
-  const std::uint64_t items = sum_.add(lists, sums_.data());
+  for (const item_list& list : lists) sum_.add(list);
+  const std::uint64_t items = sum_.take(0, region, sums_.data());
   const std::uint64_t units = units_of_block(problem_.type, region, items);
   const std::uint64_t bytes = units * item_size(problem_.type);
   if (is_values(problem_.place.self, units)) {
@@ -114,16 +102,103 @@ std::uint64_t topk_dsa::settle(std::span<const item_list> blocks, std::byte* res
     if (is_values(static_cast<rank>(region), block.count)) {
       items += gather_values(block.items, regions_.size(region), first, problem_.type, to);
     } else {
-      copy_shifted(block.items, block.count, first, problem_.type, to);
+      std::copy_n(block.items, block.count * item_size(problem_.type), to);
+      shift_indices(problem_.type, to, block.count, first);
       items += block.count;
     }
   }
-  const bool is_good = judge_.accepts({result, items}, residual);
-  if (!is_good) sent_ = {};
   // Where contributions cancel out, the result has no item; they were in it all the same.
-  settle_(residual, sent_.items, sent_.count, sent_.items, sent_.count);
-  update_.write({result, is_good ? items : 0}, static_cast<std::uint64_t>(problem_.place.size), update);
+  round_end::settle(sent_, sent_, {result, items}, residual, update);
   return items;
+}
+
+// --- schedule and functions ------------------------------------------------------------------------------------------
+
+namespace {
+
+/// The functions that the schedule calls, in the order in which a round calls them.
+enum class topk_dsa_step : std::uint32_t {
+  select,  ///< gradient → a list for each region
+  reduce,  ///< lists of all ranks, of this rank's region → their sum, as a block
+  settle   ///< the blocks of all regions → the update
+};
+
+constexpr std::uint32_t number_of(topk_dsa_step step) { return static_cast<std::uint32_t>(step); }
+enum : std::uint32_t { k_part_tags = 0, k_length_tags = 64, k_block_tags = 128 };
+
+class topk_dsa_functions : public functions_of_steps<topk_dsa> {
+ public:
+  topk_dsa_functions(const sparse_problem& problem, sparse_state& state)
+      : functions_of_steps(problem, state),
+        lists_(problem.ranks()),
+        lengths_(lists_.size()),
+        result_(steps_.result_room() * item_size(problem.type)) {}
+
+  status call(std::uint32_t number, round_no round, const function_input& source, const function_input&,
+              const function_output& target) override {
+    switch (static_cast<topk_dsa_step>(number)) {
+      case topk_dsa_step::select:
+        steps_.select(residual(), source.data, state_.hint, target.data, lengths_);
+        return lay_out(target, lengths_);
+      case topk_dsa_step::reduce: gather(source, lists_); return set_length(target, steps_.reduce(lists_, target.data));
+      case topk_dsa_step::settle: break;
+    }
+    gather(source, lists_);
+    steps_.settle(lists_, result_.data(), residual(), target.data);
+    return finish(round);
+  }
+
+ private:
+  std::vector<item_list> lists_;  ///< by rank, or region
+  std::vector<std::uint64_t> lengths_;
+  std::vector<std::byte> result_;
+};
+
+}  // namespace
+
+fragment add_topk_dsa(builder& to, const sparse_problem& problem, const sparse_ends& ends) {
+  const auto [self, size] = problem.place;
+  const std::uint64_t ranks = wide(size), k = std::max<std::uint64_t>(1, most_items(problem));
+  const std::uint64_t part_room = std::max<std::uint64_t>(1, std::min(k, cut(problem.count, ranks).size(0)));
+  const dtype items = item_of(problem.type);
+  const auto at = [](buffer_id buffer, rank element) { return region(buffer, wide(element)); };
+  const std::uint64_t typical = std::min(part_room, typical_share(problem, k));
+  const buffer_id parts =
+      to.lists(buffer_role::scratch, items, ranks, {.room = part_room, .total = k, .typical = typical});
+  const buffer_id received = to.lists(buffer_role::scratch, items, ranks, {.room = part_room, .typical = typical});
+  const std::uint64_t room =
+      std::max<std::uint64_t>(1, units_of_values(problem.type, cut(problem.count, ranks).size(0)));
+  const std::uint64_t sum = std::min(room, typical_share(problem, typical_union(problem)));
+  const buffer_id block = to.lists(buffer_role::scratch, items, 1, {.room = room, .typical = sum});
+  const buffer_id length = to.scratch(dtype::u64, 1), lengths = to.scratch(dtype::u64, ranks);
+  const op_id exit = to.nop();
+  to.set_first_tag(k_part_tags);
+  const op_id selected = to.apply(kernel::split, number_of(topk_dsa_step::select), ends.gradient, k_no_buffer, parts);
+  const op_id all = to.nop({to.copy(at(parts, self), at(received, self), 1, {selected}), selected});
+  for (rank distance = 1; distance < size; ++distance) {
+    const rank peer = ring_after(self, distance, size);
+    to.dep(to.send(peer, 0, at(parts, peer), 1, {selected}), exit);
+  }
+  for (rank distance = 1; distance < size; ++distance) {
+    const rank peer = ring_before(self, distance, size);
+    to.dep(to.recv(peer, 0, at(received, peer), 1), all);
+  }
+  const op_id reduced = to.apply(kernel::fold, number_of(topk_dsa_step::reduce), received, k_no_buffer, block, {all});
+  const op_id measured = to.measure({block, 0}, {length, 0}, 1, {reduced});
+  to.set_first_tag(k_length_tags);
+  const fragment known = add_allgather_dissemination(to, {.count = 1, .type = dtype::u64}, length, lengths, measured);
+  to.set_first_tag(k_block_tags);
+  const list_layout layout{.room = room, .total = room * ranks, .typical = sum};
+  const op_id ready = to.nop({known.exit, reduced});
+  const gathered_lists blocks = add_list_gather(to, block, {lengths, 0}, layout, 0, ready, exit);
+  to.dep(to.apply(kernel::join, number_of(topk_dsa_step::settle), blocks.lists, ends.contributor_count, ends.update,
+                  {blocks.done, ends.counted}),
+         exit);
+  return {.exit = exit};
+}
+
+std::shared_ptr<sparse_functions> functions_of_topk_dsa(const sparse_problem& problem, sparse_state& state) {
+  return std::make_shared<topk_dsa_functions>(problem, state);
 }
 
 }  // namespace lsched

@@ -17,12 +17,9 @@
 
 #include <vector>
 
-#include "collectives/sparse/steps/dense_update.h"
-#include "collectives/sparse/steps/judge.h"
-#include "collectives/sparse/steps/list_sum.h"
-#include "collectives/sparse/steps/own_top_k.h"
+#include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/lists.h"
 #include "libsched/schedule/geometry.h"
-#include "ops/sparse/residual.h"
 
 namespace lsched {
 
@@ -33,12 +30,17 @@ constexpr std::uint64_t units_of_values(dtype type, std::uint64_t region) {
 
 /// Units of a block, of a sum that has so many items of a region. More than the values are values.
 constexpr std::uint64_t units_of_block(dtype type, std::uint64_t region, std::uint64_t items) {
-  return items < units_of_values(type, region) ? items : units_of_values(type, region);
+  return std::min(items, units_of_values(type, region));
 }
+
+/// Appends the algorithm for a `problem` that validate() accepts, and what it calls. Blocks are gathered by
+/// dissemination, any P. Synchronising.
+fragment add_topk_dsa(builder& to, const sparse_problem& problem, const sparse_ends& ends);
+std::shared_ptr<sparse_functions> functions_of_topk_dsa(const sparse_problem& problem, sparse_state& state);
 
 /// What one rank computes. Allocates when made; one thread at a time. Between select and settle the residual holds all
 /// of residual + gradient: a round that is given up loses nothing.
-class topk_dsa {
+class topk_dsa : public round_end {
  public:
   explicit topk_dsa(const sparse_problem& problem);
 
@@ -62,13 +64,8 @@ class topk_dsa {
   }
 
   /// `blocks`: of all regions, in their order, counted in units. Writes their items to `result`, and answers how many
-  /// these are; takes what select found from the residual; update: count elements of the items' type, or nullptr. Of a
-  /// round that is refused (judge.h) the update is zero, and nothing was sent.
+  /// these are; takes what select found from the residual; update: count elements, or nullptr (round_end).
   std::uint64_t settle(std::span<const item_list> blocks, std::byte* result, std::byte* residual, std::byte* update);
-  /// As dense_update::forget.
-  void forget_update() { update_.forget(); }
-  /// Of the last round that was settled.
-  std::optional<std::uint32_t> non_finite_element() const { return judge_.non_finite_element(); }
 
  private:
   static std::uint64_t index(rank region) { return static_cast<std::uint64_t>(region); }
@@ -77,13 +74,10 @@ class topk_dsa {
   cut regions_;
   std::uint64_t room_;
   std::uint64_t result_room_;
-  settle_fn settle_;
   own_top_k own_;
   item_list sent_;  ///< what select found; belongs to own_
-  list_sum sum_;
+  region_sum sum_;
   std::vector<std::byte> sums_;  ///< of the own region
-  dense_update update_;
-  result_judge judge_;
 };
 
 }  // namespace lsched

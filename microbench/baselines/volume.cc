@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "collectives/sparse/protocol/quantiles.h"
-#include "collectives/sparse/protocol/region_parts.h"
-#include "collectives/sparse/protocol/threshold.h"
+#include "collectives/sparse/steps/regions.h"
+#include "collectives/sparse/steps/threshold.h"
 #include "libsched/schedule/geometry.h"
 
 namespace lsched {
@@ -12,15 +11,10 @@ namespace {
 
 std::uint64_t wide(rank it) { return static_cast<std::uint64_t>(it); }
 
-/// a * b / divisor, rounded down; b < 2^32.
-std::uint64_t part_of(std::uint64_t a, std::uint64_t b, std::uint64_t divisor) {
-  return a / divisor * b + a % divisor * b / divisor;
-}
-
 }  // namespace
 
-std::uint64_t bound_items(const sparse_problem& of) {
-  return part_of(3 * most_items(of), wide(of.place.size) - 1, wide(of.place.size));
+std::uint64_t bound_items(const sparse_problem& problem) {
+  return 3 * most_items(problem) * (problem.ranks() - 1) / problem.ranks();
 }
 
 void phase_volume::add(item_traffic of_rank) {
@@ -29,7 +23,7 @@ void phase_volume::add(item_traffic of_rank) {
   total += of_rank.sent;
 }
 
-volume_meter::volume_meter(const sparse_problem& of) : of_(of), payload_(wide(of.place.size)) {}
+volume_meter::volume_meter(const sparse_problem& problem) : problem_(problem), payload_(wide(problem.place.size)) {}
 
 void volume_meter::begin(round_no round, bool looks) {
   volume_ = {.round = round, .looks = looks};
@@ -49,8 +43,8 @@ void volume_meter::add_split(rank from, std::span<const std::uint64_t> lengths) 
 void volume_meter::finish(const balance_plan& plan) {
   volume_.is_balanced = plan.is_balanced();
   volume_.kept = plan.total();
-  const std::uint64_t bound = bound_items(of_);
-  for (rank r = 0; r < of_.place.size; ++r) {
+  const std::uint64_t bound = bound_items(problem_);
+  for (rank r = 0; r < problem_.place.size; ++r) {
     item_traffic& all = payload_[wide(r)];
     volume_.split.add(all);
     const item_traffic moved = plan.exchanged_by(r), gathered = plan.gathered_by(r);
@@ -66,12 +60,13 @@ void volume_meter::finish(const balance_plan& plan) {
 
 item_traffic volume_meter::metadata_of(rank r) const {
   constexpr std::uint64_t k_words_of_number = 2, k_words_of_tally = 4;
-  const fold core(of_.place.size);
-  std::uint64_t numbers = drift_bins(of_) + (volume_.looks ? position_bins(of_) : 0);
-  for (unsigned pass = 0; pass < threshold_passes(of_); ++pass) numbers += threshold_bins(of_.type, pass);
+  const fold core(problem_.place.size);
+  std::uint64_t numbers = drift_bins(problem_) + (volume_.looks ? position_bins(problem_) : 0);
+  for (unsigned pass = 0; pass < threshold_passes(problem_); ++pass) numbers += threshold_bins(problem_.type, pass);
   const auto levels = static_cast<std::uint64_t>(core.levels());
   const std::uint64_t messages = core.is_extra(r) ? 1 : levels + (core.is_proxy(r) ? 1 : 0);
-  const std::uint64_t words = messages * numbers * k_words_of_number + (wide(of_.place.size) - 1) * k_words_of_tally;
+  const std::uint64_t words =
+      messages * numbers * k_words_of_number + (wide(problem_.place.size) - 1) * k_words_of_tally;
   return {words, words};
 }
 

@@ -21,7 +21,7 @@ constexpr double words_of(dtype type, std::uint64_t items) {
 }
 
 /// 3 k (P-1)/P, the published bound on what a rank sends, and receives, in a round: in items, rounded down.
-std::uint64_t bound_items(const sparse_problem& of);
+std::uint64_t bound_items(const sparse_problem& problem);
 
 /// Of one phase of a round.
 struct phase_volume {
@@ -48,7 +48,7 @@ struct round_volume {
 /// Counts one round after the other.
 class volume_meter {
  public:
-  explicit volume_meter(const sparse_problem& of);
+  explicit volume_meter(const sparse_problem& problem);
 
   void begin(round_no round, bool looks);
   /// lengths: P, of the lists that `from` sends.
@@ -63,7 +63,7 @@ class volume_meter {
  private:
   item_traffic metadata_of(rank r) const;
 
-  sparse_problem of_;
+  sparse_problem problem_;
   round_volume volume_{};
   std::vector<item_traffic> payload_;  ///< P
 };

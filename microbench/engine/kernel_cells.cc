@@ -10,9 +10,8 @@
 #include <memory>
 
 #include "microbench/harness.h"
-#include "ops/adasum/linear.h"
-#include "ops/sparse/sparse_sum.h"
-#include "ops/sparse/top_k.h"
+#include "ops/adasum/adasum.h"
+#include "ops/sparse/sparse.h"
 
 namespace lsched::bench {
 namespace {
@@ -122,20 +121,23 @@ kernel_cell over_residual(kernel_memory& in, dtype type, const level& place,
 
 kernel_cell select_cell(kernel_memory& in, dtype type, double density, const level& place) {
   const magnitude_range range{magnitude_in(residual_of(type), normal_threshold(density))};
-  return over_residual(in, type, place,
-                       [&in, range, run = find_select(type)](const std::byte* residual, std::size_t count) {
-                         run(residual, count, 0, range, in.items.data(), count / 4);
-                       });
+  return over_residual(
+      in, type, place,
+      [=, &in, run = sparse_kernels_of(type).accumulate_select](const std::byte* residual, std::size_t count) {
+        // Without a gradient a residual is only read.
+        run({const_cast<std::byte*>(residual), nullptr, 1, count, 0}, range, in.items.data(), count / 4);
+      });
 }
 
 kernel_cell exact_kth_cell(kernel_memory& in, dtype type, double density, const level& place) {
   const auto hint = std::make_shared<top_k_hint>();
-  return over_residual(in, type, place, [=, &in, run = find_top_k(type)](const std::byte* residual, std::size_t count) {
-    // Without a gradient a residual is only read.
-    const accumulation from{const_cast<std::byte*>(residual), nullptr, 1, count, 0};
-    const auto k = static_cast<std::size_t>(static_cast<double>(count) * density);
-    run(from, std::max<std::size_t>(k, 1), nan_policy::propagate, in.items.data(), count / 4, *hint);
-  });
+  return over_residual(
+      in, type, place, [=, &in, run = sparse_kernels_of(type).top_k](const std::byte* residual, std::size_t count) {
+        // Without a gradient a residual is only read.
+        const accumulation from{const_cast<std::byte*>(residual), nullptr, 1, count, 0};
+        const auto k = static_cast<std::size_t>(static_cast<double>(count) * density);
+        run(from, std::max<std::size_t>(k, 1), nan_policy::propagate, in.items.data(), count / 4, *hint);
+      });
 }
 
 /// The lists of a piece lie behind each other, so that a loop can copy both.
@@ -146,7 +148,7 @@ kernel_cell merge_add_cell(kernel_memory& in, dtype type, double density, const 
   std::byte* const sums = in.outputs.stream(0, 0);
   for (std::size_t list = 0; list < 2 * pieces; ++list) fill_list(lists + list * bytes, type, count, density, list);
   return {4 * bytes, pieces,
-          [=, run = find_merge_add(type)](std::size_t piece) {
+          [=, run = sparse_kernels_of(type).merge_add](std::size_t piece) {
             const std::byte* const lower = lists + 2 * piece * bytes;
             run(lower, count, lower + bytes, count, sums + 2 * piece * bytes);
           },
@@ -180,7 +182,7 @@ kernel_cell scatter_add_cell(kernel_memory& in, dtype type, double density, cons
     counts.push_back(kept(lists + list * bytes));
   }
   return {*std::min_element(counts.begin(), counts.end()) * item_size(type), pieces,
-          [=, &in, run = find_scatter_add(type)](std::size_t piece) {
+          [=, &in, run = sparse_kernels_of(type).scatter_add](std::size_t piece) {
             run(lists + piece * bytes, counts[piece], sums + piece * place.window, in.touched.data());
           },
           [=](std::size_t piece) {

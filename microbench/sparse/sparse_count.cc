@@ -11,9 +11,8 @@
 #include "libsched/schedule/geometry.h"
 #include "microbench/baselines/gaussiank.h"
 #include "microbench/baselines/gradient_source.h"
-#include "microbench/baselines/list_source.h"
 #include "microbench/baselines/lockstep.h"
-#include "microbench/baselines/rival_traffic.h"
+#include "microbench/baselines/traffic.h"
 
 namespace lsched::bench {
 namespace {
@@ -196,16 +195,9 @@ count_round of_lists(const sparse_problem& problem) {
 
 world_traffic traffic_of(std::span<const item_list> lists, const std::string& algorithm,
                          const sparse_problem& problem) {
-  if (algorithm == "topkdsa") {
-    topk_dsa_traffic blocks(problem);
-    for (std::size_t r = 0; r < lists.size(); ++r) blocks.add(static_cast<rank>(r), lists[r]);
-    return blocks.finish();
-  }
-  if (algorithm.starts_with("gtopk")) {
-    gtopk_traffic tree(problem, algorithm == "gtopk" ? arrival_rule::exact : arrival_rule::published);
-    for (const item_list& one : lists) tree.add(one);
-    return tree.finish();
-  }
+  if (algorithm == "topkdsa") return traffic_of_topk_dsa(problem, lists);
+  if (algorithm == "gtopk") return traffic_of_gtopk(problem, lists, arrival_rule::exact);
+  if (algorithm == "gtopk_published") return traffic_of_gtopk(problem, lists, arrival_rule::published);
   std::vector<std::uint64_t> lengths;
   for (const item_list& one : lists) lengths.push_back(one.count);
   return traffic_of_gathered_lists(problem.type, lengths);

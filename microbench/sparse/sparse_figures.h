@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "collectives/sparse/protocol/problem.h"
+#include "collectives/sparse/steps/problem.h"
 #include "microbench/report.h"
 
 namespace lsched::bench {

@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "collectives/sparse/protocol/quantiles.h"
-#include "collectives/sparse/protocol/region_parts.h"
-#include "collectives/sparse/protocol/split.h"
+#include "collectives/sparse/steps/regions.h"
 #include "libsched/schedule/geometry.h"
 #include "microbench/baselines/gradient_source.h"
 #include "microbench/baselines/lockstep.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "collectives/sparse/steps/own_top_k.h"
+#include "collectives/sparse/steps/lists.h"
 #include "microbench/baselines/gradient_source.h"
 #include "microbench/sparse/sparse_figures.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/sparse/protocol/problem.h"
+#include "collectives/sparse/steps/problem.h"
 #include "libsched/schedule/geometry.h"
 #include "microbench/report.h"
 

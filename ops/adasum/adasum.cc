@@ -1,20 +1,304 @@
+// The kernels of adasum.h, written once over formats and compiled once for each SIMD target: Highway includes this file
+// again and again. Dispatch and coefficients are at the end.
+//
+// To give the same bits on every target, sums are kept in as many lanes as adasum.h says, whatever the width of a
+// vector: narrow vectors take several for them, or several passes over a block. Products that are exact may be fused
+// with their sum where the hardware can, which changes nothing; others must not be, unless every target does. Nothing
+// here calls into the standard library at run time, as in elementwise.cc.
 #include "ops/adasum/adasum.h"
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
+#include "ops/target.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/adasum/adasum.cc"
+#include "hwy/foreach_target.h"
+#include "ops/elementwise/elements-inl.h"
+
+#include "hwy/cache_control.h"
+
+HWY_BEFORE_NAMESPACE();
 namespace lsched {
 namespace {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// ---- dots of one block
+
+/// In what dots of a format are added up, and in how many lanes.
+template <class Format>
+struct dot_sums {
+  static constexpr bool is_half = std::is_same_v<Format, half>;
+  using lane = std::conditional_t<is_half, float, double>;
+  static constexpr std::size_t lanes = is_half ? 32 : 16;
+  static constexpr bool has_exact_products = !std::is_same_v<typename Format::lane, double>;
+};
+static_assert(k_dot_block % 32 == 0);
+
+/// A dot for each pair of inputs: a.a, a.b, b.b.
+inline constexpr std::size_t k_inputs = 2, k_dots = 3;
+
+/// How many vectors of sums of one dot registers hold, beside the operands.
+inline constexpr std::size_t k_registers_for_dot = 4;
+
+/// Adds lanes [Half, 2 Half) to lanes [0, Half), and so on down to one.
+template <std::size_t Half>
+HWY_INLINE double fold(double* sums) {
+  if constexpr (Half == 0) {
+    return sums[0];
+  } else {
+    const hn::CappedTag<double, Half> lanes;
+    for (std::size_t i = 0; i < Half; i += hn::Lanes(lanes))
+      hn::Store(hn::Add(hn::Load(lanes, sums + i), hn::Load(lanes, sums + i + Half)), lanes, sums + i);
+    return fold<Half / 2>(sums);
+  }
+}
+
+HWY_INLINE double sum_of_lanes(double* sums) { return fold<8>(sums); }
+
+HWY_INLINE double sum_of_lanes(float* sums) {
+  HWY_ALIGN double wide[16];
+  const hn::CappedTag<double, 16> lanes;
+  const hn::Rebind<float, decltype(lanes)> singles;
+  for (std::size_t i = 0; i < 16; i += hn::Lanes(lanes)) {
+    const auto both = hn::Add(hn::Load(singles, sums + i), hn::Load(singles, sums + i + 16));
+    hn::Store(hn::PromoteTo(lanes, both), lanes, wide + i);
+  }
+  return sum_of_lanes(wide);
+}
+
+/// `Width` vectors of sums for each dot, beginning at some lane.
+template <class Format, class D, std::size_t Width>
+struct partial_sums {
+  using vector = hn::VFromD<D>;
+  vector sums[k_dots][Width];
+
+  // GCC compiles a constructor that nobody has written for the weakest target, and then cannot inline into it.
+  HWY_INLINE partial_sums() {}
+
+  HWY_INLINE void clear() {
+    HWY_UNROLL(16)
+    for (std::size_t p = 0; p < k_dots; ++p)
+      for (vector& sum : sums[p]) sum = hn::Zero(D());
+  }
+
+  /// Element i of the row that begins at inputs[k] belongs to the first of these lanes.
+  HWY_INLINE void add(const typename Format::element* const (&inputs)[k_inputs], std::size_t i) {
+    const D lanes;
+    HWY_UNROLL(4)
+    for (std::size_t v = 0; v < Width; ++v) {
+      const vector a = load_as<Format>(lanes, inputs[0] + i + v * hn::Lanes(lanes));
+      const vector b = load_as<Format>(lanes, inputs[1] + i + v * hn::Lanes(lanes));
+      add_product(sums[0][v], a, a);
+      add_product(sums[1][v], a, b);
+      add_product(sums[2][v], b, b);
+    }
+  }
+
+  static HWY_INLINE void add_product(vector& sum, vector one, vector other) {
+    if constexpr (dot_sums<Format>::has_exact_products)
+      sum = hn::MulAdd(one, other, sum);
+    else
+      sum = hn::Add(sum, hn::Mul(one, other));
+  }
+
+  HWY_INLINE void store(std::size_t p, hn::TFromD<D>* to) const {
+    const D lanes;
+    for (std::size_t v = 0; v < Width; ++v) hn::Store(sums[p][v], lanes, to + v * hn::Lanes(lanes));
+  }
+};
+
+/// A row at the end of a block, filled up with zeros.
+template <class Element, std::size_t Row>
+struct padded_row {
+  Element elements[k_inputs][Row] = {};
+  const Element* begins[k_inputs];
+
+  padded_row(const Element* const (&inputs)[k_inputs], std::size_t from, std::size_t count) {
+    for (std::size_t k = 0; k < k_inputs; ++k) {
+      for (std::size_t i = from; i < count; ++i) elements[k][i - from] = inputs[k][i];
+      begins[k] = elements[k];
+    }
+  }
+};
+
+/// Asks for the cache lines of a row before its turn comes.
+template <std::size_t Elements, class Element>
+HWY_INLINE void fetch(const Element* row) {
+  constexpr std::size_t line = 64 / sizeof(Element);
+  for (std::size_t i = 0; i < Elements; i += line) __builtin_prefetch(row + i, 0, 3);
+}
+
+/// dots[p] += the p-th dot over `count` elements, at most a block, of the inputs. `ahead` elements behind each row lies
+/// the one to fetch before it.
+template <class Format>
+HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs)[k_inputs], std::size_t ahead,
+                                  std::size_t count, double (&dots)[k_dots]) {
+  using lane = typename dot_sums<Format>::lane;
+  constexpr std::size_t row = dot_sums<Format>::lanes;
+  const hn::CappedTag<lane, row> lanes;
+  using D = std::remove_const_t<decltype(lanes)>;
+  constexpr std::size_t width = std::min(k_registers_for_dot, row / hn::MaxLanes(lanes));
+  const std::size_t whole = count / row * row;
+  HWY_ALIGN lane sums[k_dots][row];
+  for (std::size_t first = 0; first < row; first += width * hn::Lanes(lanes)) {
+    partial_sums<Format, D, width> partial;
+    partial.clear();
+    for (std::size_t i = first; i < whole; i += row) {
+      for (const auto* input : inputs) fetch<row>(input + ahead + i);
+      partial.add(inputs, i);
+    }
+    if (whole < count) partial.add(padded_row<typename Format::element, row>(inputs, whole, count).begins, first);
+    HWY_UNROLL(16)
+    for (std::size_t p = 0; p < k_dots; ++p) partial.store(p, sums[p] + first);
+  }
+  for (std::size_t p = 0; p < k_dots; ++p) dots[p] += sum_of_lanes(sums[p]);
+}
+
+HWY_INLINE double canonical_number(double value) {
+  return value != value ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
+// ---- kernels
+
+template <class Format>
+void dot_norms(const void* a, const void* b, std::size_t count, double* sums) {
+  using element = typename Format::element;
+  const element* lower = static_cast<const element*>(a);
+  const element* upper = static_cast<const element*>(b);
+  double dots[k_dots] = {};
+  for (std::size_t done = 0; done < count; done += k_dot_block) {
+    const std::size_t left = count - done;
+    const std::size_t ahead = left >= 2 * k_dot_block ? k_dot_block : 0;  // to the next block, if that is whole
+    add_dots_of_block<Format>({lower + done, upper + done}, ahead, left < k_dot_block ? left : k_dot_block, dots);
+  }
+  sums[0] = canonical_number(dots[1]), sums[1] = canonical_number(dots[0]), sums[2] = canonical_number(dots[2]);
+}
+
+/// Fetches what a sweep will come to. Doubles come fast enough by themselves: nothing is left to hide behind.
+template <class Element>
+HWY_INLINE void fetch_ahead(const Element* from, std::size_t first, std::size_t count) {
+  constexpr std::size_t ahead = 512;
+  if constexpr (sizeof(Element) < sizeof(double)) hwy::Prefetch(from + (first + ahead < count ? first + ahead : first));
+}
+
+/// Coefficients with which f32 is wide enough: `greatest` times the largest element, times 2^-shift, is half of what
+/// f32 can hold, and of the smallest products no bit is lost that the element could show.
+template <class Format>
+struct moderate {
+  static constexpr bool exists = sizeof(typename Format::element) < sizeof(float);
+  static constexpr double shift_factor = std::is_same_v<Format, brain> ? 0x1p10 : 1.0;
+  static constexpr double greatest = std::is_same_v<Format, brain> ? 0x1p9 : 0x1p64;
+  static constexpr double smallest = 0x1p-100;
+
+  static bool has(double x) {
+    const double magnitude = x < 0 ? -x : x;
+    return x == 0 || (magnitude >= smallest && magnitude <= greatest);
+  }
+};
+
+/// In `Wide`: double, or float, then on coefficients that have been divided by `shift_factor`.
+template <class Wide, class Format>
+struct scaled_add_of {
+  Wide x;
+  const typename Format::element* a;
+  Wide y;
+  const typename Format::element* b;
+  typename Format::element* c;
+  std::size_t count;
+
+  template <class D>
+  HWY_INLINE void operator()(D lanes, std::size_t first) const {
+    fetch_ahead(a, first, count);
+    fetch_ahead(b, first, count);
+    const auto lower = hn::Mul(hn::Set(lanes, x), load_as<Format>(lanes, a + first));
+    const auto upper = hn::Mul(hn::Set(lanes, y), load_as<Format>(lanes, b + first));
+    auto sum = hn::Add(lower, upper);
+    if constexpr (std::is_same_v<Wide, float> && moderate<Format>::shift_factor != 1)
+      sum = hn::Mul(sum, hn::Set(lanes, static_cast<float>(moderate<Format>::shift_factor)));
+    store_as<Format>(lanes, sum, c + first);
+  }
+};
+
+template <class Format>
+void scaled_add(double x, const void* a, double y, const void* b, void* c, std::size_t count) {
+  using element = typename Format::element;
+  const element* lower = static_cast<const element*>(a);
+  const element* upper = static_cast<const element*>(b);
+  element* result = static_cast<element*>(c);
+  using limits = moderate<Format>;
+  if constexpr (limits::exists) {
+    if (limits::has(x) && limits::has(y)) {
+      const auto narrow = [](double factor) HWY_ATTR { return static_cast<float>(factor / limits::shift_factor); };
+      sweep<float>(count, scaled_add_of<float, Format>{narrow(x), lower, narrow(y), upper, result, count});
+      return;
+    }
+  }
+  sweep<double>(count, scaled_add_of<double, Format>{x, lower, y, upper, result, count});
+}
+
+/// The sums of what is null are zeros, and they are not null: messages hold the sums of several vectors, and adasum
+/// asks its operands which of them is null.
+template <class Format>
+void call_dot_norms(const kernel_call& call) {
+  const bool is_null = call.a == nullptr || call.b == nullptr;
+  double sums[k_dot_sums];
+  dot_norms<Format>(call.a, call.b, is_null ? 0 : call.count, sums);
+  std::memcpy(call.c, sums, sizeof sums);
+}
+
+template <class Format>
+void call_adasum(const kernel_call& call) {
+  double sums[k_dot_sums];
+  std::memcpy(sums, call.s, sizeof sums);
+  const auto [x, y] = adasum_coefficients_of(sums);
+  scaled_add<Format>(x, call.a, y, call.b, call.c, call.count);
+}
+
+// ---- the table
+
+template <class Format>
+consteval adaptive_kernels kernels_of_format() {
+  return {&dot_norms<Format>, &scaled_add<Format>, &call_dot_norms<Format>, &call_adasum<Format>};
+}
+
+/// f16, bf16, f32, f64: in the order of dtype.
+const std::array<adaptive_kernels, 4>& table() {
+  static constexpr std::array<adaptive_kernels, 4> all{kernels_of_format<half>(), kernels_of_format<brain>(),
+                                                       kernels_of_format<plain<float>>(),
+                                                       kernels_of_format<plain<double>>()};
+  return all;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace
+}  // namespace lsched
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lsched {
+namespace {
+
+HWY_EXPORT(table);
+
+/// Of the SIMD target that dispatch goes to.
+adaptive_kernels kernels_of(dtype type) {
+  if (!is_floating(type)) return {};
+  return HWY_DYNAMIC_DISPATCH(table)()[static_cast<std::size_t>(type) - static_cast<std::size_t>(dtype::f16)];
+}
 
 /// sqrt(DBL_MIN)
 constexpr double k_least_norm = 0x1p-511;
 static_assert(k_least_norm * k_least_norm == std::numeric_limits<double>::min());
-
-constexpr double k_nan = std::numeric_limits<double>::quiet_NaN();
-
-bool are_finite(const double sums[3]) {
-  return std::isfinite(sums[0]) && std::isfinite(sums[1]) && std::isfinite(sums[2]);
-}
 
 /// How often the vector of that norm fits into the other's projection on it; 0 where there is no vector to speak of.
 /// Divided before anything is multiplied: no larger than the ratio of the norms, whatever their scale.
@@ -22,9 +306,18 @@ double share(double dot, double norm) { return norm >= k_least_norm ? dot / norm
 
 }  // namespace
 
+dot_norms_fn find_dot_norms(dtype type) { return kernels_of(type).dot_norms; }
+scaled_add_fn find_scaled_add(dtype type) { return kernels_of(type).scaled_add; }
+kernel_fn find_adaptive(kernel what, dtype type) {
+  const adaptive_kernels all = kernels_of(type);
+  return what == kernel::dot_norms ? all.dot_norms_call : all.adasum_call;
+}
+
 adasum_coefficients adasum_coefficients_of(const double sums[3]) {
-  if (!are_finite(sums)) return {k_nan, k_nan};
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  if (!std::isfinite(sums[0]) || !std::isfinite(sums[1]) || !std::isfinite(sums[2])) return {nan, nan};
   return {1 - share(sums[0], sums[1]) * 0.5, 1 - share(sums[0], sums[2]) * 0.5};
 }
 
 }  // namespace lsched
+#endif

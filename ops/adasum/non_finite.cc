@@ -5,37 +5,29 @@
 namespace lsched {
 namespace {
 
-/// Of a floating type: its exponent's bits, which are all set where a value is not finite, and those below.
-struct float_bits {
-  std::uint64_t exponent;
-  std::uint64_t fraction;
-};
-
-constexpr float_bits bits_of(dtype type) {
+/// Magnitude of infinity: its bits without the sign. Those of NaN are greater.
+constexpr std::uint64_t infinity_of(dtype type) {
   switch (type) {
-    case dtype::f16: return {0x7C00, 0x03FF};
-    case dtype::bf16: return {0x7F80, 0x007F};
-    case dtype::f32: return {0x7F800000, 0x007FFFFF};
-    default: return {0x7FF0000000000000, 0x000FFFFFFFFFFFFF};
+    case dtype::f16: return 0x7C00;
+    case dtype::bf16: return 0x7F80;
+    case dtype::f32: return 0x7F800000;
+    default: return 0x7FF0000000000000;
   }
 }
 
-std::uint64_t element_at(const std::byte* data, std::uint64_t i, dtype type) {
+std::uint64_t magnitude_of(const std::byte* data, std::uint64_t i, dtype type) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, data + i * size_of(type), size_of(type));  // little-endian, as every machine we run on
-  return bits;
+  return bits & ((std::uint64_t{1} << (8 * size_of(type) - 1)) - 1);
 }
 
 bool begins_with_nan(const std::byte* data, const tensor& one, dtype type) {
-  const auto [exponent, fraction] = bits_of(type);
-  const std::uint64_t bits = element_at(data, one.begin, type);
-  return (bits & exponent) == exponent && (bits & fraction) != 0;
+  return magnitude_of(data, one.begin, type) > infinity_of(type);
 }
 
 bool has_non_finite(const std::byte* data, const tensor& one, dtype type) {
-  const std::uint64_t exponent = bits_of(type).exponent;
-  for (std::uint64_t i = one.begin; i < one.begin + one.count; ++i)
-    if ((element_at(data, i, type) & exponent) == exponent) return true;
+  for (std::uint64_t i = one.begin; i < one.end(); ++i)
+    if (magnitude_of(data, i, type) >= infinity_of(type)) return true;
   return false;
 }
 

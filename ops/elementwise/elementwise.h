@@ -1,6 +1,6 @@
-// What one SIMD target contributes to the arithmetic: its table of kernels. Internal to ops/.
+// Elementwise kernels: reductions, division, and conversion from one floating format to another.
 //
-// Everybody else calls find, find_reduce and find_divide from ops/kernel.h.
+// Everybody else calls find, find_reduce and find_divide from ops/kernel.h, and find_convert.
 #pragma once
 
 #include <array>
@@ -11,40 +11,41 @@
 
 namespace lsched {
 
-/// The kernels of one target, as functions of their operands and of a kernel_call. Those of reductions are nullptr
-/// exactly where `supports` says no.
-struct target_table {
-  template <class Function>
-  using by_dtype = std::array<Function, k_all_dtypes.size()>;
+/// output[i] = factor * input[i], the product rounded to f64 and that to nearest even in the output's type, its
+/// subnormals included: once in all if factor is a power of two. What is too large becomes an infinity, NaN the
+/// positive quiet one without payload. input and output are disjoint; else as all kernels (ops/kernel.h).
+using convert_fn = void (*)(const void* input, std::size_t count, double factor, void* output);
 
-  std::array<by_dtype<reduce_fn>, k_all_reductions.size()> reduce{};
-  std::array<by_dtype<kernel_fn>, k_all_reductions.size()> reduce_calls{};
-  by_dtype<divide_fn> divide{};
-  by_dtype<kernel_fn> divide_calls{};
-};
+/// nullptr if one of them is an integer.
+convert_fn find_convert(dtype from, dtype to);
 
 /// What `find` answers of reductions but `user`, and of divide.
 kernel_fn find_elementwise(kernel what, dtype type);
 
-constexpr std::size_t place_of(kernel what) {
+// ---- internal to ops/elementwise
+
+/// Row of a reduction. Rows and dtypes are in the order of their enumerators.
+constexpr std::size_t row_of_reduction(kernel what) {
   return static_cast<std::size_t>(what) - static_cast<std::size_t>(kernel::sum);
 }
-
-constexpr std::size_t column_of(dtype type) { return static_cast<std::size_t>(type); }
-
-/// Tables are indexed by enumerator but filled by walking the two lists: they must agree on the order.
-constexpr bool are_lists_in_order() {
-  for (std::size_t i = 0; i < k_all_reductions.size(); ++i)
-    if (place_of(k_all_reductions[i]) != i) return false;
-  for (std::size_t i = 0; i < k_all_dtypes.size(); ++i)
-    if (column_of(k_all_dtypes[i]) != i) return false;
-  return true;
+constexpr kernel reduction_in_row(std::size_t row) {
+  return static_cast<kernel>(row + static_cast<std::size_t>(kernel::sum));
 }
-static_assert(are_lists_in_order());
+static_assert(row_of_reduction(kernel::bxor) + 1 == k_all_reductions.size());
 
-/// The table of a Highway target bit, or nullptr where this build lacks the target. elementwise-inl.h
-/// specialises it once for each target it is compiled for.
-template <std::int64_t Target>
-inline constexpr const target_table* k_table_of_target = nullptr;
+/// A reduction as a function of its operands and of a kernel_call; nullptr exactly where `supports` says no.
+struct reduction_kernel {
+  reduce_fn run = nullptr;
+  kernel_fn call = nullptr;
+};
+
+/// The kernels of one dtype.
+struct elementwise_kernels {
+  std::array<reduction_kernel, k_all_reductions.size()> reductions{};
+  divide_fn divide = nullptr;
+  kernel_fn divide_call = nullptr;
+  std::array<convert_fn, 4> convert_to{};  ///< f16, bf16, f32, f64; of a floating dtype
+};
+using elementwise_table = std::array<elementwise_kernels, k_all_dtypes.size()>;
 
 }  // namespace lsched

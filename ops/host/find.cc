@@ -1,5 +1,5 @@
 // Which function computes a kernel.
-#include "ops/adasum/linear_table.h"
+#include "ops/adasum/adasum.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/kernel.h"
 

@@ -1,55 +1,59 @@
-// Finding the right kernel: the tables of all SIMD targets, and the one that ops/target.h chooses.
-//
-// The arithmetic is in sparse-inl.h, which Highway includes here once for each target.
-#include <algorithm>
-#include <cstring>
+// The kernels of sparse.h, compiled once for each SIMD target: Highway includes this file again and again. Nothing in
+// what it includes calls into the standard library at run time, as in elementwise.cc.
+#include "ops/sparse/sparse.h"
 
-#include "ops/sparse/sparse_table.h"
+#include <array>
+
 #include "ops/target.h"
 
-#define HWY_TARGET_INCLUDE "ops/sparse/sparse-inl.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/sparse/sparse.cc"
 #include "hwy/foreach_target.h"
-#include "ops/sparse/sparse-inl.h"
+#include "ops/sparse/select-inl.h"
 
+HWY_BEFORE_NAMESPACE();
 namespace lsched {
 namespace {
+namespace HWY_NAMESPACE {
 
-template <std::int64_t Target>
-struct sparse_table_of {
-  static constexpr const sparse_table* pointer = k_sparse_table_of_target<Target>;
-};
-constexpr auto k_sparse_tables = tables_of_targets<sparse_table_of>();
-
-sparse_kernels kernels_of(dtype type) {
-  if (!is_floating(type) || type > dtype::f64) return {};
-  return (*k_sparse_tables[current_target()])[static_cast<std::size_t>(type) - static_cast<std::size_t>(dtype::f16)];
+template <class Format>
+consteval sparse_kernels kernels_of_format() {
+  return {.accumulate_select = &accumulate_select<Format>,
+          .top_k = &top_k<Format>,
+          .keep_largest = &keep_largest<Format>,
+          .count_magnitudes = &count_magnitudes<Format>,
+          .filter_items = &filter_items<Format>,
+          .scatter = &scatter<Format>,
+          .scatter_add = &scatter_add<Format>,
+          .gather_touched = &gather_touched<Format>,
+          .merge_add = &merge_add<Format>,
+          .settle = &settle<Format>};
 }
 
+/// f16, bf16, f32, f64: in the order of dtype.
+const std::array<sparse_kernels, 4>& table() {
+  static constexpr std::array<sparse_kernels, 4> all{kernels_of_format<half>(), kernels_of_format<brain>(),
+                                                     kernels_of_format<plain<float>>(),
+                                                     kernels_of_format<plain<double>>()};
+  return all;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace
+}  // namespace lsched
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lsched {
+namespace {
+HWY_EXPORT(table);
 }  // namespace
 
-accumulate_select_fn find_accumulate_select(dtype type) { return kernels_of(type).accumulate_select; }
-select_fn find_select(dtype type) { return kernels_of(type).select; }
-keep_largest_fn find_keep_largest(dtype type) { return kernels_of(type).keep_largest; }
-top_k_fn find_top_k(dtype type) { return kernels_of(type).top_k; }
-count_magnitudes_fn find_count_magnitudes(dtype type) { return kernels_of(type).count_magnitudes; }
-filter_items_fn find_filter_items(dtype type) { return kernels_of(type).filter_items; }
-scatter_fn find_scatter(dtype type) { return kernels_of(type).scatter; }
-scatter_add_fn find_scatter_add(dtype type) { return kernels_of(type).scatter_add; }
-gather_touched_fn find_gather_touched(dtype type) { return kernels_of(type).gather_touched; }
-merge_add_fn find_merge_add(dtype type) { return kernels_of(type).merge_add; }
-settle_fn find_settle(dtype type) { return kernels_of(type).settle; }
-
-void count_positions(dtype type, const void* items, std::size_t count, std::uint64_t base, std::uint64_t width,
-                     std::uint64_t* bins, std::size_t n_bins) {
-  const auto* from = static_cast<const std::byte*>(items);
-  std::uint64_t bin = 0, begin = 0;
-  for (std::size_t i = 0; i < count; ++i, from += item_size(type)) {
-    std::uint32_t index = 0;
-    std::memcpy(&index, from, sizeof index);
-    const std::uint64_t position = base + index;
-    if (position - begin >= width) bin = position / width, begin = bin * width;  // positions ascend: not often
-    ++bins[std::min<std::uint64_t>(bin, n_bins - 1)];
-  }
+const sparse_kernels& sparse_kernels_of(dtype type) {
+  static constexpr sparse_kernels none{};
+  if (!is_floating(type)) return none;
+  return HWY_DYNAMIC_DISPATCH(table)()[static_cast<std::size_t>(type) - static_cast<std::size_t>(dtype::f16)];
 }
 
 }  // namespace lsched
+#endif

@@ -4,9 +4,9 @@
 #include <bit>
 #include <set>
 
-#include "collectives/sparse/protocol/region_parts.h"
-#include "collectives/sparse/protocol/threshold.h"
 #include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/regions.h"
+#include "collectives/sparse/steps/threshold.h"
 #include "libsched/schedule/geometry.h"
 #include "libsched/simulate/schedule_world.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <random>
 
-#include "ops/sparse/item.h"
+#include "ops/sparse/sparse.h"
 #include "tests/ops/elements.h"
 
 namespace lsched {

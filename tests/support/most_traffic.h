@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "collectives/sparse/protocol/problem.h"
+#include "collectives/sparse/steps/problem.h"
 
 namespace lsched {
 

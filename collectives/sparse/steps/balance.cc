@@ -6,7 +6,7 @@
 namespace lsched {
 namespace {
 
-std::size_t place(rank it) { return static_cast<std::size_t>(it); }
+std::size_t place(rank r) { return static_cast<std::size_t>(r); }
 
 }  // namespace
 
@@ -48,9 +48,9 @@ std::uint64_t balance_plan::cost() const {
   return most;
 }
 
-std::uint64_t balance_plan::common(rank owner, rank of) const {
-  const std::uint64_t begin = std::max(kept_ends_[place(owner)], share_ends_[place(of)]);
-  const std::uint64_t end = std::min(kept_ends_[place(owner) + 1], share_ends_[place(of) + 1]);
+std::uint64_t balance_plan::common(rank owner, rank receiver) const {
+  const std::uint64_t begin = std::max(kept_ends_[place(owner)], share_ends_[place(receiver)]);
+  const std::uint64_t end = std::min(kept_ends_[place(owner) + 1], share_ends_[place(receiver) + 1]);
   return end > begin ? end - begin : 0;
 }
 
@@ -58,8 +58,8 @@ void balance_plan::pieces_of(rank owner, std::span<std::uint64_t> lengths) const
   for (rank to = 0; to < size_; ++to) lengths[place(to)] = common(owner, to);
 }
 
-void balance_plan::sources_of(rank of, std::span<std::uint64_t> lengths) const {
-  for (rank owner = 0; owner < size_; ++owner) lengths[place(owner)] = common(owner, of);
+void balance_plan::sources_of(rank receiver, std::span<std::uint64_t> lengths) const {
+  for (rank owner = 0; owner < size_; ++owner) lengths[place(owner)] = common(owner, receiver);
 }
 
 item_traffic balance_plan::exchanged_by(rank self) const {

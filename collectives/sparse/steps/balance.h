@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/sparse/protocol/problem.h"
+#include "collectives/sparse/steps/problem.h"
 
 namespace lsched {
 
@@ -36,7 +36,7 @@ class equal_shares {
   std::uint64_t begin(std::uint64_t q) const { return q * each_ + (q * more_ + phase_) / size_; }
 
  private:
-  static std::uint64_t wide(rank it) { return static_cast<std::uint64_t>(it); }
+  static std::uint64_t wide(rank r) { return static_cast<std::uint64_t>(r); }
 
   std::uint64_t each_, more_, size_, phase_;
 };
@@ -59,8 +59,8 @@ class balance_plan {
 
   /// P lengths: of what `owner` keeps, from its first item on, so many go to each rank; some stay.
   void pieces_of(rank owner, std::span<std::uint64_t> lengths) const;
-  /// P lengths: the share of `of`, from its first item on, is so many items from each owner; some were there.
-  void sources_of(rank of, std::span<std::uint64_t> lengths) const;
+  /// P lengths: the share of `receiver`, from its first item on, is so many items from each owner; some were there.
+  void sources_of(rank receiver, std::span<std::uint64_t> lengths) const;
 
   /// Of the exchange of pieces. O(1).
   item_traffic exchanged_by(rank self) const;
@@ -71,7 +71,7 @@ class balance_plan {
   void share_as_kept();
   void share_equally(rank keeps_most);
   std::uint64_t cost() const;
-  std::uint64_t common(rank owner, rank of) const;
+  std::uint64_t common(rank owner, rank receiver) const;
   std::uint64_t shares_from(rank first, rank count) const;
 
   rank size_;

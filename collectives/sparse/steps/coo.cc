@@ -4,21 +4,19 @@
 #include <cstring>
 #include <functional>
 
-#include "collectives/sparse/protocol/coo_steps.h"
-
 namespace lsched {
 namespace {
 
 template <class Number>
 Number read(const std::byte* from) {
-  Number it;
-  std::memcpy(&it, from, sizeof it);
-  return it;
+  Number number;
+  std::memcpy(&number, from, sizeof number);
+  return number;
 }
 
 template <class Number>
-void write(std::byte* to, Number it) {
-  std::memcpy(to, &it, sizeof it);
+void write(std::byte* to, Number number) {
+  std::memcpy(to, &number, sizeof number);
 }
 
 /// Items to be, whose values are rounded a batch at a time; those for which there is no room are counted.
@@ -61,56 +59,98 @@ class rounded_items {
   std::array<Sum, k_batch> values_;
 };
 
-/// visit(position in the vector, where its value is), for each item.
-template <class Visit>
-void for_each(std::span<const item_list> sums, std::span<const std::uint64_t> boundaries, dtype type,
-              const Visit& visit) {
-  const std::size_t width = item_size(type);
-  for (std::size_t region = 0; region < sums.size(); ++region) {
-    const std::byte* const begin = sums[region].items;
-    for (std::uint64_t i = 0; i < sums[region].count; ++i) {
-      const std::byte* const it = begin + i * width;
-      visit(boundaries[region] + read<std::uint32_t>(it), it + sizeof(std::uint32_t));
-    }
-  }
-}
+constexpr std::uint64_t k_no_sample = ~std::uint64_t{0};
 
 }  // namespace
 
-coo::coo(const coo_problem& of)
-    : problem_(of),
-      sums_(residual_of(of.type)),
-      widen_(of.type == sums_ ? nullptr : find_convert(of.type, sums_)),
-      round_(find_convert(sums_, of.type)),
-      samples_(of.is_balanced ? sample_room(of) * static_cast<std::uint64_t>(of.place.size) : 0),
-      order_(of.room),
-      widened_(widen_ == nullptr ? 0 : of.room) {
-  for (std::uint64_t r = 0; r <= static_cast<std::uint64_t>(of.place.size); ++r)
-    boundaries_.push_back(equal_regions(of).begin(r));
-  heap_.reserve(static_cast<std::size_t>(of.place.size));
-  if (of.has_dense) last_.reserve(gathered_room(of));
+coo_functions::coo_functions(const coo_problem& problem)
+    : problem_(problem),
+      sums_(residual_of(problem.type)),
+      widen_(problem.type == sums_ ? nullptr : find_convert(problem.type, sums_)),
+      round_(find_convert(sums_, problem.type)),
+      samples_(problem.is_balanced ? sample_room(problem) * problem.ranks() : 0),
+      order_(problem.room),
+      widened_(widen_ == nullptr ? 0 : problem.room),
+      lengths_(problem.ranks()),
+      lists_(lengths_.size()) {
+  for (std::uint64_t r = 0; r <= lengths_.size(); ++r) boundaries_.push_back(equal_regions(problem).begin(r));
+  heap_.reserve(lengths_.size());
+  if (problem.has_dense) last_.reserve(gathered_room(problem));
+}
+
+status coo_functions::call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
+                           const function_output& target) {
+  const auto given = [&] { return source.numbers<std::uint64_t>(); };
+  const auto made = [&] { return target.numbers<std::uint64_t>(); };
+  const bool is_good = status_.flaw == coo_flaw::none, is_wide = sums_ == dtype::f64;
+  switch (static_cast<coo_step>(number)) {
+    case coo_step::see_indices: user_indices_ = given().data(); break;
+    case coo_step::see_values: user_values_ = source.data; break;
+    case coo_step::sample:
+      sort(given()[0]);
+      sample(made());
+      break;
+    case coo_step::take:
+      if (problem_.is_balanced)
+        set_boundaries(by.numbers<std::uint64_t>());
+      else
+        sort(given()[0]);
+      is_wide ? add_up<double>(target.data) : add_up<float>(target.data);
+      return lay_out(target, lengths_);
+    case coo_step::sum:
+      gather(source, lists_);
+      items_ = is_wide ? merge<double>(target.data) : merge<float>(target.data);
+      return set_length(target, std::min(items_, sum_room(problem_)));
+    case coo_step::tally: made()[0] = items_, made()[1] = static_cast<std::uint64_t>(flaw_); break;
+    case coo_step::plan: plan(round, by.numbers<std::uint64_t>(), made()); break;
+    case coo_step::keep: return is_good ? status::ok : set_length(target, 0);
+    case coo_step::give_indices:
+      gather(source, lists_);
+      for_each_sum([to = made().data()](std::uint64_t position, const std::byte*) mutable { *to++ = position; });
+      break;
+    case coo_step::give_values:
+      for_each_sum([to = target.data, width = size_of(problem_.type)](std::uint64_t, const std::byte* value) mutable {
+        std::memcpy(to, value, width);
+        to += width;
+      });
+      break;
+    case coo_step::give_count: made()[0] = status_.items; break;
+    case coo_step::give_dense:
+      if (is_good) give_dense(target.data);
+      break;
+    default: return status::internal;
+  }
+  return status::ok;
+}
+
+coo_status coo_functions::status_of(round_no round) const {
+  if (bad_round_.load() != round) return {};
+  return {bad_flaw_.load(), bad_culprit_.load(), bad_items_.load()};
 }
 
 // --- take -----------------------------------------------------------------------------------------------------------
 
-coo_flaw coo::sort(const std::uint64_t* indices, const void* values, std::uint64_t number) {
-  number_ = 0;
+/// The user's items of this round, which remain until they are taken. If something is wrong with them, there are none.
+void coo_functions::sort(std::uint64_t number) {
+  flaw_ = order(number);
+  number_ = flaw_ == coo_flaw::none ? number : 0;
+  const std::span all(order_.data(), number_);
+  if (!std::ranges::is_sorted(all)) std::ranges::sort(all);  // positions make it stable
+  values_ = widen_ == nullptr ? static_cast<const void*>(user_values_) : widened_.data();
+  if (widen_ != nullptr) widen_(user_values_, number_, 1, widened_.data());
+}
+
+coo_flaw coo_functions::order(std::uint64_t number) {
   if (number > problem_.room) return coo_flaw::many_items;
   for (std::uint64_t i = 0; i < number; ++i) {
-    if (indices[i] >= problem_.count) return coo_flaw::large_index;
-    order_[i] = {indices[i], i};
+    if (user_indices_[i] >= problem_.count) return coo_flaw::large_index;
+    order_[i] = {user_indices_[i], i};
   }
-  number_ = number;
-  const std::span all(order_.data(), number);
-  if (!std::ranges::is_sorted(all)) std::ranges::sort(all);  // positions make it stable
-  values_ = values;
-  if (widen_ == nullptr) return coo_flaw::none;
-  widen_(values, number, 1, widened_.data());
-  values_ = widened_.data();
   return coo_flaw::none;
 }
 
-void coo::sample(std::span<std::uint64_t> samples) const {
+/// Of the vector's elements, ascending, and then k_no_sample.
+void coo_functions::sample(std::span<std::uint64_t> samples) const {
   std::size_t taken = 0;
   std::uint64_t different = 0;
   for (std::uint64_t i = 0; i < number_; ++i) {
@@ -120,8 +160,8 @@ void coo::sample(std::span<std::uint64_t> samples) const {
   std::fill(samples.begin() + static_cast<std::ptrdiff_t>(taken), samples.end(), k_no_sample);
 }
 
-/// Without samples there is so little that anything will do.
-void coo::set_boundaries(std::span<const std::uint64_t> samples) {
+/// By the samples of all ranks. Without any there is so little that anything will do.
+void coo_functions::set_boundaries(std::span<const std::uint64_t> samples) {
   std::ranges::copy(samples, samples_.begin());
   std::ranges::sort(samples_);
   const auto number = static_cast<std::uint64_t>(std::ranges::lower_bound(samples_, k_no_sample) - samples_.begin());
@@ -129,8 +169,11 @@ void coo::set_boundaries(std::span<const std::uint64_t> samples) {
   for (std::uint64_t r = 1; r < ranks && number > 0; ++r) boundaries_[r] = samples_[r * number / ranks];
 }
 
+/// Writes lists for all regions, one behind the other, and their lengths.
 template <class Sum>
-void coo::add_up(const Sum* values, std::byte* items, std::span<std::uint64_t> lengths) const {
+void coo_functions::add_up(std::byte* items) {
+  const auto* values = static_cast<const Sum*>(values_);
+  std::ranges::fill(lengths_, 0);
   std::size_t region = 0;
   for (std::uint64_t i = 0; i < number_;) {
     const std::uint64_t index = order_[i].index;
@@ -140,47 +183,40 @@ void coo::add_up(const Sum* values, std::byte* items, std::span<std::uint64_t> l
     write(items, static_cast<std::uint32_t>(index - boundaries_[region]));
     write(items + sizeof(std::uint32_t), sum);
     items += sizeof(std::uint32_t) + sizeof sum;
-    ++lengths[region];
+    ++lengths_[region];
   }
-}
-
-void coo::take(std::byte* items, std::span<std::uint64_t> lengths) {
-  std::ranges::fill(lengths, 0);
-  if (sums_ == dtype::f64)
-    add_up(static_cast<const double*>(values_), items, lengths);
-  else
-    add_up(static_cast<const float*>(values_), items, lengths);
 }
 
 // --- sum ------------------------------------------------------------------------------------------------------------
 
 /// The heap's first is the least index, and of equal ones the lowest rank's.
-void coo::open(std::span<const item_list> lists, std::size_t width) {
+void coo_functions::open(std::size_t width) {
   heap_.clear();
-  for (std::uint32_t i = 0; i < lists.size(); ++i) {
-    const auto& [items, count] = lists[i];
+  for (std::uint32_t i = 0; i < lists_.size(); ++i) {
+    const auto& [items, count] = lists_[i];
     if (count != 0) heap_.push_back({read<std::uint32_t>(items), i, items, items + count * width});
   }
-  std::ranges::make_heap(heap_, std::greater(), [](const cursor& it) { return std::pair(it.index, it.list); });
+  std::ranges::make_heap(heap_, std::greater(), [](const cursor& one) { return std::pair(one.index, one.list); });
 }
 
 /// Its first goes on by an item.
-void coo::advance(std::size_t width) {
-  const auto order = [](const cursor& it) { return std::pair(it.index, it.list); };
+void coo_functions::advance(std::size_t width) {
+  const auto order = [](const cursor& one) { return std::pair(one.index, one.list); };
   std::ranges::pop_heap(heap_, std::greater(), order);
-  cursor& it = heap_.back();
-  it.at += width;
-  if (it.at == it.end) return heap_.pop_back();
-  it.index = read<std::uint32_t>(it.at);
+  cursor& last = heap_.back();
+  last.at += width;
+  if (last.at == last.end) return heap_.pop_back();
+  last.index = read<std::uint32_t>(last.at);
   std::ranges::push_heap(heap_, std::greater(), order);
 }
 
+/// Writes the sum, up to sum_room(problem) items; answers how many it has, also if these are more.
 template <class Sum>
-std::uint64_t coo::merge(std::span<const item_list> lists, std::byte* items) {
+std::uint64_t coo_functions::merge(std::byte* items) {
   constexpr std::size_t width = sizeof(std::uint32_t) + sizeof(Sum);
   const auto value = [this] { return read<Sum>(heap_.front().at + sizeof(std::uint32_t)); };
   rounded_items<Sum> to(items, sum_room(problem_), problem_.type, round_);
-  open(lists, width);
+  open(width);
   while (!heap_.empty()) {
     const std::uint32_t index = heap_.front().index;
     Sum sum = value();
@@ -190,14 +226,10 @@ std::uint64_t coo::merge(std::span<const item_list> lists, std::byte* items) {
   return to.finish();
 }
 
-std::uint64_t coo::sum(std::span<const item_list> lists, std::byte* items) {
-  return sums_ == dtype::f64 ? merge<double>(lists, items) : merge<float>(lists, items);
-}
+// --- plan, and give -------------------------------------------------------------------------------------------------
 
-// --- judge, and give ------------------------------------------------------------------------------------------------
-
-coo_verdict coo::judge(std::span<const std::uint64_t> tallies) const {
-  coo_verdict all;
+coo_status coo_functions::status_of_all(std::span<const std::uint64_t> tallies) const {
+  coo_status all;
   for (std::size_t r = 0; r < tallies.size() / k_coo_tally; ++r) {
     const auto flaw = static_cast<coo_flaw>(tallies[r * k_coo_tally + 1]);
     if (flaw != coo_flaw::none) return {flaw, static_cast<rank>(r), 0};
@@ -207,26 +239,37 @@ coo_verdict coo::judge(std::span<const std::uint64_t> tallies) const {
   return all;
 }
 
-void coo::give_indices(std::span<const item_list> sums, std::uint64_t* indices) const {
-  for_each(sums, boundaries_, problem_.type, [&](std::uint64_t position, const std::byte*) { *indices++ = position; });
+void coo_functions::plan(round_no round, std::span<const std::uint64_t> tallies, std::span<std::uint64_t> lengths) {
+  status_ = status_of_all(tallies);
+  const bool is_good = status_.flaw == coo_flaw::none;
+  for (std::size_t r = 0; r < lengths.size(); ++r) lengths[r] = is_good ? tallies[r * k_coo_tally] : 0;
+  if (is_good) return;
+  bad_flaw_.store(status_.flaw);
+  bad_culprit_.store(status_.culprit);
+  bad_items_.store(status_.items);
+  bad_round_.store(round);
 }
 
-void coo::give_values(std::span<const item_list> sums, std::byte* values) const {
-  const std::size_t width = size_of(problem_.type);
-  for_each(sums, boundaries_, problem_.type, [&](std::uint64_t, const std::byte* value) {
-    std::memcpy(values, value, width);
-    values += width;
-  });
+/// visit(position in the vector, where its value is), for each item of the sums of all regions.
+template <class Visit>
+void coo_functions::for_each_sum(Visit visit) const {
+  const std::size_t width = item_size(problem_.type);
+  for (std::size_t region = 0; region < lists_.size(); ++region)
+    for (std::uint64_t i = 0; i < lists_[region].count; ++i) {
+      const std::byte* const item = lists_[region].items + i * width;
+      visit(boundaries_[region] + read<std::uint32_t>(item), item + sizeof(std::uint32_t));
+    }
 }
 
-void coo::give_dense(std::span<const item_list> sums, std::byte* vector) {
+/// All of the vector, if it is another one than the last time; else only what was not zero, or will not be.
+void coo_functions::give_dense(std::byte* vector) {
   const std::size_t width = size_of(problem_.type);
   if (vector != last_vector_ && problem_.count != 0) std::memset(vector, 0, problem_.count * width);
   if (vector == last_vector_)
     for (const std::uint64_t position : last_) std::memset(vector + position * width, 0, width);
   last_vector_ = vector;
   last_.clear();
-  for_each(sums, boundaries_, problem_.type, [&](std::uint64_t position, const std::byte* value) {
+  for_each_sum([&](std::uint64_t position, const std::byte* value) {
     std::memcpy(vector + position * width, value, width);
     last_.push_back(position);
   });

@@ -24,19 +24,11 @@ struct sparse_state::header {
   reused_thresholds thresholds{};
 };
 
-namespace {
-
-std::vector<std::uint64_t> equal_regions(const sparse_problem& of) {
-  const auto size = static_cast<std::uint64_t>(of.place.size);
-  std::vector<std::uint64_t> boundaries(size + 1);
-  for (std::uint64_t i = 0; i <= size; ++i) boundaries[i] = cut(of.count, size).begin(i);
-  return boundaries;
+sparse_state::sparse_state(const sparse_problem& problem)
+    : type_(problem.type), count_(problem.count), residual_(residual_bytes()) {
+  const cut regions(problem.count, problem.ranks());
+  for (std::uint64_t i = 0; i <= problem.ranks(); ++i) boundaries_.push_back(regions.begin(i));
 }
-
-}  // namespace
-
-sparse_state::sparse_state(const sparse_problem& of)
-    : type_(of.type), count_(of.count), boundaries_(equal_regions(of)), residual_(residual_bytes()) {}
 
 void sparse_state::finish_round(std::span<const std::uint64_t> boundaries, const reused_thresholds& thresholds) {
   std::copy(boundaries.begin(), boundaries.end(), boundaries_.begin());
@@ -45,14 +37,12 @@ void sparse_state::finish_round(std::span<const std::uint64_t> boundaries, const
 }
 
 sparse_state::header sparse_state::current_header() const {
-  header now;
-  now.type = static_cast<std::uint32_t>(type_);
-  now.count = count_;
-  now.size = boundaries_.size() - 1;
-  now.rounds = rounds_;
-  now.least = hint.least;
-  now.thresholds = thresholds_;
-  return now;
+  return {.type = static_cast<std::uint32_t>(type_),
+          .count = count_,
+          .size = boundaries_.size() - 1,
+          .rounds = rounds_,
+          .least = hint.least,
+          .thresholds = thresholds_};
 }
 
 std::vector<std::byte> sparse_state::save() const {

@@ -5,9 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "collectives/sparse/protocol/problem.h"
+#include "collectives/sparse/steps/problem.h"
 #include "collectives/sparse/steps/zeroed_memory.h"
-#include "ops/sparse/top_k.h"
 
 namespace lsched {
 
@@ -20,12 +19,12 @@ struct reused_thresholds {
 };
 
 /// Belongs to one thread at a time. A round changes the residual when it selects, and again, with all the rest, when it
-/// settles (collectives/sparse/steps/oktopk.h); so what a round leaves that got stuck between the two is a state to go
+/// settles (oktopk_steps.h); so what a round leaves that got stuck between the two is a state to go
 /// on from, in which nothing is lost.
 class sparse_state {
  public:
   /// The problem is valid. Residual zero, regions of equal size, no rounds. Throws std::bad_alloc.
-  explicit sparse_state(const sparse_problem& of);
+  explicit sparse_state(const sparse_problem& problem);
 
   dtype residual_type() const { return residual_of(type_); }
   /// `count` elements of residual_type(), aligned to 64 bytes. Pages that nobody has touched cost nothing.

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "collectives/sparse/protocol/split.h"
+#include "collectives/sparse/steps/regions.h"
 #include "microbench/baselines/volume.h"
 #include "tests/support/most_traffic.h"
 

@@ -9,9 +9,9 @@
 #include <random>
 
 #include "collectives/sparse/coo_allreduce.h"
-#include "collectives/sparse/functions/coo_functions.h"
-#include "microbench/baselines/rival_traffic.h"
-#include "ops/elementwise/convert.h"
+#include "collectives/sparse/steps/coo.h"
+#include "microbench/baselines/traffic.h"
+#include "ops/elementwise/elementwise.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 
@@ -145,7 +145,7 @@ class coo_world {
   void expect_bad(round_no round, coo_flaw flaw, rank culprit, std::uint64_t items) const {
     for (rank r = 0; r < problem_.place.size; ++r) {
       const member& me = at(r);
-      const coo_verdict verdict = me.steps->verdict_of(round);
+      const coo_status verdict = me.steps->status_of(round);
       EXPECT_EQ(verdict.flaw, flaw);
       EXPECT_EQ(verdict.culprit, culprit);
       EXPECT_EQ(verdict.items, items);
@@ -233,7 +233,7 @@ TEST(coo, what_ranks_bring_is_added_up_bit_by_bit) {
             const std::string where = std::to_string(size) + " ranks, count " + std::to_string(count) + ", kind " +
                                       std::to_string(static_cast<int>(kind)) + (is_balanced ? ", balanced" : "");
             ASSERT_NO_FATAL_FAILURE(world.expect(expected(given, problem.type), where));
-            ASSERT_EQ(world.at(0).steps->verdict_of(round).flaw, coo_flaw::none);
+            ASSERT_EQ(world.at(0).steps->status_of(round).flaw, coo_flaw::none);
           }
         }
 }
@@ -401,7 +401,7 @@ TEST(coo, what_is_wrong_is_told_to_all_and_the_next_round_is_none_the_worse) {
       ASSERT_TRUE(world.run(given));
       ++round;
       ASSERT_NO_FATAL_FAILURE(world.expect(expected(given, dtype::f32), "after a bad round"));
-      ASSERT_EQ(world.at(0).steps->verdict_of(round).flaw, coo_flaw::none);
+      ASSERT_EQ(world.at(0).steps->status_of(round).flaw, coo_flaw::none);
     };
     ASSERT_NO_FATAL_FAILURE(run_well());
     const std::vector<std::byte> dense = world.at(0).dense;

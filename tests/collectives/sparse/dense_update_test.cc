@@ -1,5 +1,5 @@
 // A vector that holds the last result, and nothing of those before.
-#include "collectives/sparse/steps/dense_update.h"
+#include "collectives/sparse/steps/lists.h"
 
 #include <gtest/gtest.h>
 

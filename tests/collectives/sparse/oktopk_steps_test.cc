@@ -8,10 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "collectives/sparse/protocol/quantiles.h"
-#include "collectives/sparse/protocol/region_parts.h"
-#include "collectives/sparse/protocol/split.h"
-#include "collectives/sparse/steps/oktopk.h"
+#include "collectives/sparse/steps/oktopk_steps.h"
+#include "collectives/sparse/steps/regions.h"
 
 namespace {
 

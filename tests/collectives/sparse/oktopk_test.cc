@@ -1,6 +1,6 @@
 // Rounds of Ok-Topk, all ranks in lockstep, against the definition: sorts instead of thresholds, dense sums instead of
 // lists, and no regions.
-#include "collectives/sparse/steps/oktopk.h"
+#include "collectives/sparse/steps/oktopk_steps.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <set>
 #include <sstream>
 
-#include "collectives/sparse/protocol/split.h"
+#include "collectives/sparse/steps/regions.h"
 #include "microbench/baselines/lockstep.h"
 #include "tests/ops/lists.h"
 #include "tests/support/most_traffic.h"

@@ -11,8 +11,8 @@
 #include <limits>
 #include <numeric>
 
-#include "collectives/sparse/functions/sparse_functions.h"
 #include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/sparse_functions.h"
 #include "microbench/baselines/lockstep.h"
 #include "tests/support/enough_callers.h"
 #include "tests/support/lockstep_world.h"

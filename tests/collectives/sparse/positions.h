@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "collectives/sparse/protocol/problem.h"
+#include "collectives/sparse/steps/problem.h"
 #include "tests/ops/lists.h"
 
 namespace lsched {

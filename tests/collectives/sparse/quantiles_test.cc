@@ -1,5 +1,5 @@
 // Boundaries against quantiles of all positions, sorted.
-#include "collectives/sparse/protocol/quantiles.h"
+#include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>
 

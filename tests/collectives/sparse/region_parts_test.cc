@@ -1,5 +1,5 @@
 // Boundaries that follow, against the shares that regions have then.
-#include "collectives/sparse/protocol/region_parts.h"
+#include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>
 

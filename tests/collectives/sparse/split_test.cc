@@ -1,5 +1,5 @@
 // Lists for regions' owners: where they are cut, what of them is left out, and that turns go around.
-#include "collectives/sparse/protocol/split.h"
+#include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The k-th of many lists, against a sort of them all.
-#include "collectives/sparse/protocol/threshold.h"
+#include "collectives/sparse/steps/threshold.h"
 
 #include <gtest/gtest.h>
 

@@ -6,15 +6,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <set>
 
-#include "collectives/sparse/functions/sparse_functions.h"
 #include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/sparse_functions.h"
 #include "microbench/baselines/gradient_source.h"
-#include "microbench/baselines/list_source.h"
 #include "microbench/baselines/lockstep.h"
-#include "microbench/baselines/rival_traffic.h"
+#include "microbench/baselines/traffic.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 
@@ -78,7 +78,7 @@ class sparse_world {
   struct member {
     std::vector<float> gradient, update;
     std::unique_ptr<sparse_state> state;
-    std::shared_ptr<judging_functions> steps;
+    std::shared_ptr<sparse_functions> steps;
   };
   sparse_problem problem_;
   lockstep_world world_;
@@ -376,7 +376,7 @@ TEST(sparse_world, refuses_the_round_in_which_a_nan_that_was_put_off_is_sent) {
   EXPECT_GT(rounds.size(), 1u) << "nothing was put off, and the test shows nothing";
 }
 
-TEST(sparse_world, rivals_move_what_is_counted_without_moving_it) {
+TEST(sparse_world, baselines_move_what_is_counted_without_moving_it) {
   for (const rank size : sizes()) {
     const sparse_problem problem{.count = 900, .k = 50, .place = {0, size}};
     gradient_source from({.kind = gradient_kind::uniform, .count = problem.count, .ranks = size});
@@ -386,17 +386,17 @@ TEST(sparse_world, rivals_move_what_is_counted_without_moving_it) {
       // In the first round a rank's list is its gradient's.
       list_source lists({.kind = gradient_kind::uniform, .count = problem.count, .ranks = size}, dtype::f32, problem.k);
       std::vector<std::uint64_t> lengths;
-      topk_dsa_traffic dsa(problem);
-      gtopk_traffic tree(problem, arrival_rule::exact);
+      std::deque<std::vector<std::byte>> kept;
+      std::vector<item_list> all;
       for (rank r = 0; r < size; ++r) {
         const item_list list = lists.draw(r, 1);
         lengths.push_back(list.count);
-        dsa.add(r, list);
-        tree.add(list);
+        kept.emplace_back(list.items, list.items + list.count * item_size(dtype::f32));
+        all.push_back({kept.back().data(), list.count});
       }
       const world_traffic counted = name == "topka"     ? traffic_of_gathered_lists(dtype::f32, lengths)
-                                    : name == "topkdsa" ? dsa.finish()
-                                                        : tree.finish();
+                                    : name == "topkdsa" ? traffic_of_topk_dsa(problem, all)
+                                                        : traffic_of_gtopk(problem, all, arrival_rule::exact);
       for (rank r = 0; r < size; ++r) {
         const rank_traffic& one = counted.ranks[wide(r)];
         const std::string where = std::string(name) + ", rank " + std::to_string(r) + " of " + std::to_string(size);

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "libsched/schedule/geometry.h"
-#include "microbench/baselines/list_source.h"
 #include "tests/ops/lists.h"
 
 namespace lsched {

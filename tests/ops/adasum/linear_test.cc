@@ -1,6 +1,6 @@
-// The kernels of linear.h against the order of summation and the roundings that its header promises, one element at
+// The kernels of adasum.h against the order of summation and the roundings that its header promises, one element at
 // a time, and its error bounds against long double, on every SIMD target of this CPU.
-#include "ops/adasum/linear.h"
+#include "ops/adasum/adasum.h"
 
 #include <gtest/gtest.h>
 

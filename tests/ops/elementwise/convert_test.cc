@@ -1,6 +1,6 @@
-// The conversions of convert.h against roundings that are worked out from the formats' parameters, on every SIMD
+// The conversions of elementwise.h against roundings that are worked out from the formats' parameters, on every SIMD
 // target of this CPU.
-#include "ops/elementwise/convert.h"
+#include "ops/elementwise/elementwise.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,10 @@
-// The kernels of item_list.h, sparse_sum.h and residual.h, against maps and loops, on every SIMD target of
-// this CPU.
-#include "ops/sparse/item_list.h"
+// The kernels of lists of items against maps and loops, on every SIMD target of this CPU.
+#include "ops/sparse/sparse.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "ops/sparse/residual.h"
-#include "ops/sparse/sparse_sum.h"
 #include "tests/ops/lists.h"
 
 namespace lsched {
@@ -48,24 +45,10 @@ TEST(CountMagnitudes, counts_from_low_on_and_all_above_in_the_last_bin) {
       on_every_target([&] {
         const list_in_memory items(type, all);
         std::vector<std::uint64_t> bins(where.count, 100);
-        find_count_magnitudes(type)(items.data(), all.size(), where, bins.data());
+        sparse_kernels_of(type).count_magnitudes(items.data(), all.size(), where, bins.data());
         ASSERT_EQ(bins, wanted);
       });
     }
-  });
-}
-
-TEST(CountPositions, counts_where_items_lie_in_the_whole_vector) {
-  for_each_list([](dtype type, const list& all, std::size_t span) {
-    const list_in_memory items(type, all);
-    for (const std::uint64_t base : {std::uint64_t{0}, std::uint64_t{5}, std::uint64_t{1} << 40})
-      for (const std::uint64_t width : {std::uint64_t{1}, std::uint64_t{7}, base / 3 + 1, std::uint64_t{1} << 41}) {
-        const std::size_t n_bins = span % 5 + 1;
-        std::vector<std::uint64_t> wanted(n_bins, 3), bins(n_bins, 3);
-        for (const entry& it : all) ++wanted[std::min<std::uint64_t>((base + it.index) / width, n_bins - 1)];
-        count_positions(type, items.data(), all.size(), base, width, bins.data(), n_bins);
-        ASSERT_EQ(bins, wanted) << base << " " << width;
-      }
   });
 }
 
@@ -85,11 +68,11 @@ TEST(FilterItems, keeps_those_above_and_the_first_ties) {
       }
       on_every_target([&] {
         const list_in_memory items(type, ties), output(type, wanted.size());
-        ASSERT_EQ(find_filter_items(type)(items.data(), ties.size(), magnitude, kept_ties, output.data()),
+        ASSERT_EQ(sparse_kernels_of(type).filter_items(items.data(), ties.size(), magnitude, kept_ties, output.data()),
                   wanted.size());
         ASSERT_EQ(output.content(wanted.size()), wanted);
         ASSERT_EQ(items.content(ties.size()), ties);
-        ASSERT_EQ(find_filter_items(type)(items.data(), ties.size(), magnitude, kept_ties, items.data()),
+        ASSERT_EQ(sparse_kernels_of(type).filter_items(items.data(), ties.size(), magnitude, kept_ties, items.data()),
                   wanted.size());
         ASSERT_EQ(items.content(wanted.size()), wanted);
         ASSERT_TRUE(output.is_intact() && items.is_intact());
@@ -106,7 +89,7 @@ TEST(Scatter, writes_quotients_and_nothing_else) {
       on_every_target([&] {
         const list_in_memory items(type, all);
         const dense_in_memory dense(type, elements(span, bits_of(type, 9)));
-        find_scatter(type)(items.data(), all.size(), divisor, dense.data());
+        sparse_kernels_of(type).scatter(items.data(), all.size(), divisor, dense.data());
         ASSERT_EQ(dense.content(), wanted);
         ASSERT_TRUE(dense.is_intact());
       });
@@ -151,9 +134,11 @@ TEST(SparseSum, is_the_fold_of_the_lists_in_their_order) {
             std::vector<std::uint64_t> touched(bitmap_words(region) + 1, 0);
             touched.back() = ~std::uint64_t{0};
             for (const list& one : lists)
-              find_scatter_add(type)(list_in_memory(type, one).data(), one.size(), sums.data(), touched.data());
+              sparse_kernels_of(type).scatter_add(list_in_memory(type, one).data(), one.size(), sums.data(),
+                                                  touched.data());
             const list_in_memory items(type, touched_count);
-            ASSERT_EQ(find_gather_touched(type)(sums.data(), touched.data(), region, items.data()), wanted.size());
+            ASSERT_EQ(sparse_kernels_of(type).gather_touched(sums.data(), touched.data(), region, items.data()),
+                      wanted.size());
             ASSERT_EQ(items.content(wanted.size()), wanted);
             ASSERT_EQ(sums.content(), elements(region, 0));
             ASSERT_EQ(touched.back(), ~std::uint64_t{0});
@@ -217,7 +202,8 @@ TEST(MergeAdd, adds_what_both_have_and_copies_the_rest) {
     const list wanted = merged(type, lower, upper);
     on_every_target([&] {
       const list_in_memory a(type, lower), b(type, upper), items(type, lower.size() + upper.size());
-      ASSERT_EQ(find_merge_add(type)(a.data(), lower.size(), b.data(), upper.size(), items.data()), wanted.size());
+      ASSERT_EQ(sparse_kernels_of(type).merge_add(a.data(), lower.size(), b.data(), upper.size(), items.data()),
+                wanted.size());
       ASSERT_EQ(items.content(wanted.size()), wanted);
       ASSERT_TRUE(items.is_intact());
     });
@@ -248,7 +234,8 @@ TEST(Settle, takes_off_what_was_sent_and_has_arrived) {
     on_every_target([&] {
       const list_in_memory mine(type, sent), theirs(type, arrived);
       const dense_in_memory rest(wide, residual);
-      ASSERT_EQ(find_settle(type)(rest.data(), mine.data(), sent.size(), theirs.data(), arrived.size()), common);
+      ASSERT_EQ(sparse_kernels_of(type).settle(rest.data(), mine.data(), sent.size(), theirs.data(), arrived.size()),
+                common);
       ASSERT_EQ(rest.content(), wanted);
       ASSERT_TRUE(rest.is_intact());
     });
@@ -256,13 +243,13 @@ TEST(Settle, takes_off_what_was_sent_and_has_arrived) {
 }
 
 TEST(SparseSum, of_integers_does_not_exist) {
-  EXPECT_EQ(find_merge_add(dtype::i32), nullptr);
-  EXPECT_EQ(find_scatter_add(dtype::i32), nullptr);
-  EXPECT_EQ(find_gather_touched(dtype::i32), nullptr);
-  EXPECT_EQ(find_settle(dtype::i32), nullptr);
-  EXPECT_EQ(find_scatter(dtype::i32), nullptr);
-  EXPECT_EQ(find_filter_items(dtype::i32), nullptr);
-  EXPECT_EQ(find_count_magnitudes(dtype::i32), nullptr);
+  EXPECT_EQ(sparse_kernels_of(dtype::i32).merge_add, nullptr);
+  EXPECT_EQ(sparse_kernels_of(dtype::i32).scatter_add, nullptr);
+  EXPECT_EQ(sparse_kernels_of(dtype::i32).gather_touched, nullptr);
+  EXPECT_EQ(sparse_kernels_of(dtype::i32).settle, nullptr);
+  EXPECT_EQ(sparse_kernels_of(dtype::i32).scatter, nullptr);
+  EXPECT_EQ(sparse_kernels_of(dtype::i32).filter_items, nullptr);
+  EXPECT_EQ(sparse_kernels_of(dtype::i32).count_magnitudes, nullptr);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The pass of select.h against a loop over doubles, on every SIMD target of this CPU.
-#include "ops/sparse/select.h"
+// The pass that selects against a loop over doubles, on every SIMD target of this CPU.
+#include "ops/sparse/sparse.h"
 
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ run_of_select run(dtype type, const elements& residual, const elements* gradient
   const dense_in_memory in(residual_of(type), residual);
   const dense_in_memory addends(type, gradient != nullptr ? *gradient : elements{});
   const list_in_memory out(type, room);
-  const select_result found = find_accumulate_select(type)(
+  const select_result found = sparse_kernels_of(type).accumulate_select(
       {in.data(), gradient != nullptr ? addends.data() : nullptr, scale, residual.size(), first_index}, range,
       out.data(), room);
   return {found, out.content(found.stored), in.content(), in.is_intact() && out.is_intact()};
@@ -168,14 +168,15 @@ TEST(Select, adds_up_what_is_too_large_for_f32) {
   });
 }
 
-TEST(Select, reads_a_residual_that_it_may_not_write) {
+TEST(Select, only_reads_a_residual_without_a_gradient) {
   for (const dtype type : k_floats) {
     const elements residual = patterns(residual_of(type), 100, 1)[0].values;
     const expectation wanted = expected(type, residual, nullptr, 1, 3, {});
     on_every_target([&] {
       const dense_in_memory in(residual_of(type), residual);
       const list_in_memory out(type, 100);
-      const select_result found = find_select(type)(in.data(), 100, 3, {}, out.data(), 100);
+      const select_result found =
+          sparse_kernels_of(type).accumulate_select({in.data(), nullptr, 1, 100, 3}, {}, out.data(), 100);
       expect_selection(wanted, {found, out.content(found.stored), in.content(), out.is_intact()}, 100);
     });
   }
@@ -183,8 +184,7 @@ TEST(Select, reads_a_residual_that_it_may_not_write) {
 
 TEST(Select, of_integers_does_not_exist) {
   for (const dtype integer : {dtype::i8, dtype::u64}) {
-    EXPECT_EQ(find_accumulate_select(integer), nullptr);
-    EXPECT_EQ(find_select(integer), nullptr);
+    EXPECT_EQ(sparse_kernels_of(integer).accumulate_select, nullptr);
   }
 }
 

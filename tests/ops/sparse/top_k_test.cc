@@ -1,5 +1,5 @@
-// The exact top k of top_k.h against a stable sort of everything, on every SIMD target of this CPU.
-#include "ops/sparse/top_k.h"
+// The exact top k against a stable sort of everything, on every SIMD target of this CPU.
+#include "ops/sparse/sparse.h"
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ TEST(KeepLargest, keeps_the_first_of_the_order_by_magnitude) {
           const list wanted = largest_of(type, all, k);
           on_every_target([&] {
             const list_in_memory items(type, all);
-            const kept_items kept = find_keep_largest(type)(items.data(), all.size(), k);
+            const kept_items kept = sparse_kernels_of(type).keep_largest(items.data(), all.size(), k);
             ASSERT_EQ(kept.count, wanted.size());
             ASSERT_EQ(kept.magnitude, least_magnitude_of(type, wanted));
             ASSERT_EQ(items.content(kept.count), wanted);
@@ -81,7 +81,7 @@ std::size_t expect_top_k(const top_k_case& it, const expectation& wanted, std::s
   const list_in_memory items(it.type, room);
   const accumulation from{residual.data(), it.gradient != nullptr ? gradient.data() : nullptr, it.scale,
                           it.residual.size(), k_first_index};
-  const top_k_list found = find_top_k(it.type)(from, it.k, it.nans, items.data(), room, hint);
+  const top_k_list found = sparse_kernels_of(it.type).top_k(from, it.k, it.nans, items.data(), room, hint);
   EXPECT_EQ(found.count, wanted.items.size());
   EXPECT_EQ(found.magnitude, least_magnitude_of(it.type, wanted.items));
   EXPECT_EQ(items.content(found.count), wanted.items);
@@ -187,8 +187,8 @@ TEST(TopK, takes_one_pass_over_vectors_that_are_sparse_already) {
 }
 
 TEST(TopK, of_integers_does_not_exist) {
-  EXPECT_EQ(find_top_k(dtype::i32), nullptr);
-  EXPECT_EQ(find_keep_largest(dtype::u8), nullptr);
+  EXPECT_EQ(sparse_kernels_of(dtype::i32).top_k, nullptr);
+  EXPECT_EQ(sparse_kernels_of(dtype::u8).keep_largest, nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,133 @@
+#include "collectives/sparse/steps/lists.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lsched {
+
+// --- own top k -------------------------------------------------------------------------------------------------------
+
+own_top_k::own_top_k(const sparse_problem& problem)
+    : problem_(problem),
+      room_(std::min(4 * most_items(problem), problem.count)),
+      items_(room_ * item_size(problem.type)) {}
+
+item_list own_top_k::select(std::byte* residual, const std::byte* gradient, top_k_hint& hint) {
+  const accumulation from{residual, gradient, problem_.scale, problem_.count};
+  const auto top_k = sparse_kernels_of(problem_.type).top_k;
+  return {items_.data(), top_k(from, most_items(problem_), problem_.nans, items_.data(), room_, hint).count};
+}
+
+// --- sums ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::uint64_t drop_nan(dtype type, std::byte* items, std::uint64_t count) {
+  const std::size_t bytes = item_size(type);
+  std::uint64_t kept = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (magnitude_at(type, items + i * bytes) > infinite_magnitude(type)) continue;
+    if (kept != i) std::memcpy(items + kept * bytes, items + i * bytes, bytes);
+    ++kept;
+  }
+  return kept;
+}
+
+}  // namespace
+
+void shift_indices(dtype type, std::byte* items, std::uint64_t count, std::uint32_t distance) {
+  if (distance == 0) return;
+  for (std::byte* const end = items + count * item_size(type); items != end; items += item_size(type)) {
+    const std::uint32_t index = index_at(type, items, 0) + distance;
+    std::memcpy(items, &index, sizeof index);
+  }
+}
+
+region_sum::region_sum(dtype type, std::uint64_t count, nan_policy nans)
+    : type_(type),
+      nans_(nans),
+      sums_(count * size_of(residual_of(type))),
+      touched_(bitmap_words(count) * sizeof(std::uint64_t)) {}
+
+void region_sum::add(item_list list) {
+  auto* const touched = reinterpret_cast<std::uint64_t*>(touched_.data());
+  sparse_kernels_of(type_).scatter_add(list.items, list.count, sums_.data(), touched);
+}
+
+std::uint64_t region_sum::take(std::uint64_t begin, std::uint64_t end, std::byte* items) {
+  if (begin == end) return 0;
+  const std::uint64_t word = begin / 64, first = word * 64;  // the bitmap's words are of 64 elements
+  std::byte* const sums = sums_.data() + first * size_of(residual_of(type_));
+  std::uint64_t* const touched = reinterpret_cast<std::uint64_t*>(touched_.data()) + word;
+  const std::uint64_t count = sparse_kernels_of(type_).gather_touched(sums, touched, end - first, items);
+  shift_indices(type_, items, count, static_cast<std::uint32_t>(first));
+  return nans_ == nan_policy::ignore ? drop_nan(type_, items, count) : count;
+}
+
+// --- what ends a round -----------------------------------------------------------------------------------------------
+
+dense_update::dense_update(dtype type, std::uint64_t count, std::uint64_t room) : type_(type), count_(count) {
+  last_.reserve(room);
+}
+
+void dense_update::write(item_list result, std::uint64_t divisor, std::byte* vector) {
+  if (vector == nullptr) return;
+  if (vector == last_vector_) {
+    for (const std::uint32_t index : last_) std::memset(vector + index * size_of(type_), 0, size_of(type_));
+  } else {
+    std::memset(vector, 0, count_ * size_of(type_));
+  }
+  sparse_kernels_of(type_).scatter(result.items, result.count, divisor, vector);
+  last_vector_ = vector;
+  last_.resize(result.count);
+  for (std::size_t i = 0; i < last_.size(); ++i) last_[i] = index_at(type_, result.items, i);
+}
+
+namespace {
+
+std::optional<std::uint32_t> first_not_finite(dtype type, item_list list) {
+  for (std::uint64_t i = 0; i < list.count; ++i)
+    if (magnitude_at(type, list.items + i * item_size(type)) >= infinite_magnitude(type))
+      return index_at(type, list.items, i);
+  return std::nullopt;
+}
+
+/// The least magnitude of a residual whose element rounds to an infinite item: halfway from the largest finite one to
+/// where the next would be.
+constexpr std::uint64_t least_infinite(dtype type) {
+  switch (type) {
+    case dtype::f16: return magnitude_in(dtype::f32, 65520);
+    case dtype::bf16: return 0x7F7F8000;
+    default: return infinite_magnitude(type);
+  }
+}
+
+}  // namespace
+
+bool result_check::accepts(item_list result, void* residual) {
+  non_finite_ = refuses_ ? first_not_finite(type_, result) : std::nullopt;
+  if (!non_finite_) return true;
+  const std::size_t width = size_of(residual_of(type_));
+  const std::uint64_t mask = (std::uint64_t{1} << (8 * width - 1)) - 1;
+  auto* element = static_cast<std::byte*>(residual);
+  for (std::uint64_t i = 0; i < count_; ++i, element += width) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, element, width);
+    if ((bits & mask) >= least_infinite(type_)) std::memset(element, 0, width);
+  }
+  return false;
+}
+
+round_end::round_end(const sparse_problem& problem, std::uint64_t room)
+    : type_(problem.type), ranks_(problem.ranks()), update_(problem.type, problem.count, room), check_(problem) {}
+
+std::uint64_t round_end::settle(item_list sent, item_list arrived, item_list result, void* residual,
+                                std::byte* update) {
+  if (!check_.accepts(result, residual)) sent = arrived = result = {};
+  const auto settle = sparse_kernels_of(type_).settle;
+  const std::uint64_t settled = settle(residual, sent.items, sent.count, arrived.items, arrived.count);
+  update_.write(result, ranks_, update);
+  return settled;
+}
+
+}  // namespace lsched

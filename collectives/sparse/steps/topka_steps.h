@@ -1,0 +1,90 @@
+// TopkA: every rank gets every rank's k largest, and adds them up by itself. (Renggli and others, SparCML, SC 2019:
+// sparse allgather.)
+//
+//   select      residual += gradient; the k largest
+//   allgather   of all lists, in rank order              a rank receives the items of all others: up to k (P - 1)
+//   add         their sum, in rank order: up to k P items
+//   settle      the residual gives away what was sent; the update is the sum / P
+//
+// Between select and settle the residual holds all of residual + gradient: a round that is given up loses nothing.
+#pragma once
+
+#include "collectives/sparse/steps/lists.h"
+#include "collectives/sparse/steps/sparse_functions.h"
+
+namespace lsched {
+
+/// What TopkA and its like do with the lists of all ranks, once every rank has them. Allocates when made: a vector of
+/// sums. All that was sent is in the result. One thread at a time.
+class gathered_sum : public round_end {
+ public:
+  std::uint64_t list_room() const { return list_room_; }      ///< items that a rank sends at most
+  std::uint64_t result_room() const { return result_room_; }  ///< items that a result has at most
+
+  /// Writes the sum of all ranks' lists, one for each rank, in rank order; answers its length. The lists' indices are
+  /// those of the vector.
+  std::uint64_t add(std::span<const item_list> lists, std::byte* result);
+
+  /// `sent`: what select wrote; `result`: what add wrote; update: count elements, or nullptr (round_end).
+  void settle(item_list sent, item_list result, std::byte* residual, std::byte* update) {
+    // Where contributions cancel out, the result has no item; they were in it all the same.
+    round_end::settle(sent, sent, result, residual, update);
+  }
+
+ protected:
+  /// No rank sends more than `list_room` items.
+  gathered_sum(const sparse_problem& problem, std::uint64_t list_room);
+
+ private:
+  std::uint64_t count_, list_room_, result_room_;
+  region_sum sum_;
+};
+
+/// What one rank computes.
+class topka : public gathered_sum {
+ public:
+  explicit topka(const sparse_problem& problem) : gathered_sum(problem, most_items(problem)), own_(problem) {}
+
+  /// Writes what this rank sends to `items`, and answers its length. residual: count elements of residual_of(type);
+  /// gradient: count elements, or nullptr.
+  std::uint64_t select(std::byte* residual, const std::byte* gradient, top_k_hint& hint, std::byte* items);
+
+ private:
+  own_top_k own_;
+};
+
+/// The functions that TopkA's schedule calls, in the order in which a round calls them.
+enum class topka_step : std::uint32_t {
+  select,  ///< gradient → what this rank sends, one list
+  settle   ///< the lists of all ranks → the update
+};
+
+/// Functions of topka, and of a type like it.
+template <class Steps>
+class gather_functions : public functions_of_steps<Steps> {
+ public:
+  gather_functions(const sparse_problem& problem, sparse_state& state)
+      : functions_of_steps<Steps>(problem, state),
+        lists_(problem.ranks()),
+        result_(steps_.result_room() * item_size(problem.type)) {}
+
+  status call(std::uint32_t number, round_no round, const function_input& source, const function_input&,
+              const function_output& target) override {
+    if (static_cast<topka_step>(number) == topka_step::select) {
+      sent_ = {target.data, steps_.select(this->residual(), source.data, this->state_.hint, target.data)};
+      return set_length(target, sent_.count);
+    }
+    gather(source, lists_);
+    const item_list all{result_.data(), steps_.add(lists_, result_.data())};
+    steps_.settle(sent_, all, this->residual(), target.data);
+    return this->finish(round);
+  }
+
+ private:
+  using functions_of_steps<Steps>::steps_;
+  std::vector<item_list> lists_;  ///< by rank
+  std::vector<std::byte> result_;
+  item_list sent_{};  ///< in the instance's memory
+};
+
+}  // namespace lsched

@@ -1,0 +1,330 @@
+// Elements: how one in memory becomes a lane of arithmetic and back (formats), how kernels walk over many (sweep), and
+// division by a whole number. Compiled once for each SIMD target; include it only from code that is itself written for
+// ops that Highway re-includes.
+//
+// A format has an `element` (what memory holds), a `lane` (what arithmetic sees), and load and store for
+// any vector of lanes. The conversions of f16 and bf16 are exact one way and round to nearest even the other
+// way. They are spelled out here because Highway's portable ones truncate; only where the hardware has
+// rounding conversions of f16 do we let it.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "ops/elementwise/quotient.h"
+
+#include "hwy/highway.h"
+
+#if defined(LSCHED_OPS_ELEMENTS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef LSCHED_OPS_ELEMENTS_INL_H
+#undef LSCHED_OPS_ELEMENTS_INL_H
+#else
+#define LSCHED_OPS_ELEMENTS_INL_H
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace lsched {
+namespace {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <std::size_t Bytes>
+using bits_of_size =
+    std::conditional_t<Bytes == 2, std::uint16_t, std::conditional_t<Bytes == 4, std::uint32_t, std::uint64_t>>;
+
+/// The bits of an element of a format, or of a lane.
+template <class Number>
+using bits_type = bits_of_size<sizeof(Number)>;
+
+/// The positive quiet NaN without payload. (Highway's own NaN has all bits of the payload set.)
+template <class D>
+HWY_INLINE hn::VFromD<D> quiet_nan(D lanes) {
+  constexpr bool is_single = sizeof(hn::TFromD<D>) == sizeof(float);
+  constexpr std::uint64_t bits = is_single ? 0x7FC00000u : 0x7FF8000000000000u;
+  const hn::RebindToUnsigned<D> unsigned_lanes;
+  return hn::BitCast(lanes, hn::Set(unsigned_lanes, static_cast<hn::TFromD<decltype(unsigned_lanes)>>(bits)));
+}
+
+/// Every NaN becomes the quiet one above: which operand's payload survives differs between instructions,
+/// and compilers swap operands.
+template <class D, class V = hn::VFromD<D>>
+HWY_INLINE V canonical(D lanes, V value) {
+  if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
+    return hn::IfThenElse(hn::IsNaN(value), quiet_nan(lanes), value);
+  } else {
+    return value;
+  }
+}
+
+/// The element is the lane.
+template <class Element>
+struct plain {
+  using element = Element;
+  using lane = Element;
+
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
+    return hn::LoadU(lanes, from);
+  }
+  template <class D>
+  static HWY_INLINE void store(D lanes, hn::VFromD<D> value, element* to) {
+    hn::StoreU(value, lanes, to);
+  }
+};
+
+/// Bytes in lanes of 16 bits, for products: no instruction set multiplies bytes. Wraps around on store.
+struct wide_byte {
+  using element = std::uint8_t;
+  using lane = std::uint16_t;
+
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
+    return hn::PromoteTo(lanes, hn::LoadU(hn::Rebind<element, D>(), from));
+  }
+  template <class D>
+  static HWY_INLINE void store(D, hn::VFromD<D> value, element* to) {
+    const hn::Rebind<element, D> bytes;
+    hn::StoreU(hn::TruncateTo(bytes, value), bytes, to);
+  }
+};
+
+/// The upper half of an f32.
+struct brain {
+  using element = std::uint16_t;
+  using lane = float;
+
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
+    const hn::Rebind<std::uint32_t, D> bits;
+    const auto narrow = hn::LoadU(hn::Rebind<element, D>(), from);
+    return hn::BitCast(lanes, hn::ShiftLeft<16>(hn::PromoteTo(bits, narrow)));
+  }
+
+  /// A tie has exactly the upper bit of the lost half set: adding 0x7FFF, and one more where the kept half
+  /// is odd, carries just when it should. The carry of the largest finite value gives infinity. The value
+  /// is no NaN other than the canonical one, whose lost half is zero.
+  template <class D>
+  static HWY_INLINE void store(D, hn::VFromD<D> value, element* to) {
+    const hn::Rebind<std::uint32_t, D> bits;
+    const hn::Rebind<std::int32_t, D> signed_bits;
+    const hn::Rebind<element, D> narrow;
+    const auto exact = hn::BitCast(bits, value);
+    const auto is_odd = hn::And(hn::ShiftRight<16>(exact), hn::Set(bits, 1u));
+    const auto rounded = hn::Add(hn::Add(exact, hn::Set(bits, 0x7FFFu)), is_odd);
+    const auto upper = hn::BitCast(signed_bits, hn::ShiftRight<16>(rounded));
+    hn::StoreU(hn::DemoteTo(narrow, upper), narrow, to);
+  }
+};
+
+/// IEEE binary16 by integer arithmetic, for targets without conversion instructions.
+struct portable_half {
+  using element = std::uint16_t;
+  using lane = float;
+
+  /// Moves the ten bits of fraction to the top of f32's 23 and corrects the bias of the exponent by 112:
+  /// once more for infinity and NaN; and for subnormals by reading the fraction as 2^-14 * (1 + fraction)
+  /// and subtracting 2^-14, which is exact.
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
+    const hn::Rebind<std::uint32_t, D> bits;
+    const auto half = hn::PromoteTo(bits, hn::LoadU(hn::Rebind<element, D>(), from));
+    const auto magnitude = hn::And(half, hn::Set(bits, 0x7FFFu));
+    const auto sign = hn::ShiftLeft<16>(hn::Xor(half, magnitude));
+    const auto bias = hn::Set(bits, 112u << 23);
+    const auto normal = hn::Add(hn::ShiftLeft<13>(magnitude), bias);
+    const auto special = hn::Add(normal, bias);
+    const auto shifted = hn::BitCast(lanes, hn::Add(normal, hn::Set(bits, 1u << 23)));
+    const auto subnormal = hn::BitCast(bits, hn::Sub(shifted, hn::Set(lanes, 0x1p-14F)));
+    const auto is_subnormal = hn::Lt(magnitude, hn::Set(bits, 0x0400u));
+    const auto is_special = hn::Gt(magnitude, hn::Set(bits, 0x7BFFu));
+    const auto finite = hn::IfThenElse(is_subnormal, subnormal, normal);
+    return hn::BitCast(lanes, hn::Or(sign, hn::IfThenElse(is_special, special, finite)));
+  }
+
+  /// Normal results round like `brain`. Subnormal ones let the adder round: in 0.5 + x one unit of the sum
+  /// is 2^-24, the unit of f16's subnormals. From 65520 up the rounding itself carries into infinity; f32
+  /// infinity and everything beyond 2^16 is set to it. The only NaN that comes here is the canonical one.
+  template <class D>
+  static HWY_INLINE void store(D lanes, hn::VFromD<D> value, element* to) {
+    const hn::Rebind<std::uint32_t, D> bits;
+    const hn::Rebind<std::int32_t, D> signed_bits;
+    const hn::Rebind<element, D> narrow;
+    const auto exact = hn::BitCast(bits, value);
+    const auto magnitude = hn::And(exact, hn::Set(bits, 0x7FFFFFFFu));
+    const auto sign = hn::ShiftRight<16>(hn::Xor(exact, magnitude));
+    const auto is_odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(bits, 1u));
+    const auto rebiased = hn::Sub(magnitude, hn::Set(bits, (112u << 23) - 0x0FFFu));
+    const auto normal = hn::ShiftRight<13>(hn::Add(rebiased, is_odd));
+    const auto sum = hn::Add(hn::BitCast(lanes, magnitude), hn::Set(lanes, 0.5F));
+    const auto subnormal = hn::Sub(hn::BitCast(bits, sum), hn::Set(bits, 126u << 23));
+    const auto is_nan = hn::Gt(magnitude, hn::Set(bits, 0x7F800000u));
+    const auto special = hn::IfThenElse(is_nan, hn::Set(bits, 0x7E00u), hn::Set(bits, 0x7C00u));
+    const auto is_special = hn::Gt(magnitude, hn::Set(bits, (143u << 23) - 1u));
+    const auto is_subnormal = hn::Lt(magnitude, hn::Set(bits, 113u << 23));
+    const auto finite = hn::IfThenElse(is_subnormal, subnormal, normal);
+    const auto result = hn::Or(sign, hn::IfThenElse(is_special, special, finite));
+    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(signed_bits, result)), narrow, to);
+  }
+};
+
+/// IEEE binary16 by the hardware's conversions (F16C, AVX-512), which round to nearest even.
+struct native_half {
+  using element = std::uint16_t;
+  using lane = float;
+
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    return hn::PromoteTo(lanes, hn::BitCast(half, hn::LoadU(hn::Rebind<element, D>(), from)));
+  }
+  template <class D>
+  static HWY_INLINE void store(D, hn::VFromD<D> value, element* to) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    const hn::Rebind<element, D> narrow;
+    hn::StoreU(hn::BitCast(narrow, hn::DemoteTo(half, value)), narrow, to);
+  }
+};
+
+// Better targets have lower numbers.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2 && !defined(HWY_DISABLE_F16C)
+using half = native_half;
+#else
+using half = portable_half;
+#endif
+
+// ---- elements as their own lanes, or as lanes of f64
+
+/// The format's own lanes, or the same widened, which is exact.
+template <class Format, class D>
+HWY_INLINE hn::VFromD<D> load_as(D lanes, const typename Format::element* from) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, typename Format::lane>) {
+    return Format::load(lanes, from);
+  } else {
+    return hn::PromoteTo(lanes, Format::load(hn::Rebind<float, D>(), from));
+  }
+}
+
+/// Rounds to nearest even. (Without vectors Highway gives the largest finite value instead of infinity.)
+template <class D>
+HWY_INLINE hn::VFromD<hn::Rebind<float, D>> to_single(D lanes, hn::VFromD<D> value) {
+  const hn::Rebind<float, D> singles;
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  double wide[hn::MaxLanes(lanes)];
+  float narrow[hn::MaxLanes(lanes)];
+  hn::StoreU(value, lanes, wide);
+  for (std::size_t i = 0; i < hn::MaxLanes(lanes); ++i) narrow[i] = static_cast<float>(wide[i]);
+  return hn::LoadU(singles, narrow);
+#else
+  (void)lanes;
+  return hn::DemoteTo(singles, value);
+#endif
+}
+
+/// Cuts a value to the 24 bits of an f32, and makes the last of them odd where anything was cut off: that much is
+/// enough to round it to nearest even a second time, to fewer bits, as if it had been done at once. Infinities and NaNs
+/// remain what they are.
+template <class D>
+HWY_INLINE hn::VFromD<D> cut_to_odd(D lanes, hn::VFromD<D> value) {
+  const hn::RebindToUnsigned<D> bits;
+  const auto cut_off = hn::Set(bits, (std::uint64_t{1} << 29) - 1);
+  const auto exact = hn::BitCast(bits, value);
+  const auto carry = hn::Add(hn::And(exact, cut_off), cut_off);
+  return hn::BitCast(lanes, hn::AndNot(cut_off, hn::Or(exact, carry)));
+}
+
+/// Rounds the format's own lanes, or lanes of f64, once to the format.
+template <class Format, class D>
+HWY_INLINE void store_as(D lanes, hn::VFromD<D> value, typename Format::element* to) {
+  if constexpr (std::is_same_v<hn::TFromD<D>, typename Format::lane>) {
+    Format::store(lanes, canonical(lanes, value), to);
+  } else {
+    const hn::Rebind<float, D> singles;
+    if constexpr (sizeof(typename Format::element) < sizeof(float)) value = cut_to_odd(lanes, value);
+    Format::store(singles, canonical(singles, to_single(lanes, value)), to);
+  }
+}
+
+// ---- sweeps
+
+/// What remains after the full vectors: one vector of each smaller power of two, widest first. Partial
+/// vectors touch exactly their own elements, so nothing outside the buffers is read or written.
+template <std::size_t Width, class Lane, class Step>
+HWY_INLINE void sweep_rest(std::size_t done, std::size_t count, const Step& step) {
+  if constexpr (Width > 0) {
+    const hn::CappedTag<Lane, Width> lanes;
+    if (count - done >= hn::Lanes(lanes)) {
+      step(lanes, done);
+      done += hn::Lanes(lanes);
+    }
+    sweep_rest<Width / 2, Lane>(done, count, step);
+  }
+}
+
+/// Calls step(lanes, first) so that the vectors [first, first + lanes) cover [0, count) exactly, in order.
+template <class Lane, class Step>
+HWY_INLINE void sweep(std::size_t count, const Step& step) {
+  const hn::ScalableTag<Lane> lanes;
+  const std::size_t width = hn::Lanes(lanes);
+  std::size_t done = 0;
+  for (; count - done >= 4 * width; done += 4 * width) {
+    step(lanes, done);
+    step(lanes, done + width);
+    step(lanes, done + 2 * width);
+    step(lanes, done + 3 * width);
+  }
+  for (; count - done >= width; done += width) step(lanes, done);
+  sweep_rest<hn::MaxLanes(hn::ScalableTag<Lane>()) / 2, Lane>(done, count, step);
+}
+
+// ---- division; what it promises is in ops/kernel.h
+
+template <class Format>
+struct divide_step {
+  const typename Format::element* a;
+  typename Format::element* c;
+  typename Format::lane divisor;
+
+  template <class D>
+  HWY_INLINE void operator()(D lanes, std::size_t first) const {
+    const auto quotient = hn::Div(Format::load(lanes, a + first), hn::Set(lanes, divisor));
+    Format::store(lanes, canonical(lanes, quotient), c + first);
+  }
+};
+
+/// Bits of an element's significand behind the point.
+template <class Format>
+inline constexpr int k_fraction_bits = std::is_same_v<Format, half>                   ? 10
+                                       : std::is_same_v<Format, brain>                ? 7
+                                       : std::is_same_v<typename Format::lane, float> ? 23
+                                                                                      : 52;
+
+/// The largest divisor by which lanes divide as promised. They must hold it; and where they are wider than elements, a
+/// quotient that is no tie of the elements' must not be rounded to one. Dividend and divisor being integers times a
+/// power of two, it is off a tie by a unit of the tie's last place (one more than the element has) over the divisor, or
+/// by more, and rounding to a lane moves it by less than that if the divisor is below 2 to the bits that a lane has
+/// more than an element.
+template <class Format>
+constexpr std::uint64_t most_divisor_of_lanes() {
+  constexpr int lane_bits = std::numeric_limits<typename Format::lane>::digits;
+  constexpr int more = lane_bits - k_fraction_bits<Format> - 1;
+  return more == 0 ? std::uint64_t{1} << lane_bits : (std::uint64_t{1} << more) - 1;
+}
+
+template <class Format>
+void divide(const void* a, void* c, std::size_t count, std::uint64_t divisor) {
+  using element = typename Format::element;
+  using lane = typename Format::lane;
+  if (divisor > most_divisor_of_lanes<Format>())
+    return divide_floats_exactly<bits_type<element>, k_fraction_bits<Format>>(a, c, count, divisor);
+  sweep<lane>(
+      count, divide_step<Format>{static_cast<const element*>(a), static_cast<element*>(c), static_cast<lane>(divisor)});
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace
+}  // namespace lsched
+HWY_AFTER_NAMESPACE();
+
+#endif  // LSCHED_OPS_ELEMENTS_INL_H
