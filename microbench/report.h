@@ -64,8 +64,8 @@ table table_of(std::span<const result> rows, std::span<const column> columns);
 class reporter {
  public:
   /// Opens what the options name: JSON "-" is standard output (the rest then goes to standard error), else a file.
-  /// Finds out whether the picture could be written. Introduces the world. Collective; every rank throws `agreed` if a file
-  /// cannot be written.
+  /// Finds out whether the picture could be written. Introduces the world. Collective; every rank throws `agreed`
+  /// if a file cannot be written.
   reporter(std::string_view name, const output_options& options, team& ranks);
   /// The same for a benchmark of one process; throws `failed`.
   reporter(std::string_view name, const output_options& options);

@@ -19,9 +19,9 @@ struct buffer_swap {
   friend bool operator==(const buffer_swap&, const buffer_swap&) = default;
 };
 
-/// By op. An output's memory is published, and never given away. Time and memory grow with the square of the number of
-/// ops where buffers that may be taken over are written more than once; beyond k_most_ordered_ops (order.h) such targets
-/// are left out.
+/// By op. An output's memory is published, and never given away. Time and memory grow with the square of the number
+/// of ops where buffers that may be taken over are written more than once; beyond k_most_ordered_ops (order.h) such
+/// targets are left out.
 std::vector<buffer_swap> buffer_swaps_of(const schedule& program, const segment_map& segments);
 
 }  // namespace lsched

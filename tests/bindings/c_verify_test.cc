@@ -237,7 +237,7 @@ TEST(c_verify, hazard_with_its_segment) {
   expect_finding(text, "hazard", "one reads and the other writes elements [0, 6) of buffer 2, in no order");
   const lsched_finding found = ask(describe(text)).found[0];
   EXPECT_EQ(found.rank, 1);
-  EXPECT_EQ(found.peer, -1);
+  EXPECT_EQ(found.peer, 0);
   EXPECT_EQ(found.op, 1u);
   EXPECT_EQ(found.buffer, 2u);
   EXPECT_EQ(found.begin, 0u);

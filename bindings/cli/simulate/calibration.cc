@@ -171,8 +171,8 @@ std::string error_of(const calibration& found, double worst) {
   return "";
 }
 
-/// Measured and modelled. Predictions for more ranks than cores, of which the model gives each a CPU of its own, are not
-/// held against the numbers.
+/// Measured and modelled. Predictions for more ranks than cores, of which the model gives each a CPU of its own,
+/// are not held against the numbers.
 json compare(const calibration& found) {
   json all{{"kind", "calibration"},
            {"L_ns", found.L_ns},
