@@ -219,7 +219,7 @@ void symbolic_world::arm(rank r, op_id id) {
   if (!me.is_running || it.fired == me.round) return;
   if (what.kind == op_kind::signal_recv) {
     const bool has_tokens = what.need == 0 || (it.tokens.stamp == me.round && it.tokens.tokens >= what.need);
-    if (!has_tokens || !satisfies(it.signalled, me.round)) return;
+    if (!has_tokens || it.signalled < me.round) return;
   }
   it.fired = me.round;
   ++me.in_flight;

@@ -29,7 +29,7 @@ struct scene {
   round_no round = 1;          ///< of which guards speak
 };
 
-enum class phase : std::uint8_t { waiting, fired, completed };
+enum class phase : std::uint8_t { waiting, fired, passed_over, completed };  // passed over: fired, and void
 enum class occasion : std::uint8_t { begin, call, land, complete };
 
 struct event {
@@ -153,14 +153,18 @@ class interleaving_player {
         return scene_.calls[at(owner)] && now.registers[it.part] == 0 &&
                whose_.counts(owner, on_.at(it.part).what->tag, nullptr);
       case occasion::land: return now.phases[it.part] != phase::waiting && !now.landed[it.part];
-      case occasion::complete: return now.phases[it.part] == phase::fired && can_complete(now, it.part);
+      case occasion::complete: return is_in_flight(now, it.part) && can_complete(now, it.part);
     }
     return false;
   }
 
+  static bool is_in_flight(const state& now, stage_op it) {
+    return now.phases[it] == phase::fired || now.phases[it] == phase::passed_over;
+  }
+
   bool can_complete(const state& now, stage_op it) const {
     const stage_part& part = on_.at(it);
-    if (is_void(it)) return true;
+    if (now.phases[it] == phase::passed_over) return true;
     if (part.what->kind == op_kind::recv) return now.phases[part.partner] != phase::waiting;
     if (part.what->kind != op_kind::send || !scene_.sends_wait) return true;
     if (now.phases[part.partner] == phase::waiting) return false;
@@ -245,15 +249,15 @@ class interleaving_player {
     static const std::vector<rank>* present() { return nullptr; }
     round_no listen(stage_op it, const op&) const { return now.registers[it] * round(); }
 
-    outcome launch(stage_op it) const {
-      now.phases[it] = phase::fired;
+    outcome launch(stage_op it, phase now_in) const {
+      now.phases[it] = now_in;
       return outcome::pending;
     }
     outcome work(stage_op it) const {
       in.fire(now, it);
-      return launch(it);
+      return launch(it, phase::fired);
     }
-    outcome pass_over(stage_op it, const op&) const { return launch(it); }
+    outcome pass_over(stage_op it, const op&) const { return launch(it, phase::passed_over); }
     outcome nop(stage_op it, const op&) const { return work(it); }
     outcome send(stage_op it, const op&) const { return work(it); }
     outcome receive(stage_op it, const op&) const { return work(it); }
@@ -267,14 +271,10 @@ class interleaving_player {
     const stage_part& part = on_.at(receive);
     now.registers[receive] = 1;
     const bool is_armed = now.begun[at(part.owner)] && !now.over[at(part.owner)] &&
-                          now.phases[receive] == phase::waiting && is_enabled(now.tokens[receive], part.what->need);
+                          now.phases[receive] == phase::waiting &&
+                          round_player<interpreter>::has_fired(now.tokens[receive], part.what->need);
     interpreter by{*this, now};
     if (is_armed) round_player(by).hear(receive);
-  }
-
-  bool is_void(stage_op it) const {
-    const guard* const when = on_.of(on_.at(it).owner).program->guard_of(*on_.at(it).what);
-    return when != nullptr && lsched::is_void(*when, scene_.round, [] { return 1; });
   }
 
   /// What the op must not do when it fires.
@@ -282,8 +282,7 @@ class interleaving_player {
     const stage_part& part = on_.at(it);
     const op& what = *part.what;
     for (const stage_op other : part.conflicts)
-      if (now.phases[other] == phase::fired && !is_void(other))
-        object(it, "uses memory that " + on_.words_for(other) + " is still using");
+      if (now.phases[other] == phase::fired) object(it, "uses memory that " + on_.words_for(other) + " is still using");
     for (const operand& source : operands_of(what, on_.of(part.owner).program->buffers()))
       for (std::uint64_t i = 0; !source.is_written && i < source.count; ++i)
         if (now.cells[on_.cell(part, source.at, i)] == k_no_term) return object(it, "reads what nothing has written");
@@ -312,7 +311,7 @@ class interleaving_player {
     const stage_part& part = on_.at(it);
     const stage_rank& me = on_.of(part.owner);
     const bool computes = part.what->kind == op_kind::compute;
-    if (is_void(it)) {
+    if (now.phases[it] == phase::passed_over) {
     } else if (computes && row_of(part.what->what).symbol == symbolic_rule::sums)
       write_sums(now, part);
     else
@@ -431,7 +430,7 @@ class interleaving_player {
     const stage_rank& me = on_.of(r);
     const auto count = static_cast<stage_op>(me.program->ops().size());
     for (stage_op it = me.first; it < me.first + count; ++it)
-      if (now.phases[it] == phase::fired) return object(it, "waits for ever");
+      if (is_in_flight(now, it)) return object(it, "waits for ever");
     object(me.first + me.program->exit(), "never fires");
   }
 
