@@ -631,7 +631,7 @@ std::string on_station(const mpi_options& options, bool has_auxiliary, Job&& job
 
 int rounds_of(std::uint64_t count) {
   if (g_run.is_full) return 2000;
-  return count > 10000 ? 60 : 1000;
+  return count > 10000 ? 60 : 300;
 }
 
 void check_engines(const mode& how) {

@@ -28,9 +28,11 @@ std::vector<activation> activations_for(const algorithm& it, rank size) {
   return all;
 }
 
+/// Above 33 ranks in a soak only, and by `lsched verify --all`.
 std::vector<rank> sizes_of(const algorithm& it) {
   std::vector<rank> sizes{1, 2, 3, 5, 6, 7, 8, 13, 16, 33, 64, 100};
-  std::erase_if(sizes, [&](rank size) { return size > (sampled() ? 13 : it.needs.most_ranks); });
+  const rank most = sampled() ? 13 : full() ? it.needs.most_ranks : std::min<rank>(33, it.needs.most_ranks);
+  std::erase_if(sizes, [&](rank size) { return size > most; });
   return sizes;
 }
 

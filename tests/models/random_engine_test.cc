@@ -266,7 +266,7 @@ void run_seeds(std::uint64_t first, std::uint64_t count, std::uint64_t one_in) {
   for (const auto& [which, rounds] : of_all.rounds) EXPECT_GT(rounds, count / algorithms) << which->name;
 }
 
-TEST(random_engine, runs_every_algorithm_in_ten_thousand_orders) { run_seeds(1, 10'000, 1000); }
+TEST(random_engine, runs_every_algorithm_in_thousands_of_orders) { run_seeds(1, 4'000, 1000); }
 
 // Seeds of the soak draw the same sizes, so each can be replayed by either test.
 TEST(random_engine_soak, runs_every_algorithm_in_a_million_orders) { run_seeds(10'001, 1'000'000, 1000); }

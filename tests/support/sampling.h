@@ -19,6 +19,11 @@ inline bool sampled() {
 
 inline bool full() { return std::getenv("LSCHED_TEST_FULL") != nullptr; }
 
+/// Every how manyth case of a long matrix is played: each one in a soak.
+inline std::uint64_t stride(std::uint64_t tested, std::uint64_t in_sample) {
+  return full() ? 1 : sampled() ? in_sample : tested;
+}
+
 /// For matrices that are played in many orders, where tests/collectives/proof_test.cc proves the same at every size.
 inline std::vector<rank> few_world_sizes() { return {1, 2, 3, 5, 6, 7, 8, 13, 16, 17, 33}; }
 
