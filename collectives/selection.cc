@@ -87,7 +87,7 @@ class account {
   }
 
   void count_message(const op& o) {
-    const bool is_out = o.kind == op_kind::send || o.kind == op_kind::signal_send;
+    const bool is_out = is_outgoing(o.kind);
     ++(is_out ? sends_ : receives_);
     if (!is_near(o.peer)) ++total_.far;
     if (is_payload(o.kind))

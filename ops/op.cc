@@ -1,15 +1,8 @@
 #include "ops/op.h"
 
-#include <array>
 #include <cmath>
 
 namespace lsched {
-
-std::string_view name_of(op_kind kind) {
-  constexpr std::array<std::string_view, 7> names{"nop",         "send",        "recv",   "compute",
-                                                  "signal_send", "signal_recv", "capture"};
-  return names[static_cast<std::size_t>(kind)];
-}
 
 std::string validate_kernel(const op& one, const parameter_values& with) {
   if (one.kind != op_kind::compute && one.kind != op_kind::capture) return {};

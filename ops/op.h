@@ -24,11 +24,34 @@ namespace lsched {
 /// has offered so far into the op's buffer `c`, or makes that buffer null.
 enum class op_kind : std::uint8_t { nop, send, recv, compute, signal_send, signal_recv, capture };
 
-std::string_view name_of(op_kind kind);
+/// What every op of a kind has. The operands of a compute are in the row of its kernel instead (ops/kernel.h).
+struct kind_row {
+  std::string_view name;
+  bool reads_a = false;
+  bool writes_c = false;
+  bool is_outgoing = false;  ///< its peer is a rank that it sends to
+  bool is_incoming = false;  ///< its peer is a rank that it hears from
+  bool is_signal = false;
+};
 
-constexpr bool is_payload(op_kind kind) { return kind == op_kind::send || kind == op_kind::recv; }
-constexpr bool is_signal(op_kind kind) { return kind == op_kind::signal_send || kind == op_kind::signal_recv; }
-constexpr bool is_communication(op_kind kind) { return is_payload(kind) || is_signal(kind); }
+/// In the order of op_kind.
+inline constexpr std::array<kind_row, 7> k_kinds{{
+    {.name = "nop"},
+    {.name = "send", .reads_a = true, .is_outgoing = true},
+    {.name = "recv", .writes_c = true, .is_incoming = true},
+    {.name = "compute"},
+    {.name = "signal_send", .is_outgoing = true, .is_signal = true},
+    {.name = "signal_recv", .is_incoming = true, .is_signal = true},
+    {.name = "capture", .writes_c = true},
+}};
+
+constexpr const kind_row& row_of(op_kind kind) { return k_kinds[static_cast<std::size_t>(kind)]; }
+constexpr std::string_view name_of(op_kind kind) { return row_of(kind).name; }
+constexpr bool is_outgoing(op_kind kind) { return row_of(kind).is_outgoing; }
+constexpr bool is_incoming(op_kind kind) { return row_of(kind).is_incoming; }
+constexpr bool is_communication(op_kind kind) { return is_outgoing(kind) || is_incoming(kind); }
+constexpr bool is_signal(op_kind kind) { return row_of(kind).is_signal; }
+constexpr bool is_payload(op_kind kind) { return is_communication(kind) && !is_signal(kind); }
 
 inline constexpr std::uint16_t k_no_buffer = 0xffff;
 inline constexpr std::uint64_t k_max_count = (std::uint64_t{1} << 48) - 1;

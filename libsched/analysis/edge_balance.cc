@@ -54,7 +54,7 @@ void edge_balance::add(const schedule& program) {
   const rank self = program.place().self;
   for (const op& o : program.ops()) {
     if (!is_communication(o.kind) || o.peer == self) continue;
-    const bool outgoing = o.kind == op_kind::send || o.kind == op_kind::signal_send;
+    const bool outgoing = is_outgoing(o.kind);
     const auto from = static_cast<std::uint64_t>(outgoing ? self : o.peer);
     const auto to = static_cast<std::uint64_t>(outgoing ? o.peer : self);
     cell end{.ends = 1, .ranks = from << 32 | to, .tag = std::uint64_t{o.tag} << 1};

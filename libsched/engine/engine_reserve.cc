@@ -124,7 +124,7 @@ std::vector<edge_spec> engine::edges_of(const instance& inst) const {
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& o = program.ops()[id];
     if (!is_communication(o.kind) || o.peer == program.place().self) continue;
-    edge_spec edge{.outgoing = o.kind == op_kind::send || o.kind == op_kind::signal_send,
+    edge_spec edge{.outgoing = is_outgoing(o.kind),
                    .signal = is_signal(o.kind),
                    .source = sources[id],
                    .peer = o.peer,

@@ -18,9 +18,8 @@ operand_need need_of(const op& o, region op::*which) {
     const kernel_row& row = row_of(o.what);
     return which == &op::a ? row.a.need : which == &op::b ? row.b.need : which == &op::s ? row.s.need : row.c.need;
   }
-  const bool is_source = o.kind == op_kind::send && which == &op::a;
-  const bool is_target = (o.kind == op_kind::recv || o.kind == op_kind::capture) && which == &op::c;
-  return is_source || is_target ? operand_need::always : operand_need::never;
+  const bool has_it = which == &op::a ? row_of(o.kind).reads_a : which == &op::c && row_of(o.kind).writes_c;
+  return has_it ? operand_need::always : operand_need::never;
 }
 
 class op_check {
@@ -139,7 +138,7 @@ class op_check {
   }
 
   std::string validate_message() const {
-    const region at = op_.kind == op_kind::send ? op_.a : op_.c;
+    const region at = row_of(op_.kind).reads_a ? op_.a : op_.c;
     if (!has_lists(at) || is_packed(at) || op_.count <= 1) return {};
     return "lists that are not packed go one in a message";
   }

@@ -83,7 +83,7 @@ std::vector<std::uint32_t> in_degrees(const schedule& program) {
 void append_label(std::string& out, const schedule& program, const op& o) {
   append(out, name_of(o.kind));
   if (o.what != kernel::none) append_all(out, " ", name_of(o.what));
-  const bool is_out = o.kind == op_kind::send || o.kind == op_kind::signal_send;
+  const bool is_out = is_outgoing(o.kind);
   if (is_communication(o.kind)) append_all(out, is_out ? " to " : " from ", o.peer);
   for (const operand& part : operands_of(o, program.buffers())) {
     const std::uint64_t count = part.is_sums || is_function(o.what) ? part.count : o.count;

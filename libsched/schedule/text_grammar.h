@@ -13,8 +13,11 @@
 
 namespace lsched::text_grammar {
 
-inline constexpr std::array k_all_kinds{op_kind::nop,         op_kind::send,        op_kind::recv,   op_kind::compute,
-                                        op_kind::signal_send, op_kind::signal_recv, op_kind::capture};
+inline constexpr auto k_all_kinds = [] {
+  std::array<op_kind, k_kinds.size()> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<op_kind>(i);
+  return all;
+}();
 inline constexpr auto k_types = [] {
   std::array<dtype, k_all_dtypes.size() + k_all_items.size()> all{};
   std::ranges::copy(k_all_items, std::ranges::copy(k_all_dtypes, all.begin()).out);
@@ -165,18 +168,14 @@ bool compute_words(Io& io, op_text& text, std::uint64_t target_count) {
 template <class Io>
 bool work_words(Io& io, op_text& text, std::uint64_t target_count) {
   op& work = text.work;
-  switch (work.kind) {
-    case op_kind::nop: return true;
-    case op_kind::send: return data_words(io, work, work.a) && edge_words(io, work, "to");
-    case op_kind::recv: return data_words(io, work, work.c) && edge_words(io, work, "from");
-    case op_kind::compute: return compute_words(io, text, target_count);
-    case op_kind::signal_send: return edge_words(io, work, "to");
-    case op_kind::signal_recv: return edge_words(io, work, "from");
-    case op_kind::capture:
-      return data_words(io, work, work.c) && io.word("merge") &&
-             io.choice(k_all_merges, "'adasum' or a reduction", work.what);
-  }
-  return false;
+  if (work.kind == op_kind::compute) return compute_words(io, text, target_count);
+  const kind_row& row = row_of(work.kind);
+  if (row.reads_a && !data_words(io, work, work.a)) return false;
+  if (row.writes_c && !data_words(io, work, work.c)) return false;
+  if (row.is_outgoing && !edge_words(io, work, "to")) return false;
+  if (row.is_incoming && !edge_words(io, work, "from")) return false;
+  return work.kind != op_kind::capture ||
+         (io.word("merge") && io.choice(k_all_merges, "'adasum' or a reduction", work.what));
 }
 
 /// What comes behind "op" and its number, up to the successors. What compile() derives may be left out, as may `need`

@@ -158,7 +158,7 @@ class packed_state {
   explicit packed_state(const packed_shape& shape) {
     std::uint32_t end = 0;
     for (const packed_op& op : shape.ops()) {
-      const bool is_receive = op.kind == op_kind::recv || op.kind == op_kind::signal_recv;
+      const bool is_receive = is_incoming(op.kind);
       const auto tokens = static_cast<std::uint32_t>(std::bit_width(std::min(op.in_degree, op.need + 1)));
       const std::uint32_t width = tokens + (is_receive ? k_flags : 0);
       if (end / 64 != (end + width - 1) / 64 && width != 0) end = (end + 63) / 64 * 64;  // no field crosses a word

@@ -26,14 +26,12 @@ std::string_view name_of_group(std::uint32_t group) {
 
 bool has_arrow(const trace_event& e) { return e.op != k_no_op && is_communication(e.kind) && e.peer != e.who; }
 
-bool is_outgoing(const trace_event& e) { return e.kind == op_kind::send || e.kind == op_kind::signal_send; }
-
 /// An arrow needs a slice that it can begin or end in.
 std::uint64_t shown_end(const trace_event& e) { return std::max(e.end_ns, e.begin_ns + (has_arrow(e) ? 1 : 0)); }
 
 std::uint64_t message_id(const trace_event& e) {
-  const rank source = is_outgoing(e) ? e.who : e.peer;
-  const rank target = is_outgoing(e) ? e.peer : e.who;
+  const rank source = is_outgoing(e.kind) ? e.who : e.peer;
+  const rank target = is_outgoing(e.kind) ? e.peer : e.who;
   const std::uint64_t ranks = static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(target);
   const std::uint64_t edge = std::uint64_t{e.tag} << 1 | (is_signal(e.kind) ? 1 : 0);
   return mix(mix(mix(mix(e.schedule) ^ e.round) ^ ranks) ^ edge);
@@ -63,7 +61,7 @@ std::string title_of(const trace_event& e) {
   const std::string kind(name_of(e.kind));
   if (!is_communication(e.kind)) return kind;
   if (e.peer == e.who) return "call";
-  return kind + (is_outgoing(e) ? " to " : " from ") + std::to_string(e.peer);
+  return kind + (is_outgoing(e.kind) ? " to " : " from ") + std::to_string(e.peer);
 }
 
 // --- writer --------------------------------------------------------------------------------------------------
@@ -159,7 +157,7 @@ class trace_writer {
                     quoted(name == context_.names.end() ? "#" + std::to_string(e.schedule) : name->second) + "}");
     if (!has_arrow(e)) return;
     // From the send's beginning to the last moment of the receive, so that no arrow points back in time.
-    const bool is_out = is_outgoing(e);
+    const bool is_out = is_outgoing(e.kind);
     write_event(is_out ? "s" : "f", e.who, track,
                 (is_out ? ",\"ts\":" : ",\"bp\":\"e\",\"ts\":") + time_text(is_out ? e.begin_ns : shown_end(e) - 1) +
                     ",\"cat\":\"message\",\"name\":\"message\",\"id\":\"" + std::to_string(message_id(e)) + "\"");

@@ -67,13 +67,11 @@ void assembly::match(finding_list& out) {
   partner_.assign(op_count(), k_no_world_op);
   std::vector<std::vector<world_op>> receivers(programs_.size());
   for (world_op id = 0; id < op_count(); ++id)
-    if ((at(id).kind == op_kind::recv || at(id).kind == op_kind::signal_recv) && !is_call(id))
-      receivers[static_cast<std::size_t>(owner_[id])].push_back(id);
+    if (is_incoming(at(id).kind) && !is_call(id)) receivers[static_cast<std::size_t>(owner_[id])].push_back(id);
   for (auto& mine : receivers)
     std::sort(mine.begin(), mine.end(), [this](world_op x, world_op y) { return key_of(at(x)) < key_of(at(y)); });
   for (world_op id = 0; id < op_count(); ++id)
-    if (at(id).kind == op_kind::send || at(id).kind == op_kind::signal_send)
-      match_out(id, receivers[static_cast<std::size_t>(at(id).peer)], out);
+    if (is_outgoing(at(id).kind)) match_out(id, receivers[static_cast<std::size_t>(at(id).peer)], out);
   for (const auto& mine : receivers)
     for (const world_op id : mine)
       if (partner_[id] == k_no_world_op) object(id, "is sent nothing", out);

@@ -127,7 +127,7 @@ std::string op_words(const schedule& program, op_id id) {
   const op& o = program.ops()[id];
   std::string words = "op " + std::to_string(id) + " (" + std::string(name_of(o.kind));
   if (o.kind == op_kind::compute) words += " " + std::string(name_of(o.what));
-  const bool is_out = o.kind == op_kind::send || o.kind == op_kind::signal_send;
+  const bool is_out = is_outgoing(o.kind);
   if (is_communication(o.kind)) words += (is_out ? " to " : " from ") + std::to_string(o.peer);
   return words + ")";
 }

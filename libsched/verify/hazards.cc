@@ -47,7 +47,7 @@ bool is_before_by_others(const assembly& all, const std::vector<world_op>& order
     fires_after[id] = need > 0 && static_cast<std::size_t>(late) > deps.size() - need;
     const op_kind kind = all.kind(id);
     const bool is_void_at_times = all.at(id).guard != 0;
-    const bool hears = (kind == op_kind::recv || kind == op_kind::signal_recv) && !is_void_at_times && !all.is_call(id);
+    const bool hears = is_incoming(kind) && !is_void_at_times && !all.is_call(id);
     ends_after[id] = fires_after[id] || (hears && fires_after[all.partner(id)]);
   }
   return fires_after[y];

@@ -243,7 +243,7 @@ class proof {
             all_.about(property::activation, id,
                        "in a round that waits for everybody, the own call does not open " + all_.words_for(id)));
     for (const world_op id : round.order())
-      if (all_.kind(id) == op_kind::signal_send || all_.kind(id) == op_kind::send)
+      if (is_outgoing(all_.kind(id)))
         return out_.add(
             all_.about(property::activation, id,
                        "in a round that waits for everybody, " + all_.words_for(id) + " fires before the gate"));
@@ -258,8 +258,7 @@ class proof {
       const world_op id = *next;
       for (const world_op after : all_.successors(id)) hops[id] = std::max(hops[id], hops[after]);
       const op_kind kind = all_.kind(id);
-      if (kind == op_kind::send || kind == op_kind::signal_send)
-        hops[id] = std::max(hops[id], 1 + hops[all_.partner(id)]);
+      if (is_outgoing(kind)) hops[id] = std::max(hops[id], 1 + hops[all_.partner(id)]);
     }
     return hops;
   }

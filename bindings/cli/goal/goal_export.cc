@@ -79,7 +79,7 @@ std::int64_t orphans_of(const simulation_record& record) {
   std::int64_t open = 0;
   for (const simulated_op& fired : record.ops) {
     if (!is_communication(fired.kind) || fired.peer == fired.who) continue;
-    open += fired.kind == op_kind::send || fired.kind == op_kind::signal_send ? 1 : -1;
+    open += is_outgoing(fired.kind) ? 1 : -1;
   }
   return open;
 }
@@ -147,7 +147,7 @@ goal_op translate(const schedule& program, const op& one, const wording& words, 
   if (one.kind == op_kind::compute)
     return {.size = static_cast<std::uint64_t>(std::round(static_cast<double>(bytes) * words.ns_per_byte))};
   if (!is_communication(one.kind) || one.peer == program.place().self) return {};
-  const bool is_out = one.kind == op_kind::send || one.kind == op_kind::signal_send;
+  const bool is_out = is_outgoing(one.kind);
   return {.size = is_signal(one.kind) ? words.signal_bytes : std::max<std::uint64_t>(bytes, 1),
           .peer = static_cast<std::uint32_t>(one.peer),
           .tag = static_cast<std::uint32_t>(is_signal(one.kind) ? one.tag + words.signal_tag : one.tag),
