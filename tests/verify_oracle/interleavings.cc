@@ -43,8 +43,8 @@ struct state {
   std::vector<std::uint8_t> registers;  ///< by op, of signal receives: the round heard of
   std::vector<bool> landed;             ///< by op, of signal sends
   std::vector<term_id> cells;
-  std::vector<std::uint32_t> in_flight;  ///< by rank
-  std::vector<bool> begun, over;         ///< by rank
+  std::vector<std::uint32_t> in_flight;   ///< by rank
+  std::vector<bool> begun, exited, over;  ///< by rank
   std::size_t entered = 0;
 
   state(const stage& on)
@@ -55,6 +55,7 @@ struct state {
         cells(on.cell_count(), k_no_term),
         in_flight(static_cast<std::size_t>(on.size()), 0),
         begun(in_flight.size(), false),
+        exited(in_flight.size(), false),
         over(in_flight.size(), false) {}
 };
 
@@ -237,7 +238,7 @@ class interleaving_player {
     void add_outstanding(stage_op it, int by) const {
       now.in_flight[in.at(rank_of(it))] += static_cast<std::uint32_t>(by);
     }
-    void exited(stage_op) const {}
+    void exited(stage_op it) const { now.exited[in.at(rank_of(it))] = true; }
     void enqueue(stage_op it) const {
       if (!now.over[in.at(rank_of(it))]) round_player(*this).fire(it);
     }
@@ -388,8 +389,7 @@ class interleaving_player {
   void end_if_over(state& now, rank r) {
     const stage_rank& me = on_.of(r);
     const auto count = static_cast<stage_op>(me.program->ops().size());
-    const bool has_exited = now.phases[me.first + me.program->exit()] == phase::completed;
-    if (!round_player<interpreter>::is_over(has_exited, now.in_flight[at(r)])) return;
+    if (!round_player<interpreter>::is_over(now.exited[at(r)], now.in_flight[at(r)])) return;
     now.over[at(r)] = true;
     if ((me.program->is_synchronising() || promise_.is_synchronising) && now.entered < at(on_.size()))
       fault_ = "rank " + std::to_string(r) + "'s round ends when only " + std::to_string(now.entered) + " of " +

@@ -134,6 +134,21 @@ TEST(interleavings, what_cannot_be_played_fails_with_its_reason) {
   EXPECT_EQ(play_with([](op& it) { it.count = 1; }), "rank 1, op 1 (recv, peer 0, tag 0) does not fit what is sent");
 }
 
+TEST(interleavings, an_op_does_in_its_rounds_what_it_does_without_a_guard) {
+  const auto world_with = [](const guard& when) {
+    return pair_of([&](builder& to, rank other) {
+      const buffer_id input = to.input(dtype::f32, 2), output = to.output(dtype::f32, 2);
+      to.set_guard(to.send(other, 0, {input, 0}, k_two), when);
+      to.set_guard(to.recv(other, 0, {output, 0}, k_two), when);
+      add_barrier(to, k_no_op);
+      to.declare_synchronising();
+    });
+  };
+  const auto always = play(world_with({.every = 1}), others_input());
+  EXPECT_EQ(always.what, conclusion::holds) << always.why;
+  EXPECT_EQ(play(world_with({.every = 2}), others_input()).why, "rank 0 holds nothing in element 0");
+}
+
 TEST(interleavings, bounds_are_no_conclusion) {
   EXPECT_EQ(play(swapped(false), others_input(), {.is_reduced = false, .most_states = 3}).what, conclusion::undecided);
   const auto rare = pair_of([](builder& to, rank) {

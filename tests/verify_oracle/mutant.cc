@@ -300,8 +300,7 @@ class mutant_list::enumeration {
       for (const int change : {+1, -1}) {
         if (change < 0 && now.offset() == 0) continue;
         const region shifted(now.buffer(), now.offset() + static_cast<std::uint64_t>(change));
-        add(mutation::shift_offset,
-            words(id) + " has " + name_of(part.which) + " at offset " + signed_text(change),
+        add(mutation::shift_offset, words(id) + " has " + name_of(part.which) + " at offset " + signed_text(change),
             [id, which = part.which, shifted](draft& in) { in.head.ops[id].*which = shifted; });
       }
     }
