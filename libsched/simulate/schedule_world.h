@@ -7,10 +7,8 @@
 // complete when its bytes have left, not before.
 #pragma once
 
-#include <span>
-
 #include "libsched/simulate/packed_world.h"
-#include "libsched/simulate/simulation.h"
+#include "libsched/simulate/simulated_round.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -20,11 +18,7 @@ namespace lsched {
 /// (no ranks, or not of one world; no lookahead: L + o, or L with rendezvous, is not positive; a start that is negative
 /// or too late), UNMATCHED (a message that nobody receives), UNSUPPORTED (too long or too many bytes), STATE (a rank
 /// gets stuck; the text says where).
-result<simulation_report> simulate_schedules(const packed_world& ranks, const simulation& what,
-                                             simulation_record* record = nullptr, bool trace = false);
-
-/// The same of schedules that are not packed yet.
-result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks, const simulation& what,
-                                             simulation_record* record = nullptr, bool trace = false);
+result<simulation_report> simulate_round(const packed_world& ranks, const simulated_round& what,
+                                         simulation_record* record = nullptr, bool trace = false);
 
 }  // namespace lsched

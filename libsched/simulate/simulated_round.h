@@ -1,6 +1,8 @@
 // What is simulated, and what came out.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -9,19 +11,34 @@
 
 #include "libsched/schedule/schedule.h"
 #include "libsched/simulate/loggops.h"
-#include "libsched/simulate/skew.h"
-#include "libsched/trace/trace.h"
-#include "ops/status.h"
 
 namespace lsched {
 
+/// What happens to a send on its way.
+struct disturbance {
+  picoseconds noise = 0, jitter = 0;
+  picoseconds drag = 0;       ///< of the sender's CPU, by its pace
+  picoseconds head_drag = 0;  ///< of that until the message can leave
+};
+
+/// What CPUs and the wire lose. No answer depends on the order of the questions; `op` counts the charges of a rank's
+/// program.
+struct disturbances {
+  /// What a CPU charge of `cost` that begins at `begin` takes longer than that; below 0 for fast ranks.
+  std::function<picoseconds(rank, std::uint64_t op, picoseconds begin, picoseconds cost)> of_charge;
+  std::function<disturbance(rank, std::uint64_t op, picoseconds begin, const message_cost&)> of_send;
+  /// What a CPU charge takes longer by the pace of the rank alone.
+  std::function<picoseconds(rank, picoseconds cost)> drag;
+  bool has_fast_ranks = false;  ///< up to twice as fast as they should be
+};
+
 /// One round of a world on one machine.
-struct simulation {
+struct simulated_round {
   machine where{};
-  start_skew skew{};
-  cpu_noise noise{};
-  round_no instance = 1;  ///< another one draws other skews and noise
-  rank initiator = 0;     ///< whose call counts with majority
+  std::function<picoseconds(rank)> starts{};  ///< when a rank begins; empty: all at 0
+  std::optional<disturbances> noise{};
+  round_no instance = 1;
+  rank initiator = 0;  ///< whose call counts with majority
   /// Called now and then with the number of messages so far; may be empty.
   std::function<void(std::uint64_t)> progress{};
 };
@@ -66,31 +83,7 @@ struct simulation_report {
   double generation_seconds = 0;              ///< for the schedules; filled in by whoever generates them
   std::optional<path_parts> critical_path{};  ///< of the rank that finishes last, if asked for
 
-  picoseconds last() const;
-  /// The time by which a share `q` (0 … 1) of the ranks has finished.
-  picoseconds quantile(double q) const;
+  picoseconds last() const { return finish.empty() ? 0 : *std::ranges::max_element(finish); }
 };
-
-/// What sums of bytes stay at instead of wrapping around.
-inline constexpr std::uint64_t k_too_many_bytes = std::numeric_limits<std::uint64_t>::max();
-
-inline void add_bytes(std::uint64_t& all, std::uint64_t more) {
-  if (__builtin_add_overflow(all, more, &all)) all = k_too_many_bytes;
-}
-
-/// Why a simulation up to, and not including, `limit` cannot begin there: ARGUMENT, with the rank.
-std::optional<failure> validate(const start_times& starts, rank size, picoseconds limit);
-
-/// What is handed out has passed here. Failures: UNSUPPORTED (a rank ends at k_forever; too many bytes).
-result<simulation_report> checked(simulation_report report);
-
-/// A simulated run as the events of a trace, as real runs have them: an event for each op of the record and one for the
-/// round of each rank, of the ranks below record.ranks, as schedule 0. Simulated times are rounded down to whole
-/// nanoseconds. `report` is of the run that filled the record, `what` what was simulated there.
-std::vector<trace_event> trace_of(const simulation_record& record, const simulation_report& report,
-                                  const simulation& what);
-
-/// Mean over ranks of the time between a rank's call and its result; 0 for those who call when it is there.
-picoseconds mean_latency(const simulation_report& report, const start_times& calls);
 
 }  // namespace lsched
