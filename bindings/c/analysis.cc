@@ -10,7 +10,8 @@
 #include "collectives/promise.h"
 #include "collectives/selection.h"
 #include "libsched/schedule/schedule_file.h"
-#include "libsched/simulate/schedule_world.h"
+#include "libsched/simulate/packed_world.h"
+#include "libsched/simulate/simulated_round.h"
 #include "libsched/verify/verify.h"
 
 namespace lsched {

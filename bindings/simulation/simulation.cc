@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "libsched/simulate/schedule_world.h"
-
 namespace lsched {
 namespace {
 

@@ -26,7 +26,7 @@ struct simulation {
   std::function<void(std::uint64_t)> progress{};
 };
 
-/// As simulate_round (libsched/simulate/schedule_world.h).
+/// As simulate_round (libsched/simulate/simulated_round.h).
 result<simulation_report> simulate_schedules(const packed_world& ranks, const simulation& what,
                                              simulation_record* record = nullptr, bool trace = false);
 

@@ -1,4 +1,4 @@
-#include "libsched/simulate/schedule_world.h"
+#include "libsched/simulate/simulated_round.h"
 
 #include <array>
 #include <chrono>
