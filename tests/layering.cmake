@@ -57,7 +57,7 @@ room(collectives/sparse libsched/schedule libsched/postcondition collectives/alg
   collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/session libsched/transport/shm)
 room(bindings ops collectives)
-room(bindings/mpi ops libsched/schedule libsched/transport libsched/transport/shm offload bindings)
+room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simulate libsched/session
   libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse/steps
   collectives/sparse offload bindings bindings/mpi)

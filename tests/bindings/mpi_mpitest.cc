@@ -151,6 +151,7 @@ class mpi_exam_world final : public exam::exam_world {
   std::chrono::milliseconds patience() const override { return k_patience; }
   bool sees_closed_peers() const override { return is_one_node_; }
   bool rings_bells() const override { return is_one_node_; }
+  bool sees_both_ends() const override { return is_one_node_; }
 
   /// Whether all peers drained in time.
   bool leave() {
@@ -498,6 +499,12 @@ class station {
   }
 
   driver& drive() { return *driver_; }
+
+  /// Lets the engine look at the instance's registers.
+  void post(instance& it) {
+    engine_->post(it);
+    driver_->run_posted();
+  }
   world place() const { return net_->place(); }
 
   instance& commit(const commit_request& what) {
@@ -590,13 +597,13 @@ void run_partial(station& at, activation_policy policy, std::uint64_t count, int
   for (int round = 1; round <= rounds; ++round) {
     it.offers->offer(bytes_of(gradient));
     it.called.store(static_cast<round_no>(round));
-    at.drive().poke(it);
+    at.post(it);
     at.demand_ok(at.drive().wait(it, static_cast<round_no>(round), soon()), it, static_cast<round_no>(round));
     collect();
   }
   it.offers->leave();
   it.called.store(k_last_round);
-  at.drive().poke(it);
+  at.post(it);
   at.demand_ok(at.drive().wait(it, k_last_round, soon()), it, k_last_round);
   collect();
   const auto offered = static_cast<std::uint64_t>(rounds) * static_cast<std::uint64_t>(place.size);
