@@ -1,4 +1,4 @@
-#include "offload/joined_world.h"
+#include "offload/neighbourhood.h"
 
 #include <gtest/gtest.h>
 
