@@ -24,16 +24,16 @@ struct file_closer {
 
 }  // namespace
 
-runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const machine_share& share)
+runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const neighbourhood& around)
     : options_(std::move(options)),
-      remark_(share.remark),
+      remark_(around.remark),
       net_(std::move(net)),
-      lane_(make_lane(options_.arithmetic, share.ranks, share.cores, net_->bell())),
+      lane_(make_lane(options_.arithmetic, around.ranks, around.cores, net_->bell())),
       engine_(*net_, lane_.get()),
-      driver_(engine_, make_idle_policy(options_.idle, share.ranks, share.cores)) {
+      driver_(engine_, make_idle_policy(options_.idle, around.ranks, around.cores)) {
   if (!options_.trace_prefix.empty()) start_trace(k_traced_events);
-  if (!options_.wants_thread || !share.may_have_thread) return;
-  thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(share.ranks));
+  if (!options_.wants_thread || !around.may_have_thread) return;
+  thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(around.ranks));
 }
 
 runtime::~runtime() {
@@ -109,7 +109,10 @@ result<instance*> runtime::commit_once(const commit_request& request) {
       answer = step->advance();
       if (answer == status::pending && nap.count() % 100 == 0) dead = net_->find_dead_peer();
     });
-    if (answer == status::ok) return step->committed();
+    if (answer == status::ok) {
+      ++instances_;
+      return step->committed();
+    }
     if (answer != status::pending) return step->why();
     if (dead == k_no_rank && lsched::driver::clock::now() < deadline) {
       std::this_thread::sleep_for(nap);
@@ -134,15 +137,10 @@ status runtime::remove(std::span<instance** const> gone) {
       if (*one == nullptr) continue;
       if (answer = engine_.remove(**one); answer != status::ok) return;
       *one = nullptr;
+      --instances_;
     }
   });
   return answer;
-}
-
-std::size_t runtime::instances() {
-  std::size_t number = 0;
-  driver_.with_engine([&] { number = engine_.instance_count(); });
-  return number;
 }
 
 }  // namespace lsched

@@ -2,6 +2,7 @@
 // bottom up and torn down in reverse; the sequence of its commits, and how its schedules end.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -29,7 +30,7 @@ struct runtime_options {
 
 class runtime {
  public:
-  runtime(std::unique_ptr<endpoint> net, runtime_options options, const machine_share& share);
+  runtime(std::unique_ptr<endpoint> net, runtime_options options, const neighbourhood& around);
 
   /// Stops the thread, writes the trace that the options ask for, and closes the endpoint.
   ~runtime();
@@ -53,8 +54,8 @@ class runtime {
   /// that is not OK ends it: BUSY, a round is outstanding. Any thread.
   status remove(std::span<instance** const> gone);
 
-  /// That were committed and not removed. Any thread.
-  std::size_t instances();
+  /// That were committed and not removed. Asks neither engine nor transport: MPI may be finalised by now. Any thread.
+  std::uint64_t instances() const { return instances_.load(); }
 
   /// One line for people.
   std::string describe() const;
@@ -77,6 +78,7 @@ class runtime {
   lsched::driver driver_;
   std::unique_ptr<trace_buffer> trace_;
   std::optional<progress_thread> thread_;
+  std::atomic<std::uint64_t> instances_{0};
   std::mutex commit_guard_;
   bool is_out_of_step_ = false;  ///< a commit timed out
 };

@@ -25,7 +25,7 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
                                 .shm = options.shm},
                                &around);
   if (!net) return report(diagnostic, net.error());
-  if (!around.share.may_have_thread) around.share.remark += "; no progress thread below MPI_THREAD_MULTIPLE";
+  if (!around.may_have_thread) around.remark += "; no progress thread below MPI_THREAD_MULTIPLE";
   *world = new lsched_world(std::move(*net), options, around);
   if (const std::string odd = launcher_mismatch(); !odd.empty()) (void)report(diagnostic, {status::ok, odd});
   return LSCHED_OK;

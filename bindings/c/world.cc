@@ -225,8 +225,7 @@ selection chosen_by(const open_options& options, const neighbourhood& around) {
 }  // namespace
 
 lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around)
-    : process(std::move(net), options.process, around.share),
-      schedules_made(process.place(), chosen_by(options, around)) {}
+    : process(std::move(net), options.process, around), schedules_made(process.place(), chosen_by(options, around)) {}
 
 extern "C" {
 

@@ -73,9 +73,9 @@ std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_n
   if (MPI_Comm_size(real.comm, &ranks) != MPI_SUCCESS) return mpi_failure("MPI_Comm_size");
   const auto cores = count_cores(real.comm);
   if (!cores) return mpi_failure("MPI_Iallreduce");
-  found.share.ranks = static_cast<unsigned>(ranks);
-  found.share.cores = *cores;
-  const auto own = static_cast<rank>(ranks_per_core(found.share.ranks, *cores));
+  found.ranks = static_cast<unsigned>(ranks);
+  found.cores = *cores;
+  const auto own = static_cast<rank>(ranks_per_core(found.ranks, *cores));
   if (!reduce_all(&own, &found.ranks_per_core, 1, MPI_INT32_T, MPI_MAX, all)) return mpi_failure("MPI_Iallreduce");
   const int colour = ranks_per_node > 0 ? self / ranks_per_node : 0;
   if (MPI_Comm_split(real.comm, colour, self, &node.comm) != MPI_SUCCESS) return mpi_failure("MPI_Comm_split");
@@ -184,26 +184,26 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
   auto why = find_candidates(far->communicator(), self, options.ranks_per_node, node, found);
   if (why) return *why;
   if (options.uses_mpi_alone) {
-    found.share.remark = "MPI with everybody, as asked for";
+    found.remark = "MPI with everybody, as asked for";
     return std::unique_ptr<endpoint>(std::move(far));
   }
   auto members = members_of(node.comm, self);
   if (!members) return mpi_failure("MPI_Iallgather");
   if (members->size() == 1) {
-    found.share.remark = "MPI with everybody: no other rank on this node";
+    found.remark = "MPI with everybody: no other rank on this node";
     return std::unique_ptr<endpoint>(std::move(far));
   }
   auto near = share_segment(node.comm, static_cast<rank>(members->size()), options);
   if (!near) {
-    found.share.remark = "MPI with everybody: " + counted(members->size(), "rank") + " cannot share memory, rank " +
-                         std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +
-                         " says: " + near.error().text;
+    found.remark = "MPI with everybody: " + counted(members->size(), "rank") + " cannot share memory, rank " +
+                   std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +
+                   " says: " + near.error().text;
     return std::unique_ptr<endpoint>(std::move(far));
   }
   lowest = std::ranges::min(*members);
   // Without an edge that is MPI's, MPI is called by commit and close alone: by the application's own thread.
-  found.share.may_have_thread = found.share.may_have_thread || static_cast<rank>(members->size()) == size;
-  found.share.remark = sharing_in_words(members->size(), static_cast<std::size_t>(size));
+  found.may_have_thread = found.may_have_thread || static_cast<rank>(members->size()) == size;
+  found.remark = sharing_in_words(members->size(), static_cast<std::size_t>(size));
   return std::unique_ptr<endpoint>(
       std::make_unique<hybrid_endpoint>(std::move(*near), std::move(far), std::move(*members)));
 }
@@ -217,7 +217,7 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   if (auto why = validate(all, options)) return *why;
 
   neighbourhood all_around;
-  all_around.share.may_have_thread = (*far)->allows_auxiliary_thread();
+  all_around.may_have_thread = (*far)->allows_auxiliary_thread();
   const world place = (*far)->place();
   rank lowest = place.self;
   auto opened = open_suitable(std::move(*far), options, all_around, lowest);

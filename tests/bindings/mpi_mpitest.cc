@@ -370,10 +370,8 @@ std::string a_node_that_cannot_share_says_why() {
   auto opened = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 60}, &info);
   if (!opened) return in_words(opened.error());
   if ((*opened)->name() != "mpi") return "it shares more memory than there are addresses";
-  if (info.share.remark.find("cannot share memory") == std::string::npos)
-    return "it does not say why: " + info.share.remark;
-  if (sharing_ranks(info) != 1 || info.share.ranks != static_cast<unsigned>(g_run.size))
-    return "it counts its ranks wrong";
+  if (info.remark.find("cannot share memory") == std::string::npos) return "it does not say why: " + info.remark;
+  if (sharing_ranks(info) != 1 || info.ranks != static_cast<unsigned>(g_run.size)) return "it counts its ranks wrong";
   opened = open_mpi_endpoint(MPI_COMM_WORLD, {.ranks_per_node = g_run.self == 0 ? 1 : 2});
   if (opened || opened.error().code != status::mismatch) return "ranks disagreed and were not told";
   opened = open_mpi_endpoint(MPI_COMM_WORLD, {.limits = {.chunk_bytes = 0}});
@@ -392,16 +390,15 @@ std::string the_endpoint_fits_the_node() {
       const rank k = it.options.ranks_per_node;
       expected = std::min(k, g_run.size - g_run.self / k * k);
     }
-    if (sharing_ranks(info) != expected)
-      return std::string(it.name) + " shares with the wrong ranks: " + info.share.remark;
+    if (sharing_ranks(info) != expected) return std::string(it.name) + " shares with the wrong ranks: " + info.remark;
     if (((*opened)->name() == "shm+mpi") != (expected > 1))
       return std::string(it.name) + " is " + std::string((*opened)->name());
     if ((*opened)->place() != world{g_run.self, g_run.size}) return std::string(it.name) + " does not know its place";
-    if (info.share.may_have_thread != (mpi_allows_auxiliary_thread() || expected == g_run.size))
+    if (info.may_have_thread != (mpi_allows_auxiliary_thread() || expected == g_run.size))
       return "thread levels contradict each other";
-    if (info.share.cores < 1 || (info.share.ranks == static_cast<unsigned>(g_run.size) &&
-                                 (info.ranks_per_core > 1) != (info.share.cores < static_cast<unsigned>(g_run.size))))
-      return "it miscounts its cores: " + std::to_string(info.share.cores);
+    if (info.cores < 1 || (info.ranks == static_cast<unsigned>(g_run.size) &&
+                           (info.ranks_per_core > 1) != (info.cores < static_cast<unsigned>(g_run.size))))
+      return "it miscounts its cores: " + std::to_string(info.cores);
   }
   return {};
 }
