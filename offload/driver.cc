@@ -162,11 +162,6 @@ status driver::start(instance& inst, round_no* round) {
   return status::ok;
 }
 
-void driver::poke(instance& inst) {
-  engine_.post(inst);
-  run_posted();
-}
-
 void driver::look_and_let_go() {
   take_over();
   step();

@@ -36,9 +36,6 @@ class driver {
   /// Never blocks: runs it inline if the engine is free. Answers the round.
   status start(instance& inst, round_no* round);
 
-  /// Tells the engine to look at the instance's registers, and runs it inline if the engine is free.
-  void poke(instance& inst);
-
   /// Runs `job`, which does not take long, and which posts what the engine has to look at and answers whether it has.
   /// Owns the engine from its beginning on if it is free: who sends to this rank meanwhile need not wake the auxiliary
   /// thread, because the caller looks at the end.

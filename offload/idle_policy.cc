@@ -2,18 +2,16 @@
 
 #include <sched.h>
 
-#include <string>
-
 #include "libsched/transport/doorbell.h"
 
 namespace lsched {
 
-result<idle_mode> parse_idle_mode(std::string_view text) {
+std::optional<idle_mode> parse_idle_mode(std::string_view text) {
   if (text == "auto") return idle_mode::automatic;
   if (text == "spin") return idle_mode::spin;
   if (text == "yield") return idle_mode::yield;
   if (text == "park") return idle_mode::park;
-  return failure{status::argument, "idle policy \"" + std::string(text) + "\": expected auto, spin, yield or park"};
+  return std::nullopt;
 }
 
 idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned cores) {

@@ -6,9 +6,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string_view>
-
-#include "ops/status.h"
 
 namespace lsched {
 
@@ -30,8 +29,8 @@ struct idle_policy {
   bool is_crowded() const { return spin == std::chrono::nanoseconds(0); }
 };
 
-/// "auto", "spin", "yield", "park".
-result<idle_mode> parse_idle_mode(std::string_view text);
+/// "auto", "spin", "yield", "park"; nothing for any other text.
+std::optional<idle_mode> parse_idle_mode(std::string_view text);
 
 /// The policy for `local_ranks` ranks that share `cores` cores.
 idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned cores);

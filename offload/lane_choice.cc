@@ -15,38 +15,36 @@ constexpr bool k_has_tbb = LSCHED_HAVE_TBB;
 }  // namespace
 
 std::optional<lane_choice> parse_lane(std::string_view text) {
-  if (text == "auto") return lane_choice{};
-  if (text == "inline") return lane_choice{lane_mode::inlined, 0};
-  if (text == "tbb") return lane_choice{lane_mode::tbb, 0};
-  if (text.starts_with("tbb:")) {
-    unsigned workers = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + 4, end, workers);
-    if (error == std::errc() && stop == end && workers >= 1 && workers <= k_most_lane_workers)
-      return lane_choice{lane_mode::tbb, workers};
-  }
-  return std::nullopt;
+  if (text == "auto") return k_lane_auto;
+  if (text == "inline") return k_lane_inline;
+  if (text == "tbb") return k_lane_tbb;
+  if (!text.starts_with("tbb:")) return std::nullopt;
+  lane_choice workers = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + 4, end, workers);
+  const bool is_number = error == std::errc() && stop == end && workers >= 1 && workers <= k_most_lane_workers;
+  return is_number ? std::optional(workers) : std::nullopt;
 }
 
-status validate(const lane_choice& choice) {
-  return choice.mode == lane_mode::tbb && !k_has_tbb ? status::unsupported : status::ok;
+status validate_lane(lane_choice choice) {
+  return (choice == k_lane_tbb || choice > 0) && !k_has_tbb ? status::unsupported : status::ok;
 }
 
-unsigned lane_workers(const lane_choice& choice, unsigned local_ranks, unsigned cores) {
-  if (choice.mode == lane_mode::inlined) return 0;
-  if (choice.workers != 0) return choice.workers;
+unsigned lane_workers(lane_choice choice, unsigned local_ranks, unsigned cores) {
+  if (choice == k_lane_inline) return 0;
+  if (choice > 0) return static_cast<unsigned>(choice);
   if (!k_has_tbb) return 0;
   const unsigned ranks = std::max(local_ranks, 1u);
-  const unsigned free = std::min(cores > ranks ? (cores - ranks) / ranks : 0, k_most_lane_workers);
-  return choice.mode == lane_mode::tbb ? std::max(free, 1u) : free;
+  const unsigned free = std::min<unsigned>(cores > ranks ? (cores - ranks) / ranks : 0, k_most_lane_workers);
+  return choice == k_lane_tbb ? std::max(free, 1u) : free;
 }
 
-std::string_view why_inline(const lane_choice& choice) {
-  if (choice.mode == lane_mode::inlined) return "as asked for";
+std::string_view why_inline(lane_choice choice) {
+  if (choice == k_lane_inline) return "as asked for";
   return k_has_tbb ? "no core is free" : "oneTBB is not in this build";
 }
 
-std::unique_ptr<lane> make_lane(const lane_choice& choice, unsigned local_ranks, unsigned cores, doorbell& bell) {
+std::unique_ptr<lane> make_lane(lane_choice choice, unsigned local_ranks, unsigned cores, doorbell& bell) {
 #if LSCHED_HAVE_TBB
   if (const unsigned workers = lane_workers(choice, local_ranks, cores); workers != 0)
     return std::make_unique<tbb_lane>(bell, workers);

@@ -11,32 +11,30 @@
 
 namespace lsched {
 
-enum class lane_mode : std::uint8_t { automatic, inlined, tbb };
-
-struct lane_choice {
-  lane_mode mode = lane_mode::automatic;
-  unsigned workers = 0;  ///< of tbb; 0: as many as cores are free, but at least one
-  friend bool operator==(const lane_choice&, const lane_choice&) = default;
-};
+/// One of these, or a number of oneTBB workers: the numbers of lsched_lane_mode.
+using lane_choice = std::int32_t;
+inline constexpr lane_choice k_lane_auto = 0;
+inline constexpr lane_choice k_lane_inline = -1;
+inline constexpr lane_choice k_lane_tbb = -2;  ///< as many workers as cores are free, but at least one
 
 /// The most workers anybody may ask for.
-inline constexpr unsigned k_most_lane_workers = 1024;
+inline constexpr lane_choice k_most_lane_workers = 1024;
 
 /// "auto", "inline", "tbb" or "tbb:4"; nothing for any other text.
 std::optional<lane_choice> parse_lane(std::string_view text);
 
 /// Why this build cannot have that lane (UNSUPPORTED), or ok.
-status validate(const lane_choice& choice);
+status validate_lane(lane_choice choice);
 
 /// How many workers a rank has that shares `cores` cores with all `local_ranks` ranks of its machine. Left to itself a
 /// rank gets its equal share of the cores that no rank needs, in whole cores: none where ranks and cores are equally
 /// many.
-unsigned lane_workers(const lane_choice& choice, unsigned local_ranks, unsigned cores);
+unsigned lane_workers(lane_choice choice, unsigned local_ranks, unsigned cores);
 
 /// Why arithmetic is inline, for people: "no core is free". Only where there are no workers.
-std::string_view why_inline(const lane_choice& choice);
+std::string_view why_inline(lane_choice choice);
 
 /// Null where there are no workers. The choice is one that this build can have.
-std::unique_ptr<lane> make_lane(const lane_choice& choice, unsigned local_ranks, unsigned cores, doorbell& bell);
+std::unique_ptr<lane> make_lane(lane_choice choice, unsigned local_ranks, unsigned cores, doorbell& bell);
 
 }  // namespace lsched

@@ -1,12 +1,15 @@
 #include "offload/runtime.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "libsched/trace/trace.h"
+#include "libsched/transport/shm/shm_segment.h"
 #include "offload/cores.h"
 
 namespace lsched {
@@ -21,16 +24,16 @@ struct file_closer {
 
 }  // namespace
 
-runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const machine_share& share)
+runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const neighbourhood& around)
     : options_(std::move(options)),
-      remark_(share.remark),
+      remark_(around.remark),
       net_(std::move(net)),
-      lane_(make_lane(options_.arithmetic, share.ranks, share.cores, net_->bell())),
+      lane_(make_lane(options_.arithmetic, around.ranks, around.cores, net_->bell())),
       engine_(*net_, lane_.get()),
-      driver_(engine_, make_idle_policy(options_.idle, share.ranks, share.cores)) {
+      driver_(engine_, make_idle_policy(options_.idle, around.ranks, around.cores)) {
   if (!options_.trace_prefix.empty()) start_trace(k_traced_events);
-  if (!options_.wants_thread || !share.may_have_thread) return;
-  thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(share.ranks));
+  if (!options_.wants_thread || !around.may_have_thread) return;
+  thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(around.ranks));
 }
 
 runtime::~runtime() {
@@ -78,6 +81,66 @@ std::optional<failure> runtime::write_trace(const std::string& path) {
   if (std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0)
     return std::nullopt;
   return failure{status::transport, path + ": " + std::strerror(errno)};
+}
+
+// --- schedules -----------------------------------------------------------------------------------------------
+
+result<instance*> runtime::commit(const commit_request& request) {
+  const std::lock_guard lock(commit_guard_);
+  for (std::size_t tried = 0; tried < shm_page::k_ids; ++tried) {
+    auto answer = commit_once(request);
+    if (answer || answer.error().code != status::busy) return answer;
+  }
+  return failure{status::no_memory, "too many schedules exist at once"};
+}
+
+/// Under the next number. BUSY: an older schedule has its place.
+result<instance*> runtime::commit_once(const commit_request& request) {
+  if (is_out_of_step_)
+    return failure{status::state, "an earlier commit timed out; this runtime cannot commit any more, only close"};
+  const auto deadline = lsched::driver::clock::now() + options_.commit_timeout;
+  std::optional<commitment> step;
+  driver_.with_engine([&] { step.emplace(engine_, request); });
+  for (auto nap = std::chrono::microseconds(0);;
+       nap = std::min(nap + std::chrono::microseconds(10), std::chrono::microseconds(500))) {
+    status answer = status::pending;
+    rank dead = k_no_rank;
+    driver_.with_engine([&] {
+      answer = step->advance();
+      if (answer == status::pending && nap.count() % 100 == 0) dead = net_->find_dead_peer();
+    });
+    if (answer == status::ok) {
+      ++instances_;
+      return step->committed();
+    }
+    if (answer != status::pending) return step->why();
+    if (dead == k_no_rank && lsched::driver::clock::now() < deadline) {
+      std::this_thread::sleep_for(nap);
+      continue;
+    }
+    is_out_of_step_ = true;
+    driver_.with_engine([&] {
+      step->abandon();
+      if (dead != k_no_rank) engine_.fail_all(status::peer, dead);
+    });
+    if (dead == k_no_rank) return step->why();
+    return failure{status::peer, "rank " + std::to_string(dead) + " died or closed its runtime before it committed",
+                   dead};
+  }
+}
+
+status runtime::remove(std::span<instance** const> gone) {
+  status answer = status::ok;
+  driver_.with_engine([&] {
+    (void)engine_.step();  // the mailbox may still hold one of them
+    for (instance** one : gone) {
+      if (*one == nullptr) continue;
+      if (answer = engine_.remove(**one); answer != status::ok) return;
+      *one = nullptr;
+      --instances_;
+    }
+  });
+  return answer;
 }
 
 }  // namespace lsched

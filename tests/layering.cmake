@@ -35,7 +35,7 @@ room(libsched/schedule ops)
 room(libsched/analysis ops libsched/schedule)
 room(libsched/postcondition ops libsched/schedule)
 room(libsched/trace ops libsched/schedule)
-room(libsched/simulate ops libsched/schedule libsched/trace)
+room(libsched/simulate ops libsched/schedule)
 room(libsched/transport ops)
 room(libsched/partial ops libsched/transport)
 room(libsched/engine ops ops/adasum libsched/schedule libsched/analysis libsched/trace libsched/transport
@@ -57,17 +57,18 @@ room(collectives/sparse libsched/schedule libsched/postcondition collectives/alg
   collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/session libsched/transport/shm)
 room(bindings ops collectives)
-room(bindings/mpi ops libsched/schedule libsched/transport libsched/transport/shm offload bindings)
+room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simulate libsched/session
   libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse/steps
   collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
   offload bindings bindings/mpi bindings/c)
-room(bindings/cli/goal ops libsched/schedule libsched/simulate)
+room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)
+room(bindings/cli/goal ops libsched/schedule libsched/simulate bindings/simulation)
 room(bindings/cli ops bindings/cli/goal offload bindings bindings/mpi bindings/cli/common)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives bindings bindings/cpp
-  bindings/cli/common bindings/cli/goal)
+  bindings/simulation bindings/cli/common bindings/cli/goal)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
   bindings/cli/common)
 room(microbench ops offload bindings bindings/c)
@@ -77,8 +78,8 @@ room(microbench/coll ops collectives bindings bindings/mpi microbench)
 room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/baselines microbench/coll)
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
 room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench)
-room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload microbench
-  microbench/coll)
+room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload
+  bindings/simulation microbench microbench/coll)
 room(microbench/sparse ops libsched/schedule collectives collectives/sparse/steps
   collectives/sparse bindings/c microbench microbench/baselines microbench/coll)
 

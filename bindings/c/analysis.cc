@@ -10,7 +10,8 @@
 #include "collectives/promise.h"
 #include "collectives/selection.h"
 #include "libsched/schedule/schedule_file.h"
-#include "libsched/simulate/schedule_world.h"
+#include "libsched/simulate/packed_world.h"
+#include "libsched/simulate/simulated_round.h"
 #include "libsched/verify/verify.h"
 
 namespace lsched {
@@ -152,19 +153,6 @@ result<machine> read_machine(const lsched_simulate_desc& desc) {
   return where;
 }
 
-/// Every schedule is packed and dropped before the next is made.
-template <class Generate>
-result<packed_world> generated(rank size, const Generate& generate) {
-  packed_world world(size);
-  for (rank r = 0; r < size; ++r) {
-    const auto program = generate(lsched::world{r, size});
-    if (!program) return program.error();
-    if (auto why = world.add(*program)) return std::move(*why);
-  }
-  if (auto why = world.finish()) return std::move(*why);
-  return world;
-}
-
 result<packed_world> world_of_text(const lsched_simulate_desc& desc) {
   const auto ranks = parse_world({desc.text, desc.bytes});
   if (!ranks) return ranks.error();
@@ -174,7 +162,8 @@ result<packed_world> world_of_text(const lsched_simulate_desc& desc) {
 result<packed_world> world_of_collective(const lsched_simulate_desc& desc) {
   const auto chosen = read_collective(desc, desc.root, false, k_most_simulated);
   if (!chosen) return chosen.error();
-  return generated(desc.ranks, [&](world place) { return chosen->how->generate(place, chosen->data, chosen->starts); });
+  return packed_world::of(desc.ranks,
+                          [&](world place) { return chosen->how->generate(place, chosen->data, chosen->starts); });
 }
 
 result<packed_world> world_of_sparse(const lsched_simulate_desc& desc) {
@@ -183,7 +172,7 @@ result<packed_world> world_of_sparse(const lsched_simulate_desc& desc) {
   if (!known) return known.error();
   auto chosen = read_choice({0, desc.ranks}, *known);
   if (!chosen) return chosen.error();
-  return generated(desc.ranks, [&](world place) {
+  return packed_world::of(desc.ranks, [&](world place) {
     chosen->problem.place = place;
     return chosen->how->generate(chosen->problem);
   });
@@ -196,15 +185,11 @@ result<packed_world> read_world(const lsched_simulate_desc& desc) {
   return desc.sparse != nullptr ? world_of_sparse(desc) : world_of_collective(desc);
 }
 
-result<start_skew> read_starts(const lsched_simulate_desc& desc, rank size) {
-  if (desc.starts_ns == nullptr) return start_skew{};
-  start_skew starts{.kind = skew_kind::listed};
-  for (rank r = 0; r < size; ++r) {
-    const auto start = static_cast<double>(desc.starts_ns[r]);
-    if (start > k_longest_ns) return argument("starts_ns[" + std::to_string(r) + "] is above 1e12");
-    starts.samples.push_back(rounded(start * k_ps_per_ns));
-  }
-  return starts;
+std::optional<failure> validate_starts(const lsched_simulate_desc& desc, rank size) {
+  for (rank r = 0; desc.starts_ns != nullptr && r < size; ++r)
+    if (static_cast<double>(desc.starts_ns[r]) > k_longest_ns)
+      return argument("starts_ns[" + std::to_string(r) + "] is above 1e12");
+  return std::nullopt;
 }
 
 result<simulation_report> simulated(const lsched_simulate_desc& desc) {
@@ -215,10 +200,11 @@ result<simulation_report> simulated(const lsched_simulate_desc& desc) {
   const auto world = read_world(desc);
   if (!world) return world.error();
   if (desc.initiator < 0 || desc.initiator >= world->size()) return argument("initiator is not a rank");
-  const auto starts = read_starts(desc, world->size());
-  if (!starts) return starts.error();
-  return simulate_schedules(*world,
-                            {.where = *where, .skew = *starts, .instance = desc.round, .initiator = desc.initiator});
+  if (auto why = validate_starts(desc, world->size())) return std::move(*why);
+  simulated_round round{.where = *where, .instance = desc.round, .initiator = desc.initiator};
+  if (desc.starts_ns != nullptr)
+    round.starts = [&](rank r) { return rounded(static_cast<double>(desc.starts_ns[r]) * k_ps_per_ns); };
+  return simulate_round(*world, round);
 }
 
 }  // namespace

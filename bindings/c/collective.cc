@@ -64,29 +64,28 @@ struct half {
   rank peer_of(std::size_t i) const { return peers.empty() ? static_cast<rank>(i) : peers[i]; }
 };
 
-std::size_t next_self(const half& blocks, std::size_t from, rank self) {
-  while (from < blocks.counts.size() && blocks.peer_of(from) != self) ++from;
-  return from;
-}
-
 /// One list in which what this rank sends and what it receives each keep their order. The k-th block that it sends to
 /// itself is the k-th it receives from itself.
 result<std::vector<exchanged_block>> merged(const half& sent, const half& received, rank self) {
   std::vector<exchanged_block> all;
-  for (std::size_t i = 0, k = 0;; ++i, ++k) {
-    const std::size_t own_sent = next_self(sent, i, self);
-    const std::size_t own_received = next_self(received, k, self);
-    for (; i < own_sent; ++i) all.push_back({self, sent.peer_of(i), sent.counts[i]});
-    for (; k < own_received; ++k) all.push_back({received.peer_of(k), self, received.counts[k]});
-    const bool is_sent = i < sent.counts.size();
-    if (is_sent != (k < received.counts.size()))
-      return argument("this rank sends itself more or fewer blocks than it receives from itself");
-    if (!is_sent) return all;
-    if (sent.counts[i] != received.counts[k])
-      return argument("this rank sends itself " + counted(sent.counts[i], "element") + " but receives " +
-                      std::to_string(received.counts[k]));
-    all.push_back({self, self, sent.counts[i]});
+  std::size_t taken = 0;
+  const auto take_from_others = [&] {
+    for (; taken < received.counts.size() && received.peer_of(taken) != self; ++taken)
+      all.push_back({received.peer_of(taken), self, received.counts[taken]});
+    return taken < received.counts.size();
+  };
+  const failure odd_number = argument("this rank sends itself more or fewer blocks than it receives from itself");
+  for (std::size_t i = 0; i < sent.counts.size(); ++i) {
+    if (sent.peer_of(i) == self) {
+      if (!take_from_others()) return odd_number;
+      if (const std::uint64_t count = received.counts[taken++]; count != sent.counts[i])
+        return argument("this rank sends itself " + counted(sent.counts[i], "element") + " but receives " +
+                        std::to_string(count));
+    }
+    all.push_back({self, sent.peer_of(i), sent.counts[i]});
   }
+  if (take_from_others()) return odd_number;
+  return all;
 }
 
 result<std::vector<exchanged_block>> read_blocks(const collective& kind, world place,

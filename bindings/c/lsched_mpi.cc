@@ -17,21 +17,16 @@ result<open_options> read_options(lsched_mpi_transport transport, const lsched_c
 
 lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open_options& options, lsched_world** world,
                        lsched_diagnostic* diagnostic) {
-  mpi_info info;
-  auto net =
-      open_mpi_endpoint(comm,
-                        {.transport = transport == LSCHED_MPI_ONLY ? mpi_transport::mpi_only : mpi_transport::automatic,
-                         .ranks_per_node = options.ranks_per_node,
-                         .region_bytes = options.region_bytes,
-                         .shm = options.shm},
-                        &info);
+  neighbourhood around;
+  auto net = open_mpi_endpoint(comm,
+                               {.uses_mpi_alone = transport == LSCHED_MPI_ONLY,
+                                .ranks_per_node = options.ranks_per_node,
+                                .region_bytes = options.region_bytes,
+                                .shm = options.shm},
+                               &around);
   if (!net) return report(diagnostic, net.error());
-  if (!info.allows_auxiliary_thread) info.text += "; no progress thread below MPI_THREAD_MULTIPLE";
-  const machine_share share{.ranks = static_cast<unsigned>(info.node_ranks),
-                            .cores = info.node_cores,
-                            .may_have_thread = info.allows_auxiliary_thread,
-                            .remark = info.text};
-  *world = new lsched_world(std::move(*net), options, {share, info.ranks_per_core, info.nodes});
+  if (!around.may_have_thread) around.remark += "; no progress thread below MPI_THREAD_MULTIPLE";
+  *world = new lsched_world(std::move(*net), options, around);
   if (const std::string odd = launcher_mismatch(); !odd.empty()) (void)report(diagnostic, {status::ok, odd});
   return LSCHED_OK;
 }

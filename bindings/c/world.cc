@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
@@ -13,7 +14,6 @@
 #include "collectives/algorithm/nodes.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/cores.h"
-#include "offload/joined_world.h"
 
 namespace lsched {
 namespace {
@@ -46,6 +46,21 @@ failure wrong_abi(int abi) {
                                std::to_string(LSCHED_ABI)};
 }
 
+/// Waits until every rank of the segment has opened its endpoint: the first commit looks at all of them. TIMEOUT names
+/// a rank that has not come within the limit.
+std::optional<failure> wait_for_ranks(const shm_segment& segment, std::chrono::nanoseconds limit) {
+  using clock = std::chrono::steady_clock;
+  const auto deadline = clock::now() + limit;
+  for (rank r = 0; r < segment.ranks(); ++r) {
+    while (segment.page(r).state_of_rank.load() == shm_page::absent) {
+      if (clock::now() > deadline)
+        return failure{status::timeout, "rank " + std::to_string(r) + " did not open its runtime in time", r};
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  return std::nullopt;
+}
+
 lsched_status open_process(const open_options& options, lsched_world** world, lsched_diagnostic* diagnostic) {
   const auto found = find_launch();
   if (!found) return report(diagnostic, found.error());
@@ -63,7 +78,7 @@ lsched_status open_process(const open_options& options, lsched_world** world, ls
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
   auto net = shm_endpoint::open(*segment, where ? where->self : 0, options.shm);
   if (!net) return report(diagnostic, net.error());
-  if (const auto why = wait_for_ranks(**segment, options.commit_timeout)) return report(diagnostic, *why);
+  if (const auto why = wait_for_ranks(**segment, options.process.commit_timeout)) return report(diagnostic, *why);
   *world = new lsched_world(std::move(*net), options, neighbourhood_of(**segment, options.ranks_per_node));
   return LSCHED_OK;
 }
@@ -106,7 +121,7 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   if (schedule == nullptr) made = failure{status::argument, "schedule is null"};
   if (!made) made = creation{{"arguments that were refused", made.error()}};
   auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
-  const auto committed = world->joined.commit(made->request);
+  const auto committed = world->process.commit(made->request);
   if (!committed) return report(diagnostic, committed.error());
   handle->world = world;
   handle->instance = *committed;
@@ -128,23 +143,15 @@ lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no
 
 namespace {
 
-std::int32_t number_of(const lane_choice& choice) {
-  if (choice.mode == lane_mode::inlined) return LSCHED_LANE_INLINE;
-  if (choice.mode == lane_mode::automatic) return LSCHED_LANE_AUTO;
-  return choice.workers == 0 ? std::int32_t{LSCHED_LANE_TBB} : static_cast<std::int32_t>(choice.workers);
-}
+static_assert(k_lane_auto == LSCHED_LANE_AUTO && k_lane_inline == LSCHED_LANE_INLINE && k_lane_tbb == LSCHED_LANE_TBB);
 
-result<lane_choice> read_lane(std::int32_t number) {
-  lane_choice choice;
-  if (number == LSCHED_LANE_INLINE) choice.mode = lane_mode::inlined;
-  if (number == LSCHED_LANE_TBB || number > 0) choice.mode = lane_mode::tbb;
-  if (number < LSCHED_LANE_TBB || number > static_cast<std::int32_t>(k_most_lane_workers))
+std::optional<failure> validate_arithmetic(lane_choice choice) {
+  if (choice < LSCHED_LANE_TBB || choice > k_most_lane_workers)
     return failure{status::argument, "lane (lsched_config or LSCHED_LANE) is none of auto, inline, tbb, tbb:1 … tbb:" +
                                          std::to_string(k_most_lane_workers)};
-  if (number > 0) choice.workers = static_cast<unsigned>(number);
-  if (const status why = validate(choice); why != status::ok)
+  if (const status why = validate_lane(choice); why != status::ok)
     return failure{why, "lane (lsched_config or LSCHED_LANE) is tbb, but oneTBB is not in this build"};
-  return choice;
+  return std::nullopt;
 }
 
 lsched_config default_config() {
@@ -153,12 +160,11 @@ lsched_config default_config() {
     config.progress = *is_thread ? LSCHED_PROGRESS_THREAD : LSCHED_PROGRESS_CALLER;
   else
     config.progress = k_misspelt;
-  if (const char* mode = text_in_environment("LSCHED_IDLE"))
-    config.idle = parse_idle_mode(mode) ? static_cast<int>(*parse_idle_mode(mode)) : k_misspelt;
-  if (const char* text = text_in_environment("LSCHED_LANE")) {
-    const auto choice = parse_lane(text);
-    config.lane = choice ? number_of(*choice) : k_misspelt_lane;
+  if (const char* text = text_in_environment("LSCHED_IDLE")) {
+    const auto mode = parse_idle_mode(text);
+    config.idle = mode ? static_cast<int>(*mode) : k_misspelt;
   }
+  if (const char* text = text_in_environment("LSCHED_LANE")) config.lane = parse_lane(text).value_or(k_misspelt_lane);
   return config;
 }
 
@@ -179,27 +185,27 @@ result<open_options> read_config(const lsched_config* config) {
             "idle (lsched_config or LSCHED_IDLE) is none of auto, spin, yield, park"},
            {known->progress_core < -1 || (has_core && !std::ranges::binary_search(allowed_cores(), core)), no_core}}))
     return *why;
-  const auto arithmetic = read_lane(known->lane);
+  if (auto why = validate_arithmetic(known->lane)) return *why;
   const auto reads = choice_in_environment("LSCHED_READ_PEERS", "yes", "no");
   auto choose_by = read_selection();
   const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
-  if (!arithmetic) return arithmetic.error();
   if (!reads) return reads.error();
   if (!choose_by) return choose_by.error();
   if (!ranks_per_node) return ranks_per_node.error();
   const char* const prefix = text_in_environment("LSCHED_TRACE");
   if (auto why = validate_trace(prefix == nullptr ? "" : prefix)) return *why;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
-  return open_options{.process = {.wants_thread = known->progress == LSCHED_PROGRESS_THREAD,
-                                  .idle = static_cast<idle_mode>(known->idle),
-                                  .core = has_core ? std::optional(core) : std::nullopt,
-                                  .arithmetic = *arithmetic,
-                                  .trace_prefix = prefix == nullptr ? "" : prefix},
-                      .region_bytes = known->region_bytes,
-                      .commit_timeout = std::chrono::nanoseconds(std::min(known->commit_timeout_ns, k_most)),
-                      .shm = {.reads_processes = *reads},
-                      .choose_by = std::move(*choose_by),
-                      .ranks_per_node = ranks_per_node->value_or(0)};
+  return open_options{
+      .process = {.wants_thread = known->progress == LSCHED_PROGRESS_THREAD,
+                  .idle = static_cast<idle_mode>(known->idle),
+                  .core = has_core ? std::optional(core) : std::nullopt,
+                  .arithmetic = known->lane,
+                  .commit_timeout = std::chrono::nanoseconds(std::min(known->commit_timeout_ns, k_most)),
+                  .trace_prefix = prefix == nullptr ? "" : prefix},
+      .region_bytes = known->region_bytes,
+      .shm = {.reads_processes = *reads},
+      .choose_by = std::move(*choose_by),
+      .ranks_per_node = ranks_per_node->value_or(0)};
 }
 
 }  // namespace lsched
@@ -219,9 +225,7 @@ selection chosen_by(const open_options& options, const neighbourhood& around) {
 }  // namespace
 
 lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around)
-    : process(std::move(net), options.process, around.share),
-      joined(process, options.commit_timeout),
-      schedules_made(joined.place(), chosen_by(options, around)) {}
+    : process(std::move(net), options.process, around), schedules_made(process.place(), chosen_by(options, around)) {}
 
 extern "C" {
 
@@ -274,7 +278,7 @@ lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched
 
 lsched_status lsched_world_close(lsched_world* world) {
   if (world == nullptr) return LSCHED_OK;
-  if (world->joined.instances() != 0) return LSCHED_ERR_BUSY;
+  if (world->process.instances() != 0) return LSCHED_ERR_BUSY;
   delete world;
   return LSCHED_OK;
 }

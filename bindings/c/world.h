@@ -11,9 +11,9 @@
 #include "collectives/sparse/steps/coo.h"
 #include "collectives/sparse/steps/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
-#include "libsched/session/session.h"
 #include "libsched/transport/shm/shm_endpoint.h"
-#include "offload/joined_world.h"
+#include "offload/runtime.h"
+#include "offload/session_calls.h"
 
 namespace lsched {
 
@@ -21,7 +21,6 @@ namespace lsched {
 struct open_options {
   runtime_options process;
   std::uint64_t region_bytes = 0;
-  std::chrono::nanoseconds commit_timeout{};
   shm_options shm;
   selection choose_by;      ///< all but the topology
   rank ranks_per_node = 0;  ///< so many neighbours play a node; 0: real nodes
@@ -108,10 +107,9 @@ struct lsched_world {
                const lsched::neighbourhood& around);
 
   lsched::runtime process;
-  lsched::joined_world joined;
   lsched::schedule_cache schedules_made;
 
-  lsched::world place() const { return joined.place(); }
+  lsched::world place() const { return process.place(); }
   /// As in shape::nodes.
   const std::vector<lsched::rank>& nodes() const { return schedules_made.by().around.nodes; }
 };

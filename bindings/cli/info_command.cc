@@ -153,7 +153,7 @@ json describe_duration(std::chrono::nanoseconds time) {
 json describe_idle(unsigned ranks) {
   const char* wish = text_in_environment("LSCHED_IDLE");
   const auto mode = parse_idle_mode(wish != nullptr ? wish : "auto");
-  const idle_policy policy = make_idle_policy(mode ? *mode : idle_mode::automatic, ranks, usable_cores());
+  const idle_policy policy = make_idle_policy(mode.value_or(idle_mode::automatic), ranks, usable_cores());
   const auto near = core_near_caller(ranks);
   json choice{{"ranks", ranks},
               {"spin_ns", describe_duration(policy.spin)},
@@ -168,9 +168,8 @@ json describe_idle(unsigned ranks) {
 
 json describe_lane(unsigned ranks) {
   const char* wish = text_in_environment("LSCHED_LANE");
-  const auto parsed = parse_lane(wish != nullptr ? wish : "auto");
-  const lane_choice choice = parsed ? *parsed : lane_choice{};
-  if (validate(choice) != status::ok)
+  const lane_choice choice = parse_lane(wish != nullptr ? wish : "auto").value_or(k_lane_auto);
+  if (validate_lane(choice) != status::ok)
     return {{"ranks", ranks}, {"kind", nullptr}, {"workers", 0}, {"why", "oneTBB is not in this build: opening fails"}};
   const unsigned workers = lane_workers(choice, ranks, usable_cores());
   if (workers != 0) return {{"ranks", ranks}, {"kind", "tbb"}, {"workers", workers}, {"why", nullptr}};

@@ -1,27 +1,18 @@
 #include "bindings/mpi/hybrid_endpoint.h"
 
-#include <utility>
+#include <algorithm>
 
 namespace lsched {
-
-hybrid_endpoint::hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far,
-                                 std::vector<rank> node)
-    : near_(std::move(near)), far_(std::move(far)), node_(std::move(node)) {
-  for (std::size_t place = 0; place < node_.size(); ++place) place_of_[node_[place]] = static_cast<rank>(place);
-}
 
 // Both transports attach every instance, also one without edges there: ids stay in step.
 result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
   std::vector<edge_spec> near;
   std::vector<edge_spec> far;
+  const auto place_of = [this](rank peer) { return std::ranges::lower_bound(node_, peer); };
+  const auto is_near = [&](rank peer) { return place_of(peer) != node_.end() && *place_of(peer) == peer; };
   for (const edge_spec& edge : edges) {
-    const auto place = place_of_.find(edge.peer);
-    if (place == place_of_.end()) {
-      far.push_back(edge);
-    } else {
-      near.push_back(edge);
-      near.back().peer = place->second;
-    }
+    (is_near(edge.peer) ? near : far).push_back(edge);
+    if (is_near(edge.peer)) near.back().peer = static_cast<rank>(place_of(edge.peer) - node_.begin());
   }
   auto near_links = near_->attach(id, credits, near);
   if (!near_links) {
@@ -38,7 +29,7 @@ result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool cred
   std::size_t nears = 0;
   std::size_t fars = 0;
   for (const edge_spec& edge : edges)
-    links.push_back(place_of_.contains(edge.peer) ? (*near_links)[nears++] << 1 : (*far_links)[fars++] << 1 | 1);
+    links.push_back(is_near(edge.peer) ? (*near_links)[nears++] << 1 : (*far_links)[fars++] << 1 | 1);
   return links;
 }
 

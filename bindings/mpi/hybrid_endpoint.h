@@ -6,7 +6,7 @@
 #pragma once
 
 #include <memory>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "bindings/mpi/mpi_endpoint.h"
@@ -16,8 +16,9 @@ namespace lsched {
 
 class hybrid_endpoint final : public endpoint {
  public:
-  /// `node`: the world's ranks at the places 0, 1, … of the shared segment.
-  hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far, std::vector<rank> node);
+  /// `node`: the world's ranks at the places 0, 1, … of the shared segment, ascending.
+  hybrid_endpoint(std::unique_ptr<shm_endpoint> near, std::unique_ptr<mpi_endpoint> far, std::vector<rank> node)
+      : near_(std::move(near)), far_(std::move(far)), node_(std::move(node)) {}
   ~hybrid_endpoint() override { hybrid_endpoint::close(); }
 
   world place() const override { return far_->place(); }
@@ -27,7 +28,6 @@ class hybrid_endpoint final : public endpoint {
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override {
     return near_->sends_from(memory, bytes);
   }
-  bool receives_in_place() const override { return true; }
 
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override { return far_->post_record(record); }
@@ -71,9 +71,8 @@ class hybrid_endpoint final : public endpoint {
 
   std::unique_ptr<shm_endpoint> near_;
   std::unique_ptr<mpi_endpoint> far_;
-  std::vector<rank> node_;                   ///< world's rank by place in the node
-  std::unordered_map<rank, rank> place_of_;  ///< the inverse; cold path
-  bool far_is_first_ = false;                ///< whose news poll takes first, by turns
+  std::vector<rank> node_;     ///< world's rank by place in the node, ascending
+  bool far_is_first_ = false;  ///< whose news poll takes first, by turns
 };
 
 }  // namespace lsched

@@ -37,20 +37,20 @@ result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mp
                        MPI_Query_thread(&level) == MPI_SUCCESS;
   mpi_limits bounded = limits;
   bounded.highest_tag = highest_tag_of(ours, limits.highest_tag);
-  std::unique_ptr<mpi_endpoint> made(new mpi_endpoint(ours, self, size, bounded, level == MPI_THREAD_MULTIPLE));
-  const bool has_records = made->records_.reserve(static_cast<std::size_t>(size));
+  std::unique_ptr<mpi_endpoint> made(new mpi_endpoint(ours, {self, size}, bounded, level == MPI_THREAD_MULTIPLE));
+  made->records_.reset(allocate_aligned(record_bytes * (static_cast<std::uint64_t>(size) + 1)));
 
   std::optional<failure> why;
   if (!answers) why = failure{status::transport, "MPI does not answer questions about a communicator"};
   if (limits.chunk_bytes == 0 || limits.chunk_bytes > static_cast<std::uint64_t>(std::numeric_limits<int>::max()))
     why = failure{status::argument, "MPI messages have between 1 and 2^31-1 bytes"};
-  if (!has_records) why = failure{status::no_memory, "no memory for the records of all ranks"};
+  if (made->records_ == nullptr) why = failure{status::no_memory, "no memory for the records of all ranks"};
   if (auto agreed = agree(ours, why)) return *agreed;
   return made;
 }
 
-mpi_endpoint::mpi_endpoint(MPI_Comm comm, rank self, rank size, const mpi_limits& limits, bool is_thread_multiple)
-    : comm_(comm), limits_(limits), is_thread_multiple_(is_thread_multiple), links_(self, size) {}
+mpi_endpoint::mpi_endpoint(MPI_Comm comm, const lsched::world& place, const mpi_limits& limits, bool is_thread_multiple)
+    : comm_(comm), place_(place), limits_(limits), is_thread_multiple_(is_thread_multiple), links_(place.size) {}
 
 mpi_endpoint::~mpi_endpoint() { close(); }
 
@@ -70,7 +70,7 @@ bool mpi_endpoint::drain() {
   for (int i = 0; health_ == status::ok; ++i) {
     sweep();
     receive_orphans();
-    (void)succeeded(records_.test());
+    test_exchange();
     if (is_drained()) return true;
     if (clock::now() >= deadline) return false;
     if (i < 100)
@@ -124,7 +124,7 @@ bool mpi_endpoint::is_drained() const {
   const auto is_at_odds = [](const auto& with) {
     return with != nullptr && (with->listening == listening::posted || with->taken < with->announced);
   };
-  return requests_.empty() && !records_.is_under_way() && std::ranges::none_of(links_.streams(), is_at_odds);
+  return requests_.empty() && exchange_ == MPI_REQUEST_NULL && std::ranges::none_of(links_.streams(), is_at_odds);
 }
 
 // A peer died or never closed, or MPI has gone. MPI may still write to whatever was posted, and cancelling is
@@ -133,7 +133,7 @@ bool mpi_endpoint::is_drained() const {
 void mpi_endpoint::leak() {
   links_.abandon();
   for (mpi_edge::memory& held : orphans_) (void)held.release();
-  records_.abandon();
+  (void)records_.release();
   requests_.abandon();
 }
 
@@ -158,38 +158,44 @@ result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, bool credits
 
 status mpi_endpoint::post_record(std::span<const std::byte> record) {
   if (health_ != status::ok) return health_;
-  if (records_.is_under_way()) return status::state;
-  (void)succeeded(records_.post(comm_, record, links_.sums_of_unlinked()));
+  if (exchange_ != MPI_REQUEST_NULL) return status::state;
+  std::byte* own = records_.get();
+  std::memset(own, 0, record_bytes);
+  std::copy_n(record.begin(), std::min(record.size(), record_bytes), own);
+  constexpr int bytes = static_cast<int>(record_bytes);
+  (void)succeeded(MPI_Iallgather(own, bytes, MPI_BYTE, own + bytes, bytes, MPI_BYTE, comm_, &exchange_));
   return health_;
+}
+
+void mpi_endpoint::test_exchange() {
+  int is_done = 0;
+  if (exchange_ != MPI_REQUEST_NULL) (void)succeeded(MPI_Test(&exchange_, &is_done, MPI_STATUS_IGNORE));
 }
 
 // MPI does not say who is late.
 status mpi_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
   if (all.size() < record_bytes * links_.ranks()) return status::argument;
   if (health_ != status::ok) return health_;
-  if (!succeeded(records_.test())) return health_;
-  if (records_.is_under_way()) {
+  test_exchange();
+  if (health_ != status::ok) return health_;
+  if (exchange_ != MPI_REQUEST_NULL) {
     if (missing != nullptr) *missing = k_no_rank;
     return status::pending;
   }
-  records_.read(all);
+  std::memcpy(all.data(), records_.get() + record_bytes, record_bytes * links_.ranks());
   return status::ok;
 }
 
 // A peer that was faster may have sent already; MPI keeps that until the receive is posted.
 status mpi_endpoint::link(std::uint32_t id) {
   if (!links_.is_unlinked(id)) return status::internal;
-  if (!records_.has_agreed()) return status::unmatched;
   for (mpi_stream* from : links_.link(id))
     if (from->listening != listening::posted) receive_control(*from);
   return health_;
 }
 
 void mpi_endpoint::detach(std::uint32_t id) {
-  for (const link_id link : links_.of(id)) {
-    forget(link);
-    if (std::exchange(links_[link].is_queued, false)) std::erase(due_, link);
-  }
+  for (const link_id link : links_.of(id)) forget(link);
   links_.detach(id);
 }
 
@@ -418,31 +424,27 @@ void mpi_endpoint::await(link_id link, enum mpi_link::wait awaited, round_no rou
 }
 
 void mpi_endpoint::satisfy(link_id link) {
-  links_[link].is_due = true;
-  if (!std::exchange(links_[link].is_queued, true)) due_.push_back(link);  // reserved: each link at most once
+  if (!std::exchange(links_[link].is_due, true)) due_.push_back(link);  // reserved: each link at most once
 }
 
-// A place in `due_` may stay behind; poll passes over it.
 void mpi_endpoint::forget(link_id link) {
   mpi_link& state = links_[link];
   if (state.wait == wait::nothing) return;
+  if (std::exchange(state.is_due, false)) std::erase(due_, link);
   state.wait = wait::nothing;
-  state.is_due = false;
   --waiting_;
 }
 
 std::size_t mpi_endpoint::poll(std::span<completion> out) {
   if (due_.size() <= out.size()) sweep();
-  std::size_t found = 0;
-  std::size_t taken = 0;
-  for (; taken < due_.size() && found < out.size(); ++taken) {
-    mpi_link& state = links_[due_[taken]];
-    state.is_queued = false;
-    if (!state.is_due) continue;
-    out[found++] = {state.spec.cookie, state.round, state.wait == wait::message ? state.incoming : arrival{}};
-    forget(due_[taken]);
+  const std::size_t found = std::min(due_.size(), out.size());
+  for (std::size_t i = 0; i < found; ++i) {
+    mpi_link& state = links_[due_[i]];
+    out[i] = {state.spec.cookie, state.round, state.wait == wait::message ? state.incoming : arrival{}};
+    state.is_due = false;
+    forget(due_[i]);
   }
-  due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(taken));
+  due_.erase(due_.begin(), due_.begin() + static_cast<std::ptrdiff_t>(found));
   return found;
 }
 

@@ -57,11 +57,10 @@ class mpi_endpoint final : public endpoint {
   /// Whether MPI lets a thread of ours call it while the application calls it too.
   bool allows_auxiliary_thread() const { return is_thread_multiple_; }
 
-  world place() const override { return {links_.self(), static_cast<rank>(links_.ranks())}; }
+  world place() const override { return place_; }
   std::string_view name() const override { return "mpi"; }
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte* place) override { std::free(place); }
-  bool receives_in_place() const override { return true; }
 
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override;
@@ -78,7 +77,6 @@ class mpi_endpoint final : public endpoint {
   std::size_t poll(std::span<completion> out) override;
   bool is_listening() const override { return waiting_ != 0 || requests_.size() != idle_receives_; }
   bool is_time_driven() const override { return is_listening(); }
-  rank find_dead_peer() override { return k_no_rank; }  // MPI cannot tell
   status health() const override { return health_; }
   doorbell& bell() override { return bell_; }
 
@@ -86,7 +84,7 @@ class mpi_endpoint final : public endpoint {
   void close() override;
 
  private:
-  mpi_endpoint(MPI_Comm comm, rank self, rank size, const mpi_limits& limits, bool is_thread_multiple);
+  mpi_endpoint(MPI_Comm comm, const lsched::world& place, const mpi_limits& limits, bool is_thread_multiple);
 
   bool can_transmit(const mpi_link& state, round_no round) const;
   bool transmit(link_id link, round_no round, const message& payload);
@@ -109,6 +107,7 @@ class mpi_endpoint final : public endpoint {
   void sweep();
   void handle(const mpi_requests::event& news);
   bool succeeded(int code);
+  void test_exchange();
 
   bool drain();
   void announce_end();
@@ -117,6 +116,7 @@ class mpi_endpoint final : public endpoint {
   void leak();
 
   MPI_Comm comm_;
+  const lsched::world place_;
   mpi_limits limits_;
   bool is_thread_multiple_;
   bool is_closed_ = false;
@@ -129,9 +129,10 @@ class mpi_endpoint final : public endpoint {
   mpi_requests requests_;
   std::size_t idle_receives_ = 0;  ///< of them, armed for control that need not come
   std::vector<link_id> due_;
-  std::size_t waiting_ = 0;  ///< links that wait for something, or have news
+  std::size_t waiting_ = 0;  ///< links that wait for something, those that are due included
 
-  mpi_records records_;
+  mpi_edge::memory records_;  ///< of the last exchange: this rank's, then those of all ranks
+  MPI_Request exchange_ = MPI_REQUEST_NULL;
 };
 
 }  // namespace lsched

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
 #include <utility>
-
-#include "libsched/schedule/draw.h"
 
 namespace lsched {
 
@@ -87,7 +84,6 @@ mpi_stream& mpi_links::stream_to(rank peer) {
   if (place == nullptr) {
     place = std::make_unique<mpi_stream>();
     place->peer = peer;
-    ++known_peers_;
   }
   return *place;
 }
@@ -153,7 +149,8 @@ void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
 }
 
 std::size_t mpi_links::most_requests() const {
-  return 3 * links_.size() + 2 * known_peers_;  // two bounces and a chunk; a batch each way
+  const auto known = std::ranges::count_if(streams_, [](const auto& with) { return with != nullptr; });
+  return 3 * links_.size() + 2 * static_cast<std::size_t>(known);  // two bounces and a chunk; a batch each way
 }
 
 bool mpi_links::is_unlinked(std::uint32_t id) const {
@@ -202,23 +199,6 @@ void mpi_links::reap() {
     free_links_.insert(free_links_.end(), held.links.begin(), held.links.end());
     return true;
   });
-}
-
-edge_sums mpi_links::sums_of_unlinked() const {
-  edge_sums sums;
-  for (const auto& [id, held] : blocks_) {
-    if (held.is_linked) continue;
-    for (const link_id link : held.links) {
-      const auto& [edge, credits] = std::tie(links_[link].spec, links_[link].credits);
-      const rank from = edge.outgoing ? self_ : edge.peer;
-      const rank to = edge.outgoing ? edge.peer : self_;
-      std::uint64_t hash = mix(static_cast<std::uint64_t>(from) << 32 | static_cast<std::uint64_t>(to));
-      hash = mix(hash ^ (std::uint64_t{id} << 32 | edge.tag));
-      hash = mix(hash ^ (edge.capacity << 2 | (edge.signal ? 2u : 0u) | (credits ? 1u : 0u)));
-      (edge.outgoing ? sums.outgoing : sums.incoming) += hash;
-    }
-  }
-  return sums;
 }
 
 void mpi_links::abandon() {

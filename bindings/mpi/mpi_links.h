@@ -133,27 +133,18 @@ struct mpi_link {
   std::uint64_t value = 0;       ///< register, credit known, or newest value sent
   std::uint64_t pending_at = 0;  ///< number in the stream's table
   enum wait wait = wait::nothing;
-  bool is_due = false;     ///< what it waits for has happened
-  bool is_queued = false;  ///< it is in `due_`
-  round_no round = 0;      ///< of what it waits for
+  bool is_due = false;  ///< what it waits for has happened, and is to be reported
+  round_no round = 0;   ///< of what it waits for
   message outgoing{};
   arrival incoming{};
   std::byte* into = nullptr;
   std::uint64_t moved = 0;  ///< payload bytes whose chunks are posted or done
 };
 
-/// The edges of a rank's unlinked instances as two numbers: if all ends have their opposites, the world's sums are
-/// equal; if not, they differ (up to 2^-64). They travel behind the commit record.
-struct edge_sums {
-  std::uint64_t outgoing = 0;
-  std::uint64_t incoming = 0;
-};
-
 class mpi_links {
  public:
-  mpi_links(rank self, rank ranks) : self_(self), streams_(static_cast<std::size_t>(ranks)) {}
+  explicit mpi_links(rank ranks) : streams_(static_cast<std::size_t>(ranks)) {}
 
-  rank self() const { return self_; }
   std::size_t ranks() const { return streams_.size(); }
   std::size_t size() const { return links_.size(); }
   mpi_link& operator[](link_id link) { return links_[link]; }
@@ -182,8 +173,6 @@ class mpi_links {
   std::span<const link_id> of(std::uint32_t id) const;
   void detach(std::uint32_t id);
 
-  edge_sums sums_of_unlinked() const;
-
   /// Leaves all memory to MPI, which may still use it.
   void abandon();
 
@@ -203,13 +192,11 @@ class mpi_links {
   std::vector<link_id> sorted(const block& held) const;
   void reap();
 
-  rank self_;
   std::vector<std::unique_ptr<mpi_stream>> streams_;
   std::vector<mpi_link> links_;
   std::vector<link_id> free_links_;
   std::unordered_map<std::uint32_t, block> blocks_;
   std::vector<block> retired_;  ///< detached, perhaps still in MPI's hands
-  std::size_t known_peers_ = 0;
 };
 
 }  // namespace lsched

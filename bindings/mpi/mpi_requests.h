@@ -1,4 +1,4 @@
-// What MPI has under way for an endpoint: requests, each with an owner, and the exchange of commit records. One thread.
+// What MPI has under way for the edges of an endpoint: requests, each with an owner. One thread.
 #pragma once
 
 #include <mpi.h>
@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <span>
 #include <vector>
-
-#include "bindings/mpi/mpi_links.h"
 
 namespace lsched {
 
@@ -61,34 +59,6 @@ class mpi_requests {
   std::array<int, k_window> indices_{};
   std::array<MPI_Status, k_window> statuses_{};
   std::array<event, k_window> events_{};
-};
-
-/// The exchange of commit records over MPI: an allgather, which also finds out whether the ranks' edges pair up.
-class mpi_records {
- public:
-  /// False: there is no memory.
-  bool reserve(std::size_t ranks);
-
-  /// Starts an exchange, while none is under way. Answers MPI's code, as test() does.
-  int post(MPI_Comm comm, std::span<const std::byte> record, const edge_sums& own);
-  int test();
-  bool is_under_way() const { return request_ != MPI_REQUEST_NULL; }
-
-  /// After an exchange: the records of all ranks, one behind the other.
-  void read(std::span<std::byte> all);
-  /// Whether the edges of the last exchange that was read pair up.
-  bool has_agreed() const { return has_agreed_; }
-
-  /// Leaves the memory to MPI, which may still write to it.
-  void abandon() { (void)entries_.release(); }
-
- private:
-  static constexpr std::size_t k_entry_bytes = endpoint::record_bytes + sizeof(edge_sums);
-
-  std::size_t ranks_ = 0;
-  mpi_edge::memory entries_;  ///< this rank's entry, then everybody's
-  MPI_Request request_ = MPI_REQUEST_NULL;
-  bool has_agreed_ = true;
 };
 
 }  // namespace lsched

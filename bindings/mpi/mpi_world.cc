@@ -36,9 +36,8 @@ class owned_comm {
 /// Options are equal everywhere if all are those of rank 0.
 std::optional<failure> validate(MPI_Comm all, const mpi_options& options) {
   constexpr std::array<const char*, 3> names{"the transport", "the region size", "the ranks per node"};
-  const std::array<std::int64_t, names.size()> own{static_cast<std::int64_t>(options.transport),
-                                                   static_cast<std::int64_t>(options.region_bytes),
-                                                   options.ranks_per_node};
+  const std::array<std::int64_t, names.size()> own{
+      options.uses_mpi_alone, static_cast<std::int64_t>(options.region_bytes), options.ranks_per_node};
   std::array<std::int64_t, names.size()> first = own;
   if (!broadcast(first.data(), sizeof first, all, 0)) return mpi_failure("MPI_Ibcast");
   std::optional<failure> why;
@@ -66,15 +65,17 @@ std::optional<unsigned> count_cores(MPI_Comm machine) {
 /// The ranks that MPI believes to share memory; of those, where nodes are emulated, the neighbours in rank. Finds
 /// out about the machine on the way.
 std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_node, owned_comm& node,
-                                       mpi_info& found) {
+                                       neighbourhood& found) {
   owned_comm real;
   if (MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, self, MPI_INFO_NULL, &real.comm) != MPI_SUCCESS)
     return mpi_failure("MPI_Comm_split_type");
-  if (MPI_Comm_size(real.comm, &found.node_ranks) != MPI_SUCCESS) return mpi_failure("MPI_Comm_size");
+  int ranks = 1;
+  if (MPI_Comm_size(real.comm, &ranks) != MPI_SUCCESS) return mpi_failure("MPI_Comm_size");
   const auto cores = count_cores(real.comm);
   if (!cores) return mpi_failure("MPI_Iallreduce");
-  found.node_cores = *cores;
-  const auto own = static_cast<rank>(ranks_per_core(static_cast<unsigned>(found.node_ranks), *cores));
+  found.ranks = static_cast<unsigned>(ranks);
+  found.cores = *cores;
+  const auto own = static_cast<rank>(ranks_per_core(found.ranks, *cores));
   if (!reduce_all(&own, &found.ranks_per_core, 1, MPI_INT32_T, MPI_MAX, all)) return mpi_failure("MPI_Iallreduce");
   const int colour = ranks_per_node > 0 ? self / ranks_per_node : 0;
   if (MPI_Comm_split(real.comm, colour, self, &node.comm) != MPI_SUCCESS) return mpi_failure("MPI_Comm_split");
@@ -90,7 +91,7 @@ std::optional<std::vector<rank>> members_of(MPI_Comm node, rank self) {
 }
 
 /// With whom every rank shares memory. `lowest`: of those this one shares with, itself included.
-std::optional<failure> find_nodes(MPI_Comm all, rank size, rank lowest, mpi_info& found) {
+std::optional<failure> find_nodes(MPI_Comm all, rank size, rank lowest, neighbourhood& found) {
   found.nodes.resize(static_cast<std::size_t>(size));
   if (!gather_all(lowest, found.nodes.data(), all)) return mpi_failure("MPI_Iallgather");
   if (std::ranges::count(found.nodes, found.nodes.front()) == size) found.nodes.clear();
@@ -176,54 +177,53 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, rank size, co
 using opened_endpoint = result<std::unique_ptr<endpoint>>;
 
 /// `lowest`: of the ranks that share memory with this one.
-opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_options& options, mpi_info& found,
+opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_options& options, neighbourhood& found,
                               rank& lowest) {
   const auto [self, size] = far->place();
   owned_comm node;
   auto why = find_candidates(far->communicator(), self, options.ranks_per_node, node, found);
   if (why) return *why;
-  if (options.transport == mpi_transport::mpi_only) {
-    found.text = "MPI with everybody, as asked for";
+  if (options.uses_mpi_alone) {
+    found.remark = "MPI with everybody, as asked for";
     return std::unique_ptr<endpoint>(std::move(far));
   }
   auto members = members_of(node.comm, self);
   if (!members) return mpi_failure("MPI_Iallgather");
   if (members->size() == 1) {
-    found.text = "MPI with everybody: no other rank on this node";
+    found.remark = "MPI with everybody: no other rank on this node";
     return std::unique_ptr<endpoint>(std::move(far));
   }
   auto near = share_segment(node.comm, static_cast<rank>(members->size()), options);
   if (!near) {
-    found.text = "MPI with everybody: " + counted(members->size(), "rank") + " cannot share memory, rank " +
-                 std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +
-                 " says: " + near.error().text;
+    found.remark = "MPI with everybody: " + counted(members->size(), "rank") + " cannot share memory, rank " +
+                   std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +
+                   " says: " + near.error().text;
     return std::unique_ptr<endpoint>(std::move(far));
   }
-  found.sharing_ranks = static_cast<rank>(members->size());
   lowest = std::ranges::min(*members);
   // Without an edge that is MPI's, MPI is called by commit and close alone: by the application's own thread.
-  found.allows_auxiliary_thread = found.allows_auxiliary_thread || found.sharing_ranks == size;
-  found.text = sharing_in_words(members->size(), static_cast<std::size_t>(size));
+  found.may_have_thread = found.may_have_thread || static_cast<rank>(members->size()) == size;
+  found.remark = sharing_in_words(members->size(), static_cast<std::size_t>(size));
   return std::unique_ptr<endpoint>(
       std::make_unique<hybrid_endpoint>(std::move(*near), std::move(far), std::move(*members)));
 }
 
 }  // namespace
 
-result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options, mpi_info* info) {
+result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options, neighbourhood* found) {
   auto far = mpi_endpoint::open(comm, options.limits);
   if (!far) return far.error();
   const MPI_Comm all = (*far)->communicator();  // lives as long as the endpoint, which only success hands on
   if (auto why = validate(all, options)) return *why;
 
-  mpi_info found;
-  found.allows_auxiliary_thread = (*far)->allows_auxiliary_thread();
+  neighbourhood all_around;
+  all_around.may_have_thread = (*far)->allows_auxiliary_thread();
   const world place = (*far)->place();
   rank lowest = place.self;
-  auto opened = open_suitable(std::move(*far), options, found, lowest);
+  auto opened = open_suitable(std::move(*far), options, all_around, lowest);
   if (!opened) return opened;  // MPI has failed
-  if (auto why = find_nodes(all, place.size, lowest, found)) return *why;
-  if (info != nullptr) *info = std::move(found);
+  if (auto why = find_nodes(all, place.size, lowest, all_around)) return *why;
+  if (found != nullptr) *found = std::move(all_around);
   return opened;
 }
 

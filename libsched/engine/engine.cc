@@ -290,7 +290,7 @@ outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& ne
   ++inst.moved[o.c.buffer()].messages_received;
   inst.moved[o.c.buffer()].bytes_received += news.bytes;
   set_segment_state(inst, id, {news.tally, news.null});
-  inst.pinned[id] = !news.null && o.in_place && net_.receives_in_place() ? inst.payloads[id].readers : 0;
+  inst.pinned[id] = !news.null && o.in_place ? inst.payloads[id].readers : 0;
   if (!news.null) target.data = inst.pinned[id] != 0 ? news.data : target.storage;
   if (!inst.lists.empty() && inst.lists[o.c.buffer()] && !note_lengths(inst, o, news.bytes)) return outcome::failed;
   if (inst.pinned[id] != 0 && !inst.program->is_holding()) copy_to_storage(inst, id, o);

@@ -70,8 +70,7 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
 
   std::vector<bool> stays_in_place(program.buffers().size());
   for (const op& o : program.ops())
-    if (o.kind == op_kind::recv && o.in_place && net_.receives_in_place() && program.is_holding())
-      stays_in_place[o.c.buffer()] = true;
+    if (o.kind == op_kind::recv && o.in_place && program.is_holding()) stays_in_place[o.c.buffer()] = true;
   for (std::size_t b = 0; b < inst.cells.size(); ++b) {
     if (program.buffers()[b].role != buffer_role::scratch || stays_in_place[b]) continue;
     inst.cells[b].storage = own(inst, program.buffers()[b].bytes());
@@ -131,7 +130,7 @@ std::vector<edge_spec> engine::edges_of(const instance& inst) const {
                    .tag = o.tag,
                    .cookie = cookie_of(inst, id)};
     if (!edge.signal) edge.capacity = most_bytes(program, o);
-    if (o.kind == op_kind::recv) edge.in_place = o.in_place && net_.receives_in_place();
+    if (o.kind == op_kind::recv) edge.in_place = o.in_place;
     if (o.kind == op_kind::send)
       edge.foreign = !program.is_partial() && program.buffers()[o.a.buffer()].role != buffer_role::scratch;
     edges.push_back(edge);

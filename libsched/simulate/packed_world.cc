@@ -8,7 +8,7 @@
 
 #include "libsched/schedule/draw.h"
 #include "libsched/schedule/round.h"
-#include "libsched/simulate/simulation.h"
+#include "libsched/simulate/simulated_round.h"
 
 namespace lsched {
 namespace {
@@ -106,12 +106,19 @@ std::optional<failure> packed_world::finish() {
   return std::nullopt;
 }
 
-result<packed_world> packed_world::of(std::span<const schedule_ptr> ranks) {
-  packed_world all(static_cast<rank>(ranks.size()));
-  for (const schedule_ptr& next : ranks)
-    if (auto why = all.add(next)) return std::move(*why);
+result<packed_world> packed_world::of(rank size, const std::function<result<schedule_ptr>(world)>& generate) {
+  packed_world all(size);
+  for (rank r = 0; r < size; ++r) {
+    const auto program = generate({r, size});
+    if (!program) return program.error();
+    if (auto why = all.add(*program)) return std::move(*why);
+  }
   if (auto why = all.finish()) return std::move(*why);
   return all;
+}
+
+result<packed_world> packed_world::of(std::span<const schedule_ptr> ranks) {
+  return of(static_cast<rank>(ranks.size()), [&](world place) { return ranks[static_cast<std::size_t>(place.self)]; });
 }
 
 // --- columns -------------------------------------------------------------------------------------------------

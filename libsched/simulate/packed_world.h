@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -84,7 +85,8 @@ class packed_world {
   /// Ends the world, after the last rank. Failures: ARGUMENT (a rank is missing).
   std::optional<failure> finish();
 
-  /// A world whose schedules exist already. Failures: as above.
+  /// A world whose schedules `generate` makes, each dropped before the next, or exist already. Failures: as above.
+  static result<packed_world> of(rank size, const std::function<result<schedule_ptr>(world)>& generate);
   static result<packed_world> of(std::span<const schedule_ptr> ranks);
 
   rank size() const { return size_; }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "libsched/simulate/packed_world.h"
-#include "libsched/simulate/skew.h"
+#include "libsched/simulate/simulated_round.h"
 
 namespace lsched {
 
@@ -62,13 +62,12 @@ struct nic_times {
   Time received = at_instant<Time>(k_long_ago);  ///< its last message was in (LogGOPSim: it can receive again)
 };
 
-/// No event makes another at a different rank sooner than this, if no message is longer than `bytes`. No CPU is more
-/// than twice as fast as it should be.
-inline picoseconds lookahead(const machine& where, std::uint64_t bytes, const cpu_pace& pace) {
+/// No event makes another at a different rank sooner than this, if no message is longer than `bytes`.
+inline picoseconds lookahead(const machine& where, std::uint64_t bytes, bool has_fast_ranks) {
   picoseconds least = std::numeric_limits<picoseconds>::max();
   const bool has_rendezvous = where.rules == semantics::libsched && bytes > where.S;
   for (const machine_level& level : where.levels)
-    least = std::min(least, level.cost.L + (has_rendezvous ? 0 : pace.is_even() ? level.cost.o : level.cost.o / 2));
+    least = std::min(least, level.cost.L + (has_rendezvous ? 0 : has_fast_ranks ? level.cost.o / 2 : level.cost.o));
   return least;
 }
 

@@ -66,7 +66,7 @@ struct edge_spec {
   bool signal = false;
   bool foreign = false;      ///< outgoing: the source may be memory that allocate() did not give
   std::uint32_t source = 0;  ///< outgoing: edges of one attach with equal numbers but 0 send the same bytes in a round
-  bool in_place = false;     ///< incoming: the payload may be read where it is, until release
+  bool in_place = false;     ///< incoming: the payload is read where it is, until release: it needs no target
   rank peer = k_no_rank;
   std::uint32_t tag = 0;
   std::uint64_t capacity = 0;  ///< bytes, the most one message carries
@@ -98,9 +98,6 @@ class endpoint {
     return true;
   }
 
-  /// Whether in_place receives really stay where they are, so that they need no landing buffer. Constant.
-  virtual bool receives_in_place() const = 0;
-
   // --- commit: collective, in the same order on every rank --------------------------------------------------
 
   /// Reserves the edges of instance `id` (ids count up from 0 in commit order). `credits`: the schedule is not
@@ -115,7 +112,8 @@ class endpoint {
   /// not, where known.
   virtual status gather_records(std::span<std::byte> all, rank* missing) = 0;
 
-  /// Connects instance `id` after a successful exchange.
+  /// Connects instance `id` after an exchange by which every edge of the world has its opposite: commit.h sees to that.
+  /// A transport that looks at both ends answers UNMATCHED where it misses one.
   virtual status link(std::uint32_t id) = 0;
 
   /// Gives the edges back. No message may be outstanding.

@@ -10,11 +10,10 @@
 #include <numeric>
 #include <thread>
 
+#include "bindings/simulation/simulation.h"
 #include "collectives/registry.h"
 #include "collectives/tuning_table.h"
 #include "libsched/schedule/draw.h"
-#include "libsched/simulate/schedule_world.h"
-#include "libsched/simulate/skew.h"
 #include "microbench/partial/partial_arrivals.h"
 #include "microbench/partial/partial_call.h"
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "bindings/simulation/simulation.h"
 #include "collectives/registry.h"
 #include "collectives/sparse/sparse_allreduce.h"
-#include "libsched/simulate/schedule_world.h"
 
 namespace lsched::testing {
 namespace {

@@ -108,7 +108,7 @@ struct mode {
 };
 
 std::vector<mode> modes() {
-  return {{"mpi", {.transport = mpi_transport::mpi_only}},
+  return {{"mpi", {.uses_mpi_alone = true}},
           {"hybrid", {.region_bytes = std::uint64_t{1} << 30}},
           {"emulated", {.ranks_per_node = g_run.size > 2 ? 2 : 1, .region_bytes = std::uint64_t{1} << 30}}};
 }
@@ -151,6 +151,7 @@ class mpi_exam_world final : public exam::exam_world {
   std::chrono::milliseconds patience() const override { return k_patience; }
   bool sees_closed_peers() const override { return is_one_node_; }
   bool rings_bells() const override { return is_one_node_; }
+  bool sees_both_ends() const override { return is_one_node_; }
 
   /// Whether all peers drained in time.
   bool leave() {
@@ -163,14 +164,14 @@ class mpi_exam_world final : public exam::exam_world {
  private:
   mpi_options options_;
   bool is_one_node_;
-  mpi_info info_;
+  neighbourhood info_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   MPI_Request fence_ = MPI_REQUEST_NULL;
   std::unique_ptr<endpoint> mine_;
 };
 
 std::string examine(const exam::question& question, const mpi_options& options) {
-  const bool is_one_node = options.transport == mpi_transport::automatic && options.ranks_per_node == 0;
+  const bool is_one_node = !options.uses_mpi_alone && options.ranks_per_node == 0;
   mpi_exam_world world(options, is_one_node);
   try {
     std::string wrong = exam::ask(question, world);
@@ -357,15 +358,20 @@ std::string tags_run_out_on_both_sides() {
   return {};
 }
 
+/// How many ranks share memory with this one, itself included.
+rank sharing_ranks(const neighbourhood& info) {
+  if (info.nodes.empty()) return g_run.size;
+  return static_cast<rank>(std::ranges::count(info.nodes, info.nodes[static_cast<std::size_t>(g_run.self)]));
+}
+
 /// A node that cannot share memory uses MPI and says why; ranks that disagree are told.
 std::string a_node_that_cannot_share_says_why() {
-  mpi_info info;
+  neighbourhood info;
   auto opened = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 60}, &info);
   if (!opened) return in_words(opened.error());
   if ((*opened)->name() != "mpi") return "it shares more memory than there are addresses";
-  if (info.describe().find("cannot share memory") == std::string::npos)
-    return "it does not say why: " + info.describe();
-  if (info.sharing_ranks != 1 || info.node_ranks != g_run.size) return "it counts its ranks wrong";
+  if (info.remark.find("cannot share memory") == std::string::npos) return "it does not say why: " + info.remark;
+  if (sharing_ranks(info) != 1 || info.ranks != static_cast<unsigned>(g_run.size)) return "it counts its ranks wrong";
   opened = open_mpi_endpoint(MPI_COMM_WORLD, {.ranks_per_node = g_run.self == 0 ? 1 : 2});
   if (opened || opened.error().code != status::mismatch) return "ranks disagreed and were not told";
   opened = open_mpi_endpoint(MPI_COMM_WORLD, {.limits = {.chunk_bytes = 0}});
@@ -375,25 +381,24 @@ std::string a_node_that_cannot_share_says_why() {
 
 std::string the_endpoint_fits_the_node() {
   for (const mode& it : modes()) {
-    mpi_info info;
+    neighbourhood info;
     auto opened = open_mpi_endpoint(MPI_COMM_WORLD, it.options, &info);
     if (!opened) return in_words(opened.error());
     rank expected = 1;
-    if (it.options.transport == mpi_transport::automatic) expected = g_run.size;
+    if (!it.options.uses_mpi_alone) expected = g_run.size;
     if (it.options.ranks_per_node > 0) {
       const rank k = it.options.ranks_per_node;
       expected = std::min(k, g_run.size - g_run.self / k * k);
     }
-    if (info.sharing_ranks != expected)
-      return std::string(it.name) + " shares with the wrong ranks: " + info.describe();
+    if (sharing_ranks(info) != expected) return std::string(it.name) + " shares with the wrong ranks: " + info.remark;
     if (((*opened)->name() == "shm+mpi") != (expected > 1))
       return std::string(it.name) + " is " + std::string((*opened)->name());
     if ((*opened)->place() != world{g_run.self, g_run.size}) return std::string(it.name) + " does not know its place";
-    if (info.allows_auxiliary_thread != (mpi_allows_auxiliary_thread() || expected == g_run.size))
+    if (info.may_have_thread != (mpi_allows_auxiliary_thread() || expected == g_run.size))
       return "thread levels contradict each other";
-    if (info.node_cores < 1 || (info.node_ranks == g_run.size &&
-                                (info.ranks_per_core > 1) != (info.node_cores < static_cast<unsigned>(g_run.size))))
-      return "it miscounts its cores: " + std::to_string(info.node_cores);
+    if (info.cores < 1 || (info.ranks == static_cast<unsigned>(g_run.size) &&
+                           (info.ranks_per_core > 1) != (info.cores < static_cast<unsigned>(g_run.size))))
+      return "it miscounts its cores: " + std::to_string(info.cores);
   }
   return {};
 }
@@ -498,6 +503,12 @@ class station {
   }
 
   driver& drive() { return *driver_; }
+
+  /// Lets the engine look at the instance's registers.
+  void post(instance& it) {
+    engine_->post(it);
+    driver_->run_posted();
+  }
   world place() const { return net_->place(); }
 
   instance& commit(const commit_request& what) {
@@ -590,13 +601,13 @@ void run_partial(station& at, activation_policy policy, std::uint64_t count, int
   for (int round = 1; round <= rounds; ++round) {
     it.offers->offer(bytes_of(gradient));
     it.called.store(static_cast<round_no>(round));
-    at.drive().poke(it);
+    at.post(it);
     at.demand_ok(at.drive().wait(it, static_cast<round_no>(round), soon()), it, static_cast<round_no>(round));
     collect();
   }
   it.offers->leave();
   it.called.store(k_last_round);
-  at.drive().poke(it);
+  at.post(it);
   at.demand_ok(at.drive().wait(it, k_last_round, soon()), it, k_last_round);
   collect();
   const auto offered = static_cast<std::uint64_t>(rounds) * static_cast<std::uint64_t>(place.size);
@@ -675,7 +686,7 @@ void check_endpoints() {
   check("world.says_why", a_node_that_cannot_share_says_why);
   check("tags", tags_run_out_on_both_sides);
   for (const exam::question& it : k_mpi_only_questions)
-    check(std::string("exam.mpi.") + it.name, [&] { return examine(it, {.transport = mpi_transport::mpi_only}); });
+    check(std::string("exam.mpi.") + it.name, [&] { return examine(it, {.uses_mpi_alone = true}); });
   for (const mode& how : modes()) {
     mpi_options options = how.options;
     options.limits.chunk_bytes = 40000;

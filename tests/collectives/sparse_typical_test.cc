@@ -4,11 +4,11 @@
 #include <bit>
 #include <set>
 
+#include "bindings/simulation/simulation.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "collectives/sparse/steps/regions.h"
 #include "collectives/sparse/steps/threshold.h"
 #include "libsched/schedule/geometry.h"
-#include "libsched/simulate/schedule_world.h"
 
 namespace lsched::testing {
 namespace {

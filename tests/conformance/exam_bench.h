@@ -43,6 +43,7 @@ class exam_world {
   // What not every medium can do.
   virtual bool sees_closed_peers() const { return true; }
   virtual bool rings_bells() const { return true; }
+  virtual bool sees_both_ends() const { return true; }  ///< of an edge, when it links
 
   /// What the transport still holds though everything was given back; empty if nothing.
   virtual std::string leftovers() { return {}; }
@@ -376,7 +377,7 @@ inline void bench::post_receive(std::size_t index, round_no round) {
   route_state& it = routes_[index];
   if (!has(it.path.to)) return;
   std::memset(it.target.data(), k_untouched, it.target.size());
-  const bool stays = it.path.in_place && at(it.path.to).receives_in_place();
+  const bool stays = it.path.in_place;
   it.receiving = true;
   it.round = round;
   it.arrived.reset();

@@ -15,8 +15,8 @@
 
 #include "bindings/cli/goal/goal.h"
 #include "bindings/cli/verify/verify_plan.h"
+#include "bindings/simulation/simulation.h"
 #include "collectives/sparse/sparse_allreduce.h"
-#include "libsched/simulate/schedule_world.h"
 #include "libsched/trace/trace_buffer.h"
 #include "libsched/verify/progress.h"
 #include "libsched/verify/verify.h"

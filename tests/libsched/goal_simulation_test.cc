@@ -5,9 +5,9 @@
 #include <array>
 
 #include "bindings/cli/goal/goal.h"
+#include "bindings/simulation/simulation.h"
 #include "collectives/selection.h"
 #include "collectives/sparse/sparse_allreduce.h"
-#include "libsched/simulate/schedule_world.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched {

@@ -72,7 +72,6 @@ class stamps final : public endpoint {
   std::string_view name() const override { return "stamps"; }
   std::byte* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
   void deallocate(std::byte*) override {}
-  bool receives_in_place() const override { return false; }
   result<std::vector<link_id>> attach(std::uint32_t, bool, std::span<const edge_spec> edges) override {
     std::vector<link_id> links;
     for (const edge_spec& edge : edges) {
@@ -402,7 +401,8 @@ models::report posts_and_steps(const circumstances& around) {
   rank_model all(around, act::nothing, act::nothing);
   all.add("application 0", [](one_rank& it) {
     it.start(0);
-    it.drives.poke(*it.it[0]);
+    it.runs.post(*it.it[0]);
+    it.drives.run_posted();
   });
   all.add("application 1", [](one_rank& it) { it.start(1); });
   all.add("stepper", [](one_rank& it) { it.drives.progress(); });

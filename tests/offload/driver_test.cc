@@ -79,7 +79,8 @@ class node {
 
   void call(instance& it, round_no round) {
     if (it.called < round) it.called.store(round);
-    driver_.poke(it);
+    engine_.post(it);
+    driver_.run_posted();
   }
 
   bool leave(instance& it) {
@@ -518,7 +519,6 @@ class scripted_endpoint final : public endpoint {
   std::string_view name() const override { return "scripted"; }
   std::byte* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
   void deallocate(std::byte* memory) override { delete[] memory; }
-  bool receives_in_place() const override { return true; }
   result<std::vector<link_id>> attach(std::uint32_t, bool, std::span<const edge_spec> edges) override {
     std::vector<link_id> links;
     for (const edge_spec& edge : edges) {

@@ -30,11 +30,11 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(lane_choice, reads_what_the_documents_say) {
-  EXPECT_EQ(parse_lane("auto"), lane_choice{});
-  EXPECT_EQ(parse_lane("inline"), (lane_choice{lane_mode::inlined, 0}));
-  EXPECT_EQ(parse_lane("tbb"), (lane_choice{lane_mode::tbb, 0}));
-  EXPECT_EQ(parse_lane("tbb:3"), (lane_choice{lane_mode::tbb, 3}));
-  EXPECT_EQ(parse_lane("tbb:1024"), (lane_choice{lane_mode::tbb, 1024}));
+  EXPECT_EQ(parse_lane("auto"), k_lane_auto);
+  EXPECT_EQ(parse_lane("inline"), k_lane_inline);
+  EXPECT_EQ(parse_lane("tbb"), k_lane_tbb);
+  EXPECT_EQ(parse_lane("tbb:3"), 3);
+  EXPECT_EQ(parse_lane("tbb:1024"), 1024);
   for (const char* text :
        {"", "TBB", "tbb:", "tbb:0", "tbb:1025", "tbb:2x", "tbb: 2", "tbb:-1", "tbb:99999999999", "inline:2", "cuda"})
     EXPECT_FALSE(parse_lane(text)) << text;
@@ -42,7 +42,7 @@ TEST(lane_choice, reads_what_the_documents_say) {
 
 #if LSCHED_HAVE_TBB
 TEST(lane_choice, workers_are_cores_that_no_rank_needs) {
-  const auto automatic = [](unsigned ranks, unsigned cores) { return lane_workers({}, ranks, cores); };
+  const auto automatic = [](unsigned ranks, unsigned cores) { return lane_workers(k_lane_auto, ranks, cores); };
   EXPECT_EQ(automatic(1, 1), 0u);
   EXPECT_EQ(automatic(1, 2), 1u);
   EXPECT_EQ(automatic(2, 2), 0u);
@@ -50,13 +50,13 @@ TEST(lane_choice, workers_are_cores_that_no_rank_needs) {
   EXPECT_EQ(automatic(3, 5), 0u) << "two free cores are none for each of three ranks";
   EXPECT_EQ(automatic(3, 6), 1u);
   EXPECT_EQ(automatic(2, 64), 31u);
-  EXPECT_EQ(lane_workers({lane_mode::tbb, 0}, 2, 2), 1u);
-  EXPECT_EQ(lane_workers({lane_mode::tbb, 0}, 1, 8), 7u);
-  EXPECT_EQ(lane_workers({lane_mode::tbb, 5}, 2, 2), 5u);
-  EXPECT_EQ(lane_workers({lane_mode::inlined, 0}, 1, 64), 0u);
+  EXPECT_EQ(lane_workers(k_lane_tbb, 2, 2), 1u);
+  EXPECT_EQ(lane_workers(k_lane_tbb, 1, 8), 7u);
+  EXPECT_EQ(lane_workers(5, 2, 2), 5u);
+  EXPECT_EQ(lane_workers(k_lane_inline, 1, 64), 0u);
   doorbell bell{};
-  EXPECT_EQ(make_lane({}, 2, 2, bell), nullptr);
-  EXPECT_NE(make_lane({}, 1, 2, bell), nullptr);
+  EXPECT_EQ(make_lane(k_lane_auto, 2, 2, bell), nullptr);
+  EXPECT_NE(make_lane(k_lane_auto, 1, 2, bell), nullptr);
 }
 
 double cpu_seconds() {

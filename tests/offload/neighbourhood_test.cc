@@ -1,4 +1,4 @@
-#include "offload/joined_world.h"
+#include "offload/neighbourhood.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@ TEST(neighbourhood, ranks_of_a_segment_share_its_cores) {
     const auto segment = shm_segment::create(ranks, 64 << 20, 2);
     ASSERT_TRUE(segment);
     const neighbourhood all = neighbourhood_of(**segment, 0);
-    EXPECT_EQ(all.share.ranks, static_cast<unsigned>(ranks));
-    EXPECT_EQ(all.share.cores, 2u);
+    EXPECT_EQ(all.ranks, static_cast<unsigned>(ranks));
+    EXPECT_EQ(all.cores, 2u);
     EXPECT_EQ(all.ranks_per_core, (ranks + 1) / 2);
     EXPECT_TRUE(all.nodes.empty());
   }

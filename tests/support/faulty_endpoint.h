@@ -52,7 +52,6 @@ class faulty_endpoint final : public endpoint {
 
   world place() const override { return good_.place(); }
   std::string_view name() const override { return good_.name(); }
-  bool receives_in_place() const override { return good_.receives_in_place(); }
   status post_record(std::span<const std::byte> record) override { return good_.post_record(record); }
   void release(link_id link, round_no round) override { good_.release(link, round); }
   bool is_listening() const override { return !has(fault::never_listens) && good_.is_listening(); }

@@ -27,7 +27,6 @@ class inproc_endpoint final : public endpoint {
   std::string_view name() const override { return "inproc"; }
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte* memory) override { ::operator delete(memory, k_memory_alignment); }
-  bool receives_in_place() const override { return true; }
 
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override;

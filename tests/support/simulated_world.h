@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "bindings/simulation/simulation.h"
 #include "collectives/registry.h"
 #include "collectives/selection.h"
-#include "libsched/simulate/schedule_world.h"
 #include "tests/support/symbolic_world.h"
 
 namespace lsched::testing {

@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "bindings/cli/goal/goal.h"
+#include "bindings/simulation/simulation.h"
 #include "libsched/schedule/geometry.h"
 #include "libsched/schedule/round.h"
-#include "libsched/simulate/schedule_world.h"
 #include "ops/counted.h"
 
 namespace lsched {

@@ -11,8 +11,8 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/json_text.h"
 #include "bindings/cli/simulate/simulate.h"
+#include "bindings/simulation/simulation.h"
 #include "collectives/selection.h"
-#include "libsched/simulate/schedule_world.h"
 
 // Last: names of the public API and of the library are the same.
 #include "bindings/cpp/lsched.hpp"

@@ -10,8 +10,8 @@
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/gnuplot.h"
 #include "bindings/input_file.h"
+#include "bindings/simulation/simulation.h"
 #include "collectives/selection.h"
-#include "libsched/simulate/schedule_world.h"
 
 namespace lsched::cli {
 namespace {

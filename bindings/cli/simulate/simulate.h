@@ -5,8 +5,8 @@
 #include <span>
 
 #include "bindings/cli/common/words.h"
+#include "bindings/simulation/simulation.h"
 #include "libsched/simulate/packed_world.h"
-#include "libsched/simulate/simulation.h"
 
 namespace lsched::cli {
 

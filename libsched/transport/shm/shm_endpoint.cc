@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "libsched/transport/shm/shm_edge.h"
 
@@ -161,27 +162,25 @@ constexpr std::uint64_t name_of_edge(std::uint32_t tag, bool is_sent_by_us, bool
 status shm_endpoint::link(std::uint32_t id) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return status::internal;
-  std::unordered_map<rank, std::unordered_map<std::uint64_t, link_id>> ours;
+  std::map<std::pair<rank, std::uint64_t>, link_id> open;
   for (const link_id link : found->second.links) {
     const edge_spec& edge = links_[link].spec;
-    ours[edge.peer].emplace(name_of_edge(edge.tag, edge.outgoing, edge.signal), link);
+    open.emplace(std::pair(edge.peer, name_of_edge(edge.tag, edge.outgoing, edge.signal)), link);
   }
   for (const rank peer : found->second.peers) {
     const edge_table* table = table_of(peer, id);
     if (table == nullptr) return status::unmatched;
-    auto& open = ours[peer];
     for (std::uint64_t i = 0; i < table->rows; ++i) {
       const edge_row& row = table->row()[i];
       if (row.peer != self_) continue;
-      const auto end = open.find(name_of_edge(row.tag, row.outgoing == 0, row.signal != 0));
+      const auto end = open.find({peer, name_of_edge(row.tag, row.outgoing == 0, row.signal != 0)});
       if (end == open.end()) continue;
       if (const status answer = connect(links_[end->second], row); answer != status::ok) return answer;
       open.erase(end);
     }
-    if (!open.empty()) return status::unmatched;
     processes_.watch(peer, segment_->page(peer).process.load());
   }
-  return status::ok;
+  return open.empty() ? status::ok : status::unmatched;
 }
 
 /// A peer's edges of an instance; nullptr if what it shows is none.

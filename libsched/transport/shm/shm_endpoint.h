@@ -43,7 +43,6 @@ class shm_endpoint final : public endpoint {
   std::byte* allocate(std::size_t bytes) override { return heap_.allocate(bytes); }
   void deallocate(std::byte* memory) override { heap_.deallocate(memory); }
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return heap_.owns(memory, bytes); }
-  bool receives_in_place() const override { return true; }
 
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override;

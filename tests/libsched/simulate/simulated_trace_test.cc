@@ -1,5 +1,5 @@
 // Simulated runs as traces: what the ranks did, with arrows that have two ends.
-#include "libsched/simulate/simulation.h"
+#include "bindings/simulation/simulation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "libsched/simulate/simulation.h"
+#include "bindings/simulation/simulation.h"
 
 #include <gtest/gtest.h>
 

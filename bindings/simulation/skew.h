@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "libsched/simulate/loggops.h"
+#include "libsched/simulate/simulated_round.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -119,13 +119,6 @@ picoseconds jitter_of(const cpu_noise& noise, rank from, round_no instance, std:
 /// Pace and noise together: what a CPU charge takes longer than its cost.
 picoseconds delay_of(const cpu_noise& noise, rank r, round_no instance, std::uint64_t op, picoseconds begin,
                      picoseconds cost);
-
-/// What happens to a send on its way.
-struct disturbance {
-  picoseconds noise = 0, jitter = 0;
-  picoseconds drag = 0;       ///< of the sender's CPU, by its pace
-  picoseconds head_drag = 0;  ///< of that until the message can leave
-};
 
 /// Of the send that is step `op` of rank `r`'s program.
 disturbance disturbance_of(const cpu_noise& noise, rank r, round_no instance, std::uint64_t op, picoseconds begin,

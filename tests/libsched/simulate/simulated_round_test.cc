@@ -1,4 +1,4 @@
-#include "libsched/simulate/schedule_world.h"
+#include "bindings/simulation/simulation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,54 +1,44 @@
-#include "libsched/simulate/simulation.h"
+#include "bindings/simulation/simulation.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
-#include <string>
 
 namespace lsched {
 namespace {
 
-std::string in_us(picoseconds time) {
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), "%.10g us", static_cast<double>(time) / 1e6);
-  return text.data();
-}
-
 std::uint64_t nanoseconds(picoseconds time) { return static_cast<std::uint64_t>(time / 1000); }
+
+/// Lives no longer than `what`.
+disturbances drawn_from(const simulation& what) {
+  const cpu_noise& noise = what.noise;
+  const round_no instance = what.instance;
+  return {.of_charge = [&noise, instance](rank r, std::uint64_t op, picoseconds begin,
+                                          picoseconds cost) { return delay_of(noise, r, instance, op, begin, cost); },
+          .of_send = [&noise, instance](
+                         rank r, std::uint64_t op, picoseconds begin,
+                         const message_cost& cost) { return disturbance_of(noise, r, instance, op, begin, cost); },
+          .drag = [&noise](rank r, picoseconds cost) { return drag_of(noise, r, cost); },
+          .has_fast_ranks = !noise.pace.is_even()};
+}
 
 }  // namespace
 
-picoseconds simulation_report::last() const {
-  return finish.empty() ? 0 : *std::max_element(finish.begin(), finish.end());
+result<simulation_report> simulate_schedules(const packed_world& ranks, const simulation& what,
+                                             simulation_record* record, bool trace) {
+  simulated_round round{.where = what.where,
+                        .starts = start_times(what.skew, ranks.size(), what.instance),
+                        .instance = what.instance,
+                        .initiator = what.initiator,
+                        .progress = what.progress};
+  if (!what.noise.is_silent()) round.noise = drawn_from(what);
+  return simulate_round(ranks, round, record, trace);
 }
 
-picoseconds simulation_report::quantile(double q) const {
-  if (finish.empty()) return 0;
-  std::vector<picoseconds> times = finish;
-  const auto wanted = static_cast<std::size_t>(std::ceil(q * static_cast<double>(times.size())));
-  const auto place = times.begin() + static_cast<std::ptrdiff_t>(wanted == 0 ? 0 : wanted - 1);
-  std::nth_element(times.begin(), place, times.end());
-  return *place;
-}
-
-std::optional<failure> validate(const start_times& starts, rank size, picoseconds limit) {
-  for (rank r = 0; r < size; ++r) {
-    const picoseconds start = starts(r);
-    if (start >= 0 && start < limit) continue;
-    const std::string when = start == k_forever ? in_us(start) + " or later" : in_us(start);
-    return failure{
-        status::argument,
-        "rank " + std::to_string(r) + " would begin at " + when + ": starts lie between 0 and " + in_us(limit), r};
-  }
-  return std::nullopt;
-}
-
-result<simulation_report> checked(simulation_report report) {
-  if (report.last() >= k_forever)
-    return failure{status::unsupported, "it takes longer than " + in_us(k_forever) + " of simulated time"};
-  if (report.bytes == k_too_many_bytes) return failure{status::unsupported, "more than 2^64 bytes are sent"};
-  return report;
+result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks, const simulation& what,
+                                             simulation_record* record, bool trace) {
+  const auto packed = packed_world::of(ranks);
+  if (!packed) return packed.error();
+  return simulate_schedules(*packed, what, record, trace);
 }
 
 std::vector<trace_event> trace_of(const simulation_record& record, const simulation_report& report,

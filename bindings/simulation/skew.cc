@@ -1,4 +1,4 @@
-#include "libsched/simulate/skew.h"
+#include "bindings/simulation/skew.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,9 @@
-#include "libsched/simulate/schedule_world.h"
+#include "libsched/simulate/simulated_round.h"
 
-#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdio>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <type_traits>
@@ -12,6 +14,15 @@
 
 namespace lsched {
 namespace {
+
+/// What sums of bytes stay at instead of wrapping around.
+constexpr std::uint64_t k_too_many_bytes = std::numeric_limits<std::uint64_t>::max();
+
+std::string in_us(picoseconds time) {
+  std::array<char, 64> text;
+  std::snprintf(text.data(), text.size(), "%.10g us", static_cast<double>(time) / 1e6);
+  return text.data();
+}
 
 template <class Time>
 struct rank_state {
@@ -26,13 +37,11 @@ struct rank_state {
 template <class Time>
 class world_engine {
  public:
-  world_engine(const packed_world& world, const simulation& scenario, simulation_record* record, picoseconds width)
+  world_engine(const packed_world& world, const simulated_round& scenario, simulation_record* record, picoseconds width)
       : world_(world),
         scenario_(scenario),
         record_(record),
         is_foreign_(scenario.where.rules == semantics::loggopsim),
-        is_silent_(scenario.noise.is_silent()),
-        starts_(scenario.skew, world.size(), scenario.instance),
         sharing_(scenario.where.sharing_level()),
         nic_ranks_(scenario.where.shares_nics() ? scenario.where.levels[sharing_].ranks : 1),
         events_(world, width, nic_ranks_),
@@ -43,11 +52,13 @@ class world_engine {
   }
 
   result<simulation_report> run() {
+    for (rank r = 0; r < world_.size(); ++r)
+      if (const picoseconds start = start_of(r); start < 0 || start >= k_forever) return refuse(r, start);
     report_.finish.assign(ranks_.size(), 0);
     open_calls();
     for (rank r = 0; r < world_.size(); ++r)
       if (program(r).is_partial()) begin(r);  // a partial round is open before the rank calls
-    for (rank r = 0; r < world_.size(); ++r) push({at_instant<Time>(starts_(r)), r, {event_kind::start}});
+    for (rank r = 0; r < world_.size(); ++r) push({at_instant<Time>(start_of(r)), r, {event_kind::start}});
     while (!events_.is_empty() && fault_.empty()) {
       const auto& events = events_.take();
       for (std::size_t i = 0; i < events.size(); ++i) {
@@ -79,6 +90,15 @@ class world_engine {
     __builtin_prefetch(&state_of(r), 1);
     const auto [shape, index] = world_.member(r);
     __builtin_prefetch(states_[shape].first_word(index), 1);
+  }
+
+  picoseconds start_of(rank r) const { return scenario_.starts ? scenario_.starts(r) : 0; }
+
+  static failure refuse(rank r, picoseconds start) {
+    return {status::argument,
+            "rank " + std::to_string(r) + " would begin at " + in_us(start) + (start == k_forever ? " or later" : "") +
+                ": starts lie between 0 and " + in_us(k_forever),
+            r};
   }
 
   /// Draws the candidates of the round as all ranks do. Where there is one candidate, the simulation names it.
@@ -156,8 +176,7 @@ class world_engine {
       return cost.is_eager || in.is_foreign_ || is_signal(o.kind);
     }
     picoseconds noise(op_id id, const Time& begin, picoseconds cost) const {
-      if (in.is_silent_) return 0;
-      return delay_of(in.scenario_.noise, self, in.scenario_.instance, id, instant_of(begin), cost);
+      return in.noise_ ? in.noise_->of_charge(self, id, instant_of(begin), cost) : 0;
     }
 
     // --- carrying out
@@ -185,9 +204,7 @@ class world_engine {
       return carry_out(id, o, [&] {
         const message_cost& paid = cost_of(id, o);
         const bool is_short = is_eager(o, paid);
-        const disturbance met = in.is_silent_ ? disturbance{}
-                                              : disturbance_of(in.scenario_.noise, self, in.scenario_.instance, id,
-                                                               instant_of(own.cpu), paid);
+        const disturbance met = in.noise_ ? in.noise_->of_send(self, id, instant_of(own.cpu), paid) : disturbance{};
         Time& nic = in.nic_of(self, o.peer).sends_from;
         const Time arrives = !is_short                                   ? announce(own.cpu, paid, met)
                              : in.is_foreign_ && o.kind == op_kind::send ? send_blocking(own.cpu, nic, paid, met)
@@ -210,7 +227,7 @@ class world_engine {
     }
     outcome capture(op_id id, const op& o) {
       return carry_out(id, o, [&] {
-        if (in.starts_(self) <= instant_of(own.cpu)) ++in.report_.active;
+        if (in.start_of(self) <= instant_of(own.cpu)) ++in.report_.active;
         return true;
       });
     }
@@ -224,8 +241,7 @@ class world_engine {
     /// A receive whose message has been announced: its sender may move it.
     void ask_for(op_id id, const op& o) {
       const message_cost& paid = cost_of(id, o);
-      const Time granted =
-          grant(own.cpu, paid, in.is_silent_ ? 0 : drag_of(in.scenario_.noise, self, paid.overhead.time));
+      const Time granted = grant(own.cpu, paid, in.noise_ ? in.noise_->drag(self, paid.overhead.time) : 0);
       in.push(o.peer, op_kind::send, self, o.tag, granted, event_kind::grant);
     }
   };
@@ -340,7 +356,7 @@ class world_engine {
       return push(o.peer, op_kind::signal_recv, from, o.tag, arrives, event_kind::signal);
     }
     ++report_.messages;
-    add_bytes(report_.bytes, bytes);
+    if (__builtin_add_overflow(report_.bytes, bytes, &report_.bytes)) report_.bytes = k_too_many_bytes;
     push(o.peer, op_kind::recv, from, o.tag, arrives, kind);
   }
 
@@ -390,7 +406,10 @@ class world_engine {
                      report_.finish.capacity() * sizeof(picoseconds);
     for (const packed_state& shape : states_) report_.memory += shape.memory();
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
-    return checked(std::move(report_));
+    if (report_.last() >= k_forever)
+      return failure{status::unsupported, "it takes longer than " + in_us(k_forever) + " of simulated time"};
+    if (report_.bytes == k_too_many_bytes) return failure{status::unsupported, "more than 2^64 bytes are sent"};
+    return std::move(report_);
   }
 
   failure stuck(rank r) {
@@ -406,10 +425,10 @@ class world_engine {
   }
 
   const packed_world& world_;
-  const simulation& scenario_;
+  const simulated_round& scenario_;
+  const std::optional<disturbances>& noise_ = scenario_.noise;
   simulation_record* record_;
-  const bool is_foreign_, is_silent_;
-  const start_times starts_;
+  const bool is_foreign_;
   const std::size_t sharing_;  ///< the level whose groups share a NIC
   const rank nic_ranks_;       ///< of a group that shares a NIC; 1: none does
   event_queue<Time> events_;
@@ -428,26 +447,16 @@ class world_engine {
 
 }  // namespace
 
-result<simulation_report> simulate_schedules(const packed_world& ranks, const simulation& what,
-                                             simulation_record* record, bool trace) {
-  const picoseconds width = lookahead(what.where, ranks.longest_message(), what.noise.pace);
+result<simulation_report> simulate_round(const packed_world& ranks, const simulated_round& what,
+                                         simulation_record* record, bool trace) {
+  const picoseconds width = lookahead(what.where, ranks.longest_message(), what.noise && what.noise->has_fast_ranks);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
-  const start_times starts(what.skew, ranks.size(), what.instance);
-  if (auto why = validate(starts, ranks.size(), k_forever)) return std::move(*why);
-
   const auto begin = std::chrono::steady_clock::now();
   auto report = trace ? world_engine<traced_time>(ranks, what, record, width).run()
                       : world_engine<picoseconds>(ranks, what, record, width).run();
   if (report) report->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
-}
-
-result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks, const simulation& what,
-                                             simulation_record* record, bool trace) {
-  const auto packed = packed_world::of(ranks);
-  if (!packed) return packed.error();
-  return simulate_schedules(*packed, what, record, trace);
 }
 
 }  // namespace lsched
