@@ -1,7 +1,6 @@
 #include "collectives/sparse/coo_allreduce.h"
 
 #include <algorithm>
-#include <array>
 
 #include "collectives/allgather/allgather.h"
 #include "collectives/patterns/list_gather.h"
@@ -153,21 +152,6 @@ result<schedule_ptr> coo_schedule(const coo_problem& problem) {
   builder to(problem.place, "coo_allreduce");
   coo_rank(to, problem).write();
   return to.compile();
-}
-
-postcondition promise_of_coo(const coo_problem& problem) {
-  const std::array<std::uint64_t, 4> outputs{problem.result_room, problem.result_room, 1, problem.count};
-  postcondition promise{.is_synchronising = true};
-  for (rank holder = 0; holder < problem.place.size; ++holder)
-    for (std::uint32_t output = 0; output < (problem.has_dense ? 4 : 3); ++output)
-      promise.ranges.push_back({.holder = holder,
-                                .output = output,
-                                .end = outputs[output],
-                                .what = promised_content::reduced,
-                                .input = 2,
-                                .how = kernel::fold,
-                                .is_in_rank_order = true});
-  return promise;
 }
 
 }  // namespace lsched

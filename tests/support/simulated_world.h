@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 #include "collectives/selection.h"
 #include "libsched/simulate/schedule_world.h"

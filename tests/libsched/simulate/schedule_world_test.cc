@@ -1,4 +1,5 @@
 #include "libsched/simulate/schedule_world.h"
+#include "bindings/requests/requests.h"
 
 #include <gtest/gtest.h>
 
